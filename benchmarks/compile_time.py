@@ -34,6 +34,23 @@ WHOLE = {
 }
 
 
+# DeepSeek-V3 on 1024 H100, in a step of 64 sequences for each micro-batch.
+V3 = ["deepseek-v3", "--whole-model", "--dtype=bf16", "--seq=4096", "--cluster=hgx-h100", "--parallel=pp=16,dp=64,ep=8", "--interleave=2",
+      "--pipeline=1f1b-overlap", "--recompute=block", "--max-load=2", "--optimizer=adam", "--zero", "--reference=0"]
+V3_MICRO_BATCHES = (32, 256, 1024)
+
+
+def compile_once(command, name):
+    """Prints the seconds and the memory of one process."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"error: moe-compile of {name} ended with status {status}")
+    print(f"  {name:38} {time.perf_counter() - start:6.2f} s  {usage.ru_maxrss / 1e6:5.2f} GB  "
+          f"{os.path.getsize(command[-1]) / 1e6:5.1f} MB")
+
+
 def measure_whole(tool, folder):
     models = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "models")
     with open(os.path.join(models, "gpt3-6.7b-moe.json")) as file:
@@ -43,13 +60,11 @@ def measure_whole(tool, folder):
         json.dump(config, file)
     print("whole models of 96 blocks, 64 experts, 4096 ranks, one process each (at most 10 s and 2 GB wanted)")
     for name, flags in WHOLE.items():
-        start = time.perf_counter()
-        process = subprocess.Popen([tool, path, "--whole-model", "--batch=1", "--seq=2048", "--optimizer=adam", "--zero", "--cluster=hgx-h200", *flags,
-                                    "-o", os.path.join(folder, "plan.so")])
-        _, status, usage = os.wait4(process.pid, 0)
-        if status:
-            raise SystemExit(f"error: moe-compile of {name} ended with status {status}")
-        print(f"  {name:38} {time.perf_counter() - start:6.2f} s  {usage.ru_maxrss / 1e6:5.2f} GB")
+        compile_once([tool, path, "--whole-model", "--batch=1", "--seq=2048", "--optimizer=adam", "--zero", "--cluster=hgx-h200", *flags, "-o",
+                      os.path.join(folder, "plan.so")], name)
+    print("DeepSeek-V3 on 1024 H100, pp 16, VPP 2, 1f1b-overlap, no reference (at most 10 s and 3 GB wanted at 256)")
+    for count in V3_MICRO_BATCHES:
+        compile_once([tool, *V3, f"--micro-batches={count}", "-o", os.path.join(folder, "plan.so")], f"{count} micro-batches")
 
 
 def main():

@@ -251,9 +251,9 @@ plain `dnnl_sgemm`, and the whole step in at most 1.15 times the time of product
     Entry("compile-time", "Host measurements", "moe-compile",
           ("benchmarks/compile_time.py --bin {bin}",), 90,
           text="""From a model's configuration to the `.so`. Wanted: the same time for 4096 ranks as for 8; and a whole model of 96
-blocks, in one micro-batch, in 10 s and 2 GB.""",
-          after="""The plan contains every micro-batch separately, so time and memory grow with their number. Half of the third whole
-model is the one-rank reference.""",
+blocks, in one micro-batch, in 10 s and 2 GB. The last column is the size of the `.so`.""",
+          after="""Half of the third whole model is the one-rank reference. A loop stands for most of 256 micro-batches and more, so time
+and size do not grow with their number. 16 and 32 are too few for a loop on 16 stages, and are written out.""",
           needs=("quiet",)),
     Entry("simulator-speed", "Host measurements", "moe-sim",
           ("{bin}/simulator_speed",), 20,

@@ -92,6 +92,10 @@ Plan open(const char *path) {
   check(moert_plan_open(path, &plan.plan));
   nlohmann::json metadata = nlohmann::json::parse(moert_plan_metadata(plan.plan));
   plan.program = metadata["programs"][0];
+  // An op that is like an earlier one is its number.
+  for (nlohmann::json &op : plan.program["ops"])
+    if (op.is_number())
+      op = nlohmann::json(plan.program["ops"][op.get<size_t>()]);
   moert_world_config config = {};
   config.size = sizeof(config);
   config.version = MOERT_WORLD_CONFIG_VERSION;

@@ -44,6 +44,10 @@ LayerPlan::LayerPlan(const std::string &path, const char *backend, uint64_t seed
     : choices(choices) {
   check(moert_plan_open(path.c_str(), &plan));
   program = json::parse(moert_plan_metadata(plan))["programs"][0];
+  // An op that is like an earlier one is its number.
+  for (nlohmann::json &op : program["ops"])
+    if (op.is_number())
+      op = nlohmann::json(program["ops"][op.get<size_t>()]);
   moert_world_config config = {};
   config.size = sizeof(config);
   config.version = MOERT_WORLD_CONFIG_VERSION;

@@ -24,6 +24,8 @@ static LogicalResult checkProgram(func::FuncOp program, OrderPolicy policy) {
   if (policy == OrderPolicy::Search && program->hasAttr(plan::kRanksAttrName))
     return program.emitError() << "expected one program for all ranks: a search cannot time the programs of stages";
   for (Operation &op : program.getOps()) {
+    if (isa<plan::LoopOp>(op))
+      return op.emitOpError("expected no loop in a program whose launches are put into order");
     if (isa<plan::RecordOp, plan::WaitOp>(op))
       return op.emitOpError("expected no waits before launches are put into order");
     if (auto buffer = dyn_cast<plan::BufferOp>(op); buffer && buffer.getOffset())

@@ -25,6 +25,7 @@
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Passes.h"
@@ -114,12 +115,17 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   return success();
 }
 
+/// So many micro-batches tell what any number of them do.
+static constexpr int64_t kRepeated = 3;
+
 /// From the forward program to all of it at the SPMD stage.
 static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
                               func::FuncOp forward, bool reference) {
   addSimplification(passes);
+  int64_t written = options.written > 0 ? options.written : options.microBatches;
+  bool repeats = options.repeats && written > kRepeated;
   if (options.microBatches > 1) {
-    passes.addNestedPass<func::FuncOp>(createMoeAccumulate({options.microBatches}));
+    passes.addNestedPass<func::FuncOp>(createMoeAccumulate({options.microBatches, repeats ? kRepeated : written}));
     // What all micro-batches do alike, such as with parameters.
     passes.addNestedPass<func::FuncOp>(createCSEPass());
   }
@@ -135,11 +141,17 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
     // A window keeps gradients of weights near their backward, and so the values that it computes again.
     passes.addNestedPass<func::FuncOp>(
         createMoeSplitBackward({options.recompute == Recompute::Block && order != PipelineOrder::Overlapped1F1B}));
+  // Later passes move ops, or change layers in chunks.
+  bool isVerifiedBefore = repeats && !schedule.canOverlap();
+  if (!options.leaveOutProofs && isVerifiedBefore)
+    passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+  if (repeats)
+    passes.addNestedPass<func::FuncOp>(createMoeRepeatMicroBatches({written}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, options.mostKept, order}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
-  if (!options.leaveOutProofs)
+  if (!options.leaveOutProofs && !isVerifiedBefore)
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
   if (!reference)
     passes.addPass(createMoeSplitStages());
@@ -265,6 +277,8 @@ static constexpr bool kVerifySteps = true;
 static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
                                     StringRef prefix) {
   auto assign = [&](PassManager &passes) {
+    if (options.written > 0)
+      passes.addNestedPass<func::FuncOp>(plan::createPlanRollLoop());
     addPlanPasses(passes, options);
     return success();
   };
@@ -286,7 +300,7 @@ static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule
 
 /// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
 /// reference. `applied`: the name of the schedule without what no layer could be given.
-static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
+static FailureOr<OwningOpRef<ModuleOp>> compileWritten(ModuleOp graph, const ParsedSchedule &schedule,
                                                        const PipelineOptions &options, bool reference,
                                                        std::string *applied = nullptr) {
   OwningOpRef<ModuleOp> module = graph.clone();
@@ -311,6 +325,100 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
   if (options.stage == Stage::Plan && failed(lowerToPlan(*module, schedule, options, prefix)))
     return failure();
   return module;
+}
+
+/// Whether the micro-batches of a program may become a loop: not where a search orders all launches of a step, where
+/// chunks are in a ring, or where something else than the plan is asked for.
+static bool mayHaveLoop(const ParsedSchedule &schedule, const PipelineOptions &options, bool reference) {
+  if (!options.hasLoop || options.stage != Stage::Plan || options.leaveOutOrder || options.markParts)
+    return false;
+  bool isPipeline = options.parallel.getPp() > 1;
+  return reference || (schedule.getRing() == 0 && (isPipeline || (!options.order && !schedule.canOverlap())));
+}
+
+/// How many numbers of micro-batches are tried for a loop.
+static constexpr int64_t kMostTries = 3;
+
+/// By how many micro-batches the launches of a device repeat themselves.
+static int64_t getPeriod(const PipelineOptions &options, bool reference) {
+  bool isInterleaved = options.interleave > 1 && (options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
+                                                  options.pipelineOrder == PipelineOrder::Overlapped1F1B);
+  return isInterleaved && !reference ? options.parallel.getPp() : 1;
+}
+
+/// So many micro-batches that a pipeline is filled, does the same at least twice, and is emptied. Tried out: orders
+/// that are searched may need more.
+static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
+  int64_t pp = reference ? 1 : options.parallel.getPp(), period = getPeriod(options, reference);
+  int64_t filled = pp + 6;
+  if (pp > 1 && options.interleave > 1)
+    filled = (period > 1 ? 4 : 3) * pp;
+  return filled + (options.microBatches - filled) % period;
+}
+
+/// Compiles a form that may not suit the program. Then `reason` is the first error, and another form is to be tried.
+static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSchedule &schedule,
+                                                const PipelineOptions &form, bool reference, std::string *applied,
+                                                std::string &reason) {
+  std::vector<Diagnostic> said;
+  FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  {
+    ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
+      said.push_back(std::move(diagnostic));
+      return success();
+    });
+    module = compileWritten(graph, schedule, form, reference, applied);
+  }
+  if (failed(module)) {
+    auto isError = [](const Diagnostic &one) { return one.getSeverity() == DiagnosticSeverity::Error; };
+    if (auto error = llvm::find_if(said, isError); error != said.end())
+      reason = error->str();
+    return failure();
+  }
+  for (Diagnostic &diagnostic : said)
+    graph.getContext()->getDiagEngine().emit(std::move(diagnostic));
+  return module;
+}
+
+/// What the plan takes of the fullest device.
+static int64_t getDeviceBytes(ModuleOp plan) { return getMemory(getLargestProgram(plan)).getDeviceBytes(); }
+
+static bool fits(ModuleOp plan, const PipelineOptions &options) {
+  auto limit = static_cast<double>(options.memoryLimit);
+  if (limit == 0 && options.cluster)
+    limit = options.cluster->getPlanBytes();
+  return limit <= 0 || static_cast<double>(getDeviceBytes(plan)) <= limit;
+}
+
+/// Tries the shortest forms of the program first: a loop of few micro-batches, and few of them in the passes before.
+static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
+                                                       const PipelineOptions &options, bool reference,
+                                                       std::string *applied = nullptr) {
+  FailureOr<OwningOpRef<ModuleOp>> looped = failure();
+  std::string reason;
+  bool mayLoop = mayHaveLoop(schedule, options, reference);
+  PipelineOptions form = options;
+  form.written = mayLoop ? chooseWritten(options, reference) : options.microBatches;
+  mayLoop = 2 * form.written <= options.microBatches;
+  for (int64_t tries = 0; tries < kMostTries && failed(looped) && 2 * form.written <= options.microBatches; ++tries) {
+    looped = tryForm(graph, schedule, form, reference, applied, reason);
+    form.written += std::max<int64_t>(options.parallel.getPp(), 2);
+  }
+  if (succeeded(looped) && (reference || fits(**looped, options)))
+    return looped;
+  if (mayLoop && failed(looped))
+    emitWarning(graph.getLoc()) << "the plan writes out all " << options.microBatches
+                                << " micro-batches, and grows with them: no loop can stand for them, since " << reason;
+  form.written = 0;
+  FailureOr<OwningOpRef<ModuleOp>> whole = failure();
+  if (options.microBatches > kRepeated)
+    whole = tryForm(graph, schedule, form, reference, applied, reason);
+  if (failed(whole) && failed(looped)) {
+    form.repeats = false;
+    return compileWritten(graph, schedule, form, reference, applied);
+  }
+  bool isSmaller = succeeded(whole) && (failed(looped) || getDeviceBytes(**whole) < getDeviceBytes(**looped));
+  return isSmaller ? std::move(whole) : std::move(looped);
 }
 
 /// The launches of a pipeline have one order.

@@ -16,7 +16,7 @@ static llvm::Expected<std::vector<std::vector<double>>> getSeconds(ModuleOp plan
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, world, CostForm::ClosedForm);
   if (!model)
     return model.takeError();
-  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Once);
   if (!programs)
     return programs.takeError();
   return getLaunchSeconds(*programs, **model);
@@ -28,9 +28,11 @@ void mlir::moe::setTransferSeconds(ModuleOp plan, int64_t world, const ClusterPr
     return llvm::consumeError(all.takeError());
   Builder builder(plan.getContext());
   for (auto [program, seconds] : llvm::zip_equal(plan::getRankPrograms(plan), *all))
-    for (auto [launch, time] : llvm::zip_equal(program.getOps<plan::LaunchOp>(), seconds))
+    program.walk([&, next = seconds.begin()](plan::LaunchOp launch) mutable {
+      double time = *next++;
       if (Resource resource = launch.getOpCost().resource;
           resource == Resource::Network || resource == Resource::HostLink)
         launch.setSecondsAttr(builder.getF64FloatAttr(time));
+    });
   plan->setAttr(plan::kClusterAttrName, builder.getStringAttr(cluster.name));
 }

@@ -22,11 +22,12 @@ struct Totals {
   int64_t bytes = 0, bytesSent = 0;
 
   void add(LaunchOp launch) {
-    ++launches;
+    int64_t times = plan::getTimes(launch);
+    launches += times;
     moe::OpCost cost = launch.getOpCost();
-    flops += cost.flops;
-    bytes += cost.getBytesMoved();
-    bytesSent += launch.getBytesSent();
+    flops += cost.flops * static_cast<double>(times);
+    bytes += cost.getBytesMoved() * times;
+    bytesSent += launch.getBytesSent() * times;
   }
 };
 /// In the order of first appearance.
@@ -64,12 +65,12 @@ static void writeArena(json::OStream &json, const ArenaReport &arena) {
 
 static void writeProgram(json::OStream &json, func::FuncOp program) {
   TotalsByName kernels, streams, groups;
-  for (auto launch : program.getOps<LaunchOp>()) {
+  program.walk([&](LaunchOp launch) {
     kernels[launch.getKernel()].add(launch);
     streams[launch.getStreamOrDefault()].add(launch);
     if (launch.getCollective())
       groups[launch.getGroup()->getName()].add(launch);
-  }
+  });
   json.attributeObject(program.getName(), [&] {
     writeTotals(json, "kernels", kernels);
     writeTotals(json, "streams", streams);

@@ -71,8 +71,15 @@ static void printProgram(func::FuncOp program, llvm::raw_ostream &os) {
     os << "ranks " << ranks[0] << " to " << ranks[0] + ranks[1] - 1 << ":\n";
   os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
   int64_t index = 0;
-  for (auto launch : program.getOps<plan::LaunchOp>())
-    printLaunch(launch, index++, os);
+  for (Operation &op : program.getOps())
+    if (auto loop = dyn_cast<plan::LoopOp>(op)) {
+      os << "   in a loop of " << loop.getCount() << " iterations:\n";
+      for (auto launch : loop.getBody().getOps<plan::LaunchOp>())
+        printLaunch(launch, index++, os);
+      os << "   behind the loop:\n";
+    } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+      printLaunch(launch, index++, os);
+    }
   os << "\n";
   plan::printMemory(program, os);
 }

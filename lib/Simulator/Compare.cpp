@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
 
 using namespace mlir::moe;
 using llvm::ArrayRef;
@@ -33,6 +35,30 @@ static Programs getPrograms(const SimResult &result) {
               &result.programs[rank.program]);
   }
   return programs;
+}
+
+void mlir::moe::numberLaunches(const SimResult &result, std::vector<MeasuredOp> &measured) {
+  std::map<const SimProgram *, std::vector<llvm::SmallVector<uint32_t, 1>>> launchesOf;
+  for (const SimProgram &program : result.programs)
+    for (auto [number, launch] : llvm::enumerate(program.launches)) {
+      auto &byOp = launchesOf[&program];
+      byOp.resize(std::max<size_t>(byOp.size(), launch.op + 1));
+      byOp[launch.op].push_back(number);
+    }
+  Programs programs = getPrograms(result);
+  std::map<std::pair<int64_t, int64_t>, size_t> calls; // by rank and op, so far
+  std::vector<size_t> inTime(measured.size());
+  std::iota(inTime.begin(), inTime.end(), 0);
+  llvm::stable_sort(inTime, [&](size_t a, size_t b) { return measured[a].begin < measured[b].begin; });
+  for (size_t index : inTime) {
+    MeasuredOp &one = measured[index];
+    if (one.rank < 0 || one.rank >= static_cast<int64_t>(programs.size()) || one.op < 0)
+      continue;
+    const auto &byOp = launchesOf[programs[static_cast<size_t>(one.rank)]];
+    size_t call = calls[{one.rank, one.op}]++;
+    if (one.op < static_cast<int64_t>(byOp.size()) && call < byOp[one.op].size())
+      one.op = byOp[one.op][call];
+  }
 }
 
 static llvm::Error checkOp(const Programs &programs, const MeasuredOp &op) {

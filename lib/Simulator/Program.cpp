@@ -8,6 +8,9 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
+#include <map>
+#include <tuple>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -16,23 +19,34 @@ class ProgramMaker {
 public:
   explicit ProgramMaker(func::FuncOp function) : function(function) {}
 
-  llvm::Error make(int64_t world);
+  llvm::Error make(int64_t world, LoopForm loops);
   SimProgram program;
 
 private:
   void addBuffer(Value value, bool isArgument);
-  void addView(plan::ViewOp view);
-  int32_t touch(Value value);
+  void addView(plan::ViewOp view, int64_t iteration);
+  bool isSlot(plan::ViewOp view) const;
+  int32_t addSlot(plan::ViewOp view, int64_t part);
+  int32_t getView(plan::ViewOp view, int64_t iteration, bool isWritten);
+  int32_t touch(Value value, int64_t iteration, bool isWritten);
   int32_t getGroup(GroupAttr group);
   int32_t addChannel(plan::LaunchOp op);
   uint32_t getStream(StringRef name) const;
-  void addLaunch(plan::LaunchOp op);
-  void addInputs(plan::LaunchOp op, SimLaunch &launch);
+  llvm::Error addOp(Operation *op, int64_t iteration);
+  void addLaunch(plan::LaunchOp op, int64_t iteration);
+  void addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &launch);
 
   func::FuncOp function;
   StringRef getDTypeName(Type type);
 
   llvm::DenseMap<Value, int32_t> buffers;
+  llvm::DenseMap<Operation *, uint32_t> opNumbers;
+  bool hasLoop = false;
+  /// Buffers whose parts are the slots of a ring, and by buffer and part what was written there last.
+  llvm::DenseSet<Value> rings;
+  llvm::DenseMap<std::pair<Value, int64_t>, int32_t> slots;
+  /// By slot, part and type: the views of a slot.
+  std::map<std::tuple<int32_t, int64_t, const void *>, int32_t> slotViews;
   llvm::DenseMap<Attribute, int32_t> groups;
   llvm::DenseMap<Type, std::string> dtypes; ///< by name, since to print a type is to set up a printer
 };
@@ -60,23 +74,61 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   program.buffers.push_back(std::move(buffer));
 }
 
+/// How many rows are routed is followed from buffer to buffer: what a launch writes is another buffer than what was
+/// there before, in an earlier iteration of a loop.
+static bool holdsIntegers(Value value) { return cast<MemRefType>(value.getType()).getElementType().isInteger(); }
+
+bool ProgramMaker::isSlot(plan::ViewOp view) const { return rings.contains(view.getSource()); }
+
+int32_t ProgramMaker::addSlot(plan::ViewOp view, int64_t part) {
+  addBuffer(view.getResult(), /*isArgument=*/false);
+  const SimBuffer &ring = program.buffers[buffers.lookup(view.getSource())];
+  SimBuffer &slot = program.buffers.back();
+  slot.isHost = ring.isHost;
+  slot.offset = ring.offset < 0 ? -1 : ring.offset + part * slot.bytes;
+  return slots[{view.getSource(), part}] = buffers.lookup(view.getResult());
+}
+
+/// The buffer of a view in an iteration.
+int32_t ProgramMaker::getView(plan::ViewOp view, int64_t iteration, bool isWritten) {
+  if (auto source = view.getSource().getDefiningOp<plan::ViewOp>(); source && !isSlot(view))
+    getView(source, iteration, isWritten);
+  if (!isSlot(view)) {
+    auto [known, isNew] = slotViews.try_emplace(
+        {buffers.lookup(view.getSource()), view.getPart(0, iteration), view.getType().getAsOpaquePointer()});
+    if (isNew || view.getGroup()) {
+      addView(view, iteration);
+      known->second = buffers.lookup(view.getResult());
+    }
+    return buffers[view.getResult()] = known->second;
+  }
+  int64_t part = view.getPart(/*rank=*/0, iteration);
+  auto known = slots.find({view.getSource(), part});
+  bool isNew = known == slots.end() || (isWritten && holdsIntegers(view.getResult()));
+  return buffers[view.getResult()] = isNew ? addSlot(view, part) : known->second;
+}
+
 /// Another name, with a shape of its own; its bytes are those of what it is part of.
-void ProgramMaker::addView(plan::ViewOp view) {
-  int32_t base = buffers.lookup(plan::getMemory(view.getResult()));
+void ProgramMaker::addView(plan::ViewOp view, int64_t iteration) {
+  auto source = view.getSource().getDefiningOp<plan::ViewOp>();
+  bool isOfSlot = source && isSlot(source);
+  int32_t base = buffers.lookup(isOfSlot ? source.getResult() : plan::getMemory(view.getResult()));
+  int64_t begin = view.getPart(0, iteration) * plan::getByteSize(cast<MemRefType>(view.getResult().getType()));
+  if (!isOfSlot)
+    begin = view.getByteOffset(0, iteration);
   addBuffer(view.getResult(), /*isArgument=*/false);
   SimBuffer &buffer = program.buffers.back();
   buffer.base = base;
   int64_t bytes = std::exchange(buffer.bytes, 0);
   if (bytes == 0)
     return;
-  int64_t rowBytes = bytes / buffer.shape.front();
+  int64_t rowBytes = buffer.shape.empty() ? bytes : bytes / buffer.shape.front();
   if (!view.getGroup()) {
-    buffer.firstRow = view.getByteOffset(0) / rowBytes;
+    buffer.firstRow = begin / rowBytes;
     return;
   }
   // What it is a part of has no group.
-  auto source = view.getSource().getDefiningOp<plan::ViewOp>();
-  buffer.firstRow = source ? source.getByteOffset(0) / rowBytes : 0;
+  buffer.firstRow = source && !isOfSlot ? source.getByteOffset(0, iteration) / rowBytes : 0;
   buffer.partGroup = getGroup(*view.getGroup());
   buffer.parts = static_cast<int64_t>(view.getParts());
   buffer.shift = static_cast<int64_t>(view.getShift());
@@ -92,8 +144,12 @@ int64_t SimProgram::getFirstRow(int32_t buffer, int64_t rank) const {
 }
 
 /// The buffer's number, noting that the launch being added touches it.
-int32_t ProgramMaker::touch(Value value) {
-  int32_t index = buffers.lookup(value);
+int32_t ProgramMaker::touch(Value value, int64_t iteration, bool isWritten) {
+  auto view = value.getDefiningOp<plan::ViewOp>();
+  if (hasLoop && isWritten && value.getDefiningOp<plan::BufferOp>() && holdsIntegers(value))
+    addBuffer(value, /*isArgument=*/false);
+  bool isOfRing = view && rings.contains(plan::getMemory(value));
+  int32_t index = isOfRing ? getView(view, iteration, isWritten) : buffers.lookup(value);
   int32_t base = program.buffers[index].base;
   SimBuffer &buffer = program.buffers[base < 0 ? index : base];
   auto launch = static_cast<int32_t>(program.launches.size());
@@ -124,27 +180,34 @@ uint32_t ProgramMaker::getStream(StringRef name) const {
   return llvm::find(program.streams, name) - program.streams.begin();
 }
 
-void ProgramMaker::addInputs(plan::LaunchOp op, SimLaunch &launch) {
+void ProgramMaker::addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &launch) {
   auto absent = op.getAbsentInputs();
   for (Value input : op.getInputs()) {
     while (llvm::is_contained(absent, static_cast<int64_t>(launch.inputs.size())))
       launch.inputs.push_back(-1);
-    launch.inputs.push_back(touch(input));
+    launch.inputs.push_back(touch(input, iteration, /*isWritten=*/false));
   }
   while (llvm::is_contained(absent, static_cast<int64_t>(launch.inputs.size())))
     launch.inputs.push_back(-1);
 }
 
-void ProgramMaker::addLaunch(plan::LaunchOp op) {
+/// By how many micro-batches an iteration of the loop around `op` is ahead of the one before.
+static int64_t getMicroBatchStep(plan::LaunchOp op) {
+  auto loop = op->getParentOfType<plan::LoopOp>();
+  return loop ? static_cast<int64_t>(loop.getMicroBatches().value_or(0)) : 0;
+}
+
+void ProgramMaker::addLaunch(plan::LaunchOp op, int64_t iteration) {
   SimLaunch launch;
   launch.kernel = op.getKernel().str();
+  launch.op = opNumbers.lookup(op);
   launch.label = op.getLabel().value_or("").str();
   launch.cost = op.getOpCost();
   llvm::append_range(launch.counts, op.getCountsRules());
   if (std::optional<APFloat> seconds = op.getSeconds())
     launch.transferSeconds = seconds->convertToDouble();
   if (auto microBatch = op->getAttrOfType<ChunkAttr>(kMicroBatchAttrName))
-    launch.microBatch = static_cast<int32_t>(microBatch.getIndex());
+    launch.microBatch = static_cast<int32_t>(microBatch.getIndex() + iteration * getMicroBatchStep(op));
   if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName)) {
     launch.stage = static_cast<int32_t>(stage.getIndex());
     launch.isBackward = stage.isBackward();
@@ -159,9 +222,9 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
     for (Attribute param : params)
       if (auto value = dyn_cast<IntegerAttr>(param))
         launch.params.push_back(value.getInt());
-  addInputs(op, launch);
+  addInputs(op, iteration, launch);
   for (Value output : op.getOutputs())
-    launch.outputs.push_back(touch(output));
+    launch.outputs.push_back(touch(output, iteration, /*isWritten=*/true));
   for (Value value : op->getOperands())
     if (Type element = cast<MemRefType>(value.getType()).getElementType(); isa<FloatType>(element)) {
       launch.dtype = getDTypeName(element);
@@ -188,7 +251,7 @@ static llvm::Error checkCost(plan::LaunchOp op) {
   return llvm::Error::success();
 }
 
-llvm::Error ProgramMaker::make(int64_t world) {
+llvm::Error ProgramMaker::make(int64_t world, LoopForm loops) {
   program.name = function.getName().str();
   program.numRanks = world;
   if (auto ranks = function->getAttrOfType<DenseI64ArrayAttr>(plan::kRanksAttrName)) {
@@ -199,30 +262,47 @@ llvm::Error ProgramMaker::make(int64_t world) {
     program.streams.push_back(stream.str());
   for (BlockArgument argument : function.getArguments())
     addBuffer(argument, /*isArgument=*/true);
-  for (Operation &op : function.getOps()) {
-    if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
-      addBuffer(buffer.getMemref(), /*isArgument=*/false);
-    } else if (auto view = dyn_cast<plan::ViewOp>(op)) {
-      addView(view);
-    } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
-      if (llvm::Error error = checkCost(launch))
-        return error;
-      addLaunch(launch);
-    } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
-      program.ops.push_back(
-          {SimOp::Kind::Record, getStream(record.getStream()), static_cast<uint32_t>(record.getEvent())});
-      program.numEvents = std::max<uint32_t>(program.numEvents, record.getEvent() + 1);
-    } else if (auto wait = dyn_cast<plan::WaitOp>(op)) {
-      program.ops.push_back({SimOp::Kind::Wait, getStream(wait.getStream()), static_cast<uint32_t>(wait.getEvent())});
-      program.numEvents = std::max<uint32_t>(program.numEvents, wait.getEvent() + 1);
-    }
+  function.walk([&](plan::LaunchOp launch) { opNumbers.try_emplace(launch, opNumbers.size()); });
+  hasLoop = !function.getOps<plan::LoopOp>().empty();
+  function.walk([&](plan::ViewOp view) {
+    if (Value memory = plan::getMemory(view.getResult()); view.getStep() && memory.getDefiningOp())
+      rings.insert(memory);
+  });
+  llvm::Error error = llvm::Error::success();
+  auto getIterations = [&](plan::LoopOp loop) { return loops == LoopForm::Once ? 1 : plan::getCount(loop); };
+  plan::forEachIssued(function, getIterations, [&](Operation *op, int64_t iteration) {
+    if (!error)
+      error = addOp(op, iteration);
+  });
+  return error;
+}
+
+llvm::Error ProgramMaker::addOp(Operation *op, int64_t iteration) {
+  if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
+    addBuffer(buffer.getMemref(), /*isArgument=*/false);
+  } else if (auto view = dyn_cast<plan::ViewOp>(op)) {
+    // Who uses a slot says which one it is.
+    if (!rings.contains(plan::getMemory(view.getResult())))
+      addView(view, iteration);
+  } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+    if (llvm::Error error = checkCost(launch))
+      return error;
+    addLaunch(launch, iteration);
+  } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
+    program.ops.push_back(
+        {SimOp::Kind::Record, getStream(record.getStream()), static_cast<uint32_t>(record.getEventAt(iteration))});
+    program.numEvents = std::max<uint32_t>(program.numEvents, record.getEndOfEvents());
+  } else if (auto wait = dyn_cast<plan::WaitOp>(op)) {
+    program.ops.push_back(
+        {SimOp::Kind::Wait, getStream(wait.getStream()), static_cast<uint32_t>(wait.getEventAt(iteration))});
+    program.numEvents = std::max<uint32_t>(program.numEvents, wait.getEndOfEvents());
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int64_t world) {
+llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int64_t world, LoopForm loops) {
   ProgramMaker maker(function);
-  if (llvm::Error error = maker.make(world))
+  if (llvm::Error error = maker.make(world, loops))
     return error;
   return std::move(maker.program);
 }
@@ -231,7 +311,7 @@ static llvm::Error makeError(const llvm::Twine &text) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
 }
 
-llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan) {
+llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan, LoopForm loops) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel)
     return makeError("expected a plan whose module has " + kParallelAttrName);
@@ -239,7 +319,7 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   for (func::FuncOp function : plan::getRankPrograms(plan)) {
     if (failed(plan::verifyRankProgram(function)))
       return makeError("expected a rank program but got '" + function.getName() + "'");
-    llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld());
+    llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld(), loops);
     if (!program)
       return program.takeError();
     programs.push_back(std::move(*program));

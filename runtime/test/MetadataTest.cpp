@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 3, "abi": 6, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 4, "abi": 6, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "programs": [{
@@ -53,7 +53,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 3}, {"abi", 6}, {"variants", variants}};
+  return {{"moeplan", 4}, {"abi", 6}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -85,6 +85,20 @@ TEST(Metadata, Good) {
   EXPECT_EQ(metadata.programs[0].value(1).bytes(), 8);
   EXPECT_EQ(metadata.programs[0].ops[0].stream, 1);
   EXPECT_EQ(metadata.programs[0].ops[0].group, 0);
+}
+
+// An op that is like an earlier one may be the number of that.
+TEST(Metadata, RepeatedOps) {
+  json root = good();
+  root["programs"][0]["ops"].push_back(0);
+  std::vector<Metadata> variants;
+  Status status = parseMetadata(root.dump(), variants);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const std::vector<Op> &ops = variants[0].programs[0].ops;
+  EXPECT_EQ(ops.back().name, ops[0].name);
+  EXPECT_EQ(ops.back().bytes, 12);
+  EXPECT_THAT(errorWith("/programs/0/ops/0", 0),
+              HasSubstr("programs[0].ops[0]: expected the number of an earlier op but got 0"));
 }
 
 // A pipeline: each stage has a program, for the ranks behind those of the one before.
@@ -279,8 +293,8 @@ TEST(Metadata, Source) {
 
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
-  EXPECT_THAT(errorOf({{"moeplan", 2}}), HasSubstr("moeplan: the plan has version 2, this runtime accepts 3"));
-  EXPECT_THAT(errorOf({{"moeplan", 3}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 6"));
+  EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 4"));
+  EXPECT_THAT(errorOf({{"moeplan", 4}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 6"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 
@@ -317,7 +331,7 @@ TEST(Metadata, WrongTypes) {
   EXPECT_THAT(errorWith("/programs/0/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));
   EXPECT_THAT(errorWith("/programs/0/arenas/device", 18446744073709551615u), HasSubstr("programs[0].arenas.device"));
   std::vector<Metadata> variants;
-  EXPECT_THAT(parseMetadata("{\"moeplan\": 3,", variants).message, HasSubstr("not JSON"));
+  EXPECT_THAT(parseMetadata("{\"moeplan\": 4,", variants).message, HasSubstr("not JSON"));
   EXPECT_THAT(parseMetadata("[]", variants).message, HasSubstr("expected an object but got array"));
 }
 

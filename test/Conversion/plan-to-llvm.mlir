@@ -17,67 +17,25 @@ module attributes {
   // CHECK-DAG: llvm.func @moert_record(!llvm.ptr, i64, i64) -> i32
   // CHECK-DAG: llvm.func @moert_wait(!llvm.ptr, i64, i64) -> i32
 
-  // An argument, as moert_buffer has it: space 2, f32, the argument's number, rank 2, its shape, and no part of anything.
-  // CHECK:      llvm.mlir.global internal constant @moeplan_rank_buffer0()
-  // CHECK-SAME: !llvm.struct<(i32, i32, i64, i64, array<4 x i64>, i64, i64, i64, i64)>
-  // CHECK-DAG:  %[[SPACE:.*]] = llvm.mlir.constant(2 : i32) : i32
-  // CHECK-DAG:  %[[DTYPE:.*]] = llvm.mlir.constant(0 : i32) : i32
-  // CHECK-DAG:  %[[OFFSET:.*]] = llvm.mlir.constant(0 : i64) : i64
-  // CHECK-DAG:  %[[RANK:.*]] = llvm.mlir.constant(2 : i64) : i64
-  // CHECK:      %[[DIMS:.*]] = llvm.mlir.constant(dense<[4, 8, 0, 0]> : tensor<4xi64>)
-  // CHECK:      %[[PARTS:.*]] = llvm.mlir.constant(0 : i64) : i64
-  // CHECK:      %[[SHIFT:.*]] = llvm.mlir.constant(0 : i64) : i64
-  // CHECK:      %[[STRIDE:.*]] = llvm.mlir.constant(1 : i64) : i64
-  // CHECK:      %[[BEGIN:.*]] = llvm.mlir.constant(0 : i64) : i64
-  // CHECK:      llvm.insertvalue %[[SPACE]], %{{.*}}[0]
-  // CHECK-NEXT: llvm.insertvalue %[[DTYPE]], %{{.*}}[1]
-  // CHECK-NEXT: llvm.insertvalue %[[OFFSET]], %{{.*}}[2]
-  // CHECK-NEXT: llvm.insertvalue %[[RANK]], %{{.*}}[3]
-  // CHECK-NEXT: llvm.insertvalue %[[DIMS]], %{{.*}}[4]
-  // CHECK-NEXT: llvm.insertvalue %[[PARTS]], %{{.*}}[5]
-  // CHECK-NEXT: llvm.insertvalue %[[SHIFT]], %{{.*}}[6]
-  // CHECK-NEXT: llvm.insertvalue %[[STRIDE]], %{{.*}}[7]
-  // CHECK-NEXT: llvm.insertvalue %[[BEGIN]], %{{.*}}[8]
-  // CHECK:      @moeplan_rank_buffer1()
-  // CHECK:      @moeplan_rank_buffer2()
-  // CHECK:        llvm.mlir.constant(512 : i64)
-  // CHECK:      @moeplan_rank_buffer3()
-  // Buffers in one place with one type are one constant: there is no fifth.
-  // CHECK-NOT:  @moeplan_rank_buffer4()
+  // A row for each op: the kind of its call, and its buffers or its event. The copy of a buffer has the number of the first.
+  // CHECK:      llvm.mlir.global internal constant @moeplan_rank_rows(
+  // CHECK-SAME:   dense<[0, 0, 1, 2, 1, 6, 2, 6, 3, 2, 2, 4, 2, 5, 2, 3]>
 
-  // CHECK: llvm.mlir.global internal constant @moeplan_rank_group0("mp\00")
-  // CHECK: llvm.mlir.global internal constant @moeplan_rank_groups() {{.*}} !llvm.array<1 x struct<(ptr, i64, i64)>>
+  // Buffers, as moert_buffer has them: space and type, the argument's number or the offset, rank 2, the shape, and no part of anything.
+  // CHECK:      llvm.mlir.global internal constant @moeplan_rank_buffers(
+  // CHECK-SAME:   dense<{{\[\[}}2, 0, 2, 4, 8, 0, 0, 0, 0, 1, 0], [2, 1, 2, 8, 16, 0, 0, 0, 0, 1, 0], [0, 512, 2, 4, 16, 0, 0, 0, 0, 1, 0],
+  // CHECK-SAME:   [2, 2, 2, 4, 16, 0, 0, 0, 0, 1, 0]]> : tensor<4x11xi64>
 
+  // All rows run, once, as iteration 0; the first op is number 0.
   // CHECK-LABEL: llvm.func @moeplan_rank
   // CHECK-SAME:  %[[R:.*]]: !llvm.ptr) -> i32
-  // CHECK-DAG:   %[[OP:.*]] = llvm.mlir.constant(0 : i64)
-  // CHECK-DAG:   %[[X:.*]] = llvm.mlir.addressof @moeplan_rank_buffer0
-  // CHECK-DAG:   %[[W:.*]] = llvm.mlir.addressof @moeplan_rank_buffer1
-  // CHECK-DAG:   %[[H:.*]] = llvm.mlir.addressof @moeplan_rank_buffer2
-  // CHECK:       %[[STATUS:.*]] = llvm.call @moert_matmul(%[[R]], %[[OP]], %[[X]], %[[W]], %[[H]], %{{.*}}, %{{.*}}, %{{.*}})
-  // CHECK:       %[[FAILED:.*]] = llvm.icmp "ne" %[[STATUS]], %{{.*}} : i32
-  // CHECK:       llvm.cond_br %[[FAILED]], ^[[EXIT:.*]](%[[STATUS]] : i32), ^[[NEXT:.*]]
-  // CHECK:     ^[[NEXT]]:
-  // CHECK:       llvm.call @moert_record(%[[R]]
-  // CHECK:       llvm.call @moert_wait(%[[R]]
-  // The index counts launches; the absent counts are null; the stream is the second to appear.
-  // CHECK:       %[[OP1:.*]] = llvm.mlir.constant(1 : i64)
-  // CHECK:       %[[H1:.*]] = llvm.mlir.addressof @moeplan_rank_buffer2
-  // CHECK:       %[[NULL:.*]] = llvm.mlir.zero : !llvm.ptr
-  // CHECK:       %[[H2:.*]] = llvm.mlir.addressof @moeplan_rank_buffer2
-  // CHECK:       %[[GROUPS:.*]] = llvm.mlir.addressof @moeplan_rank_groups
-  // CHECK:       %[[GROUP:.*]] = llvm.getelementptr %[[GROUPS]][0]
-  // CHECK:       %[[STREAM:.*]] = llvm.mlir.constant(1 : i64)
-  // CHECK:       llvm.call @moert_all_reduce(%[[R]], %[[OP1]], %[[H1]], %[[NULL]], %[[H2]], %[[GROUP]], %[[STREAM]])
-  // CHECK:       llvm.call @moert_assume_replicated(%[[R]], %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
-  // CHECK:       %[[FACTOR:.*]] = llvm.mlir.constant(2.000000e+00 : f64)
-  // CHECK:       llvm.call @moert_scale(%[[R]], %{{.*}}, %{{.*}}, %{{.*}}, %[[FACTOR]], %{{.*}})
-  // CHECK:       llvm.cond_br %{{.*}}, ^[[EXIT]](%{{.*}} : i32), ^[[LAST:.*]]
-  // CHECK:     ^[[LAST]]:
-  // CHECK-NEXT:  %[[OK:.*]] = llvm.mlir.constant(0 : i32)
-  // CHECK-NEXT:  llvm.br ^[[EXIT]](%[[OK]] : i32)
-  // CHECK:     ^[[EXIT]](%[[RESULT:.*]]: i32):
-  // CHECK:       llvm.return %[[RESULT]] : i32
+  // CHECK:       %[[ROWS:.*]] = llvm.mlir.addressof @moeplan_rank_rows
+  // CHECK:       %[[LENGTH:.*]] = llvm.mlir.constant(16 : i64)
+  // CHECK:       %[[END:.*]] = llvm.getelementptr %[[ROWS]][%[[LENGTH]]]
+  // CHECK:       %[[BUFFERS:.*]] = llvm.mlir.addressof @moeplan_rank_buffers
+  // CHECK:       %[[STATUS:.*]] = llvm.call @moeplan_run(%[[R]], %{{[^,]*}}, %[[END]], %[[BUFFERS]], %{{[^,]*}}, %{{[^,]*}})
+  // CHECK:       %[[FAILED:.*]] = llvm.icmp "ne" %[[STATUS]]
+  // CHECK:       llvm.cond_br %[[FAILED]], ^{{.*}}(%[[STATUS]] : i32), ^
   func.func @rank(%x: !x {moe.name = "x", moe.role = "input", moe.layout = #moe.layout<[dp], []>},
                   %w: !w {moe.name = "w", moe.role = "parameter", moe.layout = #moe.layout<[], [ep, esp]>},
                   %y: memref<4x16xf32> {moe.name = "y", moe.role = "output", moe.layout = #moe.layout<[dp], []>})
@@ -95,8 +53,11 @@ module attributes {
     return
   }
 
+  // f64 is 1 in the upper half of the first number.
+  // CHECK:       @moeplan_reference_rows(dense<[6, 0, 1]>
+  // CHECK:       @moeplan_reference_buffers(dense<{{\[\[}}4294967298, 0, 2, 16, 8,
   // CHECK-LABEL: llvm.func @moeplan_reference
-  // CHECK: llvm.call @moert_slice
+  // CHECK:         llvm.call @moeplan_run(
   func.func @reference(%x: memref<16x8xf64> {moe.name = "x"}, %y: memref<16x8xf64> {moe.name = "y", moe.layout = #moe.layout<[dp], []>})
       attributes {plan.inputs = 1 : i64, moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
     plan.launch "slice"(%x) -> (%y) params [0] over <"mp", 1, 1> on "compute" : (memref<16x8xf64>) -> memref<16x8xf64>
@@ -104,9 +65,61 @@ module attributes {
   }
 }
 
+// CHECK: @moeplan_group_name0("mp\00")
+// CHECK: @moeplan_group0()
+// CHECK: @moeplan_group_name1("mp\00")
+
+// A kind of call takes its buffers from the row; the rest is constant.
+// CHECK:       llvm.func internal @moeplan_call0(%[[R:.*]]: !llvm.ptr, %[[OP:.*]]: i64, %[[ROW:.*]]: !llvm.ptr, %[[BUFFERS:.*]]: !llvm.ptr, %{{.*}}: i64) -> i32
+// CHECK:         %[[AT:.*]] = llvm.getelementptr %[[ROW]][1]
+// CHECK:         %[[LOADED:.*]] = llvm.load %[[AT]]
+// CHECK:         %[[NUMBER:.*]] = llvm.zext %[[LOADED]]
+// CHECK:         %[[X:.*]] = llvm.getelementptr %[[BUFFERS]][%[[NUMBER]]] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<11 x i64>
+// CHECK:         %[[STATUS:.*]] = llvm.call @moert_matmul(%[[R]], %[[OP]], %[[X]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}})
+// CHECK:         llvm.return %[[STATUS]]
+// CHECK:       llvm.func internal @moeplan_call1
+// CHECK:         llvm.call @moert_record(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
+// CHECK:       llvm.func internal @moeplan_call2
+// CHECK:         llvm.call @moert_wait(
+
+// The absent counts are null; the stream is the second to appear.
+// CHECK:       llvm.func internal @moeplan_call3(%[[R:.*]]: !llvm.ptr, %[[OP:.*]]: i64,
+// CHECK:         %[[NULL:.*]] = llvm.mlir.zero : !llvm.ptr
+// CHECK:         %[[GROUP:.*]] = llvm.mlir.addressof @moeplan_group0
+// CHECK:         %[[STREAM:.*]] = llvm.mlir.constant(1 : i64)
+// CHECK:         llvm.call @moert_all_reduce(%[[R]], %[[OP]], %{{[^,]*}}, %[[NULL]], %{{[^,]*}}, %[[GROUP]], %[[STREAM]])
+// CHECK:         llvm.call @moert_assume_replicated(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
+// CHECK:         %[[FACTOR:.*]] = llvm.mlir.constant(2.000000e+00 : f64)
+// CHECK:         llvm.call @moert_scale(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[FACTOR]], %{{[^,]*}})
+// CHECK:         llvm.call @moert_slice(
+
+// Of each kind the function, the length of its rows, and how many launches it makes.
+// CHECK:       llvm.mlir.global internal constant @moeplan_calls() {{.*}} !llvm.array<7 x struct<(ptr, i64, i64)>>
+// CHECK-NEXT:    llvm.mlir.addressof @moeplan_call0
+// CHECK-NEXT:    llvm.mlir.constant(4 : i64)
+// CHECK-NEXT:    llvm.mlir.constant(1 : i64)
+// CHECK:         llvm.mlir.addressof @moeplan_call1
+// CHECK-NEXT:    llvm.mlir.constant(2 : i64)
+// CHECK-NEXT:    llvm.mlir.constant(0 : i64)
+
+// The loop over rows ends at the first call that fails. The op's number counts launches.
+// CHECK-LABEL: llvm.func internal @moeplan_run(
+// CHECK-SAME:  %[[R:.*]]: !llvm.ptr, %[[FIRST:.*]]: !llvm.ptr, %[[END:.*]]: !llvm.ptr, %[[BUFFERS:.*]]: !llvm.ptr, %[[OP0:.*]]: i64, %[[I:.*]]: i64) -> i32
+// CHECK:       llvm.br ^[[HEAD:.*]](%[[FIRST]], %[[OP0]] : !llvm.ptr, i64)
+// CHECK:     ^[[HEAD]](%[[ROW:.*]]: !llvm.ptr, %[[OP:.*]]: i64):
+// CHECK:       %[[DONE:.*]] = llvm.icmp "eq" %[[ROW]], %[[END]]
+// CHECK:       %[[OK:.*]] = llvm.mlir.constant(0 : i32)
+// CHECK:       llvm.cond_br %[[DONE]], ^[[EXIT:.*]](%[[OK]] : i32), ^
+// CHECK:       %[[STATUS:.*]] = llvm.call %{{.*}}(%[[R]], %[[OP]], %[[ROW]], %[[BUFFERS]], %[[I]])
+// CHECK:       %[[FAILED:.*]] = llvm.icmp "ne" %[[STATUS]], %[[OK]]
+// CHECK:       llvm.cond_br %[[FAILED]], ^[[EXIT]](%[[STATUS]] : i32), ^
+// CHECK:       llvm.br ^[[HEAD]](
+// CHECK:     ^[[EXIT]](%[[RESULT:.*]]: i32):
+// CHECK:       llvm.return %[[RESULT]]
+
 // The metadata. Global shapes follow from layouts; a reference of one rank has no groups; keys are those of docs/Runtime.md.
 // META:      llvm.mlir.global external constant @moeplan_metadata(
-// META-SAME: {\22moeplan\22:3,\22abi\22:6,\22world\22:8
+// META-SAME: {\22moeplan\22:4,\22abi\22:6,\22world\22:8
 // META-SAME: \22parallel\22:{\22pp\22:1,\22dp\22:4,\22mp\22:2,\22ep\22:4,\22esp\22:2,\22edp\22:1}
 // META-SAME: \22schedule\22:\22s1\22,\22mode\22:\22forward\22,\22dtype\22:\22f32\22
 // META-SAME: {\22name\22:\22mp\22,\22size\22:2,\22stride\22:1}

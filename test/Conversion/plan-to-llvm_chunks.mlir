@@ -2,31 +2,17 @@
 
 // A part of a part, the same on all ranks, is where it is in the argument: part 1 of 2 of part 2 of 4 begins behind 80 of 128 bytes. It
 // is one part of one, so that the argument may be larger.
-// CHECK:      @moeplan_v0_rank_buffer0()
-// CHECK:        %[[DIMS:.*]] = llvm.mlir.constant(dense<[1, 4, 0, 0]> : tensor<4xi64>)
-// CHECK:        %[[PARTS:.*]] = llvm.mlir.constant(1 : i64) : i64
-// CHECK:        %[[SHIFT:.*]] = llvm.mlir.constant(0 : i64) : i64
-// CHECK:        %[[STRIDE:.*]] = llvm.mlir.constant(1 : i64) : i64
-// CHECK:        %[[BEGIN:.*]] = llvm.mlir.constant(80 : i64) : i64
-// CHECK:        llvm.insertvalue %[[PARTS]], %{{.*}}[5]
-// CHECK-NEXT:   llvm.insertvalue %[[SHIFT]], %{{.*}}[6]
-// CHECK-NEXT:   llvm.insertvalue %[[STRIDE]], %{{.*}}[7]
-// CHECK-NEXT:   llvm.insertvalue %[[BEGIN]], %{{.*}}[8]
+// CHECK:      @moeplan_v0_rank_buffers(dense<[
+// CHECK-SAME: [2, 0, 2, 1, 4, 0, 0, 1, 0, 1, 80],
 
 // Of the half of a buffer that begins behind 32 bytes, at 544 of the arena, a rank has one of two parts.
-// CHECK:      @moeplan_v0_rank_buffer1()
-// CHECK:        llvm.mlir.constant(544 : i64) : i64
-// CHECK:        llvm.mlir.constant(dense<[1, 4, 0, 0]> : tensor<4xi64>)
-// CHECK-NEXT:   %{{.*}} = llvm.mlir.constant(2 : i64) : i64
-// CHECK-NEXT:   %{{.*}} = llvm.mlir.constant(1 : i64) : i64
-// CHECK-NEXT:   %{{.*}} = llvm.mlir.constant(1 : i64) : i64
-// CHECK-NEXT:   %{{.*}} = llvm.mlir.constant(0 : i64) : i64
+// CHECK-SAME: [0, 544, 2, 1, 4, 0, 0, 2, 1, 1, 0]
 
-// Two ways to say one part are one constant.
-// CHECK-NOT:  @moeplan_v0_rank_buffer2
+// Two ways to say one part are one buffer.
+// CHECK-SAME: ]> : tensor<2x11xi64>
 
 // The metadata says for which cluster the plan is, how long each transfer takes alone there, and in how many chunks a variant is.
-// CHECK:      @moeplan_metadata("{\22moeplan\22:3,\22abi\22:6,\22variants\22:[
+// CHECK:      @moeplan_metadata("{\22moeplan\22:4,\22abi\22:6,\22variants\22:[
 // CHECK-SAME: {\22batch\22:1,\22sequence\22:8,\22chunks\22:4,\22world\22:2
 // CHECK-SAME: \22cluster\22:\22toy\22
 // CHECK-SAME: {\22name\22:\22copy\22,{{[^}]*}}\22rows\22:0,\22seconds\22:2.5{{[0-9]*}}e-05}

@@ -6,7 +6,8 @@
 
 // RUN: moe-compile %S/models/mixtral.json --whole-model --batch=2 --seq=8 --dtype=f16 --parallel=dp=2,mp=1,ep=2,esp=1 --emit=llvm -o - | FileCheck %s --check-prefix=LLVM
 // The embedding is argument 3, behind tokens, labels and the step.
-// LLVM: @moeplan_rank_buffer1 = {{.*}} { i32 2, i32 4, i64 3, i64 2, [4 x i64] [i64 40, i64 24, i64 0, i64 0]
+// Its space and type are the halves of a number: 4 * 2^32 + 2.
+// LLVM: @moeplan_rank_buffers = {{.*}} [11 x i64] [i64 17179869186, i64 3, i64 2, i64 40, i64 24, i64 0, i64 0,
 // LLVM: \22mode\22:\22train\22,\22dtype\22:\22f16\22
 // LLVM-SAME: \22name\22:\22loss\22,\22role\22:\22loss\22,\22dtype\22:\22f32\22
 

@@ -111,11 +111,16 @@ def mlir_text(model, dtype, max_load=None):
 
 
 def metadata_of(plan):
-    """What a compiled plan says of itself (docs/Runtime.md)."""
+    """What a compiled plan says of itself (docs/Runtime.md); each op is written out."""
     with open(plan, "rb") as file:
         data = file.read()
     begin = data.index(b'{"moeplan":')
-    return json.loads(data[begin : data.index(b"\0", begin)])
+    metadata = json.loads(data[begin : data.index(b"\0", begin)])
+    for plan in metadata.get("variants", [metadata]):
+        for program in [*plan["programs"], plan["reference"]]:
+            ops = program.get("ops", [])
+            program["ops"] = [ops[op] if isinstance(op, int) else op for op in ops]
+    return metadata
 
 
 class Tools:

@@ -47,6 +47,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                         "   1f1b put gradients of weights off, to where a device would wait.\n"
                         "   Default: 1f1b"),
                cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
+      unroll("unroll",
+             cl::desc("Write out all micro-batches. Default: off; a loop stands for those that repeat\n"
+                      "   others, so that the size of the plan does not grow with them"),
+             cl::cat(category)),
       stageBoundaries("stage-boundaries",
                       cl::desc("Where the stages of a pipeline begin, counted in parts of the model, and\n"
                                "   then the number of all parts. moe-plan prints such a list. Example for two\n"
@@ -139,6 +143,7 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   options.microBatches = count;
   if (failed(setPipeline(context, options)))
     return failure();
+  options.hasLoop = !unroll;
   options.stageBoundaries.assign(stageBoundaries.begin(), stageBoundaries.end());
   if (!isOpen && failed(checkPipeline(context, options)))
     return failure();

@@ -187,6 +187,7 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
     if (!trace)
       return reportError(context, trace.takeError());
     measured = std::move(*trace);
+    numberLaunches(result, measured);
     llvm::Expected<Comparison> compared = compare(result, measured);
     if (!compared)
       return reportError(context, compared.takeError());

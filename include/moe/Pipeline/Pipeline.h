@@ -51,6 +51,18 @@ struct PipelineOptions {
   bool reference = true;
   /// A step's batches of the graph's inputs, whose gradients are added up. More than one needs a graph with a loss.
   int64_t microBatches = 1;
+  /// The micro-batches that programs write out. A loop in the plan stands for the others. 0: all are written, and there
+  /// is no loop. compileSchedule() chooses it if `hasLoop` allows it.
+  int64_t written = 0;
+  /// Whether passes see three micro-batches, which stand for all that are written (moe-repeat-micro-batches).
+  bool repeats = true;
+  /// Whether many micro-batches may become a loop, in which case the size of the plan does not grow with them. In a
+  /// loop, the stages of a device have memory of their own. So where the plan does not fit, one without a loop is made.
+  bool hasLoop = true;
+  /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. What
+  /// does not fit is tried in more chunks and with less kept for the backward, before that with the order `search` in
+  /// other orders of the pipeline. 0: no limit.
+  int64_t memoryLimit = 0;
   /// Stages of a pipeline for each of its devices. See describeMistake(PipelineShape) for what the order needs.
   int64_t interleave = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;

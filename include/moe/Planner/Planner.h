@@ -20,10 +20,6 @@ struct RoutingSource;
 struct CompileOptions : PipelineOptions {
   /// Names joined by '+'.
   std::string schedule = "baseline";
-  /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. What
-  /// does not fit is tried in more chunks and with less kept for the backward, before that with the order `search` in
-  /// other orders of the pipeline. 0: no limit.
-  int64_t memoryLimit = 0;
   /// What tokens choose, for 'auto'; null: evenly.
   const RoutingSource *routing = nullptr;
   /// 'auto' simulates every candidate, whatever is known of it before.

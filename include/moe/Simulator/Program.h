@@ -81,6 +81,8 @@ struct SimLaunch {
   /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
   double transferSeconds = 0;
   uint32_t stream = 0;
+  /// Its number in the ops table of the plan's metadata. In a loop, all iterations have the same.
+  uint32_t op = 0;
   /// Which unit of a pipeline it belongs to: micro-batch, stage and direction; -1 where it belongs to none. Of the
   /// backward, what computes gradients of weights may be marked.
   int32_t microBatch = -1, stage = -1;
@@ -105,8 +107,8 @@ struct SimProgram {
   std::vector<std::string> streams;
   std::vector<SimGroup> groups;
   std::vector<SimBuffer> buffers;
-  std::vector<SimLaunch> launches; ///< in program order, as the ops table of the plan's metadata
-  std::vector<SimOp> ops;          ///< in program order
+  std::vector<SimLaunch> launches; ///< in the order of issue
+  std::vector<SimOp> ops;          ///< in the order of issue
   uint32_t numEvents = 0;
   /// Labels of the routing launches, each once, in order: the MoE layers.
   std::vector<std::string> routedLayers;
@@ -115,13 +117,16 @@ struct SimProgram {
   int64_t getFirstRow(int32_t buffer, int64_t rank) const;
 };
 
+/// How often the body of a loop is written out.
+enum class LoopForm { Unrolled, Once };
+
 /// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Fails where a launch has no
 /// cost.
-llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world);
+llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world, LoopForm loops = LoopForm::Unrolled);
 
 /// The rank programs of a module at the plan stage, without the one-rank reference. Fails where it has none, or where
 /// they do not cover the ranks of the module's `moe.parallel` once each.
-llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan);
+llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan, LoopForm loops = LoopForm::Unrolled);
 
 /// What a program's routing launches decide on; all zero where there are none.
 struct RoutedShape {

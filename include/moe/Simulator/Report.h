@@ -167,10 +167,13 @@ struct Comparison {
 
 /// A launch in a trace.
 struct MeasuredOp {
-  int64_t rank = 0, stream = 0, op = 0; ///< op: the launch's number in the program
+  int64_t rank = 0, stream = 0, op = 0; ///< op: the number in the plan's ops table, and then that of the launch
   double begin = 0, end = 0;            ///< seconds
   std::string name;                     ///< as of getLaunchName
 };
+/// Makes the number of each op that of its launch: an op in a loop is called again and again, and call k is the launch
+/// of iteration k.
+void numberLaunches(const SimResult &result, std::vector<MeasuredOp> &measured);
 /// Fails where the trace is of another plan: other ranks, ops, streams or kernels, or not each op once on each rank.
 llvm::Expected<Comparison> compare(const SimResult &result, llvm::ArrayRef<MeasuredOp> measured);
 

@@ -6,6 +6,7 @@
 #include "Metadata.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
 
@@ -18,7 +19,7 @@ using namespace mlir::plan;
 namespace json = llvm::json;
 
 /// The version of the metadata that this file writes.
-static constexpr int64_t kMetadataVersion = 3;
+static constexpr int64_t kMetadataVersion = 4;
 
 moert_dtype mlir::plan::getDType(Type type) {
   if (type.isF32())
@@ -84,7 +85,7 @@ private:
   void writeProgram(func::FuncOp program);
   void writeValue(func::FuncOp program, unsigned argument, moe::ParallelAttr ranks, bool isResult);
   void writeTables(func::FuncOp program, moe::ParallelAttr ranks);
-  void writeOp(LaunchOp launch, bool hasGroups);
+  std::string getOp(LaunchOp launch, bool hasGroups);
   void writeShape(StringRef key, ArrayRef<int64_t> shape);
   void writeSource(DictionaryAttr source);
 
@@ -131,9 +132,10 @@ void MetadataWriter::write() {
   auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram);
   // Launches may use groups that #moe.parallel does not name.
   for (func::FuncOp program : programs)
-    for (auto launch : program.getOps<LaunchOp>())
+    program.walk([&](LaunchOp launch) {
       if (launch.getGroup())
         groups.getName(*launch.getGroup());
+    });
   writeHead(programs.front());
   json.attributeArray("programs", [&] {
     for (func::FuncOp program : programs)
@@ -275,17 +277,27 @@ void MetadataWriter::writeTables(func::FuncOp program, moe::ParallelAttr ranks) 
       json.value(stream);
   });
   int64_t events = 0;
-  for (auto record : program.getOps<RecordOp>())
-    events = std::max<int64_t>(events, record.getEvent() + 1);
+  program.walk([&](RecordOp record) { events = std::max(events, record.getEndOfEvents()); });
   json.attribute("events", events);
+  // Micro-batches and layers repeat launches: one that is like an earlier one is the number of that.
+  llvm::StringMap<int64_t> first;
+  int64_t number = 0;
   json.attributeArray("ops", [&] {
-    for (auto launch : program.getOps<LaunchOp>())
-      writeOp(launch, ranks.getWorld() > 1);
+    program.walk([&](LaunchOp launch) {
+      auto [entry, isNew] = first.try_emplace(getOp(launch, ranks.getWorld() > 1), number++);
+      if (isNew)
+        json.rawValue(entry->first());
+      else
+        json.value(entry->second);
+    });
   });
 }
 
-void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
+std::string MetadataWriter::getOp(LaunchOp launch, bool hasGroups) {
   moe::OpCost cost = launch.getOpCost();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  json::OStream json(os);
   json.object([&] {
     json.attribute("name", launch.getKernel());
     json.attribute("label", launch.getLabel().value_or(""));
@@ -301,6 +313,7 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
     if (std::optional<llvm::APFloat> seconds = launch.getSeconds())
       json.attribute("seconds", seconds->convertToDouble());
   });
+  return text;
 }
 
 std::string mlir::plan::getProgramPrefix(std::optional<size_t> variant) {

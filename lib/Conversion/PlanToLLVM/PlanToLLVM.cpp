@@ -1,17 +1,17 @@
 //===- PlanToLLVM.cpp - convert-plan-to-llvm ------------------------------===//
 //
-// Each rank program becomes one function, a chain of runtime calls, and constant data in the layout of moert.h. The
-// code is meant to be compiled fast, not to be fast: it only enqueues. The variants of a plan of several shapes become
-// one flat module.
+// Each rank program becomes one function, and constant data: rows for the ops, and buffers in the layout of moert.h.
+// The code is meant to be compiled fast, not to be fast: it only enqueues. The variants of a plan of several shapes
+// become one flat module.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <map>
 
+#include "CallTable.h"
 #include "Choose.h"
 #include "Metadata.h"
 #include "RuntimeCalls.h"
@@ -30,161 +30,184 @@ using namespace mlir::plan;
 
 namespace {
 
-/// The functions of moert.h that a module calls.
-class RuntimeFunctions {
-public:
-  explicit RuntimeFunctions(ModuleOp module) : module(module) {}
-
-  /// The function moert_`name`, declared on first use.
-  LLVM::LLVMFuncOp get(StringRef name, TypeRange arguments);
-
-private:
-  ModuleOp module;
-  llvm::StringMap<LLVM::LLVMFuncOp> functions;
-};
-
 /// Emits one rank program.
 class ProgramEmitter {
 public:
-  /// Emits before `place`, with symbols that begin with `prefix`.
-  ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, RuntimeFunctions &runtime);
+  /// Emits before `place`, with symbols that begin with `prefix`. Its calls become kinds of `calls`.
+  ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, CallTable &calls);
   LogicalResult emit();
 
 private:
-  /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
   /// The part of moert_buffer that is a view's.
   struct Part {
     int64_t parts = 0, shift = 0, stride = 1, begin = 0;
     auto operator<=>(const Part &) const = default;
   };
+  /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
   using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, Part>;
 
-  LogicalResult emitOp(Operation &op);
-  LogicalResult emitLaunch(LaunchOp launch);
-  void emitCall(StringRef name, ArrayRef<Value> arguments, Location loc);
-  FailureOr<BufferKey> getKey(Value value);
-  FailureOr<Value> getBuffer(Value value, LaunchOp user);
-  Value getGroup(moe::GroupAttr group, Location loc);
-  void createBufferTable();
-  void createGroupTable(Location loc);
+  /// Rows that run one after another, `count` times.
+  struct Segment {
+    int64_t count, begin, firstOp;
+    int64_t end = 0;
+  };
 
-  LLVM::GlobalOp createGlobal(const Twine &name, Type type, Location loc, function_ref<Value()> initializer);
-  Value createInt(Location loc, int64_t value) { return builder.create<LLVM::ConstantOp>(loc, i64, value); }
-  /// Inserts `fields` into a struct or array of type `type`, in order.
-  Value createAggregate(Location loc, Type type, ArrayRef<Value> fields);
+  LogicalResult addSegment(Block::iterator begin, Block::iterator end, int64_t count);
+  LogicalResult addRow(Operation &op);
+  template <class EventOp> void addEvent(StringRef call, EventOp op);
+  LogicalResult addLaunch(LaunchOp launch);
+  /// In iteration `iteration` of the loop around the view that `value` is, or behind so many iterations.
+  FailureOr<BufferKey> getKey(Value value, int64_t iteration);
+  FailureOr<unsigned> getBuffers(Value value, ViewOp moving);
+  LLVM::GlobalOp createBufferTable();
+  void emitSegment(const Segment &segment, Block *&block, Block *exit);
 
   func::FuncOp program;
-  RuntimeFunctions &runtime;
-  OpBuilder builder;
+  CallTable &calls;
+  DataBuilder builder;
   std::string symbol;
-  Type i32, i64, ptr;
-  Type bufferType, groupType;
-  Block *exit = nullptr;
-  Value rank;
-  int64_t nextOp = 0;
   llvm::StringMap<int64_t> streams;
-  std::map<BufferKey, unsigned> buffers;
-  std::vector<std::pair<BufferKey, Location>> bufferList;
+  std::vector<int32_t> rows;
+  SmallVector<Segment> segments;
+  int64_t nextOp = 0;
+  int64_t done = 0; ///< iterations of the loop before the ops that are looked at
+  /// Where the buffers of consecutive iterations lie in the table.
+  std::map<std::vector<BufferKey>, unsigned> buffers;
+  std::vector<int64_t> bufferWords;
   llvm::DenseMap<Value, unsigned> bufferOf;
-  SmallVector<moe::GroupAttr> groups;
 };
 
 } // namespace
 
-LLVM::LLVMFuncOp RuntimeFunctions::get(StringRef name, TypeRange arguments) {
-  LLVM::LLVMFuncOp &function = functions[name];
-  if (!function) {
-    auto type = LLVM::LLVMFunctionType::get(IntegerType::get(module.getContext(), 32), llvm::to_vector(arguments));
-    function = OpBuilder::atBlockBegin(module.getBody())
-                   .create<LLVM::LLVMFuncOp>(module.getLoc(), ("moert_" + name).str(), type);
-  }
-  return function;
-}
-
-ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, RuntimeFunctions &runtime)
-    : program(program), runtime(runtime), builder(place), symbol((prefix + program.getName()).str()) {
-  MLIRContext *context = program.getContext();
-  i32 = builder.getI32Type();
-  i64 = builder.getI64Type();
-  ptr = LLVM::LLVMPointerType::get(context);
-  bufferType = LLVM::LLVMStructType::getLiteral(
-      context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4), i64, i64, i64, i64});
-  groupType = LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64});
+ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, CallTable &calls)
+    : program(program), calls(calls), builder(place), symbol((prefix + program.getName()).str()) {
   for (auto [number, stream] : llvm::enumerate(getStreams(program)))
     streams[stream] = number;
 }
 
 LogicalResult ProgramEmitter::emit() {
-  Location loc = program.getLoc();
-  auto function = builder.create<LLVM::LLVMFuncOp>(loc, symbol, LLVM::LLVMFunctionType::get(i32, {ptr}));
-  Block *entry = function.addEntryBlock(builder);
-  rank = entry->getArgument(0);
-  exit = builder.createBlock(&function.getBody(), {}, {i32}, {loc});
-  builder.create<LLVM::ReturnOp>(loc, exit->getArgument(0));
-  builder.setInsertionPointToEnd(entry);
-  for (Operation &op : program.getOps())
-    if (failed(emitOp(op)))
+  Block &ops = program.getBody().front();
+  Block::iterator begin = ops.begin();
+  for (auto loop : llvm::make_early_inc_range(ops.getOps<LoopOp>())) {
+    Block &body = loop.getBody().front();
+    if (failed(addSegment(begin, loop->getIterator(), 1)) ||
+        failed(addSegment(body.begin(), body.end(), getCount(loop))))
       return failure();
-  Value ok = builder.create<LLVM::ConstantOp>(loc, i32, 0);
-  builder.create<LLVM::BrOp>(loc, ok, exit);
-  builder.setInsertionPoint(function);
-  createBufferTable();
-  createGroupTable(loc);
-  return success();
-}
-
-LogicalResult ProgramEmitter::emitOp(Operation &op) {
-  if (auto launch = dyn_cast<LaunchOp>(op))
-    return emitLaunch(launch);
-  Location loc = op.getLoc();
-  if (auto record = dyn_cast<RecordOp>(op))
-    emitCall("record", {rank, createInt(loc, record.getEvent()), createInt(loc, streams.lookup(record.getStream()))},
-             loc);
-  if (auto wait = dyn_cast<WaitOp>(op))
-    emitCall("wait", {rank, createInt(loc, wait.getEvent()), createInt(loc, streams.lookup(wait.getStream()))}, loc);
-  return success();
-}
-
-LogicalResult ProgramEmitter::emitLaunch(LaunchOp launch) {
-  Location loc = launch.getLoc();
-  SmallVector<Value> arguments = {rank, createInt(loc, nextOp++)};
-  auto inputs = launch.getInputs().begin();
-  ArrayRef<int64_t> absent = launch.getAbsentInputs();
-  SmallVector<Value> buffers;
-  for (int64_t position = 0, end = launch.getInputs().size() + absent.size(); position < end; ++position)
-    buffers.push_back(llvm::is_contained(absent, position) ? Value() : *inputs++);
-  llvm::append_range(buffers, launch.getOutputs());
-  for (Value buffer : buffers) {
-    FailureOr<Value> address = buffer ? getBuffer(buffer, launch) : builder.create<LLVM::ZeroOp>(loc, ptr).getResult();
-    if (failed(address))
-      return failure();
-    arguments.push_back(*address);
+    begin = std::next(loop->getIterator());
+    done = getCount(loop);
   }
-  if (ArrayAttr params = launch.getParamsAttr())
-    for (auto param : params.getAsRange<TypedAttr>())
-      arguments.push_back(builder.create<LLVM::ConstantOp>(loc, param));
-  if (std::optional<int64_t> peer = launch.getPeer())
-    arguments.push_back(createInt(loc, *peer));
-  if (launch.getGroup())
-    arguments.push_back(getGroup(*launch.getGroup(), loc));
-  arguments.push_back(createInt(loc, streams.lookup(launch.getStreamOrDefault())));
-  emitCall(launch.getKernel(), arguments, loc);
+  if (failed(addSegment(begin, ops.end(), 1)))
+    return failure();
+  auto function = builder.create<LLVM::LLVMFuncOp>(program.getLoc(), symbol,
+                                                   LLVM::LLVMFunctionType::get(builder.i32, {builder.ptr}));
+  Block *block = function.addEntryBlock(builder);
+  Block *exit = builder.createBlock(&function.getBody(), {}, {builder.i32}, {builder.loc});
+  builder.create<LLVM::ReturnOp>(builder.loc, exit->getArgument(0));
+  builder.setInsertionPoint(function);
+  // An array of nothing has no address.
+  if (rows.empty())
+    rows.push_back(0);
+  auto rowsType = RankedTensorType::get({static_cast<int64_t>(rows.size())}, builder.i32);
+  builder.createArray(symbol + "_rows", DenseIntElementsAttr::get(rowsType, ArrayRef(rows)));
+  createBufferTable();
+  for (const Segment &segment : segments)
+    emitSegment(segment, block, exit);
+  builder.setInsertionPointToEnd(block);
+  builder.create<LLVM::BrOp>(builder.loc, builder.createInt(0, builder.i32), exit);
   return success();
 }
 
-void ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments, Location loc) {
-  LLVM::LLVMFuncOp callee = runtime.get(name, ValueRange(arguments).getTypes());
-  Value status = builder.create<LLVM::CallOp>(loc, callee, arguments).getResult();
-  Value zero = builder.create<LLVM::ConstantOp>(loc, i32, 0);
-  Value failed = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, zero);
-  Block *here = builder.getInsertionBlock();
-  Block *next = builder.createBlock(exit);
-  builder.setInsertionPointToEnd(here);
-  builder.create<LLVM::CondBrOp>(loc, failed, exit, ValueRange(status), next, ValueRange());
-  builder.setInsertionPointToEnd(next);
+LogicalResult ProgramEmitter::addSegment(Block::iterator begin, Block::iterator end, int64_t count) {
+  Segment segment{count, static_cast<int64_t>(rows.size()), nextOp};
+  for (Operation &op : llvm::make_range(begin, end))
+    if (failed(addRow(op)))
+      return failure();
+  segment.end = rows.size();
+  if (segment.end > segment.begin)
+    segments.push_back(segment);
+  return success();
 }
 
-FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
+/// Behind `block`, which becomes the block after the segment.
+void ProgramEmitter::emitSegment(const Segment &segment, Block *&block, Block *exit) {
+  Location loc = builder.loc;
+  Block *head = builder.createBlock(exit, {builder.i64}, {loc}), *next = builder.createBlock(exit);
+  Block *after = builder.createBlock(exit);
+  builder.setInsertionPointToEnd(block);
+  builder.create<LLVM::BrOp>(loc, builder.createInt(0), head);
+
+  builder.setInsertionPointToEnd(head);
+  Value iteration = head->getArgument(0);
+  Value table = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_rows");
+  auto getRow = [&](int64_t place) -> Value {
+    return builder.create<LLVM::GEPOp>(loc, builder.ptr, builder.i32, table,
+                                       ArrayRef<LLVM::GEPArg>{builder.createInt(place)});
+  };
+  Value begin = getRow(segment.begin), end = getRow(segment.end);
+  Value known = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_buffers");
+  Value arguments[] = {block->getParent()->getArgument(0), begin,    end, known,
+                       builder.createInt(segment.firstOp), iteration};
+  Value status =
+      builder.create<LLVM::CallOp>(loc, TypeRange(builder.i32), getRunSymbol(), ValueRange(arguments)).getResult();
+  Value hasFailed =
+      builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, builder.createInt(0, builder.i32));
+  builder.create<LLVM::CondBrOp>(loc, hasFailed, exit, status, next, ValueRange());
+
+  builder.setInsertionPointToEnd(next);
+  Value following = builder.create<LLVM::AddOp>(loc, iteration, builder.createInt(1));
+  Value goesOn =
+      builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, following, builder.createInt(segment.count));
+  builder.create<LLVM::CondBrOp>(loc, goesOn, head, following, after, ValueRange());
+  block = after;
+}
+
+LogicalResult ProgramEmitter::addRow(Operation &op) {
+  if (auto launch = dyn_cast<LaunchOp>(op))
+    return addLaunch(launch);
+  if (auto record = dyn_cast<RecordOp>(op))
+    addEvent("record", record);
+  else if (auto wait = dyn_cast<WaitOp>(op))
+    addEvent("wait", wait);
+  return success();
+}
+
+template <class EventOp> void ProgramEmitter::addEvent(StringRef call, EventOp op) {
+  bool isMoving = op.getTurns() && op->template getParentOfType<LoopOp>();
+  rows.push_back(calls.getEvent(call, streams.lookup(op.getStream()), isMoving));
+  rows.push_back(isMoving ? op.getEvent() : op.getEventAt(done));
+  if (isMoving)
+    llvm::append_range(rows,
+                       ArrayRef<int32_t>{static_cast<int32_t>(*op.getShift()), static_cast<int32_t>(*op.getTurns())});
+}
+
+/// The view in a loop that moves among those through which `value` is what it is, or null.
+static ViewOp getMovingView(Value value) {
+  for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>())
+    if (view.getStep() && view->getParentOfType<LoopOp>())
+      return view;
+  return {};
+}
+
+LogicalResult ProgramEmitter::addLaunch(LaunchOp launch) {
+  SmallVector<int64_t> moving;
+  for (auto [number, value] : llvm::enumerate(launch.getOperands()))
+    if (getMovingView(value))
+      moving.push_back(number);
+  rows.push_back(calls.getLaunch(launch, streams.lookup(launch.getStreamOrDefault()), moving));
+  ++nextOp;
+  for (Value value : launch.getOperands()) {
+    ViewOp view = getMovingView(value);
+    FailureOr<unsigned> first = getBuffers(value, view);
+    if (failed(first))
+      return failure();
+    rows.push_back(*first);
+    if (view)
+      rows.push_back(view.getParts());
+  }
+  return success();
+}
+
+FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t iteration) {
   auto type = cast<MemRefType>(value.getType());
   auto dtype = int32_t{getDType(type.getElementType())};
   Part part;
@@ -197,7 +220,7 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
     } else {
       // One of one part: the argument may be larger.
       part.parts = std::max<int64_t>(part.parts, 1);
-      part.begin += static_cast<int64_t>(view.getShift()) * getByteSize(cast<MemRefType>(view.getResult().getType()));
+      part.begin += view.getPart(0, iteration) * getByteSize(cast<MemRefType>(view.getResult().getType()));
     }
   }
   Value memory = getMemory(value);
@@ -211,89 +234,38 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
   return BufferKey{space, dtype, offset, type.getShape().vec(), part};
 }
 
-FailureOr<Value> ProgramEmitter::getBuffer(Value value, LaunchOp user) {
-  auto known = bufferOf.find(value);
-  if (known == bufferOf.end()) {
-    FailureOr<BufferKey> key = getKey(value);
+/// Where the buffers of `value` begin in the table: one, or one for each iteration in which `moving` is at another
+/// part.
+FailureOr<unsigned> ProgramEmitter::getBuffers(Value value, ViewOp moving) {
+  if (auto known = bufferOf.find(value); known != bufferOf.end())
+    return known->second;
+  std::vector<BufferKey> keys;
+  for (int64_t iteration = 0, end = moving ? moving.getParts() : 1; iteration < end; ++iteration) {
+    FailureOr<BufferKey> key = getKey(value, moving ? iteration : done);
     if (failed(key))
       return failure();
-    auto [it, inserted] = buffers.try_emplace(*key, bufferList.size());
-    if (inserted)
-      bufferList.push_back({*key, value.getLoc()});
-    known = bufferOf.try_emplace(value, it->second).first;
+    keys.push_back(*key);
   }
-  std::string name = symbol + "_buffer" + std::to_string(known->second);
-  return builder.create<LLVM::AddressOfOp>(user.getLoc(), ptr, name).getResult();
-}
-
-Value ProgramEmitter::getGroup(moe::GroupAttr group, Location loc) {
-  int32_t index = llvm::find(groups, group) - groups.begin();
-  if (static_cast<size_t>(index) == groups.size())
-    groups.push_back(group);
-  Value table = builder.create<LLVM::AddressOfOp>(loc, ptr, symbol + "_groups");
-  return builder.create<LLVM::GEPOp>(loc, ptr, groupType, table, ArrayRef<LLVM::GEPArg>{index});
-}
-
-Value ProgramEmitter::createAggregate(Location loc, Type type, ArrayRef<Value> fields) {
-  Value aggregate = builder.create<LLVM::UndefOp>(loc, type);
-  for (auto [index, field] : llvm::enumerate(fields))
-    aggregate = builder.create<LLVM::InsertValueOp>(loc, aggregate, field, static_cast<int64_t>(index));
-  return aggregate;
-}
-
-LLVM::GlobalOp ProgramEmitter::createGlobal(const Twine &name, Type type, Location loc,
-                                            function_ref<Value()> initializer) {
-  auto global =
-      builder.create<LLVM::GlobalOp>(loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(), Attribute());
-  OpBuilder::InsertionGuard guard(builder);
-  builder.createBlock(&global.getInitializerRegion());
-  builder.create<LLVM::ReturnOp>(loc, initializer());
-  return global;
-}
-
-void ProgramEmitter::createBufferTable() {
-  auto dimsType = LLVM::LLVMArrayType::get(i64, 4);
-  for (auto [index, entry] : llvm::enumerate(bufferList)) {
-    const auto &[key, loc] = entry;
+  auto [it, isNew] = buffers.try_emplace(keys, bufferWords.size() / kBufferWords);
+  for (const BufferKey &key : isNew ? ArrayRef(keys) : ArrayRef<BufferKey>()) {
     const auto &[space, dtype, offset, shape, part] = key;
     SmallVector<int64_t, 4> dims(shape.begin(), shape.end());
-    int64_t dimCount = dims.size();
     dims.resize(4, 0);
-    createGlobal(symbol + "_buffer" + Twine(index), bufferType, loc,
-                 [&, loc = loc, space = space, dtype = dtype, offset = offset, part = part] {
-                   Value fields[] = {builder.create<LLVM::ConstantOp>(loc, i32, space),
-                                     builder.create<LLVM::ConstantOp>(loc, i32, dtype),
-                                     createInt(loc, offset),
-                                     createInt(loc, dimCount),
-                                     builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims)),
-                                     createInt(loc, part.parts),
-                                     createInt(loc, part.shift),
-                                     createInt(loc, part.stride),
-                                     createInt(loc, part.begin)};
-                   return createAggregate(loc, bufferType, fields);
-                 });
+    // moert_buffer, whose first two fields are the halves of a word.
+    llvm::append_range(bufferWords,
+                       ArrayRef<int64_t>{int64_t{dtype} << 32 | space, offset, static_cast<int64_t>(shape.size())});
+    llvm::append_range(bufferWords, dims);
+    llvm::append_range(bufferWords, ArrayRef<int64_t>{part.parts, part.shift, part.stride, part.begin});
   }
+  return bufferOf[value] = it->second;
 }
 
-void ProgramEmitter::createGroupTable(Location loc) {
-  if (groups.empty())
-    return;
-  for (auto [index, group] : llvm::enumerate(groups)) {
-    std::string text = group.getName().str() + '\0';
-    builder.create<LLVM::GlobalOp>(loc, LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()),
-                                   /*isConstant=*/true, LLVM::Linkage::Internal,
-                                   symbol + "_group" + std::to_string(index), builder.getStringAttr(text));
-  }
-  auto tableType = LLVM::LLVMArrayType::get(groupType, groups.size());
-  createGlobal(symbol + "_groups", tableType, loc, [&] {
-    SmallVector<Value> rows;
-    for (auto [index, group] : llvm::enumerate(groups)) {
-      Value name = builder.create<LLVM::AddressOfOp>(loc, ptr, symbol + "_group" + std::to_string(index));
-      rows.push_back(
-          createAggregate(loc, groupType, {name, createInt(loc, group.getSize()), createInt(loc, group.getStride())}));
-    }
-    return createAggregate(loc, tableType, rows);
-  });
+LLVM::GlobalOp ProgramEmitter::createBufferTable() {
+  if (bufferWords.empty())
+    bufferWords.resize(kBufferWords);
+  auto type =
+      RankedTensorType::get({static_cast<int64_t>(bufferWords.size()) / kBufferWords, kBufferWords}, builder.i64);
+  return builder.createArray(symbol + "_buffers", DenseIntElementsAttr::get(type, ArrayRef(bufferWords)));
 }
 
 namespace {
@@ -314,19 +286,22 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
       return signalPassFailure();
     if (!variants.empty())
       emitChoose(plan);
-    RuntimeFunctions runtime(plan);
+    CallTable calls(plan);
     for (func::FuncOp program : getPrograms(plan)) {
-      if (failed(ProgramEmitter(program, program, getProgramPrefix(), runtime).emit()))
+      if (failed(ProgramEmitter(program, program, getProgramPrefix(), calls).emit()))
         return signalPassFailure();
       program.erase();
     }
     for (auto [index, variant] : llvm::enumerate(variants)) {
       for (func::FuncOp program : getPrograms(variant))
-        if (failed(ProgramEmitter(program, variant, getProgramPrefix(index), runtime).emit()))
+        if (failed(ProgramEmitter(program, variant, getProgramPrefix(index), calls).emit()))
           return signalPassFailure();
       variant.erase();
     }
-    emitMetadata(plan, *metadata);
+    DataBuilder builder(plan);
+    builder.setInsertionPointToEnd(plan.getBody());
+    calls.emit(builder);
+    builder.createText(kSymbolPrefix + "metadata", *metadata, LLVM::Linkage::External);
   }
 
   static SmallVector<func::FuncOp> getPrograms(ModuleOp module) {
@@ -336,21 +311,13 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
   LogicalResult check(func::FuncOp program) {
     if (failed(verifyRankProgram(program)))
       return failure();
-    for (auto launch : program.getOps<LaunchOp>())
+    WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult {
       if (!launch.getStream())
         return launch.emitOpError("expected ")
                << launch.describe() << " to have a stream; run plan-assign-streams first";
-      else if (failed(verifyRuntimeCall(launch)))
-        return failure();
-    return success();
-  }
-
-  void emitMetadata(ModuleOp module, const std::string &metadata) {
-    auto builder = OpBuilder::atBlockEnd(module.getBody());
-    std::string text = metadata + '\0';
-    builder.create<LLVM::GlobalOp>(module.getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()),
-                                   /*isConstant=*/true, LLVM::Linkage::External, (kSymbolPrefix + "metadata").str(),
-                                   builder.getStringAttr(text));
+      return verifyRuntimeCall(launch);
+    });
+    return failure(walk.wasInterrupted());
   }
 };
 } // namespace

@@ -59,8 +59,9 @@ typedef struct moert_world_config {
   uint64_t perturb_seed;
 } moert_world_config;
 
-/// A routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank choose
-/// `choices` of `experts` experts each.
+/// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank
+/// choose `choices` of `experts` experts each. `op` is the number of the op; where a step calls it again and again, in
+/// a loop, call k has that number plus k times the number of the program's ops.
 typedef struct moert_routing {
   int64_t op;
   int64_t tokens;

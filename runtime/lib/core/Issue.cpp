@@ -149,7 +149,7 @@ std::pair<int32_t, int32_t> partSent(int64_t member, int64_t size, int64_t phase
 /// What only the runtime knows of some calls.
 void complete(moert_rank &rank, Call &call) {
   if (call.kind == Kind::Route)
-    call.routing = rank.routing.find(call.op);
+    call.routing = rank.routing.next(call.op, rank.program->ops.size());
   if (call.kind == Kind::ChooseShadows)
     call.leastShadows = rank.leastShadows;
   if (call.kind != Kind::AllToAllV)

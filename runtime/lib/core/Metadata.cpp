@@ -12,7 +12,7 @@ using nlohmann::json;
 namespace moert {
 namespace {
 
-constexpr int64_t kMetadataVersion = 3;
+constexpr int64_t kMetadataVersion = 4;
 constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
 /// So that elements times shards fits 64 bits.
@@ -258,7 +258,12 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
   program.events = node.at("events").integer(0, INT32_MAX);
   JsonNode ops = node.at("ops");
   for (size_t i = 0; i < ops.size(); ++i)
-    program.ops.push_back(parseOp(ops.at(i), program.streams, groups));
+    if (JsonNode op = ops.at(i); !op.value.is_number())
+      program.ops.push_back(parseOp(op, program.streams, groups));
+    else if (i > 0)
+      program.ops.push_back(program.ops[static_cast<size_t>(op.integer(0, static_cast<int64_t>(i) - 1))]);
+    else
+      op.fail("expected the number of an earlier op but got " + op.value.dump());
   return program;
 }
 

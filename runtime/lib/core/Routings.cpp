@@ -3,6 +3,7 @@
 #include "core/Routings.h"
 #include "core/Attributes.h"
 #include "core/Listing.h"
+#include "core/RoutingBook.h"
 
 #include <algorithm>
 
@@ -14,10 +15,11 @@ static Status addRouting(const Program &program, const Call &call, std::vector<m
   const View &logits = call.views[operands::Route::logits], &experts = call.views[operands::Route::experts];
   if (logits.rank != 2 || experts.rank != 2)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected logits and experts of rank 2");
-  auto isSame = [&](const moert_routing &other) { return other.op == call.op; };
-  if (std::any_of(routings.begin(), routings.end(), isSame))
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "expected each routing op once in a step");
-  routings.push_back({call.op, logits.dims[0], logits.dims[1], experts.dims[1], program.firstRank, program.numRanks});
+  auto ops = static_cast<int64_t>(program.ops.size());
+  auto before = std::count_if(routings.begin(), routings.end(),
+                              [&](const moert_routing &other) { return other.op % ops == call.op; });
+  routings.push_back({routingNumber(call.op, before, program.ops.size()), logits.dims[0], logits.dims[1],
+                      experts.dims[1], program.firstRank, program.numRanks});
   return {};
 }
 

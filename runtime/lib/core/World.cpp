@@ -413,6 +413,7 @@ Status World::slowest(double &seconds) {
 Status World::run(double *seconds) {
   auto issue = [this](int64_t rank) -> Status {
     RankProgram entry = entries[programIndex(programs, rank)];
+    ranks[static_cast<size_t>(rank)].routing.beginStep();
     int32_t code = entry(&ranks[static_cast<size_t>(rank)]);
     if (code == MOERT_OK)
       return {};

@@ -124,7 +124,7 @@ std::vector<LayerKey> layerKeys(std::span<const Program> programs, const std::ve
   std::vector<LayerKey> keys;
   for (const moert_routing &routing : routings) {
     const Program &program = programs[programIndex(programs, routing.first_rank)];
-    const std::string &label = program.ops[static_cast<size_t>(routing.op)].label;
+    const std::string &label = program.ops[static_cast<size_t>(routing.op) % program.ops.size()].label;
     keys.emplace_back(label, seen[label]++);
   }
   return keys;

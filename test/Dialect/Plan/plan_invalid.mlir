@@ -452,3 +452,54 @@ func.func @counts_that_nobody_exchanges(%a: memref<1x4xi32>, %b: memref<2x4xi32>
     : (memref<1x4xi32>) -> memref<2x4xi32>
   return
 }
+
+// -----
+
+// plan.view (C4): a view that moves has no group.
+func.func @view_c4_group(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected a view that moves to have no group, and not to go backwards}}
+  %0 = "plan.view"(%x) {shift = 0 : i64, parts = 2 : i64, group = #moe.group<"mp", 2, 1>, step = 1 : i64} : (memref<8x4xf32>) -> memref<4x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C4): a view does not move backwards.
+func.func @view_c4_step(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected a view that moves to have no group, and not to go backwards}}
+  %0 = "plan.view"(%x) {shift = 0 : i64, parts = 2 : i64, step = -1 : i64} : (memref<8x4xf32>) -> memref<4x4xf32>
+  return
+}
+
+// -----
+
+// plan.loop (C1): at least one iteration.
+func.func @loop_c1() {
+  // expected-error @+1 {{expected at least one iteration}}
+  plan.loop 0 {
+  }
+  return
+}
+
+// -----
+
+// plan.loop (C2): no loop in a loop.
+func.func @loop_c2_nested() {
+  plan.loop 2 {
+    // expected-error @+1 {{expected only plan ops other than loops in a plan.loop}}
+    plan.loop 2 {
+    }
+  }
+  return
+}
+
+// -----
+
+// plan.loop (C2): plan ops only.
+func.func @loop_c2_ops() {
+  plan.loop 2 {
+    // expected-error @+1 {{expected only plan ops other than loops in a plan.loop}}
+    func.call @loop_c2_ops() : () -> ()
+  }
+  return
+}

@@ -149,3 +149,23 @@ func.func @counts() attributes {
   test.slice = #plan.counts<slice_rows, output = 0, input = 0, rows = 32>} {
   return
 }
+
+// -----
+
+// A loop, whose views move, and a view behind it.
+// CHECK-LABEL: func.func @loop
+func.func @loop(%x: memref<8x4xf32>) {
+  // CHECK: %[[RING:.*]] = plan.buffer
+  %ring = plan.buffer : memref<2x4xf32, #plan<space device>>
+  // CHECK: plan.loop 8 attributes {micro_batches = 1 : i64} {
+  plan.loop 8 attributes {micro_batches = 1 : i64} {
+    // CHECK: plan.view %{{.*}} part 0 of 8 by 1 : memref<8x4xf32> -> memref<4xf32>
+    %0 = plan.view %x part 0 of 8 by 1 : memref<8x4xf32> -> memref<4xf32>
+    %1 = plan.view %ring part 1 of 2 by 1 : memref<2x4xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+    plan.launch "copy"(%0) -> (%1) on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
+  }
+  // CHECK: plan.view %[[RING]] part 0 of 2 by 1
+  %2 = plan.view %ring part 0 of 2 by 1 : memref<2x4xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+  plan.launch "scale"(%2) -> (%2) params [2.0] on "compute" : (memref<4xf32, #plan<space device>>) -> memref<4xf32, #plan<space device>>
+  return
+}

@@ -2,6 +2,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
@@ -17,8 +18,10 @@ using namespace mlir::moe;
 namespace {
 class Accumulator {
 public:
-  Accumulator(func::FuncOp function, int64_t count)
-      : function(function), terminator(function.front().getTerminator()), builder(terminator), count(count) {}
+  /// A step of `count` micro-batches, the first `written` of which are written.
+  Accumulator(func::FuncOp function, int64_t count, int64_t written)
+      : function(function), terminator(function.front().getTerminator()), builder(terminator), count(count),
+        written(written) {}
 
   LogicalResult run();
 
@@ -28,20 +31,23 @@ private:
   LogicalResult findDependent();
   void widenInputs();
   void countOnce();
+  void countSteps();
   void build(int64_t index);
+  void sumUp();
   void averageResults();
 
   func::FuncOp function;
   Operation *terminator;
   OpBuilder builder;
-  int64_t count;
+  int64_t count, written;
   /// Inputs, and what depends on them, in program order.
   SmallVector<BlockArgument> inputs;
   SmallVector<Operation *> dependent;
   /// What counts in an input of the whole step.
   SmallVector<Operation *> counts;
-  /// For each result the sum over the micro-batches so far.
-  SmallVector<Value> sums;
+  /// By micro-batch: the inputs that are steps, and the results.
+  std::vector<IRMapping> steps;
+  std::vector<SmallVector<Value>> results;
 };
 } // namespace
 
@@ -110,32 +116,54 @@ void Accumulator::countOnce() {
   builder.setInsertionPoint(terminator);
 }
 
-/// Its own inputs, its own step of what is random, and everything that depends on them.
-void Accumulator::build(int64_t index) {
-  IRMapping mapping;
-  auto place = ChunkAttr::get(function.getContext(), index, count);
-  for (BlockArgument argument : inputs) {
-    Location loc = argument.getLoc();
-    auto type = cast<RankedTensorType>(argument.getType());
-    Operation *own;
-    if (getRole(argument) == kStepRole)
-      own = builder.create<IndexAffineOp>(loc, type, argument, count, index);
-    else
-      own = builder.create<MicroBatchOp>(
-          loc, RankedTensorType::get(type.getShape().drop_front(), type.getElementType()), argument, index);
-    own->setAttr(kMicroBatchAttrName, place);
-    mapping.map(argument, own->getResult(0));
-  }
-  for (Operation *op : dependent)
-    builder.clone(*op, mapping)->setAttr(kMicroBatchAttrName, place);
-  for (auto [sum, result] : llvm::zip_equal(sums, terminator->getOperands())) {
-    Value own = mapping.lookupOrDefault(result);
-    sum = sum ? builder.create<AddOp>(result.getLoc(), sum, own).getResult() : own;
+/// The step of what is random is another one in each micro-batch: the next number after that of the one before, so that
+/// all micro-batches have the same ops.
+void Accumulator::countSteps() {
+  for (int64_t index = 0; index < written; ++index) {
+    IRMapping &own = steps.emplace_back();
+    for (BlockArgument argument : inputs)
+      if (getRole(argument) == kStepRole) {
+        Value before = index == 0 ? argument : steps[index - 1].lookup(argument);
+        auto step = builder.create<IndexAffineOp>(argument.getLoc(), argument.getType(), before, index == 0 ? count : 1,
+                                                  index == 0 ? 0 : 1);
+        step->setAttr(kMicroBatchAttrName, ChunkAttr::get(function.getContext(), index, count));
+        own.map(argument, step.getResult());
+      }
   }
 }
 
+/// Its own inputs, and everything that depends on them.
+void Accumulator::build(int64_t index) {
+  IRMapping mapping = steps[index];
+  auto place = ChunkAttr::get(function.getContext(), index, count);
+  for (BlockArgument argument : inputs) {
+    if (getRole(argument) == kStepRole)
+      continue;
+    auto type = cast<RankedTensorType>(argument.getType());
+    auto own = builder.create<MicroBatchOp>(
+        argument.getLoc(), RankedTensorType::get(type.getShape().drop_front(), type.getElementType()), argument, index);
+    own->setAttr(kMicroBatchAttrName, place);
+    mapping.map(argument, own.getResult());
+  }
+  for (Operation *op : dependent)
+    builder.clone(*op, mapping)->setAttr(kMicroBatchAttrName, place);
+  results[index] =
+      llvm::map_to_vector(terminator->getOperands(), [&](Value result) { return mapping.lookupOrDefault(result); });
+}
+
+/// Each micro-batch adds its results to those before, so that none has to be kept until the end.
+void Accumulator::sumUp() {
+  for (int64_t index = 1; index < written; ++index)
+    for (auto [own, before] : llvm::zip_equal(results[index], results[index - 1])) {
+      auto sum = builder.create<AddOp>(own.getLoc(), before, own);
+      if (Operation *maker = own.getDefiningOp())
+        inheritUnit(maker, sum);
+      own = sum;
+    }
+}
+
 void Accumulator::averageResults() {
-  for (auto [operand, sum] : llvm::zip_equal(terminator->getOpOperands(), sums))
+  for (auto [operand, sum] : llvm::zip_equal(terminator->getOpOperands(), results.back()))
     operand.set(builder.create<ScaleOp>(sum.getLoc(), sum, builder.getF64FloatAttr(1.0 / static_cast<double>(count))));
   for (Operation *op : llvm::reverse(dependent))
     op->erase();
@@ -148,9 +176,11 @@ LogicalResult Accumulator::run() {
     return failure();
   widenInputs();
   countOnce();
-  sums.resize(terminator->getNumOperands());
-  for (int64_t index = count - 1; index >= 0; --index)
+  countSteps();
+  results.resize(written);
+  for (int64_t index = written - 1; index >= 0; --index)
     build(index);
+  sumUp();
   averageResults();
   return success();
 }
@@ -165,7 +195,11 @@ struct MoeAccumulate : moe::impl::MoeAccumulateBase<MoeAccumulate> {
                                  << microBatches;
       return signalPassFailure();
     }
-    if (failed(Accumulator(getOperation(), microBatches).run()))
+    if (written < 0 || written > microBatches) {
+      getOperation().emitError() << "expected 'written' to be from 0 to " << microBatches << " but got " << written;
+      return signalPassFailure();
+    }
+    if (failed(Accumulator(getOperation(), microBatches, written > 0 ? written : microBatches).run()))
       signalPassFailure();
   }
 };

@@ -312,7 +312,7 @@ void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe:
   SmallVector<int64_t> shape(type.getShape());
   shape[0] /= part.parts;
   MemRefType result = MemRefType::Builder(type).setShape(shape);
-  build(builder, state, result, source, part.shift, part.parts, part.group);
+  build(builder, state, result, source, part.shift, part.parts, part.group, /*step=*/IntegerAttr());
 }
 
 LogicalResult ViewOp::verify() {
@@ -325,6 +325,8 @@ LogicalResult ViewOp::verify() {
     return emitOpError("expected a part below ") << parts << ", the number of parts, but got part " << shift;
   if (getGroup() && getGroup()->getSize() % parts != 0) // (C2)
     return emitOpError("expected parts to divide the group's size ") << getGroup()->getSize() << " but got " << parts;
+  if (getStep() && (static_cast<int64_t>(*getStep()) < 0 || getGroup())) // (C4)
+    return emitOpError("expected a view that moves to have no group, and not to go backwards");
   auto type = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
   SmallVector<int64_t> shape(type.getShape());
   if (!isBufferType(type) || shape.empty() || shape[0] % parts != 0) // (C3)
@@ -338,18 +340,63 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
-int64_t ViewOp::getPart(int64_t rank) {
+int64_t ViewOp::getPart(int64_t rank, int64_t iteration) {
   std::optional<moe::GroupAttr> group = getGroup();
+  int64_t parts = getParts();
   if (!group)
-    return getShift();
-  int64_t parts = getParts(), block = group->getStride() * (group->getSize() / parts);
+    return (static_cast<int64_t>(getShift()) + static_cast<int64_t>(getStep().value_or(0)) * iteration) % parts;
+  int64_t block = group->getStride() * (group->getSize() / parts);
   return (rank / block + static_cast<int64_t>(getShift())) % parts;
 }
 
-int64_t ViewOp::getByteOffset(int64_t rank) {
-  int64_t offset = getPart(rank) * getByteSize(cast<MemRefType>(getResult().getType()));
+int64_t ViewOp::getByteOffset(int64_t rank, int64_t iteration) {
+  int64_t offset = getPart(rank, iteration) * getByteSize(cast<MemRefType>(getResult().getType()));
   auto source = getSource().getDefiningOp<ViewOp>();
-  return source ? offset + source.getByteOffset(rank) : offset;
+  return source ? offset + source.getByteOffset(rank, iteration) : offset;
+}
+
+//===----------------------------------------------------------------------===//
+// RecordOp and WaitOp
+//===----------------------------------------------------------------------===//
+
+/// Of Plan_Event.
+static constexpr int64_t kMaxEvents = 1 << 24;
+
+template <class EventOp> static int64_t getEventOf(EventOp op, int64_t iteration) {
+  auto event = static_cast<int64_t>(op.getEvent());
+  if (!op.getTurns())
+    return event;
+  return event + (iteration + static_cast<int64_t>(*op.getShift())) % static_cast<int64_t>(*op.getTurns());
+}
+
+template <class EventOp> static LogicalResult verifyEvent(EventOp op) {
+  if (!op.getTurns() && !op.getShift())
+    return success();
+  if (!op.getTurns() || !op.getShift() || *op.getShift() >= *op.getTurns()) // (C2)
+    return op.emitOpError("expected a turn below the number of turns");
+  if (op.getEndOfEvents() > kMaxEvents) // (C1)
+    return op.emitOpError("expected events below 2^24");
+  return success();
+}
+
+int64_t RecordOp::getEventAt(int64_t iteration) { return getEventOf(*this, iteration); }
+int64_t RecordOp::getEndOfEvents() { return static_cast<int64_t>(getEvent() + getTurns().value_or(1)); }
+LogicalResult RecordOp::verify() { return verifyEvent(*this); }
+int64_t WaitOp::getEventAt(int64_t iteration) { return getEventOf(*this, iteration); }
+int64_t WaitOp::getEndOfEvents() { return static_cast<int64_t>(getEvent() + getTurns().value_or(1)); }
+LogicalResult WaitOp::verify() { return verifyEvent(*this); }
+
+//===----------------------------------------------------------------------===//
+// LoopOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult LoopOp::verify() {
+  if (getCount() < 1) // (C1)
+    return emitOpError("expected at least one iteration");
+  for (Operation &op : getBody().front())
+    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op)) // (C2)
+      return op.emitOpError("expected only plan ops other than loops in a plan.loop");
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -441,6 +488,8 @@ std::optional<Channel> LaunchOp::getChannel() {
   if (!getPeer())
     return std::nullopt;
   Operation *program = (*this)->getParentOp();
+  if (isa_and_nonnull<LoopOp>(program))
+    program = program->getParentOp();
   auto ranks = program ? program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName) : DenseI64ArrayAttr();
   int64_t own = ranks && ranks.size() == 2 ? ranks[0] / getGroup()->getStride() % getGroup()->getSize() : 0;
   auto peer = static_cast<int64_t>(*getPeer());

@@ -3,12 +3,14 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace mlir::plan;
 
 bool mlir::plan::isRankProgram(func::FuncOp function) {
   return !function.isExternal() && llvm::any_of(function.getBody().getOps(), [](Operation &op) {
-    return isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op);
+    return isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op);
   });
 }
 
@@ -33,11 +35,53 @@ LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
     if (auto memref = dyn_cast<MemRefType>(type); !memref || !isBufferType(memref))
       return function.emitOpError("expected argument ") << index << " to be " << kBufferTypes << " but got " << type;
   for (Operation &op : function.getBody().front())
-    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op) &&
+    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op) &&
         !(isa<func::ReturnOp>(op) && op.getNumOperands() == 0))
       return op.emitOpError("expected only plan ops and a return of nothing in a rank program");
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+int64_t mlir::plan::getCount(LoopOp loop) { return static_cast<int64_t>(loop.getCount()); }
+
+int64_t mlir::plan::getRepresentative(LoopOp loop) {
+  // Nothing writes a model's inputs, which have a part for each micro-batch.
+  int64_t longest = 1;
+  for (Operation &op : loop.getBody().front())
+    if (auto view = dyn_cast<ViewOp>(op); view && view.getStep() && !isa<BlockArgument>(getMemory(view.getResult())))
+      longest = std::max(longest, static_cast<int64_t>(view.getParts()));
+    else if (auto wait = dyn_cast<WaitOp>(op))
+      longest = std::max(longest, static_cast<int64_t>(wait.getTurns().value_or(1)));
+  return std::min(getCount(loop), longest + 2);
+}
+
+void mlir::plan::forEachIssued(func::FuncOp program, Iterations iterations,
+                               function_ref<void(Operation *, int64_t)> visit) {
+  int64_t done = 0;
+  for (Operation &op : program.getOps()) {
+    auto loop = dyn_cast<LoopOp>(op);
+    if (!loop) {
+      visit(&op, done);
+      continue;
+    }
+    done = iterations(loop);
+    for (int64_t iteration = 0; iteration < done; ++iteration)
+      for (Operation &inner : loop.getBody().front())
+        visit(&inner, iteration);
+  }
+}
+
+int64_t mlir::plan::getTimes(Operation *op) {
+  auto loop = op->getParentOfType<LoopOp>();
+  return loop ? getCount(loop) : 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
 
 StringRef mlir::plan::getStreamOf(Operation *op) {
   if (auto launch = dyn_cast<LaunchOp>(op))
@@ -51,8 +95,9 @@ StringRef mlir::plan::getStreamOf(Operation *op) {
 
 SmallVector<StringRef> mlir::plan::getStreams(func::FuncOp program) {
   llvm::SetVector<StringRef> streams;
-  for (Operation &op : program.getOps())
-    if (StringRef stream = getStreamOf(&op); !stream.empty())
+  program.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (StringRef stream = getStreamOf(op); !stream.empty())
       streams.insert(stream);
+  });
   return streams.takeVector();
 }

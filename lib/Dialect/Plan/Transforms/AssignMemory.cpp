@@ -1,7 +1,8 @@
 //===- AssignMemory.cpp - plan-assign-memory ------------------------------===//
 //
 // Buffers that share memory in place become one *block*; blocks are placed first-fit by decreasing size. Two blocks may
-// overlap only where all uses of one surely come before all uses of the other, so no placement can add a race.
+// overlap only where all uses of one surely come before all uses of the other, so no placement can add a race. In a
+// loop a block is used anew in each iteration: two of its blocks may overlap where they take turns.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/Transforms/Passes.h"
@@ -12,6 +13,8 @@
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+#include <array>
 
 namespace mlir::plan {
 #define GEN_PASS_DEF_PLANASSIGNMEMORY
@@ -48,6 +51,13 @@ public:
     }
     return isBefore || isAfter;
   }
+  /// Whether all uses of `a` are surely done before `b`, of `others`, is used.
+  bool isBefore(unsigned a, const Lifetimes &others, unsigned b) const {
+    for (unsigned stream = 0; stream < streams; ++stream)
+      if (last[a * streams + stream] > others.first[b * streams + stream])
+        return false;
+    return true;
+  }
   void join(unsigned from, unsigned into) {
     for (auto [mine, theirs] : llvm::zip(getFirst(into), getFirst(from)))
       mine = std::min(mine, theirs);
@@ -65,8 +75,31 @@ struct Block {
   SmallVector<BufferOp, 1> buffers;
   Space space;
   int64_t bytes;
+  LoopOp loop;        ///< in which the buffers are; null outside of loops
+  int64_t iterations; ///< of it that are looked at
   int64_t offset = 0;
 };
+
+/// What uses of a block are looked at: all of them, or, of one in a loop, those of an iteration. Of iterations the
+/// first one, which follows what is before the loop, and the last two, which follow each other.
+enum class When { Always, First, LastButOne, Last };
+using LifetimesByWhen = std::array<Lifetimes, 4>;
+
+/// At least two iterations, so that one follows another.
+int64_t getLookedAt(LoopOp loop) { return std::min(getCount(loop), std::max<int64_t>(getRepresentative(loop), 2)); }
+
+ArrayRef<When> getWhens(LoopOp loop) {
+  static constexpr When always[] = {When::Always}, iterations[] = {When::First, When::LastButOne, When::Last};
+  return loop ? ArrayRef(iterations) : ArrayRef(always);
+}
+
+/// Whether `iteration` is the one, of so many.
+bool isAt(When when, int64_t iteration, int64_t iterations) {
+  int64_t last = iterations - 1;
+  return when == When::Always || iteration == (when == When::First  ? 0
+                                               : when == When::Last ? last
+                                                                    : std::max<int64_t>(last - 1, 0));
+}
 
 /// A block that has its place: bytes from `begin` to before `end`.
 struct Place {
@@ -109,22 +142,23 @@ private:
 /// only where one spans a launch of the other in program order, or has a launch on a stream beside one of the other's.
 class PlacedBlocks {
 public:
-  PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes);
+  PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetimes);
   /// `block` has place number `place`.
   void insert(const Block &block, unsigned place);
   /// At least the places of all that may be in use when `block`, which is number `index`, is.
   SmallVector<Places> findNear(const Block &block, unsigned index) const;
 
 private:
-  /// The launches that use `block`, in program order.
-  Span getUses(const Block &block) const;
+  /// The launches that use `block` then, in program order.
+  Span getUses(const Block &block, When when) const;
   /// On each stream.
-  SmallVector<Span, 4> getStreamUses(const Block &block) const;
-  /// Launches of `stream` that are surely neither before all uses of block number `index` nor after them.
-  Span getBeside(unsigned index, unsigned stream) const;
+  SmallVector<Span, 4> getStreamUses(const Block &block, When when) const;
+  /// Launches of `stream` that are surely neither before all uses of block number `index` then nor after them.
+  Span getBeside(unsigned index, When when, unsigned stream) const;
+  void forEachUse(const Block &block, When when, function_ref<void(unsigned)> visit) const;
 
   const HappensBefore &order;
-  Lifetimes &lifetimes;
+  LifetimesByWhen &lifetimes;
   std::vector<std::vector<unsigned>> launchesOf; ///< by stream
   PlacesBySpan inProgram;
   std::vector<PlacesBySpan> onStream;
@@ -159,21 +193,30 @@ private:
   llvm::BitVector isLatestNear;
 };
 
+LifetimesByWhen makeLifetimes(unsigned streams) {
+  return {Lifetimes(streams), Lifetimes(streams), Lifetimes(streams), Lifetimes(streams)};
+}
+
 class MemoryPlanner {
 public:
   MemoryPlanner(func::FuncOp program, int64_t alignment)
-      : program(program), order(program), lifetimes(order.getNumStreams()), alignment(alignment) {}
+      : program(program), order(program, getLookedAt), lifetimes(makeLifetimes(order.getNumStreams())),
+        alignment(alignment) {}
   void run();
 
 private:
   void makeBlocks();
   /// Of the next block.
-  void addLifetime(BufferOp buffer);
+  void addLifetimes(BufferOp buffer, LoopOp loop, int64_t iterations);
+  void use(When when, unsigned launch);
+  bool areOrdered(unsigned a, unsigned b) const;
+  const Lifetimes &at(When when) const { return lifetimes[static_cast<size_t>(when)]; }
   void shareInPlace();
   /// The first input of `launch` whose memory its first output can take, or null.
   BufferOp findInPlaceInput(LaunchOp launch);
   /// Whether every launch that uses `buffer` is `launch` or, per `before`, comes surely before or after it.
   bool isUsedOnly(BufferOp buffer, LaunchOp launch, bool before) const;
+  bool canMerge(BufferOp output, BufferOp input) const;
   void merge(unsigned from, unsigned into);
   /// Places all blocks of `space`; returns the bytes that they need.
   int64_t place(Space space);
@@ -182,7 +225,7 @@ private:
 
   func::FuncOp program;
   HappensBefore order;
-  Lifetimes lifetimes; ///< of `blocks`
+  LifetimesByWhen lifetimes; ///< of `blocks`
   int64_t alignment;
   std::vector<Block> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;
@@ -194,30 +237,57 @@ private:
 static MemRefType getType(BufferOp buffer) { return cast<MemRefType>(buffer.getMemref().getType()); }
 static Space getSpace(BufferOp buffer) { return cast<SpaceAttr>(getType(buffer).getMemorySpace()).getValue(); }
 
-void MemoryPlanner::addLifetime(BufferOp buffer) {
-  lifetimes.add();
+/// The newest block is used by `launch`.
+void MemoryPlanner::use(When when, unsigned launch) {
+  Lifetimes &uses = lifetimes[static_cast<size_t>(when)];
   unsigned block = blocks.size();
-  for (LaunchOp user : getLaunches(buffer)) {
-    unsigned launch = order.getIndex(user);
-    for (auto [first, done] : llvm::zip(lifetimes.getFirst(block), order.getClock(launch)))
-      first = std::min(first, done);
-    int32_t &last = lifetimes.getLast(block)[order.getStream(launch)];
-    last = std::max(last, order.getPosition(launch));
-  }
+  for (auto [first, done] : llvm::zip(uses.getFirst(block), order.getClock(launch)))
+    first = std::min(first, done);
+  int32_t &last = uses.getLast(block)[order.getStream(launch)];
+  last = std::max(last, order.getPosition(launch));
+}
+
+void MemoryPlanner::addLifetimes(BufferOp buffer, LoopOp loop, int64_t iterations) {
+  for (Lifetimes &uses : lifetimes)
+    uses.add();
+  for (LaunchOp user : getLaunches(buffer))
+    for (unsigned launch : order.getIndices(user)) {
+      use(When::Always, launch);
+      for (When when : loop ? getWhens(loop) : ArrayRef<When>())
+        if (isAt(when, order.getIteration(launch), iterations))
+          use(when, launch);
+    }
 }
 
 void MemoryPlanner::makeBlocks() {
-  for (auto buffer : program.getOps<BufferOp>()) {
-    addLifetime(buffer);
+  llvm::DenseMap<Operation *, int64_t> iterations;
+  for (auto loop : program.getOps<LoopOp>())
+    iterations[loop] = getLookedAt(loop);
+  program.walk([&](BufferOp buffer) {
+    auto loop = buffer->getParentOfType<LoopOp>();
+    int64_t lookedAt = loop ? iterations.lookup(loop) : 0;
+    addLifetimes(buffer, loop, lookedAt);
     blockOf[buffer] = blocks.size();
-    blocks.push_back({{buffer}, getSpace(buffer), getByteSize(getType(buffer))});
-  }
+    blocks.push_back({{buffer}, getSpace(buffer), getByteSize(getType(buffer)), loop, lookedAt});
+  });
+}
+
+/// Whether two blocks are never used at once. Two of one loop take turns: one comes before the other in an iteration,
+/// and that before the first in the next.
+bool MemoryPlanner::areOrdered(unsigned a, unsigned b) const {
+  if (!blocks[a].loop || blocks[a].loop != blocks[b].loop)
+    return at(When::Always).areOrdered(a, b);
+  const Lifetimes &one = at(When::LastButOne), &next = at(When::Last);
+  auto takeTurns = [&](unsigned first, unsigned second) {
+    return one.isBefore(first, one, second) && one.isBefore(second, next, first);
+  };
+  return takeTurns(a, b) || takeTurns(b, a);
 }
 
 bool MemoryPlanner::isUsedOnly(BufferOp buffer, LaunchOp launch, bool before) const {
-  unsigned here = order.getIndex(launch);
+  unsigned here = order.getIndices(launch).back();
   return llvm::all_of(getLaunches(buffer), [&](LaunchOp user) {
-    unsigned there = order.getIndex(user);
+    unsigned there = order.getIndices(user).back();
     return there == here || (before ? order.isBefore(there, here) : order.isBefore(here, there));
   });
 }
@@ -234,7 +304,8 @@ BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
     return {};
   for (int64_t position : candidates) {
     auto input = launch.getInputs()[position].getDefiningOp<BufferOp>();
-    if (!input || getSpace(input) != getSpace(output) || getByteSize(getType(input)) < getByteSize(getType(output)))
+    if (!input || getSpace(input) != getSpace(output) || getByteSize(getType(input)) < getByteSize(getType(output)) ||
+        !canMerge(output, input))
       continue;
     bool everyReadInPlace = llvm::all_of(llvm::enumerate(launch.getInputs()), [&](auto read) {
       return getMemory(read.value()) != input.getMemref() ||
@@ -246,20 +317,30 @@ BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
   return {};
 }
 
+/// In a loop, the last use of one has to come before the first use of the other in the next iteration.
+bool MemoryPlanner::canMerge(BufferOp output, BufferOp input) const {
+  unsigned from = blockOf.lookup(output), into = blockOf.lookup(input);
+  if (blocks[from].loop != blocks[into].loop)
+    return false;
+  return !blocks[from].loop || at(When::LastButOne).isBefore(from, at(When::Last), into);
+}
+
 void MemoryPlanner::merge(unsigned from, unsigned into) {
   for (BufferOp buffer : blocks[from].buffers)
     blockOf[buffer] = into;
   blocks[into].buffers.append(blocks[from].buffers);
   blocks[into].bytes = std::max(blocks[into].bytes, blocks[from].bytes);
-  lifetimes.join(from, into);
+  for (Lifetimes &uses : lifetimes)
+    uses.join(from, into);
   blocks[from].buffers.clear();
 }
 
 void MemoryPlanner::shareInPlace() {
   // In program order an output is alone in its block when its writer is met, so merging is linear over all.
-  for (LaunchOp launch : order.getLaunches())
+  program.walk([&](LaunchOp launch) {
     if (BufferOp input = findInPlaceInput(launch))
       merge(blockOf[launch.getOutputs().front().getDefiningOp()], blockOf[input]);
+  });
 }
 
 void TakenPlaces::sortIn() {
@@ -311,7 +392,7 @@ int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
   taken.visit(near, [&](const Place &place) {
     if (place.begin >= offset + bytes)
       return false;
-    if (place.end > offset && !lifetimes.areOrdered(index, place.block))
+    if (place.end > offset && !areOrdered(index, place.block))
       offset = llvm::alignTo(place.end, alignment);
     return true;
   });
@@ -344,7 +425,7 @@ void PlacesBySpan::find(Span span, SmallVectorImpl<Places> &found) const {
         found.push_back(nodes[node]);
 }
 
-PlacedBlocks::PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes)
+PlacedBlocks::PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetimes)
     : order(order), lifetimes(lifetimes), launchesOf(order.getNumStreams()), inProgram(order.getLaunches().size()) {
   for (unsigned launch = 0; launch < order.getLaunches().size(); ++launch)
     launchesOf[order.getStream(launch)].push_back(launch);
@@ -352,24 +433,29 @@ PlacedBlocks::PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes)
     onStream.emplace_back(launches.size());
 }
 
-Span PlacedBlocks::getUses(const Block &block) const {
-  Span span;
+void PlacedBlocks::forEachUse(const Block &block, When when, function_ref<void(unsigned)> visit) const {
   for (BufferOp buffer : block.buffers)
     for (LaunchOp user : getLaunches(buffer))
-      span.add(order.getIndex(user));
+      for (unsigned launch : order.getIndices(user))
+        if (isAt(when, order.getIteration(launch), block.iterations))
+          visit(launch);
+}
+
+Span PlacedBlocks::getUses(const Block &block, When when) const {
+  Span span;
+  forEachUse(block, when, [&](unsigned launch) { span.add(launch); });
   return span;
 }
 
-SmallVector<Span, 4> PlacedBlocks::getStreamUses(const Block &block) const {
+SmallVector<Span, 4> PlacedBlocks::getStreamUses(const Block &block, When when) const {
   SmallVector<Span, 4> spans(order.getNumStreams());
-  for (BufferOp buffer : block.buffers)
-    for (LaunchOp user : getLaunches(buffer))
-      spans[order.getStream(order.getIndex(user))].add(order.getPosition(order.getIndex(user)) - 1);
+  forEachUse(block, when, [&](unsigned launch) { spans[order.getStream(launch)].add(order.getPosition(launch) - 1); });
   return spans;
 }
 
-Span PlacedBlocks::getBeside(unsigned index, unsigned stream) const {
-  ArrayRef<int32_t> last = lifetimes.getLast(index);
+Span PlacedBlocks::getBeside(unsigned index, When when, unsigned stream) const {
+  Lifetimes &uses = lifetimes[static_cast<size_t>(when)];
+  ArrayRef<int32_t> last = uses.getLast(index);
   auto isAfter = [&](unsigned launch) {
     return llvm::all_of(llvm::zip(last, order.getClock(launch)),
                         [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });
@@ -377,20 +463,24 @@ Span PlacedBlocks::getBeside(unsigned index, unsigned stream) const {
   ArrayRef<unsigned> launches = launchesOf[stream];
   // A stream knows ever more to be done.
   const unsigned *after = llvm::partition_point(launches, [&](unsigned launch) { return !isAfter(launch); });
-  return {static_cast<unsigned>(lifetimes.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
+  return {static_cast<unsigned>(uses.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
 }
 
 void PlacedBlocks::insert(const Block &block, unsigned place) {
-  inProgram.insert(getUses(block), place);
-  for (auto [places, span] : llvm::zip(onStream, getStreamUses(block)))
-    places.insert(span, place);
+  for (When when : getWhens(block.loop)) {
+    inProgram.insert(getUses(block, when), place);
+    for (auto [places, span] : llvm::zip(onStream, getStreamUses(block, when)))
+      places.insert(span, place);
+  }
 }
 
 SmallVector<Places> PlacedBlocks::findNear(const Block &block, unsigned index) const {
   SmallVector<Places> near;
-  inProgram.find(getUses(block), near);
-  for (auto [stream, places] : llvm::enumerate(onStream))
-    places.find(getBeside(index, stream), near);
+  for (When when : getWhens(block.loop)) {
+    inProgram.find(getUses(block, when), near);
+    for (auto [stream, places] : llvm::enumerate(onStream))
+      places.find(getBeside(index, when, stream), near);
+  }
   return near;
 }
 
@@ -436,10 +526,12 @@ static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
 /// Offsets are sums of sizes, and must not overflow.
 static LogicalResult verifyTotal(func::FuncOp program) {
   int64_t total = 0;
-  for (auto buffer : program.getOps<BufferOp>())
-    if (llvm::AddOverflow(total, getByteSize(getType(buffer)) + kMaxAlignment, total) || total > kMaxArenaBytes)
-      return buffer.emitOpError("expected all buffers together to have at most 2^62 bytes");
-  return success();
+  WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult {
+    if (!llvm::AddOverflow(total, getByteSize(getType(buffer)) + kMaxAlignment, total) && total <= kMaxArenaBytes)
+      return WalkResult::advance();
+    return buffer.emitOpError("expected all buffers together to have at most 2^62 bytes");
+  });
+  return failure(walk.wasInterrupted());
 }
 
 namespace {

@@ -7,6 +7,8 @@
 #include "moe/Dialect/Plan/Transforms/AssignStreams.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -43,9 +45,10 @@ static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t worl
 void mlir::plan::assignStreams(func::FuncOp program) {
   int64_t nodeRanks = moe::getClusterRates(program).nodeRanks;
   int64_t world = getWorld(program);
-  for (auto launch : program.getOps<LaunchOp>())
+  program.walk([&](LaunchOp launch) {
     if (!launch.getStream())
       launch.setStream(chooseStream(launch, nodeRanks, world));
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -70,63 +73,129 @@ SmallVector<unsigned, 2> WaitPlanner::issue(unsigned launch, unsigned stream, Ar
 }
 
 namespace {
-/// Inserts the records and waits of one program.
+/// Inserts the records and waits of one program. In a loop they are the same in each iteration: those that any of the
+/// iterations needs.
 class Synchronizer {
 public:
   Synchronizer(func::FuncOp program, const Dependences &dependences);
   void run();
 
 private:
-  void visit(LaunchOp op);
-  void waitFor(unsigned other, LaunchOp op);
+  /// A launch, and the op before which its event is waited for on a stream.
+  struct Wait {
+    LaunchOp other, op;
+    Operation *place;
+    /// How many iterations lie between the two. Behind a loop, how many the launch is before the last one.
+    int64_t distance;
+  };
+  /// An event that launches of a loop record in turn.
+  struct Event {
+    int64_t first = 0, turns = 1;
+  };
+
+  void findWaits();
+  void addWait(unsigned number, unsigned other);
+  void record(LaunchOp launch, const Event &event);
+  void insert(const Wait &wait);
 
   func::FuncOp program;
   const Dependences &dependences;
   llvm::StringMap<unsigned> numbers;
   WaitPlanner planner;
-  /// By launch.
-  std::vector<std::optional<int64_t>> events;
-  unsigned next = 0;
-  int64_t nextEvent = 0;
+  llvm::DenseMap<Operation *, int64_t> iterations; ///< by loop: those that are looked at
+  llvm::MapVector<std::pair<Operation *, Operation *>, Wait> waits;
+  llvm::MapVector<Operation *, Event> events;
 };
 } // namespace
 
 Synchronizer::Synchronizer(func::FuncOp program, const Dependences &dependences)
-    : program(program), dependences(dependences), planner(dependences.getLaunches().size(), getStreams(program).size()),
-      events(dependences.getLaunches().size()) {
+    : program(program), dependences(dependences),
+      planner(dependences.getLaunches().size(), getStreams(program).size()) {
   for (auto [number, stream] : llvm::enumerate(getStreams(program)))
     numbers[stream] = number;
-  for (auto record : program.getOps<RecordOp>())
-    nextEvent = std::max<int64_t>(nextEvent, record.getEvent() + 1);
+  for (auto loop : program.getOps<LoopOp>())
+    iterations[loop] = getRepresentative(loop);
+}
+
+void Synchronizer::findWaits() {
+  unsigned next = 0;
+  forEachIssued(
+      program, [&](LoopOp loop) { return iterations.lookup(loop); },
+      [&](Operation *op, int64_t iteration) {
+        if (auto record = dyn_cast<RecordOp>(op)) {
+          planner.record(record.getEventAt(iteration), numbers.lookup(record.getStream()));
+        } else if (auto wait = dyn_cast<WaitOp>(op)) {
+          planner.wait(wait.getEventAt(iteration), numbers.lookup(wait.getStream()));
+        } else if (auto launch = dyn_cast<LaunchOp>(op)) {
+          unsigned number = next++, stream = numbers.lookup(launch.getStreamOrDefault());
+          for (unsigned other : planner.issue(number, stream, dependences.get(number)))
+            addWait(number, other);
+        }
+      });
+}
+
+void Synchronizer::addWait(unsigned number, unsigned other) {
+  LaunchOp op = dependences.getLaunches()[number], otherOp = dependences.getLaunches()[other];
+  auto loop = op->getParentOfType<LoopOp>(), otherLoop = otherOp->getParentOfType<LoopOp>();
+  Wait wait{otherOp, op, op, 0};
+  if (loop && loop == otherLoop)
+    wait.distance = dependences.getIteration(number) - dependences.getIteration(other);
+  else if (otherLoop)
+    wait.distance = iterations.lookup(otherLoop) - 1 - dependences.getIteration(other);
+  // What is done before a loop is waited for before it.
+  if (loop && loop != otherLoop)
+    wait.place = loop;
+  auto [entry, isNew] = waits.insert({{otherOp, wait.place}, wait});
+  entry->second.distance = std::min(entry->second.distance, wait.distance);
+}
+
+/// Behind the launch. Before a loop, what its stream did before stands for the iterations that are not there.
+void Synchronizer::record(LaunchOp launch, const Event &event) {
+  OpBuilder builder(launch->getContext());
+  builder.setInsertionPointAfter(launch);
+  IntegerAttr shift, turns;
+  if (event.turns > 1) {
+    shift = builder.getI64IntegerAttr(0);
+    turns = builder.getI64IntegerAttr(event.turns);
+  }
+  builder.create<RecordOp>(launch.getLoc(), event.first, launch.getStreamOrDefault(), shift, turns);
+  if (event.turns > 1)
+    builder.setInsertionPoint(launch->getParentOp());
+  for (int64_t turn = 1; turn < event.turns; ++turn)
+    builder.create<RecordOp>(launch.getLoc(), event.first + turn, launch.getStreamOrDefault());
+}
+
+void Synchronizer::insert(const Wait &wait) {
+  LaunchOp op = wait.op, other = wait.other;
+  const Event &event = events.find(other)->second;
+  OpBuilder builder(wait.place);
+  IntegerAttr shift, turns;
+  if (event.turns > 1) {
+    bool isInLoop = op->getParentOp() == other->getParentOp();
+    int64_t back = isInLoop ? wait.distance : wait.distance + 1;
+    shift = builder.getI64IntegerAttr((event.turns - back % event.turns) % event.turns);
+    turns = builder.getI64IntegerAttr(event.turns);
+  }
+  builder.create<WaitOp>(op.getLoc(), event.first, op.getStreamOrDefault(), shift, turns);
 }
 
 void Synchronizer::run() {
-  for (Operation &op : llvm::make_early_inc_range(program.getOps())) {
-    if (auto record = dyn_cast<RecordOp>(op))
-      planner.record(record.getEvent(), numbers.lookup(record.getStream()));
-    else if (auto wait = dyn_cast<WaitOp>(op))
-      planner.wait(wait.getEvent(), numbers.lookup(wait.getStream()));
-    else if (auto launch = dyn_cast<LaunchOp>(op))
-      visit(launch);
+  findWaits();
+  for (const auto &[key, wait] : waits) {
+    LaunchOp op = wait.op, other = wait.other;
+    Event &event = events[other];
+    if (isa<LoopOp>(other->getParentOp()) && op->getParentOp() == other->getParentOp())
+      event.turns = std::max(event.turns, wait.distance + 1);
   }
-}
-
-void Synchronizer::visit(LaunchOp op) {
-  unsigned number = next++;
-  for (unsigned other : planner.issue(number, numbers.lookup(op.getStreamOrDefault()), dependences.get(number)))
-    waitFor(other, op);
-}
-
-void Synchronizer::waitFor(unsigned other, LaunchOp op) {
-  LaunchOp otherOp = dependences.getLaunches()[other];
-  OpBuilder builder(op);
-  if (!events[other]) {
-    events[other] = nextEvent++;
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointAfter(otherOp);
-    builder.create<RecordOp>(otherOp.getLoc(), *events[other], otherOp.getStreamOrDefault());
+  int64_t nextEvent = 0;
+  program.walk([&](RecordOp record) { nextEvent = std::max(nextEvent, record.getEndOfEvents()); });
+  for (auto &[launch, event] : events) {
+    event.first = nextEvent;
+    nextEvent += event.turns;
+    record(cast<LaunchOp>(launch), event);
   }
-  builder.create<WaitOp>(op.getLoc(), *events[other], op.getStreamOrDefault());
+  for (const auto &[key, wait] : waits)
+    insert(wait);
 }
 
 namespace {
@@ -139,12 +208,14 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
       return;
     if (failed(verifyRankProgram(program)))
       return signalPassFailure();
-    for (auto buffer : program.getOps<BufferOp>())
-      if (buffer.getOffset()) {
-        buffer.emitOpError(
-            "expected no offset before streams are assigned: their order decides which buffers share memory");
-        return signalPassFailure();
-      }
+    WalkResult walk = program.walk([](BufferOp buffer) -> WalkResult {
+      if (!buffer.getOffset())
+        return WalkResult::advance();
+      return buffer.emitOpError(
+          "expected no offset before streams are assigned: their order decides which buffers share memory");
+    });
+    if (walk.wasInterrupted())
+      return signalPassFailure();
     Dependences dependences(program);
     if (failed(dependences.verifyProgramOrder()))
       return signalPassFailure();

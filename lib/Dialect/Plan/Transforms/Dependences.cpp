@@ -71,13 +71,13 @@ void Memory::write(int64_t begin, int64_t end, unsigned writer, SmallVectorImpl<
   segments[first] = {begin, end, writer, {}};
 }
 
-/// Where a value lies in getMemory().
-static std::pair<int64_t, int64_t> getBytes(Value value) {
+/// Where a value lies in getMemory(), in an iteration of the loop around its user.
+static std::pair<int64_t, int64_t> getBytes(Value value, int64_t iteration) {
   // Only the last view of a chain may have a group.
   if (auto view = value.getDefiningOp<ViewOp>(); view && view.getGroup())
     value = view.getSource();
   auto view = value.getDefiningOp<ViewOp>();
-  int64_t begin = view ? view.getByteOffset(/*rank=*/0) : 0;
+  int64_t begin = view ? view.getByteOffset(/*rank=*/0, iteration) : 0;
   return {begin, begin + getByteSize(cast<MemRefType>(value.getType()))};
 }
 
@@ -91,7 +91,12 @@ static void makeUnique(SmallVectorImpl<unsigned> &numbers) {
 }
 
 Dependences::Dependences(func::FuncOp program) {
-  llvm::append_range(launches, program.getOps<LaunchOp>());
+  forEachIssued(program, getRepresentative, [&](Operation *op, int64_t iteration) {
+    if (auto launch = dyn_cast<LaunchOp>(op)) {
+      launches.push_back(launch);
+      iterationOf.push_back(iteration);
+    }
+  });
   before.resize(launches.size());
   llvm::DenseMap<Value, unsigned> numbers;
   std::vector<Memory> memories;
@@ -104,11 +109,11 @@ Dependences::Dependences(func::FuncOp program) {
   };
   for (auto [number, launch] : llvm::enumerate(launches)) {
     for (Value input : launch.getInputs()) {
-      auto [begin, end] = getBytes(input);
+      auto [begin, end] = getBytes(input, iterationOf[number]);
       getMemoryOf(input).read(begin, end, number, before[number]);
     }
     for (Value output : launch.getOutputs()) {
-      auto [begin, end] = getBytes(output);
+      auto [begin, end] = getBytes(output, iterationOf[number]);
       getMemoryOf(output).write(begin, end, number, before[number]);
     }
   }

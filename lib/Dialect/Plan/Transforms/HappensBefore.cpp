@@ -20,26 +20,27 @@ void StreamClocks::join(ArrayRef<int32_t> clock, unsigned stream) {
     known = std::max(known, other);
 }
 
-HappensBefore::HappensBefore(func::FuncOp program) : streams(getStreams(program)) {
+HappensBefore::HappensBefore(func::FuncOp program, Iterations iterations) : streams(getStreams(program)) {
   llvm::StringMap<unsigned> numbers;
   for (auto [number, stream] : llvm::enumerate(streams))
     numbers[stream] = number;
   StreamClocks now(streams.size());
-  for (Operation &op : program.getOps()) {
-    StringRef name = getStreamOf(&op);
+  forEachIssued(program, iterations, [&](Operation *op, int64_t iteration) {
+    StringRef name = getStreamOf(op);
     if (name.empty())
-      continue;
+      return;
     unsigned stream = numbers.lookup(name);
     if (auto record = dyn_cast<RecordOp>(op)) {
-      now.record(record.getEvent(), stream);
+      now.record(record.getEventAt(iteration), stream);
     } else if (auto wait = dyn_cast<WaitOp>(op)) {
-      now.wait(wait.getEvent(), stream);
+      now.wait(wait.getEventAt(iteration), stream);
     } else {
-      indices[&op] = launches.size();
+      indices[op].push_back(launches.size());
       launches.push_back(cast<LaunchOp>(op));
+      iterationOf.push_back(iteration);
       streamOf.push_back(stream);
       llvm::append_range(clocks, now.get(stream));
       positions.push_back(now.launch(stream));
     }
-  }
+  });
 }

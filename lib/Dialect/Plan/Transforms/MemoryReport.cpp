@@ -81,7 +81,9 @@ static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRe
 }
 
 SmallVector<ArenaReport, 2> mlir::plan::reportMemory(func::FuncOp program) {
-  auto launches = llvm::to_vector(program.getOps<LaunchOp>());
+  // In each iteration of a loop the same is alive.
+  SmallVector<LaunchOp> launches;
+  program.walk([&](LaunchOp launch) { launches.push_back(launch); });
   std::vector<Interval> intervals = getIntervals(launches);
   auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
   SmallVector<ArenaReport, 2> reports;

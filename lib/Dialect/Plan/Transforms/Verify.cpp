@@ -21,50 +21,58 @@ using namespace mlir;
 using namespace mlir::plan;
 
 static LogicalResult verifyStreams(func::FuncOp program) {
-  for (auto launch : program.getOps<LaunchOp>())
-    if (!launch.getStream())
-      return launch.emitOpError("expected ") << launch.describe() << " to have a stream; run plan-assign-streams first";
-  return success();
+  WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult {
+    if (launch.getStream())
+      return WalkResult::advance();
+    return launch.emitOpError("expected ") << launch.describe() << " to have a stream; run plan-assign-streams first";
+  });
+  return failure(walk.wasInterrupted());
 }
 
 static LogicalResult verifyWaits(func::FuncOp program) {
   llvm::DenseSet<int64_t> recorded;
-  for (Operation &op : program.getOps()) {
+  WaitOp dangling;
+  forEachIssued(program, getRepresentative, [&](Operation *op, int64_t iteration) {
     if (auto record = dyn_cast<RecordOp>(op))
-      recorded.insert(record.getEvent());
-    auto wait = dyn_cast<WaitOp>(op);
-    if (!wait || recorded.contains(wait.getEvent()))
-      continue;
-    InFlightDiagnostic diagnostic = wait.emitOpError("dangling wait: expected a plan.record of event ")
-                                    << wait.getEvent() << " before the wait on '" << wait.getStream() << "'";
-    for (auto record : program.getOps<RecordOp>())
-      if (record.getEvent() == wait.getEvent()) {
-        diagnostic.attachNote(record.getLoc()) << "the event is recorded here, after it";
-        break;
-      }
-    return diagnostic;
-  }
-  return success();
+      recorded.insert(record.getEventAt(iteration));
+    if (auto wait = dyn_cast<WaitOp>(op); wait && !dangling && !recorded.contains(wait.getEventAt(iteration)))
+      dangling = wait;
+  });
+  if (!dangling)
+    return success();
+  InFlightDiagnostic diagnostic = dangling.emitOpError("dangling wait: expected a plan.record of event ")
+                                  << dangling.getEvent() << " before the wait on '" << dangling.getStream() << "'";
+  program.walk([&](RecordOp record) {
+    if (record.getEvent() != dangling.getEvent())
+      return WalkResult::advance();
+    diagnostic.attachNote(record.getLoc()) << "the event is recorded here, after it";
+    return WalkResult::interrupt();
+  });
+  return diagnostic;
+}
+
+static LogicalResult verifyBounds(BufferOp buffer, DictionaryAttr arenas) {
+  std::optional<int64_t> offset = buffer.getOffset();
+  if (!offset)
+    return success();
+  auto type = cast<MemRefType>(buffer.getMemref().getType());
+  StringRef space = stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue());
+  auto bytes = arenas ? arenas.getAs<IntegerAttr>(space) : IntegerAttr();
+  if (!bytes)
+    return buffer->getParentOfType<func::FuncOp>().emitOpError("expected '")
+           << kArenasAttrName << "' to give the bytes of '" << space << "'";
+  std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*offset, getByteSize(type));
+  if (end && *end <= bytes.getInt())
+    return success();
+  return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
+         << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type) << " bytes at offset "
+         << *offset;
 }
 
 static LogicalResult verifyBounds(func::FuncOp program) {
   auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
-  for (auto buffer : program.getOps<BufferOp>()) {
-    std::optional<int64_t> offset = buffer.getOffset();
-    if (!offset)
-      continue;
-    auto type = cast<MemRefType>(buffer.getMemref().getType());
-    StringRef space = stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue());
-    auto bytes = arenas ? arenas.getAs<IntegerAttr>(space) : IntegerAttr();
-    if (!bytes)
-      return program.emitOpError("expected '") << kArenasAttrName << "' to give the bytes of '" << space << "'";
-    std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*offset, getByteSize(type));
-    if (!end || *end > bytes.getInt())
-      return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
-             << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type) << " bytes at offset "
-             << *offset;
-  }
-  return success();
+  WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult { return verifyBounds(buffer, arenas); });
+  return failure(walk.wasInterrupted());
 }
 
 /// Sets the ranks of `program` from its `plan.ranks`.
@@ -77,6 +85,17 @@ static LogicalResult readRanks(Program &program) {
   program.firstRank = attribute[0];
   program.numRanks = attribute[1];
   return success();
+}
+
+/// How many iterations the loops of all programs have more than have to be looked at. Programs meet: with so many fewer
+/// iterations of each loop they are those of a step of fewer micro-batches.
+static int64_t getSpareIterations(ModuleOp plan) {
+  std::optional<int64_t> spare;
+  plan.walk([&](LoopOp loop) {
+    int64_t own = getCount(loop) - getRepresentative(loop);
+    spare = std::min(spare.value_or(own), own);
+  });
+  return spare.value_or(0);
 }
 
 /// Every rank runs one of `programs`, which are sorted by their first rank. `world` is 0 where unknown.
@@ -107,6 +126,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   void runOnOperation() override {
     // The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
     std::vector<Program> shared;
+    spare = getSpareIterations(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (isRankProgram(function) && failed(verifyProgram(function, shared)))
         signalPassFailure();
@@ -119,7 +139,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
     if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
         failed(verifyBounds(function)))
       return failure();
-    Program program{function, HappensBefore(function)};
+    Program program{function, HappensBefore(function, [&](LoopOp loop) { return getCount(loop) - spare; })};
     if (failed(verifyMemory(program)))
       return failure();
     if (!function->hasAttr(kRanksAttrName)) {
@@ -137,5 +157,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
       return failure();
     return verifyCollectives(shared, world);
   }
+
+  int64_t spare = 0;
 };
 } // namespace

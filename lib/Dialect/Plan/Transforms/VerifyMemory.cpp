@@ -46,20 +46,24 @@ public:
 private:
   using Segments = std::map<int64_t, Segment>;
 
-  void addMemories(func::FuncOp function, int64_t rank);
+  void addMemories(func::FuncOp function);
   /// Splits the segment around `at`, if any, so that none crosses it.
   void split(Segments &segments, int64_t at);
   /// Splits at both ends of `range`; returns the first segment in it.
   Segments::iterator carve(const Range &range);
 
+  /// The bytes of `value` where launch number `launch` uses it.
+  Range getRange(unsigned launch, Value value) const;
   LogicalResult visit(unsigned launch);
-  LogicalResult checkWithin(LaunchOp op);
+  LogicalResult checkWithin(unsigned launch);
   LogicalResult read(unsigned launch, Value value);
   LogicalResult write(unsigned launch, Value value);
   LogicalResult reportRace(unsigned launch, StringRef verb, Value value, unsigned other, StringRef otherVerb);
 
   const HappensBefore &order;
+  int64_t rank;
   std::vector<Segments> memories;
+  /// Of all buffers and arguments.
   llvm::DenseMap<Value, Range> ranges;
 };
 
@@ -80,11 +84,11 @@ static std::string describeValue(Value value) {
   return text + " in " + stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue()).str();
 }
 
-MemoryChecker::MemoryChecker(const Program &program, int64_t rank) : order(program.order) {
-  addMemories(program.function, rank);
+MemoryChecker::MemoryChecker(const Program &program, int64_t rank) : order(program.order), rank(rank) {
+  addMemories(program.function);
 }
 
-void MemoryChecker::addMemories(func::FuncOp function, int64_t rank) {
+void MemoryChecker::addMemories(func::FuncOp function) {
   memories.resize(getMaxEnumValForSpace() + 1);
   auto addOwn = [&](Value value, bool written) {
     Range range{static_cast<unsigned>(memories.size()), 0, getByteSize(cast<MemRefType>(value.getType()))};
@@ -97,20 +101,23 @@ void MemoryChecker::addMemories(func::FuncOp function, int64_t rank) {
   int64_t numInputs = inputs ? inputs.getInt() : function.getNumArguments();
   for (BlockArgument argument : function.getArguments())
     addOwn(argument, argument.getArgNumber() < numInputs);
-  for (auto buffer : function.getOps<BufferOp>()) {
+  function.walk([&](BufferOp buffer) {
     auto type = cast<MemRefType>(buffer.getMemref().getType());
     auto space = static_cast<unsigned>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
     if (std::optional<int64_t> offset = buffer.getOffset())
       ranges[buffer.getMemref()] = Range{space, *offset, *offset + getByteSize(type)};
     else
       addOwn(buffer.getMemref(), false);
+  });
+}
+
+Range MemoryChecker::getRange(unsigned launch, Value value) const {
+  Range range = ranges.find(getMemory(value))->second;
+  if (auto view = value.getDefiningOp<ViewOp>()) {
+    range.begin += view.getByteOffset(rank, order.getIteration(launch));
+    range.end = range.begin + getByteSize(cast<MemRefType>(value.getType()));
   }
-  for (auto view : function.getOps<ViewOp>()) {
-    Range memory = ranges.find(getMemory(view.getResult()))->second;
-    int64_t begin = memory.begin + view.getByteOffset(rank);
-    ranges[view.getResult()] =
-        Range{memory.memory, begin, begin + getByteSize(cast<MemRefType>(view.getResult().getType()))};
-  }
+  return range;
 }
 
 void MemoryChecker::split(Segments &segments, int64_t at) {
@@ -143,7 +150,7 @@ LogicalResult MemoryChecker::visit(unsigned launch) {
   for (Value input : op.getInputs())
     if (failed(read(launch, input)))
       return failure();
-  if (failed(checkWithin(op)))
+  if (failed(checkWithin(launch)))
     return failure();
   for (Value output : op.getOutputs())
     if (failed(write(launch, output)))
@@ -152,11 +159,12 @@ LogicalResult MemoryChecker::visit(unsigned launch) {
 }
 
 /// A launch may write over what it reads only in place.
-LogicalResult MemoryChecker::checkWithin(LaunchOp op) {
+LogicalResult MemoryChecker::checkWithin(unsigned launch) {
+  LaunchOp op = order.getLaunches()[launch];
   for (auto [number, output] : llvm::enumerate(op.getOutputs())) {
-    const Range &written = ranges.find(output)->second;
+    Range written = getRange(launch, output);
     for (auto [position, input] : llvm::enumerate(op.getInputs())) {
-      const Range &read = ranges.find(input)->second;
+      Range read = getRange(launch, input);
       bool inPlace = number == 0 && op.isInPlace(position) && read.begin == written.begin;
       if (input != output && !inPlace && written.overlaps(read))
         return op.emitOpError("expected ")
@@ -164,7 +172,7 @@ LogicalResult MemoryChecker::checkWithin(LaunchOp op) {
                << position << " at " << describeValue(input);
     }
     for (auto [earlier, other] : llvm::enumerate(op.getOutputs().take_front(number)))
-      if (written.overlaps(ranges.find(other)->second))
+      if (written.overlaps(getRange(launch, other)))
         return op.emitOpError("expected the outputs of ") << op.describe() << " not to overlap but " << earlier
                                                           << " and " << number << " do at " << describeValue(output);
   }
@@ -184,7 +192,7 @@ LogicalResult MemoryChecker::reportRace(unsigned launch, StringRef verb, Value v
 
 LogicalResult MemoryChecker::read(unsigned launch, Value value) {
   LaunchOp op = order.getLaunches()[launch];
-  const Range &range = ranges.find(value)->second;
+  Range range = getRange(launch, value);
   Segments &segments = memories[range.memory];
   int64_t known = range.begin;
   for (auto it = carve(range); it != segments.end() && it->first == known && known < range.end; ++it) {
@@ -211,7 +219,7 @@ LogicalResult MemoryChecker::read(unsigned launch, Value value) {
 }
 
 LogicalResult MemoryChecker::write(unsigned launch, Value value) {
-  const Range &range = ranges.find(value)->second;
+  Range range = getRange(launch, value);
   if (range.begin == range.end)
     return success();
   Segments &segments = memories[range.memory];
@@ -233,8 +241,7 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
 /// ZeRO's of a parameter, for nothing else is in an argument's memory.
 static SmallVector<ViewOp> getMovingViews(func::FuncOp function) {
   llvm::MapVector<Value, SmallVector<ViewOp>> byMemory;
-  for (auto view : function.getOps<ViewOp>())
-    byMemory[getMemory(view.getResult())].push_back(view);
+  function.walk([&](ViewOp view) { byMemory[getMemory(view.getResult())].push_back(view); });
   SmallVector<ViewOp> moving;
   for (auto &[memory, views] : byMemory) {
     auto isSamePart = [first = views.front()](ViewOp view) mutable {

@@ -124,7 +124,9 @@ def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
     the forward and the backward of each micro-batch together.
   }];
   let options = [
-    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "Number of micro-batches of a step">
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "Number of micro-batches of a step">,
+    Option<"written", "written", "int64_t", /*default=*/"0",
+           "How many of them are written, if plan-roll-loop makes a loop that stands for the others. 0: all">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
@@ -146,6 +148,23 @@ def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
   let options = [
     Option<"wholeRepeated", "whole-repeated", "bool", /*default=*/"false",
            "Mark no op that needs values which are computed again">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeRepeatMicroBatches : Pass<"moe-repeat-micro-batches", "::mlir::func::FuncOp"> {
+  let summary = "write more micro-batches like the second of three";
+  let description = [{
+    Takes a step of which three micro-batches are written (`written` of moe-accumulate) and writes the first `micro-batches`
+    of the step. The second one stands for all but the first and the last. So the passes before this one take the same
+    time for any number of micro-batches.
+
+    The last two micro-batches have to be alike. Their ops take the same values, values of their own micro-batch, or
+    values that the micro-batch before hands on: sums of gradients, sums of losses, and the number of the step. Ops of no
+    micro-batch may use values of the last one only.
+  }];
+  let options = [
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"3", "How many micro-batches are written then">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }

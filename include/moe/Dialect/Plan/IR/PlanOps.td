@@ -18,7 +18,8 @@ def Plan_Dialect : Dialect {
     A *rank program* is a `func.func` of one block on memrefs. Its arguments are the model's inputs, then its results, in
     memory of the caller. All other values lie in one arena for each memory space. Each `plan.launch` becomes one call of
     `moert.h`. It works on buffers, arguments and views of them. The ops of a stream run in program order. Streams wait
-    for each other only through `plan.record` and `plan.wait`. docs/Glossary.md explains the terms.
+    for each other only through `plan.record` and `plan.wait`. A `plan.loop` repeats ops. docs/Glossary.md explains the
+    terms.
 
     Function attributes:
 
@@ -87,7 +88,7 @@ class Plan_Op<string mnemonic, list<string> costMethods = ["getOpCost"], list<Tr
     : Op<Plan_Dialect, mnemonic, !listconcat([DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>], traits)>;
 
 /// An op that takes no time by itself.
-class Plan_FreeOp<string mnemonic> : Plan_Op<mnemonic> {
+class Plan_FreeOp<string mnemonic, list<Trait> traits = []> : Plan_Op<mnemonic, ["getOpCost"], traits> {
   let extraClassDefinition = [{
     ::mlir::moe::OpCost $cppClass::getOpCost() { return {}; }
   }];
@@ -130,11 +131,16 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
     same on all ranks. With a group each block of neighbouring members has another part. Rank r is member m = (r / stride)
     mod size, and has part (m / (size / parts) + shift) mod parts.
 
+    With `by step` the view moves: in iteration i of the loop around it, or behind a loop of i iterations, it is part
+    (shift + step * i) mod parts. The parts of a buffer so become the slots of a ring, which hold the values of different
+    iterations.
+
     Constraints:
     - (C1) the source is a plan.buffer, an argument, or a view without a group.
     - (C2) 0 <= shift < parts; parts divides the group's size.
     - (C3) the result is the source with dimension 0 divided by parts, or without dimension 0 where that leaves 1. It is
       in the same memory space.
+    - (C4) a view that moves has no group, and its step is not negative.
 
     Example:
 
@@ -148,18 +154,20 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
     }
     ```
   }];
-  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$shift, I64Attr:$parts, OptionalAttr<Moe_GroupAttr>:$group);
+  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$shift, I64Attr:$parts, OptionalAttr<Moe_GroupAttr>:$group,
+                   OptionalAttr<I64Attr>:$step);
   let results = (outs AnyStaticShapeMemRef:$result);
   let assemblyFormat = [{
-    $source `part` $shift `of` $parts (`over` $group^)? attr-dict `:` type($source) `->` type($result)
+    $source `part` $shift `of` $parts (`over` $group^)? (`by` $step^)? attr-dict `:` type($source) `->` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of the part that rank `rank` has.
-    int64_t getPart(int64_t rank);
-    /// Where the part begins on rank `rank`: bytes from the start of getMemory(), the memory that the source is part of.
-    int64_t getByteOffset(int64_t rank);
+    /// The number of the part that rank `rank` has, in iteration `iteration` of the loop around the view or behind a loop
+    /// of so many iterations.
+    int64_t getPart(int64_t rank, int64_t iteration = 0);
+    /// Where the part begins then: bytes from the start of getMemory(), the memory that the source is part of.
+    int64_t getByteOffset(int64_t rank, int64_t iteration = 0);
   }];
 }
 
@@ -234,13 +242,68 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
   }];
 }
 
-def Plan_RecordOp : Plan_FreeOp<"record"> {
+def Plan_LoopOp : Plan_FreeOp<"loop", [SingleBlock, NoRegionArguments, NoTerminator]> {
+  let summary = "ops that are issued again and again";
+  let description = [{
+    Issues the ops of its body `count` times. So a step of many micro-batches is a prologue, a loop and an epilogue,
+    whose size does not grow with the micro-batches. Each iteration has the same launches on the same streams. Views
+    with `by step` are at another part in each iteration. An event is that of the last `plan.record` before a
+    `plan.wait` in the order of issue, which may be one of the iteration before, or one before the loop.
+
+    A `plan.buffer` in the body holds values of one iteration. The next one writes them anew. `micro_batches` says by
+    how many micro-batches an iteration is ahead of the one before: `moe.micro_batch` of a launch is that of the first.
+
+    Constraints:
+    - (C1) count >= 1.
+    - (C2) the loop is an op of a function's block, and its body has plan ops other than loops.
+
+    Example:
+
+    ```mlir
+    func.func @loop(%x: memref<8x4xf32>) {
+      %ring = plan.buffer {offset = 0 : i64} : memref<2x4xf32, #plan<space device>>
+      plan.loop 8 {
+        %0 = plan.view %x part 0 of 8 by 1 : memref<8x4xf32> -> memref<4xf32>
+        %1 = plan.view %ring part 0 of 2 by 1 : memref<2x4xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+        plan.launch "copy"(%0) -> (%1) on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
+      }
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Plan_Index:$count, OptionalAttr<Plan_Index>:$micro_batches);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+/// An op that refers to an event.
+class Plan_EventOp<string mnemonic> : Plan_FreeOp<mnemonic> {
+  let arguments = (ins Plan_Event:$event, StrAttr:$stream, OptionalAttr<Plan_Index>:$shift, OptionalAttr<Plan_Index>:$turns);
+  let assemblyFormat = "$event (`turn` $shift^ `of` $turns)? `on` $stream attr-dict";
+  let builders = [OpBuilder<(ins "int64_t":$event, "::llvm::StringRef":$stream), [{
+    build($_builder, $_state, event, stream, ::mlir::IntegerAttr(), ::mlir::IntegerAttr());
+  }]>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The event in iteration `iteration` of the loop around the op, or behind a loop of so many iterations.
+    int64_t getEventAt(int64_t iteration);
+    /// One more than the last event that the op ever refers to.
+    int64_t getEndOfEvents();
+  }];
+}
+
+def Plan_RecordOp : Plan_EventOp<"record"> {
   let summary = "marks a point of a stream";
   let description = [{
     Event `event` happens when all earlier ops of `stream` are done.
 
+    With `turn shift of turns`, events take turns: in iteration i of the loop around the op, or behind a loop of i
+    iterations, it is event + (i + shift) mod turns. So an iteration can wait for one that is not the last one before it.
+
     Constraints:
-    - (C1) 0 <= event < 2^24.
+    - (C1) 0 <= event < 2^24, also of the last one that takes its turn.
+    - (C2) 0 <= shift < turns.
 
     Example:
 
@@ -252,21 +315,18 @@ def Plan_RecordOp : Plan_FreeOp<"record"> {
     }
     ```
   }];
-  let arguments = (ins Plan_Event:$event, StrAttr:$stream);
-  let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
-def Plan_WaitOp : Plan_FreeOp<"wait"> {
+def Plan_WaitOp : Plan_EventOp<"wait"> {
   let summary = "later ops of a stream start after an event";
   let description = [{
     Later ops of `stream` start after event `event` has happened. The event is that of the last `plan.record` of `event`
-    before this op in program order. See plan.record for an example.
+    before this op in the order of issue. Events take turns as those of plan.record. See plan.record for an example.
 
     Constraints:
-    - (C1) 0 <= event < 2^24.
+    - (C1) 0 <= event < 2^24, also of the last one that takes its turn.
+    - (C2) 0 <= shift < turns.
   }];
-  let arguments = (ins Plan_Event:$event, StrAttr:$stream);
-  let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
 #endif // MOE_DIALECT_PLAN_IR_PLANOPS_TD

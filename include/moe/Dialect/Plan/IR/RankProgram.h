@@ -18,14 +18,38 @@ inline constexpr StringLiteral kModeAttrName = "plan.mode";
 inline constexpr StringLiteral kModelFlopsAttrName = "plan.model_flops";
 inline constexpr StringLiteral kTokensAttrName = "plan.tokens";
 
-/// Succeeds where `function` is a rank program: one block of plan ops that ends in a return of nothing, arguments that
-/// runtime calls can take. Else fails after an error.
+/// Succeeds where `function` is a rank program: one block of plan ops, with loops perhaps, that ends in a return of
+/// nothing, arguments that runtime calls can take. Else fails after an error.
 LogicalResult verifyRankProgram(func::FuncOp function);
 
 /// Whether `function` has a body with plan ops.
 bool isRankProgram(func::FuncOp function);
 /// Those of a plan, without its one-rank reference, in the order of their ranks.
 SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+/// How many iterations of a loop are looked at.
+using Iterations = function_ref<int64_t(LoopOp)>;
+
+/// All of them.
+int64_t getCount(LoopOp loop);
+/// Enough of them that everything has been at each place of its ring, and has come back: orders between ops, and the
+/// bytes that they touch, repeat from then on. So what holds for these iterations holds for any number of them.
+int64_t getRepresentative(LoopOp loop);
+
+/// Calls visit(op, iteration) for all ops but loops, in the order in which they are issued. The iteration of an op
+/// behind a loop is the number of the loop's iterations; before loops it is 0.
+void forEachIssued(func::FuncOp program, Iterations iterations, function_ref<void(Operation *, int64_t)> visit);
+
+/// How often a step issues `op`.
+int64_t getTimes(Operation *op);
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
 
 /// The stream of a launch, record or wait; empty for other ops.
 StringRef getStreamOf(Operation *op);

@@ -10,7 +10,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 
 namespace mlir::plan {
 
@@ -27,15 +27,17 @@ struct Ring {
   SmallVector<Turn> turns;
 };
 
-/// Launches are numbered in program order. Every buffer and argument is memory of its own. Parts that are the same on
-/// all ranks are their bytes; a part that depends on the rank counts as all that it is part of, so that the dependences
-/// hold on every rank. Takes time linear in the uses, where memories are not written in many parts.
+/// Launches are numbered in the order of issue, with getRepresentative() iterations of each loop. Every buffer and
+/// argument is memory of its own. Parts that are the same on all ranks are their bytes; a part that depends on the rank
+/// counts as all that it is part of, so that the dependences hold on every rank. Takes time linear in the uses, where
+/// memories are not written in many parts.
 class Dependences {
 public:
   /// `program` passes verifyRankProgram.
   explicit Dependences(func::FuncOp program);
 
   ArrayRef<LaunchOp> getLaunches() const { return launches; }
+  int64_t getIteration(unsigned launch) const { return iterationOf[launch]; }
   /// The launches that `launch` has to come after, rising, each once; of those that follow from others some are left
   /// out. All are earlier where the program is in an order that its rings allow.
   ArrayRef<unsigned> get(unsigned launch) const { return before[launch]; }
@@ -49,6 +51,7 @@ private:
   void addTurns(const Ring &ring);
 
   std::vector<LaunchOp> launches;
+  std::vector<int64_t> iterationOf;
   std::vector<SmallVector<unsigned, 4>> before;
   std::vector<Ring> rings;
 };

@@ -39,14 +39,18 @@ private:
 };
 
 /// Which launches of a rank program come before which others in every interleaving of its streams. Launches are
-/// numbered in program order. Waits for events that nothing recorded order nothing.
+/// numbered in the order of issue, so that one in a loop has a number for each iteration. Waits for events that nothing
+/// recorded order nothing.
 class HappensBefore {
 public:
   /// `program` passes verifyRankProgram.
-  explicit HappensBefore(func::FuncOp program);
+  explicit HappensBefore(func::FuncOp program, Iterations iterations = getRepresentative);
 
+  /// By number.
   ArrayRef<LaunchOp> getLaunches() const { return launches; }
-  unsigned getIndex(LaunchOp launch) const { return indices.lookup(launch); }
+  int64_t getIteration(unsigned launch) const { return iterationOf[launch]; }
+  /// The numbers of a launch, one for each iteration.
+  ArrayRef<unsigned> getIndices(LaunchOp launch) const { return indices.find(launch)->second; }
   unsigned getNumStreams() const { return streams.size(); }
   StringRef getStreamName(unsigned stream) const { return streams[stream]; }
   unsigned getStream(unsigned launch) const { return streamOf[launch]; }
@@ -62,7 +66,8 @@ public:
 private:
   SmallVector<StringRef> streams;
   std::vector<LaunchOp> launches;
-  llvm::DenseMap<Operation *, unsigned> indices;
+  std::vector<int64_t> iterationOf;
+  llvm::DenseMap<Operation *, SmallVector<unsigned, 1>> indices;
   std::vector<unsigned> streamOf;
   std::vector<int32_t> positions;
   std::vector<int32_t> clocks;

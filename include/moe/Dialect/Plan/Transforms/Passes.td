@@ -4,6 +4,23 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PlanRollLoop : Pass<"plan-roll-loop", "::mlir::func::FuncOp"> {
+  let summary = "make a loop of the steady state of a step";
+  let description = [{
+    Takes a program with the launches of the first n of N micro-batches (`written` of moe-accumulate), and makes the
+    program of all N. It looks for two or more consecutive sequences of launches that are the same but for their
+    micro-batches, and puts one of them into a `plan.loop`. The launches before it are the prologue, those behind it the
+    epilogue, whose micro-batches become the last ones.
+
+    A value that lives in one iteration becomes a buffer in the loop's body. Values that launches of one kind make for
+    different micro-batches, and that live longer, become a ring: a buffer of so many slots that none is written while
+    it is in use. Micro-batch m has slot m mod depth. A value that each micro-batch updates in place has one slot.
+
+    It is an error if the program has no such sequences, e.g. because n is too small. Chunks in a ring (#moe.ring) are
+    not supported.
+  }];
+}
+
 def PlanAssignStreams : Pass<"plan-assign-streams", "::mlir::func::FuncOp"> {
   let summary = "put each launch on a stream, and order the streams";
   let description = [{

@@ -1,0 +1,104 @@
+//===- CallTable.h - the calls that the programs of a plan make -*- C++ -*-===//
+//
+// The compiled form of a plan is data: a row of numbers for each op. Each *kind* of call, which is a runtime function
+// with its constant arguments, is a small function that takes the rest from a row. One loop runs all programs. So the
+// code does not grow with the number of launches. In a loop the same rows run again, with buffers that follow from the
+// number of the iteration.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_LIB_CONVERSION_PLANTOLLVM_CALLTABLE_H
+#define MOE_LIB_CONVERSION_PLANTOLLVM_CALLTABLE_H
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moert/moert.h"
+
+namespace mlir::plan {
+
+/// The symbol of the loop that CallTable emits.
+std::string getRunSymbol();
+
+/// The length of a moert_buffer, as a number of i64.
+inline constexpr int64_t kBufferWords = sizeof(moert_buffer) / sizeof(int64_t);
+
+/// The numbers of a row for a buffer that stays, and for one that moves.
+inline constexpr int64_t kStayingWords = 1, kMovingWords = 2;
+
+/// Globals of constant data, and other parts that all tables need.
+class DataBuilder : public OpBuilder {
+public:
+  /// Builds before `place`.
+  explicit DataBuilder(Operation *place);
+  Value createInt(int64_t value, Type type = {});
+  /// Inserts `fields` into a struct or array, in order.
+  Value createAggregate(Type type, ArrayRef<Value> fields);
+  /// An internal constant with the value that `initializer` makes.
+  LLVM::GlobalOp createConstant(const Twine &name, Type type, function_ref<Value()> initializer);
+  /// An internal constant array with the elements of `values`.
+  LLVM::GlobalOp createArray(const Twine &name, DenseIntElementsAttr values);
+  LLVM::GlobalOp createText(const Twine &name, StringRef text, LLVM::Linkage linkage = LLVM::Linkage::Internal);
+
+  Location loc;
+  Type i32, i64, ptr;
+};
+
+/// The kinds of calls of a module.
+class CallTable {
+public:
+  explicit CallTable(ModuleOp module) : module(module) {}
+
+  /// The number of the kind of `launch`, whose stream has number `stream`. Its row has the kind and then the number of
+  /// the buffer of each input and output. For the operands `moving`, it has two numbers: in iteration i of a loop the
+  /// buffer is the first one plus i mod the second one.
+  unsigned getLaunch(LaunchOp launch, int64_t stream, ArrayRef<int64_t> moving);
+  /// The number of the kind of records, or of waits, on a stream. A row has the kind and the event. With `isMoving`, it
+  /// has the first event, a shift, and a number of turns: in iteration i the event is the first one plus
+  /// (i + shift) mod turns.
+  unsigned getEvent(StringRef call, int64_t stream, bool isMoving);
+
+  /// Emits a function of each kind and the loop that runs rows:
+  /// `i32 run(rank, first row, end of the last row, buffers, first op, iteration)`.
+  void emit(DataBuilder &builder);
+
+private:
+  struct Kind {
+    std::string name; ///< of the runtime's function, without its prefix
+    int64_t stream;
+    /// Of a launch.
+    int64_t buffers = 0;
+    ArrayRef<int64_t> absent = {};
+    SmallVector<int64_t> moving = {};
+    ArrayAttr params = {};
+    IntegerAttr peer = {};
+    moe::GroupAttr group = {};
+    bool isLaunch = false;
+
+    int64_t getRowLength() const {
+      if (!isLaunch)
+        return moving.empty() ? 2 : 4;
+      return 1 + kStayingWords * buffers + (kMovingWords - kStayingWords) * moving.size();
+    }
+  };
+
+  unsigned getKind(const Kind &kind);
+  LLVM::LLVMFuncOp getRuntimeFunction(StringRef name, TypeRange arguments);
+  /// The arguments of the call of `kind`, without the stream, in a function with the entry block `block`.
+  SmallVector<Value> makeArguments(DataBuilder &builder, const Kind &kind, Block *block);
+  void emitKind(DataBuilder &builder, unsigned number, const Kind &kind);
+  void emitGroups(DataBuilder &builder);
+  void emitKinds(DataBuilder &builder);
+  void emitLoop(DataBuilder &builder);
+
+  ModuleOp module;
+  llvm::MapVector<Attribute, Kind> kinds;
+  llvm::SetVector<moe::GroupAttr> groups;
+  llvm::StringMap<LLVM::LLVMFuncOp> functions;
+};
+
+} // namespace mlir::plan
+
+#endif // MOE_LIB_CONVERSION_PLANTOLLVM_CALLTABLE_H

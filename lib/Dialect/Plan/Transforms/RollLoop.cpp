@@ -1,0 +1,562 @@
+//===- RollLoop.cpp - plan-roll-loop --------------------------------------===//
+//
+// In the steady state of a step, the launches of some micro-batches are those of the micro-batches before them. Two
+// such periods tell what an iteration of a loop is. What lives from one iteration to another becomes a ring:
+// micro-batch m has slot m mod depth. What lives within one becomes a buffer of the loop's body.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Dialect/Plan/Transforms/RollLoop.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/Passes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace mlir::plan {
+#define GEN_PASS_DEF_PLANROLLLOOP
+#include "moe/Dialect/Plan/Transforms/Passes.h.inc"
+} // namespace mlir::plan
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+
+/// A launch, by what it is and for which micro-batch.
+struct Step {
+  LaunchOp launch;
+  /// Equal for launches that do the same with operands of the same types.
+  unsigned kind;
+  int64_t microBatch; ///< -1 if it is of none
+};
+
+/// Two or more equal periods of launches, one after another.
+struct Periods {
+  size_t begin = 0, length = 0, count = 0;
+  /// The steps that are equal to those of a period later.
+  size_t run = 0;
+  /// By how many micro-batches a period is ahead of the one before.
+  int64_t microBatches = 0;
+
+  size_t getEnd() const { return begin + length * count; }
+};
+
+/// Buffers that launches of one kind write for different micro-batches.
+struct Family {
+  std::map<int64_t, Value> members; ///< by micro-batch
+  /// What replaces the members; null where each one is a buffer of its own.
+  Value ring;
+  int64_t depth = 0;
+  /// Where the bytes of a slot are few, how many values have room in it: slots begin at aligned places.
+  int64_t perSlot = 1;
+};
+
+/// Which buffer of which family a value is.
+struct Member {
+  size_t family;
+  int64_t microBatch;
+};
+
+/// Slots begin at multiples of so many bytes where that costs little, and always of 16, as vector loads need it.
+constexpr int64_t kAlignment = 256, kLeastAlignment = 16, kMostPadded = 64 << 10;
+
+class LoopRoller {
+public:
+  explicit LoopRoller(func::FuncOp program) : program(program) {}
+
+  LogicalResult run();
+
+private:
+  enum class Part { Before, Inside, Behind };
+
+  InFlightDiagnostic fail() { return program.emitError("expected a step whose micro-batches repeat: "); }
+  void findSteps();
+  Periods findPeriods(int64_t shift, size_t length) const;
+  LogicalResult findPeriods();
+  void chooseBegin();
+
+  void findFamilies();
+  /// Returns the first launch that does not use what it uses in the period before, or null.
+  LaunchOp matchPeriods();
+  LogicalResult match(Value first, Value second);
+  LogicalResult matchBuffers(Value first, Value second);
+
+  Part getPart(size_t step) const;
+  LogicalResult checkUses();
+  bool isLocal(const Family &family) const;
+  bool isConflict(Value first, Value second) const;
+  int64_t getDepth(const std::map<int64_t, Value> &members) const;
+  void chooseDepth(Family &family);
+  LogicalResult makeRings();
+  LogicalResult makeRing(Family &family);
+
+  Value makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t microBatch, int64_t parts,
+                   Part part);
+  Value getSlot(OpBuilder &builder, const Family &family, int64_t microBatch, Part part);
+  Value rewrite(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part);
+  Value makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part);
+  void rewrite(const Step &step, Part part);
+  void makeLoop();
+
+  func::FuncOp program;
+  std::vector<Step> steps;
+  int64_t written = 0, count = 0; ///< micro-batches
+  Periods periods;
+  std::vector<Family> families;
+  llvm::DenseMap<Value, Member> memberOf;
+  /// Buffers that all periods use alike, and those that are others in each.
+  llvm::DenseSet<Value> staying, moving;
+  /// The steps that use a buffer, rising.
+  llvm::DenseMap<Value, SmallVector<size_t>> users;
+  /// Arguments of which each micro-batch has a part, and in how many parts.
+  std::set<std::pair<void *, int64_t>> inputs;
+  LoopOp loop;
+  /// What values are in a part, for launches of a micro-batch and for others.
+  llvm::DenseMap<Value, Value> rewritten[3][2];
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Periods
+//===----------------------------------------------------------------------===//
+
+void LoopRoller::findSteps() {
+  llvm::DenseMap<std::pair<Attribute, Type>, unsigned> kinds;
+  Builder builder(program.getContext());
+  for (auto launch : program.getOps<LaunchOp>()) {
+    NamedAttrList attributes(launch->getAttrs());
+    auto place = dyn_cast_or_null<moe::ChunkAttr>(attributes.erase(moe::kMicroBatchAttrName));
+    if (place) {
+      count = place.getChunks();
+      written = std::max(written, place.getIndex() + 1);
+    }
+    Type types = builder.getFunctionType(launch.getInputs().getTypes(), launch.getOutputs().getTypes());
+    std::pair<Attribute, Type> key{attributes.getDictionary(program.getContext()), types};
+    unsigned kind = kinds.try_emplace(key, kinds.size()).first->second;
+    for (Value value : launch->getOperands())
+      if (Value memory = getMemory(value); memory.getDefiningOp())
+        if (SmallVector<size_t> &known = users[memory]; known.empty() || known.back() != steps.size())
+          known.push_back(steps.size());
+    steps.push_back({launch, kind, place ? place.getIndex() : -1});
+  }
+}
+
+/// The longest sequence of steps that are those of `length` steps later, but for `shift` micro-batches.
+Periods LoopRoller::findPeriods(int64_t shift, size_t length) const {
+  Periods longest;
+  size_t run = 0, most = 0;
+  for (size_t i = 0; i + length < steps.size(); ++i) {
+    const Step &first = steps[i], &second = steps[i + length];
+    bool isEqual = first.microBatch >= 0 && first.kind == second.kind && first.microBatch + shift == second.microBatch;
+    run = isEqual ? run + 1 : 0;
+    if (run <= most)
+      continue;
+    most = run;
+    longest = {i + 1 - run, length, run / length + 1, run, shift};
+  }
+  return longest;
+}
+
+/// The shortest ones.
+LogicalResult LoopRoller::findPeriods() {
+  std::vector<size_t> lengths(written, 0);
+  for (const Step &step : steps)
+    if (step.microBatch >= 0)
+      ++lengths[step.microBatch];
+  // The first and the last micro-batch may differ from the others.
+  size_t length = written > 2 ? lengths[written / 2] : 0;
+  for (int64_t shift = 1; length > 0 && shift <= written / 2; ++shift) {
+    if ((count - written) % shift != 0)
+      continue;
+    periods = findPeriods(shift, shift * length);
+    if (periods.count < 2)
+      continue;
+    chooseBegin();
+    return success();
+  }
+  return fail() << "of " << written << " micro-batches, no launches are those of the micro-batches before them";
+}
+
+/// A loop may begin at any step of a period: where the least lives from one iteration to the next.
+void LoopRoller::chooseBegin() {
+  std::vector<int64_t> alive(steps.size() + 1, 0); // differences first
+  for (const auto &[memory, uses] : users) {
+    int64_t bytes = getByteSize(cast<MemRefType>(memory.getType()));
+    alive[uses.front() + 1] += bytes;
+    alive[uses.back() + 1] -= bytes;
+  }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  auto begin = alive.begin() + static_cast<ptrdiff_t>(periods.begin);
+  size_t choices = std::min(periods.length - 1, periods.run - periods.length) + 1;
+  size_t ahead = std::min_element(begin, begin + static_cast<ptrdiff_t>(choices)) - begin;
+  periods.begin += ahead;
+  periods.run -= ahead;
+  periods.count = periods.run / periods.length + 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Families
+//===----------------------------------------------------------------------===//
+
+void LoopRoller::findFamilies() {
+  // A launch is told from others of its kind and micro-batch by how many come before it.
+  std::map<std::pair<unsigned, int64_t>, unsigned> seen;
+  std::map<std::tuple<unsigned, unsigned, unsigned>, size_t> known;
+  for (const Step &step : steps) {
+    if (step.microBatch < 0)
+      continue;
+    LaunchOp launch = step.launch;
+    unsigned number = seen[{step.kind, step.microBatch}]++;
+    for (auto [index, output] : llvm::enumerate(launch.getOutputs())) {
+      if (!output.getDefiningOp<BufferOp>() || memberOf.contains(output))
+        continue;
+      auto [entry, isNew] = known.try_emplace({step.kind, number, index}, families.size());
+      if (isNew)
+        families.emplace_back();
+      families[entry->second].members[step.microBatch] = output;
+      memberOf[output] = {entry->second, step.microBatch};
+    }
+  }
+}
+
+LogicalResult LoopRoller::matchBuffers(Value first, Value second) {
+  if (staying.contains(first) || staying.contains(second))
+    return failure();
+  bool isNew = moving.insert(first).second;
+  auto its = memberOf.find(second);
+  if (its == memberOf.end())
+    return failure();
+  Member expected{its->second.family, its->second.microBatch - periods.microBatches};
+  auto own = memberOf.find(first);
+  if (own != memberOf.end() && own->second.family == expected.family)
+    return success(own->second.microBatch == expected.microBatch);
+  // The first micro-batch may have made its value in another way, e.g. a gradient to which nothing is added. It cannot
+  // also be what others make in that way.
+  if (!isNew || !families[expected.family].members.try_emplace(expected.microBatch, first).second)
+    return failure();
+  if (own != memberOf.end())
+    families[own->second.family].members.erase(own->second.microBatch);
+  memberOf[first] = expected;
+  return success();
+}
+
+/// Whether `second` is in a period what `first` is in the one before.
+LogicalResult LoopRoller::match(Value first, Value second) {
+  if (first == second) {
+    // E.g. what each micro-batch adds something to: the same for all of them.
+    Value memory = getMemory(first);
+    if (auto member = memberOf.find(memory); member != memberOf.end()) {
+      families[member->second.family].members.erase(member->second.microBatch);
+      memberOf.erase(member);
+    }
+    staying.insert(memory);
+    return success(!moving.contains(memory));
+  }
+  auto view = first.getDefiningOp<ViewOp>(), other = second.getDefiningOp<ViewOp>();
+  if (!view && !other)
+    return matchBuffers(first, second);
+  if (!view || !other || view.getParts() != other.getParts() || view.getGroup() != other.getGroup())
+    return failure();
+  if (view.getShift() == other.getShift())
+    return match(view.getSource(), other.getSource());
+  auto shift = static_cast<int64_t>(other.getShift()) - static_cast<int64_t>(view.getShift());
+  if (view.getSource() != other.getSource() || !isa<BlockArgument>(view.getSource()) || view.getGroup() ||
+      shift != periods.microBatches)
+    return failure();
+  inputs.insert({view.getSource().getAsOpaquePointer(), view.getParts()});
+  return success();
+}
+
+/// Finds out what is what in which period.
+LaunchOp LoopRoller::matchPeriods() {
+  families.clear();
+  memberOf.clear();
+  staying.clear();
+  moving.clear();
+  inputs.clear();
+  findFamilies();
+  for (size_t i = periods.begin; i + periods.length < periods.getEnd(); ++i) {
+    LaunchOp first = steps[i].launch, second = steps[i + periods.length].launch;
+    for (auto [own, other] : llvm::zip_equal(first->getOperands(), second->getOperands()))
+      if (failed(match(own, other)))
+        return first;
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
+
+LoopRoller::Part LoopRoller::getPart(size_t step) const {
+  return step < periods.begin ? Part::Before : step < periods.getEnd() ? Part::Inside : Part::Behind;
+}
+
+/// Launches behind the loop are those of later micro-batches than they say: what they use has to be, too.
+LogicalResult LoopRoller::checkUses() {
+  for (const auto &[buffer, uses] : users) {
+    auto member = memberOf.find(buffer);
+    if (member == memberOf.end() || getPart(uses.front()) == Part::Behind)
+      continue;
+    bool isInRing = families[member->second.family].ring != nullptr, isLast = member->second.microBatch == written - 1;
+    for (size_t number : uses) {
+      Step step = steps[number];
+      bool isOfMicroBatch = step.microBatch >= 0;
+      if (getPart(number) == Part::Behind && isInRing != isOfMicroBatch && !(isInRing && isLast))
+        return fail() << step.launch.describe() << " uses a value that an earlier micro-batch leaves";
+    }
+  }
+  return success();
+}
+
+/// Whether each period uses its own members alone, and no one else uses those.
+bool LoopRoller::isLocal(const Family &family) const {
+  return llvm::all_of(family.members, [&](const auto &one) {
+    ArrayRef<size_t> uses = users.find(one.second)->second;
+    if (getPart(uses.front()) != Part::Inside && getPart(uses.back()) != Part::Inside)
+      return getPart(uses.front()) == getPart(uses.back());
+    auto getPeriod = [&](size_t step) { return (step - periods.begin) / periods.length; };
+    return getPart(uses.front()) == Part::Inside && getPart(uses.back()) == Part::Inside &&
+           getPeriod(uses.front()) == getPeriod(uses.back());
+  });
+}
+
+/// Whether `launch` may write its first output over `input`.
+static bool isInPlace(LaunchOp launch, Value input, Value output) {
+  if (launch.getOutputs().empty() || launch.getOutputs().front() != output)
+    return false;
+  return llvm::all_of(llvm::enumerate(launch.getInputs()), [&](auto one) {
+    return getMemory(one.value()) != input || (one.value() == input && launch.isInPlace(one.index()));
+  });
+}
+
+/// Whether both are in use at once; `first` is of the earlier micro-batch.
+bool LoopRoller::isConflict(Value first, Value second) const {
+  ArrayRef<size_t> uses = users.find(first)->second, others = users.find(second)->second;
+  if (uses.back() < others.front() || others.back() < uses.front())
+    return false;
+  return uses.back() != others.front() || !isInPlace(steps[others.front()].launch, first, second);
+}
+
+/// So many that no member is written while another one of its slot is in use.
+int64_t LoopRoller::getDepth(const std::map<int64_t, Value> &members) const {
+  int64_t depth = 1;
+  for (auto first = members.begin(); first != members.end(); ++first)
+    for (auto second = std::next(first); second != members.end(); ++second)
+      if (isConflict(first->second, second->second))
+        depth = std::max(depth, second->first - first->first + 1);
+  return depth;
+}
+
+/// Sets the depth by what the loop uses. Members that only launches before it, or behind it, use have a slot if it is
+/// free.
+void LoopRoller::chooseDepth(Family &family) {
+  std::map<int64_t, Value> inRing, others;
+  for (auto [microBatch, member] : family.members) {
+    ArrayRef<size_t> uses = users.find(member)->second;
+    bool isOutside = getPart(uses.front()) != Part::Inside && getPart(uses.front()) == getPart(uses.back());
+    (isOutside ? others : inRing)[microBatch] = member;
+  }
+  family.depth = getDepth(inRing);
+  for (auto [microBatch, member] : others) {
+    bool isFree = llvm::none_of(inRing, [&, microBatch = microBatch, member = member](const auto &other) {
+      if ((other.first - microBatch) % family.depth != 0)
+        return false;
+      return other.first < microBatch ? isConflict(other.second, member) : isConflict(member, other.second);
+    });
+    if (isFree)
+      inRing[microBatch] = member;
+    else
+      memberOf.erase(member);
+  }
+  family.members = std::move(inRing);
+}
+
+static MemRefType withShape(MemRefType type, ArrayRef<int64_t> shape) {
+  return MemRefType::get(shape, type.getElementType(), MemRefLayoutAttrInterface(), type.getMemorySpace());
+}
+
+LogicalResult LoopRoller::makeRing(Family &family) {
+  auto type = cast<MemRefType>(family.members.begin()->second.getType());
+  chooseDepth(family);
+  int64_t bytes = std::max<int64_t>(getByteSize(type), 1);
+  auto getPerSlot = [&](int64_t alignment) { return alignment / std::gcd(alignment, bytes); };
+  if (family.depth > 1) {
+    family.perSlot = getPerSlot(kAlignment);
+    if (family.perSlot * bytes > kMostPadded)
+      family.perSlot = getPerSlot(kLeastAlignment);
+  }
+  if (family.perSlot > 1 && family.perSlot * bytes > kMostPadded)
+    return fail() << "a value of " << bytes << " bytes has no aligned place in a ring";
+  SmallVector<int64_t> shape(type.getShape());
+  if (shape.empty() && family.depth > 1)
+    shape.push_back(1);
+  if (family.depth > 1)
+    shape[0] *= family.depth * family.perSlot;
+  auto builder = OpBuilder::atBlockBegin(&program.getBody().front());
+  MemRefType ringType = withShape(type, shape);
+  if (!isBufferType(ringType))
+    return fail() << "a ring of " << family.depth << " values of type " << type << " is too large";
+  family.ring = builder.create<BufferOp>(program.getLoc(), ringType, IntegerAttr(), moe::RingAttr());
+  return success();
+}
+
+LogicalResult LoopRoller::makeRings() {
+  std::set<size_t> used;
+  for (size_t i = periods.begin; i < periods.begin + periods.length; ++i)
+    for (Value value : steps[i].launch->getOperands())
+      if (auto member = memberOf.find(getMemory(value)); member != memberOf.end())
+        used.insert(member->second.family);
+  for (size_t number : used)
+    if (Family &family = families[number]; !isLocal(family) && failed(makeRing(family)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The loop
+//===----------------------------------------------------------------------===//
+
+/// What a micro-batch has: the part with the number of the micro-batch, modulo `parts`. Inside of the loop it moves
+/// with the iterations. Behind the loop, the micro-batches of all iterations come before.
+Value LoopRoller::makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t microBatch,
+                             int64_t parts, Part part) {
+  if (part == Part::Behind)
+    microBatch -= static_cast<int64_t>(periods.count) * periods.microBatches;
+  int64_t place = (microBatch % parts + parts) % parts;
+  IntegerAttr step = part == Part::Before ? IntegerAttr() : builder.getI64IntegerAttr(periods.microBatches);
+  return builder.create<ViewOp>(loc, type, source, place, parts, moe::GroupAttr(), step);
+}
+
+Value LoopRoller::getSlot(OpBuilder &builder, const Family &family, int64_t microBatch, Part part) {
+  if (family.depth == 1)
+    return family.ring;
+  auto type = cast<MemRefType>(family.members.begin()->second.getType());
+  Location loc = family.ring.getLoc();
+  SmallVector<int64_t> shape(type.getShape());
+  if (shape.empty())
+    shape.push_back(1);
+  shape[0] *= family.perSlot;
+  // Of several values in a slot, the first one.
+  MemRefType slotType = family.perSlot > 1 ? withShape(type, shape) : type;
+  Value slot = makeMoving(builder, loc, slotType, family.ring, microBatch, family.depth, part);
+  if (family.perSlot > 1)
+    slot = builder.create<ViewOp>(loc, type, slot, 0, family.perSlot, moe::GroupAttr(), IntegerAttr());
+  return slot;
+}
+
+/// What `value` is for a launch in the loop, before it or behind it.
+Value LoopRoller::rewrite(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part) {
+  llvm::DenseMap<Value, Value> &known = rewritten[static_cast<size_t>(part)][isOfMicroBatch];
+  if (auto it = known.find(value); it != known.end())
+    return it->second;
+  Value made = makeValue(builder, value, isOfMicroBatch, part);
+  return known[value] = made;
+}
+
+Value LoopRoller::makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part) {
+  if (auto view = value.getDefiningOp<ViewOp>()) {
+    bool isInput =
+        isOfMicroBatch && !view.getGroup() && inputs.count({view.getSource().getAsOpaquePointer(), view.getParts()});
+    if (isInput)
+      return makeMoving(builder, view.getLoc(), view.getType(), view.getSource(), view.getShift(), view.getParts(),
+                        part);
+    Value source = rewrite(builder, view.getSource(), isOfMicroBatch, part);
+    if (source == view.getSource())
+      return value;
+    return builder.create<ViewOp>(view.getLoc(), view.getType(), source, view.getShift(), view.getParts(),
+                                  view.getGroup().value_or(moe::GroupAttr()), IntegerAttr());
+  }
+  auto member = memberOf.find(value);
+  if (member == memberOf.end())
+    return value;
+  const auto &[family, microBatch] = member->second;
+  if (families[family].ring)
+    return getSlot(builder, families[family], microBatch, part);
+  // A buffer of the loop's body, ahead of all that uses it.
+  return part == Part::Inside ? OpBuilder::atBlockBegin(builder.getBlock()).clone(*value.getDefiningOp())->getResult(0)
+                              : value;
+}
+
+void LoopRoller::rewrite(const Step &step, Part part) {
+  OpBuilder builder(step.launch);
+  for (OpOperand &operand : step.launch->getOpOperands())
+    operand.set(rewrite(builder, operand.get(), step.microBatch >= 0, part));
+  if (part == Part::Behind && step.microBatch >= 0)
+    step.launch->setAttr(moe::kMicroBatchAttrName,
+                         moe::ChunkAttr::get(program.getContext(), step.microBatch + count - written, count));
+}
+
+void LoopRoller::makeLoop() {
+  OpBuilder builder(steps[periods.begin].launch);
+  int64_t left = (count - written) / periods.microBatches;
+  loop = builder.create<LoopOp>(program.getLoc(), builder.getI64IntegerAttr(static_cast<int64_t>(periods.count) + left),
+                                builder.getI64IntegerAttr(periods.microBatches));
+  Block &body = loop.getBody().emplaceBlock();
+  // What is not of an iteration comes before all that uses it.
+  Operation *begin = &program.getBody().front().front();
+  SmallVector<Operation *> places;
+  for (Operation &op : program.getOps())
+    if (isa<BufferOp, ViewOp>(op))
+      places.push_back(&op);
+  for (Operation *op : places)
+    op->moveBefore(begin);
+  for (auto [number, step] : llvm::enumerate(steps))
+    if (Part part = getPart(number); part != Part::Inside)
+      rewrite(step, part);
+  for (size_t i = periods.begin; i < periods.getEnd(); ++i) {
+    if (i >= periods.begin + periods.length) {
+      steps[i].launch->erase();
+      continue;
+    }
+    steps[i].launch->moveBefore(&body, body.end());
+    rewrite(steps[i], Part::Inside);
+  }
+  for (Operation *op : llvm::reverse(places))
+    if (op->use_empty())
+      op->erase();
+}
+
+LogicalResult LoopRoller::run() {
+  for (auto buffer : program.getOps<BufferOp>())
+    if (buffer.getRing())
+      return fail() << "a layer's chunks already take turns in the ring '" << buffer.getRing()->getName() << "'";
+  findSteps();
+  if (failed(findPeriods()))
+    return failure();
+  // What the first micro-batch makes may be used otherwise than what others make: the first sum is its gradient.
+  while (LaunchOp other = matchPeriods()) {
+    periods.begin += periods.length;
+    if (--periods.count < 2)
+      return fail() << other.describe() << " does not use what it uses in the micro-batches before";
+  }
+  if (failed(makeRings()) || failed(checkUses()))
+    return failure();
+  makeLoop();
+  return success();
+}
+
+LogicalResult mlir::plan::rollLoop(func::FuncOp program) { return LoopRoller(program).run(); }
+
+namespace {
+struct PlanRollLoop : public plan::impl::PlanRollLoopBase<PlanRollLoop> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    func::FuncOp program = getOperation();
+    if (isRankProgram(program) && (failed(verifyRankProgram(program)) || failed(rollLoop(program))))
+      signalPassFailure();
+  }
+};
+} // namespace
