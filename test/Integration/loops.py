@@ -61,8 +61,9 @@ def check_bits(tools, case, folder, log):
     different = [value for value in written if not np.array_equal(looped.get(value), written[value])]
     if different or looped.keys() != written.keys():
         raise harness.CaseFailed(f"{len(different)} of {len(written)} results differ, such as '{(different or ['?'])[0]}'")
+    # A search finds an order for the micro-batches that it sees, and a file of routings has the order of the plan.
     with open(os.path.join(folder, "loop.jsonl")) as own, open(os.path.join(folder, "written.jsonl")) as other:
-        if own.read() != other.read():
+        if order != "search" and own.read() != other.read():
             raise harness.CaseFailed("the recorded routings differ")
     sizes = [os.path.getsize(os.path.join(folder, plan)) for plan in ("loop.so", "written.so")]
     if not is_written and sizes[0] >= sizes[1]:

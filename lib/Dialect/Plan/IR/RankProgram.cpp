@@ -2,6 +2,7 @@
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -52,7 +53,8 @@ int64_t mlir::plan::getRepresentative(LoopOp loop) {
   int64_t longest = 1;
   for (Operation &op : loop.getBody().front())
     if (auto view = dyn_cast<ViewOp>(op); view && view.getStep() && !isa<BlockArgument>(getMemory(view.getResult())))
-      longest = std::max(longest, static_cast<int64_t>(view.getParts()));
+      longest = std::max(
+          longest, static_cast<int64_t>(llvm::divideCeil(view.getParts(), std::max<int64_t>(*view.getStep(), 1))));
     else if (auto wait = dyn_cast<WaitOp>(op))
       longest = std::max(longest, static_cast<int64_t>(wait.getTurns().value_or(1)));
   return std::min(getCount(loop), longest + 2);
