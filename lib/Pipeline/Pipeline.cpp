@@ -357,10 +357,11 @@ static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
 }
 
 /// Compiles a form that may not suit the program. Then `reason` is the first error, and another form is to be tried.
+/// Else `said` is what is to be said if the form is taken.
 static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSchedule &schedule,
                                                 const PipelineOptions &form, bool reference, std::string *applied,
-                                                std::string &reason) {
-  std::vector<Diagnostic> said;
+                                                std::vector<Diagnostic> &said, std::string &reason) {
+  said.clear();
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
   {
     ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
@@ -369,14 +370,9 @@ static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSche
     });
     module = compileWritten(graph, schedule, form, reference, applied);
   }
-  if (failed(module)) {
-    auto isError = [](const Diagnostic &one) { return one.getSeverity() == DiagnosticSeverity::Error; };
-    if (auto error = llvm::find_if(said, isError); error != said.end())
-      reason = error->str();
-    return failure();
-  }
-  for (Diagnostic &diagnostic : said)
-    graph.getContext()->getDiagEngine().emit(std::move(diagnostic));
+  auto isError = [](const Diagnostic &one) { return one.getSeverity() == DiagnosticSeverity::Error; };
+  if (auto error = llvm::find_if(said, isError); failed(module) && error != said.end())
+    reason = error->str();
   return module;
 }
 
@@ -394,31 +390,40 @@ static bool fits(ModuleOp plan, const PipelineOptions &options) {
 static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
                                                        const PipelineOptions &options, bool reference,
                                                        std::string *applied = nullptr) {
-  FailureOr<OwningOpRef<ModuleOp>> looped = failure();
-  std::string reason;
-  bool mayLoop = mayHaveLoop(schedule, options, reference);
+  FailureOr<OwningOpRef<ModuleOp>> looped = failure(), whole = failure();
+  std::vector<Diagnostic> saidOfLooped, saidOfWhole;
+  std::string noLoop, notAlike;
+  auto take = [&](FailureOr<OwningOpRef<ModuleOp>> &taken, std::vector<Diagnostic> &said) {
+    for (Diagnostic &diagnostic : said)
+      graph.getContext()->getDiagEngine().emit(std::move(diagnostic));
+    return std::move(taken);
+  };
   PipelineOptions form = options;
-  form.written = mayLoop ? chooseWritten(options, reference) : options.microBatches;
-  mayLoop = 2 * form.written <= options.microBatches;
-  for (int64_t tries = 0; tries < kMostTries && failed(looped) && 2 * form.written <= options.microBatches; ++tries) {
-    looped = tryForm(graph, schedule, form, reference, applied, reason);
+  if (mayHaveLoop(schedule, options, reference))
+    form.written = chooseWritten(options, reference);
+  bool mayLoop = form.written > 0 && 2 * form.written <= options.microBatches;
+  for (int64_t tries = 0; mayLoop && tries < kMostTries && failed(looped) && 2 * form.written <= options.microBatches;
+       ++tries) {
+    looped = tryForm(graph, schedule, form, reference, applied, saidOfLooped, noLoop);
     form.written += std::max<int64_t>(options.parallel.getPp(), 2);
   }
   if (succeeded(looped) && (reference || fits(**looped, options)))
-    return looped;
-  if (mayLoop && failed(looped))
-    emitWarning(graph.getLoc()) << "the plan writes out all " << options.microBatches
-                                << " micro-batches, and grows with them: no loop can stand for them, since " << reason;
+    return take(looped, saidOfLooped);
   form.written = 0;
-  FailureOr<OwningOpRef<ModuleOp>> whole = failure();
   if (options.microBatches > kRepeated)
-    whole = tryForm(graph, schedule, form, reference, applied, reason);
+    whole = tryForm(graph, schedule, form, reference, applied, saidOfWhole, notAlike);
   if (failed(whole) && failed(looped)) {
     form.repeats = false;
     return compileWritten(graph, schedule, form, reference, applied);
   }
-  bool isSmaller = succeeded(whole) && (failed(looped) || getDeviceBytes(**whole) < getDeviceBytes(**looped));
-  return isSmaller ? std::move(whole) : std::move(looped);
+  if (failed(whole) || (succeeded(looped) && getDeviceBytes(**looped) <= getDeviceBytes(**whole)))
+    return take(looped, saidOfLooped);
+  if (mayLoop)
+    emitWarning(graph.getLoc()) << "the plan writes out all " << options.microBatches
+                                << " micro-batches, and grows with them: "
+                                << (failed(looped) ? "no loop can stand for them, since " + noLoop
+                                                   : "with a loop it needs more memory than a device has");
+  return take(whole, saidOfWhole);
 }
 
 /// The launches of a pipeline have one order.

@@ -13,9 +13,12 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/bit.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moert/moert.h"
+
+#include <cstddef>
 
 namespace mlir::plan {
 
@@ -24,6 +27,9 @@ std::string getRunSymbol();
 
 /// The length of a moert_buffer, as a number of i64.
 inline constexpr int64_t kBufferWords = sizeof(moert_buffer) / sizeof(int64_t);
+// Its first number holds the space in the lower half and the type in the upper one.
+static_assert(llvm::endianness::native == llvm::endianness::little && offsetof(moert_buffer, dtype) == 4 &&
+              offsetof(moert_buffer, offset) == 8 && sizeof(moert_buffer) == 11 * sizeof(int64_t));
 
 /// The numbers of a row for a buffer that stays, and for one that moves.
 inline constexpr int64_t kStayingWords = 1, kMovingWords = 2;

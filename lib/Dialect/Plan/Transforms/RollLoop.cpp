@@ -117,7 +117,7 @@ private:
   /// Buffers that all periods use alike, and those that are others in each.
   llvm::DenseSet<Value> staying, moving;
   /// The steps that use a buffer, rising.
-  llvm::DenseMap<Value, SmallVector<size_t>> users;
+  llvm::MapVector<Value, SmallVector<size_t>> users;
   /// Arguments of which each micro-batch has a part, and in how many parts.
   std::set<std::pair<void *, int64_t>> inputs;
   LoopOp loop;
