@@ -376,9 +376,6 @@ static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSche
   return module;
 }
 
-/// What the plan takes of the fullest device.
-static int64_t getDeviceBytes(ModuleOp plan) { return getMemory(getLargestProgram(plan)).getDeviceBytes(); }
-
 static bool fits(ModuleOp plan, const PipelineOptions &options) {
   auto limit = static_cast<double>(options.memoryLimit);
   if (limit == 0 && options.cluster)

@@ -24,8 +24,6 @@ static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const P
   return compileSchedule(graph, schedule, unseen);
 }
 
-static int64_t getBytes(ModuleOp plan) { return getMemory(getLargestProgram(plan)).getDeviceBytes(); }
-
 /// The most that devices of the pipeline may keep for gradients in a plan that fits; none where none is found. An order
 /// knows what it keeps, but not what else a plan needs: plans say how much room there is.
 static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedule &schedule, CompileOptions options) {
@@ -39,7 +37,7 @@ static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedul
   for (int64_t plan = 0; plan < maxPlans && low + 1 < high && !options.isStoppedEarly(); ++plan) {
     options.mostKept = low + (high - low) / 2;
     FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(graph, schedule, options);
-    bool fits = succeeded(module) && getBytes(**module) <= options.memoryLimit;
+    bool fits = succeeded(module) && getDeviceBytes(**module) <= options.memoryLimit;
     if (fits)
       found = options.mostKept;
     // It fails where no order keeps so little.
@@ -80,7 +78,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
   FailureOr<OwningOpRef<ModuleOp>> module = compileToMeasure(**graph, *schedule, options);
   if (failed(module))
     return failure();
-  int64_t bytes = getBytes(**module);
+  int64_t bytes = getDeviceBytes(**module);
   if (bytes > options.memoryLimit)
     return compileToFit(**graph, *schedule, options, bytes);
   return options.runPasses ? compileSchedule(**graph, *schedule, options) : std::move(module);

@@ -569,8 +569,7 @@ LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluste
   std::string report;
   llvm::raw_string_ostream stream(report);
   plan::printMemory(getLargestProgram(plan), stream);
-  std::string remedies = describeRemedies(getMemory(getLargestProgram(plan)).getDeviceBytes(),
-                                          static_cast<int64_t>(cluster.getPlanBytes()));
+  std::string remedies = describeRemedies(getDeviceBytes(plan), static_cast<int64_t>(cluster.getPlanBytes()));
   InFlightDiagnostic error = emitUsageError(*plan.getContext()) << *shortage;
   error.attachNote() << report;
   if (!remedies.empty())

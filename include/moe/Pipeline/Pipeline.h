@@ -36,7 +36,7 @@ enum class Recompute { None, Selective, Block };
 StringRef getName(Recompute recompute);
 std::optional<Recompute> parseRecompute(StringRef name);
 
-/// A program is as long as its micro-batches are many.
+/// A simulated program, and a plan without a loop, is as long as its micro-batches are many.
 inline constexpr int64_t kMaxMicroBatches = 1024;
 
 /// Runs a stage of the compiler: it is given the stage's name, its passes, and what runs them, which it has to call.

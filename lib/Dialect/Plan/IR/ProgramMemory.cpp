@@ -47,3 +47,5 @@ func::FuncOp mlir::moe::getLargestProgram(ModuleOp plan) {
     return getMemory(a).getDeviceBytes() < getMemory(b).getDeviceBytes();
   });
 }
+
+int64_t mlir::moe::getDeviceBytes(ModuleOp plan) { return getMemory(getLargestProgram(plan)).getDeviceBytes(); }

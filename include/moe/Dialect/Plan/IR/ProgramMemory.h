@@ -31,6 +31,8 @@ struct ProgramMemory {
 ProgramMemory getMemory(func::FuncOp program);
 /// Of a plan's rank programs, that of the ranks that need the most of a device.
 func::FuncOp getLargestProgram(ModuleOp plan);
+/// What a plan takes of the fullest device.
+int64_t getDeviceBytes(ModuleOp plan);
 
 } // namespace mlir::moe
 
