@@ -57,3 +57,52 @@ func.func @turns(%x: memref<64xf32>, %y: memref<64xf32>) attributes {plan.inputs
   }
   return
 }
+
+// -----
+
+!row = memref<1x4xf32, #plan<space device>>
+
+// By 3, the one slot of an iteration is taken again four iterations later: the writer waits for its reader.
+// CHECK-LABEL: func.func @far
+// CHECK:       plan.loop 9
+// CHECK:         plan.wait [[READ:[0-9]+]] turn 1 of 5 on "comm.intra"
+// CHECK-NEXT:    plan.launch "all_gather"
+// CHECK:         plan.launch "scale"
+// CHECK-NEXT:    plan.record [[READ]] turn 0 of 5 on "compute"
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {
+  func.func @far(%x: memref<2xf32>) attributes {plan.inputs = 1 : i64} {
+    %ring = plan.buffer : memref<4x4xf32, #plan<space device>>
+    %sum = plan.buffer : !row
+    plan.loop 9 {
+      %slot = plan.view %ring part 0 of 4 by 3 : memref<4x4xf32, #plan<space device>> -> !row
+      plan.launch "all_gather"(%x) -> (%slot) params [0] collective over <"dp", 2, 1> : (memref<2xf32>) -> !row
+      plan.launch "scale"(%slot) -> (%sum) params [2.0] : (!row) -> !row
+    }
+    return
+  }
+}
+
+// -----
+
+!row = memref<4xf32, #plan<space device>>
+
+// Two streams of the loop wait for what was done before it, each once.
+// CHECK-LABEL: func.func @before
+// CHECK:       plan.launch "fill"
+// CHECK-NEXT:  plan.record [[FILLED:[0-9]+]] on "compute"
+// CHECK-DAG:   plan.wait [[FILLED]] on "copy"
+// CHECK-DAG:   plan.wait [[FILLED]] on "comm.intra"
+// CHECK:       plan.loop 4
+// CHECK-NEXT:    plan.launch "keep"
+// CHECK-NEXT:    plan.launch "send"
+module {
+  func.func @before() {
+    %0 = plan.buffer : !row
+    plan.launch "fill"() -> (%0) params [0.0] on "compute" : () -> !row
+    plan.loop 4 {
+      plan.launch "keep"(%0) -> () on "copy" : (!row) -> ()
+      plan.launch "send"(%0) -> () on "comm.intra" : (!row) -> ()
+    }
+    return
+  }
+}

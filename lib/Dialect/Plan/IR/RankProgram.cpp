@@ -48,18 +48,6 @@ LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
 
 int64_t mlir::plan::getCount(LoopOp loop) { return static_cast<int64_t>(loop.getCount()); }
 
-int64_t mlir::plan::getRepresentative(LoopOp loop) {
-  // Nothing writes a model's inputs, which have a part for each micro-batch.
-  int64_t longest = 1;
-  for (Operation &op : loop.getBody().front())
-    if (auto view = dyn_cast<ViewOp>(op); view && view.getStep() && !isa<BlockArgument>(getMemory(view.getResult())))
-      longest = std::max(
-          longest, static_cast<int64_t>(llvm::divideCeil(view.getParts(), std::max<int64_t>(*view.getStep(), 1))));
-    else if (auto wait = dyn_cast<WaitOp>(op))
-      longest = std::max(longest, static_cast<int64_t>(wait.getTurns().value_or(1)));
-  return std::min(getCount(loop), longest + 2);
-}
-
 void mlir::plan::forEachIssued(func::FuncOp program, Iterations iterations,
                                function_ref<void(Operation *, int64_t)> visit) {
   int64_t done = 0;

@@ -103,7 +103,8 @@ private:
   llvm::StringMap<unsigned> numbers;
   WaitPlanner planner;
   llvm::DenseMap<Operation *, int64_t> iterations; ///< by loop: those that are looked at
-  llvm::MapVector<std::pair<Operation *, Operation *>, Wait> waits;
+  /// By the launch that is waited for, where and on which stream.
+  llvm::MapVector<std::tuple<Operation *, Operation *, unsigned>, Wait> waits;
   llvm::MapVector<Operation *, Event> events;
 };
 } // namespace
@@ -145,7 +146,8 @@ void Synchronizer::addWait(unsigned number, unsigned other) {
   // What is done before a loop is waited for before it.
   if (loop && loop != otherLoop)
     wait.place = loop;
-  auto [entry, isNew] = waits.insert({{otherOp, wait.place}, wait});
+  unsigned stream = numbers.lookup(op.getStreamOrDefault());
+  auto [entry, isNew] = waits.insert({{otherOp, wait.place, stream}, wait});
   entry->second.distance = std::min(entry->second.distance, wait.distance);
 }
 

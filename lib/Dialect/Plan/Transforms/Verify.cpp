@@ -139,7 +139,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
     if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
         failed(verifyBounds(function)))
       return failure();
-    Program program{function, HappensBefore(function, [&](LoopOp loop) { return getCount(loop) - spare; })};
+    Program program{function, HappensBefore(function, [&](LoopOp loop) { return getCount(loop) - spare; }), spare == 0};
     if (failed(verifyMemory(program)))
       return failure();
     if (!function->hasAttr(kRanksAttrName)) {

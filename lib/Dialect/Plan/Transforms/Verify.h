@@ -10,6 +10,7 @@ namespace mlir::plan {
 struct Program {
   func::FuncOp function;
   HappensBefore order;
+  bool isWhole = true; ///< whether `order` has all iterations
   int64_t firstRank = 0, numRanks = 1;
 };
 

@@ -8,7 +8,9 @@
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 #include <numeric>
@@ -47,6 +49,7 @@ private:
   using Segments = std::map<int64_t, Segment>;
 
   void addMemories(func::FuncOp function);
+  void findRings(func::FuncOp function);
   /// Splits the segment around `at`, if any, so that none crosses it.
   void split(Segments &segments, int64_t at);
   /// Splits at both ends of `range`; returns the first segment in it.
@@ -58,6 +61,9 @@ private:
   LogicalResult checkWithin(unsigned launch);
   LogicalResult read(unsigned launch, Value value);
   LogicalResult write(unsigned launch, Value value);
+  /// Whether `launch`, which writes `value`, comes after what was done with the segments of `range`; of `owner`'s alone
+  /// where it is not null.
+  LogicalResult checkAfter(unsigned launch, Value value, const Range &range, Value owner);
   LogicalResult reportRace(unsigned launch, StringRef verb, Value value, unsigned other, StringRef otherVerb);
 
   const HappensBefore &order;
@@ -65,6 +71,9 @@ private:
   std::vector<Segments> memories;
   /// Of all buffers and arguments.
   llvm::DenseMap<Value, Range> ranges;
+  /// Memories whose slots move with iterations, some of which are left out. With other iterations, another slot is the
+  /// last one: behind the loop, what takes bytes of one comes after the users of all, and none is read after that.
+  llvm::DenseSet<Value> rings, taken;
 };
 
 } // namespace
@@ -86,6 +95,15 @@ static std::string describeValue(Value value) {
 
 MemoryChecker::MemoryChecker(const Program &program, int64_t rank) : order(program.order), rank(rank) {
   addMemories(program.function);
+  if (!program.isWhole)
+    findRings(program.function);
+}
+
+void MemoryChecker::findRings(func::FuncOp function) {
+  function.walk([&](ViewOp view) {
+    if (Value memory = getMemory(view.getResult()); view.getStep() && !isa<BlockArgument>(memory))
+      rings.insert(memory);
+  });
 }
 
 void MemoryChecker::addMemories(func::FuncOp function) {
@@ -193,6 +211,10 @@ LogicalResult MemoryChecker::reportRace(unsigned launch, StringRef verb, Value v
 LogicalResult MemoryChecker::read(unsigned launch, Value value) {
   LaunchOp op = order.getLaunches()[launch];
   Range range = getRange(launch, value);
+  bool isBehindLoop = order.getIteration(launch) > 0 && !op->getParentOfType<LoopOp>();
+  if (isBehindLoop && taken.contains(getMemory(value)))
+    return op.emitOpError("stale read: ") << op.describe() << " reads " << describeValue(value)
+                                          << " after something else has taken bytes of that buffer";
   Segments &segments = memories[range.memory];
   int64_t known = range.begin;
   for (auto it = carve(range); it != segments.end() && it->first == known && known < range.end; ++it) {
@@ -218,20 +240,37 @@ LogicalResult MemoryChecker::read(unsigned launch, Value value) {
   return success();
 }
 
-LogicalResult MemoryChecker::write(unsigned launch, Value value) {
-  Range range = getRange(launch, value);
-  if (range.begin == range.end)
-    return success();
-  Segments &segments = memories[range.memory];
-  auto begin = carve(range), end = segments.lower_bound(range.end);
-  for (auto it = begin; it != end; ++it) {
-    const Segment &segment = it->second;
+LogicalResult MemoryChecker::checkAfter(unsigned launch, Value value, const Range &range, Value owner) {
+  const Segments &segments = memories[range.memory];
+  auto begin = segments.lower_bound(range.begin), end = segments.lower_bound(range.end);
+  for (const auto &[at, segment] : llvm::make_range(begin, end)) {
+    if (owner && segment.owner != owner)
+      continue;
     if (segment.writer && !order.isBefore(*segment.writer, launch))
       return reportRace(launch, "writes", value, *segment.writer, "writes");
     for (std::optional<unsigned> reader : segment.readers)
       if (reader && *reader != launch && !order.isBefore(*reader, launch))
         return reportRace(launch, "writes", value, *reader, "reads");
   }
+  return success();
+}
+
+LogicalResult MemoryChecker::write(unsigned launch, Value value) {
+  Range range = getRange(launch, value);
+  if (range.begin == range.end)
+    return success();
+  Segments &segments = memories[range.memory];
+  auto begin = carve(range), end = segments.lower_bound(range.end);
+  if (failed(checkAfter(launch, value, range, /*owner=*/{})))
+    return failure();
+  llvm::SmallSetVector<Value, 4> overwritten;
+  for (const auto &[at, segment] : llvm::make_range(begin, end))
+    if (segment.owner != getMemory(value) && rings.contains(segment.owner))
+      overwritten.insert(segment.owner);
+  taken.insert(overwritten.begin(), overwritten.end());
+  for (Value ring : overwritten)
+    if (failed(checkAfter(launch, value, ranges.find(ring)->second, ring)))
+      return failure();
   segments.erase(begin, end);
   segments[range.begin] = Segment{range.end, launch, getMemory(value), {}};
   return success();

@@ -36,9 +36,9 @@ using Iterations = function_ref<int64_t(LoopOp)>;
 
 /// All of them.
 int64_t getCount(LoopOp loop);
-/// Enough of them that each slot of a ring was taken, freed and taken again. Whether two launches touch the same bytes,
-/// and their order, depend on how many iterations lie between them. So what holds for these iterations holds for any
-/// number of them.
+/// Enough of them that each slot of a ring was taken, freed and taken again, where it depends only on how many
+/// iterations lie between two launches whether they touch the same bytes, and their order. So what holds for these
+/// iterations holds for any number of them. All of them, where rings or events are used in other ways, too.
 int64_t getRepresentative(LoopOp loop);
 
 /// Calls visit(op, iteration) for all ops but loops, in the order in which they are issued. The iteration of an op

@@ -1,0 +1,206 @@
+//===- LoopReach.cpp - how far apart iterations of a loop meet ------------===//
+//
+// Moving views and events of a loop are uniform if whether two ops meet, in a slot or an event, depends only on how
+// many iterations lie between them or, behind the loop, between the op and the loop's end. Then a few iterations show
+// all that any number of them do.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+/// The slots of a buffer that moving views are of.
+struct Ring {
+  int64_t parts = 0, step = 0;
+  /// Of views that launches use, in the loop or behind it: the slot in the first iteration. Of those that the loop
+  /// writes, too.
+  SmallVector<int64_t> used, written;
+};
+
+/// Events that are recorded in turn.
+struct Turns {
+  int64_t first, count;
+  bool overlaps(int64_t begin, int64_t end) const { return begin < first + count && first < end; }
+};
+
+class LoopReach {
+public:
+  explicit LoopReach(LoopOp loop) : loop(loop), program(loop->getParentOfType<func::FuncOp>()) {}
+
+  /// None where the loop is not uniform.
+  std::optional<int64_t> find();
+
+private:
+  bool isInLoop(Operation *op) const { return op->getParentOp() == loop; }
+  bool isBefore(Operation *op) const { return !isInLoop(op) && op->isBeforeInBlock(loop); }
+  bool findRings();
+  bool findUses(LaunchOp launch);
+  bool findUse(LaunchOp launch, Value value, bool isWritten);
+  bool sharesBytes() const;
+  bool findTurns();
+  std::optional<int64_t> getReach(const Ring &ring) const;
+
+  LoopOp loop;
+  func::FuncOp program;
+  llvm::MapVector<Value, Ring> rings; ///< by memory
+  llvm::SetVector<Value> usedInLoop;  ///< memories
+  SmallVector<Turns> turns;
+};
+} // namespace
+
+/// The view whose source is no view.
+static ViewOp getOutermost(Value value) {
+  ViewOp view = value.getDefiningOp<ViewOp>();
+  while (view && view.getSource().getDefiningOp<ViewOp>())
+    view = view.getSource().getDefiningOp<ViewOp>();
+  return view;
+}
+
+bool LoopReach::findRings() {
+  llvm::DenseSet<Value> written;
+  program.walk([&](LaunchOp launch) {
+    for (Value output : launch.getOutputs())
+      written.insert(getMemory(output));
+  });
+  WalkResult walk = program.walk([&](ViewOp view) {
+    Value memory = getMemory(view.getResult());
+    // Nothing writes a model's inputs, which have a part for each micro-batch.
+    if (!view.getStep() || !written.contains(memory))
+      return WalkResult::advance();
+    Ring &ring = rings[memory];
+    bool isNew = ring.parts == 0;
+    if (isNew) {
+      ring.parts = static_cast<int64_t>(view.getParts());
+      ring.step = static_cast<int64_t>(*view.getStep());
+    }
+    bool isAlike =
+        ring.parts == static_cast<int64_t>(view.getParts()) && ring.step == static_cast<int64_t>(*view.getStep());
+    return isAlike && !view.getGroup() && view.getSource() == memory ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return !walk.wasInterrupted();
+}
+
+/// Of a ring, what does not move with the iterations is used before the loop alone, but for all of it behind the loop.
+bool LoopReach::findUse(LaunchOp launch, Value value, bool isWritten) {
+  auto ring = rings.find(getMemory(value));
+  if (isInLoop(launch))
+    usedInLoop.insert(getMemory(value));
+  if (ring == rings.end() || isBefore(launch))
+    return true;
+  ViewOp view = getOutermost(value);
+  if (!view || !view.getStep())
+    return !view && !isInLoop(launch);
+  ring->second.used.push_back(view.getPart(/*rank=*/0));
+  if (isWritten && isInLoop(launch))
+    ring->second.written.push_back(view.getPart(/*rank=*/0));
+  return true;
+}
+
+bool LoopReach::findUses(LaunchOp launch) {
+  return llvm::all_of(launch.getInputs(), [&](Value input) { return findUse(launch, input, false); }) &&
+         llvm::all_of(launch.getOutputs(), [&](Value output) { return findUse(launch, output, true); });
+}
+
+/// Whether a ring and something else that the loop uses have bytes in common.
+bool LoopReach::sharesBytes() const {
+  struct Bytes {
+    Space space;
+    int64_t begin, end;
+    bool isRing;
+  };
+  SmallVector<Bytes> all;
+  for (Value memory : usedInLoop)
+    if (auto buffer = memory.getDefiningOp<BufferOp>(); buffer && buffer.getOffset()) {
+      auto type = cast<MemRefType>(memory.getType());
+      auto begin = static_cast<int64_t>(*buffer.getOffset());
+      all.push_back({cast<SpaceAttr>(type.getMemorySpace()).getValue(), begin, begin + getByteSize(type),
+                     rings.contains(memory)});
+    }
+  llvm::sort(all,
+             [](const Bytes &a, const Bytes &b) { return std::pair(a.space, a.begin) < std::pair(b.space, b.begin); });
+  for (auto one = all.begin(); one != all.end(); ++one)
+    for (auto other = std::next(one); other != all.end() && other->space == one->space && other->begin < one->end;
+         ++other)
+      if (one->isRing || other->isRing)
+        return true;
+  return false;
+}
+
+/// Each range of events has one record in the loop, and only what takes its turn refers to it from there on.
+bool LoopReach::findTurns() {
+  auto getTurns = [](auto op) {
+    return Turns{static_cast<int64_t>(op.getEvent()), static_cast<int64_t>(op.getTurns().value_or(1))};
+  };
+  bool areUniform = true;
+  for (auto record : loop.getBody().getOps<RecordOp>()) {
+    Turns own = getTurns(record);
+    for (const Turns &other : turns)
+      areUniform &= !other.overlaps(own.first, own.first + own.count);
+    turns.push_back(own);
+  }
+  auto check = [&](auto op) {
+    Turns its = getTurns(op);
+    if (isBefore(op))
+      return;
+    for (const Turns &own : turns)
+      if (own.overlaps(its.first, its.first + its.count))
+        areUniform &= own.first == its.first && own.count == its.count;
+  };
+  program.walk([&](WaitOp wait) { check(wait); });
+  program.walk([&](RecordOp record) {
+    if (!isInLoop(record))
+      check(record);
+  });
+  return areUniform;
+}
+
+/// The most iterations until a slot is written, again or for the first time. Uses that lie further apart are ordered
+/// through that write. None where the loop does not write all slots that are used: each of them stays as it was before.
+std::optional<int64_t> LoopReach::getReach(const Ring &ring) const {
+  int64_t common = std::gcd(ring.parts, ring.step), period = ring.parts / common, reach = 1;
+  for (int64_t slot = 0; slot < ring.parts; ++slot) {
+    auto isOfSlot = [&](int64_t first) { return (first - slot) % common == 0; };
+    if (llvm::none_of(ring.used, isOfSlot))
+      continue;
+    auto isWritten = [&](int64_t distance) {
+      return llvm::any_of(ring.written,
+                          [&](int64_t first) { return (first + distance * ring.step - slot) % ring.parts == 0; });
+    };
+    int64_t distance = 1;
+    while (distance <= period && !isWritten(distance))
+      ++distance;
+    if (distance > period)
+      return std::nullopt;
+    reach = std::max(reach, distance);
+  }
+  return reach;
+}
+
+std::optional<int64_t> LoopReach::find() {
+  bool areUniform = findRings();
+  program.walk([&](LaunchOp launch) { areUniform = areUniform && findUses(launch); });
+  if (!areUniform || !findTurns() || sharesBytes())
+    return std::nullopt;
+  int64_t reach = 1;
+  for (const auto &[memory, ring] : rings) {
+    std::optional<int64_t> its = getReach(ring);
+    if (!its)
+      return std::nullopt;
+    reach = std::max(reach, *its);
+  }
+  for (const Turns &one : turns)
+    reach = std::max(reach, one.count);
+  return reach;
+}
+
+int64_t mlir::plan::getRepresentative(LoopOp loop) {
+  std::optional<int64_t> reach = LoopReach(loop).find();
+  return reach ? std::min(getCount(loop), *reach + 2) : getCount(loop);
+}
