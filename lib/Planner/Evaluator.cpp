@@ -112,14 +112,12 @@ std::string Evaluator::Plan::describePeak() const {
 
 llvm::Expected<const CostModel *> Evaluator::Plan::prepareStep() {
   llvm::Expected<const CostModel *> model = evaluator.getModel();
-  if (!model || !programs.empty())
+  if (!model || trace)
     return model;
-  if (llvm::Error error = makeSimPrograms(*module).moveInto(programs))
-    return error;
-  if (evaluator.options.routing)
-    if (llvm::Error error =
-            evaluator.options.routing->getTrace(programs, evaluator.options.parallel.getWorld()).moveInto(trace))
-      return error;
+  llvm::Expected<RoutingTrace> made = makeTrace(*module, evaluator.options.routing);
+  if (!made)
+    return made.takeError();
+  trace = std::move(*made);
   return model;
 }
 
@@ -127,7 +125,10 @@ llvm::Expected<double> Evaluator::Plan::getBound() {
   llvm::Expected<const CostModel *> model = prepareStep();
   if (!model)
     return model.takeError();
-  return getStepBound(programs, **model, getSimOptions(&trace));
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(*module);
+  if (!programs)
+    return programs.takeError();
+  return getStepBound(*programs, **model, getSimOptions(&*trace));
 }
 
 /// "compute 83%".
@@ -147,7 +148,7 @@ static std::string describeLimit(const SimReport &report, double seconds) {
 /// stage. That holds for 1F1B with one stage on a device.
 static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
   if (options.interleave > 1 || splitsBackward(options.pipelineOrder) || options.microBatches < 3 ||
-      options.parallel.getPp() == 1)
+      options.parallel.getPp() == 1 || !step.isWhole())
     return;
   const SimProgram &program = step.programs.front();
   const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
@@ -169,16 +170,17 @@ llvm::Expected<Prediction> Evaluator::Plan::predict() {
   llvm::Expected<const CostModel *> model = prepareStep();
   if (!model)
     return model.takeError();
-  return moe::predict(*module, "", std::exchange(programs, {}), **model, &trace);
+  return moe::predict(*module, "", **model, &*trace);
 }
 
 llvm::Expected<SimResult> Evaluator::Plan::runStep() {
   llvm::Expected<const CostModel *> model = prepareStep();
   if (!model)
     return model.takeError();
-  SimOptions simulation = getSimOptions(&trace);
+  SimOptions simulation = getSimOptions(&*trace);
   simulation.figures = false;
-  return moe::simulate(std::exchange(programs, {}), **model, simulation);
+  llvm::Expected<SimResult> step = moe::simulate(*module, **model, simulation);
+  return step ? writeOut(std::move(*step), *module) : std::move(step);
 }
 
 llvm::Expected<StepFigures> Evaluator::Plan::simulate() {

@@ -64,13 +64,12 @@ public:
   llvm::Expected<StepFigures> simulate();
 
 private:
-  /// Makes `programs` and `trace` where they are not there yet; returns the model that they run on.
+  /// Makes the trace where it is not there yet; returns the model that the plan runs on.
   llvm::Expected<const CostModel *> prepareStep();
 
   Evaluator &evaluator;
   OwningOpRef<ModuleOp> module;
-  std::vector<SimProgram> programs; ///< whoever simulates takes them
-  RoutingTrace trace;               ///< what tokens choose; empty: evenly
+  std::optional<RoutingTrace> trace; ///< what tokens choose; empty: evenly
 };
 
 /// The same of a plan that is there, compiled with `options`.

@@ -40,6 +40,10 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
      << (report.numRanks == 1 ? " rank" : " ranks");
   if (static_cast<int64_t>(result.ranks.size()) != report.numRanks)
     os << " (" << result.ranks.size() << " simulated, the others do the same)";
+  if (!result.isWhole()) {
+    const SimProgram::Loop &loop = result.programs.front().loop;
+    os << "\nloop        " << loop.all << " iterations (" << loop.count << " simulated, the others repeat these)";
+  }
   os << "\ncluster     " << header.cluster;
   if (!header.host.empty())
     os << ", host " << header.host;

@@ -15,6 +15,13 @@ struct Execution {
   Exchanges &exchanges;
   std::vector<double> slowdown; ///< by simulated rank, of local work
   bool emulateLinks = false;
+
+  /// How often a launch of program `program` runs in the whole step, for one time here.
+  double getTimes(uint32_t program, uint32_t launch) const {
+    const SimProgram::Loop &loop = world.programs[program].loop;
+    bool isInLoop = launch >= loop.first && launch < loop.first + loop.count * loop.length;
+    return isInLoop ? static_cast<double>(loop.all) / static_cast<double>(loop.count) : 1;
+  }
 };
 
 /// Every rank has a device of its own. A device works at the heads of all its streams at once; kinds of work slow each

@@ -34,23 +34,28 @@ StepWork mlir::moe::getStepWork(ModuleOp plan) {
   return work;
 }
 
+llvm::Expected<RoutingTrace> mlir::moe::makeTrace(ModuleOp plan, const RoutingSource *routing) {
+  if (!routing)
+    return RoutingTrace();
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  return routing->getTrace(*programs, programs->back().firstRank + programs->back().numRanks);
+}
+
 llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster,
                                               const RoutingSource *routing) {
-  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  llvm::Expected<RoutingTrace> trace = makeTrace(plan, routing);
+  if (!trace)
+    return trace.takeError();
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Once);
   if (!programs)
     return programs.takeError();
   int64_t ranks = programs->back().firstRank + programs->back().numRanks;
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
   if (!model)
     return model.takeError();
-  RoutingTrace trace;
-  if (routing) {
-    llvm::Expected<RoutingTrace> made = routing->getTrace(*programs, ranks);
-    if (!made)
-      return made.takeError();
-    trace = std::move(*made);
-  }
-  return predict(plan, planName, std::move(*programs), **model, &trace);
+  return predict(plan, planName, **model, &*trace);
 }
 
 SimOptions mlir::moe::getSimOptions(const RoutingTrace *routing) {
@@ -62,9 +67,9 @@ SimOptions mlir::moe::getSimOptions(const RoutingTrace *routing) {
   return options;
 }
 
-llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, std::vector<SimProgram> programs,
-                                              const CostModel &model, const RoutingTrace *routing) {
-  llvm::Expected<SimResult> result = simulate(std::move(programs), model, getSimOptions(routing));
+llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const CostModel &model,
+                                              const RoutingTrace *routing) {
+  llvm::Expected<SimResult> result = simulate(plan, model, getSimOptions(routing));
   if (!result)
     return result.takeError();
   Prediction prediction{makeSimHeader(plan, planName, model.getProfile()), std::move(*result), {}};

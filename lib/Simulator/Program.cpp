@@ -19,7 +19,7 @@ class ProgramMaker {
 public:
   explicit ProgramMaker(func::FuncOp function) : function(function) {}
 
-  llvm::Error make(int64_t world, LoopForm loops);
+  llvm::Error make(int64_t world, LoopForm loops, int64_t leftOut);
   SimProgram program;
 
 private:
@@ -35,6 +35,7 @@ private:
   llvm::Error addOp(Operation *op, int64_t iteration);
   void addLaunch(plan::LaunchOp op, int64_t iteration);
   void addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &launch);
+  void noteLoop(plan::Iterations iterations);
 
   func::FuncOp function;
   StringRef getDTypeName(Type type);
@@ -251,7 +252,22 @@ static llvm::Error checkCost(plan::LaunchOp op) {
   return llvm::Error::success();
 }
 
-llvm::Error ProgramMaker::make(int64_t world, LoopForm loops) {
+void ProgramMaker::noteLoop(plan::Iterations iterations) {
+  auto loops = llvm::to_vector(function.getOps<plan::LoopOp>());
+  if (loops.size() != 1)
+    return;
+  plan::LoopOp loop = loops.front();
+  auto inLoop = loop.getBody().getOps<plan::LaunchOp>();
+  auto isBefore = [&](plan::LaunchOp launch) { return launch->isBeforeInBlock(loop); };
+  program.loop.first = llvm::count_if(function.getOps<plan::LaunchOp>(), isBefore);
+  program.loop.length = std::distance(inLoop.begin(), inLoop.end());
+  program.loop.count = iterations(loop);
+  program.loop.all = plan::getCount(loop);
+  // The first and the last of those that have to be looked at differ from the others.
+  program.loop.reach = plan::getRepresentative(loop) - 2;
+}
+
+llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
   program.name = function.getName().str();
   program.numRanks = world;
   if (auto ranks = function->getAttrOfType<DenseI64ArrayAttr>(plan::kRanksAttrName)) {
@@ -269,7 +285,10 @@ llvm::Error ProgramMaker::make(int64_t world, LoopForm loops) {
       rings.insert(memory);
   });
   llvm::Error error = llvm::Error::success();
-  auto getIterations = [&](plan::LoopOp loop) { return loops == LoopForm::Once ? 1 : plan::getCount(loop); };
+  auto getIterations = [&](plan::LoopOp loop) {
+    return loops == LoopForm::Once ? 1 : std::max<int64_t>(1, plan::getCount(loop) - leftOut);
+  };
+  noteLoop(getIterations);
   plan::forEachIssued(function, getIterations, [&](Operation *op, int64_t iteration) {
     if (!error)
       error = addOp(op, iteration);
@@ -300,9 +319,10 @@ llvm::Error ProgramMaker::addOp(Operation *op, int64_t iteration) {
   return llvm::Error::success();
 }
 
-llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int64_t world, LoopForm loops) {
+llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int64_t world, LoopForm loops,
+                                                     int64_t leftOut) {
   ProgramMaker maker(function);
-  if (llvm::Error error = maker.make(world, loops))
+  if (llvm::Error error = maker.make(world, loops, leftOut))
     return error;
   return std::move(maker.program);
 }
@@ -311,7 +331,7 @@ static llvm::Error makeError(const llvm::Twine &text) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
 }
 
-llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan, LoopForm loops) {
+llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan, LoopForm loops, int64_t leftOut) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel)
     return makeError("expected a plan whose module has " + kParallelAttrName);
@@ -319,7 +339,7 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   for (func::FuncOp function : plan::getRankPrograms(plan)) {
     if (failed(plan::verifyRankProgram(function)))
       return makeError("expected a rank program but got '" + function.getName() + "'");
-    llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld(), loops);
+    llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld(), loops, leftOut);
     if (!program)
       return program.takeError();
     programs.push_back(std::move(*program));

@@ -1,6 +1,7 @@
 //===- Report.cpp - what follows from the times of a step -----------------===//
 #include "moe/Simulator/Report.h"
 
+#include "Repetition.h"
 #include "StepParts.h"
 
 #include "moe/Cost/Papers.h"
@@ -68,16 +69,24 @@ static std::vector<RankTimes> splitByRank(const SimResult &result) {
   return ranks;
 }
 
-/// Seconds in which at least one of the launches that `counts` takes is under way.
-static double getBusySeconds(const RankTimes &rank, llvm::function_ref<bool(const SimLaunch &)> counts) {
-  double busy = 0, covered = 0;
-  for (const SimTime *time : rank.times) {
-    if (time->end <= covered || !counts(rank.getLaunch(*time)))
-      continue;
-    busy += time->end - std::max(time->begin, covered);
-    covered = time->end;
+/// Seconds of the spans in which at least one of the launches that `counts` takes is under way.
+static double getBusySeconds(const RankTimes &rank, ArrayRef<CountedSpan> spans,
+                             llvm::function_ref<bool(const SimLaunch &)> counts) {
+  double sum = 0;
+  for (const CountedSpan &span : spans) {
+    double busy = 0, covered = span.begin;
+    for (const SimTime *time : rank.times) {
+      if (time->begin >= span.end)
+        break;
+      double end = std::min(time->end, span.end);
+      if (end <= covered || !counts(rank.getLaunch(*time)))
+        continue;
+      busy += end - std::max(time->begin, covered);
+      covered = end;
+    }
+    sum += span.times * busy;
   }
-  return busy;
+  return sum;
 }
 
 static std::vector<MemoryPoint> followMemory(const RankTimes &rank) {
@@ -122,15 +131,15 @@ std::vector<MemoryPoint> mlir::moe::getMemoryOverTime(const SimResult &result, u
   return followMemory(times);
 }
 
-static RankUse getRankUse(const RankTimes &rank, const StepParts &parts, double step) {
+static RankUse getRankUse(const RankTimes &rank, const StepParts &parts, double step, ArrayRef<CountedSpan> spans) {
   RankUse use;
   static_cast<StepParts &>(use) = parts;
   for (auto [number, name] : llvm::enumerate(rank.program->streams)) {
-    double busy = getBusySeconds(rank, [&](const SimLaunch &launch) { return launch.stream == number; });
+    double busy = getBusySeconds(rank, spans, [&](const SimLaunch &launch) { return launch.stream == number; });
     use.streams.push_back({name, busy, step - busy});
   }
   auto getSeconds = [&](Kind kind) {
-    return getBusySeconds(rank, [&](const SimLaunch &launch) { return getKind(launch.cost.resource) == kind; });
+    return getBusySeconds(rank, spans, [&](const SimLaunch &launch) { return getKind(launch.cost.resource) == kind; });
   };
   use.communication = getSeconds(Kind::Communication);
   use.copy = getSeconds(Kind::Copy);
@@ -162,21 +171,27 @@ static RankUse getMeanUse(const SimResult &result, const SimReport &report) {
 /// Walks back from what ended last to what it waited for, and so on.
 static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
   std::vector<CriticalPiece> path;
+  if (result.times.empty())
+    return path;
   double now = result.seconds;
   auto goBack = [&](int32_t time, double begin) {
     if (begin < now)
       path.push_back({time, begin, now});
     now = std::min(now, begin);
   };
-  int32_t current = static_cast<int32_t>(result.times.size()) - 1;
+  Repeated repeated(result);
+  auto getEnd = [&](RepeatedTime time) { return result.times[time.number].end + repeated.getLater(time); };
+  auto getBegin = [&](RepeatedTime time) { return result.times[time.number].begin + repeated.getLater(time); };
   // The bound only matters for causes that form a cycle, which no simulation has.
-  for (size_t steps = 0; current >= 0 && steps < result.times.size(); ++steps) {
-    const SimTime &time = result.times[static_cast<size_t>(current)];
+  size_t most = result.times.size() * (1 + result.repetition.count);
+  RepeatedTime current = repeated.getLast();
+  for (size_t steps = 0; current.number >= 0 && steps < most; ++steps) {
+    RepeatedTime cause = repeated.getCause(current);
     // An exchange begins before its last member is there; until then something else is critical.
-    double ready = time.cause < 0 ? 0 : result.times[static_cast<size_t>(time.cause)].end;
-    goBack(-1, time.end);
-    goBack(current, std::max(time.begin, ready));
-    current = time.cause;
+    double ready = cause.number < 0 ? 0 : getEnd(cause);
+    goBack(-1, getEnd(current));
+    goBack(current.number, std::max(getBegin(current), ready));
+    current = cause;
   }
   goBack(-1, 0);
   std::reverse(path.begin(), path.end());
@@ -256,8 +271,11 @@ static std::vector<KernelUse> sumKernels(const SimResult &result, const SimRepor
   auto getKernel = [&](const SimTime &time) -> KernelUse & {
     return kernels[kernelOf[result.ranks[time.rank].program][time.launch]];
   };
-  for (const SimTime &time : result.times) {
+  const SimResult::Repetition &repetition = result.repetition;
+  for (auto [number, time] : llvm::enumerate(result.times)) {
     double weight = static_cast<double>(result.ranks[time.rank].count) / static_cast<double>(report.numRanks);
+    if (number >= repetition.begin && number < repetition.end)
+      weight *= 1 + static_cast<double>(repetition.count);
     KernelUse &use = getKernel(time);
     use.launches += weight;
     use.seconds += weight * (time.end - time.begin);
@@ -299,8 +317,9 @@ SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
   SimReport report;
   for (const SimRank &rank : result.ranks)
     report.numRanks += rank.count;
-  for (auto [rank, parts] : llvm::zip_equal(splitByRank(result), getPartsByRank(result, 0, result.seconds)))
-    report.ranks.push_back(getRankUse(rank, parts, result.seconds));
+  llvm::SmallVector<CountedSpan, 2> spans = getSpans(result);
+  for (auto [rank, parts] : llvm::zip_equal(splitByRank(result), getPartsByRank(result)))
+    report.ranks.push_back(getRankUse(rank, parts, result.seconds, spans));
   report.mean = getMeanUse(result, report);
   auto *largest = std::max_element(report.ranks.data(), report.ranks.data() + report.ranks.size(),
                                    [](const RankUse &a, const RankUse &b) { return a.peakBytes < b.peakBytes; });

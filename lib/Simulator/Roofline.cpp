@@ -26,14 +26,15 @@ static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t p
   for (auto [index, launch] : llvm::enumerate(world.linked[program].launches)) {
     if (!launch.exchanges())
       continue;
+    double times = execution.getTimes(program, index);
     if (world.programs[program].launches[index].cost.raggedRows > 0) {
-      result.push_back({static_cast<uint32_t>(index), 1});
+      result.push_back({static_cast<uint32_t>(index), times});
       continue;
     }
     auto [entry, isNew] = known.try_emplace(execution.exchanges.getKind(program, index), result.size());
     if (isNew)
       result.push_back({static_cast<uint32_t>(index), 0});
-    ++result[entry->second].times;
+    result[entry->second].times += times;
   }
   return result;
 }
@@ -103,10 +104,10 @@ struct Flops {
 };
 } // namespace
 
-static Flops addUpFlops(const SimProgram &program, const LaunchCost *costs) {
+static Flops addUpFlops(const Execution &execution, uint32_t program, const LaunchCost *costs) {
   Flops flops;
-  for (const SimLaunch &launch : program.launches) {
-    double its = costs++->flops;
+  for (auto [index, launch] : llvm::enumerate(execution.world.programs[program].launches)) {
+    double its = execution.getTimes(program, index) * costs[index].flops;
     flops.total += its;
     if (launch.cost.resource == Resource::Matrix)
       flops.products[launch.dtype] += its;
@@ -124,7 +125,7 @@ static void addFlops(SimResult::Roofline &roofline, const Execution &execution) 
     // Ranks that share their costs share these.
     if (execution.costs.get(index) != costs) {
       costs = execution.costs.get(index);
-      flops = addUpFlops(execution.world.programs[it.program], costs);
+      flops = addUpFlops(execution, it.program, costs);
     }
     roofline.totalFlops += flops.total * static_cast<double>(it.count);
     most = std::max(most, flops.total);

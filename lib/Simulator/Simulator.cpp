@@ -5,8 +5,10 @@
 #include "Confidences.h"
 #include "Engine.h"
 #include "HostClock.h"
+#include "Repetition.h"
 #include "Roofline.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -14,6 +16,7 @@
 #include <cmath>
 
 using namespace mlir::moe;
+using mlir::ModuleOp;
 
 static bool sharesProcessors(const CostModel &model) { return model.getProfile().processors.count > 0; }
 
@@ -109,6 +112,62 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   result.roofline = *roofline;
   result.confidences = findConfidences(execution);
   return result;
+}
+
+/// So many iterations are simulated first: some that depend on each other, and some in which they become alike.
+static int64_t getFewIterations(llvm::ArrayRef<SimProgram> programs) {
+  int64_t few = 0;
+  for (const SimProgram &program : programs)
+    few = std::max(few, program.loop.reach + 4);
+  return few;
+}
+
+/// With fewer iterations, in which times repeat themselves; none where they do not in half of them.
+static std::optional<SimResult> simulateFew(ModuleOp plan, const CostModel &model, const SimOptions &options) {
+  llvm::Expected<std::vector<SimProgram>> once = makeSimPrograms(plan, LoopForm::Once);
+  if (!once) {
+    llvm::consumeError(once.takeError());
+    return std::nullopt;
+  }
+  int64_t all = llvm::min_element(*once, [](const SimProgram &a, const SimProgram &b) {
+                  return a.loop.all < b.loop.all;
+                })->loop.all;
+  for (int64_t few = getFewIterations(*once); 2 * few <= all; few *= 2) {
+    int64_t leftOut = all - few;
+    llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Unrolled, leftOut);
+    llvm::Expected<SimResult> result =
+        programs ? simulate(std::move(*programs), model, options) : llvm::Expected<SimResult>(programs.takeError());
+    if (!result) {
+      llvm::consumeError(result.takeError());
+      return std::nullopt;
+    }
+    if (auto found = findRepetition(*result, leftOut, model.getProfile().host)) {
+      result->repetition = *found;
+      result->seconds += static_cast<double>(result->repetition.count) * found->seconds;
+      return std::move(*result);
+    }
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<SimResult> mlir::moe::simulate(ModuleOp plan, const CostModel &model, const SimOptions &options) {
+  if (!options.allIterations && !options.routing && !sharesProcessors(model))
+    if (std::optional<SimResult> few = simulateFew(plan, model, options))
+      return std::move(*few);
+  // An error is one of the whole plan.
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  return simulate(std::move(*programs), model, options);
+}
+
+llvm::Expected<SimResult> mlir::moe::writeOut(SimResult result, ModuleOp plan) {
+  if (result.isWhole())
+    return result;
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  return repeat(result, std::move(*programs));
 }
 
 namespace {

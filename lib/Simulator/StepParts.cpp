@@ -85,14 +85,15 @@ StepParts Divider::divide(llvm::ArrayRef<const SimTime *> work) const {
     busyUntil = std::max(busyUntil, time->end);
   }
   // What ended last is what the rank had to wait for in the end.
-  parts.bubble += getBubble(static_cast<int32_t>(result.times.size()) - 1, busyUntil, result.seconds);
+  parts.bubble += getBubble(static_cast<int32_t>(result.times.size()) - 1, busyUntil, result.getEnd());
   parts.exposedCommunication = std::max(0.0, busy - parts.compute);
   parts.hiddenCommunication = std::max(0.0, exchange - parts.exposedCommunication);
   parts.other = std::max(0.0, end - begin - busy - parts.bubble);
   return parts;
 }
 
-std::vector<StepParts> mlir::moe::getPartsByRank(const SimResult &result, double begin, double end) {
+/// The parts of the seconds from `begin` to `end`, by simulated rank.
+static std::vector<StepParts> getPartsByRank(const SimResult &result, double begin, double end) {
   std::vector<Divider> dividers;
   for (uint32_t rank = 0; rank < result.ranks.size(); ++rank)
     dividers.emplace_back(result, rank, begin, end);
@@ -108,12 +109,28 @@ std::vector<StepParts> mlir::moe::getPartsByRank(const SimResult &result, double
   return parts;
 }
 
+llvm::SmallVector<CountedSpan, 2> mlir::moe::getSpans(const SimResult &result) {
+  llvm::SmallVector<CountedSpan, 2> spans = {{0, result.getEnd(), 1}};
+  const SimResult::Repetition &repetition = result.repetition;
+  if (!result.isWhole())
+    spans.push_back({repetition.until - repetition.seconds, repetition.until, static_cast<double>(repetition.count)});
+  return spans;
+}
+
+std::vector<StepParts> mlir::moe::getPartsByRank(const SimResult &result) {
+  std::vector<StepParts> sum(result.ranks.size());
+  for (const CountedSpan &span : getSpans(result))
+    for (auto [all, parts] : llvm::zip_equal(sum, ::getPartsByRank(result, span.begin, span.end)))
+      all.add(parts, span.times);
+  return sum;
+}
+
 StepParts mlir::moe::getStepParts(const SimResult &result, double begin, double end) {
   double ranks = 0;
   for (const SimRank &rank : result.ranks)
     ranks += static_cast<double>(rank.count);
   StepParts mean;
-  for (auto [rank, parts] : llvm::zip_equal(result.ranks, getPartsByRank(result, begin, end)))
+  for (auto [rank, parts] : llvm::zip_equal(result.ranks, ::getPartsByRank(result, begin, end)))
     mean.add(parts, static_cast<double>(rank.count) / ranks);
   return mean;
 }

@@ -6,8 +6,15 @@
 
 namespace mlir::moe {
 
-/// The parts of the seconds from `begin` to `end`, by simulated rank.
-std::vector<StepParts> getPartsByRank(const SimResult &result, double begin, double end);
+/// A part of the time of SimResult::times that is counted several times.
+struct CountedSpan {
+  double begin = 0, end = 0, times = 1;
+};
+/// All of it once, and what is repeated as often as it is left out.
+llvm::SmallVector<CountedSpan, 2> getSpans(const SimResult &result);
+
+/// The parts of the whole step, by simulated rank.
+std::vector<StepParts> getPartsByRank(const SimResult &result);
 
 } // namespace mlir::moe
 

@@ -126,8 +126,12 @@ static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &clust
   if (isJsonReport()) {
     std::string json;
     llvm::raw_string_ostream text(json);
-    if (prediction)
-      moe::writeJson(prediction->header, prediction->result, prediction->report, /*comparison=*/nullptr, text);
+    if (prediction) {
+      llvm::Expected<moe::SimResult> whole = moe::writeOut(std::move(prediction->result), plan);
+      if (!whole)
+        return emitError(UnknownLoc::get(plan.getContext())) << llvm::toString(whole.takeError());
+      moe::writeJson(prediction->header, *whole, prediction->report, /*comparison=*/nullptr, text);
+    }
     moe::writePlanReport(plan, text.str(), os);
     return success();
   }

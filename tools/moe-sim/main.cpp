@@ -52,6 +52,10 @@ static cl::opt<bool>
                  cl::desc("Predict a run with moe-run --emulate-links, in which transfers take at least\n"
                           "   the time that the plan says. Default: off"),
                  cl::init(false), cl::cat(category));
+static cl::opt<bool> allIterations("all-iterations",
+                                   cl::desc("Simulate every iteration of a plan's loops, even where they repeat\n"
+                                            "   themselves in time. Default: off"),
+                                   cl::cat(category));
 static cl::opt<bool> allRanks("all-ranks",
                               cl::desc("Simulate every rank. Default: one rank stands for all that do the same"),
                               cl::cat(category));
@@ -145,8 +149,7 @@ static FailureOr<std::vector<LinkFault>> parseLinkFaults(MLIRContext &context) {
 
 /// The routing that the options ask for; none for an even one. A synthetic one is written where they ask for that and
 /// `isFirst`.
-static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, const std::vector<SimProgram> &programs,
-                                                          int64_t ranks, bool isFirst) {
+static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, ModuleOp plan, bool isFirst) {
   FailureOr<std::optional<RoutingSource>> source = routingOptions.getSource(context);
   if (failed(source))
     return failure();
@@ -157,7 +160,7 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
   // A trace of another plan is an error here: what is simulated is that step.
   if ((*source)->trace)
     return std::move((*source)->trace);
-  llvm::Expected<RoutingTrace> trace = (*source)->getTrace(programs, ranks);
+  llvm::Expected<RoutingTrace> trace = makeTrace(plan, &**source);
   if (!trace)
     return reportError(context, trace.takeError());
   if (trace->getNumLayers() == 0)
@@ -218,7 +221,7 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
 /// A step of a plan under the options' conditions.
 static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, const ClusterProfile &cluster,
                                          bool isFirst) {
-  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Once);
   if (!programs)
     return reportError(context, programs.takeError());
   int64_t ranks = programs->back().firstRank + programs->back().numRanks;
@@ -227,11 +230,12 @@ static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, co
   FailureOr<std::vector<LinkFault>> faults = parseLinkFaults(context);
   if (failed(slow) || failed(faults))
     return failure();
-  FailureOr<std::optional<RoutingTrace>> routing = makeRouting(context, *programs, ranks, isFirst);
+  FailureOr<std::optional<RoutingTrace>> routing = makeRouting(context, plan, isFirst);
   if (failed(routing))
     return failure();
   simulation.stragglers = std::move(*slow);
   simulation.allRanks = allRanks;
+  simulation.allIterations = allIterations;
   simulation.emulateLinks = emulateLinks;
   if (*routing) {
     simulation.routing = &**routing;
@@ -242,7 +246,7 @@ static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, co
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, network, *faults);
   if (!model)
     return reportError(context, model.takeError());
-  llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, simulation);
+  llvm::Expected<SimResult> result = simulate(plan, **model, simulation);
   if (!result)
     return reportError(context, result.takeError());
   return std::move(*result);
@@ -301,6 +305,13 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<SimResult> result = simulatePlan(context, plan, *cluster, /*isFirst=*/true);
   if (failed(result))
     return failure();
+  // These show each launch.
+  if (json || !traceFile.empty() || !htmlFile.empty() || !compareFile.empty()) {
+    llvm::Expected<SimResult> whole = writeOut(std::move(*result), plan);
+    if (!whole)
+      return reportError(context, whole.takeError());
+    result = std::move(*whole);
+  }
   SimReport report = makeReport(*result, getStepWork(plan));
   if (failed(addOthers(context, **input, *options, report)))
     return failure();

@@ -24,9 +24,11 @@ struct Prediction {
 };
 llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster,
                                    const RoutingSource *routing = nullptr);
-/// The same with what was made before: the plan's programs, and a model of its ranks.
-llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, std::vector<SimProgram> programs,
-                                   const CostModel &model, const RoutingTrace *routing = nullptr);
+/// The same with what was made before: a model of the plan's ranks, and a trace.
+llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const CostModel &model,
+                                   const RoutingTrace *routing = nullptr);
+/// Of the plan's ranks and layers; an empty one without `routing`.
+llvm::Expected<RoutingTrace> makeTrace(ModuleOp plan, const RoutingSource *routing);
 /// Of the first iteration of `routing`; null, or an empty one, for even routing.
 SimOptions getSimOptions(const RoutingTrace *routing);
 

@@ -112,21 +112,30 @@ struct SimProgram {
   uint32_t numEvents = 0;
   /// Labels of the routing launches, each once, in order: the MoE layers.
   std::vector<std::string> routedLayers;
+  /// The plan's loop, if it has exactly one: `length` launches in each of `count` iterations, from launch `first` on.
+  struct Loop {
+    uint32_t first = 0, length = 0;
+    int64_t count = 0; ///< 0: there is no loop
+    int64_t all = 0;   ///< iterations in the plan, some of which may be left out here
+    int64_t reach = 0; ///< by how many iterations a launch is later than one that it depends on, at most
+  } loop;
 
   /// Where view `buffer` begins in its base on rank `rank`, along dimension 0; -1 where `buffer` is no view.
   int64_t getFirstRow(int32_t buffer, int64_t rank) const;
 };
 
-/// How often the body of a loop is written out.
+/// How often the body of a loop is written out: as often as it runs, or once.
 enum class LoopForm { Unrolled, Once };
 
-/// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Fails where a launch has no
-/// cost.
-llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world, LoopForm loops = LoopForm::Unrolled);
+/// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Of each loop, `leftOut`
+/// iterations are left out. Fails where a launch has no cost.
+llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world, LoopForm loops = LoopForm::Unrolled,
+                                          int64_t leftOut = 0);
 
 /// The rank programs of a module at the plan stage, without the one-rank reference. Fails where it has none, or where
 /// they do not cover the ranks of the module's `moe.parallel` once each.
-llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan, LoopForm loops = LoopForm::Unrolled);
+llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan, LoopForm loops = LoopForm::Unrolled,
+                                                        int64_t leftOut = 0);
 
 /// What a program's routing launches decide on; all zero where there are none.
 struct RoutedShape {

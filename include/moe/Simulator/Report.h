@@ -129,8 +129,9 @@ struct SimReport {
   std::vector<RooflinePoint> others;
 };
 
+/// Of the whole step, also where some of it is left out in the result.
 SimReport makeReport(const SimResult &result, const StepWork &work = {});
-/// The parts of the mean rank's seconds from `begin` to `end`.
+/// The parts of the mean rank's seconds from `begin` to `end`, of SimResult::times.
 StepParts getStepParts(const SimResult &result, double begin, double end);
 /// Device memory of simulated rank `rank`. A buffer lives from the begin of its first launch to the end of its last, an
 /// argument always; host-pinned buffers are not counted.

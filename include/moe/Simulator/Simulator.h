@@ -42,6 +42,8 @@ struct SimOptions {
   bool emulateLinks = false;
   /// Every rank, even where one stands for all of its class.
   bool allRanks = false;
+  /// Every iteration of a plan's loops, even where they repeat themselves in time.
+  bool allIterations = false;
   /// Also SimResult::roofline and confidences, which are of the whole step.
   bool figures = true;
   KnownCosts *known = nullptr; ///< of a single program; null: nothing is known
@@ -83,6 +85,18 @@ struct SimResult {
     double getRatio() const { return linkSeconds > 0 ? computeSeconds / linkSeconds : 0; } ///< R_CC
   } roofline;
   uint64_t events = 0; ///< simulated ops, for benchmarks
+  /// Of a step some of whose iterations are left out: what ends in times[begin, end) happens `count` times more, each
+  /// time `seconds` later, and then what ends after it.
+  struct Repetition {
+    int64_t count = 0;      ///< 0: nothing is left out
+    int64_t iterations = 1; ///< of each loop, in a period
+    size_t begin = 0, end = 0;
+    double seconds = 0, until = 0; ///< of a period, and where it ends
+  } repetition;
+
+  bool isWhole() const { return repetition.count == 0; }
+  /// When the last time ends. `seconds` is more where something is left out.
+  double getEnd() const { return times.empty() ? 0 : times.back().end; }
 };
 
 /// Runs one step of `programs`, which together cover the model's ranks. Even routing on a cost model without contention
@@ -91,6 +105,14 @@ struct SimResult {
 /// programs do not fit it or each other, where a trace is not of them, where counts cannot be followed or exceed a
 /// launch's rows, and where the programs hang (plan-verify says it better). An error names the launch.
 llvm::Expected<SimResult> simulate(std::vector<SimProgram> programs, const CostModel &model, const SimOptions &options);
+
+/// The same of a plan. Of loops with even routing, so few iterations are simulated as it takes until they repeat
+/// themselves in time. The others are left out: `seconds`, `roofline` and reports are those of the whole step, and
+/// `programs`, `times` and `confidences` those of a shorter one. Where devices share processors nothing is left out.
+llvm::Expected<SimResult> simulate(ModuleOp plan, const CostModel &model, const SimOptions &options);
+
+/// With all iterations in it. `plan` is the one that was simulated.
+llvm::Expected<SimResult> writeOut(SimResult result, ModuleOp plan);
 
 /// Less than simulate() says of these, whatever order the programs are in and whatever their waits: the seconds of a
 /// rank's busiest stream, each of its launches alone. Where devices share processors also those of all launches, on as

@@ -1,0 +1,244 @@
+//===- Repetition.cpp - loops whose times repeat themselves ---------------===//
+#include "Repetition.h"
+
+#include "HostClock.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace mlir::moe;
+
+//===----------------------------------------------------------------------===//
+// The period
+//===----------------------------------------------------------------------===//
+
+/// Of seconds that are sums of many.
+static constexpr double kTolerance = 1e-9;
+
+namespace {
+/// When launches ran, by rank and launch.
+class LoopTimes {
+public:
+  explicit LoopTimes(const SimResult &step) : step(step), numbers(numberTimes(step)) {}
+
+  const SimProgram::Loop &getLoop(uint32_t rank) const { return step.programs[step.ranks[rank].program].loop; }
+  const SimTime &get(uint32_t rank, int64_t iteration, uint32_t launch) const {
+    const SimProgram::Loop &loop = getLoop(rank);
+    return step.times[numbers[rank][loop.first + iteration * loop.length + launch]];
+  }
+  /// Seconds from iteration `from` to iteration `to`.
+  double getSeconds(int64_t from, int64_t to) const { return get(0, to, 0).end - get(0, from, 0).end; }
+
+  const SimResult &step;
+
+private:
+  TimeNumbers numbers;
+};
+
+/// Whether iterations are alike, `period` iterations apart.
+class PeriodTest {
+public:
+  PeriodTest(const LoopTimes &times, int64_t period) : times(times), period(period) {}
+
+  std::optional<SimResult::Repetition> find();
+
+private:
+  bool isLike(uint32_t rank, int64_t iteration) const;
+  bool addRank(uint32_t rank);
+  std::optional<SimResult::Repetition> place(double end) const;
+
+  const LoopTimes &times;
+  int64_t period;
+  double seconds = 0;
+  /// All that goes on then is in iterations that are alike.
+  double since = 0, until = std::numeric_limits<double>::infinity();
+};
+} // namespace
+
+TimeNumbers mlir::moe::numberTimes(const SimResult &step) {
+  TimeNumbers numbers;
+  for (const SimRank &rank : step.ranks)
+    numbers.emplace_back(step.programs[rank.program].launches.size());
+  for (auto [number, time] : llvm::enumerate(step.times))
+    numbers[time.rank][time.launch] = number;
+  return numbers;
+}
+
+bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
+  for (uint32_t launch = 0; launch < times.getLoop(rank).length; ++launch) {
+    const SimTime &now = times.get(rank, iteration, launch), &later = times.get(rank, iteration + period, launch);
+    if (std::abs(later.begin - now.begin - seconds) > kTolerance * seconds ||
+        std::abs(later.end - now.end - seconds) > kTolerance * seconds)
+      return false;
+  }
+  return true;
+}
+
+/// Finds the iterations around the middle that are alike.
+bool PeriodTest::addRank(uint32_t rank) {
+  const SimProgram::Loop &loop = times.getLoop(rank);
+  int64_t first = (loop.count - period) / 2, last = first;
+  if (!isLike(rank, first))
+    return false;
+  while (first > 0 && isLike(rank, first - 1))
+    --first;
+  while (last + 1 + period < loop.count && isLike(rank, last + 1))
+    ++last;
+  for (uint32_t launch = 0; launch < loop.length; ++launch) {
+    since = std::max(since, times.get(rank, first, launch).end);
+    until = std::min(until, times.get(rank, last + period, launch).begin);
+  }
+  return true;
+}
+
+/// The period before `end`, if as much ends in it as there are launches. By rounding, something at its border may end
+/// on one side here and on the other a period later.
+std::optional<SimResult::Repetition> PeriodTest::place(double end) const {
+  auto find = [&](double when) {
+    return llvm::partition_point(times.step.times, [&](const SimTime &time) { return time.end <= when; }) -
+           times.step.times.begin();
+  };
+  SimResult::Repetition found;
+  found.iterations = period;
+  found.begin = find(end - seconds);
+  found.end = find(end);
+  found.seconds = seconds;
+  found.until = end;
+  size_t launches = 0;
+  for (uint32_t rank = 0; rank < times.step.ranks.size(); ++rank)
+    launches += times.getLoop(rank).length * period;
+  return found.end - found.begin == launches ? std::optional(found) : std::nullopt;
+}
+
+std::optional<SimResult::Repetition> PeriodTest::find() {
+  int64_t reach = 0, middle = (times.getLoop(0).count - period) / 2;
+  seconds = times.getSeconds(middle, middle + period);
+  for (uint32_t rank = 0; rank < times.step.ranks.size(); ++rank) {
+    if (!addRank(rank))
+      return std::nullopt;
+    reach = std::max<int64_t>(reach, times.getLoop(rank).reach);
+  }
+  double needed = seconds * (1 + static_cast<double>(reach) / static_cast<double>(period));
+  if (!(seconds > 0) || until - since < needed)
+    return std::nullopt;
+  for (double part : {0.0, 0.11, 0.23, 0.37})
+    if (double end = until - part * seconds; end - since >= needed)
+      if (std::optional<SimResult::Repetition> found = place(end))
+        return found;
+  return std::nullopt;
+}
+
+/// Seconds in which the host of a program issues an iteration, if it never waits.
+static double getIterationIssueSeconds(const SimProgram &program, const HostIssue &host) {
+  double seconds = 0;
+  for (const SimLaunch &launch : llvm::ArrayRef(program.launches).slice(program.loop.first, program.loop.length))
+    seconds += host.getLaunchSeconds(launch.cost.resource);
+  return seconds;
+}
+
+std::optional<SimResult::Repetition> mlir::moe::findRepetition(const SimResult &step, int64_t leftOut,
+                                                               const HostIssue &host) {
+  LoopTimes times(step);
+  // A host that is slower than its device falls back, and stops it sooner or later.
+  double longest = 0;
+  for (const SimProgram &program : step.programs)
+    longest = std::max(longest, getIterationIssueSeconds(program, host));
+  for (int64_t period : {1, 2, 3, 4}) {
+    if (leftOut % period != 0)
+      continue;
+    std::optional<SimResult::Repetition> found = PeriodTest(times, period).find();
+    if (!found || longest * static_cast<double>(period) > found->seconds * (1 + kTolerance))
+      continue;
+    found->count = leftOut / period;
+    return found;
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// The longer step
+//===----------------------------------------------------------------------===//
+
+Repeated::Repeated(const SimResult &step) : step(step) {
+  if (!step.isWhole())
+    numbers = numberTimes(step);
+}
+
+uint32_t Repeated::getLaunchesInPeriod(uint32_t rank) const {
+  return step.programs[step.ranks[rank].program].loop.length * step.repetition.iterations;
+}
+
+RepeatedTime Repeated::getLast() const { return {static_cast<int32_t>(step.times.size()) - 1, step.repetition.count}; }
+
+/// What is before the period that is repeated, is in each later period what came a period later.
+RepeatedTime Repeated::getCause(RepeatedTime time) const {
+  RepeatedTime cause{step.times[time.number].cause, time.periods};
+  auto begin = static_cast<int32_t>(step.repetition.begin);
+  for (; cause.number >= 0 && cause.number < begin && cause.periods > 0; --cause.periods) {
+    const SimTime &its = step.times[cause.number];
+    cause.number = static_cast<int32_t>(numbers[its.rank][its.launch + getLaunchesInPeriod(its.rank)]);
+  }
+  return cause;
+}
+
+namespace {
+/// Writes all iterations out.
+class Writer {
+public:
+  explicit Writer(const SimResult &step) : step(step), repeated(step) {}
+
+  std::vector<SimTime> run() const;
+
+private:
+  SimTime move(size_t number, int64_t periods) const;
+
+  const SimResult &step;
+  Repeated repeated;
+};
+} // namespace
+
+SimTime Writer::move(size_t number, int64_t periods) const {
+  RepeatedTime time{static_cast<int32_t>(number), periods}, cause = repeated.getCause(time);
+  SimTime moved = step.times[number];
+  moved.launch += static_cast<uint32_t>(periods) * repeated.getLaunchesInPeriod(moved.rank);
+  moved.begin += repeated.getLater(time);
+  moved.end += repeated.getLater(time);
+  auto length = static_cast<int64_t>(step.repetition.end - step.repetition.begin);
+  moved.cause = static_cast<int32_t>(cause.number < 0 ? cause.number : cause.number + cause.periods * length);
+  return moved;
+}
+
+std::vector<SimTime> Writer::run() const {
+  const SimResult::Repetition &repetition = step.repetition;
+  std::vector<SimTime> times(step.times.begin(), step.times.begin() + repetition.end);
+  times.reserve(step.times.size() + repetition.count * (repetition.end - repetition.begin));
+  for (int64_t period = 1; period <= repetition.count; ++period)
+    for (size_t number = repetition.begin; number < repetition.end; ++number)
+      times.push_back(move(number, period));
+  for (size_t number = repetition.end; number < step.times.size(); ++number)
+    times.push_back(move(number, repetition.count));
+  return times;
+}
+
+/// By launch of the longer program: the confidences of what is like it.
+static std::vector<Confidence> repeat(llvm::ArrayRef<Confidence> all, const SimProgram::Loop &loop) {
+  std::vector<Confidence> longer(all.take_front(loop.first));
+  for (int64_t iteration = 0; iteration < loop.all; ++iteration)
+    llvm::append_range(longer, all.slice(loop.first, loop.length));
+  llvm::append_range(longer, all.drop_front(loop.first + loop.count * loop.length));
+  return longer;
+}
+
+SimResult mlir::moe::repeat(const SimResult &step, std::vector<SimProgram> programs) {
+  SimResult longer;
+  longer.seconds = step.seconds;
+  longer.ranks = step.ranks;
+  longer.times = Writer(step).run();
+  for (auto [program, confidences] : llvm::zip(step.programs, step.confidences))
+    longer.confidences.push_back(::repeat(confidences, program.loop));
+  longer.programs = std::move(programs);
+  longer.roofline = step.roofline;
+  longer.events = step.events;
+  return longer;
+}
