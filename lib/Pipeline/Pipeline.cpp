@@ -40,8 +40,10 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
-    {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Block, "block"}};
+static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {{Recompute::None, "none"},
+                                                                          {Recompute::Selective, "selective"},
+                                                                          {Recompute::Cheap, "cheap"},
+                                                                          {Recompute::Block, "block"}};
 
 StringRef mlir::moe::getName(Recompute recompute) {
   return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
@@ -85,6 +87,10 @@ static void addCluster(PassManager &passes, ClusterAttr cluster) {
   passes.addPass(createMoeSetCluster({rates}));
 }
 
+/// A value is cheap if it takes less than so many times as long to compute as to write. On an H100 a product that sums
+/// over more than about 4000 columns is not, nor is attention.
+static constexpr double kCostlyFrom = 12;
+
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
                                       const PipelineOptions &options, ModuleOp graph, bool reference) {
@@ -111,7 +117,8 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   else if (options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
   if (options.recompute != Recompute::None)
-    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks({options.recompute == Recompute::Selective}));
+    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks(
+        {options.recompute == Recompute::Selective, options.recompute == Recompute::Cheap ? kCostlyFrom : 0}));
   return success();
 }
 
@@ -140,7 +147,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (splitsBackward(order))
     // A window keeps gradients of weights near their backward, and so the values that it computes again.
     passes.addNestedPass<func::FuncOp>(
-        createMoeSplitBackward({options.recompute == Recompute::Block && order != PipelineOrder::Overlapped1F1B}));
+        createMoeSplitBackward({options.recompute >= Recompute::Cheap && order != PipelineOrder::Overlapped1F1B}));
   // Later passes move ops, or change layers in chunks.
   bool isVerifiedBefore = repeats && !schedule.canOverlap();
   if (!options.leaveOutProofs && isVerifiedBefore)
@@ -148,7 +155,8 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (repeats)
     passes.addNestedPass<func::FuncOp>(createMoeRepeatMicroBatches({written}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)
-    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, options.mostKept, order}));
+    passes.addNestedPass<func::FuncOp>(
+        createMoeOrderMicroBatches({pp, options.mostKept, reference ? 1 : options.sideBySide, order}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
   if (!options.leaveOutProofs && !isVerifiedBefore)
@@ -343,16 +351,18 @@ static constexpr int64_t kMostTries = 3;
 static int64_t getPeriod(const PipelineOptions &options, bool reference) {
   bool isInterleaved = options.interleave > 1 && (options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
                                                   options.pipelineOrder == PipelineOrder::Overlapped1F1B);
-  return isInterleaved && !reference ? options.parallel.getPp() : 1;
+  return reference ? 1 : (isInterleaved ? options.parallel.getPp() : 1) * options.sideBySide;
 }
 
 /// So many micro-batches that a pipeline is filled, does the same at least twice, and is emptied. Tried out: orders
 /// that are searched may need more.
 static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
   int64_t pp = reference ? 1 : options.parallel.getPp(), period = getPeriod(options, reference);
+  bool isInterleaved = period > options.sideBySide;
   int64_t filled = pp + 6;
   if (pp > 1 && options.interleave > 1)
-    filled = (period > 1 ? 4 : 3) * pp;
+    filled = (isInterleaved ? 4 : 3) * pp;
+  filled *= reference ? 1 : options.sideBySide;
   return filled + (options.microBatches - filled) % period;
 }
 
@@ -402,7 +412,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
   for (int64_t tries = 0; mayLoop && tries < kMostTries && failed(looped) && 2 * form.written <= options.microBatches;
        ++tries) {
     looped = tryForm(graph, schedule, form, reference, applied, saidOfLooped, noLoop);
-    form.written += std::max<int64_t>(options.parallel.getPp(), 2);
+    form.written += std::max<int64_t>(options.parallel.getPp(), 2) * options.sideBySide;
   }
   if (succeeded(looped) && (reference || fits(**looped, options)))
     return take(looped, saidOfLooped);

@@ -40,6 +40,8 @@ std::string mlir::moe::describeChoices(const Candidate &one) {
     os << ", VPP " << one.interleave;
   if (one.pipelineOrder != PipelineOrder::OneForwardOneBackward)
     os << ", " << getName(one.pipelineOrder);
+  if (one.sideBySide > 1)
+    os << ", " << one.sideBySide << " side by side";
   if (one.recompute != Recompute::None)
     os << ", recompute " << getName(one.recompute);
   if (one.zero)
@@ -57,6 +59,8 @@ std::string mlir::moe::describeOptions(const Candidate &one) {
     os << " --interleave=" << one.interleave;
   if (one.pipelineOrder != PipelineOrder::OneForwardOneBackward)
     os << " --pipeline=" << getName(one.pipelineOrder);
+  if (one.sideBySide > 1)
+    os << " --side-by-side=" << one.sideBySide;
   if (!one.stageBoundaries.empty()) {
     os << " --stage-boundaries=";
     llvm::interleave(one.stageBoundaries, os, ",");

@@ -109,6 +109,7 @@ struct GroupsFields {
     field("micro_batches", one.microBatches);
     field("interleave", one.interleave);
     field("pipeline", one.pipelineOrder);
+    field("side_by_side", one.sideBySide);
     field("stage_boundaries", one.stageBoundaries);
     field("recompute", one.recompute);
     field("zero", one.zero);

@@ -107,7 +107,9 @@ static void divideGradientSums(ModuleOp plan, int64_t microBatches) {
 static CompileOptions getLayerOptions(CompileOptions options) {
   int64_t stages = options.parallel.getPp();
   options.parallel = getStageParallel(options.parallel);
-  options.microBatches = options.interleave = 1;
+  options.microBatches = options.interleave = options.sideBySide = 1;
+  options.pipelineOrder = PipelineOrder::OneForwardOneBackward;
+  options.stageBoundaries.clear();
   options.recompute = Recompute::None;
   options.sequenceParallel = false;
   options.optimizer.reset();

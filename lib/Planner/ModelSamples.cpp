@@ -85,6 +85,7 @@ static std::optional<WholeSample> measureSample(const GraphReader &read, const C
                                                 std::string &reason) {
   CompileOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
+  few.sideBySide = 1;
   std::optional<WholeModel> whole = measureModel(read, few, reason);
   if (!whole)
     return std::nullopt;

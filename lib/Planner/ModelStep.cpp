@@ -110,6 +110,7 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
     return std::nullopt;
   CompileOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
+  few.sideBySide = 1;
   few.markParts = true;
   Evaluator evaluator(few);
   prepare(evaluator);
@@ -169,6 +170,7 @@ std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read,
   int64_t count = std::min(all, isInterleaved && !isSplit && getGrowth ? pp
                                 : isInterleaved || pp == 1             ? 2 * pp
                                                                        : pp + 4);
+  count = std::min(all, count * options.sideBySide);
   ModelMeasure model(read, options, reason);
   std::optional<WholeModel> whole = model.measure(count, limit);
   if (!whole || count == all || !whole->peak.empty())
@@ -179,7 +181,7 @@ std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read,
     return whole;
   }
   if (step.interval == 0) {
-    int64_t more = isInterleaved ? 3 * pp : count + 1;
+    int64_t more = isInterleaved ? 3 * pp * options.sideBySide : count + options.sideBySide;
     std::optional<WholeModel> longer = model.measure(more, limit);
     if (!longer || !longer->peak.empty())
       return longer;

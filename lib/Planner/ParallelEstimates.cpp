@@ -187,22 +187,31 @@ bool ParallelSearch::setStages(Candidate &candidate) {
       return false;
     candidate.stageBoundaries = step->stageBoundaries;
   }
-  return describeMistake(
-             {pp, pp * candidate.interleave, candidate.microBatches, options.train, candidate.pipelineOrder})
+  return describeMistake({pp, pp * candidate.interleave, candidate.microBatches / candidate.sideBySide, options.train,
+                          candidate.pipelineOrder})
       .empty();
 }
 
-/// The estimates' order, and those that are not estimated: on one device, windows.
-SmallVector<PipelineOrder> ParallelSearch::getComparedOrders(const Candidate &candidate) const {
-  bool isAlone = candidate.parallel.getPp() == 1;
+/// `asked` in the order of the estimates, and in those that are not estimated. On one device these are windows of a
+/// forward and a backward, and two micro-batches side by side.
+std::vector<Candidate> ParallelSearch::getOrdersOf(const Candidate &asked) {
+  std::vector<Candidate> all = {asked};
+  bool isAlone = asked.parallel.getPp() == 1;
   auto isOpen = [&](PipelineOrder order) {
-    return isAlone ? order == PipelineOrder::Overlapped1F1B && candidate.microBatches > 1 : !isEstimated(order);
+    return isAlone ? order == PipelineOrder::Overlapped1F1B && asked.microBatches > 1 : !isEstimated(order);
   };
-  SmallVector<PipelineOrder> orders = {candidate.pipelineOrder};
   for (PipelineOrder order : request.space.pipelineOrders)
-    if (isOpen(order) && order != candidate.pipelineOrder)
-      orders.push_back(order);
-  return orders;
+    if (isOpen(order) && order != asked.pipelineOrder) {
+      all.push_back(asked);
+      all.back().pipelineOrder = order;
+      if (!setStages(all.back()))
+        all.pop_back();
+    }
+  if (isAlone && request.space.mayBeSideBySide && asked.sideBySide == 1 && asked.microBatches % 2 == 0) {
+    all.push_back(asked);
+    all.back().sideBySide = 2;
+  }
+  return all;
 }
 
 /// In the fastest of the open orders that fits or, where none does, in that of the least bytes.
@@ -211,12 +220,7 @@ std::optional<WholeModel> ParallelSearch::measureOrders(Candidate &candidate, st
   auto rank = [&](const WholeModel &whole) {
     return std::pair(fits(whole.step.bytes) ? 0 : whole.step.bytes, whole.step.seconds);
   };
-  const Candidate asked = candidate;
-  for (PipelineOrder order : getComparedOrders(asked)) {
-    Candidate one = asked;
-    one.pipelineOrder = order;
-    if (!setStages(one))
-      continue;
+  for (Candidate &one : getOrdersOf(candidate)) {
     std::string why;
     std::optional<WholeModel> whole =
         measureFilledModel(getReader(one), getOptions(one), /*limit=*/0, why,

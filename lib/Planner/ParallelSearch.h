@@ -59,7 +59,7 @@ private:
   SmallVector<int64_t> getInterleaves(const Candidate &candidate, PipelineOrder order) const;
   /// The open orders that estimates tell apart; at least one.
   SmallVector<PipelineOrder> getEstimatedOrders(const Candidate &candidate) const;
-  SmallVector<PipelineOrder> getComparedOrders(const Candidate &candidate) const;
+  std::vector<Candidate> getOrdersOf(const Candidate &asked);
   void refuse(Candidate &candidate, Verdict verdict, const std::string &reason) const {
     candidate.verdict = verdict;
     candidate.reason = reason;

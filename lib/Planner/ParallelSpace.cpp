@@ -26,6 +26,8 @@ void ParallelSearch::setBatch(Candidate &candidate, int64_t batch) const {
   candidate.microBatches = *request.globalBatch / sequences;
   if (candidate.microBatches < 1 || *request.globalBatch % sequences != 0)
     return refuse(candidate, Verdict::Illegal, "dp x --batch does not divide the global batch");
+  if (candidate.microBatches % candidate.sideBySide != 0)
+    return refuse(candidate, Verdict::Illegal, "--side-by-side does not divide the number of micro-batches");
   if (candidate.microBatches > kMaxMicroBatches)
     refuse(candidate, Verdict::Illegal,
            "the global batch is more than " + std::to_string(kMaxMicroBatches) + " micro-batches");
@@ -45,7 +47,7 @@ SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate, 
   if (std::optional<int64_t> needed = getStagesPerDevice(order); needed && pp > 1)
     open = {*needed};
   for (int64_t interleave : open) {
-    PipelineShape shape{pp, pp * interleave, candidate.microBatches, options.train, order};
+    PipelineShape shape{pp, pp * interleave, candidate.microBatches / candidate.sideBySide, options.train, order};
     if ((interleave == 1 || pp > 1) && describeMistake(shape).empty())
       legal.push_back(interleave);
   }
@@ -64,6 +66,7 @@ void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> m
   candidate.parallel = parallel;
   candidate.maxLoad = maxLoad;
   candidate.interleave = request.space.interleaves.front();
+  candidate.sideBySide = options.sideBySide;
   candidate.pipelineOrder = request.space.pipelineOrders.front();
   candidate.recompute = request.space.recomputes.front();
   candidate.zero = request.space.zeros.front() && parallel.getDp() > 1;
@@ -108,6 +111,7 @@ CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const 
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.interleave = candidate.interleave;
+  one.sideBySide = candidate.sideBySide;
   one.pipelineOrder = candidate.pipelineOrder;
   one.stageBoundaries = candidate.stageBoundaries;
   one.recompute = candidate.recompute;

@@ -70,7 +70,7 @@ std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   // As many as are under way at once; more take no more memory.
   int64_t underWay =
       options.parallel.getPp() * (options.interleave > 1 || splitsBackward(options.pipelineOrder) ? 2 : 1);
-  options.microBatches = std::min(options.microBatches, underWay);
+  options.microBatches = std::min(options.microBatches, underWay * options.sideBySide);
   auto readChanged = [&](MLIRContext &context) { return read(context, options.parallel.getDp(), request.model); };
   std::string reason;
   // Time does not matter: what needs more than a byte is not simulated.

@@ -6,7 +6,9 @@ reference, which has a loop of its own.
 """
 
 import itertools
+import json
 import os
+import re
 import sys
 from functools import partial
 
@@ -38,7 +40,10 @@ def cases_of(suite):
             round_ = pp if interleave > 1 and order.startswith(("1f1b", "search")) else 1
             count = 8 * pp + 2 * round_ if interleave > 1 else 2 * (pp + 6)
             number = len(cases)
-            cases.append((FAMILIES[number % len(FAMILIES)], order, pp, interleave, count + odd * round_, REST[number % len(REST)]))
+            # Micro-batches that are ordered together, two or three at a time.
+            together = (1, 2, 1, 3)[number % 4]
+            rest = [*REST[number % len(REST)], f"--side-by-side={together}"]
+            cases.append((FAMILIES[number % len(FAMILIES)], order, pp, interleave, together * (count + odd * round_), rest))
     return cases if suite == "full" else cases[::3]
 
 
@@ -57,16 +62,18 @@ def check_bits(tools, case, folder, log):
     if rest[0] == "--dropless":
         flags.append("--max-load=4")
     looped, is_written = run(tools, log, folder, [*flags, "--reference=false"], "loop")
-    written, _ = run(tools, log, folder, [*flags, "--reference=false", "--unroll"], "written")
+    # The order of launches changes no sum.
+    written, _ = run(tools, log, folder, [*flags, "--reference=false", "--unroll", "--side-by-side=1"], "written")
     different = [value for value in written if not np.array_equal(looped.get(value), written[value])]
     if different or looped.keys() != written.keys():
         raise harness.CaseFailed(f"{len(different)} of {len(written)} results differ, such as '{(different or ['?'])[0]}'")
     # A search finds an order for the micro-batches that it sees, and a file of routings has the order of the plan.
     with open(os.path.join(folder, "loop.jsonl")) as own, open(os.path.join(folder, "written.jsonl")) as other:
-        if order != "search" and own.read() != other.read():
+        if order != "search" and "--side-by-side=1" in rest and own.read() != other.read():
             raise harness.CaseFailed("the recorded routings differ")
+    # An iteration of micro-batches side by side has more of them, and is as long as a short step.
     sizes = [os.path.getsize(os.path.join(folder, plan)) for plan in ("loop.so", "written.so")]
-    if not is_written and sizes[0] >= sizes[1]:
+    if not is_written and "--side-by-side=1" in rest and sizes[0] >= sizes[1]:
         raise harness.CaseFailed(f"the plan with a loop has {sizes[0]} bytes, the one without {sizes[1]}")
     return f"{len(written)} equal results, {sizes[0] / sizes[1]:.0%} of the bytes" + (", written out" if is_written else "")
 
@@ -84,16 +91,57 @@ def check_reference(tools, case, folder, log):
     return "as the reference"
 
 
+def differences(a, b, close, place=""):
+    """Places where two values of JSON differ by more than rounding: numbers are equal if `close` says so."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return [] if close(a, b) else [place]
+    if type(a) is not type(b) or (isinstance(a, (list, dict)) and len(a) != len(b)):
+        return [place]
+    if isinstance(a, dict):
+        return [found for key in a for found in differences(a[key], b.get(key), close, f"{place}.{key}")]
+    if isinstance(a, list):
+        return [found for number, pair in enumerate(zip(a, b)) for found in differences(*pair, close, f"{place}[{number}]")]
+    return [] if a == b else [place]
+
+
+def numbers_by_words(text):
+    """The numbers of each line, by its words: lines of equal times may change places."""
+    number = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+    return {number.sub("#", line).strip(): [float(value) for value in number.findall(line)] for line in text.splitlines()}
+
+
+def check_simulation(tools, case, folder, log):
+    """A simulation that leaves iterations out says what one of all iterations says."""
+    name, order, pp, interleave, micro_batches, rest = case
+    plan = os.path.join(folder, "plan.mlir")
+    tools.call(log, "moe-compile", os.path.join(MODELS, name + ".json"), "--whole-model", "--seq=8", f"--parallel=pp={pp},dp=2,ep=2",
+               "--cluster=hgx-h100", f"--pipeline={order}", f"--interleave={interleave}", f"--micro-batches={8 * micro_batches}", *rest,
+               "--reference=false", "--emit=plan", "-o", plan)
+    simulate = partial(tools.call, log, "moe-sim", plan, "--cluster=hgx-h100")
+    text, few, every = simulate(), json.loads(simulate("--json")), json.loads(simulate("--json", "--all-iterations"))
+    # Of ops that end at one time, either is the cause of a wait, and a buffer may end a little before another one begins.
+    for report in (few, every):
+        report.pop("critical_path"), report["memory"].pop("points")
+        report["kernels"] = {kernel.pop("kernel"): kernel for kernel in report["kernels"]}
+    found = differences(few, every, lambda x, y: abs(x - y) <= 1e-8 * max(abs(x), abs(y), every["step_s"]))
+    tables = [numbers_by_words(re.sub(r"^loop .*\n", "", one, flags=re.M)) for one in (text, simulate("--all-iterations"))]
+    found += differences(*tables, lambda x, y: abs(x - y) <= max(0.0015, 2e-3 * abs(x)))
+    if found:
+        raise harness.CaseFailed(f"{len(found)} values differ, such as {found[0]}")
+    left_out = re.search(r"^loop +(\d+) iterations \((\d+) simulated", text, re.M)
+    return f"{left_out[2]} of {left_out[1]} iterations simulated" if left_out else "all iterations simulated"
+
+
 def main():
     parser = harness.parser(__doc__.splitlines()[0])
     parser.add_argument("--suite", choices=("quick", "full"), default="quick")
     options = parser.parse_args()
     tools = harness.Tools(options.bin, options.backend)
-    checks = {"bits": check_bits, "reference": check_reference}
+    checks = {"bits": check_bits, "reference": check_reference, "simulation": check_simulation}
     cases = cases_of(options.suite)
     referenced = [case for case in cases if case[2] <= 2][:: 1 if options.suite == "full" else 4]
     named = []
-    for check, chosen in (("bits", cases), ("reference", referenced)):
+    for check, chosen in (("bits", cases), ("reference", referenced), ("simulation", cases)):
         for case in chosen:
             name, order, pp, interleave, micro_batches, rest = case
             named.append((" ".join([check, name, order, f"pp={pp} x {interleave}", f"{micro_batches} micro-batches", *rest]), (check, case)))

@@ -52,7 +52,7 @@ def draw_schedule(rng):
 
 def draw_step(rng, groups):
     """What only a whole model's step has."""
-    flags = ["--recompute"] * (rng.random() < 0.3) + ["--sequence-parallel"] * (groups["mp"] > 1 and rng.random() < 0.5)
+    flags = [rng.choice(("--recompute", "--recompute=cheap"))] * (rng.random() < 0.3) + ["--sequence-parallel"] * (groups["mp"] > 1 and rng.random() < 0.5)
     micro_batches = rng.choice((1, 1, 2, 3, 4))
     flags.append(f"--micro-batches={micro_batches}")
     if groups["pp"] > 1:
@@ -62,6 +62,8 @@ def draw_step(rng, groups):
         flags += ["--interleave=2"] * interleaves + [f"--pipeline={rng.choice(orders)}"]
     elif rng.random() < 0.3:
         flags.append("--pipeline=1f1b-overlap")
+    if micro_batches % 2 == 0 and rng.random() < 0.3:
+        flags.append("--side-by-side=2")
     optimizer = rng.choice(("none", "none", "sgd", "adam"))
     if optimizer != "none":
         flags += [f"--optimizer={optimizer}", f"--clip-norm={rng.choice((0, 0.01, 1))}", f"--weight-decay={rng.choice((0, 0.1))}"]

@@ -72,6 +72,9 @@ def choose_cases(suite, seed=20261121):
         o["pipeline"] = orders[sum((case[2]["pp"] > 1) == (o["pp"] > 1) for case in cases) % len(orders)]
         if o["pipeline"] == "dualpipe-v":
             o["micro_batches"] = 2 * o["pp"]
+        # In every third case, and in all orders, micro-batches are ordered together.
+        o["side_by_side"] = 1 if len(cases) % 3 else 2
+        o["micro_batches"] *= o["side_by_side"]
         cases.append((name, layout, o))
     return cases
 
@@ -79,7 +82,8 @@ def choose_cases(suite, seed=20261121):
 def flags_of(name, layout, o):
     flags = [os.path.join(MODELS, name + ".json"), "--whole-model", f"--batch={BATCH}", f"--seq={SEQ}",
              f"--dtype={o['dtype']}", f"{layout.flag()},pp={o['pp']}", f"--schedule={o['schedule']}",
-             f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}", f"--pipeline={o['pipeline']}"]
+             f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}", f"--pipeline={o['pipeline']}",
+             f"--side-by-side={o['side_by_side']}"]
     flags += ["--recompute"] * o["recompute"]
     flags += ["--sequence-parallel"] * o["sequence_parallel"]
     if o["form"] != "config":
@@ -108,7 +112,7 @@ def check_logits(tools, case, folder, log):
     """Forward alone."""
     name, layout, o = case
     plan = os.path.join(folder, "plan.so")
-    o = dict(o, optimizer="none", micro_batches=1, interleave=1, pipeline="1f1b")
+    o = dict(o, optimizer="none", micro_batches=1, interleave=1, pipeline="1f1b", side_by_side=1)
     tools.call(log, "moe-compile", *flags_of(name, layout, o), "--mode=forward", "-o", plan)
     report = json.loads(tools.call(log, "moe-run", plan, "--verify", "--json"))
     return f"largest error {max(value['relative_error'] for value in report['verify']['values']):.1e}"
@@ -286,6 +290,7 @@ def main():
     for name, layout, o in choose_cases(options.suite):
         text = " ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"]])
         step = f" {o['optimizer']} x{o['micro_batches']} pp {o['pp']}x{o['interleave']} {o['pipeline']}" + " recompute" * o["recompute"]
+        step += f" {o['side_by_side']} side by side" * (o["side_by_side"] > 1)
         step += " f32 gradients" * (o["grad_dtype"] == "f32")
         step += " sequence-parallel" * o["sequence_parallel"] + " zero" * o["zero"] + " clipped" * bool(o["clip"])
         cases.append((text + step, ("train", (name, layout, o))))

@@ -47,6 +47,12 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                         "   1f1b put gradients of weights off, to where a device would wait.\n"
                         "   Default: 1f1b"),
                cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
+      sideBySide("side-by-side",
+                 cl::desc("Neighbouring micro-batches whose forwards a device orders together, and whose\n"
+                          "   backwards too. So exchanges of one run beside attention and experts of\n"
+                          "   another, as if a larger micro-batch were cut into chunks of sequences.\n"
+                          "   Default: 1"),
+                 cl::init(1), cl::cat(category)),
       unroll("unroll",
              cl::desc("Write out all micro-batches. Default: off; a loop stands for those that repeat\n"
                       "   others, so that the size of the plan does not grow with them"),
@@ -57,11 +63,11 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                                "   stages of 8 parts: 0,4,8. Default: stages of about equal time on the cluster"),
                       cl::CommaSeparated, cl::cat(category)),
       recompute("recompute",
-                cl::desc("Activations that the backward computes again instead of keeping them: none,\n"
-                         "   selective (norms, activation functions and other ops whose time goes into\n"
-                         "   moving memory) or block (everything in a block). --recompute alone means\n"
-                         "   block. Default: none"),
-                cl::value_desc("none|selective|block"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
+                cl::desc("What the backward computes again instead of keeping it. With selective these\n"
+                         "   are norms, activation functions and other ops that only move memory. With\n"
+                         "   cheap it is all of a block that takes little time for its bytes, and with\n"
+                         "   block all of a block. --recompute alone means block. Default: none"),
+                cl::value_desc("none|selective|cheap|block"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
       sequenceParallel("sequence-parallel",
                        cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
                                 "   Default: off"),
@@ -108,8 +114,12 @@ static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &o
   if (!isForOne && pp == 1)
     return emitUsageError(context) << "expected a pipeline (pp of at least 2 in --parallel) for --pipeline="
                                    << getName(options.pipelineOrder);
-  std::string mistake =
-      describeMistake({pp, pp * options.interleave, options.microBatches, options.train, options.pipelineOrder});
+  if (options.sideBySide < 1 || options.microBatches % options.sideBySide != 0)
+    return emitUsageError(context) << "expected --side-by-side to divide the number of micro-batches, "
+                                   << options.microBatches << ", but got " << options.sideBySide;
+  if (options.sideBySide > 1 && !options.train)
+    return emitUsageError(context) << "expected --mode=train for --side-by-side";
+  std::string mistake = describeMistake(options.getPipelineShape());
   return mistake.empty() ? success() : emitUsageError(context) << mistake;
 }
 
@@ -120,6 +130,7 @@ LogicalResult StepCommandLine::setPipeline(MLIRContext &context, CompileOptions 
     return reportUnknownName(context, pipeline, {"1f1b", "1f1b-overlap", "zb-h1", "zb-v", "dualpipe-v", "search"});
   options.pipelineOrder = *order;
   options.interleave = interleave;
+  options.sideBySide = sideBySide;
   if (std::optional<int64_t> needed = getStagesPerDevice(*order); needed && !interleave.getNumOccurrences())
     options.interleave = *needed;
   return success();
@@ -150,8 +161,8 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (recompute.getNumOccurrences()) {
     std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);
     if (!parsed)
-      return emitUsageError(context) << "expected --recompute to be none, selective or block but got '" << recompute
-                                     << "'";
+      return emitUsageError(context) << "expected --recompute to be none, selective, cheap or block but got '"
+                                     << recompute << "'";
     options.recompute = *parsed;
   }
   options.sequenceParallel = sequenceParallel;
@@ -193,6 +204,7 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
   if (isOpen(pipeline))
     space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B,
                             PipelineOrder::DualPipeV};
+  space.mayBeSideBySide = isOpen(sideBySide) && isOpen(pipeline);
   if (isOpen(interleave) && !getStagesPerDevice(options.pipelineOrder))
     space.interleaves = {1, 2, 4, 8};
   if (isOpen(recompute))

@@ -36,6 +36,7 @@ private:
   llvm::cl::opt<bool> zero;
   llvm::cl::opt<int64_t> microBatches, interleave;
   llvm::cl::opt<std::string> pipeline;
+  llvm::cl::opt<int64_t> sideBySide;
   llvm::cl::opt<bool> unroll;
   llvm::cl::list<int64_t> stageBoundaries;
   llvm::cl::opt<std::string> recompute;

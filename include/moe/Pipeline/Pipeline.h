@@ -30,14 +30,15 @@ void registerDialects(DialectRegistry &registry);
 /// How far to compile: to the forward program in its schedule, to all of the rank program, or to a plan.
 enum class Stage { Forward, Spmd, Plan };
 
-/// What the backward computes again instead of keeping it: nothing; ops that only move memory; all that a block does.
-enum class Recompute { None, Selective, Block };
-/// "none", "selective", "block".
+/// What the backward computes again instead of keeping it, from nothing to most: ops that only move memory; all that a
+/// block does but what takes long for its bytes; all that a block does.
+enum class Recompute { None, Selective, Cheap, Block };
+/// "none", "selective", "cheap", "block".
 StringRef getName(Recompute recompute);
 std::optional<Recompute> parseRecompute(StringRef name);
 
-/// A simulated program, and a plan without a loop, is as long as its micro-batches are many.
-inline constexpr int64_t kMaxMicroBatches = 1024;
+/// More than any step has. A plan without a loop is as long as its micro-batches are many.
+inline constexpr int64_t kMaxMicroBatches = 65536;
 
 /// Runs a stage of the compiler: it is given the stage's name, its passes, and what runs them, which it has to call.
 using PassRunner = std::function<LogicalResult(llvm::StringRef, PassManager &, llvm::function_ref<LogicalResult()>)>;
@@ -66,6 +67,8 @@ struct PipelineOptions {
   /// Stages of a pipeline for each of its devices. See describeMistake(PipelineShape) for what the order needs.
   int64_t interleave = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
+  /// Neighbouring micro-batches whose forwards are ordered together, and whose backwards are. It divides microBatches.
+  int64_t sideBySide = 1;
   /// The most bytes that a device of the pipeline keeps for gradients, as moe-order-micro-batches takes it; 0: no
   /// limit.
   int64_t mostKept = 0;
@@ -98,8 +101,13 @@ struct PipelineOptions {
   /// Of the cluster's file, for pipelines in text; may be empty.
   std::string clusterPath;
 
-  /// Whether ops have stages. An order other than 1F1B tells forward and backward by them, also on one device.
-  bool hasStages() const { return parallel.getPp() > 1 || splitsBackward(pipelineOrder); }
+  /// Whether ops have stages. Also on one device, forward and backward are told by them where they are ordered apart.
+  bool hasStages() const { return parallel.getPp() > 1 || splitsBackward(pipelineOrder) || sideBySide > 1; }
+  /// Of the step's units, with all stages.
+  PipelineShape getPipelineShape() const {
+    int64_t pp = parallel.getPp();
+    return {pp, pp * interleave, microBatches / sideBySide, train, pipelineOrder};
+  }
 };
 
 /// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:

@@ -46,6 +46,8 @@ struct StepSpace {
   /// Those that split the backward without windows are compared in whole plans alone: they are estimated as 1F1B. So
   /// are all of one device.
   SmallVector<PipelineOrder> pipelineOrders = {PipelineOrder::OneForwardOneBackward};
+  /// Whether two micro-batches may be side by side on one device.
+  bool mayBeSideBySide = false;
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<bool> zeros = {false}, sequenceParallels = {false};
   /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room a step is not slower, and more plans

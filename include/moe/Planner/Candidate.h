@@ -64,7 +64,7 @@ struct Candidate {
   /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
   int64_t batch = 1, microBatches = 1;
   /// As PipelineOptions has them; `zero` is ZeRO-1.
-  int64_t interleave = 1;
+  int64_t interleave = 1, sideBySide = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   Recompute recompute = Recompute::None;
   bool zero = false, sequenceParallel = false;

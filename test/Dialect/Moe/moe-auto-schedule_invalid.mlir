@@ -10,7 +10,7 @@
 // RUN: not moe-opt %t/layer.mlir --moe-auto-schedule="cluster=hgx-h100 memory-limit=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: expected memory-limit to be at least 0 but got -1
 // RUN: not moe-opt %t/layer.mlir --moe-auto-schedule="cluster=hgx-h100 micro-batches=0" 2>&1 | FileCheck %s --check-prefix=BATCHES
-// BATCHES: error: expected micro-batches to be from 1 to 1024 but got 0
+// BATCHES: error: expected micro-batches to be from 1 to 65536 but got 0
 // RUN: not moe-opt %t/two.mlir --moe-auto-schedule=cluster=hgx-h100 2>&1 | FileCheck %s --check-prefix=TWO
 // TWO: error: expected a model graph of exactly one function but got 2
 

@@ -1,4 +1,25 @@
 // RUN: moe-opt %s --moe-order-micro-batches="devices=1 order=1f1b-overlap" | FileCheck %s
+// RUN: moe-opt %s --moe-order-micro-batches="devices=1 order=1f1b side-by-side=2" | FileCheck %s --check-prefix=SIDE
+// RUN: not moe-opt %s --moe-order-micro-batches="devices=1 order=1f1b side-by-side=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
+
+// DIVIDE: error: expected 'side-by-side' to divide the number of micro-batches, 2, but got 3
+
+// Side by side, both forwards come before both backwards, and each exchange runs beside the other micro-batch.
+// SIDE-LABEL: func.func @step
+// SIDE: factor = 2.{{.*}}<0 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: moe.all_to_all{{.*}}<0 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: factor = 2.{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: factor = 3.{{.*}}<0 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: moe.all_to_all{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: factor = 3.{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: factor = 4.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
+// SIDE-NEXT: moe.all_to_all{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
+// SIDE-NEXT: factor = 6.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, weights>
+// SIDE-NEXT: factor = 4.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
+// SIDE-NEXT: factor = 6.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, weights>
+// SIDE-NEXT: factor = 5.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
+// SIDE-NEXT: moe.all_to_all{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
+// SIDE-NEXT: factor = 5.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
 
 // One device and two micro-batches. The forward of the second one and the backward of the first one are a window: each
 // exchange runs beside computation of the other micro-batch. Gradients of weights (factor = 6) come where neither can go

@@ -1,6 +1,16 @@
 // RUN: moe-opt %s --moe-recompute-blocks | FileCheck %s
 // RUN: moe-opt %s --moe-recompute-blocks=selective | FileCheck %s --check-prefix=SELECTIVE
 
+// RUN: moe-opt %s --moe-recompute-blocks=keep-from=4 | FileCheck %s --check-prefix=COSTLY
+
+// The exchange takes longer for its bytes than the product before it.
+// COSTLY-LABEL: func.func @blocks
+// COSTLY: moe.matmul %arg0, %arg1 {moe.residual = #moe<residual recompute>}
+// COSTLY: moe.matmul %{{.+}}, %arg1 {moe.residual = #moe<residual recompute>}
+// COSTLY: moe.all_reduce
+// COSTLY-NOT: moe.residual
+// COSTLY-LABEL: func.func @plateau
+
 // Selective recomputation keeps products and exchanges, and computes again what only moves memory.
 // SELECTIVE-LABEL: func.func @blocks
 // SELECTIVE-NOT: moe.residual

@@ -47,14 +47,27 @@ private:
   llvm::DenseSet<Operation *> moved;
 };
 
-PipelineShape getShape(const UnitOps &units, int64_t devices, PipelineOrder order) {
+/// Of a step in which `sideBySide` neighbouring micro-batches are one.
+PipelineShape getShape(const UnitOps &units, int64_t devices, PipelineOrder order, int64_t sideBySide) {
   PipelineShape shape{devices, 1, 1, /*hasBackward=*/false, order};
   for (const auto &[unit, ops] : units) {
     shape.microBatches = std::max(shape.microBatches, unit.microBatch + 1);
     shape.stages = std::max(shape.stages, unit.stage + 1);
     shape.hasBackward |= unit.work != StageWork::forward;
   }
+  shape.microBatches /= sideBySide;
   return shape;
+}
+
+/// The units of `sideBySide` micro-batches for each unit of a window.
+PipelineWindow widen(const PipelineWindow &window, int64_t sideBySide) {
+  PipelineWindow wide;
+  for (const PipelineUnit &unit : window)
+    for (int64_t number = 0; number < sideBySide; ++number) {
+      wide.push_back(unit);
+      wide.back().microBatch = unit.microBatch * sideBySide + number;
+    }
+  return wide;
 }
 
 /// Bytes of what `ops` of a stage make and another stage uses.
@@ -70,8 +83,8 @@ int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
   return bytes;
 }
 
-/// Of the first micro-batch. The result refers to `units`.
-StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages) {
+/// Of the first micro-batches. The result refers to `units`.
+StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages, int64_t sideBySide) {
   StageTimes times = StageTimes::getEqual(stages);
   auto orderer = std::make_shared<WindowOrderer>(units, OpTimer(function));
   int64_t mostSent = 0;
@@ -79,7 +92,7 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages)
     auto get = [&](StageWork work, bool isWhole = false) {
       PipelineUnit unit{0, stage, work, isWhole};
       mostSent = std::max(mostSent, countSentBytes(getOps(units, unit), stage));
-      return orderer->getSeconds({unit});
+      return orderer->getSeconds(widen({unit}, sideBySide));
     };
     times.forward[stage] = get(StageWork::forward);
     times.backward[stage] = get(StageWork::backward);
@@ -87,13 +100,14 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages)
     times.wholeBackward[stage] = get(StageWork::backward, /*isWhole=*/true);
   }
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
-  // All micro-batches take as long.
+  // All micro-batches take as long. A backward of one does not need the forward of another.
   std::map<std::pair<PipelineUnit, PipelineUnit>, double> known;
-  times.together = [orderer, known](PipelineUnit first, PipelineUnit second) mutable {
-    first.microBatch = second.microBatch = 0;
+  times.together = [orderer, known, sideBySide](PipelineUnit first, PipelineUnit second) mutable {
+    first.microBatch = 1;
+    second.microBatch = 0;
     auto [it, isNew] = known.try_emplace({first, second}, 0);
     if (isNew)
-      it->second = orderer->getSeconds({first, second});
+      it->second = orderer->getSeconds(widen({first, second}, sideBySide));
     return it->second;
   };
   return times;
@@ -114,11 +128,11 @@ int64_t countNeeded(const UnitOps &units, int64_t stage, StageWork work) {
   return bytes;
 }
 
-StageMemory getMemory(const UnitOps &units, int64_t stages, int64_t most) {
+StageMemory getMemory(const UnitOps &units, int64_t stages, int64_t most, int64_t sideBySide) {
   StageMemory memory{{}, {}, most};
   for (int64_t stage = 0; stage < stages; ++stage) {
-    memory.kept.push_back(countNeeded(units, stage, StageWork::backward));
-    memory.waiting.push_back(countNeeded(units, stage, StageWork::weights));
+    memory.kept.push_back(sideBySide * countNeeded(units, stage, StageWork::backward));
+    memory.waiting.push_back(sideBySide * countNeeded(units, stage, StageWork::weights));
   }
   return memory;
 }
@@ -143,7 +157,7 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     SmallVector<Operation *> ordered;
     WindowOrderer orderer(units, OpTimer(function));
     for (const PipelineWindow &window : *inOrder)
-      llvm::append_range(ordered, orderer.getOrder(window));
+      llvm::append_range(ordered, orderer.getOrder(widen(window, sideBySide)));
     Mover mover(body.getTerminator());
     for (Operation *op : ordered)
       mover.move(op);
@@ -152,15 +166,21 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
   }
 
   FailureOr<SmallVector<PipelineWindow>> getOrder(const UnitOps &units) {
-    PipelineShape shape = getShape(units, devices, order);
-    if (shape.stages == 1 && order != PipelineOrder::Overlapped1F1B)
+    int64_t microBatches = getShape(units, devices, order, 1).microBatches;
+    if (sideBySide < 1 || microBatches % sideBySide != 0)
+      return getOperation().emitError() << "expected 'side-by-side' to divide the number of micro-batches, "
+                                        << microBatches << ", but got " << sideBySide.getValue();
+    PipelineShape shape = getShape(units, devices, order, sideBySide);
+    if (shape.stages == 1 && sideBySide == 1 && order != PipelineOrder::Overlapped1F1B)
       return llvm::map_to_vector(units, [](const auto &one) { return PipelineWindow{one.first}; });
     if (std::string mistake = describeMistake(shape); !mistake.empty())
       return getOperation().emitError() << mistake;
     bool needsTimes = order != PipelineOrder::OneForwardOneBackward && order != PipelineOrder::ZbH1;
-    StageMemory memory = getMemory(units, shape.stages, mostKept);
+    StageMemory memory = getMemory(units, shape.stages, mostKept, sideBySide);
     PipelineSchedule schedule = getPipelineSchedule(
-        shape, needsTimes ? getTimes(getOperation(), units, shape.stages) : StageTimes::getEqual(shape.stages), memory);
+        shape,
+        needsTimes ? getTimes(getOperation(), units, shape.stages, sideBySide) : StageTimes::getEqual(shape.stages),
+        memory);
     if (int64_t bytes = getMostKept(schedule, memory); mostKept > 0 && bytes > mostKept)
       return getOperation().emitError() << "expected a device to keep at most " << mostKept.getValue()
                                         << " bytes for gradients but in the order " << moe::getName(order)

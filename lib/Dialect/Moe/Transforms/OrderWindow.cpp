@@ -1,4 +1,4 @@
-//===- OrderWindow.cpp - ops of two units as one sequence -----------------===//
+//===- OrderWindow.cpp - ops of units as one sequence ---------------------===//
 #include "OrderWindow.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -118,14 +118,15 @@ WindowOrderer::Lists WindowOrderer::getLists(const PipelineWindow &window) const
   for (const PipelineUnit &unit : window) {
     PipelineUnit own = unit;
     own.isWhole = false;
-    lists.push_back(getOps(units, own));
+    lists.push_back({getOps(units, own)});
     if (!unit.isWhole)
       continue;
     // Without exchanges there is nothing to wait for.
-    if (llvm::none_of(lists.back(), [&](Operation *op) { return isExchange(op, timer); }))
-      lists.back() = getOps(units, unit);
-    else
-      lists.push_back(getOps(units, {unit.microBatch, unit.stage, StageWork::weights}));
+    auto weights = getOps(units, {unit.microBatch, unit.stage, StageWork::weights});
+    if (llvm::none_of(lists.back().ops, [&](Operation *op) { return isExchange(op, timer); }))
+      lists.back().ops = getOps(units, unit);
+    else if (!weights.empty())
+      lists.push_back({std::move(weights), /*isPutOff=*/true});
   }
   return lists;
 }
@@ -134,22 +135,22 @@ const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &wi
   Kind kind;
   for (const PipelineUnit &unit : window)
     kind.first.push_back(unit.stage);
-  for (ArrayRef<Operation *> list : lists)
-    kind.second.push_back(list.size());
+  for (const List &list : lists)
+    kind.second.push_back(list.ops.size());
   auto [it, isNew] = patterns.try_emplace(kind);
   if (!isNew)
     return it->second;
   std::optional<double> least;
-  bool hasWeights = lists.size() > window.size();
   for (bool isSwapped : {false, true}) {
     SmallVector<OpenList> open;
     for (auto [number, list] : llvm::enumerate(lists))
-      open.push_back({list, static_cast<uint8_t>(number)});
+      open.push_back({list.ops, static_cast<uint8_t>(number)});
     if (isSwapped && window.size() == 2)
       std::swap(open[0], open[1]);
     ListMerger merger(open, timer);
-    if (hasWeights)
-      merger.limit(lists[lists.size() - 2], lists.back(), timer);
+    for (auto [number, list] : llvm::enumerate(lists))
+      if (list.isPutOff)
+        merger.limit(lists[number - 1].ops, list.ops, timer);
     Pattern pattern = merger.run();
     if (!least || merger.getSeconds() < *least) {
       least = merger.getSeconds();
@@ -162,11 +163,11 @@ const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &wi
 SmallVector<Operation *> WindowOrderer::getOrder(const PipelineWindow &window) {
   Lists lists = getLists(window);
   if (lists.size() == 1)
-    return lists.front();
+    return lists.front().ops;
   SmallVector<size_t, 3> next(lists.size(), 0);
   SmallVector<Operation *> ops;
   for (uint8_t list : getPattern(window, lists))
-    ops.push_back(lists[list][next[list]++]);
+    ops.push_back(lists[list].ops[next[list]++]);
   return ops;
 }
 

@@ -1,4 +1,4 @@
-//===- OrderWindow.h - ops of two units as one sequence ---------*- C++ -*-===//
+//===- OrderWindow.h - ops of units as one sequence -------------*- C++ -*-===//
 #ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
 #define MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
 
@@ -21,16 +21,20 @@ public:
   /// Keeps a reference to `units`.
   WindowOrderer(const UnitOps &units, OpTimer timer) : units(units), timer(std::move(timer)) {}
 
-  /// Of two units, the order is the faster of some greedy ones. The ops of each stay in program order. But in a whole
-  /// backward with exchanges, gradients of weights come where nothing else can go on. They wait for at most four of the
-  /// exchanges: so the values which they need, of about one block, are free soon.
+  /// Of several units, the order is the fastest of some greedy ones. The ops of each stay in program order. But in a
+  /// whole backward with exchanges, gradients of weights come where nothing else can go on. They wait for at most four
+  /// of the exchanges: so the values which they need, of about one block, are free soon.
   SmallVector<Operation *> getOrder(const PipelineWindow &window);
   /// Of the window alone.
   double getSeconds(const PipelineWindow &window);
 
 private:
-  /// What is ordered together: the ops of a unit, or of a whole backward those of one kind.
-  using Lists = SmallVector<SmallVector<Operation *>, 3>;
+  /// What keeps its order: the ops of a unit, or of a whole backward those of one kind.
+  struct List {
+    SmallVector<Operation *> ops;
+    bool isPutOff = false; ///< gradients of weights, of the backward in the list before
+  };
+  using Lists = SmallVector<List, 3>;
   /// For each op, the list that it comes from.
   using Pattern = SmallVector<uint8_t>;
   /// The stages, and how many ops there are: a first micro-batch has no sums.

@@ -49,6 +49,14 @@ static bool movesMemory(Operation *op) {
   return priced && priced.getOpCost().resource == Resource::Memory;
 }
 
+/// Bytes that would be kept of an op's results.
+static int64_t countResultBytes(Operation *op) {
+  int64_t bytes = 0;
+  for (Type type : op->getResultTypes())
+    bytes += getByteSize(type);
+  return bytes;
+}
+
 namespace {
 struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks> {
   using Base::Base;
@@ -61,6 +69,12 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
     llvm::DenseMap<Operation *, size_t> numbers;
     for (auto [number, op] : llvm::enumerate(program.ops))
       numbers[op] = number;
+    OpTimer timer(getOperation());
+    double bytesPerSecond = getClusterRates(getOperation()).memoryBytes;
+    auto isCostly = [&](Operation *op) {
+      double seconds = timer.getSeconds(op), written = static_cast<double>(countResultBytes(op)) / bytesPerSecond;
+      return keepFrom > 0 && seconds >= keepFrom * written;
+    };
     /// The block that an op is in.
     auto getBlock = [&](size_t number) { return llvm::upper_bound(blocks, number) - blocks.begin(); };
     for (size_t number = 0; number < blocks.back(); ++number) {
@@ -70,7 +84,8 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
         return it != numbers.end() && getBlock(it->second) != getBlock(number);
       });
       auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-      if (isHandedOver || !kernel || op->hasAttr(kResidualAttrName) || (selective && !movesMemory(op)))
+      bool isKept = isCostly(op) || (selective && !movesMemory(op));
+      if (isHandedOver || !kernel || op->hasAttr(kResidualAttrName) || isKept)
         continue;
       Residual residual = kernel.isCollective() ? Residual::recommunicate : Residual::recompute;
       op->setAttr(kResidualAttrName, ResidualAttr::get(&getContext(), residual));

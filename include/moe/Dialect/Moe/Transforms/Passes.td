@@ -196,6 +196,10 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
 
     `zb-v` and `search` time the units by the costs of their ops at the rates of `moe.cluster`.
 
+    `side-by-side` makes one micro-batch of so many neighbours: a device orders the ops of their forwards together, and
+    those of their backwards. So exchanges of one run beside computation of another, as where a micro-batch of several
+    sequences is cut into chunks. All orders are then of these larger micro-batches.
+
     `most-kept` limits what a device keeps. A stage keeps of a micro-batch what its backward needs of forwards, and what
     its gradients of weights need of both. It keeps this from the forward until the gradients of weights are done.
     `zb-v` and `search` take the fastest order within the limit. The pass fails if the order keeps more than the limit.
@@ -203,6 +207,7 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
   let options = [
     Option<"devices", "devices", "int64_t", /*default=*/"1", "Number of devices of the pipeline; it divides the number of stages">,
     Option<"mostKept", "most-kept", "int64_t", /*default=*/"0", "Most bytes that a device of a pipeline keeps for gradients; 0: no limit">,
+    Option<"sideBySide", "side-by-side", "int64_t", /*default=*/"1", "Micro-batches whose ops are ordered together; it divides their number">,
     Option<"order", "order", "::mlir::moe::PipelineOrder", /*default=*/"::mlir::moe::PipelineOrder::OneForwardOneBackward",
            "Order of the units of a pipeline",
            [{::llvm::cl::values(
@@ -257,9 +262,15 @@ def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
 
     With `selective` only ops that move memory are computed again, such as norms, activations and permutations. Products,
     attention and exchanges keep their results.
+
+    With `keep-from` an op keeps its results if it takes so many times as long as it takes to write them to memory, at the
+    rates of `moe.cluster`. A product takes long for its bytes if it sums over many columns. So attention and the product
+    behind it are kept, and the products of a latent attention, whose results are wide, are computed again.
   }];
   let options = [
-    Option<"selective", "selective", "bool", /*default=*/"false", "Compute again only ops that move memory">
+    Option<"selective", "selective", "bool", /*default=*/"false", "Compute again only ops that move memory">,
+    Option<"keepFrom", "keep-from", "double", /*default=*/"0",
+           "Keep results that take so many times as long to compute as to write; 0: none">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
