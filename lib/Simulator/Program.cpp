@@ -263,6 +263,7 @@ void ProgramMaker::noteLoop(plan::Iterations iterations) {
   program.loop.length = std::distance(inLoop.begin(), inLoop.end());
   program.loop.count = iterations(loop);
   program.loop.all = plan::getCount(loop);
+  program.loop.microBatches = plan::getMicroBatches(loop);
   // The first and the last of those that have to be looked at differ from the others.
   program.loop.reach = plan::getRepresentative(loop) - 2;
 }
@@ -286,7 +287,8 @@ llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
   });
   llvm::Error error = llvm::Error::success();
   auto getIterations = [&](plan::LoopOp loop) {
-    return loops == LoopForm::Once ? 1 : std::max<int64_t>(1, plan::getCount(loop) - leftOut);
+    return loops == LoopForm::Once ? 1
+                                   : std::max<int64_t>(1, plan::getCount(loop) - leftOut / plan::getMicroBatches(loop));
   };
   noteLoop(getIterations);
   plan::forEachIssued(function, getIterations, [&](Operation *op, int64_t iteration) {

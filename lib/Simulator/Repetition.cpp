@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
+#include <numeric>
 
 using namespace mlir::moe;
 
@@ -36,20 +37,22 @@ private:
   TimeNumbers numbers;
 };
 
-/// Whether iterations are alike, `period` iterations apart.
+/// Whether iterations are alike that are `microBatches` apart.
 class PeriodTest {
 public:
-  PeriodTest(const LoopTimes &times, int64_t period) : times(times), period(period) {}
+  PeriodTest(const LoopTimes &times, int64_t microBatches) : times(times), microBatches(microBatches) {}
 
   std::optional<SimResult::Repetition> find();
 
 private:
+  /// In iterations.
+  int64_t getPeriod(uint32_t rank) const { return microBatches / times.getLoop(rank).microBatches; }
   bool isLike(uint32_t rank, int64_t iteration) const;
   bool addRank(uint32_t rank);
   std::optional<SimResult::Repetition> place(double end) const;
 
   const LoopTimes &times;
-  int64_t period;
+  int64_t microBatches;
   double seconds = 0;
   /// All that goes on then is in iterations that are alike.
   double since = 0, until = std::numeric_limits<double>::infinity();
@@ -66,6 +69,7 @@ TimeNumbers mlir::moe::numberTimes(const SimResult &step) {
 }
 
 bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
+  int64_t period = getPeriod(rank);
   for (uint32_t launch = 0; launch < times.getLoop(rank).length; ++launch) {
     const SimTime &now = times.get(rank, iteration, launch), &later = times.get(rank, iteration + period, launch);
     if (std::abs(later.begin - now.begin - seconds) > kTolerance * seconds ||
@@ -78,8 +82,8 @@ bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
 /// Finds the iterations around the middle that are alike.
 bool PeriodTest::addRank(uint32_t rank) {
   const SimProgram::Loop &loop = times.getLoop(rank);
-  int64_t first = (loop.count - period) / 2, last = first;
-  if (!isLike(rank, first))
+  int64_t period = getPeriod(rank), first = (loop.count - period) / 2, last = first;
+  if (first < 0 || !isLike(rank, first))
     return false;
   while (first > 0 && isLike(rank, first - 1))
     --first;
@@ -100,26 +104,28 @@ std::optional<SimResult::Repetition> PeriodTest::place(double end) const {
            times.step.times.begin();
   };
   SimResult::Repetition found;
-  found.iterations = period;
+  found.microBatches = microBatches;
   found.begin = find(end - seconds);
   found.end = find(end);
   found.seconds = seconds;
   found.until = end;
   size_t launches = 0;
   for (uint32_t rank = 0; rank < times.step.ranks.size(); ++rank)
-    launches += times.getLoop(rank).length * period;
+    launches += times.getLoop(rank).length * getPeriod(rank);
   return found.end - found.begin == launches ? std::optional(found) : std::nullopt;
 }
 
 std::optional<SimResult::Repetition> PeriodTest::find() {
-  int64_t reach = 0, middle = (times.getLoop(0).count - period) / 2;
-  seconds = times.getSeconds(middle, middle + period);
+  int64_t reach = 0, middle = (times.getLoop(0).count - getPeriod(0)) / 2;
+  if (middle < 0)
+    return std::nullopt;
+  seconds = times.getSeconds(middle, middle + getPeriod(0));
   for (uint32_t rank = 0; rank < times.step.ranks.size(); ++rank) {
     if (!addRank(rank))
       return std::nullopt;
-    reach = std::max<int64_t>(reach, times.getLoop(rank).reach);
+    reach = std::max(reach, times.getLoop(rank).reach * times.getLoop(rank).microBatches);
   }
-  double needed = seconds * (1 + static_cast<double>(reach) / static_cast<double>(period));
+  double needed = seconds * (1 + static_cast<double>(reach) / static_cast<double>(microBatches));
   if (!(seconds > 0) || until - since < needed)
     return std::nullopt;
   for (double part : {0.0, 0.11, 0.23, 0.37})
@@ -141,16 +147,20 @@ std::optional<SimResult::Repetition> mlir::moe::findRepetition(const SimResult &
                                                                const HostIssue &host) {
   LoopTimes times(step);
   // A host that is slower than its device falls back, and stops it sooner or later.
-  double longest = 0;
-  for (const SimProgram &program : step.programs)
-    longest = std::max(longest, getIterationIssueSeconds(program, host));
-  for (int64_t period : {1, 2, 3, 4}) {
-    if (leftOut % period != 0)
+  double longest = 0; // for a micro-batch
+  int64_t together = 1;
+  for (const SimProgram &program : step.programs) {
+    longest =
+        std::max(longest, getIterationIssueSeconds(program, host) / static_cast<double>(program.loop.microBatches));
+    together = std::lcm(together, program.loop.microBatches);
+  }
+  for (int64_t microBatches : {together, 2 * together, 3 * together, 4 * together}) {
+    if (leftOut % microBatches != 0)
       continue;
-    std::optional<SimResult::Repetition> found = PeriodTest(times, period).find();
-    if (!found || longest * static_cast<double>(period) > found->seconds * (1 + kTolerance))
+    std::optional<SimResult::Repetition> found = PeriodTest(times, microBatches).find();
+    if (!found || longest * static_cast<double>(microBatches) > found->seconds * (1 + kTolerance))
       continue;
-    found->count = leftOut / period;
+    found->count = leftOut / microBatches;
     return found;
   }
   return std::nullopt;
@@ -166,7 +176,8 @@ Repeated::Repeated(const SimResult &step) : step(step) {
 }
 
 uint32_t Repeated::getLaunchesInPeriod(uint32_t rank) const {
-  return step.programs[step.ranks[rank].program].loop.length * step.repetition.iterations;
+  const SimProgram::Loop &loop = step.programs[step.ranks[rank].program].loop;
+  return loop.length * static_cast<uint32_t>(step.repetition.microBatches / loop.microBatches);
 }
 
 RepeatedTime Repeated::getLast() const { return {static_cast<int32_t>(step.times.size()) - 1, step.repetition.count}; }

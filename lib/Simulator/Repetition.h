@@ -17,9 +17,9 @@ namespace mlir::moe {
 using TimeNumbers = std::vector<std::vector<uint32_t>>;
 TimeNumbers numberTimes(const SimResult &step);
 
-/// Of a step in which every program has a loop without `leftOut` of its iterations, a multiple of the period that is
-/// found. None where times do not repeat themselves for as long as iterations depend on each other. `host` issues the
-/// launches.
+/// Of a step in which every program has a loop, without the iterations of `leftOut` micro-batches: a multiple of those
+/// of the period that is found. None where times do not repeat themselves for as long as iterations depend on each
+/// other. `host` issues the launches.
 std::optional<SimResult::Repetition> findRepetition(const SimResult &step, int64_t leftOut, const HostIssue &host);
 
 /// A time of a step some of whose iterations are left out: `number` of SimResult::times, `periods` later.

@@ -14,6 +14,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
+#include <numeric>
 
 using namespace mlir::moe;
 using mlir::ModuleOp;
@@ -114,12 +115,14 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   return result;
 }
 
-/// So many iterations are simulated first: some that depend on each other, and some in which they become alike.
-static int64_t getFewIterations(llvm::ArrayRef<SimProgram> programs) {
-  int64_t few = 0;
-  for (const SimProgram &program : programs)
-    few = std::max(few, program.loop.reach + 4);
-  return few;
+/// Micro-batches that are left out if at least `few` iterations of each loop are simulated.
+static int64_t getLeftOut(llvm::ArrayRef<SimProgram> programs, int64_t few) {
+  int64_t leftOut = std::numeric_limits<int64_t>::max(), together = 1;
+  for (const SimProgram &program : programs) {
+    leftOut = std::min(leftOut, (program.loop.all - few) * program.loop.microBatches);
+    together = std::lcm(together, program.loop.microBatches);
+  }
+  return leftOut / together * together;
 }
 
 /// With fewer iterations, in which times repeat themselves; none where they do not in half of them.
@@ -129,11 +132,12 @@ static std::optional<SimResult> simulateFew(ModuleOp plan, const CostModel &mode
     llvm::consumeError(once.takeError());
     return std::nullopt;
   }
-  int64_t all = llvm::min_element(*once, [](const SimProgram &a, const SimProgram &b) {
-                  return a.loop.all < b.loop.all;
-                })->loop.all;
-  for (int64_t few = getFewIterations(*once); 2 * few <= all; few *= 2) {
-    int64_t leftOut = all - few;
+  // First some that depend on each other, and some in which they become alike.
+  int64_t few = 0;
+  for (const SimProgram &program : *once)
+    few = std::max(few, program.loop.reach + 4);
+  for (; 2 * getLeftOut(*once, few) >= getLeftOut(*once, 0) && getLeftOut(*once, few) > 0; few *= 2) {
+    int64_t leftOut = getLeftOut(*once, few);
     llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Unrolled, leftOut);
     llvm::Expected<SimResult> result =
         programs ? simulate(std::move(*programs), model, options) : llvm::Expected<SimResult>(programs.takeError());

@@ -115,9 +115,10 @@ struct SimProgram {
   /// The plan's loop, if it has exactly one: `length` launches in each of `count` iterations, from launch `first` on.
   struct Loop {
     uint32_t first = 0, length = 0;
-    int64_t count = 0; ///< 0: there is no loop
-    int64_t all = 0;   ///< iterations in the plan, some of which may be left out here
-    int64_t reach = 0; ///< by how many iterations a launch is later than one that it depends on, at most
+    int64_t count = 0;        ///< 0: there is no loop
+    int64_t all = 0;          ///< iterations in the plan, some of which may be left out here
+    int64_t microBatches = 1; ///< of an iteration
+    int64_t reach = 0;        ///< by how many iterations a launch is later than one that it depends on, at most
   } loop;
 
   /// Where view `buffer` begins in its base on rank `rank`, along dimension 0; -1 where `buffer` is no view.
@@ -127,8 +128,8 @@ struct SimProgram {
 /// How often the body of a loop is written out: as often as it runs, or once.
 enum class LoopForm { Unrolled, Once };
 
-/// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Of each loop, `leftOut`
-/// iterations are left out. Fails where a launch has no cost.
+/// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Of each loop, the
+/// iterations of `leftOut` micro-batches are left out. Fails where a launch has no cost.
 llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world, LoopForm loops = LoopForm::Unrolled,
                                           int64_t leftOut = 0);
 

@@ -88,8 +88,8 @@ struct SimResult {
   /// Of a step some of whose iterations are left out: what ends in times[begin, end) happens `count` times more, each
   /// time `seconds` later, and then what ends after it.
   struct Repetition {
-    int64_t count = 0;      ///< 0: nothing is left out
-    int64_t iterations = 1; ///< of each loop, in a period
+    int64_t count = 0;        ///< 0: nothing is left out
+    int64_t microBatches = 1; ///< of a period
     size_t begin = 0, end = 0;
     double seconds = 0, until = 0; ///< of a period, and where it ends
   } repetition;

@@ -83,3 +83,22 @@ func.func @alone(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 1>} {
   plan.launch "send"(%a) -> () collective over <"pp", 2, 1> with 2 on "comm.send.0" : (memref<4xf32>) -> ()
   return
 }
+
+// -----
+
+// An iteration of the second program has the micro-batches of two of the first: as many micro-batches are left out of both.
+// CHECK-LABEL: func.func @ones
+func.func @ones(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 1>} {
+  plan.loop 41 attributes {micro_batches = 1 : i64} {
+    plan.launch "send"(%a) -> () collective over <"pp", 2, 1> with 1 on "comm.send.1" : (memref<4xf32>) -> ()
+  }
+  plan.launch "send"(%a) -> () collective over <"pp", 2, 1> with 1 on "comm.send.1" : (memref<4xf32>) -> ()
+  return
+}
+func.func @twos(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 1, 1>, plan.inputs = 0 : i64} {
+  plan.loop 21 attributes {micro_batches = 2 : i64} {
+    plan.launch "receive"() -> (%a) collective over <"pp", 2, 1> with 0 on "comm.receive.0" : () -> memref<4xf32>
+    plan.launch "receive"() -> (%a) collective over <"pp", 2, 1> with 0 on "comm.receive.0" : () -> memref<4xf32>
+  }
+  return
+}

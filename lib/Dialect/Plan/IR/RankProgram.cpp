@@ -48,6 +48,10 @@ LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
 
 int64_t mlir::plan::getCount(LoopOp loop) { return static_cast<int64_t>(loop.getCount()); }
 
+int64_t mlir::plan::getMicroBatches(LoopOp loop) {
+  return std::max<int64_t>(1, static_cast<int64_t>(loop.getMicroBatches().value_or(1)));
+}
+
 void mlir::plan::forEachIssued(func::FuncOp program, Iterations iterations,
                                function_ref<void(Operation *, int64_t)> visit) {
   int64_t done = 0;

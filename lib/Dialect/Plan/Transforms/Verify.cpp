@@ -12,6 +12,8 @@
 
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
+#include <numeric>
+
 namespace mlir::plan {
 #define GEN_PASS_DEF_PLANVERIFY
 #include "moe/Dialect/Plan/Transforms/Passes.h.inc"
@@ -87,15 +89,17 @@ static LogicalResult readRanks(Program &program) {
   return success();
 }
 
-/// How many iterations the loops of all programs have more than have to be looked at. Programs meet: with so many fewer
-/// iterations of each loop they are those of a step of fewer micro-batches.
-static int64_t getSpareIterations(ModuleOp plan) {
+/// Micro-batches that need not be looked at: all loops have the iterations of more. Programs meet: without so many
+/// micro-batches each, they are those of a shorter step.
+static int64_t getSpareMicroBatches(ModuleOp plan) {
   std::optional<int64_t> spare;
+  int64_t together = 1;
   plan.walk([&](LoopOp loop) {
-    int64_t own = getCount(loop) - getRepresentative(loop);
+    int64_t own = (getCount(loop) - getRepresentative(loop)) * getMicroBatches(loop);
     spare = std::min(spare.value_or(own), own);
+    together = std::lcm(together, getMicroBatches(loop));
   });
-  return spare.value_or(0);
+  return spare.value_or(0) / together * together;
 }
 
 /// Every rank runs one of `programs`, which are sorted by their first rank. `world` is 0 where unknown.
@@ -126,7 +130,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   void runOnOperation() override {
     // The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
     std::vector<Program> shared;
-    spare = getSpareIterations(getOperation());
+    spare = getSpareMicroBatches(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (isRankProgram(function) && failed(verifyProgram(function, shared)))
         signalPassFailure();
@@ -139,7 +143,9 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
     if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
         failed(verifyBounds(function)))
       return failure();
-    Program program{function, HappensBefore(function, [&](LoopOp loop) { return getCount(loop) - spare; }), spare == 0};
+    Program program{
+        function, HappensBefore(function, [&](LoopOp loop) { return getCount(loop) - spare / getMicroBatches(loop); }),
+        spare == 0};
     if (failed(verifyMemory(program)))
       return failure();
     if (!function->hasAttr(kRanksAttrName)) {

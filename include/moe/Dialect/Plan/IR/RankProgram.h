@@ -36,6 +36,8 @@ using Iterations = function_ref<int64_t(LoopOp)>;
 
 /// All of them.
 int64_t getCount(LoopOp loop);
+/// By how many micro-batches an iteration is ahead of the one before; 1 where the loop does not say it.
+int64_t getMicroBatches(LoopOp loop);
 /// Enough of them that each slot of a ring was taken, freed and taken again, where it depends only on how many
 /// iterations lie between two launches whether they touch the same bytes, and their order. So what holds for these
 /// iterations holds for any number of them. All of them, where rings or events are used in other ways, too.
