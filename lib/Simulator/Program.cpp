@@ -36,6 +36,7 @@ private:
   void addLaunch(plan::LaunchOp op, int64_t iteration);
   void addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &launch);
   void noteLoop(plan::Iterations iterations);
+  void reserve(plan::Iterations iterations);
 
   func::FuncOp function;
   StringRef getDTypeName(Type type);
@@ -268,6 +269,19 @@ void ProgramMaker::noteLoop(plan::Iterations iterations) {
   program.loop.reach = plan::getRepresentative(loop) - 2;
 }
 
+/// Launches of a long step are many, and large.
+void ProgramMaker::reserve(plan::Iterations iterations) {
+  size_t launches = 0, ops = 0;
+  function.walk([&](Operation *op) {
+    auto loop = op->getParentOfType<plan::LoopOp>();
+    size_t times = loop ? iterations(loop) : 1;
+    launches += isa<plan::LaunchOp>(op) ? times : 0;
+    ops += isa<plan::LaunchOp, plan::RecordOp, plan::WaitOp>(op) ? times : 0;
+  });
+  program.launches.reserve(launches);
+  program.ops.reserve(ops);
+}
+
 llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
   program.name = function.getName().str();
   program.numRanks = world;
@@ -291,6 +305,7 @@ llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
                                    : std::max<int64_t>(1, plan::getCount(loop) - leftOut / plan::getMicroBatches(loop));
   };
   noteLoop(getIterations);
+  reserve(getIterations);
   plan::forEachIssued(function, getIterations, [&](Operation *op, int64_t iteration) {
     if (!error)
       error = addOp(op, iteration);

@@ -77,7 +77,7 @@ struct SimLaunch {
   std::string dtype;                    ///< of the first floating-point buffer that it touches
   llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
   OpCost cost;
-  llvm::SmallVector<CountsRule, 1> counts; ///< of the outputs that hold counts of routed rows
+  llvm::SmallVector<CountsRule, 0> counts; ///< of the outputs that hold counts of routed rows; few launches have any
   /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
   double transferSeconds = 0;
   uint32_t stream = 0;
