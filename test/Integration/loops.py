@@ -133,7 +133,10 @@ def check_simulation(tools, case, folder, log):
     found += differences(*tables, lambda x, y, place: abs(x - y) <= max(0.0015, 5e-3 * step * 1e3, 2e-3 * abs(x)) or place.startswith(".memory"))
     if found:
         raise harness.CaseFailed(f"{len(found)} values differ, such as {found[0]}")
+    # Longer pipelines of tiny models may not repeat themselves within half of the iterations.
     left_out = re.search(r"^loop +(\d+) iterations \((\d+) simulated", text, re.M)
+    if not left_out and order == "1f1b" and pp <= 2:
+        raise harness.CaseFailed("no iteration is left out")
     return f"{left_out[2]} of {left_out[1]} iterations simulated" if left_out else "all iterations simulated"
 
 
@@ -146,7 +149,7 @@ def main():
     cases = cases_of(options.suite)
     referenced = [case for case in cases if case[2] <= 2][:: 1 if options.suite == "full" else 4]
     named = []
-    for check, chosen in (("bits", cases), ("reference", referenced), ("simulation", cases)):
+    for check, chosen in (("bits", cases), ("reference", referenced), ("simulation", cases[::2])):
         for case in chosen:
             name, order, pp, interleave, micro_batches, rest = case
             named.append((" ".join([check, name, order, f"pp={pp} x {interleave}", f"{micro_batches} micro-batches", *rest]), (check, case)))
