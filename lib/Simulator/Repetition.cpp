@@ -17,6 +17,15 @@ using namespace mlir::moe;
 /// Of seconds that are sums of many.
 static constexpr double kTolerance = 1e-9;
 
+static TimeNumbers numberTimes(const SimResult &step) {
+  TimeNumbers numbers;
+  for (const SimRank &rank : step.ranks)
+    numbers.emplace_back(step.programs[rank.program].launches.size());
+  for (auto [number, time] : llvm::enumerate(step.times))
+    numbers[time.rank][time.launch] = number;
+  return numbers;
+}
+
 namespace {
 /// When launches ran, by rank and launch.
 class LoopTimes {
@@ -58,15 +67,6 @@ private:
   double since = 0, until = std::numeric_limits<double>::infinity();
 };
 } // namespace
-
-TimeNumbers mlir::moe::numberTimes(const SimResult &step) {
-  TimeNumbers numbers;
-  for (const SimRank &rank : step.ranks)
-    numbers.emplace_back(step.programs[rank.program].launches.size());
-  for (auto [number, time] : llvm::enumerate(step.times))
-    numbers[time.rank][time.launch] = number;
-  return numbers;
-}
 
 bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
   int64_t period = getPeriod(rank);

@@ -15,7 +15,6 @@ namespace mlir::moe {
 
 /// The numbers of times by rank and launch.
 using TimeNumbers = std::vector<std::vector<uint32_t>>;
-TimeNumbers numberTimes(const SimResult &step);
 
 /// Of a step in which every program has a loop, without the iterations of `leftOut` micro-batches: a multiple of those
 /// of the period that is found. None where times do not repeat themselves for as long as iterations depend on each

@@ -433,11 +433,13 @@ static double getBubble(int64_t pp, int64_t interleave, int64_t microBatches) {
 }
 
 void mlir::moe::warnOfBubble(const CompileOptions &options) {
-  int64_t pp = options.parallel.getPp(), few = options.microBatches, enough = 4 * pp;
-  if (few >= pp)
+  // Those that are side by side pass the stages as one.
+  int64_t pp = options.parallel.getPp(), together = options.sideBySide;
+  int64_t few = options.microBatches, enough = 4 * pp * together;
+  if (few >= pp * together)
     return;
   auto percent = [&](int64_t microBatches) {
-    return llvm::formatv("{0:F0}%", 100 * getBubble(pp, options.interleave, microBatches)).str();
+    return llvm::formatv("{0:F0}%", 100 * getBubble(pp, options.interleave, microBatches / together)).str();
   };
   emitWarning(UnknownLoc::get(options.parallel.getContext()))
       << "with " << few << (few == 1 ? " micro-batch" : " micro-batches") << ", each of the pipeline's " << pp

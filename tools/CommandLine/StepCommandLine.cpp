@@ -204,7 +204,7 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
   if (isOpen(pipeline))
     space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B,
                             PipelineOrder::DualPipeV};
-  space.mayBeSideBySide = isOpen(sideBySide) && isOpen(pipeline);
+  space.mayBeSideBySide = isOpen(pipeline) && !sideBySide.getNumOccurrences();
   if (isOpen(interleave) && !getStagesPerDevice(options.pipelineOrder))
     space.interleaves = {1, 2, 4, 8};
   if (isOpen(recompute))
