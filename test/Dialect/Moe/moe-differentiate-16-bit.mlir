@@ -25,7 +25,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
   // CHECK: %[[DSCORES:.+]] = moe.route_grad %[[SCORES]], {{.*}} -> tensor<16x4xf32>
   // CHECK-NEXT: %[[DLOGITS:.+]] = moe.cast %[[DSCORES]] : (tensor<16x4xf32>) -> tensor<16x4xbf16>
   // CHECK-NEXT: moe.matmul %[[DLOGITS]], %[[GATE]] {transpose_b}
-  // CHECK-NEXT: moe.matmul %[[X]], %[[DLOGITS]] {transpose_a}
+  // CHECK-NEXT: moe.matmul_wgrad %[[X]], %[[DLOGITS]]
 
   // S1 takes the cast along with the gate's product.
   // S1-LABEL: func.func @layer(

@@ -254,7 +254,7 @@ func.func @assume_replicated(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[A]], [[B]] : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
 // CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[CT0]], [[B]] {transpose_b}
 // CHECK-SAME:   : (tensor<4x16xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul [[A]], [[CT0]] {transpose_a}
+// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul_wgrad [[A]], [[CT0]]
 // CHECK-SAME:   : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
 // CHECK-NEXT:   return [[MATMUL]], [[MATMUL2]], [[MATMUL3]] : tensor<4x16xf32>, tensor<4x8xf32>, tensor<8x16xf32>
 func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>) -> tensor<4x16xf32> {
@@ -273,7 +273,7 @@ func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>) -> tensor<4x16xf32>
 // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[A]], [[B]] {transpose_b}
 // CHECK-SAME:   : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
 // CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[CT0]], [[B]] : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul [[CT0]], [[A]] {transpose_a}
+// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul_wgrad [[CT0]], [[A]]
 // CHECK-SAME:   : (tensor<4x16xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
 // CHECK-NEXT:   return [[MATMUL]], [[MATMUL2]], [[MATMUL3]] : tensor<4x16xf32>, tensor<4x8xf32>, tensor<16x8xf32>
 func.func @matmul_tb(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>) -> tensor<4x16xf32> {
@@ -644,7 +644,7 @@ func.func @route_aux(%l: tensor<16x4xf32>) -> tensor<f32> {
 // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[MATMUL]], [[A]] : tensor<8x8xf32>
 // CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[CT0]], [[A]] {transpose_b}
 // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul [[A]], [[CT0]] {transpose_a}
+// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul_wgrad [[A]], [[CT0]]
 // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
 // CHECK-NEXT:   [[ADD2:%[a-z0-9_]+]] = moe.add [[CT0]], [[MATMUL2]] : tensor<8x8xf32>
 // CHECK-NEXT:   [[ADD3:%[a-z0-9_]+]] = moe.add [[ADD2]], [[MATMUL3]] : tensor<8x8xf32>

@@ -4,11 +4,11 @@
 // as an op of no stage. Had the sum gone from one stage to the other and back, a micro-batch would wait for the other's backward.
 
 // CHECK-LABEL: func.func @shared(
-// CHECK:         [[A1:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1, backward>, transpose_a}
-// CHECK:         [[B1:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0, backward>, transpose_a}
-// CHECK:         [[A0:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward>, transpose_a}
+// CHECK:         [[A1:%[0-9]+]] = moe.matmul_wgrad {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1, backward>}
+// CHECK:         [[B1:%[0-9]+]] = moe.matmul_wgrad {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0, backward>}
+// CHECK:         [[A0:%[0-9]+]] = moe.matmul_wgrad {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward>}
 // CHECK-NEXT:    [[A:%[0-9]+]] = moe.add [[A1]], [[A0]] {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward>}
-// CHECK:         [[B0:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward>, transpose_a}
+// CHECK:         [[B0:%[0-9]+]] = moe.matmul_wgrad {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward>}
 // CHECK-NEXT:    [[B:%[0-9]+]] = moe.add [[B1]], [[B0]] {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward>}
 // CHECK:         [[SUM:%[0-9]+]] = moe.add [[A]], [[B]] : tensor<8x8xf32>
 // CHECK:         return {{.*}}, [[SUM]] :

@@ -19,7 +19,8 @@ func.func @matrix(%a: tensor<4x8xbf16> {moe.role = "input"}, %b: tensor<4x8xbf16
 
 // Other types have no more bits, and gradients of inputs are values of the model.
 // CHECK-LABEL: func.func @others
-// CHECK-NOT:     moe.matmul_wgrad
+// CHECK-DAG:     moe.matmul_wgrad {{.*}} -> tensor<8x16xf32>
+// CHECK-DAG:     moe.matmul_wgrad {{.*}} -> tensor<8x16xbf16>
 // CHECK-NOT:     moe.cast
 func.func @others(%a: tensor<4x8xf32> {moe.role = "input"}, %w: tensor<8x16xf32> {moe.role = "parameter"},
                   %b: tensor<4x8xbf16> {moe.role = "input"}, %c: tensor<8x16xbf16> {moe.role = "input"})
@@ -57,7 +58,7 @@ func.func @sums(%r: tensor<2x4x8xbf16> {moe.role = "input"}, %ids: tensor<4xi32>
 // What cannot give its sum is cast. What is made of parameters alone has a gradient of f32 too: the gate's cast needs none.
 // CHECK-LABEL: func.func @casts
 // CHECK-DAG:     %[[CAST:.*]] = moe.cast %{{.*}} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
-// CHECK-DAG:     moe.matmul %{{.*}} {transpose_a} : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+// CHECK-DAG:     moe.matmul_wgrad %{{.*}} : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
 // CHECK:         return {{.*}} : tensor<4x8xbf16>, tensor<4x2xf32>, {{.*}}, tensor<4x8xf32>, tensor<8x2xf32>
 func.func @casts(%x: tensor<4x8xbf16> {moe.role = "input"}, %y: tensor<4x8xf32> {moe.role = "input"},
                  %p: tensor<4x8xbf16> {moe.role = "parameter"}, %gate: tensor<8x2xbf16> {moe.role = "parameter"})

@@ -82,20 +82,19 @@ void MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
   Value ct = cotangents[0];
   gradients.push_back(ta ? builder.create<MatmulOp>(getLoc(), getB(), ct, tb, true)
                          : builder.create<MatmulOp>(getLoc(), ct, getB(), false, !tb));
-  gradients.push_back(tb ? builder.create<MatmulOp>(getLoc(), ct, getA(), true, ta)
-                         : builder.create<MatmulOp>(getLoc(), getA(), ct, !ta, false));
+  if (ta) {
+    gradients.push_back(tb ? builder.create<MatmulOp>(getLoc(), ct, getA(), true, true)
+                           : builder.create<MatmulOp>(getLoc(), getA(), ct, false, false));
+    return;
+  }
+  // `b` is a matrix of parameters, in general. Its gradients are added up over micro-batches.
+  Value rows = tb ? ct : getA(), grads = tb ? getA() : ct;
+  gradients.push_back(builder.create<MatmulWgradOp>(getLoc(), getB().getType(), rows, grads, Value()));
 }
 OpCost MatmulOp::getOpCost() {
   RankedTensorType result = getResult().getType();
   return getGemmCost(
       *this, {1, result.getDimSize(0), result.getDimSize(1), getA().getType().getDimSize(getTransposeA() ? 0 : 1)});
-}
-/// Of the products that the backward makes, the form that gives the gradient of a matrix.
-Value MatmulOp::buildWide(OpBuilder &builder) {
-  if (!getTransposeA() || getTransposeB())
-    return {};
-  RankedTensorType type = getResult().getType();
-  return builder.create<MatmulWgradOp>(getLoc(), getAccumulatorTensor(type, type.getShape()), getA(), getB(), Value());
 }
 SmallVector<Attribute> MatmulOp::getKernelParams() {
   Builder builder(getContext());

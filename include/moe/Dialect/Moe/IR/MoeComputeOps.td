@@ -8,8 +8,7 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 // expert and packed, with `counts` [B, E] i32: expert e has sum_b counts[b,e] rows. Rows after the last used row are undefined.
 
 def Moe_MatmulOp : Moe_Op<"matmul", [
-    Moe_Spmd, Moe_Differentiable, DeclareOpInterfaceMethods<MoeWideGradientOpInterface, ["buildWide"]>, Moe_CostOwn,
-    Moe_Kernel<["getKernelParams"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "matrix product";
   let description = [{
     `result[i,j] = sum_k op(a)[i,k] op(b)[k,j]`, where op transposes an operand whose flag is set.
@@ -36,12 +35,12 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
 }
 
 def Moe_MatmulWgradOp : Moe_Op<"matmul_wgrad", [
-    MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
-  let summary = "gradient of a matrix, in more bits";
+    MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
+  let summary = "gradient of a matrix";
   let description = [{
-    `result = addend + rows^T grads`. Without an addend it is the product alone. It takes the place of a moe.matmul that
-    gives the gradient of a parameter, where gradients are of f32. A moe.add of two such gradients becomes an op that adds
-    the other gradient in its memory.
+    `result = addend + rows^T grads`. Without an addend it is the product alone. A moe.add of two such gradients, as of two
+    micro-batches, becomes an op that adds the other gradient in its memory.
 
     Constraints:
     - (C1) rows is [S, K], grads [S, N], the result and the addend [K, N].
