@@ -30,23 +30,34 @@ SmallVector<size_t> mlir::moe::cutIntoStages(const ProgramParts &parts, int64_t 
   for (int64_t units : makeWhole(parts.seconds, all))
     before.push_back(before.back() + units);
   auto getUnits = [&](size_t from, size_t to) { return before[to] - before[from] + receive[from]; };
-  // best[k][to]: the slowest of k + 1 stages of the parts before `to`; from[k][to]: where the last of them begins.
+  // best[k][to]: what `join` says of the best k + 1 stages of the parts before `to`; from[k][to]: where the last
+  // begins.
   constexpr int64_t never = std::numeric_limits<int64_t>::max();
-  std::vector<std::vector<int64_t>> best(stages, std::vector<int64_t>(count + 1, never));
+  std::vector<std::vector<int64_t>> best;
   std::vector<std::vector<size_t>> from(stages, std::vector<size_t>(count + 1, 0));
-  for (size_t to = 1; to <= count; ++to)
-    best[0][to] = getUnits(0, to);
-  for (int64_t stage = 1; stage < stages; ++stage)
-    for (size_t to = stage + 1; to <= count; ++to)
-      // The sooner a stage begins the longer it takes. Of the best the longest is taken.
-      for (size_t begin = to - 1; begin >= static_cast<size_t>(stage); --begin) {
-        if (before[to] - before[begin] > best[stage][to])
-          break;
-        if (int64_t slowest = std::max(best[stage - 1][begin], getUnits(begin, to)); slowest <= best[stage][to]) {
-          best[stage][to] = slowest;
-          from[stage][to] = begin;
+  auto find = [&](int64_t most, auto join) {
+    best.assign(stages, std::vector<int64_t>(count + 1, never));
+    for (size_t to = 1; to <= count && getUnits(0, to) <= most; ++to)
+      best[0][to] = join(0, getUnits(0, to));
+    for (int64_t stage = 1; stage < stages; ++stage)
+      for (size_t to = stage + 1; to <= count; ++to)
+        // The sooner a stage begins the longer it takes. Of the best the longest is taken.
+        for (size_t begin = to - 1; begin >= static_cast<size_t>(stage); --begin) {
+          if (before[to] - before[begin] > most)
+            break;
+          int64_t units = getUnits(begin, to), earlier = best[stage - 1][begin];
+          if (units > most || earlier == never)
+            continue;
+          if (int64_t joined = join(earlier, units); joined <= best[stage][to]) {
+            best[stage][to] = joined;
+            from[stage][to] = begin;
+          }
         }
-      }
+    return best[stages - 1][count];
+  };
+  // As short a slowest stage as can be; and with it, stages that are as equal as can be.
+  int64_t slowest = find(never - 1, [](int64_t earlier, int64_t units) { return std::max(earlier, units); });
+  find(slowest, [](int64_t earlier, int64_t units) { return earlier + units * units; });
   SmallVector<size_t> first(stages, 0);
   for (size_t stage = stages - 1, to = count; stage > 0; --stage)
     to = first[stage] = from[stage][to];

@@ -49,6 +49,10 @@ static bool movesMemory(Operation *op) {
   return priced && priced.getOpCost().resource == Resource::Memory;
 }
 
+static bool isOfOtherStage(Operation *op, Operation *user) {
+  return op->getAttr(kStageAttrName) != user->getAttr(kStageAttrName);
+}
+
 /// Bytes that would be kept of an op's results.
 static int64_t countResultBytes(Operation *op) {
   int64_t bytes = 0;
@@ -75,13 +79,17 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
       double seconds = timer.getSeconds(op), written = static_cast<double>(countResultBytes(op)) / bytesPerSecond;
       return keepFrom > 0 && seconds >= keepFrom * written;
     };
+    // What another stage received is there: it does not wait until this stage has computed it again. Where stages are
+    // marks of parts, all are on one device.
+    bool hasStages = !getOperation()->hasAttr(kPartBytesAttrName);
     /// The block that an op is in.
     auto getBlock = [&](size_t number) { return llvm::upper_bound(blocks, number) - blocks.begin(); };
     for (size_t number = 0; number < blocks.back(); ++number) {
       Operation *op = program.ops[number];
       bool isHandedOver = llvm::any_of(op->getUsers(), [&](Operation *user) {
         auto it = numbers.find(user);
-        return it != numbers.end() && getBlock(it->second) != getBlock(number);
+        return it != numbers.end() &&
+               (getBlock(it->second) != getBlock(number) || (hasStages && isOfOtherStage(op, user)));
       });
       auto kernel = dyn_cast<MoeKernelOpInterface>(op);
       bool isKept = isCostly(op) || (selective && !movesMemory(op));
