@@ -2,6 +2,7 @@
 #include "moe/Pipeline/Pipeline.h"
 
 #include "DescribeCluster.h"
+#include "PriceOps.h"
 #include "SpmdProgram.h"
 #include "Transfers.h"
 
@@ -41,6 +42,7 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
 }
 
 static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {{Recompute::None, "none"},
+                                                                          {Recompute::Light, "light"},
                                                                           {Recompute::Selective, "selective"},
                                                                           {Recompute::Cheap, "cheap"},
                                                                           {Recompute::Block, "block"}};
@@ -87,9 +89,19 @@ static void addCluster(PassManager &passes, ClusterAttr cluster) {
   passes.addPass(createMoeSetCluster({rates}));
 }
 
-/// A value is cheap if it takes less than so many times as long to compute as to write. On an H100 a product that sums
-/// over more than about 4000 columns is not, nor is attention.
-static constexpr double kCostlyFrom = 12;
+/// What is kept because it takes so many times as long to compute as to write. On an H100, `cheap` keeps attention and
+/// products that sum over more than about 4000 columns. `light` keeps norms and sums, and computes the activations of
+/// experts and the rows for experts again.
+static double getCostlyFrom(Recompute recompute) {
+  switch (recompute) {
+  case Recompute::Light:
+    return 1.75;
+  case Recompute::Cheap:
+    return 12;
+  default:
+    return 0;
+  }
+}
 
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
@@ -117,8 +129,8 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   else if (options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
   if (options.recompute != Recompute::None)
-    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks(
-        {options.recompute == Recompute::Selective, options.recompute == Recompute::Cheap ? kCostlyFrom : 0}));
+    passes.addNestedPass<func::FuncOp>(
+        createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
   return success();
 }
 
@@ -152,6 +164,9 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   bool isVerifiedBefore = repeats && !schedule.canOverlap();
   if (!options.leaveOutProofs && isVerifiedBefore)
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+  bool hasWindows = splitsBackward(order) || (!reference && options.sideBySide > 1);
+  if (hasWindows && options.cluster)
+    passes.addNestedPass<func::FuncOp>(createMoePriceOps(*options.cluster, options.clusterPath));
   if (repeats)
     passes.addNestedPass<func::FuncOp>(createMoeRepeatMicroBatches({written}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)

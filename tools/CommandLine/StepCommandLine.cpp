@@ -64,10 +64,12 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                       cl::CommaSeparated, cl::cat(category)),
       recompute("recompute",
                 cl::desc("What the backward computes again instead of keeping it. With selective these\n"
-                         "   are norms, activation functions and other ops that only move memory. With\n"
-                         "   cheap it is all of a block that takes little time for its bytes, and with\n"
-                         "   block all of a block. --recompute alone means block. Default: none"),
-                cl::value_desc("none|selective|cheap|block"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
+                         "   are norms, activation functions and other ops that only move memory; with\n"
+                         "   light those of them that save the most bytes for their time. With cheap it\n"
+                         "   is all of a block that takes little time for its bytes, and with block all\n"
+                         "   of a block. --recompute alone means block. Default: none"),
+                cl::value_desc("none|light|selective|cheap|block"), cl::ValueOptional, cl::init("none"),
+                cl::cat(category)),
       sequenceParallel("sequence-parallel",
                        cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
                                 "   Default: off"),
@@ -161,7 +163,7 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (recompute.getNumOccurrences()) {
     std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);
     if (!parsed)
-      return emitUsageError(context) << "expected --recompute to be none, selective, cheap or block but got '"
+      return emitUsageError(context) << "expected --recompute to be none, light, selective, cheap or block but got '"
                                      << recompute << "'";
     options.recompute = *parsed;
   }

@@ -25,4 +25,23 @@ def MoeParmAlgorithm1 : Pass<"moe-parm-algorithm1", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoePriceOps : Pass<"moe-price-ops", "::mlir::func::FuncOp"> {
+  let summary = "how long each op takes, by the cost model of a cluster";
+  let description = [{
+    Sets `moe.seconds` on each op that has a cost: seconds on its device alone, or of an exchange alone, with tokens that
+    choose experts evenly. `moe-order-micro-batches` reads and removes it. An op whose time the cluster does not tell
+    stays without: then the rates of `moe.cluster` say how long it takes.
+
+    Before -> after:
+
+    ```mlir
+    %y = moe.matmul %x, %w : ..
+    // ->
+    %y = moe.matmul %x, %w {moe.seconds = 4.0e-4 : f64} : ..
+    ```
+  }];
+  let options = [Option<"cluster", "cluster", "std::string", /*default=*/"", "Path of the cluster profile">];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 #endif // MOE_PIPELINE_PASSES_TD

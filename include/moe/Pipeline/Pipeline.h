@@ -32,8 +32,9 @@ enum class Stage { Forward, Spmd, Plan };
 
 /// What the backward computes again instead of keeping it, from nothing to most: ops that only move memory; all that a
 /// block does but what takes long for its bytes; all that a block does.
-enum class Recompute { None, Selective, Cheap, Block };
-/// "none", "selective", "cheap", "block".
+/// Each keeps less than the one before.
+enum class Recompute { None, Light, Selective, Cheap, Block };
+/// "none", "light", "selective", "cheap", "block".
 StringRef getName(Recompute recompute);
 std::optional<Recompute> parseRecompute(StringRef name);
 

@@ -69,6 +69,8 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
     form = isa<ChunkAttr>(value) ? "" : "a #moe.chunk";
   else if (name == kStageAttrName)
     form = isa<StageAttr>(value) ? "" : "a #moe.stage";
+  else if (name == kSecondsAttrName)
+    form = isa<FloatAttr>(value) ? "" : "a number";
   else if (name == kRingAttrName)
     form = isa<RingAttr>(value) ? "" : "a #moe.ring";
   else if (name == kResidualAttrName)

@@ -158,6 +158,8 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     WindowOrderer orderer(units, OpTimer(function));
     for (const PipelineWindow &window : *inOrder)
       llvm::append_range(ordered, orderer.getOrder(widen(window, sideBySide)));
+    for (Operation &op : body)
+      op.removeAttr(kSecondsAttrName);
     Mover mover(body.getTerminator());
     for (Operation *op : ordered)
       mover.move(op);

@@ -3,6 +3,7 @@
 #define MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
 
 #include "Stages.h"
+#include "WindowSearch.h"
 
 #include <map>
 
@@ -14,18 +15,18 @@ using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
 /// Also of a whole backward, in program order.
 SmallVector<Operation *> getOps(const UnitOps &units, PipelineUnit unit);
 
-/// Orders the ops of windows, by a clock that runs the ops of each Lane one after the other. Windows of the same stages
-/// are alike in all micro-batches: each kind of window is ordered once.
+/// Orders the ops of windows, so that those of one Lane run beside those of the others. Windows of the same stages are
+/// alike in all micro-batches: each kind of window is ordered once.
 class WindowOrderer {
 public:
   /// Keeps a reference to `units`.
   WindowOrderer(const UnitOps &units, OpTimer timer) : units(units), timer(std::move(timer)) {}
 
-  /// Of several units, the order is the fastest of some greedy ones. The ops of each stay in program order. But in a
-  /// whole backward with exchanges, gradients of weights come where nothing else can go on. They wait for at most four
-  /// of the exchanges: so the values which they need, of about one block, are free soon.
+  /// Of several units, a search finds the order. The ops of each stay in program order. But in a whole backward with
+  /// exchanges, gradients of weights may come later. They wait for at most four of the exchanges: so the values which
+  /// they need, of about one block, are free soon.
   SmallVector<Operation *> getOrder(const PipelineWindow &window);
-  /// Of the window alone.
+  /// As getPeriod() of WindowSearch.h says.
   double getSeconds(const PipelineWindow &window);
 
 private:
@@ -35,17 +36,22 @@ private:
     bool isPutOff = false; ///< gradients of weights, of the backward in the list before
   };
   using Lists = SmallVector<List, 3>;
-  /// For each op, the list that it comes from.
-  using Pattern = SmallVector<uint8_t>;
+  /// Numbers count the ops of all lists, one list after the other.
+  struct Order {
+    std::vector<uint32_t> ops;
+    double seconds = 0;
+  };
   /// The stages, and how many ops there are: a first micro-batch has no sums.
   using Kind = std::pair<SmallVector<int64_t, 3>, SmallVector<size_t, 3>>;
 
   Lists getLists(const PipelineWindow &window) const;
-  const Pattern &getPattern(const PipelineWindow &window, const Lists &lists);
+  std::vector<WindowOp> describe(const Lists &lists);
+  const Order &findOrder(const PipelineWindow &window, const Lists &lists);
 
   const UnitOps &units;
   OpTimer timer;
-  std::map<Kind, Pattern> patterns;
+  std::map<Kind, const Order *> kinds;
+  std::map<std::vector<WindowOp>, Order> orders; ///< of blocks that are alike, the same
 };
 
 } // namespace mlir::moe

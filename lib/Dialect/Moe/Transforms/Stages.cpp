@@ -131,21 +131,10 @@ ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
 // Times
 //===----------------------------------------------------------------------===//
 
-static double getNumElements(Value value) {
-  return static_cast<double>(cast<ShapedType>(value.getType()).getNumElements());
-}
-
 OpTimer::OpTimer(func::FuncOp function) : rates(getClusterRates(function)) {
   if (auto module = function->getParentOfType<ModuleOp>())
     if (auto parallel = module->getAttrOfType<ParallelAttr>(kParallelAttrName))
       world = parallel.getWorld();
-}
-
-double OpTimer::getUse(Operation *op, const OpCost &cost) const {
-  if (cost.raggedRows == 0)
-    return 1;
-  Value counts = cast<MoeKernelOpInterface>(op).getKernelInputs()[cost.countsInput];
-  return std::min(1.0, getNumElements(counts) * rowsOfCount / static_cast<double>(cost.getCountedRows()));
 }
 
 Lane OpTimer::getLane(Operation *op) const {
@@ -156,10 +145,9 @@ Lane OpTimer::getLane(Operation *op) const {
 }
 
 double OpTimer::getSeconds(Operation *op) {
-  if (auto counted = dyn_cast<MoeCountsOpInterface>(op))
-    for (const CountsRule &rule : counted.getCountsRules())
-      if (std::optional<int64_t> choices = rule.getNumChoices())
-        rowsOfCount = static_cast<double>(*choices) / getNumElements(op->getResult(rule.output));
+  rows.visit(op);
+  if (auto seconds = op->getAttrOfType<FloatAttr>(kSecondsAttrName))
+    return seconds.getValueAsDouble();
   auto priced = dyn_cast<MoeCostOpInterface>(op);
   if (!priced)
     return 0;
@@ -170,7 +158,7 @@ double OpTimer::getSeconds(Operation *op) {
     seconds = static_cast<double>(cost.getBytesSent(group.getSize())) /
               (isInsideNode(group) ? rates.insideBytes : rates.outsideBytes);
   }
-  return seconds * getUse(op, cost);
+  return seconds * rows.getUse(op, cost);
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include "moe/Dialect/Moe/IR/EvenRows.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
 
@@ -30,23 +31,24 @@ ProgramCuts findCuts(func::FuncOp function);
 /// What runs ops one after the other.
 enum class Lane { Computation, InsideNode, BetweenNodes };
 
-/// What ops take, by their costs at the rates of `moe.cluster`, with tokens that choose experts evenly.
+/// What ops take, as `moe.seconds` says; by their costs at the rates of `moe.cluster` where it does not, with tokens
+/// that choose experts evenly.
 class OpTimer {
 public:
   explicit OpTimer(func::FuncOp function);
 
-  /// Seconds. Ops come in program order: a routing says how many rows the ops behind it have.
+  /// Seconds. Ops come in program order, as EvenRows says.
   double getSeconds(Operation *op);
   Lane getLane(Operation *op) const;
+  /// Seconds of a transfer to the next stage.
+  double getTransferSeconds(int64_t bytes) const { return static_cast<double>(bytes) / rates.outsideBytes; }
 
 private:
-  /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
-  double getUse(Operation *op, const OpCost &cost) const;
   bool isInsideNode(GroupAttr group) const { return group.isInsideNode(rates.nodeRanks, world); }
 
   ClusterRates rates;
   int64_t world = 0;
-  double rowsOfCount = 0; ///< of one expert's count, by the last op that routes
+  EvenRows rows;
 };
 
 /// The unit of a pipeline that an op belongs to; without stages a micro-batch is one. None where it belongs to none.

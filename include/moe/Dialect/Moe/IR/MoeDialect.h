@@ -30,6 +30,8 @@ inline constexpr StringLiteral kRingAttrName = "moe.ring";
 inline constexpr StringLiteral kResidualAttrName = "moe.residual";
 /// On ops, as `#moe.chunk`: which micro-batch an op belongs to.
 inline constexpr StringLiteral kMicroBatchAttrName = "moe.micro_batch";
+/// f64: how long an op takes alone, by a cost model; of ops that are put in order.
+inline constexpr StringLiteral kSecondsAttrName = "moe.seconds";
 /// On ops, as `#moe.stage`: which stage of a pipeline an op belongs to.
 inline constexpr StringLiteral kStageAttrName = "moe.stage";
 /// On a function that is cut everywhere where it can be, a dense array of f64: of each part the bytes that it receives

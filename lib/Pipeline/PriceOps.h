@@ -1,0 +1,16 @@
+//===- PriceOps.h - how long ops take, by the cost model --------*- C++ -*-===//
+#ifndef MOE_LIB_PIPELINE_PRICEOPS_H
+#define MOE_LIB_PIPELINE_PRICEOPS_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::moe {
+
+struct ClusterProfile;
+
+/// moe-price-ops on a cluster that was read already, and outlives the pass. `path` is for those who read the pipeline.
+std::unique_ptr<Pass> createMoePriceOps(const ClusterProfile &profile, llvm::StringRef path);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_PIPELINE_PRICEOPS_H
