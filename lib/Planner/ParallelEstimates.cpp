@@ -9,6 +9,7 @@
 #include "moe/Pipeline/Schedule.h"
 
 #include <cmath>
+#include <map>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -16,6 +17,12 @@ using namespace mlir::moe;
 /// How many times as much memory as estimated is taken to be needed: where nothing like it was compiled, and where its
 /// estimate is already that many times as large as a compiled step was.
 static constexpr double kMemoryMargin = 1.03, kKnownMemoryMargin = 1.005;
+
+/// How much of the exchanges windows hide depends on all of it.
+ParallelSearch::Kind ParallelSearch::getKind(const Candidate &one) {
+  ParallelAttr all = one.parallel;
+  return {one.pipelineOrder, one.recompute, all.getMp(), all.getEp() * all.getEsp()};
+}
 
 bool ParallelSearch::mayFit(const Candidate &candidate) const {
   double margin = candidate.memoryScale ? kKnownMemoryMargin : kMemoryMargin;
@@ -120,6 +127,16 @@ void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string 
   }
 }
 
+/// The next level that keeps more than `best` does, if it lies between two that were compared.
+void ParallelSearch::compareFinerRecompute(std::optional<Candidate> &best, std::string &reason) {
+  ArrayRef<Recompute> compared = request.space.recomputes;
+  if (best->recompute == compared.front())
+    return;
+  auto finer = static_cast<Recompute>(static_cast<int>(best->recompute) - 1);
+  if (!llvm::is_contained(compared, finer))
+    compareAll(*best, best->schedule, finer, best, reason);
+}
+
 /// The fastest that fits. What the request leaves open is varied in turn, each from the best of what was varied before.
 void ParallelSearch::estimate(Candidate &candidate) {
   std::optional<Candidate> best;
@@ -150,6 +167,7 @@ void ParallelSearch::estimate(Candidate &candidate) {
   if (best->sequenceParallel != candidate.sequenceParallel)
     for (Recompute recompute : space.recomputes)
       compareAll(*best, best->schedule, recompute, best, reason);
+  compareFinerRecompute(best, reason);
   candidate = std::move(*best);
   refuse(candidate, Verdict::Estimated, "");
   if (!mayFit(candidate))
@@ -250,8 +268,9 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
     noteBest(candidate);
     return true;
   }
-  if (!candidate.memoryScale && whole->step.bytes > candidate.estimate.bytes) {
-    candidate.memoryScale = static_cast<double>(whole->step.bytes) / static_cast<double>(candidate.estimate.bytes);
+  if (whole->step.bytes > candidate.estimate.bytes) {
+    candidate.memoryScale = candidate.memoryScale.value_or(1) * static_cast<double>(whole->step.bytes) /
+                            static_cast<double>(candidate.estimate.bytes);
     estimate(candidate);
     if (candidate.verdict == Verdict::Estimated)
       return false;
@@ -261,24 +280,28 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
   return false;
 }
 
-/// By how much steps took longer than their estimates, at least, the others' estimates are raised: what is left out of
-/// all of them is left out of the others, too. Exchanges that windows do not hide are left out of some.
+/// By how much steps took longer than their estimates, at least, the estimates of others of their kind are raised: what
+/// is left out of all of them is left out of the others, too.
 void ParallelSearch::correctEstimates() {
-  std::optional<double> ratio;
+  std::map<Kind, double> ratios;
   for (const Candidate &one : candidates)
-    if (one.verdict == Verdict::Compiled)
-      ratio = std::min(ratio.value_or(HUGE_VAL), one.whole.seconds / one.estimate.seconds);
+    if (one.verdict == Verdict::Compiled && !llvm::is_contained(corrected, getKind(one))) {
+      double &ratio = ratios.try_emplace(getKind(one), HUGE_VAL).first->second;
+      ratio = std::min(ratio, one.whole.seconds / one.estimate.seconds);
+    }
   for (Candidate &one : candidates)
-    if (one.verdict == Verdict::Estimated)
-      one.estimate.seconds *= std::max(1.0, ratio.value_or(1));
+    if (auto ratio = ratios.find(getKind(one)); one.verdict == Verdict::Estimated && ratio != ratios.end())
+      one.estimate.seconds *= std::max(1.0, ratio->second);
+  for (const auto &[kind, ratio] : ratios)
+    corrected.push_back(kind);
 }
 
 /// The nearest by estimate, then all that by their estimates may be faster than the fastest of these.
 void ParallelSearch::compileNearest() {
   constexpr size_t compared = 2;
   visitBest("whole plans", sort(), compared, [&](Candidate &candidate) { return compileWhole(candidate); });
-  correctEstimates();
   while (!isStopped()) {
+    correctEstimates();
     SmallVector<Candidate *> sorted = sort(), faster;
     for (Candidate *candidate : sorted)
       if (candidate->verdict == Verdict::Estimated &&

@@ -87,12 +87,16 @@ private:
   void compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
                   std::string &reason, std::optional<int64_t> roughDp = std::nullopt);
   void compareBatches(std::optional<Candidate> &best, std::string &reason);
+  void compareFinerRecompute(std::optional<Candidate> &best, std::string &reason);
   void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
                std::optional<int64_t> roughDp = std::nullopt);
   bool compileWhole(Candidate &candidate);
   std::optional<WholeModel> measureOrders(Candidate &candidate, std::string &reason);
   void weighOverlap(const Candidate &best);
   bool setStages(Candidate &candidate);
+  /// Candidates whose estimates leave out alike: their order, recomputation, and the sizes of their exchanges' groups.
+  using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t>;
+  static Kind getKind(const Candidate &one);
   void correctEstimates();
   void compileNearest();
   void compileFuller();
@@ -124,6 +128,7 @@ private:
   ArrayRef<double> maxLoads;
   std::optional<StepEstimator> estimator;
   std::vector<Candidate> candidates;
+  SmallVector<Kind> corrected; ///< whose estimates were
   std::optional<Margin> margin;
   std::optional<double> refusedLoad, largestLoad, timesWithoutOverlap;
   std::vector<Candidate> withLessRoom;

@@ -48,6 +48,7 @@ struct StepSpace {
   SmallVector<PipelineOrder> pipelineOrders = {PipelineOrder::OneForwardOneBackward};
   /// Whether two micro-batches may be side by side on one device.
   bool mayBeSideBySide = false;
+  /// Where there are several, the levels between them are tried, too.
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<bool> zeros = {false}, sequenceParallels = {false};
   /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room a step is not slower, and more plans
