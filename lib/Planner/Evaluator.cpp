@@ -143,67 +143,27 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
-/// When the first stage has done the forward, or the backward, of each micro-batch.
-static std::vector<double> getEnds(const SimResult &step, int64_t microBatches, bool isBackward) {
+/// Sets `interval` and its parts: how long the first stage takes from the forward of one late micro-batch to that of
+/// the next. It does one forward and one backward in turn then, as all other stages do, and waits for the slowest
+/// stage. That holds for 1F1B with one stage on a device.
+static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
+  if (options.interleave > 1 || splitsBackward(options.pipelineOrder) || options.microBatches < 3 ||
+      options.parallel.getPp() == 1 || !step.isWhole())
+    return;
   const SimProgram &program = step.programs.front();
   const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
-  std::vector<double> ends(microBatches, 0);
+  std::vector<double> ends(options.microBatches, 0);
   for (const SimTime &one : step.times) {
     const SimLaunch &launch = program.launches[one.launch];
-    if (&step.ranks[one.rank] != rank || launch.stage != 0 || launch.isBackward != isBackward || launch.isOfWeights ||
-        launch.microBatch < 0)
+    if (&step.ranks[one.rank] != rank || launch.stage < 0 || launch.isBackward || launch.microBatch < 0)
       continue;
     // When the next stage takes what is sent is its own affair.
     if (launch.group < 0 || !program.groups[launch.group].isChannel())
       ends[launch.microBatch] = std::max(ends[launch.microBatch], one.end);
   }
-  return ends;
-}
-
-bool mlir::moe::tellsInterval(const CompileOptions &options) {
-  PipelineOrder order = options.pipelineOrder;
-  bool isOneByOne = options.interleave == 1 || order == PipelineOrder::DualPipeV;
-  return options.parallel.getPp() > 1 && isOneByOne && (isOverlapped(order) || !splitsBackward(order));
-}
-
-/// With windows: backwards of the first stage that wait for the pipeline, and those until the interval was taken.
-static constexpr int64_t kUnsteadyBackwards = 3, kBackwards = 8;
-
-int64_t mlir::moe::getSteadyCount(const CompileOptions &options) {
-  int64_t pp = options.parallel.getPp();
-  return isOverlapped(options.pipelineOrder) ? std::max(2 * pp, pp + kBackwards + 1) : pp + 4;
-}
-
-/// The parts of a micro-batch, from those of a step. It computes as much as every other one, and waits for exchanges
-/// and for the pipeline as often as the whole step.
-static StepParts getSteadyParts(StepParts parts, double count, double interval) {
-  double idle = parts.bubble + parts.exposedCommunication + parts.other;
-  parts.compute /= count;
-  parts.hiddenCommunication /= count;
-  double left = idle > 0 ? std::max(0.0, interval - parts.compute) / idle : 0;
-  parts.bubble *= left;
-  parts.exposedCommunication *= left;
-  parts.other *= left;
-  return parts;
-}
-
-/// Sets `interval` and its parts: from one micro-batch of the first stage to the next, in a steady step. In 1F1B these
-/// are its last forwards but one, and with windows some of its first backwards.
-static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
-  bool hasWindows = isOverlapped(options.pipelineOrder);
-  int64_t sideBySide = options.sideBySide, count = options.microBatches / sideBySide;
-  if (!tellsInterval(options) || !step.isWhole() || (hasWindows ? count < getSteadyCount(options) : count < 3))
-    return;
-  int64_t first = (hasWindows ? kUnsteadyBackwards : count - 3) * sideBySide;
-  int64_t last = (hasWindows ? kBackwards : count - 2) * sideBySide;
-  std::vector<double> ends = getEnds(step, options.microBatches, hasWindows);
-  double each = 1 / static_cast<double>(last - first);
-  figures.interval = (ends[last] - ends[first]) * each;
-  // While the first stage is at these backwards, others are not steady yet.
-  if (hasWindows)
-    figures.intervalParts = getSteadyParts(figures.parts, static_cast<double>(options.microBatches), figures.interval);
-  else
-    figures.intervalParts.add(getStepParts(step, ends[first], ends[last]), each);
+  double begin = ends[options.microBatches - 3], end = ends[options.microBatches - 2];
+  figures.interval = end - begin;
+  figures.intervalParts = getStepParts(step, begin, end);
 }
 
 llvm::Expected<Prediction> Evaluator::Plan::predict() {
@@ -230,8 +190,8 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   const SimReport &report = prediction->report;
   StepFigures step;
   step.seconds = prediction->result.seconds;
-  step.parts = report.mean;
   setInterval(step, prediction->result, evaluator.options);
+  step.parts = report.mean;
   step.work = report.work * (1 / static_cast<double>(report.numRanks));
   step.peakFlops = prediction->result.roofline.peakFlops;
   for (const KernelUse &kernel : report.kernels) {

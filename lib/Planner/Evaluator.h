@@ -14,13 +14,6 @@ namespace mlir::moe {
 /// The groups of one stage of a pipeline, as if it were all.
 ParallelAttr getStageParallel(ParallelAttr parallel);
 
-/// Whether a step says how long it takes from one micro-batch to the next (StepFigures::interval). Interleaved 1F1B
-/// does not, nor do split backwards without windows.
-bool tellsInterval(const CompileOptions &options);
-/// Micro-batches after which such a step is steady: all stages do one forward and one backward in turn, and wait for
-/// the slowest one.
-int64_t getSteadyCount(const CompileOptions &options);
-
 /// Compiles plans without a word, to compare them.
 class Evaluator {
 public:

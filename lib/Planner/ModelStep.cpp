@@ -160,13 +160,14 @@ static void lengthen(StepFigures &step, const StepGrowth &growth, double work) {
 std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const CompileOptions &options,
                                                         int64_t limit, std::string &reason,
                                                         function_ref<StepGrowth(int64_t)> getGrowth) {
-  // Interleaved there are as many as a multiple of pp, and other orders than 1F1B are full after twice pp. Their growth
-  // is not known: estimates take windows to be as short as their work allows.
+  // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
+  // the next but one. Interleaved there are as many as a multiple of pp. Other orders than 1F1B are full after twice as
+  // many. Their growth is not known: estimates take windows to be as short as their work allows.
   int64_t pp = options.parallel.getPp(), all = options.microBatches;
   bool isSplit = pp > 1 && splitsBackward(options.pipelineOrder), isInterleaved = options.interleave > 1 || isSplit;
   if (isSplit)
     getGrowth = nullptr;
-  int64_t filled = tellsInterval(options) ? getSteadyCount(options) : !isInterleaved ? 2 : getGrowth ? pp : 2 * pp;
+  int64_t filled = isInterleaved ? (getGrowth ? pp : 2 * pp) : pp == 1 ? 2 : pp + 4;
   int64_t count = std::min(all, filled * options.sideBySide);
   ModelMeasure model(read, options, reason);
   std::optional<WholeModel> whole = model.measure(count, limit);

@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""Compares the step that moe-plan answers, which it simulates with few micro-batches, with a simulation of all of them."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+import harness
+
+MODEL = ["qwen3-30b-a3b", "--layers=8", "--seq=4096"]
+# Relative errors at most. Interleaved 1F1B grows by estimates.
+MEASURED, ESTIMATED = 0.005, 0.03
+
+
+def cases():
+    for pipeline, most in (("1f1b --interleave=1", MEASURED), ("1f1b --interleave=2", ESTIMATED), ("1f1b-overlap --interleave=1", MEASURED),
+                           ("1f1b-overlap --interleave=2", MEASURED), ("dualpipe-v", MEASURED)):
+        yield pipeline, (f"--pipeline={pipeline}".split(), most)
+
+
+def ask(tools, tool, *arguments):
+    process = subprocess.run([os.path.join(tools.folder, tool), *arguments, "--json"], capture_output=True, text=True)
+    if process.returncode != 0:
+        raise harness.CaseFailed(process.stderr)
+    return json.loads(process.stdout)
+
+
+def check(tools, case, folder, log):
+    flags, most = case
+    # Enough micro-batches that most of the step is not simulated.
+    answer = ask(tools, "moe-plan", MODEL[0], "8", "hgx-h100", *MODEL[1:], "--global-batch=128", "--batch=1", *flags,
+                 "--parallel=auto,pp=4,mp=1,ep=2,esp=1")
+    whole = ask(tools, "moe-sim", *MODEL, "--whole-model", "--cluster=hgx-h100", "--dtype=bf16", "--optimizer=adam", *answer["options"].split())
+    log.append(f"{answer['seconds']:.5g} s planned, {whole['step_s']:.5g} s simulated, {answer['seconds'] / whole['step_s'] - 1:+.2%}")
+    if abs(answer["seconds"] / whole["step_s"] - 1) > most:
+        raise harness.CaseFailed(f"{log[-1]}: more than {most:.1%} apart")
+
+
+def main():
+    options = harness.parser(__doc__).parse_args()
+    return harness.run_cases(cases(), partial(check, harness.Tools(options.bin)), options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
