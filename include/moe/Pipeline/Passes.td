@@ -28,8 +28,8 @@ def MoeParmAlgorithm1 : Pass<"moe-parm-algorithm1", "::mlir::func::FuncOp"> {
 def MoePriceOps : Pass<"moe-price-ops", "::mlir::func::FuncOp"> {
   let summary = "how long each op takes, by the cost model of a cluster";
   let description = [{
-    Sets `moe.seconds` on each op that has a cost: seconds on its device alone, or of an exchange alone, with tokens that
-    choose experts evenly. `moe-order-micro-batches` reads and removes it. An op whose time the cluster does not tell
+    Sets `moe.seconds` on each op that has a cost, with tokens that choose experts evenly. Computation has the speed that
+    it has beside an exchange, and an exchange that beside computation. `moe-order-micro-batches` reads and removes it. An op whose time the cluster does not tell
     stays without: then the rates of `moe.cluster` say how long it takes.
 
     Before -> after:

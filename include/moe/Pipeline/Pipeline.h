@@ -30,9 +30,9 @@ void registerDialects(DialectRegistry &registry);
 /// How far to compile: to the forward program in its schedule, to all of the rank program, or to a plan.
 enum class Stage { Forward, Spmd, Plan };
 
-/// What the backward computes again instead of keeping it, from nothing to most: ops that only move memory; all that a
-/// block does but what takes long for its bytes; all that a block does.
-/// Each keeps less than the one before.
+/// What the backward computes again instead of keeping it, from nothing to most: ops that only move memory, and save
+/// many bytes for their time; all that only move memory; all that a block does but what takes long for its bytes; all
+/// that a block does.
 enum class Recompute { None, Light, Selective, Cheap, Block };
 /// "none", "light", "selective", "cheap", "block".
 StringRef getName(Recompute recompute);

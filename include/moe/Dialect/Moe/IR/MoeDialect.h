@@ -30,7 +30,7 @@ inline constexpr StringLiteral kRingAttrName = "moe.ring";
 inline constexpr StringLiteral kResidualAttrName = "moe.residual";
 /// On ops, as `#moe.chunk`: which micro-batch an op belongs to.
 inline constexpr StringLiteral kMicroBatchAttrName = "moe.micro_batch";
-/// f64: how long an op takes alone, by a cost model; of ops that are put in order.
+/// f64: how long an op takes, by a cost model (moe-price-ops).
 inline constexpr StringLiteral kSecondsAttrName = "moe.seconds";
 /// On ops, as `#moe.stage`: which stage of a pipeline an op belongs to.
 inline constexpr StringLiteral kStageAttrName = "moe.stage";
