@@ -104,6 +104,15 @@ func.func @f(%x: tensor<4xf32>) {
 
 // -----
 
+// And ranks that are 32-bit numbers.
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{expected group 'mp' to have at most 2147483647 ranks between its first and its last but got 65536 with stride 65536}}
+  %0 = moe.all_reduce %x over <"mp", 65536, 65536> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 // A layout has the dimensions of its tensor.
 // expected-error @+1 {{expected 'moe.layout' to have 2 dimensions but got #moe.layout<[dp]>}}
 func.func private @f(tensor<4x8xf32> {moe.layout = #moe.layout<[dp]>})

@@ -10,6 +10,7 @@
 #include "moe/Support/FloatLiteral.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -21,6 +22,10 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
   if (size < 1 || stride < 1)
     return emitError() << "expected group '" << name << "' to have a positive size and stride but got " << size
                        << " and " << stride;
+  // Ranks are 32-bit numbers. So no product of sizes and strides overflows.
+  if (constexpr int64_t most = std::numeric_limits<int32_t>::max(); size > most / stride)
+    return emitError() << "expected group '" << name << "' to have at most " << most
+                       << " ranks between its first and its last but got " << size << " with stride " << stride;
   return success();
 }
 

@@ -51,9 +51,8 @@ static LogicalResult verifyPart(Operation *op, GroupAttr group, int64_t dim, Ran
   if (dim < 0 || dim >= whole.getRank())
     return op->emitOpError() << "expected dim to be between 0 and " << whole.getRank() - 1 << " but got " << dim;
   SmallVector<int64_t> shape(part.getShape());
-  if (part.getRank() == whole.getRank())
-    shape[dim] *= group.getSize();
-  if (shape != whole.getShape() || part.getElementType() != whole.getElementType())
+  bool overflows = part.getRank() == whole.getRank() && llvm::MulOverflow(shape[dim], group.getSize(), shape[dim]);
+  if (overflows || shape != whole.getShape() || part.getElementType() != whole.getElementType())
     return op->emitOpError() << "expected " << whole << " to be " << part << " times " << group.getSize()
                              << " along dimension " << dim;
   return success();

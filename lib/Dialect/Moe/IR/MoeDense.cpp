@@ -1,4 +1,6 @@
 //===- MoeDense.cpp - dense ops: checks, adjoints, costs, calls -----------===//
+#include "llvm/Support/MathExtras.h"
+
 #include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
@@ -42,7 +44,8 @@ SmallVector<Attribute> FillOp::getKernelParams() { return {getValueAttr()}; }
 
 /// Of an embedding or its gradient; `table` is one of `parts`.
 static LogicalResult verifyPadding(Operation *op, int64_t padding, Value table, int64_t parts) {
-  if (int64_t rows = getRows(table) * parts; padding >= rows)
+  int64_t rows;
+  if (!llvm::MulOverflow(getRows(table), parts, rows) && padding >= rows)
     return op->emitOpError() << "expected padding below the " << rows << " rows of the whole table but got " << padding;
   return success();
 }

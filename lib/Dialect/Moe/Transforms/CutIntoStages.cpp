@@ -25,7 +25,9 @@ SmallVector<size_t> mlir::moe::cutIntoStages(const ProgramParts &parts, int64_t 
   size_t count = parts.seconds.size();
   if (count < static_cast<size_t>(stages))
     return {};
+  // All that stages can come to: so the sum of their squares does not overflow.
   double all = std::accumulate(parts.seconds.begin(), parts.seconds.end(), 0.0);
+  all = std::accumulate(parts.receive.begin(), parts.receive.end(), all);
   SmallVector<int64_t> before = {0}, receive = makeWhole(parts.receive, all);
   for (int64_t units : makeWhole(parts.seconds, all))
     before.push_back(before.back() + units);
