@@ -73,6 +73,62 @@ SmallVector<unsigned, 2> WaitPlanner::issue(unsigned launch, unsigned stream, Ar
 }
 
 namespace {
+/// Keeps few transfers between stages under way. Nothing else in a program tells when a value has been sent, or that a
+/// stage is ready to receive one: so the memory of either could not be shared with what comes long after, or before.
+class FlowControl {
+public:
+  explicit FlowControl(unsigned streams) : channels(streams) {}
+
+  /// Launches that the next one, number `number`, has to come after.
+  SmallVector<unsigned> issue(LaunchOp launch, unsigned number, unsigned stream);
+
+private:
+  /// Transfers of a channel that are under way at once.
+  static constexpr size_t kMost = 2;
+  /// Of one stream.
+  struct Channel {
+    /// Of sends, their numbers. Of receives, the numbers of the computation before them.
+    SmallVector<unsigned> latest;
+    /// A send for which computation has yet to wait.
+    std::optional<unsigned> sent;
+  };
+
+  /// The oldest of `channel`, where `number` comes on top of as many as there may be.
+  static std::optional<unsigned> push(Channel &channel, unsigned number);
+
+  std::vector<Channel> channels;
+  std::optional<unsigned> computed; ///< the last launch of computation
+};
+} // namespace
+
+std::optional<unsigned> FlowControl::push(Channel &channel, unsigned number) {
+  channel.latest.push_back(number);
+  if (channel.latest.size() <= kMost)
+    return std::nullopt;
+  unsigned oldest = channel.latest.front();
+  channel.latest.erase(channel.latest.begin());
+  return oldest;
+}
+
+SmallVector<unsigned> FlowControl::issue(LaunchOp launch, unsigned number, unsigned stream) {
+  SmallVector<unsigned> before;
+  if (!launch.getPeer()) {
+    if (launch.getStreamOrDefault() != kComputeStream)
+      return before;
+    computed = number;
+    for (Channel &channel : channels)
+      if (std::optional<unsigned> sent = std::exchange(channel.sent, std::nullopt))
+        before.push_back(*sent);
+  } else if (!launch.getOutputs().empty()) {
+    if (std::optional<unsigned> oldest = computed ? push(channels[stream], *computed) : std::nullopt)
+      before.push_back(*oldest);
+  } else if (std::optional<unsigned> oldest = push(channels[stream], number)) {
+    channels[stream].sent = oldest;
+  }
+  return before;
+}
+
+namespace {
 /// Inserts the records and waits of one program. In a loop they are the same in each iteration: those that any of the
 /// iterations needs.
 class Synchronizer {
@@ -120,6 +176,7 @@ Synchronizer::Synchronizer(func::FuncOp program, const Dependences &dependences)
 
 void Synchronizer::findWaits() {
   unsigned next = 0;
+  FlowControl control(numbers.size());
   forEachIssued(
       program, [&](LoopOp loop) { return iterations.lookup(loop); },
       [&](Operation *op, int64_t iteration) {
@@ -129,7 +186,9 @@ void Synchronizer::findWaits() {
           planner.wait(wait.getEventAt(iteration), numbers.lookup(wait.getStream()));
         } else if (auto launch = dyn_cast<LaunchOp>(op)) {
           unsigned number = next++, stream = numbers.lookup(launch.getStreamOrDefault());
-          for (unsigned other : planner.issue(number, stream, dependences.get(number)))
+          SmallVector<unsigned> before = control.issue(launch, number, stream);
+          llvm::append_range(before, dependences.get(number));
+          for (unsigned other : planner.issue(number, stream, before))
             addWait(number, other);
         }
       });
