@@ -123,6 +123,8 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
     return failure();
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
+  if (options.train)
+    passes.addNestedPass<func::FuncOp>(createMoeWeighHidden());
   if (options.hasStages())
     passes.addNestedPass<func::FuncOp>(
         createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));

@@ -45,6 +45,32 @@ def MoeSetCluster : Pass<"moe-set-cluster", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeWeighHidden : Pass<"moe-weigh-hidden", "::mlir::func::FuncOp"> {
+  let summary = "multiply the hidden rows of experts by the weights of the routing, not their results";
+  let description = [{
+    A token's result is `sum_j weights[j] W2 h_j`, where `h_j` are the hidden rows of its experts. This pass computes
+    `sum_j W2 (weights[j] h_j)` instead. Then the backward does not need `W2 h_j`: the gradient of a weight is that of
+    `weights[j] h_j` times `h_j`. So the results of the experts are neither kept nor computed again, nor are their
+    exchanges. The weights travel to the experts as rows of one column.
+
+    The pass runs after the rewrites of layers and does not depend on them. It is for dropless layers whose experts have
+    no bias behind their last product. It leaves layers with chunks of rows or with shadows as they are.
+
+    Before -> after:
+
+    ```mlir
+    %o = moe.grouped_matmul %h, %w2 counts(%n) : ..
+    %y = moe.combine %o, %slots weights(%w) : ..
+    // ->
+    %one = moe.fill {value = 1.0 : f64} : tensor<16x1xf32>
+    %wr = moe.dispatch %one, %slots weights(%w) : .. -> tensor<32x1xf32>
+    %hw = moe.row_scale %h, %wr : ..
+    %o = moe.grouped_matmul %hw, %w2 counts(%n) : ..
+    %y = moe.combine %o, %slots : ..
+    ```
+  }];
+}
+
 def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> {
   let summary = "compute norms, dropout and residual sums on each rank's part of the tokens";
   let description = [{
