@@ -26,12 +26,21 @@ static bool isNarrow(ArrayRef<int64_t> crossing, size_t cut) {
   return isWider(llvm::reverse(crossing.take_front(cut))) && isWider(crossing.drop_front(cut));
 }
 
+/// Whether as much is handed over at all places from one cut to another.
+static bool isPlateau(ArrayRef<int64_t> crossing, size_t from, size_t to) {
+  return llvm::all_equal(crossing.slice(from, to - from + 1));
+}
+
 /// The cuts between blocks: the narrow ones where as much is handed over as at most of them.
 static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
   SmallVector<size_t> narrow, most;
+  // Of neighbouring cuts where the same is handed over, the last one counts.
   for (size_t cut : program.cuts)
-    if (program.crossing[cut] > 0 && isNarrow(program.crossing, cut))
+    if (program.crossing[cut] > 0 && isNarrow(program.crossing, cut)) {
+      if (!narrow.empty() && isPlateau(program.crossing, narrow.back(), cut))
+        narrow.pop_back();
       narrow.push_back(cut);
+    }
   for (size_t cut : narrow) {
     SmallVector<size_t> alike;
     for (size_t other : narrow)
