@@ -44,6 +44,8 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
 static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {{Recompute::None, "none"},
                                                                           {Recompute::Light, "light"},
                                                                           {Recompute::Selective, "selective"},
+                                                                          {Recompute::Cheap4, "cheap-4"},
+                                                                          {Recompute::Cheap8, "cheap-8"},
                                                                           {Recompute::Cheap, "cheap"},
                                                                           {Recompute::Block, "block"}};
 
@@ -90,12 +92,17 @@ static void addCluster(PassManager &passes, ClusterAttr cluster) {
 }
 
 /// What is kept because it takes so many times as long to compute as to write. On an H100, `cheap` keeps attention and
-/// products that sum over more than about 4000 columns. `light` keeps norms and sums, and computes the activations of
+/// products that sum over more than about 4000 columns; `cheap-8` 3000, and `cheap-4` 1400. Rows of experts count with
+/// the room that is kept for them. `light` keeps norms and sums, and computes the activations of
 /// experts and the rows for experts again.
 static double getCostlyFrom(Recompute recompute) {
   switch (recompute) {
   case Recompute::Light:
     return 1.75;
+  case Recompute::Cheap4:
+    return 4;
+  case Recompute::Cheap8:
+    return 8;
   case Recompute::Cheap:
     return 12;
   default:
@@ -161,7 +168,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (splitsBackward(order))
     // A window keeps gradients of weights near their backward, and so the values that it computes again.
     passes.addNestedPass<func::FuncOp>(
-        createMoeSplitBackward({options.recompute >= Recompute::Cheap && order != PipelineOrder::Overlapped1F1B}));
+        createMoeSplitBackward({options.recompute >= Recompute::Cheap4 && order != PipelineOrder::Overlapped1F1B}));
   // Later passes move ops, or change layers in chunks.
   bool isVerifiedBefore = repeats && !schedule.canOverlap();
   if (!options.leaveOutProofs && isVerifiedBefore)

@@ -127,14 +127,17 @@ void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string 
   }
 }
 
-/// The next level that keeps more than `best` does, if it lies between two that were compared.
+/// Levels that keep more than `best` does and lie between two that were compared, as long as they are better.
 void ParallelSearch::compareFinerRecompute(std::optional<Candidate> &best, std::string &reason) {
   ArrayRef<Recompute> compared = request.space.recomputes;
-  if (best->recompute == compared.front())
-    return;
-  auto finer = static_cast<Recompute>(static_cast<int>(best->recompute) - 1);
-  if (!llvm::is_contained(compared, finer))
+  while (best->recompute != compared.front()) {
+    auto finer = static_cast<Recompute>(static_cast<int>(best->recompute) - 1);
+    if (llvm::is_contained(compared, finer))
+      return;
     compareAll(*best, best->schedule, finer, best, reason);
+    if (best->recompute != finer)
+      return;
+  }
 }
 
 /// The fastest that fits. What the request leaves open is varied in turn, each from the best of what was varied before.

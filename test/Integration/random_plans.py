@@ -52,7 +52,7 @@ def draw_schedule(rng):
 
 def draw_step(rng, groups):
     """What only a whole model's step has."""
-    flags = [rng.choice(("--recompute", "--recompute=cheap"))] * (rng.random() < 0.3) + ["--sequence-parallel"] * (groups["mp"] > 1 and rng.random() < 0.5)
+    flags = [rng.choice(("--recompute", "--recompute=cheap", "--recompute=cheap-4"))] * (rng.random() < 0.3) + ["--sequence-parallel"] * (groups["mp"] > 1 and rng.random() < 0.5)
     micro_batches = rng.choice((1, 1, 2, 3, 4))
     flags.append(f"--micro-batches={micro_batches}")
     if groups["pp"] > 1:

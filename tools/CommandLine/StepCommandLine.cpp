@@ -66,9 +66,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                 cl::desc("What the backward computes again instead of keeping it. With selective these\n"
                          "   are norms, activation functions and other ops that only move memory; with\n"
                          "   light those of them that save the most bytes for their time. With cheap it\n"
-                         "   is all of a block that takes little time for its bytes, and with block all\n"
-                         "   of a block. --recompute alone means block. Default: none"),
-                cl::value_desc("none|light|selective|cheap|block"), cl::ValueOptional, cl::init("none"),
+                         "   is all of a block that takes less than 12 times as long to compute as to\n"
+                         "   write; with cheap-8 and cheap-4 less than 8 and 4 times as long. With block\n"
+                         "   it is all of a block. --recompute alone means block. Default: none"),
+                cl::value_desc("none|light|selective|cheap-4|cheap-8|cheap|block"), cl::ValueOptional, cl::init("none"),
                 cl::cat(category)),
       sequenceParallel("sequence-parallel",
                        cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
@@ -163,7 +164,8 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (recompute.getNumOccurrences()) {
     std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);
     if (!parsed)
-      return emitUsageError(context) << "expected --recompute to be none, light, selective, cheap or block but got '"
+      return emitUsageError(context) << "expected --recompute to be none, light, selective, cheap-4, cheap-8, cheap or "
+                                        "block but got '"
                                      << recompute << "'";
     options.recompute = *parsed;
   }

@@ -100,14 +100,15 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages,
     times.wholeBackward[stage] = get(StageWork::backward, /*isWhole=*/true);
   }
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
-  // All micro-batches take as long. A backward of one does not need the forward of another.
-  std::map<std::pair<PipelineUnit, PipelineUnit>, double> known;
-  times.together = [orderer, known, sideBySide](PipelineUnit first, PipelineUnit second) mutable {
-    first.microBatch = 1;
-    second.microBatch = 0;
-    auto [it, isNew] = known.try_emplace({first, second}, 0);
+  // All micro-batches take as long. Units of one do not need those of another: the last of a window is of the first
+  // micro-batch.
+  std::map<PipelineWindow, double> known;
+  times.together = [orderer, known, sideBySide](PipelineWindow window) mutable {
+    for (auto [number, unit] : llvm::enumerate(llvm::reverse(window)))
+      unit.microBatch = static_cast<int64_t>(number);
+    auto [it, isNew] = known.try_emplace(window, 0);
     if (isNew)
-      it->second = orderer->getSeconds(widen({first, second}, sideBySide));
+      it->second = orderer->getSeconds(widen(window, sideBySide));
     return it->second;
   };
   return times;

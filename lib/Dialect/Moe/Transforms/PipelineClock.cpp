@@ -24,8 +24,8 @@ static double getSeconds(const StageTimes &times, const PipelineUnit &unit) {
 }
 
 double StageTimes::get(const PipelineWindow &window) const {
-  if (window.size() == 2 && together)
-    return together(window.front(), window.back());
+  if (window.size() > 1 && together)
+    return together(window);
   double seconds = 0;
   for (const PipelineUnit &unit : window)
     seconds += getSeconds(*this, unit);

@@ -271,6 +271,29 @@ SmallVector<PipelineWindow> DualPipeV::run() {
   return std::move(order);
 }
 
+/// Puts the gradients of weights of a backward that is in a window with a forward into the device's next window: both
+/// units of a window begin with exchanges, beside which there is then something to compute.
+static DeviceOrders putOffWeights(const DeviceOrders &orders) {
+  DeviceOrders all;
+  for (ArrayRef<PipelineWindow> order : orders) {
+    SmallVector<PipelineWindow> &its = all.emplace_back();
+    std::optional<PipelineUnit> weights;
+    for (PipelineWindow window : order) {
+      std::optional<PipelineUnit> before = std::exchange(weights, std::nullopt);
+      if (PipelineUnit &last = window.back(); window.size() == 2 && last.isWhole) {
+        last.isWhole = false;
+        weights = {last.microBatch, last.stage, StageWork::weights};
+      }
+      if (before)
+        window.push_back(*before);
+      its.push_back(std::move(window));
+    }
+    if (weights)
+      its.push_back({*weights});
+  }
+  return all;
+}
+
 //===----------------------------------------------------------------------===//
 // Choice
 //===----------------------------------------------------------------------===//
@@ -305,7 +328,10 @@ public:
   }
   void addNamed(PipelineOrder order) {
     ArrayRef<int64_t> devices = order == PipelineOrder::DualPipeV ? vDevices : cyclicDevices;
-    add(mergeOrders(shape, times, devices, getNamedOrders(shape, order)));
+    DeviceOrders orders = getNamedOrders(shape, order);
+    add(mergeOrders(shape, times, devices, orders));
+    if (isOverlapped(order) && times.together && shape.microBatches > 2)
+      add(mergeOrders(shape, times, devices, putOffWeights(orders)));
   }
   /// By all rules; each device keeps at most `mostAlive`.
   void addLists(ArrayRef<int64_t> devices, int64_t mostAlive) {

@@ -47,8 +47,8 @@ struct PipelineUnit {
   auto operator<=>(const PipelineUnit &) const = default;
 };
 
-/// Units of one device whose ops are ordered together: exchanges of one run beside computation of the other.
-using PipelineWindow = SmallVector<PipelineUnit, 2>;
+/// Units of one device whose ops are ordered together: exchanges of one run beside computation of the others.
+using PipelineWindow = SmallVector<PipelineUnit, 3>;
 
 /// Orders of the units of a pipeline.
 enum class PipelineOrder {
@@ -103,8 +103,8 @@ struct StageTimes {
   /// A whole backward: less than its two parts where products of one hide exchanges of the other.
   SmallVector<double> wholeBackward;
   double transfer = 0;
-  /// Of two units in a window; null: as long as both.
-  std::function<double(const PipelineUnit &, const PipelineUnit &)> together;
+  /// Of several units in a window; null: as long as all of them.
+  std::function<double(const PipelineWindow &)> together;
 
   /// Forward, backward and weights take one second each, and transfers take none.
   static StageTimes getEqual(int64_t stages);
@@ -141,7 +141,7 @@ int64_t getMostKept(const PipelineSchedule &schedule, const StageMemory &memory)
 /// Expects a shape without mistake. One device does the micro-batches in turn. Without a backward there are forwards
 /// only. 1F1B and DualPipeV do not depend on the times, nor does ZB-H1, but for how the devices' units are merged.
 /// Where there is a choice it is the fastest that keeps no more than it may or, where none does, the one that keeps
-/// least.
+/// least. So windows of 1f1b-overlap and DualPipeV may have the gradients of weights of the window before.
 PipelineSchedule getPipelineSchedule(const PipelineShape &shape, const StageTimes &times,
                                      const StageMemory &memory = {});
 /// With equal times.
