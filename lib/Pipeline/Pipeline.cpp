@@ -384,8 +384,9 @@ static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
   int64_t pp = reference ? 1 : options.parallel.getPp(), period = getPeriod(options, reference);
   bool isInterleaved = period > options.sideBySide;
   int64_t filled = pp + 6;
+  // Windows begin to be alike behind those of the first micro-batch, whose gradients are no sums yet.
   if (pp > 1 && options.interleave > 1)
-    filled = (isInterleaved ? 4 : 3) * pp;
+    filled = (isInterleaved ? isOverlapped(options.pipelineOrder) ? 5 : 4 : 3) * pp;
   filled *= reference ? 1 : options.sideBySide;
   return filled + (options.microBatches - filled) % period;
 }
@@ -432,9 +433,10 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
   PipelineOptions form = options;
   if (mayHaveLoop(schedule, options, reference))
     form.written = chooseWritten(options, reference);
-  bool mayLoop = form.written > 0 && 2 * form.written <= options.microBatches;
-  for (int64_t tries = 0; mayLoop && tries < kMostTries && failed(looped) && 2 * form.written <= options.microBatches;
-       ++tries) {
+  // Else a loop saves too little.
+  auto isShort = [&] { return 4 * form.written <= 3 * options.microBatches; };
+  bool mayLoop = form.written > 0 && isShort();
+  for (int64_t tries = 0; mayLoop && tries < kMostTries && failed(looped) && isShort(); ++tries) {
     looped = tryForm(graph, schedule, form, reference, applied, saidOfLooped, noLoop);
     form.written += std::max<int64_t>(options.parallel.getPp(), 2) * options.sideBySide;
   }
