@@ -156,8 +156,8 @@ TEST(PipelineOrder, Overlapped1F1B) {
       PipelineShape shape{devices, devices * chunks, 4 * devices, true, PipelineOrder::Overlapped1F1B}, longer = shape;
       longer.microBatches += 2 * devices;
       StageTimes times = getTimes(shape.stages, 2, 2, 1);
-      times.together = [](const PipelineUnit &forward, const PipelineUnit &backward) {
-        EXPECT_TRUE(forward.work == F && backward.work == B && backward.isWhole);
+      times.together = [](const PipelineWindow &window) {
+        EXPECT_EQ(window.back().work == B, window.back().isWhole);
         return 3.5;
       };
       PipelineSchedule schedule = getPipelineSchedule(shape, times);
@@ -165,6 +165,28 @@ TEST(PipelineOrder, Overlapped1F1B) {
       EXPECT_EQ(getMostAlive(shape, schedule), 2 * devices + (chunks - 1) * devices);
       auto more = static_cast<double>((longer.microBatches - shape.microBatches) * chunks);
       EXPECT_DOUBLE_EQ(getPipelineSchedule(longer, times).seconds - schedule.seconds, 3.5 * more);
+    }
+}
+
+/// Gradients of weights move into the next window where this is shorter. One more micro-batch of a stage waits for them.
+TEST(PipelineOrder, WeightsInTheNextWindow) {
+  for (PipelineOrder order : {PipelineOrder::Overlapped1F1B, PipelineOrder::DualPipeV})
+    for (int64_t devices : {2, 3, 8}) {
+      PipelineShape shape{devices, 2 * devices, 4 * devices, true, order}, longer = shape;
+      longer.microBatches += 2 * devices;
+      StageTimes times = getTimes(shape.stages, 2, 2, 1);
+      times.together = [](const PipelineWindow &window) {
+        return window.size() == 3 ? 4 : static_cast<double>(2 * window.size());
+      };
+      double usual = getPipelineSchedule(shape, times).seconds;
+      int64_t most = getMostAlive(shape, getPipelineSchedule(shape, times));
+      times.together = [](const PipelineWindow &window) { return window.size() == 2 && window.back().isWhole ? 4 : 3; };
+      PipelineSchedule schedule = getPipelineSchedule(shape, times);
+      expectLegal(shape, schedule);
+      EXPECT_LT(schedule.seconds, usual);
+      EXPECT_LE(getMostAlive(shape, schedule), most + 1);
+      EXPECT_NEAR(getPipelineSchedule(longer, times).seconds - schedule.seconds,
+                  3.0 * static_cast<double>(2 * (longer.microBatches - shape.microBatches)), 1e-9);
     }
 }
 

@@ -74,3 +74,39 @@ func.func @plateau(%in: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x16xf3
   %end = moe.scale %z {factor = 0.5} : tensor<8x8xf32>
   return %end : tensor<8x8xf32>
 }
+
+// In each block as much is handed over from one norm to the next, and more around them. Such places count once: blocks end where the least is
+// handed over, behind the sums.
+// CHECK-LABEL: func.func @narrow
+// CHECK-COUNT-2: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+// CHECK-COUNT-3: moe.norm {{.*}}moe.residual = #moe<residual recompute>
+// CHECK-COUNT-2: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+// CHECK: moe.add %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}} : tensor<8x8xf32>
+// CHECK-COUNT-2: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+// CHECK-COUNT-3: moe.norm {{.*}}moe.residual = #moe<residual recompute>
+// CHECK-COUNT-2: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+// CHECK: moe.add %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}} : tensor<8x8xf32>
+func.func @narrow(%in: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x64xf32> {moe.role = "parameter"},
+                  %b: tensor<64x16xf32> {moe.role = "parameter"}, %c: tensor<16x64xf32> {moe.role = "parameter"},
+                  %d: tensor<64x8xf32> {moe.role = "parameter"}, %g: tensor<16xf32> {moe.role = "parameter"},
+                  %h: tensor<8x64xf32> {moe.role = "parameter"}) -> tensor<8x64xf32> {
+  %x = moe.scale %in {factor = 2.0} : tensor<8x8xf32>
+  %0 = moe.matmul %x, %a : (tensor<8x8xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = moe.matmul %0, %b : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+  %2 = moe.norm %1, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %3 = moe.norm %2, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %4 = moe.norm %3, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %5 = moe.matmul %4, %c : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  %6 = moe.matmul %5, %d : (tensor<8x64xf32>, tensor<64x8xf32>) -> tensor<8x8xf32>
+  %7 = moe.add %x, %6 : tensor<8x8xf32>
+  %8 = moe.matmul %7, %a : (tensor<8x8xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %9 = moe.matmul %8, %b : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+  %10 = moe.norm %9, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %11 = moe.norm %10, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %12 = moe.norm %11, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %13 = moe.matmul %12, %c : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  %14 = moe.matmul %13, %d : (tensor<8x64xf32>, tensor<64x8xf32>) -> tensor<8x8xf32>
+  %15 = moe.add %7, %14 : tensor<8x8xf32>
+  %16 = moe.matmul %15, %h : (tensor<8x8xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %16 : tensor<8x64xf32>
+}

@@ -183,3 +183,43 @@ func.func @read_part(%x: memref<8x4xf32>, %r: memref<8x4xf32>, %s: memref<4x4xf3
   plan.launch "copy"(%1) -> (%u) : (memref<4x4xf32>) -> memref<4x4xf32>
   return
 }
+
+// -----
+
+!t = memref<4xf32, #plan<space device>>
+
+// Two values at most are under way to another stage, and two from it: computation behind the third send waits for the first one, and the
+// third receive for the computation that was there before the first one.
+// CHECK-LABEL: func.func @flow
+// CHECK:      plan.launch "scale"{{.*}} on "compute"
+// CHECK:      plan.launch "receive"{{.*}} on "comm.receive.0"
+// CHECK:      plan.launch "send"{{.*}} on "comm.send.2"
+// CHECK-NEXT: plan.record [[SENT:[0-9]+]] on "comm.send.2"
+// CHECK:      plan.launch "receive"{{.*}} on "comm.receive.0"
+// CHECK:      plan.launch "send"{{.*}} on "comm.send.2"
+// CHECK:      plan.wait {{[0-9]+}} on "comm.receive.0"
+// CHECK-NEXT: plan.launch "receive"{{.*}} on "comm.receive.0"
+// CHECK:      plan.launch "send"{{.*}} on "comm.send.2"
+// CHECK-DAG:  plan.wait [[SENT]] on "compute"
+// CHECK:      plan.launch "scale"{{.*}} on "compute"
+func.func @flow(%a: memref<4xf32>, %r: memref<4xf32>) {
+  %0 = plan.buffer : !t
+  %1 = plan.buffer : !t
+  %2 = plan.buffer : !t
+  %3 = plan.buffer : !t
+  %4 = plan.buffer : !t
+  %5 = plan.buffer : !t
+  %6 = plan.buffer : !t
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> !t
+  plan.launch "receive"() -> (%1) collective over <"pp", 3, 1> with 0 : () -> !t
+  plan.launch "scale"(%1) -> (%2) params [2.0] : (!t) -> !t
+  plan.launch "send"(%2) -> () collective over <"pp", 3, 1> with 2 : (!t) -> ()
+  plan.launch "receive"() -> (%3) collective over <"pp", 3, 1> with 0 : () -> !t
+  plan.launch "scale"(%3) -> (%4) params [2.0] : (!t) -> !t
+  plan.launch "send"(%4) -> () collective over <"pp", 3, 1> with 2 : (!t) -> ()
+  plan.launch "receive"() -> (%5) collective over <"pp", 3, 1> with 0 : () -> !t
+  plan.launch "scale"(%5) -> (%6) params [2.0] : (!t) -> !t
+  plan.launch "send"(%6) -> () collective over <"pp", 3, 1> with 2 : (!t) -> ()
+  plan.launch "scale"(%0) -> (%r) params [2.0] : (!t) -> memref<4xf32>
+  return
+}

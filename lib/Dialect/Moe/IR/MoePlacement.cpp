@@ -24,6 +24,8 @@ static std::string rows(Value value, StringRef column) {
 }
 /// The same of what tokens s are dispatched to.
 static std::string dispatched(Value value) { return getRank(value) == 3 ? "esm" : "(es)m"; }
+/// Where no rule follows the columns.
+static std::string dispatchedColumn(Value value) { return getRank(value) == 3 ? "es." : "(es)."; }
 static std::string optional(Value value, StringRef text) { return value ? (", " + text).str() : ""; }
 /// Of an op in which `parts` or more of a dimension are on different ranks.
 static std::string byRank(bool depends, const Twine &rule) { return (depends ? "@" : "") + rule.str(); }
@@ -35,8 +37,9 @@ std::string MatmulOp::getIndexRule() {
   return std::string(getTransposeA() ? "ks" : "sk") + ", " + (getTransposeB() ? "nk" : "kn") + " -> sn";
 }
 std::string MatmulWgradOp::getIndexRule() { return "sk, sn" + optional(getAddend(), "+kn") + " -> kn"; }
-std::string RowScaleOp::getIndexRule() { return "sn, s. -> sn"; }
-std::string RowDotOp::getIndexRule() { return "sn, sn -> s."; }
+/// Rows are those of tokens or of experts.
+std::string RowScaleOp::getIndexRule() { return "(set)n, (set). -> (set)n"; }
+std::string RowDotOp::getIndexRule() { return "(set)n, (set)n -> (set)."; }
 std::string GroupedMatmulOp::getIndexRule() {
   return rows(getRows(), "k") + (getTransposeWeights() ? ", enk" : ", ekn") + optional(getCounts(), "_") + " -> " +
          rows(getResult(), "n");
@@ -146,13 +149,24 @@ std::string RouterMeansGradOp::getIndexRule() {
   StringRef group = grads && cast<RankedTensorType>(grads.getType()).getDimSize(0) > 1 ? "+s." : "+..";
   return "!sE" + optional(getGradShares(), group) + optional(getGradSquares(), group) + " -> se";
 }
+/// Tokens that are all alike, such as those that weights are dispatched with: a part of them is like any other.
+static bool isConstant(Value tokens) {
+  while (auto cast = tokens.getDefiningOp<ToVaryingOp>())
+    tokens = cast.getInput();
+  return tokens.getDefiningOp<FillOp>() != nullptr;
+}
 std::string DispatchOp::getIndexRule() {
-  return "sm, !s.|e" + optional(getWeights(), "s.") + " -> " + dispatched(getResult());
+  std::string slots = ", !s.|e" + optional(getWeights(), "s.") + " -> ";
+  return isConstant(getTokens()) && getWeights() ? "_" + slots + dispatchedColumn(getResult())
+                                                 : "sm" + slots + dispatched(getResult());
 }
 std::string CombineOp::getIndexRule() {
   return dispatched(getRows()) + ", !s.|e" + optional(getWeights(), "s.") + " -> sm";
 }
-std::string SlotDotOp::getIndexRule() { return "sm, " + dispatched(getRows()) + ", !s.|e -> s."; }
+std::string SlotDotOp::getIndexRule() {
+  return isConstant(getTokens()) ? "_, " + dispatchedColumn(getRows()) + ", !s.|e -> s."
+                                 : "sm, " + dispatched(getRows()) + ", !s.|e -> s.";
+}
 std::string ChooseShadowsOp::getIndexRule() { return ""; }
 std::string DivideChoicesOp::getIndexRule() { return "!s., _ -> s., ?, s., ?"; }
 

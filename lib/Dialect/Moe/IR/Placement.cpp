@@ -67,9 +67,9 @@ std::optional<int> Term::getLetter(unsigned dim) const {
   if (dim == Placement::kExperts && without)
     return without;
   for (const std::string &letters : dims)
-    if (letters.size() == 2 && (dim == Placement::kExperts || dim == Placement::kTokens))
-      return letters[dim == Placement::kTokens];
-  if (dim < dims.size() && dims[dim].size() == 1 && dims[dim] != ".")
+    if (letters.size() > 1 && (dim == Placement::kExperts || dim == Placement::kTokens))
+      return letters[letters.size() - (dim == Placement::kExperts ? 2 : 1)];
+  if (dim < dims.size() && dims[dim].size() != 2 && dims[dim] != ".")
     return dims[dim][0];
   return std::nullopt;
 }
@@ -79,8 +79,10 @@ std::optional<unsigned> Term::getDim(int letter) const {
     return letter >= kAllBase ? std::optional<unsigned>(letter - kAllBase) : std::nullopt;
   for (auto [i, letters] : llvm::enumerate(dims)) {
     size_t place = letter < kAllBase ? letters.find(static_cast<char>(letter)) : std::string::npos;
-    if (place != std::string::npos)
-      return letters.size() == 1 ? i : place == 0 ? Placement::kExperts : Placement::kTokens;
+    if (place != std::string::npos) {
+      size_t behind = letters.size() - place;
+      return letters.size() == 1 || behind == 3 ? i : behind == 2 ? Placement::kExperts : Placement::kTokens;
+    }
   }
   return without && letter == without ? std::optional<unsigned>(Placement::kExperts) : std::nullopt;
 }

@@ -100,8 +100,8 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages,
     times.wholeBackward[stage] = get(StageWork::backward, /*isWhole=*/true);
   }
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
-  // All micro-batches take as long. Units of one do not need those of another: the last of a window is of the first
-  // micro-batch.
+  // All micro-batches take as long. Units of one do not need those of another: the last unit of a window is of the
+  // first micro-batch.
   std::map<PipelineWindow, double> known;
   times.together = [orderer, known, sideBySide](PipelineWindow window) mutable {
     for (auto [number, unit] : llvm::enumerate(llvm::reverse(window)))

@@ -284,8 +284,9 @@ static DeviceOrders putOffWeights(const DeviceOrders &orders) {
         last.isWhole = false;
         weights = {last.microBatch, last.stage, StageWork::weights};
       }
+      // Ahead of those of later micro-batches, to which they are added.
       if (before)
-        window.push_back(*before);
+        window.insert(window.begin(), *before);
       its.push_back(std::move(window));
     }
     if (weights)

@@ -47,7 +47,7 @@ struct Placement {
 /// it.
 ///
 /// `operands -> results`, both lists with commas, operands in their order. Each is the letters of its dimensions; `.`
-/// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `|e` experts that a value without
+/// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `(set)` that or tokens, `|e` experts that a value without
 /// such a dimension leaves out, `*` all dimensions as they are, and `_` an operand that tells nothing. Before an
 /// operand,
 /// `+` is a term of a sum, `!` an operand in which the op is not linear, `#` a factor whose terms side by side the op
