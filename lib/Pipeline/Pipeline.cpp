@@ -41,13 +41,10 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {{Recompute::None, "none"},
-                                                                          {Recompute::Light, "light"},
-                                                                          {Recompute::Selective, "selective"},
-                                                                          {Recompute::Cheap4, "cheap-4"},
-                                                                          {Recompute::Cheap8, "cheap-8"},
-                                                                          {Recompute::Cheap, "cheap"},
-                                                                          {Recompute::Block, "block"}};
+static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
+    {Recompute::None, "none"},      {Recompute::Light, "light"},    {Recompute::Selective, "selective"},
+    {Recompute::Cheap4, "cheap-4"}, {Recompute::Cheap8, "cheap-8"}, {Recompute::Cheap, "cheap"},
+    {Recompute::Block, "block"}};
 
 StringRef mlir::moe::getName(Recompute recompute) {
   return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
@@ -130,7 +127,8 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
     return failure();
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
-  if (options.train)
+  // Else the backward computes no results of experts again.
+  if (options.train && options.recompute >= Recompute::Cheap4)
     passes.addNestedPass<func::FuncOp>(createMoeWeighHidden());
   if (options.hasStages())
     passes.addNestedPass<func::FuncOp>(

@@ -23,32 +23,43 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // S1:       moe.combine
   // S1-NOT:   weights
   // S1:       return
-  func.func @layer(%x: tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>,
-                   %w2: tensor<4x16x8xf32>) -> (tensor<16x8xf32>, tensor<f32>) {
+  func.func @layer(%x: tensor<16x24xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<24x4xf32>, %w1: tensor<4x24x16xf32>,
+                   %w2: tensor<4x16x24xf32>) -> (tensor<16x24xf32>, tensor<f32>) {
     %y, %aux = moe.layer "layer" %x gate(%g) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation gelu>}
-      : (tensor<16x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<16x8xf32>, tensor<f32>)
-    return %y, %aux : tensor<16x8xf32>, tensor<f32>
+      : (tensor<16x24xf32>, tensor<24x4xf32>, tensor<4x24x16xf32>, tensor<4x16x24xf32>) -> (tensor<16x24xf32>, tensor<f32>)
+    return %y, %aux : tensor<16x24xf32>, tensor<f32>
   }
 
   // Rows of a capacity stay as they are.
   // CHECK-LABEL: func.func @capacity(
   // CHECK-NOT:   moe.row_scale
   // CHECK:       moe.combine {{.*}} weights
-  func.func @capacity(%x: tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>,
-                      %w2: tensor<4x16x8xf32>) -> (tensor<16x8xf32>, tensor<f32>) {
+  func.func @capacity(%x: tensor<16x24xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<24x4xf32>, %w1: tensor<4x24x16xf32>,
+                      %w2: tensor<4x16x24xf32>) -> (tensor<16x24xf32>, tensor<f32>) {
     %y, %aux = moe.layer "layer" %x gate(%g) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
-      : (tensor<16x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<16x8xf32>, tensor<f32>)
-    return %y, %aux : tensor<16x8xf32>, tensor<f32>
+      : (tensor<16x24xf32>, tensor<24x4xf32>, tensor<4x24x16xf32>, tensor<4x16x24xf32>) -> (tensor<16x24xf32>, tensor<f32>)
+    return %y, %aux : tensor<16x24xf32>, tensor<f32>
   }
 
   // So does a bias behind the last product: it would have to be weighed, too.
   // CHECK-LABEL: func.func @bias(
   // CHECK-NOT:   moe.row_scale
   // CHECK:       moe.combine {{.*}} weights
-  func.func @bias(%x: tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>,
-                  %w2: tensor<4x16x8xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<16x8xf32>, tensor<f32>) {
+  func.func @bias(%x: tensor<16x24xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<24x4xf32>, %w1: tensor<4x24x16xf32>,
+                  %w2: tensor<4x16x24xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x24xf32>) -> (tensor<16x24xf32>, tensor<f32>) {
     %y, %aux = moe.layer "layer" %x gate(%g) experts(%w1, %w2, %b1, %b2) {top_k = 2 : i64, activation = #moe<activation gelu>}
-      : (tensor<16x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<4x16xf32>, tensor<4x8xf32>) -> (tensor<16x8xf32>, tensor<f32>)
-    return %y, %aux : tensor<16x8xf32>, tensor<f32>
+      : (tensor<16x24xf32>, tensor<24x4xf32>, tensor<4x24x16xf32>, tensor<4x16x24xf32>, tensor<4x16xf32>, tensor<4x24xf32>) -> (tensor<16x24xf32>, tensor<f32>)
+    return %y, %aux : tensor<16x24xf32>, tensor<f32>
+  }
+
+  // And hidden rows that are as wide as the model.
+  // CHECK-LABEL: func.func @wide(
+  // CHECK-NOT:   moe.row_scale
+  // CHECK:       moe.combine {{.*}} weights
+  func.func @wide(%x: tensor<16x24xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<24x4xf32>, %w1: tensor<4x24x48xf32>,
+                  %w2: tensor<4x48x24xf32>) -> (tensor<16x24xf32>, tensor<f32>) {
+    %y, %aux = moe.layer "layer" %x gate(%g) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation gelu>}
+      : (tensor<16x24xf32>, tensor<24x4xf32>, tensor<4x24x48xf32>, tensor<4x48x24xf32>) -> (tensor<16x24xf32>, tensor<f32>)
+    return %y, %aux : tensor<16x24xf32>, tensor<f32>
   }
 }

@@ -330,9 +330,19 @@ public:
   void addNamed(PipelineOrder order) {
     ArrayRef<int64_t> devices = order == PipelineOrder::DualPipeV ? vDevices : cyclicDevices;
     DeviceOrders orders = getNamedOrders(shape, order);
-    add(mergeOrders(shape, times, devices, orders));
-    if (isOverlapped(order) && times.together && shape.microBatches > 2)
-      add(mergeOrders(shape, times, devices, putOffWeights(orders)));
+    PipelineSchedule schedule = mergeOrders(shape, times, devices, orders);
+    if (isOverlapped(order) && times.together && shape.microBatches > 2) {
+      PipelineSchedule later = mergeOrders(shape, times, devices, putOffWeights(orders));
+      if (later.seconds * getMemory(later) < schedule.seconds * getMemory(schedule))
+        schedule = std::move(later);
+      else if (memory.most > 0)
+        add(std::move(later));
+    }
+    add(std::move(schedule));
+  }
+  /// What is kept, for comparisons.
+  double getMemory(const PipelineSchedule &schedule) const {
+    return memory.kept.empty() ? 1 : static_cast<double>(getMostKept(schedule, memory));
   }
   /// By all rules; each device keeps at most `mostAlive`.
   void addLists(ArrayRef<int64_t> devices, int64_t mostAlive) {

@@ -34,13 +34,11 @@ static bool isPlateau(ArrayRef<int64_t> crossing, size_t from, size_t to) {
 /// The cuts between blocks: the narrow ones where as much is handed over as at most of them.
 static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
   SmallVector<size_t> narrow, most;
-  // Of neighbouring cuts where the same is handed over, the last one counts.
+  // Of neighbouring cuts where as much is handed over, the first one counts.
   for (size_t cut : program.cuts)
-    if (program.crossing[cut] > 0 && isNarrow(program.crossing, cut)) {
-      if (!narrow.empty() && isPlateau(program.crossing, narrow.back(), cut))
-        narrow.pop_back();
+    if (program.crossing[cut] > 0 && isNarrow(program.crossing, cut) &&
+        (narrow.empty() || !isPlateau(program.crossing, narrow.back(), cut)))
       narrow.push_back(cut);
-    }
   for (size_t cut : narrow) {
     SmallVector<size_t> alike;
     for (size_t other : narrow)

@@ -15,6 +15,8 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
+static int64_t getColumns(Value rows) { return cast<RankedTensorType>(rows.getType()).getShape().back(); }
+
 /// Whether the op moves rows or adds them up: weights of rows may be applied before it as well as behind it.
 static bool passesRows(Operation *op) {
   if (auto exchange = dyn_cast<AllToAllVOp>(op))
@@ -64,8 +66,9 @@ std::optional<WeighedLayer> WeighedLayer::match(CombineOp combine) {
   Value rows = combine.getRows();
   follow(rows, passesRows);
   layer.last = rows.getDefiningOp<GroupedMatmulOp>();
-  // Rows of a capacity are not weighed: their hidden ones are 3-D.
-  if (!combine.getWeights() || !layer.last || !layer.last.getCounts() || !rows.hasOneUse())
+  // Rows of a capacity are not weighed: their hidden ones are 3-D. Wide hidden rows take longer to weigh.
+  if (!combine.getWeights() || !layer.last || !layer.last.getCounts() || !rows.hasOneUse() ||
+      getColumns(layer.last.getRows()) >= getColumns(rows))
     return std::nullopt;
   rows = layer.last.getRows();
   follow(rows, [](Operation *op) { return isa<ActivationOp, BiasAddOp, GroupedMatmulOp>(op); });

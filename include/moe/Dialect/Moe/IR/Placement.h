@@ -47,9 +47,9 @@ struct Placement {
 /// it.
 ///
 /// `operands -> results`, both lists with commas, operands in their order. Each is the letters of its dimensions; `.`
-/// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `(set)` that or tokens, `|e` experts that a value without
-/// such a dimension leaves out, `*` all dimensions as they are, and `_` an operand that tells nothing. Before an
-/// operand,
+/// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `(set)` that or tokens, `|e`
+/// experts that a value without such a dimension leaves out, `*` all dimensions as they are, and `_` an operand that
+/// tells nothing. Before an operand,
 /// `+` is a term of a sum, `!` an operand in which the op is not linear, `#` a factor whose terms side by side the op
 /// adds up, and nothing any other factor. A letter that no result has is summed over; a capital one must not be
 /// divided, since the op needs all of it at once. Behind a result, `~2` is the gradient of operand 2; `?` in its place

@@ -53,8 +53,9 @@ def MoeWeighHidden : Pass<"moe-weigh-hidden", "::mlir::func::FuncOp"> {
     `weights[j] h_j` times `h_j`. So the results of the experts are neither kept nor computed again, nor are their
     exchanges. The weights travel to the experts as rows of one column.
 
-    The pass runs after the rewrites of layers and does not depend on them. It is for dropless layers whose experts have
-    no bias behind their last product. It leaves layers with chunks of rows or with shadows as they are.
+    The pass runs after the rewrites of layers and does not depend on them, in plans that compute blocks again. It is for
+    dropless layers whose experts have fewer hidden columns than the model, and no bias behind their last product. It
+    leaves layers with chunks of rows or with shadows as they are.
 
     Before -> after:
 
