@@ -1,4 +1,5 @@
 //===- OrderMicroBatches.cpp - which micro-batch and stage comes when -----===//
+#include "EndOfStep.h"
 #include "OrderWindow.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
@@ -151,14 +152,11 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
         units[*unit].push_back(&op);
       else
         others.push_back(&op);
-    FailureOr<SmallVector<PipelineWindow>> inOrder = getOrder(units);
-    if (failed(inOrder))
+    FailureOr<PipelineSchedule> schedule = getOrder(units);
+    if (failed(schedule))
       return signalPassFailure();
     // Places in the block change with the first move.
-    SmallVector<Operation *> ordered;
-    WindowOrderer orderer(units, OpTimer(function));
-    for (const PipelineWindow &window : *inOrder)
-      llvm::append_range(ordered, orderer.getOrder(widen(window, sideBySide)));
+    SmallVector<Operation *> ordered = getOps(*schedule, units, others);
     for (Operation &op : body)
       op.removeAttr(kSecondsAttrName);
     Mover mover(body.getTerminator());
@@ -168,14 +166,39 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
       mover.move(op);
   }
 
-  FailureOr<SmallVector<PipelineWindow>> getOrder(const UnitOps &units) {
+  /// Those of all windows. Behind a window that is not the last one of its device, also what the end of the step can do
+  /// there.
+  SmallVector<Operation *> getOps(const PipelineSchedule &schedule, const UnitOps &units,
+                                  ArrayRef<Operation *> others) {
+    OpTimer timer(getOperation());
+    WindowOrderer orderer(units, timer);
+    EndOfStep end(getOperation(), others, timer, devices);
+    auto getDevice = [&](const PipelineWindow &window) { return schedule.devices[window.front().stage]; };
+    SmallVector<size_t> left(devices, 0);
+    for (const PipelineWindow &window : schedule.windows)
+      ++left[getDevice(window)];
+    SmallVector<Operation *> ordered;
+    for (const PipelineWindow &window : schedule.windows) {
+      int64_t device = getDevice(window);
+      for (Operation *op : orderer.getOrder(widen(window, sideBySide))) {
+        ordered.push_back(op);
+        end.place(op, device);
+      }
+      if (--left[device] > 0)
+        llvm::append_range(ordered, end.take(device));
+    }
+    return ordered;
+  }
+
+  FailureOr<PipelineSchedule> getOrder(const UnitOps &units) {
     int64_t microBatches = getShape(units, devices, order, 1).microBatches;
     if (sideBySide < 1 || microBatches % sideBySide != 0)
       return getOperation().emitError() << "expected 'side-by-side' to divide the number of micro-batches, "
                                         << microBatches << ", but got " << sideBySide.getValue();
     PipelineShape shape = getShape(units, devices, order, sideBySide);
     if (shape.stages == 1 && sideBySide == 1 && order != PipelineOrder::Overlapped1F1B)
-      return llvm::map_to_vector(units, [](const auto &one) { return PipelineWindow{one.first}; });
+      return PipelineSchedule{
+          llvm::map_to_vector(units, [](const auto &one) { return PipelineWindow{one.first}; }), {0}, 0};
     if (std::string mistake = describeMistake(shape); !mistake.empty())
       return getOperation().emitError() << mistake;
     bool needsTimes = order != PipelineOrder::OneForwardOneBackward && order != PipelineOrder::ZbH1;
@@ -191,7 +214,7 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     auto isCyclic = [&](int64_t stage) { return schedule.devices[stage] == stage % devices; };
     if (!llvm::all_of(llvm::seq(shape.stages), isCyclic))
       getOperation()->setAttr(kStageDevicesAttrName, Builder(&getContext()).getDenseI64ArrayAttr(schedule.devices));
-    return std::move(schedule.windows);
+    return schedule;
   }
 };
 } // namespace

@@ -223,6 +223,10 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
 
     `zb-v` and `search` time the units by the costs of their ops at the rates of `moe.cluster`.
 
+    What belongs to no micro-batch but needs them, such as sums of gradients over ranks and the optimizer, comes behind
+    all of them. But where a device has done all backwards of one of its stages and has others to do, it comes as soon as
+    the device need not wait for it.
+
     `side-by-side` makes one micro-batch of so many neighbours: a device orders the ops of their forwards together, and
     those of their backwards. So exchanges of one run beside computation of another, as where a micro-batch of several
     sequences is cut into chunks. All orders are then of these larger micro-batches.

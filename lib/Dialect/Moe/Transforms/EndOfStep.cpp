@@ -1,0 +1,84 @@
+//===- EndOfStep.cpp - what a step does once, behind micro-batches --------===//
+#include "EndOfStep.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// By name, the arguments whose memory results take.
+static llvm::StringMap<BlockArgument> getNamedArguments(func::FuncOp function) {
+  llvm::StringMap<BlockArgument> named;
+  for (BlockArgument argument : function.getArguments())
+    if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName))
+      named[name] = argument;
+  return named;
+}
+
+EndOfStep::EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTimer timer, int64_t devices)
+    : timer(std::move(timer)), devices(devices) {
+  for (Operation *op : others)
+    for (Value operand : op->getOperands())
+      if (Operation *maker = operand.getDefiningOp(); maker && (getPipelineUnit(maker) || ends.contains(maker))) {
+        ends.insert(op);
+        await(op, maker);
+      }
+  // A value in the memory of an argument comes behind all that read the argument.
+  llvm::StringMap<BlockArgument> named = getNamedArguments(function);
+  for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
+    auto updates = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), kUpdatesAttrName);
+    Operation *maker = result.get().getDefiningOp();
+    if (!updates || !ends.contains(maker))
+      continue;
+    for (Operation *reader : named.lookup(updates).getUsers())
+      if (reader != maker && (getPipelineUnit(reader) || ends.contains(reader)))
+        await(maker, reader);
+  }
+}
+
+void EndOfStep::await(Operation *op, Operation *needed) {
+  SmallVector<Operation *, 1> &others = waiting[needed];
+  if (llvm::is_contained(others, op))
+    return;
+  others.push_back(op);
+  ++missing[op];
+}
+
+void EndOfStep::finish(Operation *op, Device &device, double end) {
+  auto others = waiting.find(op);
+  if (others == waiting.end())
+    return;
+  for (Operation *other : others->second)
+    if (--missing[other] == 0)
+      device.ready.push_back({other, end});
+}
+
+void EndOfStep::place(Operation *op, int64_t number) {
+  Device &device = devices[number];
+  // Before anything waits, time does not matter.
+  if (!device.ready.empty() && timer.getLane(op) == Lane::Computation)
+    device.computed += timer.getSeconds(op);
+  finish(op, device, device.computed);
+}
+
+SmallVector<Operation *> EndOfStep::take(int64_t number) {
+  Device &device = devices[number];
+  SmallVector<Operation *> taken;
+  for (size_t i = 0; i < device.ready.size(); ++i) {
+    auto [op, since] = device.ready[i];
+    if (since > device.computed)
+      continue;
+    device.ready.erase(device.ready.begin() + i--);
+    taken.push_back(op);
+    double seconds = timer.getSeconds(op);
+    if (timer.getLane(op) == Lane::Computation) {
+      device.computed += seconds;
+      finish(op, device, device.computed);
+    } else {
+      device.exchanged = std::max(device.exchanged, device.computed) + seconds;
+      // Other exchanges may be in its way.
+      finish(op, device, device.exchanged + seconds);
+    }
+  }
+  return taken;
+}
