@@ -224,6 +224,27 @@ void ProgramConverter::createCopy(Value from, Value to, Location loc) {
                                  /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
 }
 
+static bool isAlias(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  return kernel && kernel.isAlias();
+}
+
+/// An op behind the one that makes `result` that reads `argument` or a view of it; null if there is none.
+static Operation *findLaterReader(Value result, Value argument) {
+  Operation *writer = result.getDefiningOp();
+  while (writer && isAlias(writer))
+    writer = writer->getOperand(0).getDefiningOp();
+  SmallVector<Value> open = {argument};
+  while (writer && !open.empty())
+    for (Operation *reader : open.pop_back_val().getUsers()) {
+      if (isAlias(reader))
+        llvm::append_range(open, reader->getResults());
+      else if (writer->isBeforeInBlock(reader) && !reader->hasTrait<OpTrait::IsTerminator>())
+        return reader;
+    }
+  return nullptr;
+}
+
 /// Inputs keep their places as memory of the caller; results become arguments behind them, but for those that update an
 /// input in its place.
 LogicalResult ProgramConverter::convertSignature() {
@@ -249,6 +270,11 @@ LogicalResult ProgramConverter::convertSignature() {
     if (updates && (!updated || updated.getType() != getMemRefType(operand.get().getType())))
       return function.emitError() << "expected an argument '" << updates.getValue() << "' of type "
                                   << operand.get().getType() << " for the result that updates it";
+    Operation *later =
+        updated ? findLaterReader(operand.get(), function.getArgument(updated.getArgNumber() - numInputs)) : nullptr;
+    if (later)
+      return later->emitOpError() << "expected to read argument '" << updates.getValue()
+                                  << "' before the result that takes its memory is computed";
     results.push_back(
         updated ? updated
                 : function.front().addArgument(getMemRefType(operand.get().getType()), operand.get().getLoc()));

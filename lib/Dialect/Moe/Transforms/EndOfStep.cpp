@@ -1,6 +1,8 @@
 //===- EndOfStep.cpp - what a step does once, behind micro-batches --------===//
 #include "EndOfStep.h"
 
+#include "ExpertWay.h"
+
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;
@@ -30,10 +32,24 @@ EndOfStep::EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTime
     Operation *maker = result.get().getDefiningOp();
     if (!updates || !ends.contains(maker))
       continue;
-    for (Operation *reader : named.lookup(updates).getUsers())
-      if (reader != maker && (getPipelineUnit(reader) || ends.contains(reader)))
-        await(maker, reader);
+    awaitReaders(maker, named.lookup(updates));
   }
+}
+
+/// Also those of views of `argument`, and of what is computed from it before all micro-batches.
+void EndOfStep::awaitReaders(Operation *op, Value argument) {
+  llvm::DenseSet<Operation *> seen = {op};
+  SmallVector<Value> open = {argument};
+  while (!open.empty())
+    for (Operation *reader : open.pop_back_val().getUsers()) {
+      if (!seen.insert(reader).second)
+        continue;
+      bool hasPlace = getPipelineUnit(reader) || ends.contains(reader);
+      if (hasPlace)
+        await(op, reader);
+      if (!hasPlace || isAlias(reader))
+        llvm::append_range(open, reader->getResults());
+    }
 }
 
 void EndOfStep::await(Operation *op, Operation *needed) {

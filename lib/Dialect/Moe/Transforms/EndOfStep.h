@@ -31,6 +31,7 @@ private:
   };
 
   void await(Operation *op, Operation *needed);
+  void awaitReaders(Operation *op, Value argument);
   /// What waits for `op` may go on after `end`.
   void finish(Operation *op, Device &device, double end);
 
