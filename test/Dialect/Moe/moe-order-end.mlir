@@ -23,3 +23,17 @@ func.func @end(%x: tensor<4xf32>, %p: tensor<4xf32> {moe.name = "p"}, %q: tensor
   %v = moe.scale %b1 {factor = 3.0 : f64} : tensor<4xf32>
   return %u, %v, %b0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// Exchanges of a micro-batch are not to wait for the sum.
+// CHECK-LABEL: func.func @same_lane
+// CHECK:      moe.scale {{.*}}moe.stage = #moe.stage<1, backward>}
+// CHECK-NEXT: moe.all_reduce {{.*}}moe.stage = #moe.stage<0, backward>}
+// CHECK-NEXT: moe.all_reduce {{.*}} {
+func.func @same_lane(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %f0 = moe.all_reduce %x over <"mp", 2, 1> {moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %f1 = moe.scale %f0 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<1>} : tensor<4xf32>
+  %b1 = moe.scale %f1 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<1, backward>} : tensor<4xf32>
+  %b0 = moe.all_reduce %b1 over <"mp", 2, 1> {moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<0, backward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = moe.all_reduce %b1 over <"dp", 2, 2> {test} : (tensor<4xf32>) -> tensor<4xf32>
+  return %s, %b0 : tensor<4xf32>, tensor<4xf32>
+}

@@ -25,6 +25,10 @@ EndOfStep::EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTime
         ends.insert(op);
         await(op, maker);
       }
+  for (Operation *op : llvm::reverse(others))
+    if (ends.contains(op) && (this->timer.getLane(op) != Lane::Computation ||
+                              llvm::any_of(op->getUsers(), [&](Operation *user) { return urgent.contains(user); })))
+      urgent.insert(op);
   // A value in the memory of an argument comes behind all that read the argument.
   llvm::StringMap<BlockArgument> named = getNamedArguments(function);
   for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
@@ -65,14 +69,16 @@ void EndOfStep::finish(Operation *op, Device &device, double end) {
   if (others == waiting.end())
     return;
   for (Operation *other : others->second)
-    if (--missing[other] == 0)
+    if (--missing[other] == 0 && urgent.contains(other))
       device.ready.push_back({other, end});
 }
 
 void EndOfStep::place(Operation *op, int64_t number) {
   Device &device = devices[number];
+  Lane lane = timer.getLane(op);
+  device.used.insert(lane);
   // Before anything waits, time does not matter.
-  if (!device.ready.empty() && timer.getLane(op) == Lane::Computation)
+  if (!device.ready.empty() && lane == Lane::Computation)
     device.computed += timer.getSeconds(op);
   finish(op, device, device.computed);
 }
@@ -82,12 +88,14 @@ SmallVector<Operation *> EndOfStep::take(int64_t number) {
   SmallVector<Operation *> taken;
   for (size_t i = 0; i < device.ready.size(); ++i) {
     auto [op, since] = device.ready[i];
-    if (since > device.computed)
+    Lane lane = timer.getLane(op);
+    bool isInTheWay = lane != Lane::Computation && device.used.contains(lane);
+    if (since > device.computed || isInTheWay)
       continue;
     device.ready.erase(device.ready.begin() + i--);
     taken.push_back(op);
     double seconds = timer.getSeconds(op);
-    if (timer.getLane(op) == Lane::Computation) {
+    if (lane == Lane::Computation) {
       device.computed += seconds;
       finish(op, device, device.computed);
     } else {

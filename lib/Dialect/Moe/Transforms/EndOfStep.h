@@ -4,6 +4,8 @@
 
 #include "Stages.h"
 
+#include <set>
+
 namespace mlir::moe {
 
 /// Sums of gradients over ranks, the optimizer, and whatever else needs the micro-batches without being of one. Some
@@ -17,7 +19,8 @@ public:
   /// An op of a unit of `device` has its place.
   void place(Operation *op, int64_t device);
   /// Ops that have their place now, behind a window of `device`: what they need is there, and exchanges of that have
-  /// most probably ended, so that the device does not wait for them.
+  /// most probably ended, so that the device does not wait for them. Exchanges in a lane that micro-batches use come
+  /// behind all of these, whose exchanges would wait for them.
   SmallVector<Operation *> take(int64_t device);
 
 private:
@@ -28,6 +31,7 @@ private:
   struct Device {
     double computed = 0, exchanged = 0; ///< when it has done what has its place: seconds
     SmallVector<Ready> ready;
+    std::set<Lane> used; ///< by units
   };
 
   void await(Operation *op, Operation *needed);
@@ -37,6 +41,8 @@ private:
 
   OpTimer timer;
   llvm::DenseSet<Operation *> ends;
+  /// Those that are exchanges, or that exchanges wait for. What else there is to compute would only be in the way.
+  llvm::DenseSet<Operation *> urgent;
   llvm::DenseMap<Operation *, SmallVector<Operation *, 1>> waiting; ///< by what they wait for
   llvm::DenseMap<Operation *, int64_t> missing;                     ///< how many of those have no place yet
   std::vector<Device> devices;

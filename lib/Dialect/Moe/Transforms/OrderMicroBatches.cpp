@@ -172,6 +172,9 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
                                   ArrayRef<Operation *> others) {
     OpTimer timer(getOperation());
     WindowOrderer orderer(units, timer);
+    // Where stages are marks of parts, the end of the step is not any part's.
+    if (getOperation()->hasAttr(kPartBytesAttrName))
+      others = {};
     EndOfStep end(getOperation(), others, timer, devices);
     auto getDevice = [&](const PipelineWindow &window) { return schedule.devices[window.front().stage]; };
     SmallVector<size_t> left(devices, 0);
