@@ -616,3 +616,14 @@ func.func @returned_part(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8x8xf3
   %2 = moe.join_phases %0, %x over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   return %0, %2 : tensor<4x8xf32>, tensor<8x8xf32>
 }
+// What updates an argument comes behind all that read it, in whatever order the program has them.
+// CHECK-LABEL: func.func @updated(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<8xf32>
+// CHECK-SAME:    %[[STEP:[a-z0-9]+]]: memref<8xf32>
+// CHECK:         plan.launch "add"(%[[X]], %[[STEP]])
+// CHECK-NEXT:    plan.launch "scale"(%[[STEP]]) -> (%[[STEP]]) params [3
+func.func @updated(%x: tensor<8xf32>, %step: tensor<8xf32> {moe.name = "step"}) -> (tensor<8xf32> {moe.updates = "step"}, tensor<8xf32>) {
+  %0 = moe.scale %step {factor = 3.0 : f64} : tensor<8xf32>
+  %1 = moe.add %x, %step : tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}

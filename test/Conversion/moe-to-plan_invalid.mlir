@@ -47,11 +47,11 @@ func.func @f(%x: tensor<8xf32>) -> i32 {
 
 // -----
 
-// A result in the memory of an argument comes behind all that read it, views too.
+// A result in the memory of an argument comes behind all that read it, views too. This one is used before.
 func.func @f(%x: tensor<8xf32>, %p: tensor<8xf32> {moe.name = "p"}) -> (tensor<8xf32> {moe.updates = "p"}, tensor<8xf32>) {
   %v = moe.to_varying %p over <"dp", 2, 1> : tensor<8xf32>
   %0 = moe.add %x, %v : tensor<8xf32>
-  // expected-error @+1 {{expected to read argument 'p' before the result that takes its memory is computed}}
-  %1 = moe.scale %v {factor = 2.0 : f64} : tensor<8xf32>
+  // expected-error @+1 {{expected to read argument 'p' before the result that takes its memory is used}}
+  %1 = moe.add %0, %v : tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }

@@ -229,20 +229,34 @@ static bool isAlias(Operation *op) {
   return kernel && kernel.isAlias();
 }
 
-/// An op behind the one that makes `result` that reads `argument` or a view of it; null if there is none.
-static Operation *findLaterReader(Value result, Value argument) {
-  Operation *writer = result.getDefiningOp();
-  while (writer && isAlias(writer))
-    writer = writer->getOperand(0).getDefiningOp();
+/// The last op that reads `argument` or a view of it; null if none does.
+static Operation *findLastReader(Value argument) {
+  Operation *last = nullptr;
   SmallVector<Value> open = {argument};
-  while (writer && !open.empty())
+  while (!open.empty())
     for (Operation *reader : open.pop_back_val().getUsers()) {
       if (isAlias(reader))
         llvm::append_range(open, reader->getResults());
-      else if (writer->isBeforeInBlock(reader) && !reader->hasTrait<OpTrait::IsTerminator>())
-        return reader;
+      else if (!reader->hasTrait<OpTrait::IsTerminator>() && (!last || last->isBeforeInBlock(reader)))
+        last = reader;
     }
-  return nullptr;
+  return last;
+}
+
+/// Puts the op that makes `result`, in the memory of `argument`, behind all that read what was there before. Nothing in
+/// the program says so but that the two share memory.
+static LogicalResult moveBehindReaders(Value result, Value argument, StringRef name) {
+  Operation *writer = result.getDefiningOp(), *last = findLastReader(argument);
+  while (writer && isAlias(writer))
+    writer = writer->getOperand(0).getDefiningOp();
+  if (!writer || !last || !writer->isBeforeInBlock(last))
+    return success();
+  for (Operation *user : writer->getUsers())
+    if (!last->isBeforeInBlock(user))
+      return last->emitOpError() << "expected to read argument '" << name
+                                 << "' before the result that takes its memory is used";
+  writer->moveAfter(last);
+  return success();
 }
 
 /// Inputs keep their places as memory of the caller; results become arguments behind them, but for those that update an
@@ -270,11 +284,9 @@ LogicalResult ProgramConverter::convertSignature() {
     if (updates && (!updated || updated.getType() != getMemRefType(operand.get().getType())))
       return function.emitError() << "expected an argument '" << updates.getValue() << "' of type "
                                   << operand.get().getType() << " for the result that updates it";
-    Operation *later =
-        updated ? findLaterReader(operand.get(), function.getArgument(updated.getArgNumber() - numInputs)) : nullptr;
-    if (later)
-      return later->emitOpError() << "expected to read argument '" << updates.getValue()
-                                  << "' before the result that takes its memory is computed";
+    if (updated && failed(moveBehindReaders(operand.get(), function.getArgument(updated.getArgNumber() - numInputs),
+                                            updates.getValue())))
+      return failure();
     results.push_back(
         updated ? updated
                 : function.front().addArgument(getMemRefType(operand.get().getType()), operand.get().getLoc()));
