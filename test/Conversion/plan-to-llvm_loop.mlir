@@ -1,9 +1,10 @@
 // RUN: moe-opt %s --convert-plan-to-llvm | FileCheck %s
 
-// A view that moves is one of as many buffers as it has places: two slots, of which the first iteration has the second one, and the parts
-// of the input. The view behind the loop is at one place: behind 4 iterations, slot 0 + 4 mod 2.
-// CHECK:      @moeplan_rank_rows(dense<[0, 0, 4, 4, 2, 1, 6, 7]>
-// CHECK:      @moeplan_rank_buffers({{.*}} tensor<8x11xi64>
+// A view that moves is one of as many buffers as it has places: the 4 parts of the input, and two slots. The slots are in the table twice
+// but for the last, so that the first iteration may begin with any of them: here with the second one. The view behind the loop is at one
+// place: behind 4 iterations, slot 0 + 4 mod 2.
+// CHECK:      @moeplan_rank_rows(dense<[0, 0, 4, 5, 2, 1, 7, 8]>
+// CHECK:      @moeplan_rank_buffers({{.*}} tensor<9x11xi64>
 
 // The rows of the loop run 4 times, with the number of the iteration; the number of its op stays.
 // CHECK:      llvm.func @moeplan_rank(%[[R:.*]]: !llvm.ptr) -> i32

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <map>
@@ -58,6 +59,9 @@ private:
   LogicalResult addLaunch(LaunchOp launch);
   /// In iteration `iteration` of the loop around the view that `value` is, or behind so many iterations.
   FailureOr<BufferKey> getKey(Value value, int64_t iteration);
+  FailureOr<std::vector<BufferKey>> getKeys(Value value, int64_t first, int64_t count);
+  void addBuffers(ArrayRef<BufferKey> keys);
+  FailureOr<unsigned> getTurns(Value value, ViewOp moving);
   FailureOr<unsigned> getBuffers(Value value, ViewOp moving);
   LLVM::GlobalOp createBufferTable();
   void emitSegment(const Segment &segment, Block *&block, Block *exit);
@@ -73,6 +77,8 @@ private:
   int64_t done = 0; ///< iterations of the loop before the ops that are looked at
   /// Where the buffers of consecutive iterations lie in the table.
   std::map<std::vector<BufferKey>, unsigned> buffers;
+  /// Where those of views that go from part to part lie, by the first two parts and the number of all.
+  std::map<std::pair<std::vector<BufferKey>, int64_t>, unsigned> turns;
   std::vector<int64_t> bufferWords;
   llvm::DenseMap<Value, unsigned> bufferOf;
 };
@@ -234,21 +240,20 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t
   return BufferKey{space, dtype, offset, type.getShape().vec(), part};
 }
 
-/// Where the buffers of `value` begin in the table: one, or one for each iteration in which `moving` is at another
-/// part.
-FailureOr<unsigned> ProgramEmitter::getBuffers(Value value, ViewOp moving) {
-  if (auto known = bufferOf.find(value); known != bufferOf.end())
-    return known->second;
+/// The buffers of `value` in `count` iterations from `first` on.
+FailureOr<std::vector<ProgramEmitter::BufferKey>> ProgramEmitter::getKeys(Value value, int64_t first, int64_t count) {
   std::vector<BufferKey> keys;
-  for (int64_t iteration = 0, end = moving ? moving.getParts() : 1; iteration < end; ++iteration) {
-    FailureOr<BufferKey> key = getKey(value, moving ? iteration : done);
+  for (int64_t iteration = first; iteration < first + count; ++iteration) {
+    FailureOr<BufferKey> key = getKey(value, iteration);
     if (failed(key))
       return failure();
     keys.push_back(*key);
   }
-  auto [it, isNew] = buffers.try_emplace(keys, bufferWords.size() / kBufferWords);
-  for (const BufferKey &key : isNew ? ArrayRef(keys) : ArrayRef<BufferKey>()) {
-    const auto &[space, dtype, offset, shape, part] = key;
+  return keys;
+}
+
+void ProgramEmitter::addBuffers(ArrayRef<BufferKey> keys) {
+  for (const auto &[space, dtype, offset, shape, part] : keys) {
     SmallVector<int64_t, 4> dims(shape.begin(), shape.end());
     dims.resize(4, 0);
     // moert_buffer, whose first two fields are the halves of a word.
@@ -257,6 +262,44 @@ FailureOr<unsigned> ProgramEmitter::getBuffers(Value value, ViewOp moving) {
     llvm::append_range(bufferWords, dims);
     llvm::append_range(bufferWords, ArrayRef<int64_t>{part.parts, part.shift, part.stride, part.begin});
   }
+}
+
+/// Of views of a ring, which go from each slot to the next: the table has all slots twice, so that any may be the
+/// first.
+FailureOr<unsigned> ProgramEmitter::getTurns(Value value, ViewOp moving) {
+  auto parts = static_cast<int64_t>(moving.getParts()), shift = static_cast<int64_t>(moving.getShift());
+  // The first two parts tell what the others are.
+  FailureOr<std::vector<BufferKey>> begin = getKeys(value, parts - shift, 2);
+  if (failed(begin))
+    return failure();
+  auto [it, isNew] = turns.try_emplace({*begin, parts}, bufferWords.size() / kBufferWords);
+  if (isNew) {
+    FailureOr<std::vector<BufferKey>> all = getKeys(value, parts - shift, 2 * parts - 1);
+    if (failed(all))
+      return failure();
+    addBuffers(*all);
+  }
+  return it->second + shift;
+}
+
+/// Where the buffers of `value` begin in the table: one, or one for each iteration in which `moving` is at another
+/// part.
+FailureOr<unsigned> ProgramEmitter::getBuffers(Value value, ViewOp moving) {
+  if (auto known = bufferOf.find(value); known != bufferOf.end())
+    return known->second;
+  // Others have one view, whose parts are the micro-batches' inputs.
+  if (moving && moving.getStep() == 1 && !isa<BlockArgument>(getMemory(value))) {
+    FailureOr<unsigned> first = getTurns(value, moving);
+    if (succeeded(first))
+      bufferOf[value] = *first;
+    return first;
+  }
+  FailureOr<std::vector<BufferKey>> keys = moving ? getKeys(value, 0, moving.getParts()) : getKeys(value, done, 1);
+  if (failed(keys))
+    return failure();
+  auto [it, isNew] = buffers.try_emplace(*keys, bufferWords.size() / kBufferWords);
+  if (isNew)
+    addBuffers(*keys);
   return bufferOf[value] = it->second;
 }
 
@@ -277,10 +320,11 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
     if (failed(checkVariants(plan)))
       return signalPassFailure();
     SmallVector<ModuleOp> variants = getVariants(plan);
+    SmallVector<func::FuncOp> programs;
     for (ModuleOp module : variants.empty() ? ArrayRef(plan) : ArrayRef(variants))
-      for (func::FuncOp program : getPrograms(module))
-        if (failed(check(program)))
-          return signalPassFailure();
+      llvm::append_range(programs, getPrograms(module));
+    if (failed(failableParallelForEach(&getContext(), programs, [&](func::FuncOp program) { return check(program); })))
+      return signalPassFailure();
     FailureOr<std::string> metadata = buildMetadata(plan);
     if (failed(metadata))
       return signalPassFailure();

@@ -83,8 +83,6 @@ public:
   SmallVector<unsigned> issue(LaunchOp launch, unsigned number, unsigned stream);
 
 private:
-  /// Transfers of a channel that are under way at once.
-  static constexpr size_t kMost = 2;
   /// Of one stream.
   struct Channel {
     /// Of sends, their numbers. Of receives, the numbers of the computation before them.
@@ -103,7 +101,7 @@ private:
 
 std::optional<unsigned> FlowControl::push(Channel &channel, unsigned number) {
   channel.latest.push_back(number);
-  if (channel.latest.size() <= kMost)
+  if (channel.latest.size() <= kMostTransfers)
     return std::nullopt;
   unsigned oldest = channel.latest.front();
   channel.latest.erase(channel.latest.begin());

@@ -1,11 +1,13 @@
 //===- RollLoop.cpp - plan-roll-loop --------------------------------------===//
 //
 // In the steady state of a step, the launches of some micro-batches are those of the micro-batches before them. Two
-// such periods tell what an iteration of a loop is. What lives from one iteration to another becomes a ring:
-// micro-batch m has slot m mod depth. What lives within one becomes a buffer of the loop's body.
+// such periods tell what an iteration of a loop is. What lives within one becomes a buffer of the loop's body. What
+// lives from one iteration to another gets a slot of a ring.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/Transforms/RollLoop.h"
+
+#include "RingSlots.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
@@ -15,6 +17,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/AssignStreams.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 #include <algorithm>
@@ -54,11 +57,18 @@ struct Periods {
 /// Buffers that launches of one kind write for different micro-batches.
 struct Family {
   std::map<int64_t, Value> members; ///< by micro-batch
-  /// What replaces the members; null where each one is a buffer of its own.
-  Value ring;
-  int64_t depth = 0;
+  /// The number of the ring that replaces the members; none where each one is a buffer of its own.
+  std::optional<size_t> ring;
+};
+
+/// Values of one type that live from one iteration to another. They share slots, which take turns.
+struct Ring {
+  Value buffer;
+  RingSlots slots;
   /// Where the bytes of a slot are few, how many values have room in it: slots begin at aligned places.
   int64_t perSlot = 1;
+  /// By family and by micro-batch of an iteration: the number of the value.
+  std::map<std::pair<size_t, int64_t>, unsigned> values;
 };
 
 /// Which buffer of which family a value is.
@@ -81,6 +91,7 @@ private:
 
   InFlightDiagnostic fail() { return program.emitError("expected a step whose micro-batches repeat: "); }
   void findSteps();
+  void findUnderWay();
   Periods findPeriods(int64_t shift, size_t length) const;
   LogicalResult findPeriods();
   void chooseBegin();
@@ -94,15 +105,14 @@ private:
   Part getPart(size_t step) const;
   LogicalResult checkUses();
   bool isLocal(const Family &family) const;
-  bool isConflict(Value first, Value second) const;
-  int64_t getDepth(const std::map<int64_t, Value> &members) const;
-  void chooseDepth(Family &family);
+  std::pair<int64_t, int64_t> divide(int64_t microBatch) const;
+  void chooseSlots(Ring &ring, ArrayRef<size_t> ofRing);
+  LogicalResult makeRing(MemRefType type, ArrayRef<size_t> ofRing);
   LogicalResult makeRings();
-  LogicalResult makeRing(Family &family);
 
-  Value makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t microBatch, int64_t parts,
-                   Part part);
-  Value getSlot(OpBuilder &builder, const Family &family, int64_t microBatch, Part part);
+  Value makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t place, int64_t step,
+                   int64_t parts, Part part);
+  Value getSlot(OpBuilder &builder, const Member &member, Part part);
   Value rewrite(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part);
   Value makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part);
   void rewrite(const Step &step, Part part);
@@ -110,9 +120,12 @@ private:
 
   func::FuncOp program;
   std::vector<Step> steps;
+  /// By step: from which step to which one it may be under way.
+  std::vector<std::pair<size_t, size_t>> underWay;
   int64_t written = 0, count = 0; ///< micro-batches
   Periods periods;
   std::vector<Family> families;
+  std::vector<Ring> rings;
   llvm::DenseMap<Value, Member> memberOf;
   /// Buffers that all periods use alike, and those that are others in each.
   llvm::DenseSet<Value> staying, moving;
@@ -150,6 +163,25 @@ void LoopRoller::findSteps() {
           known.push_back(steps.size());
     steps.push_back({launch, kind, place ? place.getIndex() : -1});
   }
+  findUnderWay();
+}
+
+/// A receive may begin as early as the second one before it on its channel, and a send end as late as the second one
+/// behind it. If their memory were taken until the last moment, they would wait for it.
+void LoopRoller::findUnderWay() {
+  std::map<std::pair<int64_t, bool>, SmallVector<size_t>> channels;
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    underWay.push_back({number, number});
+    if (std::optional<int64_t> peer = step.launch.getPeer())
+      channels[{*peer, step.launch.getOutputs().empty()}].push_back(number);
+  }
+  for (const auto &[channel, transfers] : channels)
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      if (channel.second)
+        underWay[transfers[i]].second = transfers[std::min(i + kMostTransfers, transfers.size() - 1)];
+      else
+        underWay[transfers[i]].first = transfers[i - std::min(i, kMostTransfers)];
+    }
 }
 
 /// The longest sequence of steps that are those of `length` steps later, but for `shift` micro-batches.
@@ -309,7 +341,7 @@ LogicalResult LoopRoller::checkUses() {
     auto member = memberOf.find(buffer);
     if (member == memberOf.end() || getPart(uses.front()) == Part::Behind)
       continue;
-    bool isInRing = families[member->second.family].ring != nullptr, isLast = member->second.microBatch == written - 1;
+    bool isInRing = families[member->second.family].ring.has_value(), isLast = member->second.microBatch == written - 1;
     for (size_t number : uses) {
       Step step = steps[number];
       bool isOfMicroBatch = step.microBatch >= 0;
@@ -320,14 +352,17 @@ LogicalResult LoopRoller::checkUses() {
   return success();
 }
 
-/// Whether each period uses its own members alone, and no one else uses those.
+/// Whether each period uses its own members alone, no one else uses those, and they are in use one after another. Where
+/// several are at once, they and others of their type share slots better than buffers of a body could.
 bool LoopRoller::isLocal(const Family &family) const {
+  size_t lastUse = 0;
   return llvm::all_of(family.members, [&](const auto &one) {
     ArrayRef<size_t> uses = users.find(one.second)->second;
     if (getPart(uses.front()) != Part::Inside && getPart(uses.back()) != Part::Inside)
       return getPart(uses.front()) == getPart(uses.back());
     auto getPeriod = [&](size_t step) { return (step - periods.begin) / periods.length; };
-    return getPart(uses.front()) == Part::Inside && getPart(uses.back()) == Part::Inside &&
+    bool isAlone = uses.front() >= std::exchange(lastUse, uses.back());
+    return isAlone && getPart(uses.front()) == Part::Inside && getPart(uses.back()) == Part::Inside &&
            getPeriod(uses.front()) == getPeriod(uses.back());
   });
 }
@@ -341,74 +376,81 @@ static bool isInPlace(LaunchOp launch, Value input, Value output) {
   });
 }
 
-/// Whether both are in use at once; `first` is of the earlier micro-batch.
-bool LoopRoller::isConflict(Value first, Value second) const {
-  ArrayRef<size_t> uses = users.find(first)->second, others = users.find(second)->second;
-  if (uses.back() < others.front() || others.back() < uses.front())
-    return false;
-  return uses.back() != others.front() || !isInPlace(steps[others.front()].launch, first, second);
+/// The iteration of a micro-batch, and which one it is of its iteration.
+std::pair<int64_t, int64_t> LoopRoller::divide(int64_t microBatch) const {
+  return {microBatch / periods.microBatches, microBatch % periods.microBatches};
 }
 
-/// So many that no member is written while another one of its slot is in use.
-int64_t LoopRoller::getDepth(const std::map<int64_t, Value> &members) const {
-  int64_t depth = 1;
-  for (auto first = members.begin(); first != members.end(); ++first)
-    for (auto second = std::next(first); second != members.end(); ++second)
-      if (isConflict(first->second, second->second))
-        depth = std::max(depth, second->first - first->first + 1);
-  return depth;
-}
-
-/// Sets the depth by what the loop uses. Members that only launches before it, or behind it, use have a slot if it is
+/// Chooses slots by what the loop uses. Members that only launches before it, or behind it, use have a slot if it is
 /// free.
-void LoopRoller::chooseDepth(Family &family) {
-  std::map<int64_t, Value> inRing, others;
-  for (auto [microBatch, member] : family.members) {
-    ArrayRef<size_t> uses = users.find(member)->second;
-    bool isOutside = getPart(uses.front()) != Part::Inside && getPart(uses.front()) == getPart(uses.back());
-    (isOutside ? others : inRing)[microBatch] = member;
+void LoopRoller::chooseSlots(Ring &ring, ArrayRef<size_t> ofRing) {
+  std::vector<SlotUse> uses;
+  std::vector<Value> buffers;
+  std::vector<Member> outside;
+  auto add = [&](Value buffer, unsigned value, int64_t iteration) {
+    ArrayRef<size_t> launches = users.find(buffer)->second;
+    SlotUse use{value, iteration, launches.front(), launches.back()};
+    for (size_t launch : launches) {
+      use.first = std::min(use.first, underWay[launch].first);
+      use.last = std::max(use.last, underWay[launch].second);
+    }
+    uses.push_back(use);
+    buffers.push_back(buffer);
+  };
+  auto mayTakeOver = [&](size_t a, size_t b) { return isInPlace(steps[uses[b].first].launch, buffers[a], buffers[b]); };
+  for (size_t family : ofRing)
+    for (auto [microBatch, buffer] : families[family].members) {
+      ArrayRef<size_t> launches = users.find(buffer)->second;
+      auto [iteration, ofIteration] = divide(microBatch);
+      if (getPart(launches.front()) != Part::Inside && getPart(launches.front()) == getPart(launches.back()))
+        outside.push_back({family, microBatch});
+      else
+        add(buffer, ring.values.try_emplace({family, ofIteration}, ring.values.size()).first->second, iteration);
+    }
+  ring.slots = plan::chooseSlots(ring.values.size(), uses, {periods.begin, periods.length}, mayTakeOver);
+  for (auto [family, microBatch] : outside) {
+    Value buffer = families[family].members[microBatch];
+    auto [iteration, ofIteration] = divide(microBatch);
+    if (auto value = ring.values.find({family, ofIteration}); value != ring.values.end()) {
+      add(buffer, value->second, iteration);
+      if (isLastFree(ring.slots, uses, mayTakeOver))
+        continue;
+      uses.pop_back();
+      buffers.pop_back();
+    }
+    families[family].members.erase(microBatch);
+    memberOf.erase(buffer);
   }
-  family.depth = getDepth(inRing);
-  for (auto [microBatch, member] : others) {
-    bool isFree = llvm::none_of(inRing, [&, microBatch = microBatch, member = member](const auto &other) {
-      if ((other.first - microBatch) % family.depth != 0)
-        return false;
-      return other.first < microBatch ? isConflict(other.second, member) : isConflict(member, other.second);
-    });
-    if (isFree)
-      inRing[microBatch] = member;
-    else
-      memberOf.erase(member);
-  }
-  family.members = std::move(inRing);
 }
 
 static MemRefType withShape(MemRefType type, ArrayRef<int64_t> shape) {
   return MemRefType::get(shape, type.getElementType(), MemRefLayoutAttrInterface(), type.getMemorySpace());
 }
 
-LogicalResult LoopRoller::makeRing(Family &family) {
-  auto type = cast<MemRefType>(family.members.begin()->second.getType());
-  chooseDepth(family);
-  int64_t bytes = std::max<int64_t>(getByteSize(type), 1);
+LogicalResult LoopRoller::makeRing(MemRefType type, ArrayRef<size_t> ofRing) {
+  Ring &ring = rings.emplace_back();
+  for (size_t family : ofRing)
+    families[family].ring = rings.size() - 1;
+  chooseSlots(ring, ofRing);
+  int64_t depth = ring.slots.depth, bytes = std::max<int64_t>(getByteSize(type), 1);
   auto getPerSlot = [&](int64_t alignment) { return alignment / std::gcd(alignment, bytes); };
-  if (family.depth > 1) {
-    family.perSlot = getPerSlot(kAlignment);
-    if (family.perSlot * bytes > kMostPadded)
-      family.perSlot = getPerSlot(kLeastAlignment);
+  if (depth > 1) {
+    ring.perSlot = getPerSlot(kAlignment);
+    if (ring.perSlot * bytes > kMostPadded)
+      ring.perSlot = getPerSlot(kLeastAlignment);
   }
-  if (family.perSlot > 1 && family.perSlot * bytes > kMostPadded)
+  if (ring.perSlot > 1 && ring.perSlot * bytes > kMostPadded)
     return fail() << "a value of " << bytes << " bytes has no aligned place in a ring";
   SmallVector<int64_t> shape(type.getShape());
-  if (shape.empty() && family.depth > 1)
+  if (shape.empty() && depth > 1)
     shape.push_back(1);
-  if (family.depth > 1)
-    shape[0] *= family.depth * family.perSlot;
+  if (depth > 1)
+    shape[0] *= depth * ring.perSlot;
   auto builder = OpBuilder::atBlockBegin(&program.getBody().front());
   MemRefType ringType = withShape(type, shape);
   if (!isBufferType(ringType))
-    return fail() << "a ring of " << family.depth << " values of type " << type << " is too large";
-  family.ring = builder.create<BufferOp>(program.getLoc(), ringType, IntegerAttr(), moe::RingAttr());
+    return fail() << "a ring of " << depth << " values of type " << type << " is too large";
+  ring.buffer = builder.create<BufferOp>(program.getLoc(), ringType, IntegerAttr(), moe::RingAttr());
   return success();
 }
 
@@ -418,8 +460,12 @@ LogicalResult LoopRoller::makeRings() {
     for (Value value : steps[i].launch->getOperands())
       if (auto member = memberOf.find(getMemory(value)); member != memberOf.end())
         used.insert(member->second.family);
+  llvm::MapVector<Type, SmallVector<size_t>> byType;
   for (size_t number : used)
-    if (Family &family = families[number]; !isLocal(family) && failed(makeRing(family)))
+    if (const Family &family = families[number]; !isLocal(family))
+      byType[family.members.begin()->second.getType()].push_back(number);
+  for (const auto &[type, ofType] : byType)
+    if (failed(makeRing(cast<MemRefType>(type), ofType)))
       return failure();
   return success();
 }
@@ -428,31 +474,35 @@ LogicalResult LoopRoller::makeRings() {
 // The loop
 //===----------------------------------------------------------------------===//
 
-/// What a micro-batch has: the part with the number of the micro-batch, modulo `parts`. Inside of the loop it moves
-/// with the iterations. Behind the loop, the micro-batches of all iterations come before.
-Value LoopRoller::makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t microBatch,
+/// Part number `place` of what the launches of an iteration use. Inside of the loop it moves by `step` with each
+/// iteration. Behind the loop, all iterations come before.
+Value LoopRoller::makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t place, int64_t step,
                              int64_t parts, Part part) {
   if (part == Part::Behind)
-    microBatch -= static_cast<int64_t>(periods.count) * periods.microBatches;
-  int64_t place = (microBatch % parts + parts) % parts;
-  IntegerAttr step = part == Part::Before ? IntegerAttr() : builder.getI64IntegerAttr(periods.microBatches);
-  return builder.create<ViewOp>(loc, type, source, place, parts, moe::GroupAttr(), step);
+    place -= static_cast<int64_t>(periods.count) * step;
+  place = (place % parts + parts) % parts;
+  IntegerAttr moves = part == Part::Before ? IntegerAttr() : builder.getI64IntegerAttr(step);
+  return builder.create<ViewOp>(loc, type, source, place, parts, moe::GroupAttr(), moves);
 }
 
-Value LoopRoller::getSlot(OpBuilder &builder, const Family &family, int64_t microBatch, Part part) {
-  if (family.depth == 1)
-    return family.ring;
+Value LoopRoller::getSlot(OpBuilder &builder, const Member &member, Part part) {
+  const Family &family = families[member.family];
+  const Ring &ring = rings[*family.ring];
+  if (ring.slots.depth == 1)
+    return ring.buffer;
   auto type = cast<MemRefType>(family.members.begin()->second.getType());
-  Location loc = family.ring.getLoc();
+  Location loc = ring.buffer.getLoc();
   SmallVector<int64_t> shape(type.getShape());
   if (shape.empty())
     shape.push_back(1);
-  shape[0] *= family.perSlot;
+  shape[0] *= ring.perSlot;
   // Of several values in a slot, the first one.
-  MemRefType slotType = family.perSlot > 1 ? withShape(type, shape) : type;
-  Value slot = makeMoving(builder, loc, slotType, family.ring, microBatch, family.depth, part);
-  if (family.perSlot > 1)
-    slot = builder.create<ViewOp>(loc, type, slot, 0, family.perSlot, moe::GroupAttr(), IntegerAttr());
+  MemRefType slotType = ring.perSlot > 1 ? withShape(type, shape) : type;
+  auto [iteration, ofIteration] = divide(member.microBatch);
+  int64_t place = ring.slots.get(ring.values.at({member.family, ofIteration}), iteration);
+  Value slot = makeMoving(builder, loc, slotType, ring.buffer, place, /*step=*/1, ring.slots.depth, part);
+  if (ring.perSlot > 1)
+    slot = builder.create<ViewOp>(loc, type, slot, 0, ring.perSlot, moe::GroupAttr(), IntegerAttr());
   return slot;
 }
 
@@ -470,8 +520,8 @@ Value LoopRoller::makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch
     bool isInput =
         isOfMicroBatch && !view.getGroup() && inputs.count({view.getSource().getAsOpaquePointer(), view.getParts()});
     if (isInput)
-      return makeMoving(builder, view.getLoc(), view.getType(), view.getSource(), view.getShift(), view.getParts(),
-                        part);
+      return makeMoving(builder, view.getLoc(), view.getType(), view.getSource(), view.getShift(), periods.microBatches,
+                        view.getParts(), part);
     Value source = rewrite(builder, view.getSource(), isOfMicroBatch, part);
     if (source == view.getSource())
       return value;
@@ -481,9 +531,8 @@ Value LoopRoller::makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch
   auto member = memberOf.find(value);
   if (member == memberOf.end())
     return value;
-  const auto &[family, microBatch] = member->second;
-  if (families[family].ring)
-    return getSlot(builder, families[family], microBatch, part);
+  if (families[member->second.family].ring)
+    return getSlot(builder, member->second, part);
   // A buffer of the loop's body, ahead of all that uses it.
   return part == Part::Inside ? OpBuilder::atBlockBegin(builder.getBlock()).clone(*value.getDefiningOp())->getResult(0)
                               : value;

@@ -6,6 +6,9 @@
 
 namespace mlir::plan {
 
+/// Transfers between two stages, one way, that are under way at once.
+inline constexpr size_t kMostTransfers = 2;
+
 /// Ranks of the program: of the `moe.parallel` of the function or what it is in, 0 where there is none.
 int64_t getWorld(func::FuncOp program);
 

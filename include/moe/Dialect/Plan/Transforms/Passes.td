@@ -12,9 +12,10 @@ def PlanRollLoop : Pass<"plan-roll-loop", "::mlir::func::FuncOp"> {
     micro-batches, and puts one of them into a `plan.loop`. The launches before it are the prologue, those behind it the
     epilogue, whose micro-batches become the last ones.
 
-    A value that lives in one iteration becomes a buffer in the loop's body. Values that launches of one kind make for
-    different micro-batches, and that live longer, become a ring: a buffer of so many slots that none is written while
-    it is in use. Micro-batch m has slot m mod depth. A value that each micro-batch updates in place has one slot.
+    A value that lives in one iteration becomes a buffer in the loop's body. Values that live longer, or of which several
+    are alive at once, share a ring if they have one type: a buffer of so many slots that none is written while it is in
+    use. In each iteration a value has the slot behind the one before. A value that each micro-batch updates in place has
+    one slot.
 
     It is an error if the program has no such sequences, e.g. because n is too small. Chunks in a ring (#moe.ring) are
     not supported.

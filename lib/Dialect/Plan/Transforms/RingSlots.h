@@ -1,0 +1,50 @@
+//===- RingSlots.h - slots for values that outlive iterations --*- C++ -*-===//
+#ifndef MOE_LIB_DIALECT_PLAN_TRANSFORMS_RINGSLOTS_H
+#define MOE_LIB_DIALECT_PLAN_TRANSFORMS_RINGSLOTS_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mlir::plan {
+
+/// When a value of an iteration is in use, in numbers of launches, both included.
+struct SlotUse {
+  unsigned value;    ///< which of those that each iteration makes
+  int64_t iteration; ///< those before the loop count on backwards
+  size_t first, last;
+};
+
+/// The launches of the first iteration.
+struct SlotPeriod {
+  size_t begin, length;
+
+  bool contains(size_t launch) const { return launch >= begin && launch - begin < length; }
+};
+
+/// In iteration i, a value has slot (first[value] + i) mod depth.
+struct RingSlots {
+  std::vector<int64_t> first;
+  int64_t depth = 1;
+
+  int64_t get(unsigned value, int64_t iteration) const { return ((first[value] + iteration) % depth + depth) % depth; }
+};
+
+/// Of two uses, by their place in a list: whether the launch that makes the second may write it over the first, of
+/// which it is the last user.
+using MayTakeOver = llvm::function_ref<bool(size_t, size_t)>;
+
+/// Few slots for values 0 to `values` - 1, none of which is written while another one of its slot is in use. It is the
+/// allocation of rotating registers for pipelined loops (B. R. Rau, M. Lee, P. P. Tirumalai, M. S. Schlansker,
+/// "Register Allocation for Software Pipelined Loops", PLDI 1992). `uses` shows all pairs that are in use at once, with
+/// the difference of their iterations.
+RingSlots chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses, const SlotPeriod &period, MayTakeOver mayTakeOver);
+
+/// Whether the last use has its slot for itself.
+bool isLastFree(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses, MayTakeOver mayTakeOver);
+
+} // namespace mlir::plan
+
+#endif // MOE_LIB_DIALECT_PLAN_TRANSFORMS_RINGSLOTS_H
