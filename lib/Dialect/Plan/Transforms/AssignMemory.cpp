@@ -8,7 +8,6 @@
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/BitVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -27,8 +26,7 @@ using namespace mlir::plan;
 namespace {
 
 /// When blocks are used, each as two vector clocks: a block is free for good once each stream has done `last` launches,
-/// and needed only after each stream has surely done `first` launches. All in one place, since every pair of blocks
-/// that are near each other is compared.
+/// and needed only after each stream has surely done `first` launches.
 class Lifetimes {
 public:
   explicit Lifetimes(unsigned streams) : streams(streams) {}
@@ -40,17 +38,6 @@ public:
   }
   MutableArrayRef<int32_t> getFirst(unsigned block) { return MutableArrayRef(first).slice(block * streams, streams); }
   MutableArrayRef<int32_t> getLast(unsigned block) { return MutableArrayRef(last).slice(block * streams, streams); }
-  /// Whether one of both surely comes before the other.
-  bool areOrdered(unsigned a, unsigned b) const {
-    const int32_t *firstA = &first[a * streams], *firstB = &first[b * streams];
-    const int32_t *lastA = &last[a * streams], *lastB = &last[b * streams];
-    bool isBefore = true, isAfter = true;
-    for (unsigned stream = 0; stream < streams; ++stream) {
-      isBefore &= lastA[stream] <= firstB[stream];
-      isAfter &= lastB[stream] <= firstA[stream];
-    }
-    return isBefore || isAfter;
-  }
   /// Whether all uses of `a` are surely done before `b`, of `others`, is used.
   bool isBefore(unsigned a, const Lifetimes &others, unsigned b) const {
     for (unsigned stream = 0; stream < streams; ++stream)
@@ -101,13 +88,12 @@ bool isAt(When when, int64_t iteration, int64_t iterations) {
                                                                     : std::max<int64_t>(last - 1, 0));
 }
 
-/// A block that has its place: bytes from `begin` to before `end`.
+/// Bytes from `begin` to before `end` that blocks take.
 struct Place {
   int64_t begin, end;
-  unsigned block;
 };
-/// Numbers of places, in the order in which they were taken.
-using Places = ArrayRef<unsigned>;
+/// Places that rise and are apart.
+using Places = ArrayRef<Place>;
 
 /// Numbers from `begin` to before `end`, of launches in program order or on a stream.
 struct Span {
@@ -121,32 +107,39 @@ struct Span {
 };
 
 /// Places by spans of launches: a segment tree. Node 1 is of all launches, nodes 2 and 3 of a half of them each, and so
-/// on down to leaves of a few launches. A place is in the largest nodes that make up its span. So a block that is alive
-/// for long is in few nodes, and a query meets it a few times.
+/// on down to single launches. Each node joins its places to ranges, which are few, and a query meets few nodes.
 class PlacesBySpan {
 public:
-  explicit PlacesBySpan(size_t launches) : leaves(llvm::PowerOf2Ceil(launches / kLaunches + 1)), nodes(2 * leaves) {}
+  explicit PlacesBySpan(size_t launches)
+      : leaves(llvm::PowerOf2Ceil(launches)), throughout(2 * leaves), inside(2 * leaves) {}
 
-  void insert(Span span, unsigned place);
-  /// Appends the places of each node that has launches of `span`.
+  void insert(Span span, const Place &place);
+  /// Appends the places whose spans have a launch of `span`.
   void find(Span span, SmallVectorImpl<Places> &found) const;
 
 private:
-  static constexpr size_t kLaunches = 64; ///< of a leaf
+  using Ranges = SmallVector<Place, 0>;
+
+  /// Visits the largest nodes that make up `span`.
+  void forEachPart(Span span, function_ref<void(size_t)> visit) const;
+  /// Visits the first and the last launch of `span`, and the nodes above them.
+  void forEachAbove(Span span, function_ref<void(size_t)> visit) const;
+  static void join(Ranges &ranges, const Place &place);
 
   size_t leaves;
-  std::vector<SmallVector<unsigned, 0>> nodes;
+  std::vector<Ranges> throughout; ///< by node: places of spans that it is a part of
+  std::vector<Ranges> inside;     ///< by node: places of spans that have a part in it
 };
 
-/// Blocks by when they are used, so that of a long program few are looked at. Two blocks can be in use at the same time
-/// only where one spans a launch of the other in program order, or has a launch on a stream beside one of the other's.
+/// Blocks by when they are used. Two of them are in each other's way where they span one launch in program order, or
+/// where one spans a launch on a stream that is beside the other: then neither surely comes before the other. Else one
+/// does, for if it comes first in program order and not surely, its last launch on some stream is beside the other.
 class PlacedBlocks {
 public:
   PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetimes);
-  /// `block` has place number `place`.
-  void insert(const Block &block, unsigned place);
-  /// At least the places of all that may be in use when `block`, which is number `index`, is.
-  SmallVector<Places> findNear(const Block &block, unsigned index) const;
+  void insert(const Block &block, const Place &place);
+  /// Appends the places of all that may be in use when `block`, which is number `index`, is.
+  void findNear(const Block &block, unsigned index, SmallVectorImpl<Places> &near) const;
 
 private:
   /// The launches that use `block` then, in program order.
@@ -162,35 +155,6 @@ private:
   std::vector<std::vector<unsigned>> launchesOf; ///< by stream
   PlacesBySpan inProgram;
   std::vector<PlacesBySpan> onStream;
-};
-
-/// Places by where they begin. The latest ones are sorted in when there are many of them.
-class TakenPlaces {
-public:
-  void add(Place place) {
-    latest.push_back(place);
-    rankOf.push_back(kLatest + latest.size() - 1);
-    if (latest.size() == kMostLatest)
-      sortIn();
-  }
-  size_t size() const { return rankOf.size(); }
-  /// Visits the places with numbers in `near`, each once, from small begins to large ones, while `visit` says so.
-  void visit(ArrayRef<Places> near, function_ref<bool(const Place &)> visit);
-
-private:
-  static constexpr size_t kMostLatest = 512, kLatest = size_t(1) << 32;
-  struct Numbered {
-    Place place;
-    size_t number;
-  };
-
-  void sortIn();
-
-  std::vector<Numbered> sorted;
-  std::vector<Place> latest;
-  std::vector<size_t> rankOf; ///< by number: into `sorted`, or kLatest and a place in `latest`
-  llvm::BitVector isNear;     ///< of `sorted`; all false but in visit()
-  llvm::BitVector isLatestNear;
 };
 
 LifetimesByWhen makeLifetimes(unsigned streams) {
@@ -209,7 +173,6 @@ private:
   /// Of the next block.
   void addLifetimes(BufferOp buffer, LoopOp loop, int64_t iterations);
   void use(When when, unsigned launch);
-  bool areOrdered(unsigned a, unsigned b) const;
   const Lifetimes &at(When when) const { return lifetimes[static_cast<size_t>(when)]; }
   void shareInPlace();
   /// The first input of `launch` whose memory its first output can take, or null.
@@ -220,8 +183,6 @@ private:
   void merge(unsigned from, unsigned into);
   /// Places all blocks of `space`; returns the bytes that they need.
   int64_t place(Space space);
-  /// The least where nothing of `near` is in the way.
-  int64_t findOffset(unsigned index, ArrayRef<Places> near);
 
   func::FuncOp program;
   HappensBefore order;
@@ -229,7 +190,6 @@ private:
   int64_t alignment;
   std::vector<Block> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;
-  TakenPlaces taken;
 };
 
 } // namespace
@@ -270,18 +230,6 @@ void MemoryPlanner::makeBlocks() {
     blockOf[buffer] = blocks.size();
     blocks.push_back({{buffer}, getSpace(buffer), getByteSize(getType(buffer)), loop, lookedAt});
   });
-}
-
-/// Whether two blocks are never used at once. Two of one loop take turns: one comes before the other in an iteration,
-/// and that before the first in the next.
-bool MemoryPlanner::areOrdered(unsigned a, unsigned b) const {
-  if (!blocks[a].loop || blocks[a].loop != blocks[b].loop)
-    return at(When::Always).areOrdered(a, b);
-  const Lifetimes &one = at(When::LastButOne), &next = at(When::Last);
-  auto takeTurns = [&](unsigned first, unsigned second) {
-    return one.isBefore(first, one, second) && one.isBefore(second, next, first);
-  };
-  return takeTurns(a, b) || takeTurns(b, a);
 }
 
 bool MemoryPlanner::isUsedOnly(BufferOp buffer, LaunchOp launch, bool before) const {
@@ -343,59 +291,18 @@ void MemoryPlanner::shareInPlace() {
   });
 }
 
-void TakenPlaces::sortIn() {
-  size_t firstNumber = rankOf.size() - latest.size(), before = sorted.size();
-  for (auto [index, place] : llvm::enumerate(latest))
-    sorted.push_back({place, firstNumber + index});
-  auto isBefore = [](const Numbered &a, const Numbered &b) { return a.place.begin < b.place.begin; };
-  std::stable_sort(sorted.begin() + before, sorted.end(), isBefore);
-  std::inplace_merge(sorted.begin(), sorted.begin() + before, sorted.end(), isBefore);
-  for (auto [rank, one] : llvm::enumerate(sorted))
-    rankOf[one.number] = rank;
-  latest.clear();
-}
-
-void TakenPlaces::visit(ArrayRef<Places> near, function_ref<bool(const Place &)> visit) {
-  isNear.resize(sorted.size());
-  isLatestNear.resize(kMostLatest);
-  for (Places places : near)
-    for (unsigned number : places)
-      if (size_t rank = rankOf[number]; rank < kLatest)
-        isNear.set(rank);
-      else
-        isLatestNear.set(rank - kLatest);
-  SmallVector<Place> others;
-  for (unsigned index : isLatestNear.set_bits())
-    others.push_back(latest[index]);
-  llvm::sort(others, [](const Place &a, const Place &b) { return a.begin < b.begin; });
-  const Place *other = others.begin();
-  auto visitUpTo = [&](int64_t begin) {
-    for (; other != others.end() && other->begin <= begin; ++other)
-      if (!visit(*other))
-        return false;
-    return true;
-  };
-  bool goesOn = true;
-  for (unsigned rank : isNear.set_bits()) {
-    const Place &place = sorted[rank].place;
-    if (goesOn = visitUpTo(place.begin) && visit(place); !goesOn)
-      break;
+/// The least offset where so many bytes are free in all of `near`.
+static int64_t findOffset(int64_t bytes, SmallVectorImpl<Places> &near) {
+  int64_t offset = 0;
+  for (size_t free = 0, next = 0; free < near.size(); next = (next + 1) % near.size()) {
+    Places &places = near[next];
+    places = places.drop_while([&](const Place &place) { return place.end <= offset; });
+    ++free;
+    if (places.empty() || places.front().begin >= offset + bytes)
+      continue;
+    offset = places.front().end;
+    free = 0;
   }
-  if (goesOn)
-    visitUpTo(std::numeric_limits<int64_t>::max());
-  isNear.reset();
-  isLatestNear.reset();
-}
-
-int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
-  int64_t offset = 0, bytes = blocks[index].bytes;
-  taken.visit(near, [&](const Place &place) {
-    if (place.begin >= offset + bytes)
-      return false;
-    if (place.end > offset && !areOrdered(index, place.block))
-      offset = llvm::alignTo(place.end, alignment);
-    return true;
-  });
   return offset;
 }
 
@@ -403,26 +310,57 @@ int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
 // Placed blocks
 //===----------------------------------------------------------------------===//
 
-void PlacesBySpan::insert(Span span, unsigned place) {
-  if (span.isEmpty())
-    return;
-  size_t first = leaves + span.begin / kLaunches, end = leaves + (span.end - 1) / kLaunches + 1;
+void PlacesBySpan::forEachPart(Span span, function_ref<void(size_t)> visit) const {
+  size_t first = leaves + span.begin, end = leaves + span.end;
   for (; first < end; first /= 2, end /= 2) {
     if (first % 2 == 1)
-      nodes[first++].push_back(place);
+      visit(first++);
     if (end % 2 == 1)
-      nodes[--end].push_back(place);
+      visit(--end);
   }
+}
+
+void PlacesBySpan::forEachAbove(Span span, function_ref<void(size_t)> visit) const {
+  size_t first = leaves + span.begin, last = leaves + span.end - 1;
+  for (; first > 0; first /= 2, last /= 2) {
+    visit(first);
+    if (first != last)
+      visit(last);
+  }
+}
+
+/// Joins `place` with the ranges that it meets.
+void PlacesBySpan::join(Ranges &ranges, const Place &place) {
+  auto *first = llvm::partition_point(ranges, [&](const Place &other) { return other.end < place.begin; });
+  auto *last = std::find_if(first, ranges.end(), [&](const Place &other) { return other.begin > place.end; });
+  if (first == last) {
+    ranges.insert(first, place);
+    return;
+  }
+  first->begin = std::min(first->begin, place.begin);
+  first->end = std::max(std::prev(last)->end, place.end);
+  ranges.erase(std::next(first), last);
+}
+
+void PlacesBySpan::insert(Span span, const Place &place) {
+  if (span.isEmpty())
+    return;
+  forEachPart(span, [&](size_t node) {
+    join(throughout[node], place);
+    join(inside[node], place);
+  });
+  forEachAbove(span, [&](size_t node) { join(inside[node], place); });
 }
 
 void PlacesBySpan::find(Span span, SmallVectorImpl<Places> &found) const {
   if (span.isEmpty())
     return;
-  size_t first = leaves + span.begin / kLaunches, last = leaves + (span.end - 1) / kLaunches;
-  for (; first > 0; first /= 2, last /= 2)
-    for (size_t node = first; node <= last; ++node)
-      if (!nodes[node].empty())
-        found.push_back(nodes[node]);
+  auto add = [&](const Ranges &ranges) {
+    if (!ranges.empty())
+      found.push_back(ranges);
+  };
+  forEachPart(span, [&](size_t node) { add(inside[node]); });
+  forEachAbove(span, [&](size_t node) { add(throughout[node]); });
 }
 
 PlacedBlocks::PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetimes)
@@ -466,7 +404,7 @@ Span PlacedBlocks::getBeside(unsigned index, When when, unsigned stream) const {
   return {static_cast<unsigned>(uses.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
 }
 
-void PlacedBlocks::insert(const Block &block, unsigned place) {
+void PlacedBlocks::insert(const Block &block, const Place &place) {
   for (When when : getWhens(block.loop)) {
     inProgram.insert(getUses(block, when), place);
     for (auto [places, span] : llvm::zip(onStream, getStreamUses(block, when)))
@@ -474,14 +412,12 @@ void PlacedBlocks::insert(const Block &block, unsigned place) {
   }
 }
 
-SmallVector<Places> PlacedBlocks::findNear(const Block &block, unsigned index) const {
-  SmallVector<Places> near;
+void PlacedBlocks::findNear(const Block &block, unsigned index, SmallVectorImpl<Places> &near) const {
   for (When when : getWhens(block.loop)) {
     inProgram.find(getUses(block, when), near);
     for (auto [stream, places] : llvm::enumerate(onStream))
       places.find(getBeside(index, when, stream), near);
   }
-  return near;
 }
 
 //===----------------------------------------------------------------------===//
@@ -496,14 +432,14 @@ int64_t MemoryPlanner::place(Space space) {
   llvm::stable_sort(bySize, [&](unsigned a, unsigned b) { return blocks[a].bytes > blocks[b].bytes; });
   int64_t total = 0;
   PlacedBlocks placed(order, lifetimes);
-  taken = {};
+  SmallVector<Places> near;
   for (unsigned index : bySize) {
     Block &block = blocks[index];
-    SmallVector<Places> near = placed.findNear(block, index);
-    block.offset = findOffset(index, near);
+    near.clear();
+    placed.findNear(block, index, near);
+    block.offset = findOffset(block.bytes, near);
     total = std::max(total, block.offset + block.bytes);
-    placed.insert(block, taken.size());
-    taken.add({block.offset, block.offset + block.bytes, index});
+    placed.insert(block, {block.offset, static_cast<int64_t>(llvm::alignTo(block.offset + block.bytes, alignment))});
   }
   return total;
 }
