@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -352,15 +353,23 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel)
     return makeError("expected a plan whose module has " + kParallelAttrName);
-  std::vector<SimProgram> programs;
-  for (func::FuncOp function : plan::getRankPrograms(plan)) {
-    if (failed(plan::verifyRankProgram(function)))
-      return makeError("expected a rank program but got '" + function.getName() + "'");
-    llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld(), loops, leftOut);
-    if (!program)
-      return program.takeError();
-    programs.push_back(std::move(*program));
-  }
+  SmallVector<func::FuncOp> functions = plan::getRankPrograms(plan);
+  std::vector<SimProgram> programs(functions.size());
+  std::vector<std::string> errors(functions.size());
+  parallelFor(plan.getContext(), 0, functions.size(), [&](size_t index) {
+    if (failed(plan::verifyRankProgram(functions[index]))) {
+      errors[index] = ("expected a rank program but got '" + functions[index].getName() + "'").str();
+      return;
+    }
+    llvm::Expected<SimProgram> program = makeSimProgram(functions[index], parallel.getWorld(), loops, leftOut);
+    if (program)
+      programs[index] = std::move(*program);
+    else
+      errors[index] = llvm::toString(program.takeError());
+  });
+  for (const std::string &error : errors)
+    if (!error.empty())
+      return makeError(error);
   if (programs.empty())
     return makeError("expected a plan with a rank program, as moe-compile --emit=plan writes it");
   int64_t next = 0;

@@ -125,11 +125,18 @@ bool LoopReach::sharesBytes() const {
     }
   llvm::sort(all,
              [](const Bytes &a, const Bytes &b) { return std::pair(a.space, a.begin) < std::pair(b.space, b.begin); });
-  for (auto one = all.begin(); one != all.end(); ++one)
-    for (auto other = std::next(one); other != all.end() && other->space == one->space && other->begin < one->end;
-         ++other)
-      if (one->isRing || other->isRing)
-        return true;
+  // Bytes that begin earlier end there at the latest.
+  int64_t endOfRings = 0, endOfOthers = 0;
+  std::optional<Space> space;
+  for (const Bytes &one : all) {
+    if (space != one.space)
+      endOfRings = endOfOthers = 0;
+    space = one.space;
+    if (one.begin < endOfRings || (one.isRing && one.begin < endOfOthers))
+      return true;
+    int64_t &end = one.isRing ? endOfRings : endOfOthers;
+    end = std::max(end, one.end);
+  }
   return false;
 }
 

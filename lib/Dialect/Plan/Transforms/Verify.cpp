@@ -7,6 +7,7 @@
 #include "Verify.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/CheckedArithmetic.h"
 
@@ -92,13 +93,18 @@ static LogicalResult readRanks(Program &program) {
 /// Micro-batches that need not be looked at: all loops have the iterations of more. Programs meet: without so many
 /// micro-batches each, they are those of a shorter step.
 static int64_t getSpareMicroBatches(ModuleOp plan) {
+  SmallVector<LoopOp> loops;
+  plan.walk([&](LoopOp loop) { loops.push_back(loop); });
+  std::vector<int64_t> representatives(loops.size());
+  parallelFor(plan.getContext(), 0, loops.size(),
+              [&](size_t index) { representatives[index] = getRepresentative(loops[index]); });
   std::optional<int64_t> spare;
   int64_t together = 1;
-  plan.walk([&](LoopOp loop) {
-    int64_t own = (getCount(loop) - getRepresentative(loop)) * getMicroBatches(loop);
+  for (auto [loop, representative] : llvm::zip_equal(loops, representatives)) {
+    int64_t own = (getCount(loop) - representative) * getMicroBatches(loop);
     spare = std::min(spare.value_or(own), own);
     together = std::lcm(together, getMicroBatches(loop));
-  });
+  }
   return spare.value_or(0) / together * together;
 }
 
@@ -128,32 +134,49 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   using Base::Base;
 
   void runOnOperation() override {
-    // The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
-    std::vector<Program> shared;
-    spare = getSpareMicroBatches(getOperation());
+    SmallVector<func::FuncOp> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (isRankProgram(function) && failed(verifyProgram(function, shared)))
-        signalPassFailure();
-    if (!shared.empty() && failed(verifyShared(shared)))
+      if (isRankProgram(function))
+        functions.push_back(function);
+    std::vector<std::optional<Program>> programs(functions.size());
+    spare = getSpareMicroBatches(getOperation());
+    parallelFor(&getContext(), 0, functions.size(),
+                [&](size_t index) { programs[index] = verifyAlone(functions[index]); });
+    if (!llvm::all_of(programs, [](const auto &program) { return program.has_value(); }) ||
+        failed(verifyTogether(programs)))
       signalPassFailure();
     markAllAnalysesPreserved();
   }
 
-  LogicalResult verifyProgram(func::FuncOp function, std::vector<Program> &shared) {
+  /// What a program shows without the others; none after an error.
+  std::optional<Program> verifyAlone(func::FuncOp function) const {
     if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
         failed(verifyBounds(function)))
-      return failure();
-    Program program{
-        function, HappensBefore(function, [&](LoopOp loop) { return getCount(loop) - spare / getMicroBatches(loop); }),
-        spare == 0};
+      return std::nullopt;
+    auto iterations = [&](LoopOp loop) { return getCount(loop) - spare / getMicroBatches(loop); };
+    Program program{function, HappensBefore(function, iterations), spare == 0};
     if (failed(verifyMemory(program)))
-      return failure();
-    if (!function->hasAttr(kRanksAttrName)) {
-      int64_t own = getWorld(function);
-      return verifyCollectives(program, own ? own : getWorld(getOperation()));
+      return std::nullopt;
+    return program;
+  }
+
+  /// The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
+  LogicalResult verifyTogether(MutableArrayRef<std::optional<Program>> programs) {
+    std::vector<Program> shared;
+    int64_t world = getWorld(getOperation());
+    for (std::optional<Program> &program : programs) {
+      func::FuncOp function = program->function;
+      if (function->hasAttr(kRanksAttrName)) {
+        if (failed(readRanks(*program)))
+          return failure();
+        shared.push_back(std::move(*program));
+      } else {
+        int64_t own = getWorld(function);
+        if (failed(verifyCollectives(*program, own ? own : world)))
+          return failure();
+      }
     }
-    shared.push_back(std::move(program));
-    return readRanks(shared.back());
+    return shared.empty() ? success() : verifyShared(shared);
   }
 
   LogicalResult verifyShared(std::vector<Program> &shared) {
