@@ -340,8 +340,9 @@ void ParallelSearch::compileFuller() {
   });
   SmallVector<Candidate *> sorted = sort();
   llvm::erase_if(fuller, [&](const auto &pair) {
-    const Candidate &again = pair.second;
-    return again.verdict != Verdict::Estimated ||
+    const auto &[one, again] = pair;
+    bool isSame = one->verdict == Verdict::Compiled && describeOptions(*one) == describeOptions(again);
+    return again.verdict != Verdict::Estimated || isSame ||
            (!sorted.empty() && getCost(again) * leastGain > getCost(*sorted.front()));
   });
   llvm::stable_sort(fuller, [&](const auto &a, const auto &b) { return getCost(a.second) < getCost(b.second); });
