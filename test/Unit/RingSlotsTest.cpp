@@ -2,6 +2,8 @@
 // slots are few.
 #include "../../lib/Dialect/Plan/Transforms/RingSlots.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <gtest/gtest.h>
 
 #include <random>
@@ -80,12 +82,14 @@ TEST(RingSlots, AreApartInAnyNumberOfIterations) {
   EXPECT_LE(static_cast<double>(taken), 1.15 * static_cast<double>(alive));
 }
 
-TEST(RingSlots, LastFree) {
-  RingSlots slots{{0, 1}, 2};
-  SlotUse uses[] = {{0, 0, 5, 9}, {1, 0, 5, 9}, {0, -2, 1, 4}};
-  EXPECT_TRUE(isLastFree(slots, uses, never));
-  uses[2].last = 5;
-  EXPECT_FALSE(isLastFree(slots, uses, never));
+TEST(RingSlots, FindFree) {
+  RingSlots slots{{0, 1}, 3};
+  SlotUse uses[] = {{0, 0, 5, 9}, {1, 0, 5, 9}, {2, 0, 1, 5}};
+  EXPECT_EQ(findFreeSlot(slots, uses, never), 2);
+  slots.depth = 2;
+  EXPECT_EQ(findFreeSlot(slots, uses, never), std::nullopt);
+  uses[2].last = 4;
+  EXPECT_EQ(findFreeSlot(slots, uses, never), 0);
 }
 
 } // namespace

@@ -4,10 +4,10 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
-#include <optional>
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -156,10 +156,13 @@ RingSlots mlir::plan::chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses,
     }
 }
 
-bool mlir::plan::isLastFree(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses, MayTakeOver mayTakeOver) {
+std::optional<int64_t> mlir::plan::findFreeSlot(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses,
+                                                MayTakeOver mayTakeOver) {
+  llvm::BitVector taken(slots.depth);
   size_t last = uses.size() - 1;
-  auto getSlot = [&](size_t use) { return slots.get(uses[use].value, uses[use].iteration); };
-  return llvm::none_of(llvm::seq(size_t(0), last), [&](size_t other) {
-    return getSlot(other) == getSlot(last) && isConflict(uses, other, last, mayTakeOver);
-  });
+  for (size_t other = 0; other < last; ++other)
+    if (isConflict(uses, other, last, mayTakeOver))
+      taken.set(slots.get(uses[other].value, uses[other].iteration));
+  int free = taken.find_first_unset();
+  return free < 0 ? std::nullopt : std::optional<int64_t>(free);
 }

@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace mlir::plan {
@@ -42,8 +43,8 @@ using MayTakeOver = llvm::function_ref<bool(size_t, size_t)>;
 /// the difference of their iterations.
 RingSlots chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses, const SlotPeriod &period, MayTakeOver mayTakeOver);
 
-/// Whether the last use has its slot for itself.
-bool isLastFree(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses, MayTakeOver mayTakeOver);
+/// A slot that is free while the last one of `uses` is in use; none where there is none.
+std::optional<int64_t> findFreeSlot(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses, MayTakeOver mayTakeOver);
 
 } // namespace mlir::plan
 

@@ -69,6 +69,8 @@ struct Ring {
   int64_t perSlot = 1;
   /// By family and by micro-batch of an iteration: the number of the value.
   std::map<std::pair<size_t, int64_t>, unsigned> values;
+  /// By family and micro-batch: those that the loop does not use, as of iteration 0.
+  std::map<std::pair<size_t, int64_t>, unsigned> outside;
 };
 
 /// Which buffer of which family a value is.
@@ -381,7 +383,7 @@ std::pair<int64_t, int64_t> LoopRoller::divide(int64_t microBatch) const {
   return {microBatch / periods.microBatches, microBatch % periods.microBatches};
 }
 
-/// Chooses slots by what the loop uses. Members that only launches before it, or behind it, use have a slot if it is
+/// Chooses slots by what the loop uses. Members that only launches before it, or behind it, use have any slot that is
 /// free.
 void LoopRoller::chooseSlots(Ring &ring, ArrayRef<size_t> ofRing) {
   std::vector<SlotUse> uses;
@@ -410,14 +412,15 @@ void LoopRoller::chooseSlots(Ring &ring, ArrayRef<size_t> ofRing) {
   ring.slots = plan::chooseSlots(ring.values.size(), uses, {periods.begin, periods.length}, mayTakeOver);
   for (auto [family, microBatch] : outside) {
     Value buffer = families[family].members[microBatch];
-    auto [iteration, ofIteration] = divide(microBatch);
-    if (auto value = ring.values.find({family, ofIteration}); value != ring.values.end()) {
-      add(buffer, value->second, iteration);
-      if (isLastFree(ring.slots, uses, mayTakeOver))
-        continue;
-      uses.pop_back();
-      buffers.pop_back();
+    auto value = static_cast<unsigned>(ring.slots.first.size());
+    add(buffer, value, /*iteration=*/0);
+    if (std::optional<int64_t> slot = findFreeSlot(ring.slots, uses, mayTakeOver)) {
+      ring.slots.first.push_back(*slot);
+      ring.outside[{family, microBatch}] = value;
+      continue;
     }
+    uses.pop_back();
+    buffers.pop_back();
     families[family].members.erase(microBatch);
     memberOf.erase(buffer);
   }
@@ -499,7 +502,10 @@ Value LoopRoller::getSlot(OpBuilder &builder, const Member &member, Part part) {
   // Of several values in a slot, the first one.
   MemRefType slotType = ring.perSlot > 1 ? withShape(type, shape) : type;
   auto [iteration, ofIteration] = divide(member.microBatch);
-  int64_t place = ring.slots.get(ring.values.at({member.family, ofIteration}), iteration);
+  auto outside = ring.outside.find({member.family, member.microBatch});
+  int64_t place = outside != ring.outside.end()
+                      ? ring.slots.get(outside->second, 0)
+                      : ring.slots.get(ring.values.at({member.family, ofIteration}), iteration);
   Value slot = makeMoving(builder, loc, slotType, ring.buffer, place, /*step=*/1, ring.slots.depth, part);
   if (ring.perSlot > 1)
     slot = builder.create<ViewOp>(loc, type, slot, 0, ring.perSlot, moe::GroupAttr(), IntegerAttr());
