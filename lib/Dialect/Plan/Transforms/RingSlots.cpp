@@ -8,6 +8,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <cassert>
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -142,6 +143,7 @@ static std::optional<RingSlots> tryDepth(int64_t depth, llvm::ArrayRef<Turn> tur
 
 RingSlots mlir::plan::chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses, const SlotPeriod &period,
                                   MayTakeOver mayTakeOver) {
+  assert(values > 0 && "expected a ring with values");
   Conflicts conflicts = findConflicts(values, uses, mayTakeOver);
   std::vector<SlotUse> steady = findSteady(values, uses, period);
   // Which value is the first decides which ones are left at the end, between which the gaps are large.

@@ -14,11 +14,11 @@ namespace mlir::plan {
 /// When a value of an iteration is in use, in numbers of launches, both included.
 struct SlotUse {
   unsigned value;    ///< which of those that each iteration makes
-  int64_t iteration; ///< those before the loop count on backwards
+  int64_t iteration; ///< counted from any one; those of a loop follow each other
   size_t first, last;
 };
 
-/// The launches of the first iteration.
+/// The launches of an iteration of the steady state.
 struct SlotPeriod {
   size_t begin, length;
 
@@ -40,7 +40,7 @@ using MayTakeOver = llvm::function_ref<bool(size_t, size_t)>;
 /// Few slots for values 0 to `values` - 1, none of which is written while another one of its slot is in use. It is the
 /// allocation of rotating registers for pipelined loops (B. R. Rau, M. Lee, P. P. Tirumalai, M. S. Schlansker,
 /// "Register Allocation for Software Pipelined Loops", PLDI 1992). `uses` shows all pairs that are in use at once, with
-/// the difference of their iterations.
+/// the difference of their iterations. There is at least one value, and each has a use.
 RingSlots chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses, const SlotPeriod &period, MayTakeOver mayTakeOver);
 
 /// A slot that is free while the last one of `uses` is in use; none where there is none.
