@@ -28,15 +28,17 @@ static constexpr double maxFactor = 1e6;
 
 namespace {
 
-/// `x + moe(x)` for each layer.
+/// `x + moe(x)`, or `moe(x)`, for each layer.
 class StackBuilder : GraphBuilder {
 public:
   using GraphBuilder::GraphBuilder;
 
   OwningOpRef<ModuleOp> build(int64_t layers) {
     Value x = addArgument("x", "input", tensor({tokens, layer.hidden}));
-    for (int64_t i = 0; i < layers; ++i)
-      x = builder.create<AddOp>(location, x, buildLayer(i, x));
+    for (int64_t i = 0; i < layers; ++i) {
+      Value y = buildLayer(i, x);
+      x = options.residual ? builder.create<AddOp>(location, x, y).getResult() : y;
+    }
     return finish({{"y", "output", x}, {"aux", "output", aux}});
   }
 };
@@ -137,6 +139,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
   if (isDefaultLoad)
     options.maxLoad = options.defaultMaxLoad;
 
+  if (options.whole && !options.residual)
+    return makeError("'residual': expected true with a whole model: its blocks have residual connections");
   if (options.whole)
     if (llvm::Error error = checkWhole(*config.model, options))
       return error;

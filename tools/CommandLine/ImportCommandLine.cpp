@@ -27,6 +27,11 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
              cl::desc("Number of MoE layers (default: 1) or, with --whole-model, how many of the\n"
                       "   model's first blocks to use (default: all)"),
              cl::value_desc("int"), cl::cat(category)),
+      residual("residual", cl::init(true),
+               cl::desc("Add the input of each layer to its output, as a block of a model does. For\n"
+                        "   single layers, not for --whole-model. Default: true; --residual=false gives\n"
+                        "   the layer alone"),
+               cl::cat(category)),
       whole("whole-model",
             cl::desc("Use the whole model with attention, norms, embedding and head, not only MoE\n"
                      "   layers. Default: off; in moe-plan on"),
@@ -63,8 +68,8 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
              cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {
-  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,     layers, whole, capacityFactor,
-                                                        dropless, maxLoad, groups, dtype, strict};
+  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,      layers,  residual, whole, capacityFactor,
+                                                        dropless, maxLoad, groups, dtype,    strict};
   for (const cl::Option &option : options)
     if (option.getNumOccurrences())
       return option.ArgStr;
@@ -101,6 +106,7 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
   options.batch = shape.batch;
   options.seq = shape.seq;
   options.whole = whole;
+  options.residual = residual;
   options.dtype = dtype;
   options.dropless = dropless;
   if (groups.getNumOccurrences())

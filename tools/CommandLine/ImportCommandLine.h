@@ -68,6 +68,7 @@ private:
 
   llvm::cl::list<int64_t> batch, seq;
   llvm::cl::opt<int64_t> layers;
+  llvm::cl::opt<bool> residual;
   llvm::cl::opt<bool> whole;
   llvm::cl::opt<double> capacityFactor;
   llvm::cl::opt<bool> dropless;

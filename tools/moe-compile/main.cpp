@@ -54,6 +54,11 @@ static cl::opt<Emit, false, moe::NameParser<Emit>>
                     clEnumValN(Emit::Object, "obj", "The plan as an object file"),
                     clEnumValN(Emit::SharedLibrary, "so", "The plan as a shared library, which moe-run runs")),
          cl::cat(category));
+static cl::opt<bool>
+    halves("halves",
+           cl::desc("Make a forward and a backward that a training loop of your own calls, as the\n"
+                    "   Python package moeplan.torch does. Default: off, one program of a step"),
+           cl::cat(category));
 static cl::opt<bool> digest("digest",
                             cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
                                      "   before it loads the plan. Default: off"),
@@ -145,29 +150,47 @@ static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &clust
   return success();
 }
 
+static StringRef getSchedule(ModuleOp variant) {
+  return variant->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue();
+}
+
+/// What tells a variant from others: its half and its shape, as far as it says them.
+static void writeVariant(ModuleOp variant, llvm::json::OStream &json) {
+  if (auto half = variant->getAttrOfType<StringAttr>(plan::kHalfAttrName))
+    json.attribute("half", half.getValue());
+  for (auto [key, name] : {std::pair("batch", plan::kBatchAttrName), {"sequence", plan::kSequenceAttrName}})
+    if (auto size = variant->getAttrOfType<IntegerAttr>(name))
+      json.attribute(key, size.getInt());
+}
+
+/// The same in words, "forward, batch 2, sequence 512, schedule s1".
+static std::string describeVariant(ModuleOp variant) {
+  std::string text;
+  if (auto half = variant->getAttrOfType<StringAttr>(plan::kHalfAttrName))
+    text = half.str() + ", ";
+  for (auto [key, name] : {std::pair("batch", plan::kBatchAttrName), {"sequence", plan::kSequenceAttrName}})
+    if (auto size = variant->getAttrOfType<IntegerAttr>(name))
+      text += std::string(key) + " " + std::to_string(size.getInt()) + ", ";
+  return text + "schedule " + getSchedule(variant).str();
+}
+
 /// The report of each variant under what it is for.
 static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster,
                                   llvm::raw_ostream &os) {
   struct Item {
-    int64_t batch, sequence;
-    StringRef schedule;
+    ModuleOp variant;
     std::string text;
   };
   SmallVector<Item> items;
   for (ModuleOp variant : variants) {
-    auto getSize = [&](StringRef name) { return variant->getAttrOfType<IntegerAttr>(name).getInt(); };
-    Item &item = items.emplace_back();
-    item.batch = getSize(plan::kBatchAttrName);
-    item.sequence = getSize(plan::kSequenceAttrName);
-    item.schedule = variant->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue();
+    Item &item = items.emplace_back(Item{variant, ""});
     llvm::raw_string_ostream stream(item.text);
     if (failed(printReport(variant, cluster, stream)))
       return failure();
   }
   if (!isJsonReport()) {
     for (const Item &item : items)
-      os << "== batch " << item.batch << ", sequence " << item.sequence << ", schedule " << item.schedule << " ==\n\n"
-         << item.text << "\n";
+      os << "== " << describeVariant(item.variant) << " ==\n\n" << item.text << "\n";
     return success();
   }
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -175,9 +198,8 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
     json.attributeArray("variants", [&] {
       for (const Item &item : items)
         json.object([&] {
-          json.attribute("batch", item.batch);
-          json.attribute("sequence", item.sequence);
-          json.attribute("schedule", item.schedule);
+          writeVariant(item.variant, json);
+          json.attribute("schedule", getSchedule(item.variant));
           json.attributeBegin("report");
           json.rawValue(StringRef(item.text).trim());
           json.attributeEnd();
@@ -209,8 +231,7 @@ static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &o
         llvm::raw_string_ostream stream(text);
         moe::writeExplanation(plan, stream);
         json.object([&] {
-          json.attribute("batch", plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName).getInt());
-          json.attribute("sequence", plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt());
+          writeVariant(plan, json);
           json.attributeBegin("explanation");
           json.rawValue(text.empty() ? "null" : StringRef(text).trim());
           json.attributeEnd();
@@ -268,6 +289,27 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
   return moe::mergeVariants(&context, variants);
 }
 
+/// The forward and the backward of each variant of `module`, or of `module` itself, at the SPMD stage.
+static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, moe::CompileOptions options) {
+  options.stage = moe::Stage::Plan;
+  SmallVector<ModuleOp> variants = plan::getVariants(module);
+  if (variants.empty())
+    return moe::compileHalves(module, options);
+  OwningOpRef<ModuleOp> merged = ModuleOp::create(module.getLoc());
+  for (ModuleOp variant : variants) {
+    FailureOr<OwningOpRef<ModuleOp>> pair = moe::compileHalves(variant, options);
+    if (failed(pair))
+      return failure();
+    for (ModuleOp half : plan::getVariants(**pair)) {
+      for (StringRef name : {plan::kBatchAttrName, plan::kSequenceAttrName, plan::kSecondsAttrName})
+        if (Attribute value = variant->getAttr(name))
+          half->setAttr(name, value);
+      half->moveBefore(merged->getBody(), merged->getBody()->end());
+    }
+  }
+  return merged;
+}
+
 /// Options about what comes behind the program of a rank; all others are about what is decided in it.
 static LogicalResult checkSpmdOptions(MLIRContext &context) {
   if (emit == Emit::L0)
@@ -316,6 +358,19 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
   return moe::compile(**graph, options);
 }
 
+/// --halves divides one step of layers.
+static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions &options) {
+  auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
+  if (emit == Emit::L0 || emit == Emit::Spmd)
+    return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
+  if (compiling.isOpen())
+    return emitError() << "expected given groups with --halves; moe-plan finds the best ones";
+  if (options.parallel.getPp() > 1 || options.optimizer || options.microBatches > 1 || !options.train)
+    return emitError() << "expected no pipeline, optimizer, --micro-batches or --mode=forward with --halves: the "
+                          "training loop that calls the halves does these";
+  return success();
+}
+
 /// --print-pipeline writes nothing else.
 static LogicalResult checkPrintPipeline(MLIRContext &context) {
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, &report, &explain, &digest})
@@ -344,7 +399,9 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
     return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
   options->findChanges = !explain.empty();
-  options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
+  if (halves && failed(checkHalves(context, *options)))
+    return failure();
+  options->stage = emit == Emit::Spmd || halves ? moe::Stage::Spmd : moe::Stage::Plan;
   FailureOr<std::optional<moe::RoutingSource>> routing = routingOptions.getSource(context);
   if (failed(routing))
     return failure();
@@ -353,6 +410,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   options->runPasses = watcher.getRunner();
   moe::watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
+  if (succeeded(module) && halves)
+    module = makeHalves(**module, *options);
   if (failed(module))
     return failure();
   bool isLowered = emit != Emit::L0 && emit != Emit::Spmd && emit != Emit::Plan;
@@ -370,7 +429,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     // What can be simulated may be too large to run.
     if (emit == Emit::Plan)
       moe::warnOfMemory(plan, *cluster);
-    else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
+    else if (emit != Emit::Spmd && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
       return failure();
   }
   if (!report.empty() && failed(writeReport(**module, *cluster)))

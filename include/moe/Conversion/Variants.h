@@ -5,6 +5,9 @@
 // tokens (L) of a data-parallel rank it is; where several are for one shape they are of different schedules, and the
 // one that the fewest seconds are predicted for is chosen at run time.
 //
+// A plan for a training loop of somebody else has a variant for the forward and, behind it, one for the backward. Then a
+// plan of one shape is a module of these two, and they need not say B and L.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_CONVERSION_VARIANTS_H
 #define MOE_CONVERSION_VARIANTS_H
@@ -22,6 +25,9 @@ inline constexpr StringLiteral kSequenceAttrName = "plan.sequence";
 inline constexpr StringLiteral kSecondsAttrName = "plan.seconds";
 /// i64: chunks of the layers (pipeline:N), where variants differ in them.
 inline constexpr StringLiteral kChunksAttrName = "plan.chunks";
+
+/// String, on a variant that is a forward or a backward alone, and its values.
+inline constexpr StringLiteral kHalfAttrName = "plan.half", kForwardHalf = "forward", kBackwardHalf = "backward";
 
 /// The variants of a module at the plan stage, in order; none in a plan of one shape.
 SmallVector<ModuleOp> getVariants(ModuleOp plan);

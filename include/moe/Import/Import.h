@@ -14,6 +14,8 @@ enum class ImportType { f32, f64, bf16, f16 };
 struct ImportOptions {
   int64_t batch = 1; ///< sequences for each data-parallel rank
   int64_t seq = 512; ///< tokens of a sequence
+  /// Whether a layer is x + moe(x), as in a block of a model, or moe(x) alone.
+  bool residual = true;
   /// MoE layers, 1 unless given; of a whole model its first blocks, all unless given.
   std::optional<int64_t> layers = std::nullopt;
   ImportType dtype = ImportType::f32;

@@ -34,9 +34,18 @@ struct Seconds {
 
 SmallVector<ModuleOp> mlir::plan::getVariants(ModuleOp plan) { return llvm::to_vector(plan.getOps<ModuleOp>()); }
 
+/// 0 by 0 where it does not say.
 static Shape getShape(ModuleOp variant) {
-  return {variant->getAttrOfType<IntegerAttr>(kBatchAttrName).getInt(),
-          variant->getAttrOfType<IntegerAttr>(kSequenceAttrName).getInt()};
+  auto get = [&](StringRef name) {
+    auto size = variant->getAttrOfType<IntegerAttr>(name);
+    return size ? size.getInt() : 0;
+  };
+  return {get(kBatchAttrName), get(kSequenceAttrName)};
+}
+
+static StringRef getHalf(ModuleOp variant) {
+  auto half = variant->getAttrOfType<StringAttr>(kHalfAttrName);
+  return half ? half.getValue() : "";
 }
 
 static std::optional<Seconds> getSeconds(ModuleOp variant) {
@@ -50,7 +59,10 @@ static double getTokens(Shape shape) { return static_cast<double>(shape.batch) *
 
 /// The attributes of one variant.
 static LogicalResult checkVariant(ModuleOp variant) {
+  bool saysNoShape = !variant->hasAttr(kBatchAttrName) && !variant->hasAttr(kSequenceAttrName);
   for (StringRef name : {kBatchAttrName, kSequenceAttrName}) {
+    if (saysNoShape && !getHalf(variant).empty())
+      continue;
     auto size = variant->getAttrOfType<IntegerAttr>(name);
     if (!size || !size.getType().isInteger(64) || size.getInt() < 1)
       return variant.emitOpError("expected '") << name << "' of a variant to be an i64 of at least 1";
@@ -80,7 +92,7 @@ static LogicalResult checkPair(ModuleOp variant, ModuleOp other) {
   if (parallel != otherParallel)
     return emit("expected all variants for ") << parallel << " but got " << otherParallel;
   Shape shape = getShape(other);
-  if (!(getShape(variant) == shape))
+  if (!(getShape(variant) == shape) || getHalf(variant) != getHalf(other))
     return success();
   auto describe = [&] {
     return "batch " + std::to_string(shape.batch) + " and sequence " + std::to_string(shape.sequence);
@@ -91,6 +103,21 @@ static LogicalResult checkPair(ModuleOp variant, ModuleOp other) {
     if (!getSeconds(one))
       return one.emitOpError("expected '")
              << kSecondsAttrName << "' on each variant, since several are for " << describe();
+  return success();
+}
+
+/// Either no variant is a half, or each forward has its backward behind it.
+static LogicalResult checkHalves(ArrayRef<ModuleOp> variants) {
+  if (llvm::all_of(variants, [](ModuleOp variant) { return !variant->hasAttr(kHalfAttrName); }))
+    return success();
+  for (size_t index = 0; index < variants.size(); ++index) {
+    ModuleOp variant = variants[index];
+    StringRef expected = index % 2 == 0 ? kForwardHalf : kBackwardHalf;
+    bool isPaired = index % 2 == 0 || getShape(variants[index - 1]) == getShape(variant);
+    if (getHalf(variant) != expected || !isPaired || (index % 2 == 0 && index + 1 == variants.size()))
+      return variant.emitOpError("expected variants in pairs of one shape, '")
+             << kHalfAttrName << "' = \"forward\" and then \"backward\"";
+  }
   return success();
 }
 
@@ -110,7 +137,7 @@ LogicalResult mlir::plan::checkVariants(ModuleOp plan) {
       if (failed(checkPair(before, variant)))
         return failure();
   }
-  return success();
+  return checkHalves(variants);
 }
 
 void mlir::plan::emitChoose(ModuleOp plan) {
@@ -134,6 +161,8 @@ void mlir::plan::emitChoose(ModuleOp plan) {
   Value tokens = builder.create<LLVM::SIToFPOp>(loc, f64, product);
   Value best = createInt(-1), least = createReal(HUGE_VAL);
   for (auto [index, variant] : llvm::enumerate(getVariants(plan))) {
+    if (getHalf(variant) == kBackwardHalf)
+      continue;
     Shape shape = getShape(variant);
     Value isBetter = builder.create<LLVM::AndOp>(loc, isEqual(batch, shape.batch), isEqual(sequence, shape.sequence));
     if (std::optional<Seconds> seconds = getSeconds(variant)) {

@@ -365,8 +365,11 @@ FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp plan) {
     json.attributeArray("variants", [&] {
       for (auto [index, variant] : llvm::enumerate(variants))
         json.object([&, index = index, variant = variant] {
+          if (auto half = variant->getAttrOfType<StringAttr>(kHalfAttrName))
+            json.attribute("half", half.getValue());
           for (auto [key, name] : {std::pair("batch", kBatchAttrName), {"sequence", kSequenceAttrName}})
-            json.attribute(key, variant->getAttrOfType<IntegerAttr>(name).getInt());
+            if (auto size = variant->getAttrOfType<IntegerAttr>(name))
+              json.attribute(key, size.getInt());
           if (auto chunks = variant->getAttrOfType<IntegerAttr>(kChunksAttrName))
             json.attribute("chunks", chunks.getInt());
           MetadataWriter(variant, getProgramPrefix(index), json).write();

@@ -18,7 +18,8 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 8
+#define MOERT_WORLD_CONFIG_VERSION 9
+#define MOERT_COMMUNICATOR_VERSION 1
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -29,6 +30,33 @@ typedef enum moert_program {
   /// The one-rank reference.
   MOERT_PROGRAM_REFERENCE = 1
 } moert_program;
+
+/// The members of one instance of a group, as ranks of the world in rising order of members.
+typedef struct moert_members {
+  const char *group;
+  const int64_t *ranks;
+  int64_t count;
+  int64_t member; ///< which of them this process is
+} moert_members;
+
+/// How a caller exchanges bytes between its processes, which run one rank each (backend "caller"). The runtime calls the
+/// functions one after another from a thread of its own, on all members in the same order, and waits for their return.
+/// They return 0, or anything else after an error. Memory is the host's.
+typedef struct moert_communicator {
+  uint64_t size;    ///< sizeof(moert_communicator)
+  uint32_t version; ///< MOERT_COMMUNICATOR_VERSION
+  void *context;    ///< the first argument of all functions
+  int64_t rank;     ///< of this process
+  int64_t ranks;    ///< how many processes there are; it must be the plan's world
+  /// Sends sent[m] bytes to each member m, which lie one after another in `send`, and receives received[m] bytes from
+  /// each, one after another, to `receive`. What members say of each other agrees.
+  int32_t (*all_to_all)(void *context, const moert_members *members, const void *send, const int64_t *sent,
+                        void *receive, const int64_t *received);
+  /// Receives the `bytes` bytes that each member has in `send`, member after member.
+  int32_t (*all_gather)(void *context, const moert_members *members, const void *send, int64_t bytes, void *receive);
+  /// The text of the last error; may be null.
+  const char *(*last_error)(void *context);
+} moert_communicator;
 
 typedef struct moert_world_config {
   uint64_t size;       ///< sizeof(moert_world_config)
@@ -57,6 +85,11 @@ typedef struct moert_world_config {
   /// twice, by several ranks or again for the backward, is moved alike. On backend host.
   int64_t perturb_ulps;
   uint64_t perturb_seed;
+  /// For backend "caller", which copies the structure; else null.
+  const moert_communicator *communicator;
+  /// 1: arguments, results and arenas lie where the caller says before each step (moert_world_bind and
+  /// moert_world_bind_arena), and the world allocates none.
+  int32_t bound;
 } moert_world_config;
 
 /// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank
@@ -110,6 +143,13 @@ int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ra
 /// size. What is written must be of a rank of this process.
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
+
+/// Of a world that is `bound`: where one rank's whole part of argument or result `index` lies until it is bound again.
+/// An address is a multiple of 16. `bytes` must be the value's size, the value dense, and the rank of this process.
+int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
+/// Likewise where the arena `space` lies: at a multiple of 256, and as large as moert_world_memory says or larger. Worlds
+/// that do not run at the same time may share it; nothing in it outlives a step.
+int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space, void *data, int64_t bytes);
 
 /// Of rank `rank` and the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED): the bytes that the plan
 /// reserves, and where the last byte ends that any call so far used.

@@ -15,6 +15,8 @@
 #include <functional>
 #include <memory>
 
+struct moert_communicator;
+
 namespace moert {
 
 /// When an op of a step ran, in nanoseconds since the step began.
@@ -107,6 +109,8 @@ struct BackendOptions {
   int64_t denseProposal = 0;
   /// What all processes must have alike, such as the plan; empty: nothing is known of it.
   std::string identity;
+  /// Of backend "caller".
+  const moert_communicator *communicator = nullptr;
   /// Lists the channels of all ranks, for backends that make them before a step.
   std::function<Status(std::vector<std::array<int64_t, 2>> &)> listChannels;
 };

@@ -245,9 +245,12 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
   program.firstRank = ranks.first;
   program.numRanks = ranks.count;
   program.symbol = node.at("symbol").string();
-  program.arguments =
-      parseValues(node.at("arguments"), {"input", "parameter", "state", "rate", "step", "cotangent"}, groups, ranks);
-  program.results = parseValues(node.at("results"), {"output", "loss", "metric", "gradient"}, groups, ranks);
+  // A backward alone takes residuals, and outputs, of its forward.
+  program.arguments = parseValues(
+      node.at("arguments"), {"input", "parameter", "state", "rate", "step", "cotangent", "residual", "output"}, groups,
+      ranks);
+  program.results =
+      parseValues(node.at("results"), {"output", "loss", "metric", "gradient", "residual"}, groups, ranks);
   program.arenaBytes[MOERT_SPACE_DEVICE] = node.at("arenas").at("device").integer(0, kMaxBytes);
   program.arenaBytes[MOERT_SPACE_HOST_PINNED] = node.at("arenas").at("host_pinned").integer(0, kMaxBytes);
   JsonNode streams = node.at("streams");
@@ -365,23 +368,43 @@ Metadata parsePlan(const JsonNode &top) {
   return metadata;
 }
 
+const std::vector<std::string> kHalves = {"forward", "backward"};
+
+/// Either no variant is a half, or each forward has its backward behind it.
+void checkHalves(const JsonNode &node, const std::vector<Metadata> &variants) {
+  if (!hasHalves(variants))
+    return;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Metadata &variant = variants[i], &forward = variants[i - i % 2];
+    bool isPaired = variant.batch == forward.batch && variant.sequence == forward.sequence;
+    if (variant.half != kHalves[i % 2] || !isPaired || variants.size() % 2 != 0)
+      node.at(i).fail("expected variants in pairs of one shape, half 'forward' and then 'backward'");
+  }
+}
+
 std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &cluster) {
   if (node.size() == 0)
     node.fail("expected at least one variant but got none");
   std::vector<Metadata> variants;
   for (size_t i = 0; i < node.size(); ++i) {
     JsonNode item = node.at(i);
-    int64_t batch = item.at("batch").integer(1, kMaxElements), sequence = item.at("sequence").integer(1, kMaxElements);
     int64_t world = variants.empty() ? 0 : variants.front().world;
     if (int64_t ranks = item.at("world").integer(1, kMaxWorld); world && ranks != world)
       item.fail("expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
                 std::to_string(ranks));
     variants.push_back(parsePlan(item));
-    variants.back().batch = batch;
-    variants.back().sequence = sequence;
+    Metadata &variant = variants.back();
+    if (item.has("half"))
+      variant.half = kHalves[static_cast<size_t>(indexOf(kHalves, item.at("half"), "half"))];
+    // A forward and a backward may be of the plan's one shape.
+    if (variant.half.empty() || item.has("batch")) {
+      variant.batch = item.at("batch").integer(1, kMaxElements);
+      variant.sequence = item.at("sequence").integer(1, kMaxElements);
+    }
     if (!item.has("cluster"))
-      variants.back().cluster = cluster;
+      variant.cluster = cluster;
   }
+  checkHalves(node, variants);
   return variants;
 }
 
@@ -450,6 +473,10 @@ Status parseMetadata(std::string_view text, std::vector<Metadata> &variants) {
 }
 
 bool hasShapes(const std::vector<Metadata> &variants) { return variants.front().batch > 0; }
+
+bool hasHalves(const std::vector<Metadata> &variants) {
+  return std::any_of(variants.begin(), variants.end(), [](const Metadata &variant) { return !variant.half.empty(); });
+}
 
 std::string shapesText(const std::vector<Metadata> &variants) {
   std::string text;

@@ -112,6 +112,8 @@ std::vector<Value> resultsOf(std::span<const Program> programs);
 
 /// A plan of one shape, or one variant of a plan of several.
 struct Metadata {
+  /// Which half of a step a caller runs by itself: "forward" or "backward"; empty: the whole.
+  std::string half;
   /// Sequences of a data-parallel rank, and tokens of a sequence. 0 in a plan of one shape, which does not say them.
   int64_t batch = 0, sequence = 0;
   int64_t world = 1;
@@ -136,6 +138,8 @@ Status parseMetadata(std::string_view text, std::vector<Metadata> &variants);
 
 /// Whether the plan holds variants, so that one of them must be chosen.
 bool hasShapes(const std::vector<Metadata> &variants);
+/// Whether the plan's variants are a forward and, behind it, a backward of each shape.
+bool hasHalves(const std::vector<Metadata> &variants);
 
 /// Batch times sequence of each shape once, "2 x 512, 4 x 512".
 std::string shapesText(const std::vector<Metadata> &variants);

@@ -126,7 +126,7 @@ Status World::checkAvailable() {
 }
 
 Status World::allocate() {
-  if (Status status = checkAvailable(); !status.ok())
+  if (Status status = options.isBound ? Status{} : checkAvailable(); !status.ok())
     return status;
   ranks.resize(static_cast<size_t>(worldSize));
   for (int64_t rank = 0; rank < worldSize; ++rank) {
@@ -192,9 +192,16 @@ Status World::allocateRank(moert_rank &state) {
   state.groups = &groups;
   state.isWide = options.isWide;
   state.leastShadows = options.device.verify ? 1 : 0;
+  state.values.resize(static_cast<size_t>(program.valueCount()));
+  if (options.isBound)
+    return {};
   if (Status status = guard ? allocatePieces(state) : allocateArenas(state); !status.ok())
     return status;
-  state.values.resize(static_cast<size_t>(program.valueCount()));
+  return allocateValues(state);
+}
+
+Status World::allocateValues(moert_rank &state) {
+  const Program &program = *state.program;
   for (int64_t i = 0; i < program.valueCount(); ++i) {
     const Value &value = program.value(i);
     if (Status status = allocateBlock(state.rank, MOERT_SPACE_DEVICE, value.localBytes(), 0, "'" + value.name + "'",
@@ -252,6 +259,57 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, char *&data) {
                                                            " bytes for '" + value.name + "' of one rank but got " +
                                                            std::to_string(bytes));
   data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] : nullptr;
+  return {};
+}
+
+static Status checkAddress(const void *data, int64_t multiple, const std::string &what) {
+  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(multiple) == 0)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "expected " + what + " at an address that is a multiple of " + std::to_string(multiple));
+}
+
+Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
+  if (!options.isBound)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a world whose memory the caller gives (bound = 1)");
+  char *place;
+  Status status = checkLocal(rank);
+  if (status.ok())
+    status = locate(rank, index, bytes, place);
+  if (status.ok())
+    status = checkAddress(data, 16, "'" + programOf(rank).value(index).name + "'");
+  if (status.ok())
+    ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] = static_cast<char *>(data);
+  return status;
+}
+
+Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) {
+  if (!options.isBound)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a world whose memory the caller gives (bound = 1)");
+  if (Status status = checkLocal(rank); !status.ok())
+    return status;
+  if (int64_t least = programOf(rank).arenaBytes[space]; bytes < least)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected an arena of at least " + std::to_string(least) +
+                                                           " bytes but got " + std::to_string(bytes));
+  if (Status status = checkAddress(data, 256, "the arena"); !status.ok())
+    return status;
+  ranks[static_cast<size_t>(rank)].arenas[space][0] = static_cast<char *>(data);
+  return {};
+}
+
+/// All that the caller has to say where it lies.
+Status World::checkBound() const {
+  for (int64_t rank : localRanks()) {
+    const moert_rank &state = ranks[static_cast<size_t>(rank)];
+    for (int64_t i = 0; i < state.program->valueCount(); ++i)
+      if (!state.values[static_cast<size_t>(i)] && state.program->value(i).localBytes() > 0)
+        return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                             "'" + state.program->value(i).name + "' was not bound before the step");
+    for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+      if (!state.arenas[space][0] && state.program->arenaBytes[space] > 0)
+        return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                             "arena " + std::to_string(space) + " was not bound before the step");
+  }
   return {};
 }
 
@@ -419,6 +477,8 @@ Status World::run(double *seconds) {
       return {};
     return Status::error(code, "rank " + std::to_string(rank) + ": " + lastError());
   };
+  if (Status status = options.isBound ? checkBound() : Status{}; !status.ok())
+    return status;
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
   const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -32,6 +32,7 @@ struct WorldOptions {
   BackendOptions device;
   double timeout = 0;  ///< seconds, 0 for none
   bool isWide = false; ///< all floating-point values are f64
+  bool isBound = false; ///< the caller says where values and arenas lie
 };
 
 /// What the ranks of a world run: programs in the order of their ranks, each with what issues it.
@@ -50,6 +51,8 @@ public:
   const std::vector<int64_t> &localRanks() const { return backend.device->ranks(); }
 
   Status write(int64_t rank, int64_t index, const void *data, int64_t bytes);
+  Status bind(int64_t rank, int64_t index, void *data, int64_t bytes);
+  Status bindArena(int64_t rank, int32_t space, void *data, int64_t bytes);
   /// What is read of a rank of another process comes from there: all processes make the same calls.
   Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
   /// One step; `seconds` (may be null) is how long it took, in the slowest process.
@@ -86,6 +89,8 @@ private:
   Status allocate();
   Status checkAvailable();
   Status allocateRank(moert_rank &state);
+  Status allocateValues(moert_rank &state);
+  Status checkBound() const;
   Status allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what, char *&data);
   Status allocateArenas(moert_rank &state);
   Status allocatePieces(moert_rank &state);

@@ -74,6 +74,23 @@ static std::string identityOf(const PlanLibrary &library, const moert_world_conf
   return config.agreement ? text + config.agreement : text;
 }
 
+/// What a world of a caller's memory and processes can be.
+static Status checkCaller(const moert_world_config &config, const WorldOptions &options) {
+  if (options.isBound && options.isWide)
+    return invalid("expected wide = 0 of a world whose memory the caller gives");
+  const moert_communicator *table = config.communicator;
+  if ((options.backend == "caller") != (table != nullptr))
+    return invalid("expected a communicator for backend 'caller', and for no other one; the backend is '" +
+                   options.backend + "'");
+  if (table && (table->size != sizeof *table || table->version != MOERT_COMMUNICATOR_VERSION))
+    return invalid("expected a moert_communicator of version " + std::to_string(MOERT_COMMUNICATOR_VERSION) + " and " +
+                   std::to_string(sizeof *table) + " bytes but got version " + std::to_string(table->version) +
+                   " and " + std::to_string(table->size) + " bytes");
+  if (table && (!table->all_to_all || !table->all_gather))
+    return invalid("expected a moert_communicator with all_to_all and all_gather");
+  return {};
+}
+
 static Status createWorld(moert_plan_t plan, const moert_world_config *config, moert_world_t *out) {
   if (!plan || !config || !out)
     return invalid("expected a plan, a configuration and an out-parameter that are not null");
@@ -100,6 +117,10 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
     return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
                    std::to_string(config->perturb_ulps) + " on '" + options.backend + "'");
   options.timeout = config->timeout_s;
+  options.isBound = config->bound != 0;
+  options.device.communicator = config->communicator;
+  if (Status status = checkCaller(*config, options); !status.ok())
+    return status;
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
   if (status.ok())
@@ -206,6 +227,18 @@ int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, cons
 
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
   return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
+}
+
+int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
+  return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.bind(rank, index, data, bytes); });
+}
+
+int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space, void *data, int64_t bytes) {
+  return onWorld(world, data || bytes == 0, [&](World &inner) -> Status {
+    if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
+      return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
+    return inner.bindArena(rank, space, data, bytes);
+  });
 }
 
 int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured) {

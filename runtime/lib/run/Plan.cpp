@@ -17,7 +17,13 @@ static Status openHandle(const std::string &path, std::shared_ptr<moert_plan> &h
   if (Status status = checked(moert_plan_open(path.c_str(), &opened)); !status.ok())
     return status;
   handle.reset(opened, moert_plan_close);
-  return parseMetadata(moert_plan_metadata(opened), variants);
+  Status status = parseMetadata(moert_plan_metadata(opened), variants);
+  if (status.ok() && hasHalves(variants))
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "'" + path +
+                             "' has a forward and a backward for a training loop of your own (moe-compile --halves), "
+                             "which moeplan.torch runs; moe-run runs plans of whole steps: compile without --halves");
+  return status;
 }
 
 Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan) {

@@ -62,7 +62,8 @@ inline constexpr StringLiteral kLeftAttrName = "moe.left";
 /// Roles of arguments and results (`moe.role`) that passes know.
 inline constexpr StringLiteral kInputRole = "input", kParameterRole = "parameter", kGradientRole = "gradient",
                                kCotangentRole = "cotangent", kLossRole = "loss", kMetricRole = "metric",
-                               kStepRole = "step", kStateRole = "state", kRateRole = "rate", kUpdateRole = "update";
+                               kStepRole = "step", kStateRole = "state", kRateRole = "rate", kUpdateRole = "update",
+                               kResidualRole = "residual";
 
 /// Gives `to`, which is built for `from`, what says to which part of the work that belongs: its micro-batch and stage.
 void inheritUnit(Operation *from, Operation *to);

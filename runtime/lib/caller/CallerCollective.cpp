@@ -1,0 +1,291 @@
+//===- CallerCollective.cpp - collectives by a caller's functions ---------===//
+
+#include "caller/CallerCollective.h"
+#include "core/Attributes.h"
+#include "host/Collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace moert::caller {
+namespace {
+
+/// Where all pieces follow each other: where they begin. Else -1. Nothing begins at 0.
+int64_t beginOfRun(const std::vector<Pieces> &byMember) {
+  int64_t begin = -1, end = -1;
+  for (const Pieces &pieces : byMember)
+    for (const Piece &piece : pieces) {
+      if (piece.bytes == 0)
+        continue;
+      if (begin >= 0 && piece.offset != end)
+        return -1;
+      begin = begin < 0 ? piece.offset : begin;
+      end = piece.offset + piece.bytes;
+    }
+  return std::max<int64_t>(begin, 0);
+}
+
+std::vector<int64_t> bytesByMember(const std::vector<Pieces> &byMember) {
+  std::vector<int64_t> bytes;
+  for (const Pieces &pieces : byMember)
+    bytes.push_back(bytesOf(pieces));
+  return bytes;
+}
+
+template <class Visit> void forPieces(const std::vector<Pieces> &byMember, Visit visit) {
+  for (const Pieces &pieces : byMember)
+    for (const Piece &piece : pieces)
+      visit(piece);
+}
+
+} // namespace
+
+char *Staging::get(int64_t bytes) {
+  if (memory.size() < static_cast<size_t>(bytes))
+    memory.resize(static_cast<size_t>(bytes));
+  return memory.data();
+}
+
+Status CallerCollectives::run(const Call &call, int64_t &arrived) {
+  group = &groups[static_cast<size_t>(call.group)];
+  instance = group->instanceOf(table.rank);
+  ranks.clear();
+  for (int64_t member = 0; member < group->size; ++member)
+    ranks.push_back(group->rankOf(instance, member));
+  members = {group->name.c_str(), ranks.data(), group->size, group->memberOf(table.rank)};
+  received = 0;
+  Status status = checkExchangeValues(call, size(), members.member);
+  if (status.ok())
+    status = exchange(call);
+  arrived = received;
+  return status;
+}
+
+Status CallerCollectives::exchange(const Call &call) {
+  switch (call.kind) {
+  case Kind::AllReduce:
+    return allReduce(call);
+  case Kind::ReduceScatter:
+    return reduceScatter(call);
+  case Kind::Reduce:
+    return reduce(call);
+  case Kind::ReduceExperts:
+    return reduceExperts(call);
+  case Kind::AssumeReplicated:
+    return compareReplicas(call);
+  default:
+    return exchangePieces(call);
+  }
+}
+
+// --- Exchanges -----------------------------------------------------------------
+
+/// Sends from and receives to the operands themselves, where the pieces follow each other there. Else they are packed,
+/// and the member's own go their own way.
+Status CallerCollectives::exchangePieces(const Call &call) {
+  std::vector<Pieces> leaving(static_cast<size_t>(size())), arriving;
+  for (int64_t to = 0; to < size(); ++to)
+    piecesSent(call, size(), members.member, to, leaving[static_cast<size_t>(to)]);
+  piecesReceived(call, size(), members.member, arriving);
+  auto own = static_cast<size_t>(members.member);
+  if (beginOfRun(leaving) < 0 || beginOfRun(arriving) < 0) {
+    int64_t bytes = 0;
+    if (!arriving[own].empty())
+      if (Status status = host::copyPieces({call, members.member, leaving[own]}, {call, members.member, arriving[own]},
+                                           bytes);
+          !status.ok())
+        return status;
+    leaving[own].clear();
+    arriving[own].clear();
+  }
+  std::vector<int64_t> sent = bytesByMember(leaving), expected = bytesByMember(arriving);
+  int64_t first = beginOfRun(leaving), place = beginOfRun(arriving);
+  char *from = sentOperand(call).as<char>() + std::max<int64_t>(first, 0);
+  if (first < 0) {
+    from = outgoing.get(std::accumulate(sent.begin(), sent.end(), int64_t(0)));
+    char *next = from;
+    forPieces(leaving, [&](const Piece &piece) {
+      next = std::copy_n(sentOperand(call).as<char>() + piece.offset, piece.bytes, next);
+    });
+  }
+  char *operand = receivedOperand(call).as<char>(), *to = operand + std::max<int64_t>(place, 0);
+  if (place < 0)
+    to = incoming.get(std::accumulate(expected.begin(), expected.end(), int64_t(0)));
+  if (Status status = allToAll(from, sent, to, expected); !status.ok())
+    return status;
+  if (place < 0)
+    forPieces(arriving, [&](const Piece &piece) {
+      std::copy_n(to, piece.bytes, operand + piece.offset);
+      to += piece.bytes;
+    });
+  host::fillUnsent(call, size(), members.member);
+  return {};
+}
+
+// --- Sums ----------------------------------------------------------------------
+
+/// What all members have at `in`, a segment of `elements` for each member, becomes the sum of this member's segment.
+Status CallerCollectives::sumSegments(const void *in, int64_t elements, int32_t dtype, void *out) {
+  auto bytes = elements * static_cast<int64_t>(dtypeSize(dtype));
+  auto mine = static_cast<const char *>(in) + members.member * bytes;
+  std::vector<int64_t> each(static_cast<size_t>(size()), bytes);
+  char *parts = incoming.get(size() * bytes);
+  if (Status status = allToAll(in, each, parts, each); !status.ok())
+    return status;
+  std::vector<const void *> sources;
+  for (int64_t member = 0; member < size(); ++member)
+    sources.push_back(member == members.member ? mine : parts + member * bytes);
+  return host::sumInOrder(sources, out, elements, dtype);
+}
+
+/// Each member sums all of it: for few elements, where a second exchange would take longer.
+Status CallerCollectives::sumAll(const Call &call, int64_t count) {
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  auto bytes = count * static_cast<int64_t>(dtypeSize(in.dtype));
+  char *parts = incoming.get(size() * bytes);
+  if (Status status = allGather(in.data, bytes, parts); !status.ok())
+    return status;
+  std::vector<const void *> sources;
+  for (int64_t member = 0; member < size(); ++member)
+    sources.push_back(parts + member * bytes);
+  return host::sumInOrder(sources, out.data, count, out.dtype);
+}
+
+Status CallerCollectives::allReduce(const Call &call) {
+  int64_t count;
+  if (Status status = reducedElements(call, count); !status.ok())
+    return status;
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  auto width = static_cast<int64_t>(dtypeSize(in.dtype));
+  constexpr int64_t kFewBytes = 1 << 14;
+  if (count * width <= kFewBytes)
+    return sumAll(call, count);
+  // Segments of one size; the last one is filled up with zeros.
+  int64_t segment = (count + size() - 1) / size();
+  const void *whole = in.data;
+  void *sums = out.data;
+  if (segment * size() != count) {
+    char *padded = outgoing.get(2 * segment * size() * width);
+    std::memcpy(padded, in.data, static_cast<size_t>(count * width));
+    std::memset(padded + count * width, 0, static_cast<size_t>((segment * size() - count) * width));
+    whole = padded;
+    sums = padded + segment * size() * width;
+  }
+  char *own = static_cast<char *>(sums) + members.member * segment * width;
+  if (Status status = sumSegments(whole, segment, in.dtype, own); !status.ok())
+    return status;
+  std::vector<char> &copy = ownSum;
+  copy.assign(own, own + segment * width);
+  if (Status status = allGather(copy.data(), segment * width, sums); !status.ok())
+    return status;
+  if (sums != out.data)
+    std::memcpy(out.data, sums, static_cast<size_t>(count * width));
+  return {};
+}
+
+Status CallerCollectives::reduceScatter(const Call &call) {
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  Cut cut(in, attributes::ReduceScatter::of(call).dim, size());
+  const char *from = in.as<char>();
+  if (cut.outer > 1) {
+    // Members' parts one after another, each as it is in the output.
+    char *packed = outgoing.get(in.bytes());
+    for (int64_t member = 0; member < size(); ++member)
+      for (int64_t o = 0; o < cut.outer; ++o)
+        std::memcpy(packed + (member * cut.outer + o) * cut.run, from + (o * size() + member) * cut.run,
+                    static_cast<size_t>(cut.run));
+    from = packed;
+  }
+  return sumSegments(from, out.elements(), in.dtype, out.data);
+}
+
+Status CallerCollectives::reduce(const Call &call) {
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  int64_t root = attributes::Reduce::of(call).root;
+  bool isRoot = root == members.member;
+  std::vector<int64_t> sent(static_cast<size_t>(size())), expected(sent.size(), isRoot ? in.bytes() : 0);
+  sent[static_cast<size_t>(root)] = in.bytes();
+  char *parts = incoming.get(isRoot ? size() * in.bytes() : 0);
+  if (Status status = allToAll(in.data, sent, parts, expected); !status.ok())
+    return status;
+  if (!isRoot) {
+    std::memset(out.data, 0, static_cast<size_t>(out.bytes()));
+    return {};
+  }
+  std::vector<const void *> sources;
+  for (int64_t member = 0; member < size(); ++member)
+    sources.push_back(parts + member * in.bytes());
+  return host::sumInOrder(sources, out.data, in.elements(), out.dtype);
+}
+
+/// The host's own share, on the members' gradients of this one's experts.
+Status CallerCollectives::reduceExperts(const Call &call) {
+  const View &in = sentOperand(call);
+  std::vector<int64_t> sent, expected;
+  std::vector<Call> calls(static_cast<size_t>(size()), call);
+  OwnedExperts own(call, members.member);
+  const int32_t *shadows = call.views[operands::ReduceExperts::shadows].as<int32_t>();
+  int64_t owned = 0;
+  for (int64_t member = 0; member < size(); ++member) {
+    OwnedExperts theirs(call, member);
+    auto count = std::count(shadows + theirs.first, shadows + theirs.first + theirs.count, 1);
+    sent.push_back(count * theirs.bytes);
+    owned = member == members.member ? count : owned;
+  }
+  expected.assign(sent.size(), owned * own.bytes);
+  char *parts = incoming.get(size() * owned * own.bytes);
+  if (Status status = allToAll(in.data, sent, parts, expected); !status.ok())
+    return status;
+  std::vector<const Call *> all;
+  for (int64_t member = 0; member < size(); ++member) {
+    // As if all that the others have began where this one's experts do.
+    View &view = calls[static_cast<size_t>(member)].views[operands::ReduceExperts::in];
+    if (member != members.member)
+      view.data = parts + member * owned * own.bytes - own.place * own.bytes;
+    all.push_back(&calls[static_cast<size_t>(member)]);
+  }
+  host::Share share{all, members.member};
+  return host::pullReduceExperts(share);
+}
+
+Status CallerCollectives::compareReplicas(const Call &call) {
+  const View &value = sentOperand(call);
+  bool isFirst = members.member == 0;
+  std::vector<int64_t> sent(static_cast<size_t>(size())), expected(sent.size());
+  expected[0] = value.bytes();
+  char *packed = outgoing.get(isFirst ? size() * value.bytes() : 0), *first = incoming.get(value.bytes());
+  for (int64_t to = 0; isFirst && to < size(); ++to) {
+    sent[static_cast<size_t>(to)] = value.bytes();
+    std::memcpy(packed + to * value.bytes(), value.data, static_cast<size_t>(value.bytes()));
+  }
+  if (Status status = allToAll(packed, sent, first, expected); !status.ok())
+    return status;
+  View other = value;
+  other.data = first;
+  return host::compareReplicas(value, other, members.member, *group, instance);
+}
+
+// --- The caller's functions ------------------------------------------------------
+
+Status CallerCollectives::located(int32_t code, const char *function) const {
+  if (code == 0)
+    return {};
+  const char *text = table.last_error ? table.last_error(table.context) : nullptr;
+  return Status::error(MOERT_ERROR_INTERNAL, std::string("the caller's ") + function + " on group '" + group->name +
+                                                 "' failed" + (text ? std::string(": ") + text : ""));
+}
+
+Status CallerCollectives::allToAll(const void *send, std::span<const int64_t> sent, void *receive,
+                                   std::span<const int64_t> bytes) {
+  for (int64_t member = 0; member < size(); ++member)
+    received += member == members.member ? 0 : bytes[static_cast<size_t>(member)];
+  return located(table.all_to_all(table.context, &members, send, sent.data(), receive, bytes.data()), "all_to_all");
+}
+
+Status CallerCollectives::allGather(const void *send, int64_t bytes, void *receive) {
+  received += (size() - 1) * bytes;
+  return located(table.all_gather(table.context, &members, send, bytes, receive), "all_gather");
+}
+
+} // namespace moert::caller

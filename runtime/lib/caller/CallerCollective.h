@@ -1,0 +1,58 @@
+//===- CallerCollective.h - collectives by a caller's functions -*- C++ -*-===//
+#ifndef MOERT_CALLER_CALLERCOLLECTIVE_H
+#define MOERT_CALLER_CALLERCOLLECTIVE_H
+
+#include "core/Exchange.h"
+#include "core/Metadata.h"
+#include "moert/world.h"
+
+namespace moert::caller {
+
+/// Memory that grows, and is there for the next collective.
+class Staging {
+public:
+  char *get(int64_t bytes);
+
+private:
+  std::vector<char> memory;
+};
+
+/// One rank's share of collectives over several. Sums are those of the host's own collectives, bit by bit: members send
+/// each other what they are to sum, and add it up in the order of members.
+class CallerCollectives {
+public:
+  CallerCollectives(const moert_communicator &table, const std::vector<Group> &groups) : table(table), groups(groups) {}
+
+  /// Waits until the collective is done; `received` bytes came from other members.
+  Status run(const Call &call, int64_t &received);
+
+private:
+  Status exchange(const Call &call);
+  Status exchangePieces(const Call &call);
+  Status allReduce(const Call &call);
+  Status reduceScatter(const Call &call);
+  Status reduce(const Call &call);
+  Status reduceExperts(const Call &call);
+  Status compareReplicas(const Call &call);
+  Status sumAll(const Call &call, int64_t count);
+  Status sumSegments(const void *in, int64_t elements, int32_t dtype, void *out);
+  Status allToAll(const void *send, std::span<const int64_t> sent, void *receive, std::span<const int64_t> bytes);
+  Status allGather(const void *send, int64_t bytes, void *receive);
+  Status located(int32_t code, const char *function) const;
+  int64_t size() const { return members.count; }
+
+  const moert_communicator &table;
+  const std::vector<Group> &groups;
+  // Of the collective that runs.
+  const Group *group = nullptr;
+  int64_t instance = 0;
+  std::vector<int64_t> ranks;
+  moert_members members{};
+  int64_t received = 0;
+  Staging outgoing, incoming;
+  std::vector<char> ownSum;
+};
+
+} // namespace moert::caller
+
+#endif // MOERT_CALLER_CALLERCOLLECTIVE_H
