@@ -1,0 +1,134 @@
+"""The forward and the backward of a plan, which run on torch's tensors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from .. import _runtime
+from .._errors import Error
+from .._plan import Plan, Value, Variant
+from ._groups import Processes
+
+_TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32}
+_ALIGNMENT = 256
+
+# Programs run one at a time in a process, so that they share the memory of values that no program keeps.
+_running = threading.Lock()
+_scratch: Dict[str, torch.Tensor] = {}
+
+
+def _get_scratch(kind: str, size: int) -> torch.Tensor:
+    memory = _scratch.get(kind)
+    if memory is None or memory.numel() < size:
+        whole = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
+        begin = -whole.data_ptr() % _ALIGNMENT
+        memory = _scratch[kind] = whole[begin : begin + size]
+    return memory
+
+
+def digest_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return "SHA-256 " + hashlib.sha256(file.read()).hexdigest()
+
+
+class Half:
+    """One of both programs on one rank: `arguments` and `results` as the plan has them."""
+
+    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int) -> None:
+        (program,) = plan.variants[number].programs
+        self.arguments: Tuple[Value, ...] = program.arguments
+        self.results: Tuple[Value, ...] = program.results
+        self._arenas = program.arenas
+        self._world = _runtime.World(plan.handle, number, processes.rank, processes.size, processes.all_to_all, processes.all_gather,
+                                     workers)
+
+    def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
+        return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
+
+    def run(self, arguments: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+        for value, tensor in zip(self.arguments, arguments):
+            if tuple(tensor.shape) != value.local_shape or tensor.dtype != _TYPES[value.dtype] or tensor.device.type != "cpu":
+                raise TypeError(f"'{value.name}': expected a {value.dtype} tensor of shape {list(value.local_shape)} on the CPU but got "
+                                f"{tensor.dtype}, {list(tensor.shape)}, {tensor.device}")
+        results = self.empty_results(arguments[0])
+        values = [tensor.detach().contiguous() for tensor in arguments] + results
+        with _running:
+            arenas = [_get_scratch(kind, self._arenas[kind]) for kind in ("device", "host_pinned")]
+            self._world.run(values, arenas)
+        return results
+
+
+class Pair:
+    """The forward and the backward for one shape of the input."""
+
+    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int) -> None:
+        self.variant: Variant = plan.variants[number]
+        self.forward = Half(plan, number, processes, workers)
+        self.backward = Half(plan, number + 1, processes, workers)
+        inputs = [value for value in self.forward.arguments if value.role == "input"]
+        if len(inputs) != 1:
+            raise Error(f"expected a plan of a layer, with one input, but '{plan.path}' has {[value.name for value in inputs]}")
+        self.input = inputs[0]
+        self.parameters = [value for value in self.forward.arguments if value.role == "parameter"]
+        self.outputs = [value for value in self.forward.results if value.role == "output"]
+        self.gradients = [value.name for value in self.backward.results]
+        places = {value.name: place for place, value in enumerate(self.outputs)}
+        self._cotangents = {"cotangent." + name: place for name, place in places.items()}
+
+    def run_forward(self, x: torch.Tensor, parameters: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+        """The results of the forward: outputs, then what the backward needs of it."""
+        given = {self.input.name: x, **{value.name: tensor for value, tensor in zip(self.parameters, parameters)}}
+        return self.forward.run([given[value.name] for value in self.forward.arguments])
+
+    def run_backward(self, cotangents: Sequence[torch.Tensor], x: torch.Tensor, parameters: Sequence[torch.Tensor],
+                     results: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+        """Gradients in the order of `gradients`, from those of the outputs and from all that run_forward took and gave."""
+        given = {self.input.name: x, **{value.name: tensor for value, tensor in zip(self.parameters, parameters)},
+                 **{value.name: tensor for value, tensor in zip(self.forward.results, results)},
+                 **{name: cotangents[place] for name, place in self._cotangents.items()}}
+        return self.backward.run([given[value.name] for value in self.backward.arguments])
+
+
+class Halves:
+    """A plan of `moe-compile --halves` on one rank of `process_group`. Layers of one shape share it: a rank runs one of them at a time,
+    and keeps nothing between calls. `workers`: threads that run kernels, by default one. All ranks make it alike."""
+
+    _all: List["Halves"] = []
+
+    def __init__(self, plan: Union[str, "os.PathLike[str]", Plan], process_group: Optional["torch.distributed.ProcessGroup"] = None,
+                 workers: int = 1) -> None:
+        self.plan = plan if isinstance(plan, Plan) else Plan(plan)
+        first = self.plan.variants[0]
+        if first.half is None:
+            raise Error(f"'{self.plan.path}' is a program of a whole step: compile it with moe-compile --halves")
+        self.processes = Processes(process_group)
+        if first.world != self.processes.size:
+            raise Error(f"'{self.plan.path}' is for {first.world} ranks, but there are {self.processes.size} processes")
+        self.processes.check_alike("plan", digest_of(self.plan.path))
+        self.processes.prepare([group for variant in self.plan.variants for group in variant.groups])
+        pairs = [Pair(self.plan, number, self.processes, workers) for number in range(0, len(self.plan.variants), 2)]
+        #: By the rows of the input on this rank. Of several for one shape the first.
+        self.pairs: Dict[int, Pair] = {}
+        for pair in pairs:
+            self.pairs.setdefault(pair.input.local_shape[0], pair)
+        self.key = len(Halves._all)
+        Halves._all.append(self)
+
+    @property
+    def any_pair(self) -> Pair:
+        return next(iter(self.pairs.values()))
+
+    def pair_for(self, rows: int) -> Pair:
+        if rows not in self.pairs:
+            raise Error(f"'{self.plan.path}' is for {' or '.join(map(str, sorted(self.pairs)))} tokens on a rank but got {rows}; compile it "
+                        "with these shapes (--batch, --seq), or fill batches up")
+        return self.pairs[rows]
+
+    @staticmethod
+    def by_key(key: int) -> "Halves":
+        return Halves._all[key]

@@ -1,0 +1,116 @@
+"""Plans in the models of Hugging Face's library transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any, Dict, List, Optional, Union
+
+import torch
+import torch.distributed as dist
+
+from .._commands import compile
+from .._plan import Plan
+from ._groups import Processes
+from ._halves import _TYPES, Halves
+from ._module import PlanModule
+from ._weights import find_weights
+
+
+def compile_block(config: Any, output: "os.PathLike[str] | str", **options: Any) -> None:
+    """Compiles one MoE block of a model to the plan `output`, which PlanModule takes. `config` is the model's configuration of
+    transformers. `options` are those of moe-compile, such as parallel="dp=4,ep=4", schedule="s1", batch=1, seq=512, dtype="bf16"."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(config.to_dict(), file, default=str)
+        file.flush()
+        compile(file.name, output=os.fspath(output), halves=True, residual=False, **options)
+
+
+def _compile_for_all(config: Any, processes: Processes, folder: str, options: Dict[str, Any]) -> str:
+    """Rank 0 compiles, and all get the plan, also on other machines."""
+    path = os.path.join(folder, "block.so")
+    made: List[Any] = [None, None]
+    if processes.rank == 0:
+        try:
+            compile_block(config, path, **options)
+            with open(path, "rb") as file:
+                made[0] = file.read()
+        except Exception as error:  # All have to hear of it.
+            made[1] = error
+    if processes.size > 1:
+        dist.broadcast_object_list(made, src=0 if processes.group is None else dist.get_global_rank(processes.group, 0),
+                                   group=processes.group)
+    if made[1] is not None:
+        raise made[1]
+    with open(path, "wb") as file:
+        file.write(made[0])
+    return path
+
+
+def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Plan, None] = None, *,
+                process_group: Optional["dist.ProcessGroup"] = None, workers: int = 1, gradients: str = "mean", aux_loss: bool = False,
+                **options: Any) -> torch.nn.Module:
+    """Puts a PlanModule in place of each MoE block of a model of transformers (Mixtral, Qwen3-MoE, OLMoE, DeepSeek-V3, gpt-oss and others
+    whose blocks are built alike), and gives it this rank's part of the block's weights. Returns the model.
+
+    `plan` is one of compile_block. Without it, `options` are those of compile_block, and rank 0 compiles for all. All ranks call this with
+    the same weights. Each rank then runs its own tokens; ranks that share an `mp` group run the same ones. DistributedDataParallel leaves
+    out the new parameters, whose gradients the plan adds up. docs/PyTorch.md has an example.
+
+    >>> moeplan.torch.replace_moe(model, parallel="dp=4,ep=4", schedule="s1", seq=512)
+    """
+    if (plan is None) != bool(options):
+        raise TypeError("expected either a plan, or options for its compilation such as parallel= and seq=")
+    blocks = {name: weights for name, module in model.named_modules() if (weights := find_weights(module))}
+    if not blocks:
+        raise ValueError(f"expected a model with MoE blocks that replace_moe knows but got {type(model).__name__}")
+    config = getattr(model, "config", None)
+    if getattr(config, "output_router_logits", False):
+        raise ValueError("expected output_router_logits=False: a plan keeps no router logits; with aux_loss=True each layer has its auxiliary "
+                         "loss in `aux_loss`")
+    if any(getattr(config, key, 0) for key in ("router_jitter_noise", "input_jitter_noise")):
+        raise ValueError("expected no jitter noise in the configuration: plans have none")
+    with tempfile.TemporaryDirectory() as folder:
+        if plan is None:
+            options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
+            plan = _compile_for_all(config, Processes(process_group), folder, options)
+        halves = Halves(plan, process_group, workers)
+    ignored: List[str] = []
+    for name, weights in blocks.items():
+        block = model.get_submodule(name)
+        module = _make_module(block, weights, halves, gradients, aux_loss)
+        parent, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent), child, module)
+        ignored += [f"{name}.{own}" for own in module.values]
+    known = list(getattr(model, "_ddp_params_and_buffers_to_ignore", []))
+    torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, known + ignored)
+    return model
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    return next((name for name, one in _TYPES.items() if one == dtype), str(dtype))
+
+
+def _make_module(block: torch.nn.Module, weights: Dict[str, Any], halves: Halves, gradients: str, aux_loss: bool) -> PlanModule:
+    module = BlockModule(halves, gradients=gradients, aux_loss=aux_loss)
+    if set(weights) != set(module.values):
+        raise ValueError(f"expected a plan with the parameters {', '.join(sorted(weights))} but it has {', '.join(sorted(module.values))}")
+    tensors = {**dict(block.named_parameters()), **dict(block.named_buffers())}
+    for name, weight in weights.items():
+        module.load_whole(name, weight.to_plan([tensors[one].detach() for one in weight.names]))
+    module.weights = weights
+    module.gives_scores = type(block).__name__ == "GptOssMLP"
+    module.train(block.training)
+    return module
+
+
+class BlockModule(PlanModule):
+    """A PlanModule in the place of a block of transformers."""
+
+    #: Whether the block gives a pair, of which its model takes the first.
+    gives_scores = False
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = super().forward(x)
+        return (y, None) if self.gives_scores else y

@@ -1,0 +1,55 @@
+"""The part of a value that a rank holds."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .._plan import Group, Value
+from ._groups import Processes
+
+
+def part_slices(value: Value, groups: Sequence[Group], rank: int) -> Tuple[slice, ...]:
+    """Where the part of `rank` lies in the whole value."""
+    by_name = {group.name: group for group in groups}
+    slices: List[slice] = []
+    for dim, names in enumerate(value.layout):
+        index = 0
+        for group in (by_name[name] for name in names):
+            index = index * group.size + rank // group.stride % group.size
+        size = value.local_shape[dim]
+        slices.append(slice(index * size, (index + 1) * size))
+    return tuple(slices)
+
+
+def take_part(whole: torch.Tensor, value: Value, groups: Sequence[Group], rank: int) -> torch.Tensor:
+    """A copy of the part of `rank`."""
+    if tuple(whole.shape) != value.shape:
+        raise ValueError(f"'{value.name}': expected shape {list(value.shape)} but got {list(whole.shape)}")
+    return whole[part_slices(value, groups, rank)].clone(memory_format=torch.contiguous_format)
+
+
+def is_divided(value: Value) -> bool:
+    return value.shape != value.local_shape
+
+
+def gather_parts(part: torch.Tensor, value: Value, groups: Sequence[Group], processes: Processes) -> torch.Tensor:
+    """The whole value. All ranks call it."""
+    if not is_divided(value):
+        return part.detach().clone()
+    parts = [torch.empty_like(part) for _ in range(processes.size)]
+    dist.all_gather(parts, part.detach().contiguous(), group=processes.group)
+    whole = part.new_empty(value.shape)
+    for rank, one in enumerate(parts):
+        whole[part_slices(value, groups, rank)] = one
+    return whole
+
+
+def count_copies(value: Value, world: int) -> int:
+    """How many ranks hold each part."""
+    parts = 1
+    for whole, local in zip(value.shape, value.local_shape):
+        parts *= whole // local
+    return world // parts
