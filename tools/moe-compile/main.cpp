@@ -63,17 +63,18 @@ static cl::opt<bool> digest("digest",
                             cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
                                      "   before it loads the plan. Default: off"),
                             cl::cat(category));
-static cl::opt<std::string> report("report",
-                                   cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
-                                            "   otherwise tables; - means standard output. Default: no report"),
-                                   cl::value_desc("file"), cl::cat(category));
-
-static cl::opt<std::string>
-    explain("explain",
-            cl::desc("Write to this file why --schedule=auto or --parallel=auto made its choice:\n"
-                     "   JSON if the name ends in .json, a page if in .html, otherwise text; - means\n"
-                     "   standard output. Default: no explanation"),
+static cl::list<std::string>
+    reports("report",
+            cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
+                     "   otherwise tables; - means standard output. May be repeated. Default: no report"),
             cl::value_desc("file"), cl::cat(category));
+
+static cl::list<std::string>
+    explanations("explain",
+                 cl::desc("Write to this file why --schedule=auto or --parallel=auto made its choice:\n"
+                          "   JSON if the name ends in .json, a page if in .html, otherwise text; - means\n"
+                          "   standard output. May be repeated. Default: no explanation"),
+                 cl::value_desc("file"), cl::cat(category));
 
 static cl::opt<bool>
     printPipeline("print-pipeline",
@@ -82,7 +83,7 @@ static cl::opt<bool>
                            "   --pass-pipeline. Default: off"),
                   cl::cat(category));
 
-static bool isJsonReport() { return StringRef(report).ends_with(".json"); }
+static bool isJson(StringRef path) { return path.ends_with(".json"); }
 
 /// Writes `path`.sha256, in the format of sha256sum.
 static LogicalResult writeDigest(MLIRContext &context, StringRef path) {
@@ -123,12 +124,13 @@ static LogicalResult writeModule(ModuleOp module) {
 
 /// A plan of one shape: tables for people, or JSON where the file's name says so. What the cluster's profile does not
 /// know leaves the prediction out, and says why.
-static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &cluster, llvm::raw_ostream &os) {
+static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &cluster, bool asJson,
+                                 llvm::raw_ostream &os) {
   llvm::Expected<moe::Prediction> prediction = moe::predict(plan, compiling.getInput(), cluster);
   std::string reason = prediction ? "" : llvm::toString(prediction.takeError());
   if (!reason.empty())
     emitWarning(UnknownLoc::get(plan.getContext())) << "no prediction: " << reason;
-  if (isJsonReport()) {
+  if (asJson) {
     std::string json;
     llvm::raw_string_ostream text(json);
     if (prediction) {
@@ -175,7 +177,7 @@ static std::string describeVariant(ModuleOp variant) {
 }
 
 /// The report of each variant under what it is for.
-static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster,
+static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster, bool asJson,
                                   llvm::raw_ostream &os) {
   struct Item {
     ModuleOp variant;
@@ -185,10 +187,10 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
   for (ModuleOp variant : variants) {
     Item &item = items.emplace_back(Item{variant, ""});
     llvm::raw_string_ostream stream(item.text);
-    if (failed(printReport(variant, cluster, stream)))
+    if (failed(printReport(variant, cluster, asJson, stream)))
       return failure();
   }
-  if (!isJsonReport()) {
+  if (!asJson) {
     for (const Item &item : items)
       os << "== " << describeVariant(item.variant) << " ==\n\n" << item.text << "\n";
     return success();
@@ -210,12 +212,13 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
   return success();
 }
 
-static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster) {
+static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster, StringRef path) {
   if (emit == Emit::Spmd)
     return plan.emitError() << "expected --report with a plan: --emit=spmd makes none";
   SmallVector<ModuleOp> variants = plan::getVariants(plan);
-  return moe::writeFile(*plan.getContext(), report, [&](llvm::raw_pwrite_stream &os) {
-    return variants.empty() ? printReport(plan, cluster, os) : printReports(variants, cluster, os);
+  return moe::writeFile(*plan.getContext(), path, [&](llvm::raw_pwrite_stream &os) {
+    return variants.empty() ? printReport(plan, cluster, isJson(path), os)
+                            : printReports(variants, cluster, isJson(path), os);
   });
 }
 
@@ -243,7 +246,8 @@ static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &o
 }
 
 /// Of each shape's plan, why it is as it is.
-static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfile &cluster, StringRef command) {
+static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfile &cluster, StringRef command,
+                                       StringRef file) {
   SmallVector<ModuleOp> plans = plan::getVariants(module);
   if (plans.empty())
     plans.push_back(module);
@@ -253,12 +257,12 @@ static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfil
     return emitError(UnknownLoc::get(module.getContext()))
            << "expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was "
               "chosen";
-  return moe::writeFile(*module.getContext(), explain, [&](llvm::raw_pwrite_stream &os) {
-    if (StringRef(explain).ends_with(".html")) {
+  return moe::writeFile(*module.getContext(), file, [&](llvm::raw_pwrite_stream &os) {
+    if (file.ends_with(".html")) {
       moe::writeExplanationPage(command, moe::makeSimHeader(module, compiling.getInput(), cluster), plans, os);
       return success();
     }
-    if (StringRef(explain).ends_with(".json"))
+    if (isJson(file))
       writeJsonExplanations(plans, os);
     else
       llvm::for_each(plans, [&](ModuleOp plan) { moe::printExplanation(plan, os); });
@@ -373,7 +377,9 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions
 
 /// --print-pipeline writes nothing else.
 static LogicalResult checkPrintPipeline(MLIRContext &context) {
-  for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, &report, &explain, &digest})
+  // The address of a list is that of its values.
+  for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, std::addressof(reports),
+                                                                           std::addressof(explanations), &digest})
     if (other->getNumOccurrences() > 0)
       return emitError(UnknownLoc::get(&context)) << "expected --print-pipeline without '" << other->ArgStr
                                                   << "': it prints the passes and writes nothing else";
@@ -398,7 +404,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
     return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
-  options->findChanges = !explain.empty();
+  options->findChanges = !explanations.empty();
   if (halves && failed(checkHalves(context, *options)))
     return failure();
   options->stage = emit == Emit::Spmd || halves ? moe::Stage::Spmd : moe::Stage::Plan;
@@ -432,10 +438,12 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     else if (emit != Emit::Spmd && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
       return failure();
   }
-  if (!report.empty() && failed(writeReport(**module, *cluster)))
-    return failure();
-  if (!explain.empty() && failed(writeExplanations(**module, *cluster, command)))
-    return failure();
+  for (const std::string &path : reports)
+    if (failed(writeReport(**module, *cluster, path)))
+      return failure();
+  for (const std::string &path : explanations)
+    if (failed(writeExplanations(**module, *cluster, command, path)))
+      return failure();
   if (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses)))
     return failure();
   return writeModule(**module);

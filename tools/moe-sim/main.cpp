@@ -59,7 +59,11 @@ static cl::opt<bool> allIterations("all-iterations",
 static cl::opt<bool> allRanks("all-ranks",
                               cl::desc("Simulate every rank. Default: one rank stands for all that do the same"),
                               cl::cat(category));
-static cl::opt<bool> json("json", cl::desc("Print one JSON object instead of tables. Default: off"), cl::cat(category));
+static cl::opt<std::string>
+    jsonFile("json",
+             cl::desc("Print one JSON object instead of tables, or write it to this file beside the\n"
+                      "   tables. Default: off"),
+             cl::value_desc("file"), cl::ValueOptional, cl::cat(category));
 static cl::opt<std::string> traceFile("trace", cl::desc("Write the timeline to this file, as a Perfetto/Chrome trace"),
                                       cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory and roofline to this file, as one page"),
@@ -72,6 +76,10 @@ static cl::opt<std::string>
 static cl::opt<std::string> compareFile("compare",
                                         cl::desc("Compare the prediction with this trace, which moe-run --trace wrote"),
                                         cl::value_desc("file"), cl::cat(category));
+
+static bool isJson() { return jsonFile.getNumOccurrences() > 0; }
+/// Whether the JSON object takes the place of the tables.
+static bool isJsonPrinted() { return isJson() && (jsonFile.empty() || jsonFile == "-"); }
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
@@ -209,9 +217,12 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
         writeHtml(command, header, result, report, measured, compared, os);
       })))
     return failure();
+  auto printJson = [&](llvm::raw_ostream &os) { writeJson(header, result, report, compared, os); };
+  if (isJson() && !isJsonPrinted() && failed(write(jsonFile, printJson)))
+    return failure();
   return write("-", [&](llvm::raw_ostream &os) {
-    if (json)
-      return writeJson(header, result, report, compared, os);
+    if (isJsonPrinted())
+      return printJson(os);
     printText(header, result, report, os);
     if (compared)
       printComparison(*compared, os);
@@ -306,7 +317,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(result))
     return failure();
   // These show each launch.
-  if (json || !traceFile.empty() || !htmlFile.empty() || !compareFile.empty()) {
+  if (isJson() || !traceFile.empty() || !htmlFile.empty() || !compareFile.empty()) {
     llvm::Expected<SimResult> whole = writeOut(std::move(*result), plan);
     if (!whole)
       return reportError(context, whole.takeError());
