@@ -2,6 +2,7 @@
 
 #include "core/PlanLibrary.h"
 #include "core/Digest.h"
+#include "core/PlanCalls.h"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -77,6 +78,8 @@ Status PlanLibrary::open(const std::string &path) {
       if (Status status = findProgram(path, *variant.reference, found.reference); !status.ok())
         return status;
   }
+  // After the metadata, which says whether this version has the calls.
+  bindCalls(handle);
   if (!hasShapes(variants))
     return {};
   Status status = find(path, "moeplan_choose", address);
