@@ -548,9 +548,10 @@ LogicalResult mlir::moe::orderCompiled(ModuleOp plan, const ParsedSchedule &sche
   return failure(failed(orderAndAssign(plan, schedule, options, /*prefix=*/"")) || failed(finishPlan(plan, options)));
 }
 
-/// A module at the SPMD stage, checked, and what it takes to make plans of it.
-static FailureOr<SpmdHeader> checkSpmd(ModuleOp module, PipelineOptions &options) {
-  FailureOr<SpmdHeader> header = takeSpmdHeader(module, options.reference);
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const PipelineOptions &given) {
+  PipelineOptions options = given;
+  OwningOpRef<ModuleOp> module = program.clone();
+  FailureOr<SpmdHeader> header = takeSpmdHeader(*module, options.reference);
   if (failed(header))
     return failure();
   options.parallel = header->parallel;
@@ -560,64 +561,44 @@ static FailureOr<SpmdHeader> checkSpmd(ModuleOp module, PipelineOptions &options
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
     return success();
   };
-  if (failed(runStage(options.runPasses, "check", module, check)))
-    return failure();
-  return header;
-}
-
-/// From a checked module at the SPMD stage to a plan.
-static LogicalResult finishSpmd(ModuleOp module, const SpmdHeader &header, const PipelineOptions &options,
-                                StringRef prefix) {
-  // Behind this stage the nodes alone matter, not the rates.
-  ClusterRates rates = getClusterRates(module);
-  rates.nodeRanks = options.devicesPerNode;
-  module->setAttr(kClusterAttrName, ClusterAttr::get(module->getContext(), rates));
-  module->removeAttr(kRequestedAttrName);
-  if (!module->hasAttr(plan::kScheduleAttrName))
-    module->setAttr(plan::kScheduleAttrName, StringAttr::get(module->getContext(), "hand-written"));
-  return failure(failed(lowerToPlan(module, header.schedule, options, prefix)) || failed(checkPrograms(module)) ||
-                 failed(finishPlan(module, options)));
-}
-
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const PipelineOptions &given) {
-  PipelineOptions options = given;
-  OwningOpRef<ModuleOp> module = program.clone();
-  FailureOr<SpmdHeader> header = checkSpmd(*module, options);
-  if (failed(header))
+  if (failed(runStage(options.runPasses, "check", *module, check)))
     return failure();
   if (options.stage == Stage::Spmd) {
     setLabels(*module);
     return module;
   }
-  if (failed(finishSpmd(*module, *header, options, "")))
+  // Behind this stage the nodes alone matter, not the rates.
+  ClusterRates rates = getClusterRates(*module);
+  rates.nodeRanks = options.devicesPerNode;
+  (*module)->setAttr(kClusterAttrName, ClusterAttr::get(module->getContext(), rates));
+  (*module)->removeAttr(kRequestedAttrName);
+  if (!(*module)->hasAttr(plan::kScheduleAttrName))
+    (*module)->setAttr(plan::kScheduleAttrName, StringAttr::get(module->getContext(), "hand-written"));
+  if (failed(lowerToPlan(*module, header->schedule, options, "")) || failed(checkPrograms(*module)) ||
+      failed(finishPlan(*module, options)))
     return failure();
   return module;
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileHalves(ModuleOp program, const PipelineOptions &given) {
-  PipelineOptions options = given;
-  // It would be of a whole step.
-  options.reference = false;
-  OwningOpRef<ModuleOp> whole = program.clone();
-  FailureOr<SpmdHeader> header = checkSpmd(*whole, options);
-  if (failed(header))
-    return failure();
-  OwningOpRef<ModuleOp> plan = ModuleOp::create(program.getLoc());
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileHalves(ModuleOp plan, const PipelineOptions &options) {
+  OwningOpRef<ModuleOp> halves = ModuleOp::create(plan.getLoc());
   for (StringRef half : {plan::kForwardHalf, plan::kBackwardHalf}) {
-    OwningOpRef<ModuleOp> module = whole->clone();
+    OwningOpRef<ModuleOp> module = plan.clone();
+    // It is of a whole step, as are these figures.
+    if (Operation *reference = module->lookupSymbol(kReferenceName))
+      reference->erase();
+    (*module)->removeAttr(plan::kModelFlopsAttrName);
+    (*module)->setAttr(plan::kHalfAttrName, StringAttr::get(plan.getContext(), half));
     auto extract = [&](PassManager &passes) {
-      passes.addNestedPass<func::FuncOp>(createMoeExtractHalf({half.str()}));
-      addSimplification(passes);
+      passes.addNestedPass<func::FuncOp>(plan::createPlanExtractHalf({half.str()}));
+      addPlanPasses(passes, options);
       return success();
     };
-    std::string prefix = half.str() + "-";
-    if (failed(runStage(options.runPasses, prefix + "half", *module, extract)) ||
-        failed(finishSpmd(*module, *header, options, prefix)))
+    if (failed(runStage(options.runPasses, half + "-half", *module, extract)) || failed(finishPlan(*module, options)))
       return failure();
-    (*module)->setAttr(plan::kHalfAttrName, StringAttr::get(program.getContext(), half));
-    plan->push_back(module.release());
+    halves->push_back(module.release());
   }
-  return plan;
+  return halves;
 }
 
 int64_t mlir::moe::getTokens(ModuleOp graph) {

@@ -152,47 +152,29 @@ static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &clust
   return success();
 }
 
-static StringRef getSchedule(ModuleOp variant) {
-  return variant->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue();
-}
-
-/// What tells a variant from others: its half and its shape, as far as it says them.
-static void writeVariant(ModuleOp variant, llvm::json::OStream &json) {
-  if (auto half = variant->getAttrOfType<StringAttr>(plan::kHalfAttrName))
-    json.attribute("half", half.getValue());
-  for (auto [key, name] : {std::pair("batch", plan::kBatchAttrName), {"sequence", plan::kSequenceAttrName}})
-    if (auto size = variant->getAttrOfType<IntegerAttr>(name))
-      json.attribute(key, size.getInt());
-}
-
-/// The same in words, "forward, batch 2, sequence 512, schedule s1".
-static std::string describeVariant(ModuleOp variant) {
-  std::string text;
-  if (auto half = variant->getAttrOfType<StringAttr>(plan::kHalfAttrName))
-    text = half.str() + ", ";
-  for (auto [key, name] : {std::pair("batch", plan::kBatchAttrName), {"sequence", plan::kSequenceAttrName}})
-    if (auto size = variant->getAttrOfType<IntegerAttr>(name))
-      text += std::string(key) + " " + std::to_string(size.getInt()) + ", ";
-  return text + "schedule " + getSchedule(variant).str();
-}
-
 /// The report of each variant under what it is for.
 static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster, bool asJson,
                                   llvm::raw_ostream &os) {
   struct Item {
-    ModuleOp variant;
+    int64_t batch, sequence;
+    StringRef schedule;
     std::string text;
   };
   SmallVector<Item> items;
   for (ModuleOp variant : variants) {
-    Item &item = items.emplace_back(Item{variant, ""});
+    auto getSize = [&](StringRef name) { return variant->getAttrOfType<IntegerAttr>(name).getInt(); };
+    Item &item = items.emplace_back();
+    item.batch = getSize(plan::kBatchAttrName);
+    item.sequence = getSize(plan::kSequenceAttrName);
+    item.schedule = variant->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue();
     llvm::raw_string_ostream stream(item.text);
     if (failed(printReport(variant, cluster, asJson, stream)))
       return failure();
   }
   if (!asJson) {
     for (const Item &item : items)
-      os << "== " << describeVariant(item.variant) << " ==\n\n" << item.text << "\n";
+      os << "== batch " << item.batch << ", sequence " << item.sequence << ", schedule " << item.schedule << " ==\n\n"
+         << item.text << "\n";
     return success();
   }
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -200,8 +182,9 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
     json.attributeArray("variants", [&] {
       for (const Item &item : items)
         json.object([&] {
-          writeVariant(item.variant, json);
-          json.attribute("schedule", getSchedule(item.variant));
+          json.attribute("batch", item.batch);
+          json.attribute("sequence", item.sequence);
+          json.attribute("schedule", item.schedule);
           json.attributeBegin("report");
           json.rawValue(StringRef(item.text).trim());
           json.attributeEnd();
@@ -234,7 +217,8 @@ static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &o
         llvm::raw_string_ostream stream(text);
         moe::writeExplanation(plan, stream);
         json.object([&] {
-          writeVariant(plan, json);
+          json.attribute("batch", plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName).getInt());
+          json.attribute("sequence", plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt());
           json.attributeBegin("explanation");
           json.rawValue(text.empty() ? "null" : StringRef(text).trim());
           json.attributeEnd();
@@ -293,9 +277,8 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
   return moe::mergeVariants(&context, variants);
 }
 
-/// The forward and the backward of each variant of `module`, or of `module` itself, at the SPMD stage.
-static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, moe::CompileOptions options) {
-  options.stage = moe::Stage::Plan;
+/// The forward and the backward of each variant of a plan, or of the plan itself.
+static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::CompileOptions &options) {
   SmallVector<ModuleOp> variants = plan::getVariants(module);
   if (variants.empty())
     return moe::compileHalves(module, options);
@@ -367,8 +350,6 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions
   auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
   if (emit == Emit::L0 || emit == Emit::Spmd)
     return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
-  if (compiling.isOpen())
-    return emitError() << "expected given groups with --halves; moe-plan finds the best ones";
   if (options.parallel.getPp() > 1 || options.optimizer || options.microBatches > 1 || !options.train)
     return emitError() << "expected no pipeline, optimizer, --micro-batches or --mode=forward with --halves: the "
                           "training loop that calls the halves does these";
@@ -407,7 +388,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   options->findChanges = !explanations.empty();
   if (halves && failed(checkHalves(context, *options)))
     return failure();
-  options->stage = emit == Emit::Spmd || halves ? moe::Stage::Spmd : moe::Stage::Plan;
+  options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
   FailureOr<std::optional<moe::RoutingSource>> routing = routingOptions.getSource(context);
   if (failed(routing))
     return failure();
@@ -416,13 +397,14 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   options->runPasses = watcher.getRunner();
   moe::watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
-  if (succeeded(module) && halves)
-    module = makeHalves(**module, *options);
   if (failed(module))
     return failure();
   bool isLowered = emit != Emit::L0 && emit != Emit::Spmd && emit != Emit::Plan;
-  if (printPipeline)
-    return isLowered ? moe::lowerToLLVM(**module, options->runPasses) : success();
+  if (printPipeline) {
+    if (halves)
+      module = makeHalves(**module, *options);
+    return failed(module) || !isLowered ? LogicalResult(module) : moe::lowerToLLVM(**module, options->runPasses);
+  }
   if (emit == Emit::L0)
     return writeModule(**module);
   SmallVector<ModuleOp> plans = plan::getVariants(**module);
@@ -435,7 +417,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     // What can be simulated may be too large to run.
     if (emit == Emit::Plan)
       moe::warnOfMemory(plan, *cluster);
-    else if (emit != Emit::Spmd && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
+    else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
       return failure();
   }
   for (const std::string &path : reports)
@@ -444,7 +426,9 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   for (const std::string &path : explanations)
     if (failed(writeExplanations(**module, *cluster, command, path)))
       return failure();
-  if (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses)))
+  if (halves)
+    module = makeHalves(**module, *options);
+  if (failed(module) || (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses))))
     return failure();
   return writeModule(**module);
 }

@@ -143,9 +143,9 @@ bool isSpmdProgram(ModuleOp module);
 /// stage, reference, order, cluster, devicesPerNode and runPasses.
 FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const PipelineOptions &options);
 
-/// As compileSpmd, but the forward and the backward become a plan each, for a caller that runs other code between them
-/// (moe-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no reference.
-FailureOr<OwningOpRef<ModuleOp>> compileHalves(ModuleOp program, const PipelineOptions &options);
+/// The forward and the backward of a plan as plans of their own, for a caller that runs other code between them
+/// (plan-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no reference.
+FailureOr<OwningOpRef<ModuleOp>> compileHalves(ModuleOp plan, const PipelineOptions &options);
 
 /// From the plan stage to LLVM, with the plan's metadata.
 LogicalResult lowerToLLVM(ModuleOp plan, const PassRunner &runPasses = nullptr);

@@ -325,26 +325,6 @@ def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeExtractHalf : Pass<"moe-extract-half", "::mlir::func::FuncOp"> {
-  let summary = "make a program of the forward, or of the backward, alone";
-  let description = [{
-    For a caller that runs other code between the two, such as a training loop of PyTorch. Of a program that
-    moe-differentiate has made:
-
-    - `half=forward` keeps what the results of the model need. Further results of role `residual` are the values of the
-      forward that the backward reads.
-    - `half=backward` keeps what the gradients need beyond that, also what the backward computes again. It takes the
-      residuals as arguments, under the same names.
-
-    A value that is memory of another one, such as a cast between SPMD states, is no residual: the other one is. Values
-    that lie on the host are refused.
-  }];
-  let options = [
-    Option<"half", "half", "std::string", /*default=*/"\"forward\"", "forward or backward">,
-  ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
-}
-
 def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
   let summary = "append the backward program";
   let description = [{

@@ -48,6 +48,25 @@ def PlanAssignMemory : Pass<"plan-assign-memory", "::mlir::func::FuncOp"> {
   ];
 }
 
+def PlanExtractHalf : Pass<"plan-extract-half", "::mlir::func::FuncOp"> {
+  let summary = "make a program of the forward, or of the backward, alone";
+  let description = [{
+    For a caller that runs other code between the two, such as a training loop of PyTorch. Takes the plan of a whole step
+    and keeps its order.
+
+    - `half=forward` keeps the launches that the outputs need. Further results of role `residual` are the buffers that the
+      forward writes and the backward reads.
+    - `half=backward` keeps all other launches, also those that compute values of the forward again. It takes the
+      residuals as arguments, under the same names. An output that the backward reads is an argument under its own name.
+
+    Records, waits and offsets go: plan-assign-streams and plan-assign-memory make new ones. It is an error if a residual
+    lies on the host, or if the program has a loop.
+  }];
+  let options = [
+    Option<"half", "half", "std::string", /*default=*/"\"forward\"", "forward or backward">
+  ];
+}
+
 def PlanVerify : Pass<"plan-verify", "::mlir::ModuleOp"> {
   let summary = "prove that a plan cannot hang, race or overrun its arenas";
   let description = [{
