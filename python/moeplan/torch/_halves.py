@@ -39,13 +39,13 @@ def digest_of(path: str) -> str:
 class Half:
     """One of both programs on one rank: `arguments` and `results` as the plan has them."""
 
-    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int) -> None:
+    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int, verify: bool) -> None:
         (program,) = plan.variants[number].programs
         self.arguments: Tuple[Value, ...] = program.arguments
         self.results: Tuple[Value, ...] = program.results
         self._arenas = program.arenas
         self._world = _runtime.World(plan.handle, number, processes.rank, processes.size, processes.all_to_all, processes.all_gather,
-                                     workers)
+                                     workers, verify)
 
     def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
         return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
@@ -66,10 +66,10 @@ class Half:
 class Pair:
     """The forward and the backward for one shape of the input."""
 
-    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int) -> None:
+    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int, verify: bool) -> None:
         self.variant: Variant = plan.variants[number]
-        self.forward = Half(plan, number, processes, workers)
-        self.backward = Half(plan, number + 1, processes, workers)
+        self.forward = Half(plan, number, processes, workers, verify)
+        self.backward = Half(plan, number + 1, processes, workers, verify)
         inputs = [value for value in self.forward.arguments if value.role == "input"]
         if len(inputs) != 1:
             raise Error(f"expected a plan of a layer, with one input, but '{plan.path}' has {[value.name for value in inputs]}")
@@ -96,12 +96,14 @@ class Pair:
 
 class Halves:
     """A plan of `moe-compile --halves` on one rank of `process_group`. Layers of one shape share it: a rank runs one of them at a time,
-    and keeps nothing between calls. `workers`: threads that run kernels, by default one. All ranks make it alike."""
+    and keeps nothing between calls. `workers`: threads that run kernels, by default one. With
+    `verify` it checks that values are equal where the plan takes them for equal, and makes shadows where a layer may have some, even if
+    none pays. All ranks make it alike."""
 
     _all: List["Halves"] = []
 
     def __init__(self, plan: Union[str, "os.PathLike[str]", Plan], process_group: Optional["torch.distributed.ProcessGroup"] = None,
-                 workers: int = 1) -> None:
+                 workers: int = 1, verify: bool = False) -> None:
         self.plan = plan if isinstance(plan, Plan) else Plan(plan)
         first = self.plan.variants[0]
         if first.half is None:
@@ -111,7 +113,7 @@ class Halves:
             raise Error(f"'{self.plan.path}' is for {first.world} ranks, but there are {self.processes.size} processes")
         self.processes.check_alike("plan", digest_of(self.plan.path))
         self.processes.prepare([group for variant in self.plan.variants for group in variant.groups])
-        pairs = [Pair(self.plan, number, self.processes, workers) for number in range(0, len(self.plan.variants), 2)]
+        pairs = [Pair(self.plan, number, self.processes, workers, verify) for number in range(0, len(self.plan.variants), 2)]
         #: By the rows of the input on this rank. Of several for one shape the first.
         self.pairs: Dict[int, Pair] = {}
         for pair in pairs:

@@ -49,8 +49,8 @@ def _compile_for_all(config: Any, processes: Processes, folder: str, options: Di
 
 
 def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Plan, None] = None, *,
-                process_group: Optional["dist.ProcessGroup"] = None, workers: int = 1, gradients: str = "mean", aux_loss: bool = False,
-                **options: Any) -> torch.nn.Module:
+                process_group: Optional["dist.ProcessGroup"] = None, workers: int = 1, verify: bool = False, gradients: str = "mean",
+                aux_loss: bool = False, **options: Any) -> torch.nn.Module:
     """Puts a PlanModule in place of each MoE block of a model of transformers (Mixtral, Qwen3-MoE, OLMoE, DeepSeek-V3, gpt-oss and others
     whose blocks are built alike), and gives it this rank's part of the block's weights. Returns the model.
 
@@ -75,7 +75,7 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
         if plan is None:
             options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
             plan = _compile_for_all(config, Processes(process_group), folder, options)
-        halves = Halves(plan, process_group, workers)
+        halves = Halves(plan, process_group, workers, verify)
     ignored: List[str] = []
     for name, weights in blocks.items():
         block = model.get_submodule(name)

@@ -155,12 +155,6 @@ void Halves::erase(bool isForward) {
 
 /// Without the arguments that are not kept, and without what plan-assign-streams and plan-assign-memory make.
 void Halves::finish(llvm::function_ref<bool(unsigned)> isKept) {
-  BitVector erased(program.getNumArguments());
-  unsigned inputs = 0;
-  for (unsigned i = 0; i < program.getNumArguments(); ++i) {
-    erased[i] = !isKept(i);
-    inputs += i < numInputs && isKept(i);
-  }
   SmallVector<Operation *> ops;
   for (Operation &op : program.front().without_terminator())
     ops.push_back(&op);
@@ -170,6 +164,12 @@ void Halves::finish(llvm::function_ref<bool(unsigned)> isKept) {
       op->erase();
     else if (auto buffer = dyn_cast<BufferOp>(op))
       buffer.removeOffsetAttr();
+  }
+  BitVector erased(program.getNumArguments());
+  unsigned inputs = 0;
+  for (unsigned i = 0; i < program.getNumArguments(); ++i) {
+    erased[i] = !isKept(i);
+    inputs += i < numInputs && isKept(i);
   }
   program.eraseArguments(erased);
   program->removeAttr(kArenasAttrName);

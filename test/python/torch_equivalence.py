@@ -1,0 +1,175 @@
+"""One rank of torch_test.py: models with replace_moe against the same models without it. Run by torchrun.
+
+torch_equivalence.py families|training|memory
+"""
+
+import os
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+
+import moeplan.torch
+from moeplan.torch._sharding import gather_parts
+
+import torch_models as models
+
+# parallel, schedule, whether shadows are forced, families; by the number of processes.
+ALL = tuple(models.FAMILIES)
+CASES = {
+    1: [("dp=1", "baseline", False, ALL)],
+    2: [("dp=2,ep=2", "baseline", False, ALL), ("mp=2,dp=1,ep=2", "s1", False, ALL), ("mp=2,dp=1,ep=2", "ppmoe", False, ALL),
+        ("dp=2,ep=2", "pipeline:2", False, ALL), ("dp=2,ep=2", "baseline+shadow:2", True, ALL), ("mp=2,dp=1,ep=2", "s2", False, ALL)],
+    4: [("dp=2,mp=2,ep=2,esp=2", "baseline", False, ALL[:2]), ("dp=2,mp=2,ep=2,esp=2", "s1", False, ALL), ("dp=2,mp=2,ep=2,esp=2", "s2", False, ALL),
+        ("dp=2,mp=2,ep=2", "ppmoe", False, ALL[3:]), ("dp=4,ep=4", "s1+pipeline:2", False, ALL[:1]), ("dp=4,ep=2", "baseline", False, ALL[2:4]),
+        ("dp=4,ep=4", "baseline+shadow:3", True, ALL[4:])],
+    8: [("dp=4,mp=2,ep=4,esp=2", "baseline", False, ALL[:1]), ("dp=4,mp=2,ep=4,esp=2", "s1", False, ALL[1:2]),
+        ("dp=4,mp=2,ep=4,esp=2", "s2", False, ALL[2:3]), ("dp=2,mp=4,ep=4", "ppmoe", False, ALL[3:4]), ("dp=8,ep=8", "pipeline:2", False, ALL[4:]),
+        ("dp=8,ep=8", "baseline+shadow:2", True, ALL[:1])],
+}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def shards_of(parallel):
+    """(data-parallel ranks, which of them this rank is)."""
+    sizes = {key: int(size) for key, size in (one.split("=") for one in parallel.split(","))}
+    return sizes["dp"], RANK // sizes.get("mp", 1)
+
+
+def full_gradients(model):
+    """{name: gradient} by the names of the model before replace_moe."""
+    gradients = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+    for prefix, module in model.named_modules():
+        if not isinstance(module, moeplan.torch.PlanModule):
+            continue
+        for name, value in module.values.items():
+            if (part := gradients.pop(f"{prefix}.{name}", None)) is not None:
+                whole = gather_parts(part, value, module.halves.any_pair.variant.groups, module.halves.processes)
+                for one, tensor in zip(module.weights[name].names, module.weights[name].from_plan(whole)):
+                    gradients[f"{prefix}.{one}"] = tensor
+    return gradients
+
+
+def difference(one, other):
+    """Of the largest value."""
+    return ((one - other).abs().max() / other.abs().max().clamp(min=1e-3)).item()
+
+
+def replace(model, parallel, schedule, dtype, verify, **options):
+    return moeplan.torch.replace_moe(model, parallel=parallel, schedule=schedule, seq=models.LENGTH, verify=verify, **options)
+
+
+def compare(family, parallel, schedule, verify, dtype):
+    shards, mine = shards_of(parallel)
+    tokens = models.draw_tokens(shards)
+    with models.precision_of(dtype):
+        reference = models.make_model(family, dtype)
+        _, logits = models.step_reference(reference, tokens)
+        model = replace(models.make_model(family, dtype), parallel, schedule, dtype, verify)
+        wrapped = torch.nn.parallel.DistributedDataParallel(model) if SIZE > 1 else model
+        loss, own = models.run(wrapped, tokens[mine])
+        loss.backward()
+    worst = {"logits": difference(own.detach(), logits[mine])}
+    gradients, expected = full_gradients(model), {name: value.grad for name, value in reference.named_parameters()}
+    assert set(gradients) == {name for name, value in expected.items() if value is not None}, set(gradients) ^ set(expected)
+    for name, gradient in gradients.items():
+        worst[name] = difference(gradient, expected[name])
+    name = max(worst, key=worst.get)
+    assert worst[name] <= TOLERANCE[dtype], f"{family}, {parallel}, {schedule}, {dtype}: {name} differs by {worst[name]:.2e}"
+    return worst[name]
+
+
+def check_families():
+    for parallel, schedule, verify, families in CASES[SIZE]:
+        for family in families:
+            for dtype in (torch.float64, torch.float32):
+                worst = compare(family, parallel, schedule, verify, dtype)
+                if RANK == 0:
+                    print(f"{SIZE} ranks, {parallel}, {schedule}, {family}, {dtype}: {worst:.1e}", flush=True)
+
+
+def train(model, parallel, steps, first=0, optimizer=None):
+    shards, mine = shards_of(parallel)
+    optimizer = optimizer or torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for step in range(first, first + steps):
+        optimizer.zero_grad()
+        loss, _ = models.run(model, models.draw_tokens(shards, seed=step)[mine])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    losses = torch.stack(losses)
+    if SIZE > 1:
+        dist.all_reduce(losses)
+    return losses / SIZE, optimizer
+
+
+def check_training():
+    """50 steps of AdamW as the model without plans; saved after 25, and resumed."""
+    parallel, steps = {2: "dp=2,ep=2", 4: "dp=2,mp=2,ep=2,esp=2"}[SIZE], 50
+    with models.precision_of(torch.float64):
+        reference = models.make_model("mixtral", torch.float64)
+        optimizer = torch.optim.AdamW(reference.parameters(), lr=1e-3)
+        expected = []
+        for step in range(steps):
+            loss, _ = models.step_reference(reference, models.draw_tokens(shards_of(parallel)[0], seed=step))
+            optimizer.step()
+            expected.append(loss)
+        model = replace(models.make_model("mixtral", torch.float64), parallel, "s1" if SIZE == 4 else "baseline", torch.float64, False)
+        wrapped = torch.nn.parallel.DistributedDataParallel(model)
+        first, own = train(wrapped, parallel, steps // 2)
+        # Whole parameters by Hugging Face's names, which the model without plans reads, and this rank's state of the optimizer.
+        folder = [tempfile.mkdtemp() if RANK == 0 else None]
+        dist.broadcast_object_list(folder)
+        state = moeplan.torch.full_state_dict(model)
+        if RANK == 0:
+            models.make_model("mixtral", torch.float64, seed=5).load_state_dict(state)
+            model.save_pretrained(folder[0], state_dict=state)
+        torch.save(own.state_dict(), f"{folder[0]}/optimizer{RANK}.pt")
+        dist.barrier()
+        import transformers
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(folder[0], attn_implementation="eager", dtype=torch.float64)
+        for name, value in loaded.state_dict().items():
+            assert torch.equal(value, state[name]), name
+        resumed = replace(models.make_model("mixtral", torch.float64, seed=7), parallel, "baseline", torch.float64, False)
+        moeplan.torch.load_full_state_dict(resumed, loaded.state_dict())
+        wrapped = torch.nn.parallel.DistributedDataParallel(resumed)
+        optimizer = torch.optim.AdamW(wrapped.parameters(), lr=1e-3)
+        optimizer.load_state_dict(torch.load(f"{folder[0]}/optimizer{RANK}.pt"))
+        second, _ = train(wrapped, parallel, steps // 2, steps // 2, optimizer)
+    worst = (torch.cat([first, second]) - torch.stack(expected)).abs().max().item()
+    assert worst < 1e-9, worst
+    if RANK == 0:
+        print(f"{SIZE} ranks: 50 steps of AdamW, losses differ by {worst:.1e}", flush=True)
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_memory():
+    """200 steps, and two micro-batches in flight, take no more memory than 50."""
+    parallel = f"dp={SIZE},ep={SIZE}"
+    model = replace(models.make_model("mixtral", torch.float32), parallel, "baseline", torch.float32, False)
+    tokens = models.draw_tokens(SIZE)[RANK]
+    for step in range(200):
+        losses = [models.run(model, tokens)[0] for _ in range(2)]
+        for loss in losses:
+            loss.backward()
+        model.zero_grad()
+        if step == 49:
+            before = resident_bytes()
+    grown = resident_bytes() - before
+    assert grown < 4 << 20, f"{grown} bytes more after 200 steps than after 50"
+    if RANK == 0:
+        print(f"{SIZE} ranks: 200 steps, {grown} bytes more than after 50", flush=True)
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    {"families": check_families, "training": check_training, "memory": check_memory}[sys.argv[1]]()
+    dist.destroy_process_group()
