@@ -4,11 +4,13 @@ torch_equivalence.py families|training|memory
 """
 
 import os
+import shutil
 import sys
 import tempfile
 
 import torch
 import torch.distributed as dist
+import transformers
 
 import moeplan.torch
 from moeplan.torch._sharding import gather_parts
@@ -90,59 +92,67 @@ def check_families():
                     print(f"{SIZE} ranks, {parallel}, {schedule}, {family}, {dtype}: {worst:.1e}", flush=True)
 
 
-def train(model, parallel, steps, first=0, optimizer=None):
+def train(model, parallel, steps, first, optimizer):
+    """The mean losses of so many steps."""
     shards, mine = shards_of(parallel)
-    optimizer = optimizer or torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    for step in range(first, first + steps):
-        optimizer.zero_grad()
-        loss, _ = models.run(model, models.draw_tokens(shards, seed=step)[mine])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
+    with models.precision_of(torch.float64):
+        for step in range(first, first + steps):
+            optimizer.zero_grad()
+            loss, _ = models.run(model, models.draw_tokens(shards, seed=step)[mine])
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
     losses = torch.stack(losses)
-    if SIZE > 1:
-        dist.all_reduce(losses)
-    return losses / SIZE, optimizer
+    dist.all_reduce(losses)
+    return losses / SIZE
+
+
+def train_reference(parallel, steps):
+    losses = []
+    with models.precision_of(torch.float64):
+        model = models.make_model("mixtral", torch.float64)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for step in range(steps):
+            losses.append(models.step_reference(model, models.draw_tokens(shards_of(parallel)[0], seed=step))[0])
+            optimizer.step()
+    return torch.stack(losses)
+
+
+def make_training(parallel, schedule, seed):
+    with models.precision_of(torch.float64):
+        model = replace(models.make_model("mixtral", torch.float64, seed), parallel, schedule, torch.float64, False)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    return model, wrapped, torch.optim.AdamW(wrapped.parameters(), lr=1e-3)
 
 
 def check_training():
-    """50 steps of AdamW as the model without plans; saved after 25, and resumed."""
-    parallel, steps = {2: "dp=2,ep=2", 4: "dp=2,mp=2,ep=2,esp=2"}[SIZE], 50
-    with models.precision_of(torch.float64):
-        reference = models.make_model("mixtral", torch.float64)
-        optimizer = torch.optim.AdamW(reference.parameters(), lr=1e-3)
-        expected = []
-        for step in range(steps):
-            loss, _ = models.step_reference(reference, models.draw_tokens(shards_of(parallel)[0], seed=step))
-            optimizer.step()
-            expected.append(loss)
-        model = replace(models.make_model("mixtral", torch.float64), parallel, "s1" if SIZE == 4 else "baseline", torch.float64, False)
-        wrapped = torch.nn.parallel.DistributedDataParallel(model)
-        first, own = train(wrapped, parallel, steps // 2)
-        # Whole parameters by Hugging Face's names, which the model without plans reads, and this rank's state of the optimizer.
-        folder = [tempfile.mkdtemp() if RANK == 0 else None]
-        dist.broadcast_object_list(folder)
-        state = moeplan.torch.full_state_dict(model)
-        if RANK == 0:
-            models.make_model("mixtral", torch.float64, seed=5).load_state_dict(state)
-            model.save_pretrained(folder[0], state_dict=state)
-        torch.save(own.state_dict(), f"{folder[0]}/optimizer{RANK}.pt")
-        dist.barrier()
-        import transformers
-        loaded = transformers.AutoModelForCausalLM.from_pretrained(folder[0], attn_implementation="eager", dtype=torch.float64)
-        for name, value in loaded.state_dict().items():
-            assert torch.equal(value, state[name]), name
-        resumed = replace(models.make_model("mixtral", torch.float64, seed=7), parallel, "baseline", torch.float64, False)
-        moeplan.torch.load_full_state_dict(resumed, loaded.state_dict())
-        wrapped = torch.nn.parallel.DistributedDataParallel(resumed)
-        optimizer = torch.optim.AdamW(wrapped.parameters(), lr=1e-3)
-        optimizer.load_state_dict(torch.load(f"{folder[0]}/optimizer{RANK}.pt"))
-        second, _ = train(wrapped, parallel, steps // 2, steps // 2, optimizer)
-    worst = (torch.cat([first, second]) - torch.stack(expected)).abs().max().item()
+    """50 steps of AdamW as the model without plans. After 25 they are saved, and resumed with another schedule."""
+    parallel, schedule = {2: ("dp=2,ep=2", "pipeline:2"), 4: ("dp=2,mp=2,ep=2,esp=2", "s1")}[SIZE]
+    expected = train_reference(parallel, 50)
+    model, wrapped, optimizer = make_training(parallel, schedule, seed=1)
+    first = train(wrapped, parallel, 25, 0, optimizer)
+    # Whole parameters by Hugging Face's names, which the model without plans reads, and this rank's state of the optimizer.
+    folder = [tempfile.mkdtemp() if RANK == 0 else None]
+    dist.broadcast_object_list(folder)
+    state = moeplan.torch.full_state_dict(model)
+    if RANK == 0:
+        models.make_model("mixtral", torch.float64, seed=5).load_state_dict(state)
+        model.save_pretrained(folder[0], state_dict=state)
+    torch.save(optimizer.state_dict(), f"{folder[0]}/optimizer{RANK}.pt")
+    dist.barrier()
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder[0], attn_implementation="eager", dtype=torch.float64)
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    model, wrapped, optimizer = make_training(parallel, "baseline", seed=7)
+    moeplan.torch.load_full_state_dict(model, loaded.state_dict())
+    optimizer.load_state_dict(torch.load(f"{folder[0]}/optimizer{RANK}.pt"))
+    second = train(wrapped, parallel, 25, 25, optimizer)
+    worst = (torch.cat([first, second]) - expected).abs().max().item()
     assert worst < 1e-9, worst
     if RANK == 0:
-        print(f"{SIZE} ranks: 50 steps of AdamW, losses differ by {worst:.1e}", flush=True)
+        shutil.rmtree(folder[0])
+        print(f"{SIZE} ranks, {parallel}, {schedule}: losses of 50 steps of AdamW differ by {worst:.1e}", flush=True)
 
 
 def resident_bytes():
