@@ -6,7 +6,7 @@ moe_build_packages=(
   libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev
 )
 moe_test_packages=(
-  chromium python3-numpy llvm-19-tools clang-format-19
+  chromium python3-numpy python3-dev python3-venv llvm-19-tools clang-format-19
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev
 )
@@ -56,6 +56,21 @@ moe_gpu_headers() {
   else
     echo "warning: cudnn-frontend could not be fetched, so attention by cuDNN is left out" >&2
   fi
+}
+
+# moe_python_env: prints the Python for which the package moeplan is built: MOE_PYTHON where that is set, otherwise that of the virtual
+# environment build/python-env, which it makes. With CI=true the environment also gets PyTorch, which takes minutes and 6 GB.
+moe_python_env() {
+  if [ -n "${MOE_PYTHON:-}" ]; then
+    echo "$MOE_PYTHON"
+    return 0
+  fi
+  local env=build/python-env packages=(nanobind scikit-build-core numpy mypy) python=python3
+  [ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
+  [ "${CI:-}" != true ] || packages+=(torch transformers safetensors)
+  [ -x "$env/bin/python" ] || "$python" -m venv "$env" >&2 || return 1
+  "$env/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" >&2 || return 1
+  echo "$PWD/$env/bin/python"
 }
 
 # moe_configure NAME OPTION..: configures build/NAME, quietly unless that fails.

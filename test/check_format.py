@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ("include", "lib", "tools", "runtime", "benchmarks", "test")
+FOLDERS = ("include", "lib", "tools", "runtime", "benchmarks", "test", "python")
 
 
 def main():
