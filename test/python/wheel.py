@@ -2,7 +2,7 @@
 """A wheel that is built without MLIR installs into a new virtual environment. There it opens a plan, needs nothing of the build, and says
 how to get the compiler.
 
-Usage: wheel.py --bin TOOLS --source FOLDER [--left-out=REASON]
+Usage: wheel.py --bin TOOLS --source FOLDER [--cc FILE] [--cxx FILE] [--left-out=REASON]
 
 It runs with the Python for which the package is built, which needs scikit-build-core. Exit status 77, which ctest counts as skipped, if
 something is missing.
@@ -54,6 +54,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, help="the folder of the tools")
     parser.add_argument("--source", required=True, help="the root of the project")
+    parser.add_argument("--cc", default="cc", help="the C compiler")
+    parser.add_argument("--cxx", default="c++", help="the C++ compiler")
     parser.add_argument("--left-out", default="", help="why the package was not built")
     options = parser.parse_args()
     missing = find_missing(options)
@@ -63,10 +65,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="moeplan-") as folder:
         plan, wheels, venv = (os.path.join(folder, name) for name in ("plan.so", "wheels", "venv"))
         run([os.path.join(options.bin, "moe-compile"), "switch-base-8", "--seq=16", "--parallel=dp=2,ep=2", "-o", plan])
-        # In the source tree, where ccache knows the files.
+        # In the source tree and by the compilers of the build, so that ccache knows the files.
         build = os.path.join(os.path.abspath(options.source), "build", "wheel-test")
         run([sys.executable, "-m", "pip", "wheel", options.source, "--no-build-isolation", "--no-deps", f"--wheel-dir={wheels}",
-             "-C", "cmake.define.MOE_COMPILER=OFF", "-C", f"build-dir={build}"])
+             "-C", "cmake.define.MOE_COMPILER=OFF", "-C", f"build-dir={build}"],
+            env={**os.environ, "CC": options.cc, "CXX": options.cxx})
         (wheel,) = os.listdir(wheels)
         names = zipfile.ZipFile(os.path.join(wheels, wheel)).namelist()
         good = check("wheel has what it needs", {"moeplan/__init__.py", "moeplan/py.typed", "moeplan/_runtime.pyi"} < set(names) and
