@@ -2,7 +2,7 @@
 #ifndef MOE_LIB_SIMULATOR_CLASSES_H
 #define MOE_LIB_SIMULATOR_CLASSES_H
 
-#include "World.h"
+#include "moe/Simulator/World.h"
 
 #include "moe/Simulator/Simulator.h"
 

@@ -8,7 +8,7 @@
 #define MOE_LIB_SIMULATOR_COUNTS_H
 
 #include "Gate.h"
-#include "World.h"
+#include "moe/Simulator/World.h"
 
 #include "moe/Simulator/Routing.h"
 

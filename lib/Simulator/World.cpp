@@ -1,5 +1,5 @@
 //===- World.cpp - programs, checked and linked ---------------------------===//
-#include "World.h"
+#include "moe/Simulator/World.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"

@@ -5,8 +5,8 @@
 // searches.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOE_LIB_SIMULATOR_WORLD_H
-#define MOE_LIB_SIMULATOR_WORLD_H
+#ifndef MOE_SIMULATOR_WORLD_H
+#define MOE_SIMULATOR_WORLD_H
 
 #include "moe/Simulator/Program.h"
 
@@ -79,4 +79,4 @@ llvm::Error makeError(const llvm::Twine &what);
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_SIMULATOR_WORLD_H
+#endif // MOE_SIMULATOR_WORLD_H
