@@ -1,12 +1,15 @@
 //===- main.cpp - moe-sim: a plan in virtual time -------------------------===//
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
 
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Report/Chakra.h"
 #include "moe/Report/SimOutput.h"
 #include "moe/Simulator/Prediction.h"
 
@@ -68,6 +71,12 @@ static cl::opt<std::string> traceFile("trace", cl::desc("Write the timeline to t
                                       cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory and roofline to this file, as one page"),
                                      cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    chakraFolder("chakra",
+                 cl::desc("Write the step to this folder as Chakra execution traces, which ASTRA-sim\n"
+                          "   reads: moeplan.RANK.et of each rank, and the communicators in\n"
+                          "   moeplan.groups.json"),
+                 cl::value_desc("folder"), cl::cat(category));
 static cl::opt<std::string>
     rooflineSchedules("roofline",
                       cl::desc("Other schedules to compile and simulate, each as in --schedule. One\n"
@@ -188,6 +197,37 @@ static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
   return header;
 }
 
+/// --chakra: files for all ranks, however many they are.
+static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, const SimResult &result) {
+  constexpr uint64_t gibibyte = uint64_t(1) << 30, most = 16 * gibibyte;
+  llvm::Expected<ChakraTraces> traces = ChakraTraces::create(header, result);
+  if (!traces)
+    return reportError(context, traces.takeError());
+  if (uint64_t bytes = traces->getBytes(); bytes > most)
+    return emitUsageError(context) << "expected at most " << most / gibibyte << " GiB of --chakra but got "
+                                   << llvm::divideCeil(bytes, gibibyte) << " GiB for " << traces->getNumRanks()
+                                   << " ranks; take fewer ranks, --layers or --micro-batches";
+  if (std::error_code error = llvm::sys::fs::create_directories(chakraFolder.getValue()))
+    return emitUsageError(context) << "cannot write '" << chakraFolder << "': " << error.message();
+  auto write = [&](const Twine &name, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+    SmallString<128> path(chakraFolder);
+    llvm::sys::path::append(path, name);
+    auto printAll = [&](llvm::raw_ostream &os) {
+      print(os);
+      return success();
+    };
+    return writeFile(context, path, printAll, /*isBinary=*/true);
+  };
+  for (int64_t rank = 0; rank < traces->getNumRanks(); ++rank)
+    if (failed(write("moeplan." + Twine(rank) + ".et", [&](llvm::raw_ostream &os) { traces->write(rank, os); })))
+      return failure();
+  if (failed(write("moeplan.groups.json", [&](llvm::raw_ostream &os) { traces->writeGroups(os); })))
+    return failure();
+  for (const std::string &note : traces->getNotes())
+    emitWarning(UnknownLoc::get(&context)) << "--chakra: " << note;
+  return success();
+}
+
 /// Writes whatever the options ask for.
 static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const SimHeader &header,
                                   const SimResult &result, const SimReport &report) {
@@ -212,6 +252,8 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
     });
   };
   if (!traceFile.empty() && failed(write(traceFile, [&](llvm::raw_ostream &os) { writeTrace(result, os); })))
+    return failure();
+  if (!chakraFolder.empty() && failed(writeChakra(context, header, result)))
     return failure();
   if (!htmlFile.empty() && failed(write(htmlFile, [&](llvm::raw_ostream &os) {
         writeHtml(command, header, result, report, measured, compared, os);
@@ -317,7 +359,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(result))
     return failure();
   // These show each launch.
-  if (isJson() || !traceFile.empty() || !htmlFile.empty() || !compareFile.empty()) {
+  if (isJson() || !traceFile.empty() || !chakraFolder.empty() || !htmlFile.empty() || !compareFile.empty()) {
     llvm::Expected<SimResult> whole = writeOut(std::move(*result), plan);
     if (!whole)
       return reportError(context, whole.takeError());

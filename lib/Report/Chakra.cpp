@@ -1,0 +1,455 @@
+//===- Chakra.cpp - a step as Chakra execution traces ---------------------===//
+//
+// Attributes have the types that both readers of the format take: the older one of Chakra (src/feeder) reads one field
+// of each attribute and no other, the newer one of ASTRA-sim (feeder_v3) converts between integers. All dependencies
+// are data_deps, since the older one reads no others.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Report/Chakra.h"
+
+#include "ChakraGroups.h"
+#include "chakra.pb.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/LEB128.h"
+
+#include <cmath>
+
+using namespace mlir::moe;
+namespace chakra = ::moe::chakra;
+using chakra::AttributeProto;
+using chakra::Node;
+using llvm::Twine;
+
+/// What MLCommons' own generators write.
+static constexpr const char *schemaVersion = "0.0.4";
+/// Seconds; less is the rounding of sums.
+static constexpr double leastWait = 1e-9;
+
+/// Begins and ends are rounded, not durations: so errors do not add up along a stream.
+static uint64_t toMicros(double seconds) { return std::llround(seconds * 1e6); }
+
+namespace {
+/// A transfer from one rank to another.
+struct Transfer {
+  bool isSend = false;
+  int64_t peer = 0, bytes = 0;
+};
+
+/// The host of a rank, busy before it issues a launch that was late.
+struct HostWait {
+  double begin = 0, end = 0; ///< seconds
+  int32_t after = -1;        ///< the launch for which the host waited, if any
+};
+
+/// A launch of all ranks of a class.
+struct TracedLaunch {
+  const SimTime *time = nullptr;
+  std::optional<HostWait> host;
+  uint64_t firstNode = 0, numNodes = 0; ///< of the launch; the node of its host is the one before
+};
+using RankClass = std::vector<TracedLaunch>;
+} // namespace
+
+namespace mlir::moe {
+class ChakraStep {
+public:
+  ChakraStep(const SimHeader &header, const SimResult &step) : header(header), step(step) {}
+  llvm::Error prepare();
+  uint64_t write(int64_t rank, llvm::raw_ostream &os) const;
+  std::vector<std::string> getNotes() const;
+
+  const SimHeader &header;
+  const SimResult &step;
+  World world;
+  ChakraGroups groups;
+
+private:
+  void findHostWaits(uint32_t rankClass);
+  void numberNodes(uint32_t rankClass);
+  double getReady(uint32_t rankClass, uint32_t launch) const;
+  double getReadyOfAll(uint32_t rankClass, uint32_t launch) const;
+
+  uint32_t getClass(int64_t rank) const;
+  const TracedLaunch &getTraced(int64_t rank, uint32_t launch) const { return classes[getClass(rank)][launch]; }
+  double getUse(int64_t rank, uint32_t launch) const;
+  int64_t getCollectiveBytes(int64_t rank, uint32_t launch) const;
+  std::vector<Transfer> getTransfers(int64_t rank, uint32_t launch) const;
+  int64_t getTag(int64_t rank, uint32_t launch) const;
+
+  uint64_t writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before, llvm::raw_ostream &os) const;
+  uint64_t writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const;
+  void setWork(Node &node, int64_t rank, uint32_t launch) const;
+  void setCollective(Node &node, int64_t rank, uint32_t launch) const;
+  void setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const;
+
+  std::vector<RankClass> classes; ///< as step.ranks
+  /// Of ragged collectives, by group, instance and number: what getCollectiveBytes has found.
+  mutable llvm::DenseMap<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, int64_t> knownBytes;
+};
+} // namespace mlir::moe
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+llvm::Error ChakraStep::prepare() {
+  int64_t ranks = 0;
+  for (const SimRank &rank : step.ranks)
+    ranks += rank.count;
+  llvm::Expected<World> made = World::create(step.programs, ranks);
+  if (!made)
+    return made.takeError();
+  world = std::move(*made);
+  llvm::Expected<ChakraGroups> found = ChakraGroups::create(world);
+  if (!found)
+    return found.takeError();
+  groups = std::move(*found);
+  for (const SimRank &rank : step.ranks)
+    classes.emplace_back(step.programs[rank.program].launches.size());
+  for (const SimTime &time : step.times)
+    classes[time.rank][time.launch].time = &time;
+  for (uint32_t index = 0; index < classes.size(); ++index)
+    findHostWaits(index);
+  for (uint32_t index = 0; index < classes.size(); ++index)
+    numberNodes(index);
+  return llvm::Error::success();
+}
+
+/// When all that the launch depends on has ended.
+double ChakraStep::getReady(uint32_t rankClass, uint32_t launch) const {
+  double ready = 0;
+  for (uint32_t dep : world.linked[step.ranks[rankClass].program].getDeps(launch))
+    ready = std::max(ready, classes[rankClass][dep].time->end);
+  return ready;
+}
+
+/// The same of all members of an exchange, which begins with the last one.
+double ChakraStep::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
+  const SimRank &rank = step.ranks[rankClass];
+  if (getExchangeForm(world, rank.program, launch) == ExchangeForm::None)
+    return getReady(rankClass, launch);
+  MeetingId id = world.getMeeting(rank.rank, launch);
+  double ready = 0;
+  for (int64_t member = 0; member < world.groups[id.group].size; ++member) {
+    int64_t its = world.getRank(id, member);
+    ready = std::max(ready, getReady(getClass(its), *world.getMeetingLaunch(its, id)));
+  }
+  return ready;
+}
+
+/// A launch that begins later than it is ready has waited for its host. The simulator says for what the host had
+/// waited; from then on, or from what it did before, it was busy.
+void ChakraStep::findHostWaits(uint32_t rankClass) {
+  double hostEnd = 0;
+  for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
+    const SimTime *time = traced.time;
+    auto isLate = [&](double ready) { return time->begin - ready >= leastWait; };
+    if (!isLate(std::max(hostEnd, getReady(rankClass, launch))) || !isLate(getReadyOfAll(rankClass, launch)))
+      continue;
+    HostWait wait{hostEnd, time->begin, -1};
+    if (time->cause >= 0)
+      if (const SimTime &cause = step.times[time->cause];
+          cause.rank == rankClass && cause.launch < launch && cause.end <= time->begin) {
+        wait.after = static_cast<int32_t>(cause.launch);
+        wait.begin = std::max(wait.begin, cause.end);
+      }
+    traced.host = wait;
+    hostEnd = time->begin;
+  }
+}
+
+void ChakraStep::numberNodes(uint32_t rankClass) {
+  uint64_t next = 0;
+  for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
+    traced.firstNode = next + (traced.host ? 1 : 0);
+    traced.numNodes = std::max<size_t>(1, getTransfers(step.ranks[rankClass].rank, launch).size());
+    next = traced.firstNode + traced.numNodes;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+uint32_t ChakraStep::getClass(int64_t rank) const {
+  // Classes are of consecutive ranks.
+  auto next = llvm::partition_point(step.ranks, [&](const SimRank &it) { return it.rank <= rank; });
+  return next - step.ranks.begin() - 1;
+}
+
+/// The share of a ragged launch's rows that a rank uses; 1 for others.
+double ChakraStep::getUse(int64_t rank, uint32_t launch) const {
+  int64_t most = world.getLaunch(rank, launch).cost.raggedRows;
+  if (most == 0)
+    return 1;
+  return static_cast<double>(getTraced(rank, launch).time->rows) / static_cast<double>(most);
+}
+
+/// What ASTRA-sim calls the size of a collective: what a member brings. Members bring the same there, so of a ragged
+/// one it is what the member with the most rows brings. 0 would never end.
+int64_t ChakraStep::getCollectiveBytes(int64_t rank, uint32_t launch) const {
+  const OpCost &cost = world.getLaunch(rank, launch).cost;
+  MeetingId id = world.getMeeting(rank, launch);
+  int64_t members = world.groups[id.group].size;
+  double payload =
+      static_cast<double>(cost.payload) / static_cast<double>(cost.collective == Collective::AllGather ? members : 1);
+  if (cost.raggedRows == 0)
+    return std::max<int64_t>(1, std::llround(payload));
+  auto [known, isNew] = knownBytes.try_emplace({{id.group, id.instance}, id.number});
+  if (!isNew)
+    return known->second;
+  double use = 0;
+  for (int64_t member = 0; member < members; ++member) {
+    int64_t other = world.getRank(id, member);
+    use = std::max(use, getUse(other, *world.getMeetingLaunch(other, id)));
+  }
+  return known->second = std::max<int64_t>(1, std::llround(use * payload));
+}
+
+/// None of a collective, and where no other rank takes part.
+std::vector<Transfer> ChakraStep::getTransfers(int64_t rank, uint32_t launch) const {
+  ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
+  if (form != ExchangeForm::Channel && form != ExchangeForm::Phase)
+    return {};
+  MeetingId id = world.getMeeting(rank, launch);
+  const SimGroup &group = world.groups[id.group];
+  const OpCost &cost = world.getLaunch(rank, launch).cost;
+  int64_t own = group.getMember(rank);
+  if (form == ExchangeForm::Channel)
+    return {{group.isSender(rank), world.getRank(id, 1 - own), cost.payload}};
+  auto getBytes = [&](int64_t from, int64_t to) {
+    int64_t sender = world.getRank(id, from);
+    double use = getUse(sender, *world.getMeetingLaunch(sender, id));
+    return std::llround(use * static_cast<double>(cost.getBytesToPeer(group.size, from, to)));
+  };
+  std::vector<Transfer> transfers;
+  for (int64_t other = 0; other < group.size; ++other) {
+    if (other == own)
+      continue;
+    if (cost.isPeer(group.size, own, other))
+      transfers.push_back({true, world.getRank(id, other), getBytes(own, other)});
+    if (cost.isPeer(group.size, other, own))
+      transfers.push_back({false, world.getRank(id, other), getBytes(other, own)});
+  }
+  return transfers;
+}
+
+/// The same for both ends of a transfer, and another one for each meeting of two ranks.
+int64_t ChakraStep::getTag(int64_t rank, uint32_t launch) const {
+  MeetingId id = world.getMeeting(rank, launch);
+  return static_cast<int64_t>(id.number) * static_cast<int64_t>(world.groups.size()) + id.group;
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+template <class Message> static AttributeProto &addAttribute(Message &message, const char *name) {
+  AttributeProto *attribute = message.add_attr();
+  attribute->set_name(name);
+  return *attribute;
+}
+
+/// Returns the bytes.
+static uint64_t writeMessage(const google::protobuf::MessageLite &message, llvm::raw_ostream &os) {
+  std::string bytes = message.SerializeAsString();
+  unsigned lengthBytes = llvm::encodeULEB128(bytes.size(), os);
+  os << bytes;
+  return lengthBytes + bytes.size();
+}
+
+static Node makeNode(uint64_t id, const std::string &name, double begin, double end) {
+  Node node;
+  node.set_id(id);
+  node.set_name(name);
+  node.set_start_time_micros(toMicros(begin));
+  node.set_duration_micros(toMicros(end) - toMicros(begin));
+  return node;
+}
+
+static void addDeps(Node &node, const TracedLaunch &launch) {
+  for (uint64_t id = launch.firstNode; id < launch.firstNode + launch.numNodes; ++id)
+    node.add_data_deps(id);
+}
+
+/// Work of one rank. ASTRA-sim's roofline divides by the operations, so a launch that only moves bytes has one.
+void ChakraStep::setWork(Node &node, int64_t rank, uint32_t launch) const {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &its = program.launches[launch];
+  const SimTime &time = *getTraced(rank, launch).time;
+  addAttribute(node, "is_cpu_op").set_bool_val(false);
+  auto isHost = [&](int32_t buffer) { return buffer >= 0 && program.buffers[buffer].isHost; };
+  bool isCopy = its.cost.resource == Resource::HostLink;
+  node.set_type(!isCopy                             ? chakra::COMP_NODE
+                : llvm::any_of(its.outputs, isHost) ? chakra::MEM_STORE_NODE
+                                                    : chakra::MEM_LOAD_NODE);
+  // Others are collectives of one member, and markers.
+  bool isWork = isCopy || its.cost.resource == Resource::Matrix || its.cost.resource == Resource::Memory;
+  // What is copied is read and written once each.
+  int64_t bytes = isWork ? std::llround(isCopy ? time.bytes / 2 : time.bytes) : 0;
+  addAttribute(node, "tensor_size").set_uint64_val(bytes);
+  if (!isCopy)
+    addAttribute(node, "num_ops").set_int64_val(isWork ? std::max<int64_t>(bytes > 0, std::llround(time.flops)) : 0);
+}
+
+static chakra::CollectiveCommType getCommType(Collective collective) {
+  switch (collective) {
+  case Collective::AllGather:
+    return chakra::ALL_GATHER;
+  case Collective::ReduceScatter:
+    return chakra::REDUCE_SCATTER;
+  case Collective::AllReduce:
+    return chakra::ALL_REDUCE;
+  case Collective::AllToAll:
+    return chakra::ALL_TO_ALL;
+  case Collective::Broadcast:
+    return chakra::BROADCAST;
+  case Collective::Reduce:
+    return chakra::REDUCE;
+  case Collective::None:
+    break;
+  }
+  llvm_unreachable("a launch that uses the network has a collective");
+}
+
+void ChakraStep::setCollective(Node &node, int64_t rank, uint32_t launch) const {
+  node.set_type(chakra::COMM_COLL_NODE);
+  addAttribute(node, "is_cpu_op").set_bool_val(false);
+  addAttribute(node, "comm_type").set_int64_val(getCommType(world.getLaunch(rank, launch).cost.collective));
+  addAttribute(node, "comm_size").set_int64_val(getCollectiveBytes(rank, launch));
+  addAttribute(node, "comm_priority").set_int32_val(0);
+  addAttribute(node, "pg_name").set_string_val(std::to_string(groups.getId(world, rank, launch)));
+}
+
+void ChakraStep::setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const {
+  node.set_type(transfer.isSend ? chakra::COMM_SEND_NODE : chakra::COMM_RECV_NODE);
+  addAttribute(node, "is_cpu_op").set_bool_val(false);
+  addAttribute(node, "comm_size").set_int64_val(std::max<int64_t>(1, transfer.bytes));
+  addAttribute(node, "comm_src").set_int32_val(static_cast<int32_t>(transfer.isSend ? rank : transfer.peer));
+  addAttribute(node, "comm_dst").set_int32_val(static_cast<int32_t>(transfer.isSend ? transfer.peer : rank));
+  addAttribute(node, "comm_tag").set_int32_val(static_cast<int32_t>(getTag(rank, launch)));
+}
+
+/// The host before a late launch; `before` is its last node.
+uint64_t ChakraStep::writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before,
+                               llvm::raw_ostream &os) const {
+  const TracedLaunch &traced = getTraced(rank, launch);
+  Node node = makeNode(traced.firstNode - 1, "host", traced.host->begin, traced.host->end);
+  node.set_type(chakra::COMP_NODE);
+  addAttribute(node, "is_cpu_op").set_bool_val(true);
+  if (before)
+    node.add_data_deps(*before);
+  if (traced.host->after >= 0)
+    addDeps(node, getTraced(rank, traced.host->after));
+  return writeMessage(node, os);
+}
+
+uint64_t ChakraStep::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const {
+  const SimProgram &program = world.getProgram(rank);
+  const TracedLaunch &traced = getTraced(rank, launch);
+  std::string name = getLaunchName(program, launch);
+  if (const std::string &label = program.launches[launch].label; !label.empty())
+    name += " " + label;
+  Node node = makeNode(traced.firstNode, llvm::json::fixUTF8(name), traced.time->begin, traced.time->end);
+  for (uint32_t dep : world.getLinked(rank).getDeps(launch))
+    addDeps(node, getTraced(rank, dep));
+  if (traced.host)
+    node.add_data_deps(traced.firstNode - 1);
+  ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
+  std::vector<Transfer> transfers = getTransfers(rank, launch);
+  if (transfers.empty()) {
+    form == ExchangeForm::Collective ? setCollective(node, rank, launch) : setWork(node, rank, launch);
+    return writeMessage(node, os);
+  }
+  uint64_t bytes = 0;
+  for (auto [index, transfer] : llvm::enumerate(transfers)) {
+    Node one = node;
+    one.set_id(traced.firstNode + index);
+    setTransfer(one, rank, launch, transfer);
+    bytes += writeMessage(one, os);
+  }
+  return bytes;
+}
+
+uint64_t ChakraStep::write(int64_t rank, llvm::raw_ostream &os) const {
+  chakra::GlobalMetadata metadata;
+  metadata.set_version(schemaVersion);
+  addAttribute(metadata, "plan").set_string_val(header.plan);
+  addAttribute(metadata, "schedule").set_string_val(header.schedule);
+  addAttribute(metadata, "cluster").set_string_val(header.cluster);
+  uint64_t bytes = writeMessage(metadata, os);
+  std::optional<uint64_t> host;
+  for (uint32_t launch = 0; launch < world.getProgram(rank).launches.size(); ++launch) {
+    if (const TracedLaunch &traced = getTraced(rank, launch); traced.host) {
+      bytes += writeHost(rank, launch, host, os);
+      host = traced.firstNode - 1;
+    }
+    bytes += writeLaunch(rank, launch, os);
+  }
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// The traces
+//===----------------------------------------------------------------------===//
+
+std::vector<std::string> ChakraStep::getNotes() const {
+  // ASTRA-sim has 500000000 tags for sends and as many for collectives (Sys::FrontEndSendRecvType), and counts those of
+  // communicator i from 1000000 i on (CommunicatorGroup::set_id).
+  constexpr int64_t mostGroups = 499, mostTags = 500'000'000;
+  bool hasReduce = false, hasBroadcast = false, hasCopy = false;
+  int64_t lastTag = 0;
+  for (const SimProgram &program : step.programs)
+    for (auto [index, launch] : llvm::enumerate(program.launches)) {
+      hasReduce |= launch.cost.collective == Collective::Reduce;
+      hasBroadcast |= launch.cost.collective == Collective::Broadcast && !program.groups[launch.group].isChannel();
+      hasCopy |= launch.cost.resource == Resource::HostLink;
+      if (!getTransfers(program.firstRank, index).empty())
+        lastTag = std::max(lastTag, getTag(program.firstRank, index));
+    }
+  std::vector<std::string> notes;
+  if (hasReduce)
+    notes.emplace_back("ASTRA-sim has no REDUCE, and stops at one unless it only replays the trace");
+  if (hasBroadcast)
+    notes.emplace_back("ASTRA-sim does not simulate a BROADCAST, and takes its time from the trace");
+  if (hasCopy)
+    notes.emplace_back("copies to and from the host are loads and stores of ASTRA-sim's remote memory, so its "
+                       "--remote-memory-configuration needs one");
+  if (groups.getCount() > mostGroups)
+    notes.push_back(("the plan has " + Twine(groups.getCount()) + " communicators, but ASTRA-sim tells " +
+                     Twine(mostGroups) + " apart and may take a message of one for another's")
+                        .str());
+  if (lastTag >= mostTags)
+    notes.push_back(("the plan has tags up to " + Twine(lastTag) + ", but ASTRA-sim takes them modulo " +
+                     Twine(mostTags) + " and may take one transfer for another")
+                        .str());
+  return notes;
+}
+
+ChakraTraces::ChakraTraces(std::unique_ptr<ChakraStep> step) : step(std::move(step)) {}
+ChakraTraces::ChakraTraces(ChakraTraces &&) = default;
+ChakraTraces::~ChakraTraces() = default;
+
+llvm::Expected<ChakraTraces> ChakraTraces::create(const SimHeader &header, const SimResult &result) {
+  auto step = std::make_unique<ChakraStep>(header, result);
+  if (llvm::Error error = step->prepare())
+    return error;
+  return ChakraTraces(std::move(step));
+}
+
+int64_t ChakraTraces::getNumRanks() const { return step->world.getNumRanks(); }
+
+uint64_t ChakraTraces::write(int64_t rank, llvm::raw_ostream &os) const { return step->write(rank, os); }
+
+uint64_t ChakraTraces::getBytes() const {
+  uint64_t bytes = 0;
+  for (const SimRank &rank : step->step.ranks)
+    bytes += rank.count * step->write(rank.rank, llvm::nulls());
+  return bytes;
+}
+
+void ChakraTraces::writeGroups(llvm::raw_ostream &os) const { step->groups.write(os); }
+
+std::vector<std::string> ChakraTraces::getNotes() const { return step->getNotes(); }
