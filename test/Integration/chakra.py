@@ -219,7 +219,7 @@ class ChakraTest(unittest.TestCase):
         # A loop, and programs that differ by stage.
         "pipeline": ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--parallel=pp=2,dp=2,ep=2", "--micro-batches=12",
                      "--optimizer=adam", "--cluster=hgx-h100"],
-        "uneven": ["switch-base-8", "--layers=2", "--parallel=dp=4,ep=4", "--cluster=hgx-h100", "--synthetic-routing=preset=unbalanced,first=50"],
+        "uneven": ["switch-base-8", "--layers=2", "--dropless", "--parallel=dp=4,ep=4", "--cluster=hgx-h100", "--synthetic-routing=preset=unbalanced,first=50"],
         # Exchanges in phases, in which each member sends to some of the others.
         "phases": ["switch-base-8", "--layers=1", "--dropless", "--parallel=dp=8,ep=8", "--schedule=baseline+smart:2,ring", "--cluster=fastermoe-trevor"],
         # Broadcasts of experts and sums of their gradients.
@@ -344,6 +344,21 @@ class ChakraTest(unittest.TestCase):
         self.assertIn(256 * 2 * 2 * row, sizes[ALL_TO_ALL])
         self.assertIn(8 * row, sizes[ALL_REDUCE])
 
+    def test_uneven_exchanges_have_the_size_of_the_largest_member(self):
+        traces = self.traces["uneven"]
+        sent = collections.defaultdict(list)  # by launch: bytes to other members
+        for event in self.reports["uneven"]["timeline"]:
+            if event["ph"] == "X" and event["name"].startswith("all_to_all_v"):
+                sent[event["args"]["op"]].append(event["args"]["bytes"])
+        launches = [node for node in traces.ranks[0] if not node.is_cpu_op]
+        differ = 0
+        for launch, its in sent.items():
+            self.assertEqual((launches[launch].comm_type, len(its)), (ALL_TO_ALL, 4))
+            self.assertGreaterEqual(launches[launch].comm_size, max(its))
+            self.assertLess(launches[launch].comm_size, 2 * max(its))
+            differ += launches[launch].comm_size > 4 * its[0]
+        self.assertGreater(differ, 0)
+
     def test_replay_begins_each_node_when_the_simulator_does(self):
         for name in self.CASES:
             with self.subTest(name):
@@ -391,6 +406,14 @@ class LimitsTest(unittest.TestCase):
             made = self.run_sim("switch-base-8", "--layers=1", "--seq=16", "--parallel=dp=1", f"--chakra={file.name}/traces")
         self.assertNotEqual(made.returncode, 0)
         self.assertIn("cannot write", made.stderr)
+
+    def test_more_than_a_disk_should_hold(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = self.run_sim("gpt2-moe", "--whole-model", "--layers=2", "--seq=64", "--parallel=dp=4096,ep=8", "--micro-batches=512",
+                                "--cluster=hgx-h100", f"--chakra={folder}")
+            self.assertNotEqual(made.returncode, 0)
+            self.assertRegex(made.stderr, r"at most 16 GiB of --chakra but got \d+ GiB for 4096 ranks; take fewer ranks")
+            self.assertEqual(os.listdir(folder), [])
 
     def test_one_rank(self):
         """No exchange, and no communicator."""
