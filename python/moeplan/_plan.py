@@ -66,9 +66,11 @@ class Program:
 
 @dataclass(frozen=True)
 class Variant:
-    """The programs for one shape. `batch` and `sequence` are None in a plan that has one shape only. `reference` is the program of one
-    rank with which runs are compared, or None."""
+    """The programs for one shape. `half` is "forward" or "backward" if they are one half of a step (moe-compile --halves), else None.
+    `batch` and `sequence` are None in a plan that has one shape only. `reference` is the program of one rank with which runs are
+    compared, or None."""
 
+    half: str | None
     batch: int | None
     sequence: int | None
     world: int
@@ -180,8 +182,8 @@ class Plan:
 
 
 def _make_variant(fields: Mapping[str, Any]) -> Variant:
-    return Variant(batch=fields.get("batch"), sequence=fields.get("sequence"), world=fields["world"], parallel=fields.get("parallel", {}),
-                   schedule=fields["schedule"], mode=fields["mode"], dtype=fields["dtype"],
+    return Variant(half=fields.get("half"), batch=fields.get("batch"), sequence=fields.get("sequence"), world=fields["world"],
+                   parallel=fields.get("parallel", {}), schedule=fields["schedule"], mode=fields["mode"], dtype=fields["dtype"],
                    groups=tuple(Group(one["name"], one["size"], one["stride"]) for one in fields["groups"]),
                    programs=tuple(map(_make_program, fields["programs"])),
                    reference=_make_program(fields["reference"]) if fields.get("reference") else None)

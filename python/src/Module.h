@@ -13,6 +13,7 @@ namespace moeplan::python {
 /// Turns `Error` (Error.h) into moeplan.Error. First of all, so that the others may throw.
 void registerErrors(nanobind::module_ &module);
 void registerPlan(nanobind::module_ &module);
+void registerWorld(nanobind::module_ &module);
 
 } // namespace moeplan::python
 
