@@ -111,7 +111,7 @@ public:
     world.reset();
   }
 
-  void run(const std::vector<Array> &values, const std::vector<Array> &arenas) {
+  double run(const std::vector<Array> &values, const std::vector<Array> &arenas) {
     nb::gil_scoped_release release;
     std::lock_guard lock(mutex);
     for (size_t i = 0; i < arenas.size(); ++i)
@@ -120,7 +120,9 @@ public:
     for (size_t i = 0; i < values.size(); ++i)
       check(moert_world_bind(world.get(), rank, static_cast<int64_t>(i), values[i].data(),
                              static_cast<int64_t>(values[i].nbytes())));
-    check(moert_world_run(world.get(), nullptr));
+    double seconds = 0;
+    check(moert_world_run(world.get(), &seconds));
+    return seconds;
   }
 
 private:
@@ -146,7 +148,8 @@ void registerWorld(nb::module_ &module) {
            "memoryviews.")
       .def("run", &World::run, "values"_a, "arenas"_a,
            "Runs the program on its arguments and then its results, in the order of the plan's metadata, and with "
-           "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied.");
+           "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied. Returns "
+           "the seconds that it took.");
 }
 
 } // namespace moeplan::python
