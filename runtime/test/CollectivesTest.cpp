@@ -106,6 +106,8 @@ TEST_P(CollectivesTest, AllGather) {
 
 // Even members send to the next one: only the receiver counts bytes.
 TEST_P(CollectivesTest, SendAndReceive) {
+  if (testBackend() == "callers")
+    GTEST_SKIP() << "a caller's communicator has no messages between two ranks";
   if (shape.size % 2 != 0)
     return;
   Dims dims{2, 3, 4};

@@ -59,6 +59,12 @@ Status CallerCollectives::run(const Call &call, int64_t &arrived) {
   if (status.ok())
     status = exchange(call);
   arrived = received;
+  // As many as where members share the work of a sum: how it is divided is not the plan's matter.
+  int64_t count = sentOperand(call).elements();
+  if (call.kind == Kind::AllReduce && status.ok())
+    status = reducedElements(call, count);
+  if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
+    arrived = summedBytes(call, size(), members.member, count);
   return status;
 }
 

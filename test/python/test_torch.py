@@ -1,0 +1,151 @@
+"""Plans as layers of PyTorch models: on one rank here, on several by torchrun (torch_equivalence.py)."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+HAS_TRANSFORMERS = HAS_TORCH and importlib.util.find_spec("transformers") is not None
+
+if HAS_TORCH:
+    import torch
+
+    import moeplan.torch
+
+CONFIG = dict(model_type="mixtral", architectures=["MixtralForCausalLM"], hidden_size=16, intermediate_size=24, num_local_experts=4,
+              num_experts_per_tok=2, num_hidden_layers=1, num_attention_heads=2, vocab_size=64)
+
+
+class Config:
+    """What compile_block reads of a configuration of transformers."""
+
+    def to_dict(self):
+        return CONFIG
+
+
+@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+class OneRank(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = os.path.join(cls.folder.name, "layer.so")
+        moeplan.torch.compile_block(Config(), cls.path, parallel="dp=1", seq=8, batch=[1, 2], dtype="f64")
+        cls.halves = moeplan.torch.Halves(cls.path)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def make(self, **options):
+        return moeplan.torch.PlanModule(self.halves, **options)
+
+    @staticmethod
+    def draw(rows):
+        return torch.randn(rows, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(rows))
+
+    def test_gradients(self):
+        from torch.func import functional_call
+        layer = self.make()
+        names = [name for name, _ in layer.named_parameters()]
+        run = lambda x, *values: functional_call(layer, dict(zip(names, values)), (x,))
+        inputs = [self.draw(8), *(value.detach().clone() for value in layer.parameters())]
+        self.assertTrue(torch.autograd.gradcheck(run, [one.requires_grad_() for one in inputs]))
+
+    def test_auxiliary_loss(self):
+        layer = self.make(aux_loss=True)
+        layer(self.draw(8))
+        layer.aux_loss.backward()
+        self.assertGreater(layer.gate.grad.abs().max(), 0)
+        self.assertEqual(layer.w1.grad.abs().max(), 0)
+
+    def test_shapes_and_batches_in_flight(self):
+        """Outputs of two shapes are alive before the first backward, and leading dimensions stay."""
+        layer = self.make()
+        first, second = self.draw(8).reshape(2, 4, 16).requires_grad_(), self.draw(16).requires_grad_()
+        outputs = layer(first), layer(second)
+        self.assertEqual(outputs[0].shape, first.shape)
+        outputs[0].sum().backward()
+        alone = first.grad.clone()
+        outputs[1].sum().backward()
+        self.assertTrue(torch.equal(first.grad, alone))
+        again = first.detach().clone().requires_grad_()
+        layer(again).sum().backward()
+        self.assertTrue(torch.equal(again.grad, alone))
+        with self.assertRaisesRegex(moeplan.Error, "is for 8 or 16 tokens on a rank but got 5"):
+            layer(self.draw(5))
+
+    def test_checkpointing(self):
+        """torch computes the forward again in the backward."""
+        from torch.utils.checkpoint import checkpoint
+        layer = self.make()
+        layer(self.draw(8)).square().sum().backward()
+        expected = layer.w1.grad.clone()
+        layer.zero_grad()
+        checkpoint(layer, self.draw(8).requires_grad_(), use_reentrant=False).square().sum().backward()
+        self.assertTrue(torch.equal(layer.w1.grad, expected))
+
+    def test_types_are_checked(self):
+        with self.assertRaisesRegex(TypeError, "'x': expected a f64 tensor"):
+            self.make()(self.draw(8).float())
+
+    def test_plans_of_steps_are_refused(self):
+        path = os.path.join(self.folder.name, "step.so")
+        moeplan.compile("switch-base-8", parallel="dp=1", seq=8, output=path)
+        with self.assertRaisesRegex(moeplan.Error, "compile it with moe-compile --halves"):
+            moeplan.torch.PlanModule(path)
+        path = os.path.join(self.folder.name, "two.so")
+        moeplan.torch.compile_block(Config(), path, parallel="dp=2,ep=2", seq=8)
+        with self.assertRaisesRegex(moeplan.Error, "is for 2 ranks, but there are 1 processes"):
+            moeplan.torch.PlanModule(path)
+
+    @unittest.skipUnless(HAS_TORCH and hasattr(torch.library, "custom_op"), "this torch has no torch.library.custom_op")
+    def test_compile(self):
+        """torch.compile makes one graph of a layer between other ops, without a break."""
+        layer = self.make()
+        run = lambda x: torch.nn.functional.gelu(layer(x * 2)).sum()
+        x = self.draw(8).requires_grad_()
+        run(x).backward()
+        expected = x.grad.clone(), layer.w1.grad.clone()
+        x.grad, layer.w1.grad = None, None
+        torch.compile(run, fullgraph=True, backend="aot_eager")(x).backward()
+        self.assertTrue(torch.allclose(x.grad, expected[0]) and torch.allclose(layer.w1.grad, expected[1]))
+
+
+@unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no torch and transformers")
+class Ranks(unittest.TestCase):
+    """Against transformers: logits and gradients, 50 steps of AdamW with a checkpoint, and memory over 200 steps."""
+
+    def launch(self, ranks, what):
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
+                               os.path.join(HERE, "torch_equivalence.py"), what], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=1200)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn(f"{ranks} ranks", done.stdout)
+        print(done.stdout)
+
+    def test_one_rank(self):
+        self.launch(1, "families")
+
+    def test_two_ranks(self):
+        self.launch(2, "families")
+
+    def test_four_ranks(self):
+        self.launch(4, "families")
+
+    def test_eight_ranks(self):
+        self.launch(8, "families")
+
+    def test_training(self):
+        self.launch(2, "training")
+        self.launch(4, "training")
+
+    def test_memory(self):
+        self.launch(2, "memory")
+
+
+if __name__ == "__main__":
+    unittest.main()
