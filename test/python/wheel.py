@@ -68,7 +68,7 @@ def main():
         # In the source tree and by the compilers of the build, so that ccache knows the files.
         build = os.path.join(os.path.abspath(options.source), "build", "wheel-test")
         run([sys.executable, "-m", "pip", "wheel", options.source, "--no-build-isolation", "--no-deps", f"--wheel-dir={wheels}",
-             "-C", "cmake.define.MOE_COMPILER=OFF", "-C", f"build-dir={build}"],
+             "--config-settings=cmake.define.MOE_COMPILER=OFF", f"--config-settings=build-dir={build}"],
             env={**os.environ, "CC": options.cc, "CXX": options.cxx})
         (wheel,) = os.listdir(wheels)
         names = zipfile.ZipFile(os.path.join(wheels, wheel)).namelist()
