@@ -64,12 +64,19 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
                        clEnumValN(ImportType::bf16, "bf16", "bfloat16"),
                        clEnumValN(ImportType::f16, "f16", "IEEE 16-bit floating point")),
             cl::cat(category)),
-      strict("strict", cl::desc("Refuse a configuration that has unknown keys. Default: warn of them"),
-             cl::cat(category)) {}
+      strict("strict",
+             cl::desc("Refuse a configuration or a job that has unknown keys or arguments. Default:\n"
+                      "   warn of them"),
+             cl::cat(category)),
+      megatronFile("megatron-args",
+                   cl::desc("Take the model of a Megatron-LM job instead: a file of pretrain_gpt.py's\n"
+                            "   arguments, or a shell script with them. Except in moe-import, options that\n"
+                            "   are not given are as in the job"),
+                   cl::value_desc("file"), cl::init(""), cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {
-  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,      layers,  residual, whole, capacityFactor,
-                                                        dropless, maxLoad, groups, dtype,    strict};
+  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,     layers, residual, whole,  capacityFactor,
+                                                        dropless, maxLoad, groups, dtype,    strict, megatronFile};
   for (const cl::Option &option : options)
     if (option.getNumOccurrences())
       return option.ArgStr;
@@ -122,7 +129,44 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
   return options;
 }
 
+llvm::Expected<const MegatronArguments *> ImportCommandLine::getMegatron() const {
+  if (megatron)
+    return &*megatron;
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(megatronFile);
+  if (!file)
+    return file.takeError();
+  llvm::Expected<MegatronArguments> arguments = parseMegatronArguments((*file)->getBuffer(), megatronFile);
+  if (!arguments)
+    return arguments.takeError();
+  for (const ConfigRemark &remark : arguments->remarks) {
+    std::string place = llvm::formatv("{0}:{1}:{2}", megatronFile, remark.line, remark.column);
+    if (strict)
+      return llvm::createStringError(place + ": error: " + remark.text);
+    llvm::errs() << place << ": warning: " << remark.text << "\n";
+  }
+  megatron = std::move(*arguments);
+  return &*megatron;
+}
+
 llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input, const char *argv0) const {
+  if (megatronFile.empty())
+    return parseFile(input, argv0);
+  llvm::Expected<const MegatronArguments *> arguments = getMegatron();
+  if (!arguments)
+    return arguments.takeError();
+  llvm::Expected<ModelConfig> config = readMegatronModel(**arguments, whole);
+  if (config)
+    if (llvm::Error error = checkKeys(*config))
+      return error;
+  return config;
+}
+
+int64_t ImportCommandLine::countBlocks(const ModelConfig &config) const {
+  auto count = static_cast<int64_t>(config.model->blocks.size());
+  return layers.getNumOccurrences() ? std::min<int64_t>(count, layers) : count;
+}
+
+llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input, const char *argv0) const {
   std::string path = input.str();
   if (path != "-") {
     llvm::Expected<std::string> found = findShareFile("models", input, argv0);
@@ -180,9 +224,7 @@ llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::Stri
   const ModelSpec &model = *config->model;
   if (!model.decoder.empty())
     return kinds;
-  int64_t count = static_cast<int64_t>(model.blocks.size());
-  if (layers.getNumOccurrences())
-    count = std::min<int64_t>(count, layers);
+  int64_t count = countBlocks(*config);
   for (int64_t block = 0; block < count; ++block) {
     int64_t first = 0;
     while (!(model.blocks[first] == model.blocks[block]))

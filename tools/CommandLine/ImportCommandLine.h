@@ -7,6 +7,7 @@
 
 #include "Parsers.h"
 #include "moe/Import/Import.h"
+#include "moe/Import/MegatronArguments.h"
 #include "moe/Planner/Remedies.h"
 
 namespace mlir::moe {
@@ -16,8 +17,8 @@ struct ImportShape {
   int64_t batch, seq; ///< as in ImportOptions
 };
 
-/// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --whole-model, --dtype,
-/// --strict, and the token form.
+/// The options by which a tool takes a Hugging Face configuration, or the arguments of a Megatron-LM job: --batch,
+/// --seq, --layers, --whole-model, --dtype, --strict, --megatron-args, and the token form.
 class ImportCommandLine {
 public:
   explicit ImportCommandLine(llvm::cl::OptionCategory &category);
@@ -47,6 +48,15 @@ public:
   /// and of models of an encoder and a decoder.
   llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input, const char *argv0) const;
 
+  /// --megatron-args, whose model is imported whatever the `input`; empty: it is not given.
+  llvm::StringRef getMegatronFile() const { return megatronFile; }
+  /// The arguments in it. Warns of those that are not understood, once; with --strict they are an error.
+  llvm::Expected<const MegatronArguments *> getMegatron() const;
+  /// What the configuration at `input` says. An error is a complete diagnostic.
+  llvm::Expected<ModelConfig> parse(llvm::StringRef input, const char *argv0) const;
+  /// Blocks of the model that are used: --layers or all.
+  int64_t countBlocks(const ModelConfig &config) const;
+
   /// --dtype: "f32", ..
   llvm::StringRef getDType() const;
   /// Rows of a dropless layer are bounded so where --max-load does not say.
@@ -59,7 +69,7 @@ public:
   bool hasBatch() const { return batch.getNumOccurrences() > 0; }
 
 private:
-  llvm::Expected<ModelConfig> parse(llvm::StringRef input, const char *argv0) const;
+  llvm::Expected<ModelConfig> parseFile(llvm::StringRef input, const char *argv0) const;
   /// Warns of keys that are not understood, once of each file; with --strict they are an error.
   llvm::Error checkKeys(const ModelConfig &config) const;
   /// Warns of options that say how experts take tokens, once of each file, where no block that is taken has experts.
@@ -76,6 +86,8 @@ private:
   llvm::cl::opt<int64_t> groups;
   llvm::cl::opt<ImportType, false, NameParser<ImportType>> dtype;
   llvm::cl::opt<bool> strict;
+  llvm::cl::opt<std::string> megatronFile;
+  mutable std::optional<MegatronArguments> megatron;
   std::optional<double> defaultMaxLoad;
   mutable llvm::StringSet<> warned, warnedOfNoExperts; ///< files
 };

@@ -1,4 +1,4 @@
-//===- main.cpp - moe-import: a Hugging Face config as an L0 graph --------===//
+//===- main.cpp - moe-import: a model's description as an L0 graph ---------===//
 
 #include "ImportCommandLine.h"
 
@@ -19,8 +19,7 @@ namespace cl = llvm::cl;
 static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-import options");
-static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("<config.json | model name>"),
-                                  cl::cat(category));
+static cl::opt<std::string> input(cl::Positional, cl::desc("<config.json | model name>"), cl::cat(category));
 static cl::opt<std::string> output("o", cl::init("-"), cl::value_desc("file"),
                                    cl::desc("Output file; - means standard output. Default: -"), cl::cat(category));
 static cl::opt<bool> loss("loss", cl::desc("With --whole-model, compute the loss instead of the logits. Default: off"),
@@ -38,11 +37,15 @@ int main(int argc, char **argv) {
   registerAsmPrinterCLOptions();
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "Makes a model graph from a Hugging Face config.json. Example:\n\n  moe-import "
+                                   "Makes a model graph from a Hugging Face config.json, or from the arguments of a "
+                                   "Megatron-LM job. Example:\n\n  moe-import "
                                    "mixtral-8x7b --whole-model -o model.mlir\n",
                                    &llvm::errs()))
     return badInput;
 
+  if (input.empty() == importing.getMegatronFile().empty())
+    return fail(llvm::createStringError(
+        "moe-import: error: expected a configuration, a model's name or --megatron-args, and one of them"));
   MLIRContext context(MLIRContext::Threading::DISABLED);
   llvm::Expected<OwningOpRef<ModuleOp>> module =
       importing.importFile(context, input, argv[0], /*dataParallel=*/1, loss);
