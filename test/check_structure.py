@@ -38,8 +38,10 @@ ALLOWED = {
                  "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder"],
     "Planner": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
                 "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder", "Pipeline"],
+    "Frameworks": ["Support", "Cost", "Import", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Simulator", "LaunchOrder", "Pipeline",
+                   "Planner"],
     "Report": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Conversion",
-               "Simulator", "Planner"],
+               "Simulator", "Planner", "Frameworks"],
 }
 
 

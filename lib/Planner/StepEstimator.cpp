@@ -192,3 +192,13 @@ StepGrowth StepEstimator::getGrowth(const Candidate &candidate, int64_t fewer) {
   std::optional<PipelineEstimate> filled = estimate(few, reason), whole = estimate(candidate, reason);
   return filled && whole ? StepGrowth{whole->seconds / filled->seconds, whole->bytes / filled->bytes} : StepGrowth();
 }
+
+std::optional<BlockParts> StepEstimator::countParts(const Candidate &candidate, std::string &reason) {
+  std::optional<ModelCost> cost = getCost(candidate, /*roughDp=*/std::nullopt, reason);
+  if (!cost)
+    return std::nullopt;
+  BlockParts parts{static_cast<int64_t>(cost->begin.size()), static_cast<int64_t>(cost->end.size()), {}};
+  for (size_t kind : kindOf)
+    parts.blocks.push_back(static_cast<int64_t>(cost->kindParts[kind].size()));
+  return parts;
+}

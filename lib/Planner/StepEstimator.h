@@ -16,6 +16,12 @@ inline constexpr double kEstimateError = 0.05;
 /// parallel.getDp(), halved while it is more than `most` and the groups of `parallel` still divide the ranks.
 int64_t limitDp(ParallelAttr parallel, int64_t most);
 
+/// Numbers of parts that stages can be made of: before the first block, of each block, and behind the last.
+struct BlockParts {
+  int64_t begin = 0, end = 0;
+  SmallVector<int64_t> blocks;
+};
+
 /// Estimates steps of candidates. A sample is compiled once, whatever pipeline it is for. Several threads may use it.
 class StepEstimator {
 public:
@@ -28,6 +34,8 @@ public:
                                            std::optional<int64_t> roughDp = std::nullopt);
   /// How a step of candidate.microBatches compares with one of `fewer`, by the estimates.
   StepGrowth getGrowth(const Candidate &candidate, int64_t fewer);
+  /// Nothing where there is no sample of the candidate; `reason` says why.
+  std::optional<BlockParts> countParts(const Candidate &candidate, std::string &reason);
 
 private:
   struct Sample {

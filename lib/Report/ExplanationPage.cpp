@@ -44,7 +44,7 @@ static void writePlan(llvm::json::OStream &json, ModuleOp plan) {
 }
 
 void mlir::moe::writeExplanationPage(StringRef command, const SimHeader &header, ArrayRef<ModuleOp> plans,
-                                     llvm::raw_ostream &os) {
+                                     const FrameworkAdvice *advice, llvm::raw_ostream &os) {
   writePage(
       page,
       [&](llvm::json::OStream &json) {
@@ -57,6 +57,14 @@ void mlir::moe::writeExplanationPage(StringRef command, const SimHeader &header,
             for (ModuleOp plan : plans)
               writePlan(json, plan);
           });
+          if (advice) {
+            std::string text;
+            llvm::raw_string_ostream stream(text);
+            writeAdvice(*advice, stream);
+            json.attributeBegin("frameworks");
+            json.rawValue(text);
+            json.attributeEnd();
+          }
         });
       },
       os);

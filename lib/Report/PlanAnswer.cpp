@@ -16,21 +16,26 @@ static double getShare(const StepFigures &step, double seconds) {
 
 static int64_t getGlobalBatch(const Candidate &one) { return one.batch * one.parallel.getDp() * one.microBatches; }
 
-static void printGroups(const Candidate &one, llvm::raw_ostream &os) {
+static void printSizes(const Candidate &one, llvm::raw_ostream &os) {
   ParallelAttr all = one.parallel;
-  os << "groups  TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP" << all.getEp() << " ETP"
+  os << "TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP" << all.getEp() << " ETP"
      << all.getEsp() << " CP1, MBS " << one.batch << ", GA " << one.microBatches;
-  os << "; " << describeChoices(one) << "\n"
-     << "        " << describeOptions(one) << "\n";
+  os << "; " << describeChoices(one) << "\n";
 }
 
-static void printStep(const Candidate &one, llvm::raw_ostream &os) {
-  const StepFigures &step = one.whole.seconds > 0 ? one.whole : one.estimate;
-  os << llvm::format("step    %.1f ms", step.seconds * 1e3) << (one.whole.seconds > 0 ? "" : " (estimated)");
+static void printSpeed(const StepFigures &step, llvm::raw_ostream &os) {
   StepSpeed speed = step.getSpeed();
   if (speed.tokensPerSecond > 0)
     os << llvm::format(": %.0f tokens/s/GPU, %.0f TFLOP/s/GPU, MFU %.1f%%", speed.tokensPerSecond,
                        speed.flopsPerSecond * tera, 100 * speed.mfu);
+}
+
+static const StepFigures &getStep(const Candidate &one) { return one.whole.seconds > 0 ? one.whole : one.estimate; }
+
+static void printStep(const Candidate &one, llvm::raw_ostream &os) {
+  const StepFigures &step = getStep(one);
+  os << llvm::format("step    %.1f ms", step.seconds * 1e3) << (one.whole.seconds > 0 ? "" : " (estimated)");
+  printSpeed(step, os);
   if (step.parts.getSum() > 0)
     os << llvm::format("; bubble %.1f%%, exposed communication %.1f%% (%.0f%% hidden)",
                        getShare(step, step.parts.bubble), getShare(step, step.parts.exposedCommunication),
@@ -40,7 +45,37 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
   os << "\n";
 }
 
-void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, llvm::raw_ostream &os) {
+/// Of the memory that there is.
+static void printMemory(const PlanQuestion &question, const Candidate &one, llvm::raw_ostream &os) {
+  os << llvm::format("%.1f GB", static_cast<double>(one.getBytes()) * giga);
+  if (question.memoryLimit > 0)
+    os << llvm::format(" of %.1f GB", question.memoryLimit * giga);
+}
+
+/// What the user runs, and how much the choice gains.
+static void printJob(const PlanQuestion &question, const Candidate &chosen, const Candidate &job,
+                     llvm::raw_ostream &os) {
+  os << "job     ";
+  printSizes(job, os);
+  if (job.whole.seconds == 0) {
+    os << "        not simulated: " << job.reason << "\n";
+    return;
+  }
+  os << llvm::format("        %.1f ms", job.whole.seconds * 1e3);
+  printSpeed(job.whole, os);
+  os << "; ";
+  printMemory(question, job, os);
+  if (question.memoryLimit > 0 && static_cast<double>(job.getBytes()) > question.memoryLimit)
+    os << ", more than there is, in MoePlan's plan of it";
+  // A step of the job may have other tokens.
+  double own = getStep(chosen).getSpeed().tokensPerSecond, jobs = job.whole.getSpeed().tokensPerSecond;
+  if (jobs > 0)
+    os << llvm::format("; the plan above is %.3f times as fast", own / jobs);
+  os << "\n";
+}
+
+void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, const Candidate *job,
+                            llvm::raw_ostream &os) {
   os << question.model << " on " << question.gpus << " x " << question.device << " (" << question.cluster << "), ";
   if (question.sequence > 0)
     os << "a step of " << getGlobalBatch(chosen) << " sequences of " << question.sequence << " tokens, "
@@ -50,18 +85,35 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   if (!question.optimizer.empty())
     os << ", " << question.optimizer;
   os << "\n";
-  printGroups(chosen, os);
+  os << "groups  ";
+  printSizes(chosen, os);
+  os << "        " << describeOptions(chosen) << "\n";
   printStep(chosen, os);
-  os << llvm::format("memory  %.1f GB", static_cast<double>(chosen.getBytes()) * giga);
-  if (question.memoryLimit > 0)
-    os << llvm::format(" of %.1f GB", question.memoryLimit * giga);
+  os << "memory  ";
+  printMemory(question, chosen, os);
   os << " on the fullest device\n";
+  if (job)
+    printJob(question, chosen, *job, os);
 }
 
-void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chosen, StringRef explanation,
+static void writeJob(llvm::json::OStream &json, const Candidate &job) {
+  json.attributeObject("job", [&] {
+    json.attribute("parallel", describe(job.parallel));
+    json.attribute("options", describeOptions(job));
+    if (job.whole.seconds == 0)
+      return json.attribute("unknown", job.reason);
+    StepSpeed speed = job.whole.getSpeed();
+    json.attribute("seconds", job.whole.seconds);
+    json.attribute("tokens_per_second_per_gpu", speed.tokensPerSecond);
+    json.attribute("mfu", speed.mfu);
+    json.attribute("memory_bytes", job.getBytes());
+  });
+}
+
+void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,
                             llvm::raw_ostream &os) {
   ParallelAttr all = chosen.parallel;
-  const StepFigures &step = chosen.whole.seconds > 0 ? chosen.whole : chosen.estimate;
+  const StepFigures &step = getStep(chosen);
   StepSpeed speed = step.getSpeed();
   llvm::json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
@@ -104,11 +156,17 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("hidden_communication_seconds", step.parts.hiddenCommunication);
     json.attribute("memory_bytes", chosen.getBytes());
     json.attribute("memory_limit_bytes", question.memoryLimit);
-    if (!explanation.empty()) {
-      json.attributeBegin("explanation");
-      json.rawValue(explanation.trim());
+    if (parts.job)
+      writeJob(json, *parts.job);
+    auto writeRaw = [&](StringRef key, StringRef value) {
+      if (value.empty())
+        return;
+      json.attributeBegin(key);
+      json.rawValue(value.trim());
       json.attributeEnd();
-    }
+    };
+    writeRaw("frameworks", parts.frameworks);
+    writeRaw("explanation", parts.explanation);
   });
   os << "\n";
 }

@@ -30,7 +30,7 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
-    : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
+    : input(cl::Positional, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel",
                cl::desc("Sizes of the groups of ranks: pp (pipeline), dp (data), mp (tensor), ep\n"
                         "   (expert) and esp (expert tensor parallelism). Example: dp=4,mp=2,ep=4,esp=2.\n"
@@ -122,7 +122,7 @@ LogicalResult mlir::moe::reportError(MLIRContext &context, llvm::Error error) {
 }
 
 LogicalResult CompileCommandLine::checkInput(const char *argv0) const {
-  if (isGraph())
+  if (isGraph() || job)
     return success();
   llvm::Expected<std::string> path = findShareFile("models", input, argv0);
   if (path)
@@ -144,7 +144,8 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   FailureOr<ParallelAttr> groups = parseParallel(&context, isOpen() ? StringRef() : StringRef(parallel));
   if (failed(groups))
     return failure();
-  if (isOpen() != (world.getNumOccurrences() > 0) || world < 0)
+  bool hasWorld = world.getNumOccurrences() > 0;
+  if ((job ? isOpen() && !hasWorld : isOpen() != hasWorld) || world < 0)
     return emitUsageError(context) << "expected --world=RANKS together with --parallel=auto: each needs the other";
   if (!parseObjective(objective))
     return reportUnknownName(context, objective, {"throughput", "step-time"});

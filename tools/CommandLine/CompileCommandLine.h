@@ -10,6 +10,8 @@
 #include "SearchWatch.h"
 #include "StepCommandLine.h"
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Frameworks/Advice.h"
+#include "moe/Frameworks/MegatronJob.h"
 #include "moe/Planner/Planner.h"
 
 namespace mlir::moe {
@@ -30,6 +32,22 @@ public:
   /// Whether plans are run, or only compared and simulated.
   enum class Use { Execution, Planning };
   explicit CompileCommandLine(llvm::cl::OptionCategory &category, Use use = Use::Execution);
+
+  /// Takes --megatron-args, where it is given, as if the job's model and options stood on the command line, unless they
+  /// do. Groups and what belongs to them are left to a search on `ranks`, or where --parallel is open; with 0 `ranks`
+  /// they are the job's, on --world or as many ranks as it starts. Fails where there is neither a model nor a job.
+  LogicalResult takeJob(MLIRContext &context, const char *argv0, int64_t ranks = 0);
+  /// Lets stages of a pipeline begin where the job's do, unless its groups were replaced.
+  LogicalResult setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                             CompileOptions &options) const;
+  /// The job with its step, for a search that it is compared with; nothing without --megatron-args.
+  std::optional<Candidate> measureJob(const ParallelSearchInput &search) const;
+  /// Replaces the model, as if `name` stood on the command line.
+  void setInput(llvm::StringRef name) { input = name.str(); }
+
+  /// What frameworks can do of a plan that `search` chose. Fails for a model graph.
+  FailureOr<FrameworkAdvice> advise(MLIRContext &context, const char *argv0, const ParallelSearchInput &search,
+                                    const Candidate &chosen, llvm::ArrayRef<Framework> frameworks) const;
 
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }
@@ -69,6 +87,9 @@ public:
                                               std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
+  /// The job's options that do not depend on its groups, and then those that do.
+  void setStepDefaults(bool isOpen);
+  void setPlanDefaults();
   FailureOr<ModelSource> getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                    int64_t seq) const;
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
@@ -90,7 +111,13 @@ private:
   Use use;
   ImportCommandLine importing;
   StepCommandLine step;
+  std::optional<MegatronJob> job;
 };
+
+/// Gives an option a value as if it stood on the command line, unless it does.
+void setDefault(StringRef name, const llvm::Twine &value);
+/// Whether an option was given, or has been set.
+bool isGiven(StringRef name);
 
 /// Warns where a pipeline has fewer micro-batches than stages, with what that costs and the remedy.
 void warnOfBubble(const CompileOptions &options);

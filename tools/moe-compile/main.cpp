@@ -229,9 +229,25 @@ static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &o
   os << "\n";
 }
 
+/// How to use the chosen plan of a whole model elsewhere; nothing where no groups were chosen.
+static FailureOr<std::optional<moe::FrameworkAdvice>>
+findAdvice(ModuleOp module, llvm::SourceMgr &sources, const char *argv0, const moe::CompileOptions &options) {
+  std::optional<moe::GroupsExplanation> groups = moe::getGroupsExplanation(module);
+  if (!groups || compiling.isGraph() || !moe::isGiven("whole-model") || !options.train)
+    return std::optional<moe::FrameworkAdvice>();
+  auto chosen =
+      llvm::find_if(groups->candidates, [](const auto &one) { return one.verdict == moe::Verdict::Chosen; });
+  MLIRContext &context = *module.getContext();
+  FailureOr<moe::ParallelSearchInput> search = compiling.getSearch(context, sources, argv0, options);
+  if (failed(search) || chosen == groups->candidates.end())
+    return failure();
+  FailureOr<moe::FrameworkAdvice> advice = compiling.advise(context, argv0, *search, *chosen, moe::kFrameworks);
+  return failed(advice) ? FailureOr<std::optional<moe::FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
+}
+
 /// Of each shape's plan, why it is as it is.
 static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfile &cluster, StringRef command,
-                                       StringRef file) {
+                                       StringRef file, const std::optional<moe::FrameworkAdvice> &advice) {
   SmallVector<ModuleOp> plans = plan::getVariants(module);
   if (plans.empty())
     plans.push_back(module);
@@ -243,13 +259,16 @@ static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfil
               "chosen";
   return moe::writeFile(*module.getContext(), file, [&](llvm::raw_pwrite_stream &os) {
     if (file.ends_with(".html")) {
-      moe::writeExplanationPage(command, moe::makeSimHeader(module, compiling.getInput(), cluster), plans, os);
+      moe::writeExplanationPage(command, moe::makeSimHeader(module, compiling.getInput(), cluster), plans,
+                                advice ? &*advice : nullptr, os);
       return success();
     }
     if (isJson(file))
       writeJsonExplanations(plans, os);
     else
       llvm::for_each(plans, [&](ModuleOp plan) { moe::printExplanation(plan, os); });
+    if (advice && !isJson(file))
+      moe::printAdvice(*advice, os);
     return success();
   });
 }
@@ -377,6 +396,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (emit != Emit::SharedLibrary && digest)
     return emitError(UnknownLoc::get(&context))
            << "expected --digest with a plan .so, but --emit asks for another form; use --emit=so";
+  if (failed(compiling.takeJob(context, argv0)))
+    return failure();
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
@@ -385,6 +406,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
     return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
+  if (failed(compiling.setJobStages(context, sources, argv0, *options)))
+    return failure();
   options->findChanges = !explanations.empty();
   if (halves && failed(checkHalves(context, *options)))
     return failure();
@@ -423,9 +446,14 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   for (const std::string &path : reports)
     if (failed(writeReport(**module, *cluster, path)))
       return failure();
-  for (const std::string &path : explanations)
-    if (failed(writeExplanations(**module, *cluster, command, path)))
+  if (!explanations.empty()) {
+    FailureOr<std::optional<moe::FrameworkAdvice>> advice = findAdvice(**module, sources, argv0, *options);
+    if (failed(advice))
       return failure();
+    for (const std::string &path : explanations)
+      if (failed(writeExplanations(**module, *cluster, command, path, *advice)))
+        return failure();
+  }
   if (halves)
     module = makeHalves(**module, *options);
   if (failed(module) || (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses))))

@@ -35,32 +35,42 @@ static cl::opt<std::string> jsonFile("json",
 static cl::opt<std::string> htmlFile("html", cl::desc("Write the reasons to this file, as one page"),
                                      cl::value_desc("file"), cl::cat(category));
 
+static cl::opt<Framework, false, NameParser<Framework>> emit(
+    "emit",
+    cl::desc("Print the plan as arguments of this framework, instead of the answer. Comments\n"
+             "   say what it cannot do of the plan, and what that costs"),
+    cl::values(clEnumValN(Framework::Megatron, "megatron", "A flag of Megatron-LM on each line"),
+               clEnumValN(Framework::MegatronBridge, "megatron-bridge", "Python that changes a recipe's configuration"),
+               clEnumValN(Framework::Torchtitan, "torchtitan", "A job of torchtitan, in TOML")),
+    cl::cat(category));
+
 /// Options of moe-compile that moe-plan takes as arguments instead.
 static constexpr StringLiteral argumentOptions[] = {"world", "cluster"};
 
-/// Gives an option a value as if it stood on the command line, unless it does.
-static void setDefault(StringRef name, const llvm::Twine &value) {
-  cl::Option *option = cl::getRegisteredOptions().lookup(name);
-  assert(option && "moe-plan has all options of moe-compile");
-  // The option keeps what it parses, and not the text.
-  llvm::SmallString<16> text;
-  if (!option->getNumOccurrences())
-    option->addOccurrence(/*pos=*/0, name, value.toStringRef(text));
+/// With --megatron-args the arguments are GPUS and CLUSTER alone.
+static void shiftArguments() {
+  if (!isGiven("megatron-args") || !clusterName.empty())
+    return;
+  clusterName = gpus.getValue();
+  gpus = compiling.getInput().str();
+  compiling.setInput("");
 }
 
-static bool isGiven(StringRef name) { return cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0; }
-
 /// A step of 4 sequences for each GPU, and at least 256: the batches of published runs are of this size or larger.
-static LogicalResult setDefaults(MLIRContext &context) {
+static LogicalResult setDefaults(MLIRContext &context, const char *argv0) {
   int64_t world = 0;
+  shiftArguments();
   if (clusterName.empty() || StringRef(gpus).getAsInteger(10, world) || world < 1)
     return emitError(UnknownLoc::get(&context))
-           << "expected MODEL GPUS CLUSTER, as in 'moe-plan mixtral-8x7b 64 hgx-h100'";
+           << "expected MODEL GPUS CLUSTER, as in 'moe-plan mixtral-8x7b 64 hgx-h100'"
+           << (isGiven("megatron-args") ? ", and no MODEL with --megatron-args" : "");
   for (StringRef name : argumentOptions)
     if (isGiven(name))
       return emitError(UnknownLoc::get(&context))
              << "expected GPUS and CLUSTER after the model, as in 'moe-plan mixtral-8x7b 64 hgx-h100', and no --"
              << name;
+  if (failed(compiling.takeJob(context, argv0, world)))
+    return failure();
   setDefault("world", gpus);
   setDefault("cluster", clusterName);
   setDefault("parallel", "auto");
@@ -98,12 +108,43 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   return question;
 }
 
+/// Reports that are written behind each other would be no format at all.
+static LogicalResult checkOutputs(MLIRContext &context) {
+  if (emit.getNumOccurrences() && jsonFile.getNumOccurrences() && (jsonFile.empty() || jsonFile == "-"))
+    return emitError(UnknownLoc::get(&context))
+           << "expected --json=FILE with --emit, which prints to the standard output";
+  return success();
+}
+
 static StringRef getJsonPath() { return jsonFile.empty() ? StringRef("-") : StringRef(jsonFile); }
 
+static const Candidate &getChosen(const GroupsExplanation &explanation) {
+  return *llvm::find_if(explanation.candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
+}
+
+/// The frameworks that the outputs are about.
+static SmallVector<Framework> getFrameworks() {
+  bool isFull = jsonFile.getNumOccurrences() || !htmlFile.empty();
+  if (isFull && !compiling.isGraph() && compiling.isTraining())
+    return SmallVector<Framework>(std::begin(kFrameworks), std::end(kFrameworks));
+  return emit.getNumOccurrences() ? SmallVector<Framework>{emit} : SmallVector<Framework>{};
+}
+
+/// On the terminal.
+static void printAll(ModuleOp module, const PlanQuestion &question, const Candidate &chosen, const Candidate *job) {
+  printAnswer(question, chosen, job, llvm::outs());
+  if (!compiling.isGraph())
+    llvm::outs()
+        << "use     --emit=megatron, megatron-bridge or torchtitan prints the plan as that framework's arguments\n";
+  llvm::outs() << "\n";
+  printExplanation(module, llvm::outs());
+  llvm::outs().flush();
+}
+
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
-                              StringRef command, const GroupsExplanation &explanation) {
-  const Candidate &chosen =
-      *llvm::find_if(explanation.candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
+                              StringRef command, const GroupsExplanation &explanation, const Candidate *job,
+                              const std::optional<FrameworkAdvice> &advice) {
+  const Candidate &chosen = getChosen(explanation);
   // Reports read what a plan says of itself.
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setExplanation(*module, explanation);
@@ -113,17 +154,24 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   }
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
-  if (!isJsonGiven || jsonPath != "-") {
-    printAnswer(question, chosen, llvm::outs());
-    llvm::outs() << "\n";
-    printExplanation(*module, llvm::outs());
-    llvm::outs().flush();
+  if (emit.getNumOccurrences()) {
+    auto one =
+        llvm::find_if(advice->all, [](const Advice &advice) { return advice.framework == emit.getValue(); });
+    if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) {
+          writeArguments(*one, advice->job, os);
+          return success();
+        })))
+      return failure();
+  } else if (!isJsonGiven || jsonPath != "-") {
+    printAll(*module, question, chosen, job);
   }
   if (isJsonGiven && failed(writeFile(context, jsonPath, [&](llvm::raw_pwrite_stream &os) {
-        std::string why;
-        llvm::raw_string_ostream stream(why);
-        writeExplanation(*module, stream);
-        writeAnswer(question, chosen, stream.str(), os);
+        AnswerParts parts{job, "", ""};
+        llvm::raw_string_ostream why(parts.explanation), elsewhere(parts.frameworks);
+        writeExplanation(*module, why);
+        if (advice)
+          writeAdvice(*advice, elsewhere);
+        writeAnswer(question, chosen, parts, os);
         return success();
       })))
     return failure();
@@ -131,13 +179,13 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
     return success();
   return writeFile(context, htmlFile, [&](llvm::raw_pwrite_stream &os) {
     ModuleOp one = *module;
-    writeExplanationPage(command, makeSimHeader(one, question.model, cluster), one, os);
+    writeExplanationPage(command, makeSimHeader(one, question.model, cluster), one, advice ? &*advice : nullptr, os);
     return success();
   });
 }
 
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command) {
-  if (failed(setDefaults(context)))
+  if (failed(checkOutputs(context)) || failed(setDefaults(context, argv0)))
     return failure();
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster) || failed(compiling.checkInput(argv0)))
@@ -155,9 +203,9 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq);
   SearchWatch watch([&](const Candidate &best) {
     if (!jsonFile.getNumOccurrences())
-      return printAnswer(question, best, llvm::outs());
+      return printAnswer(question, best, /*job=*/nullptr, llvm::outs());
     (void)writeFile(context, getJsonPath(), [&](llvm::raw_pwrite_stream &os) {
-      writeAnswer(question, best, "", os);
+      writeAnswer(question, best, AnswerParts(), os);
       return success();
     });
   });
@@ -168,7 +216,15 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
         return explanation;
       })))
     return failure();
-  return writeAll(context, question, *cluster, command, *explanation);
+  std::optional<Candidate> job = compiling.measureJob(*search);
+  std::optional<FrameworkAdvice> advice;
+  if (SmallVector<Framework> frameworks = getFrameworks(); !frameworks.empty()) {
+    FailureOr<FrameworkAdvice> found = compiling.advise(context, argv0, *search, getChosen(*explanation), frameworks);
+    if (failed(found))
+      return failure();
+    advice = std::move(*found);
+  }
+  return writeAll(context, question, *cluster, command, *explanation, job ? &*job : nullptr, advice);
 }
 
 int main(int argc, char **argv) {
@@ -182,6 +238,7 @@ int main(int argc, char **argv) {
   if (!cl::ParseCommandLineOptions(
           argc, argv,
           "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
+          "With --megatron-args=FILE it also compares a Megatron-LM job with the best plan. "
           "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",
           &llvm::errs()))
     return badInput;

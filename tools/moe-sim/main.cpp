@@ -322,6 +322,8 @@ static LogicalResult addOthers(MLIRContext &context, ModuleOp model, CompileOpti
 }
 
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command) {
+  if (failed(compiling.takeJob(context, argv0)))
+    return failure();
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
@@ -336,6 +338,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
+  if (failed(compiling.setJobStages(context, sources, argv0, *options)))
+    return failure();
   if (compiling.isOpen())
     watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> input = compiling.isOpen() ? compiling.compileAuto(context, sources, argv0, *options)

@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include "moe/Frameworks/Advice.h"
 #include "moe/Simulator/Report.h"
 
 namespace mlir::moe {
@@ -17,8 +18,14 @@ void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
 void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
 /// Why each of `plans` is as it is, as one page without any reference to the network: charts of groups and of
 /// schedules, tables, and why others were not taken. `command` is the command line that asked for it; `header` names
-/// model and cluster.
-void writeExplanationPage(StringRef command, const SimHeader &header, ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
+/// model and cluster. `advice` may be null.
+void writeExplanationPage(StringRef command, const SimHeader &header, ArrayRef<ModuleOp> plans,
+                          const FrameworkAdvice *advice, llvm::raw_ostream &os);
+
+/// For each framework, what runs the plan, what is left out of it, and what that costs.
+void printAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os);
+/// The same as a JSON list.
+void writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
 

@@ -17,12 +17,19 @@ struct PlanQuestion {
   double memoryLimit = 0; ///< bytes of a device; 0: not known
 };
 
+/// What an answer has besides the choice.
+struct AnswerParts {
+  /// The job that the user runs, with its step; null: there is none.
+  const Candidate *job = nullptr;
+  std::string explanation, frameworks; ///< in JSON, or empty
+};
+
 /// The question, then groups, step and memory of `chosen`, a line each. The groups have the names of Megatron-LM: TP,
 /// PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA (micro-batches of a
-/// step).
-void printAnswer(const PlanQuestion &question, const Candidate &chosen, llvm::raw_ostream &os);
-/// The same as a JSON object. `explanation` is a JSON object, or empty.
-void writeAnswer(const PlanQuestion &question, const Candidate &chosen, llvm::StringRef explanation,
+/// step). Then the job that the user runs, beside the choice; `job` may be null.
+void printAnswer(const PlanQuestion &question, const Candidate &chosen, const Candidate *job, llvm::raw_ostream &os);
+/// The same as a JSON object.
+void writeAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,
                  llvm::raw_ostream &os);
 
 } // namespace mlir::moe

@@ -1,0 +1,74 @@
+//===- Advice.h - a plan in the frameworks that people use ------*- C++ -*-===//
+//
+// A plan becomes the arguments of a training framework. What the framework cannot do of the plan is left out, and the
+// planner says what that costs. docs/Frameworks.md has the table of features.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_FRAMEWORKS_ADVICE_H
+#define MOE_FRAMEWORKS_ADVICE_H
+
+#include "moe/Import/ModelConfig.h"
+#include "moe/Planner/AutoParallel.h"
+
+namespace mlir::moe {
+
+enum class Framework { Megatron, MegatronBridge, Torchtitan };
+inline constexpr Framework kFrameworks[] = {Framework::Megatron, Framework::MegatronBridge, Framework::Torchtitan};
+/// As --emit takes it: "megatron", ..
+StringRef getName(Framework framework);
+std::optional<Framework> parseFramework(StringRef name);
+/// "Megatron-LM", ..
+StringRef getTitle(Framework framework);
+/// The version whose arguments are written.
+StringRef getVersion(Framework framework);
+
+/// A plan and what it is for.
+struct PlannedJob {
+  ModelConfig model; ///< of a whole model
+  Candidate plan;
+  int64_t sequence = 0; ///< tokens
+  std::string dtype;
+  std::string optimizer; ///< "adam", "sgd" or empty
+  bool wideGradients = false;
+
+  bool hasExperts() const { return model.layer.experts > 0; }
+  int64_t getGlobalBatch() const { return plan.batch * plan.parallel.getDp() * plan.microBatches; }
+};
+
+/// Something of a plan that a framework cannot do.
+struct Omission {
+  std::string feature; ///< "the order dualpipe-v"
+  std::string reason;
+  std::string instead;   ///< what the framework does; empty where MoePlan has no such plan
+  double seconds = 0;    ///< of a step without this alone; 0: not known
+  std::string unknown{}; ///< why it is not
+};
+
+struct Advice {
+  Framework framework = Framework::Megatron;
+  /// The plan without all omissions. `whole` has its step unless `unknown` says why there is none.
+  Candidate runnable;
+  std::string unknown;
+  std::vector<Omission> omissions;
+  /// Parts of the model that the framework has no argument for.
+  std::vector<std::string> modelGaps;
+  SmallVector<int64_t> stageBlocks; ///< of each stage, in the order of stages; empty without a pipeline
+};
+
+/// What `framework` can do of a plan, and what leaving the rest out costs. `source` and `options` are those of the
+/// search that made the plan.
+Advice advise(Framework framework, const PlannedJob &job, const ModelSource &source, const CompileOptions &options);
+
+/// A plan in several frameworks.
+struct FrameworkAdvice {
+  PlannedJob job;
+  std::vector<Advice> all;
+};
+
+/// The arguments: of Megatron-LM a flag on each line, of Megatron-Bridge a function in Python, of torchtitan TOML.
+/// Lines that begin with '#' say what is left out.
+void writeArguments(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);
+
+} // namespace mlir::moe
+
+#endif // MOE_FRAMEWORKS_ADVICE_H

@@ -1,0 +1,175 @@
+//===- Adapt.cpp - what frameworks cannot do of a plan --------------------===//
+//
+// Megatron-LM core_v0.15: validate_args() of megatron/training/arguments.py and TransformerConfig's __post_init__.
+// torchtitan v0.2.1: torchtitan/config/job_config.py, torchtitan/distributed/{parallel_dims,pipeline_parallel}.py.
+//
+//===----------------------------------------------------------------------===//
+#include "Adapt.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using Order = PipelineOrder;
+
+namespace {
+/// Collects adaptations, and the plan that they leave.
+class Adapter {
+public:
+  explicit Adapter(const PlannedJob &job) : job(job), plan(job.plan) {}
+
+  void add(std::string feature, std::string reason, std::string instead, std::function<void(Candidate &)> apply) {
+    apply(plan);
+    all.push_back({{std::move(feature), std::move(reason), std::move(instead)}, std::move(apply)});
+  }
+  /// Of what MoePlan has no plan for.
+  void addUnknown(std::string feature, std::string reason, std::string unknown) {
+    all.push_back({{std::move(feature), std::move(reason), "", 0, std::move(unknown)}, nullptr});
+  }
+
+  void adaptSequences(StringRef reason);
+  void adaptSchedule(StringRef reason);
+  void adaptOrder(StringRef reason);
+  void adaptSideBySide(StringRef reason);
+  void adaptRecompute(StringRef reason);
+
+  const PlannedJob &job;
+  Candidate plan;
+  std::vector<Adaptation> all;
+};
+} // namespace
+
+void Adapter::adaptSequences(StringRef reason) {
+  if (plan.parallel.getMp() > 1 && !plan.sequenceParallel)
+    add("tensor parallelism without sequence parallelism", reason.str(), "sequence parallelism",
+        [](Candidate &one) { one.sequenceParallel = true; });
+}
+
+/// A framework's experts get the tokens that each member of a tensor parallel group has: the baseline without one, and
+/// S1 with sequence parallelism.
+void Adapter::adaptSchedule(StringRef reason) {
+  std::string own = job.hasExperts() && plan.parallel.getMp() > 1 && plan.sequenceParallel ? "s1" : "baseline";
+  if (plan.schedule != own && !plan.schedule.empty())
+    add("the schedule " + plan.schedule, reason.str(), "its own exchanges, as in " + own, [own](Candidate &one) {
+      one.schedule = own;
+      one.order.reset();
+    });
+}
+
+/// 1F1B with as many stages as the plan has, where micro-batches allow that.
+static void takePlainOrder(Candidate &one) {
+  one.pipelineOrder = Order::OneForwardOneBackward;
+  int64_t pp = one.parallel.getPp();
+  if (one.interleave == 1 || one.microBatches % pp == 0)
+    return;
+  one.interleave = 1;
+}
+
+void Adapter::adaptOrder(StringRef reason) {
+  add("the order " + getName(plan.pipelineOrder).str(), reason.str(), "1f1b", takePlainOrder);
+}
+
+void Adapter::adaptSideBySide(StringRef reason) {
+  if (plan.sideBySide > 1)
+    add(std::to_string(plan.sideBySide) + " micro-batches side by side", reason.str(), "one after the other",
+        [](Candidate &one) { one.sideBySide = 1; });
+}
+
+/// The next coarser level that frameworks have.
+void Adapter::adaptRecompute(StringRef reason) {
+  Recompute own = plan.recompute;
+  if (own == Recompute::None || own == Recompute::Selective || own == Recompute::Block)
+    return;
+  Recompute instead = own == Recompute::Light ? Recompute::Selective : Recompute::Block;
+  add("recompute " + getName(own).str(), reason.str(), "recompute " + getName(instead).str(),
+      [instead](Candidate &one) { one.recompute = instead; });
+}
+
+//===----------------------------------------------------------------------===//
+// Megatron-LM
+//===----------------------------------------------------------------------===//
+
+/// Why Megatron-LM cannot overlap a forward and a backward in the plan; empty where it can.
+static std::string refuseOverlap(const Candidate &plan, bool hasExperts) {
+  if (!hasExperts || plan.parallel.getEp() == 1)
+    return "--overlap-moe-expert-parallel-comm needs expert parallelism";
+  if (plan.parallel.getPp() > 1 && plan.interleave == 1)
+    return "--overlap-moe-expert-parallel-comm needs several stages on a device in a pipeline";
+  if (plan.recompute == Recompute::Block)
+    return "--overlap-moe-expert-parallel-comm cannot be combined with full recomputation";
+  return "";
+}
+
+std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
+  Adapter adapter(job);
+  bool hasExperts = job.hasExperts();
+  if (hasExperts && job.plan.parallel.getEp() > 1)
+    adapter.adaptSequences("Megatron-LM needs --sequence-parallel with tensor and expert parallelism");
+  if (hasExperts)
+    adapter.adaptSchedule("Megatron-LM has one way to dispatch tokens for each --moe-token-dispatcher-type");
+  adapter.adaptRecompute("--recompute-modules names modules, and has no level in between");
+  const Candidate &plan = adapter.plan;
+  if (plan.pipelineOrder == Order::Overlapped1F1B) {
+    if (std::string reason = refuseOverlap(plan, hasExperts); !reason.empty())
+      adapter.adaptOrder(reason);
+  } else if (plan.pipelineOrder != Order::OneForwardOneBackward) {
+    adapter.adaptOrder("Megatron-LM has 1F1B, interleaved 1F1B and --overlap-moe-expert-parallel-comm");
+  }
+  adapter.adaptSideBySide("Megatron-LM has no such option");
+  return std::move(adapter.all);
+}
+
+//===----------------------------------------------------------------------===//
+// torchtitan
+//===----------------------------------------------------------------------===//
+
+static bool hasTorchtitanOrder(const Candidate &plan) {
+  return plan.pipelineOrder == Order::OneForwardOneBackward || plan.pipelineOrder == Order::ZbV ||
+         plan.pipelineOrder == Order::DualPipeV;
+}
+
+/// torchtitan takes the ranks of experts from those of data and tensor parallelism.
+static std::string refuseExperts(ParallelAttr all) {
+  int64_t tp = all.getMp(), etp = all.getEsp(), ep = all.getEp();
+  if (etp != 1 && etp != tp)
+    return "expert_tensor_parallel_degree is 1 or the tensor parallel degree, " + std::to_string(tp);
+  if (etp == 1 && ep > 1 && ep % tp != 0)
+    return "expert_parallel_degree is a multiple of the tensor parallel degree, " + std::to_string(tp) +
+           ", where expert_tensor_parallel_degree is 1";
+  return "";
+}
+
+std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
+  Adapter adapter(job);
+  const std::string noPlan = "MoePlan has no such plan to compare with";
+  adapter.adaptSequences("torchtitan's tensor parallelism divides sequences always");
+  if (job.hasExperts())
+    adapter.adaptSchedule("torchtitan has one way to dispatch tokens");
+  adapter.adaptRecompute("[activation_checkpoint] has the modes none, selective and full");
+  if (!hasTorchtitanOrder(adapter.plan))
+    adapter.adaptOrder("pipeline_parallel_schedule has no such order");
+  adapter.adaptSideBySide("torchtitan has no such option");
+  ParallelAttr all = job.plan.parallel;
+  if (all.getDp() > 1)
+    adapter.addUnknown(job.plan.zero ? "ZeRO-1" : "whole parameters on each data-parallel rank",
+                       "data_parallel_shard_degree is FSDP, which divides parameters and gradients, too", noPlan);
+  if (std::string reason = job.hasExperts() ? refuseExperts(all) : ""; !reason.empty())
+    adapter.addUnknown("EP" + std::to_string(all.getEp()) + " with ETP" + std::to_string(all.getEsp()), reason,
+                       "plan again with other groups, such as --parallel=auto,esp=1");
+  if (!job.wideGradients && job.dtype != "f32")
+    adapter.addUnknown("sums of gradients in " + job.dtype, "FSDP of torchtitan sums gradients in f32",
+                       "--grad-dtype=f32 plans that");
+  return std::move(adapter.all);
+}
+
+StringRef mlir::moe::getTorchtitanModel(const ModelConfig &model) {
+  StringRef name = model.architecture;
+  std::pair<StringRef, StringRef> known[] = {
+      {"LlamaForCausalLM", "llama3"},           {"DeepseekV2ForCausalLM", "deepseek_v3"},
+      {"DeepseekV3ForCausalLM", "deepseek_v3"}, {"Qwen3ForCausalLM", "qwen3"},
+      {"Qwen3MoeForCausalLM", "qwen3"},         {"GptOssForCausalLM", "gpt_oss"}};
+  for (auto [architecture, own] : known)
+    if (name == architecture)
+      return own;
+  return name.starts_with("Llama4") ? "llama4" : "";
+}

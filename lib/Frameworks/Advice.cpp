@@ -1,0 +1,240 @@
+//===- Advice.cpp - a plan in the frameworks that people use --------------===//
+#include "moe/Frameworks/Advice.h"
+
+#include "Adapt.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Planner/Alternatives.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+struct FrameworkNames {
+  StringRef name, title, version;
+};
+} // namespace
+
+/// In the order of the enum.
+static constexpr FrameworkNames kNames[] = {{"megatron", "Megatron-LM", "core_v0.15"},
+                                            {"megatron-bridge", "Megatron-Bridge", "v0.2"},
+                                            {"torchtitan", "torchtitan", "v0.2.1"}};
+
+static const FrameworkNames &getNames(Framework framework) { return kNames[static_cast<size_t>(framework)]; }
+
+StringRef mlir::moe::getName(Framework framework) { return getNames(framework).name; }
+StringRef mlir::moe::getTitle(Framework framework) { return getNames(framework).title; }
+StringRef mlir::moe::getVersion(Framework framework) { return getNames(framework).version; }
+
+std::optional<Framework> mlir::moe::parseFramework(StringRef name) {
+  for (Framework framework : kFrameworks)
+    if (getName(framework) == name)
+      return framework;
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages of whole blocks
+//===----------------------------------------------------------------------===//
+
+/// The block that begins nearest to each boundary between stages, for which each stage has a block. Nothing where there
+/// are fewer blocks.
+static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> boundaries, ArrayRef<int64_t> blockParts) {
+  auto blocks = static_cast<int64_t>(blockParts.size()) - 2;
+  auto stages = static_cast<int64_t>(boundaries.size()) - 1;
+  if (blocks < stages)
+    return std::nullopt;
+  SmallVector<int64_t> first = {0};
+  for (int64_t stage = 1; stage < stages; ++stage) {
+    int64_t low = first.back() + 1, high = blocks - (stages - stage), best = low;
+    for (int64_t block = low; block <= high; ++block)
+      if (std::abs(blockParts[block] - boundaries[stage]) < std::abs(blockParts[best] - boundaries[stage]))
+        best = block;
+    first.push_back(best);
+  }
+  return first;
+}
+
+/// As even as can be, of a plan whose cuts are not known.
+static SmallVector<int64_t> divideEvenly(int64_t blocks, int64_t stages) {
+  SmallVector<int64_t> first;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    first.push_back(stage * blocks / stages);
+  return first;
+}
+
+static int64_t countBlocks(const PlannedJob &job, const ModelSource &source) {
+  return static_cast<int64_t>(source.kinds.empty() ? job.model.model->blocks.size() : source.kinds.size());
+}
+
+/// Where stages begin is counted in parts, which depend on the schedule.
+static void forgetOldStages(Candidate &plan, const Candidate &before) {
+  if (plan.interleave != before.interleave || plan.schedule != before.schedule)
+    plan.stageBoundaries.clear();
+}
+
+namespace {
+/// Finds out what leaving things out costs.
+class Adviser {
+public:
+  Adviser(Framework framework, const PlannedJob &job, const ModelSource &source, const CompileOptions &options)
+      : job(job), source(source), options(options) {
+    advice.framework = framework;
+  }
+
+  Advice run();
+
+private:
+  /// Lets stages of `plan` begin with blocks, which are returned by stage; empty without a pipeline. They are those
+  /// nearest to where the plan's stages begin, or as even as can be.
+  SmallVector<int64_t> cutAtBlocks(Candidate &plan, bool isEven) const;
+  void measure(std::vector<Adaptation> adaptations);
+  bool isBetter(const Candidate &one, const Candidate &other) const;
+
+  const PlannedJob &job;
+  const ModelSource &source;
+  const CompileOptions &options;
+  Advice advice;
+};
+} // namespace
+
+SmallVector<int64_t> Adviser::cutAtBlocks(Candidate &plan, bool isEven) const {
+  int64_t stages = plan.parallel.getPp() * plan.interleave, blocks = countBlocks(job, source);
+  if (plan.parallel.getPp() == 1)
+    return {};
+  std::string reason;
+  std::optional<SmallVector<int64_t>> parts = getBlockParts(source, options, plan, reason), first;
+  bool isKnown = parts && static_cast<int64_t>(plan.stageBoundaries.size()) == stages + 1 &&
+                 plan.stageBoundaries.back() == parts->back();
+  if (isKnown && !isEven)
+    first = roundToBlocks(plan.stageBoundaries, *parts);
+  if (!first)
+    first = divideEvenly(blocks, stages);
+  plan.stageBoundaries = parts ? getStageBoundaries(*parts, *first) : SmallVector<int64_t>();
+  first->push_back(blocks);
+  SmallVector<int64_t> counts;
+  for (auto [begin, end] : llvm::zip(*first, ArrayRef(*first).drop_front()))
+    counts.push_back(end - begin);
+  return counts;
+}
+
+/// It fits and is faster, or needs less.
+bool Adviser::isBetter(const Candidate &one, const Candidate &other) const {
+  int64_t limit = options.memoryLimit > 0 ? options.memoryLimit : static_cast<int64_t>(options.cluster->getPlanBytes());
+  auto rank = [&](const Candidate &plan) {
+    bool isMeasured = plan.whole.seconds > 0, fits = plan.getBytes() <= limit;
+    return std::tuple(!isMeasured, fits ? 0 : plan.getBytes(), plan.whole.seconds);
+  };
+  return rank(one) < rank(other);
+}
+
+/// The plan without each adaptation alone, and without all of them in two ways to cut.
+void Adviser::measure(std::vector<Adaptation> adaptations) {
+  std::vector<Candidate> plans;
+  SmallVector<size_t> ofOmission;
+  for (auto [index, one] : llvm::enumerate(adaptations))
+    for (const auto &apply : {one.apply, one.other})
+      if (apply) {
+        ofOmission.push_back(index);
+        plans.push_back(job.plan);
+        apply(plans.back());
+        forgetOldStages(plans.back(), job.plan);
+      }
+  plans.push_back(advice.runnable);
+  SmallVector<int64_t> evenBlocks = cutAtBlocks(plans.emplace_back(advice.runnable), /*isEven=*/true);
+  measureCandidates(source, options, plans);
+  for (auto [plan, index] : llvm::zip(plans, ofOmission)) {
+    Omission &omission = advice.omissions[index];
+    bool isWorse = omission.seconds > 0 && (plan.whole.seconds == 0 || plan.whole.seconds > omission.seconds);
+    if (isWorse)
+      continue;
+    omission.seconds = plan.whole.seconds;
+    omission.unknown = plan.reason;
+  }
+  bool isEvenBetter = isBetter(plans.back(), plans[plans.size() - 2]);
+  if (isEvenBetter)
+    advice.stageBlocks = evenBlocks;
+  advice.runnable = std::move(plans[plans.size() - (isEvenBetter ? 1 : 2)]);
+  advice.unknown = advice.runnable.reason;
+}
+
+Advice Adviser::run() {
+  bool isTitan = advice.framework == Framework::Torchtitan;
+  std::vector<Adaptation> adaptations = isTitan ? adaptToTorchtitan(job) : adaptToMegatron(job);
+  advice.runnable = job.plan;
+  for (const Adaptation &one : adaptations)
+    if (one.apply)
+      one.apply(advice.runnable);
+  forgetOldStages(advice.runnable, job.plan);
+  SmallVector<int64_t> before = job.plan.stageBoundaries;
+  advice.stageBlocks = cutAtBlocks(advice.runnable, /*isEven=*/false);
+  if (!before.empty() && advice.runnable.stageBoundaries != before)
+    adaptations.push_back(
+        {{"stages that begin inside a block", "its pipelines are cut between blocks", "stages of whole blocks"},
+         [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/false); },
+         [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/true); }});
+  for (const Adaptation &one : adaptations)
+    advice.omissions.push_back(one.omission);
+  if (!isTitan)
+    advice.modelGaps = findMegatronGaps(job.model);
+  else if (getTorchtitanModel(job.model).empty())
+    advice.modelGaps = {"torchtitan has no model like " + job.model.architecture};
+  measure(std::move(adaptations));
+  return std::move(advice);
+}
+
+Advice mlir::moe::advise(Framework framework, const PlannedJob &job, const ModelSource &source,
+                         const CompileOptions &options) {
+  return Adviser(framework, job, source, options).run();
+}
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+
+static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
+  const Candidate &plan = job.plan, &own = advice.runnable;
+  auto printStep = [&](double seconds) {
+    os << llvm::format("%.1f ms (%+.1f%%)", seconds * 1e3, 100 * (seconds / plan.getStepSeconds() - 1));
+  };
+  os << "# For " << getTitle(advice.framework) << " " << getVersion(advice.framework) << ", by MoePlan.\n"
+     << "# The plan: " << describe(plan.parallel) << "; " << describeChoices(plan)
+     << llvm::format("; %.1f ms a step.\n", plan.getStepSeconds() * 1e3);
+  for (const std::string &gap : advice.modelGaps)
+    os << "# Not in this file: " << gap << ".\n";
+  for (const Omission &one : advice.omissions) {
+    os << "# Left out: " << one.feature << ". " << one.reason << ".";
+    if (!one.instead.empty())
+      os << " Instead: " << one.instead << ".";
+    if (one.seconds > 0)
+      os << " A step without it: ", printStep(one.seconds), os << ".";
+    else if (!one.unknown.empty())
+      os << " What that costs is not known: " << one.unknown << ".";
+    os << "\n";
+  }
+  if (advice.omissions.empty())
+    return;
+  os << "# With all of that left out: ";
+  if (own.whole.seconds > 0) {
+    printStep(own.whole.seconds);
+    os << llvm::format(", %.1f GB on the fullest GPU.\n", static_cast<double>(own.getBytes()) * 1e-9);
+  } else {
+    os << "not known: " << advice.unknown << ".\n";
+  }
+}
+
+void mlir::moe::writeArguments(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
+  writeHeader(advice, job, os);
+  switch (advice.framework) {
+  case Framework::Megatron:
+    return writeMegatron(advice, job, os);
+  case Framework::MegatronBridge:
+    return writeMegatronBridge(advice, job, os);
+  case Framework::Torchtitan:
+    return writeTorchtitan(advice, job, os);
+  }
+  llvm_unreachable("all frameworks are handled");
+}

@@ -1,0 +1,262 @@
+//===- MegatronJob.cpp - how a Megatron-LM job divides its model ----------===//
+//
+// What an argument means, and its default, is that of Megatron-LM core_v0.15, megatron/training/arguments.py.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Frameworks/MegatronJob.h"
+
+#include "moe/Support/JsonReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using llvm::Twine;
+
+static constexpr int64_t largest = 1 << 20;
+
+namespace {
+class JobReader {
+public:
+  JobReader(JsonReader reader, int64_t world, int64_t blocks, int64_t experts)
+      : reader(std::move(reader)), world(world), blocks(blocks), experts(experts) {}
+
+  llvm::Expected<MegatronJob> run(MLIRContext *context);
+
+private:
+  int64_t getSize(StringRef key, int64_t otherwise = 1) { return reader.getInteger(key, 1, largest, otherwise); }
+  void remark(StringRef key, const Twine &text) {
+    JsonReader::Place place = reader.getPlace(key);
+    job.remarks.push_back({("'" + key + "': " + text).str(), place.line, place.column});
+  }
+  ParallelAttr readGroups(MLIRContext *context);
+  void readBatches(int64_t dp);
+  void readStages();
+  void readLayout(int64_t pp);
+  void readUnevenStages(int64_t pp);
+  int64_t readInterleave(int64_t pp, int64_t counted);
+  void setBlocks(ArrayRef<int64_t> ofStages);
+  void readRecompute();
+  void readSelective();
+  void readPrecision();
+  void readMoe();
+
+  JsonReader reader;
+  int64_t world, blocks, experts;
+  MegatronJob job;
+};
+} // namespace
+
+ParallelAttr JobReader::readGroups(MLIRContext *context) {
+  int64_t tp = getSize("tensor_model_parallel_size"), pp = getSize("pipeline_model_parallel_size");
+  int64_t ep = getSize("expert_model_parallel_size"), etp = getSize("expert_tensor_parallel_size", tp);
+  if (getSize("context_parallel_size") > 1)
+    reader.fail("context_parallel_size", "1, since MoePlan does not have context parallelism,");
+  if (world % tp != 0)
+    reader.fail("tensor_model_parallel_size", "a divisor of the " + Twine(world) + " ranks");
+  if (world % (tp * pp) != 0)
+    reader.fail("pipeline_model_parallel_size", "a number that divides the " + Twine(world) +
+                                                    " ranks together with the tensor parallel size, " + Twine(tp) +
+                                                    ",");
+  if (experts == 0)
+    ep = etp = 1;
+  if (reader.hasFailed())
+    return {};
+  if (world / pp % (ep * etp) != 0)
+    reader.fail("expert_model_parallel_size", "a number that divides the " + Twine(world / pp) +
+                                                  " ranks of a pipeline stage together with the expert tensor parallel "
+                                                  "size, " +
+                                                  Twine(etp) + ",");
+  if (experts % ep != 0)
+    reader.fail("expert_model_parallel_size", "a divisor of the " + Twine(experts) + " experts");
+  return reader.hasFailed() ? ParallelAttr() : ParallelAttr::get(context, world, pp, world / (tp * pp), tp, ep, etp);
+}
+
+void JobReader::readBatches(int64_t dp) {
+  job.sequence = reader.getInteger("seq_length", 1, int64_t{1} << 24);
+  job.plan.batch = reader.getInteger("micro_batch_size", 1, largest);
+  int64_t sequences = job.plan.batch * dp;
+  job.globalBatch = getSize("global_batch_size", sequences);
+  if (job.globalBatch % sequences != 0)
+    reader.fail("global_batch_size",
+                "a multiple of the micro-batch size times the data parallel size, " + Twine(sequences) + ",");
+  job.plan.microBatches = job.globalBatch / sequences;
+  if (job.plan.microBatches > kMaxMicroBatches)
+    reader.fail("global_batch_size", "at most " + Twine(kMaxMicroBatches) + " micro-batches");
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+void JobReader::setBlocks(ArrayRef<int64_t> ofStages) {
+  int64_t first = 0;
+  for (int64_t count : ofStages) {
+    job.firstBlocks.push_back(first);
+    first += count;
+  }
+}
+
+void JobReader::readLayout(int64_t pp) {
+  StringRef key = "pipeline_model_parallel_layout";
+  std::optional<SmallVector<int64_t>> stages = parsePipelineLayout(reader.getString(key));
+  if (!stages)
+    return reader.fail(key, "a layout such as 'Et*3|(tt|)*29L'");
+  int64_t sum = 0;
+  for (int64_t count : *stages)
+    sum += count;
+  if (sum != blocks || static_cast<int64_t>(stages->size()) % pp != 0)
+    return reader.fail(key, "a multiple of " + Twine(pp) + " stages with " + Twine(blocks) + " blocks together");
+  job.plan.interleave = static_cast<int64_t>(stages->size()) / pp;
+  setBlocks(*stages);
+}
+
+/// Stages on a device, of which each device has `counted` blocks and other things that count as blocks.
+int64_t JobReader::readInterleave(int64_t pp, int64_t counted) {
+  StringRef stages = "num_virtual_stages_per_pipeline_rank", layers = "num_layers_per_virtual_pipeline_stage";
+  if (reader.find(stages))
+    return getSize(stages);
+  if (!reader.find(layers))
+    return 1;
+  int64_t each = getSize(layers);
+  if (counted % each != 0)
+    reader.fail(layers, "a divisor of the " + Twine(counted) + " blocks of a device");
+  return std::max<int64_t>(1, counted / each);
+}
+
+/// Devices have as many blocks each, but for the first and the last, which may have other numbers.
+void JobReader::readUnevenStages(int64_t pp) {
+  StringRef firstKey = "decoder_first_pipeline_num_layers", lastKey = "decoder_last_pipeline_num_layers";
+  int64_t first = reader.getInteger(firstKey, 1, blocks, 0), last = reader.getInteger(lastKey, 1, blocks, 0);
+  bool embedding = reader.getBool("account_for_embedding_in_pipeline_split", false);
+  bool loss = reader.getBool("account_for_loss_in_pipeline_split", false);
+  int64_t others = pp - (first > 0) - (last > 0), left = blocks + embedding + loss - first - last;
+  if (others > 0 ? left % others != 0 : left != 0)
+    return reader.fail("pipeline_model_parallel_size", "a number of devices that divides the " + Twine(left) +
+                                                           " blocks of those but the first and last");
+  int64_t each = others > 0 ? left / others : 0;
+  int64_t interleave = job.plan.interleave = readInterleave(pp, each > 0 ? each : first);
+  SmallVector<int64_t> stages;
+  for (int64_t stage = 0; stage < pp * interleave; ++stage) {
+    int64_t device = stage % pp;
+    int64_t count = device == 0 && first > 0 ? first : device == pp - 1 && last > 0 ? last : each;
+    if (count % interleave != 0)
+      return reader.fail(first + last > 0 ? (first > 0 ? firstKey : lastKey) : StringRef("num_layers"),
+                         "numbers of blocks on a device that its " + Twine(interleave) + " stages divide");
+    stages.push_back(count / interleave);
+  }
+  stages.front() -= embedding;
+  stages.back() -= loss;
+  setBlocks(stages);
+}
+
+void JobReader::readStages() {
+  int64_t pp = getSize("pipeline_model_parallel_size");
+  if (pp == 1 || reader.hasFailed())
+    return;
+  if (reader.find("pipeline_model_parallel_layout"))
+    return readLayout(pp);
+  readUnevenStages(pp);
+}
+
+//===----------------------------------------------------------------------===//
+// The rest
+//===----------------------------------------------------------------------===//
+
+/// Attention's scores are never kept here, so that to compute them again is nothing.
+void JobReader::readSelective() {
+  StringRef key = "recompute_modules";
+  bool light = false, whole = false;
+  for (StringRef module : reader.getStrings(key)) {
+    light |= module == "layernorm" || module == "moe_act" || module == "mla_up_proj";
+    whole |= module == "moe" || module == "mlp" || module == "shared_experts";
+  }
+  job.plan.recompute = whole ? Recompute::Block : light ? Recompute::Selective : Recompute::None;
+  if (whole)
+    remark(key, "MoePlan takes --recompute=block instead, which computes whole blocks again: a longer step, and less "
+                "memory");
+}
+
+void JobReader::readRecompute() {
+  StringRef key = "recompute_granularity";
+  if (!reader.find(key)) {
+    if (reader.getBool("moe_layer_recompute", false)) {
+      job.plan.recompute = Recompute::Block;
+      remark("moe_layer_recompute", "MoePlan takes --recompute=block instead, which computes whole blocks again");
+    }
+    return;
+  }
+  if (reader.getChoice(key, {"full", "selective"}) == 1)
+    return readSelective();
+  job.plan.recompute = Recompute::Block;
+  StringRef count = "recompute_num_layers";
+  bool isUniform = reader.getChoice("recompute_method", {"uniform", "block"}, 0) == 0;
+  if (getSize(count) > 1 || !isUniform)
+    remark(reader.find(count) ? count : StringRef("recompute_method"),
+           isUniform ? "MoePlan computes each block again from what it keeps of that block, and needs more memory"
+                     : "MoePlan computes all blocks of a stage again, which takes longer and needs less memory");
+}
+
+void JobReader::readPrecision() {
+  bool bf16 = reader.getBool("bf16", false), f16 = reader.getBool("fp16", false);
+  if (bf16 && f16)
+    reader.fail("fp16", "--bf16 or --fp16, not both,");
+  job.dtype = bf16 ? "bf16" : f16 ? "f16" : "f32";
+  job.wideGradients = bf16 && !reader.getBool("grad_reduce_in_bf16", false);
+  job.optimizer = reader.getChoice("optimizer", {"adam", "sgd"}, 0) == 0 ? "adam" : "sgd";
+  job.plan.zero = reader.getBool("use_distributed_optimizer", false);
+  if (job.plan.zero && !reader.getBool("overlap_grad_reduce", false))
+    remark("use_distributed_optimizer", "MoePlan sums gradients beside the backward, as with --overlap-grad-reduce");
+}
+
+/// With sequence parallelism each member of a tensor parallel group sends its own tokens to experts, as in S1.
+void JobReader::readMoe() {
+  Candidate &plan = job.plan;
+  int64_t tp = getSize("tensor_model_parallel_size"), ep = getSize("expert_model_parallel_size");
+  plan.sequenceParallel = reader.getBool("sequence_parallel", false) && tp > 1;
+  plan.schedule = experts > 0 && plan.sequenceParallel ? "s1" : "baseline";
+  StringRef key = "moe_token_dispatcher_type";
+  size_t dispatcher = reader.getChoice(key, {"allgather", "alltoall", "alltoall_seq", "flex"}, 0);
+  if (experts > 0 && ep > 1 && dispatcher == 0)
+    remark(reader.find(key) ? key : StringRef("expert_model_parallel_size"),
+           "MoePlan takes the dispatcher alltoall instead of allgather, Megatron-LM's default");
+  if (experts > 0 && reader.getBool("moe_enable_deepep", false))
+    remark("moe_enable_deepep", "MoePlan takes AlltoAll instead, at the rates of the cluster's profile");
+  if (reader.getBool("overlap_moe_expert_parallel_comm", false))
+    plan.pipelineOrder = PipelineOrder::Overlapped1F1B;
+}
+
+llvm::Expected<MegatronJob> JobReader::run(MLIRContext *context) {
+  job.plan.parallel = readGroups(context);
+  if (!reader.hasFailed())
+    readBatches(job.plan.parallel.getDp());
+  readStages();
+  readRecompute();
+  readPrecision();
+  readMoe();
+  if (reader.hasFailed())
+    return reader.takeError();
+  return std::move(job);
+}
+
+int64_t mlir::moe::getMegatronRanks(const MegatronArguments &arguments) {
+  llvm::Expected<JsonReader> reader = JsonReader::parse(arguments.json, arguments.fileName);
+  if (!reader) {
+    llvm::consumeError(reader.takeError());
+    return 0;
+  }
+  // A number of nodes may be a range, or a variable of the shell's.
+  auto getCount = [&](StringRef key) {
+    const llvm::json::Value *value = reader->find(key);
+    return value ? value->getAsInteger().value_or(0) : 0;
+  };
+  return std::max<int64_t>(0, getCount("nnodes") * getCount("nproc_per_node"));
+}
+
+llvm::Expected<MegatronJob> mlir::moe::readMegatronJob(MLIRContext *context, const MegatronArguments &arguments,
+                                                       int64_t world, int64_t blocks, int64_t experts) {
+  llvm::Expected<JsonReader> reader = JsonReader::parse(arguments.json, arguments.fileName);
+  if (!reader)
+    return reader.takeError();
+  return JobReader(std::move(*reader), world, blocks, experts).run(context);
+}

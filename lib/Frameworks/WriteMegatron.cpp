@@ -1,0 +1,67 @@
+//===- WriteMegatron.cpp - arguments of Megatron-LM and Megatron-Bridge ---===//
+#include "Adapt.h"
+#include "Settings.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// As a shell takes it.
+static std::string quote(StringRef value) {
+  bool isPlain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || StringRef("_-+.,/:").contains(c); });
+  return isPlain ? value.str() : "'" + value.str() + "'";
+}
+
+static void writeTitle(const SettingGroup &group, llvm::raw_ostream &os) {
+  os << "\n# " << group.title;
+  if (!group.remark.empty())
+    os << ": " << group.remark;
+  os << "\n";
+}
+
+void mlir::moe::writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
+  os << "# Start it so, where this file is args.txt:\n"
+     << "#   grep -v '^#' args.txt | xargs torchrun .. pretrain_gpt.py --data-path ..\n";
+  std::vector<SettingGroup> groups = getPlanSettings(advice, job);
+  llvm::append_range(groups, getModelSettings(job.model, job.sequence));
+  for (const SettingGroup &group : groups) {
+    writeTitle(group, os);
+    for (const Setting &setting : group.settings) {
+      os << "--" << setting.flag;
+      for (const std::string &value : setting.values)
+        os << " " << quote(value);
+      os << "\n";
+    }
+  }
+}
+
+static std::string getFieldValue(const Setting &setting) {
+  if (!setting.fieldValue.empty())
+    return setting.fieldValue;
+  if (setting.values.empty())
+    return "True";
+  int64_t number = 0;
+  StringRef value = setting.values.front();
+  return value.getAsInteger(10, number) ? "\"" + value.str() + "\"" : value.str();
+}
+
+void mlir::moe::writeMegatronBridge(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
+  os << "# Apply it to a recipe's configuration before pretrain(); the recipe describes the model: "
+     << job.model.architecture << ".\n"
+     << "from megatron.bridge.training.comm_overlap import CommOverlapConfig\n\n\n"
+     << "def apply_plan(cfg):\n"
+     << "    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=False)\n"
+     << "    cfg.dataset.sequence_length = " << job.sequence << "\n";
+  if (advice.runnable.recompute == Recompute::None)
+    os << "    cfg.model.recompute_granularity = None\n";
+  if (!advice.stageBlocks.empty() && !llvm::all_equal(advice.stageBlocks) && advice.runnable.interleave > 1)
+    os << "    cfg.model.virtual_pipeline_model_parallel_size = " << advice.runnable.interleave << "\n";
+  for (const SettingGroup &group : getPlanSettings(advice, job)) {
+    os << "    # " << group.title << (group.remark.empty() ? "" : ": ") << group.remark << "\n";
+    for (const Setting &setting : group.settings)
+      if (!setting.field.empty())
+        os << "    cfg." << setting.field << " = " << getFieldValue(setting) << "\n";
+  }
+  os << "    return cfg\n";
+}

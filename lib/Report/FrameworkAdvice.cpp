@@ -1,0 +1,61 @@
+//===- FrameworkAdvice.cpp - a plan in other frameworks, in words ---------===//
+#include "moe/Report/Explanations.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static std::string getArguments(const Advice &one, const PlannedJob &job) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeArguments(one, job, os);
+  return text;
+}
+
+void mlir::moe::printAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os) {
+  for (const Advice &one : advice.all)
+    os << "== to use this in " << getTitle(one.framework) << " (moe-plan --emit=" << getName(one.framework)
+       << ") ==\n\n"
+       << getArguments(one, advice.job) << "\n";
+}
+
+static void writeOmission(llvm::json::OStream &json, const Omission &one) {
+  json.object([&] {
+    json.attribute("feature", one.feature);
+    json.attribute("reason", one.reason);
+    if (!one.instead.empty())
+      json.attribute("instead", one.instead);
+    if (one.seconds > 0)
+      json.attribute("seconds", one.seconds);
+    else
+      json.attribute("unknown", one.unknown);
+  });
+}
+
+void mlir::moe::writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.array([&] {
+    for (const Advice &one : advice.all)
+      json.object([&] {
+        json.attribute("name", getName(one.framework));
+        json.attribute("title", getTitle(one.framework));
+        json.attribute("version", getVersion(one.framework));
+        if (one.runnable.whole.seconds > 0) {
+          json.attribute("seconds", one.runnable.whole.seconds);
+          json.attribute("memory_bytes", one.runnable.getBytes());
+        } else {
+          json.attribute("unknown", one.unknown);
+        }
+        json.attributeArray("omissions", [&] {
+          for (const Omission &omission : one.omissions)
+            writeOmission(json, omission);
+        });
+        json.attributeArray("model_gaps", [&] {
+          for (const std::string &gap : one.modelGaps)
+            json.value(gap);
+        });
+        json.attribute("arguments", getArguments(one, advice.job));
+      });
+  });
+}

@@ -1,0 +1,175 @@
+//===- JobCommandLine.cpp - a job of another framework --------------------===//
+#include "CompileCommandLine.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Planner/Alternatives.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
+
+void mlir::moe::setDefault(StringRef name, const llvm::Twine &value) {
+  cl::Option *option = cl::getRegisteredOptions().lookup(name);
+  assert(option && "all tools that compile have the option");
+  // The option keeps what it parses, and not the text.
+  llvm::SmallString<16> text;
+  if (!option->getNumOccurrences())
+    option->addOccurrence(/*pos=*/0, name, value.toStringRef(text));
+}
+
+bool mlir::moe::isGiven(StringRef name) { return cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0; }
+
+/// An error that says its own place.
+static LogicalResult print(llvm::Error error) {
+  llvm::errs() << llvm::toString(std::move(error)) << "\n";
+  return failure();
+}
+
+void CompileCommandLine::setStepDefaults(bool isOpen) {
+  setDefault("seq", llvm::Twine(job->sequence));
+  setDefault("dtype", job->dtype);
+  if (isTraining()) {
+    setDefault("optimizer", job->optimizer);
+    setDefault("grad-dtype", job->wideGradients ? "f32" : "model");
+  }
+  if (isOpen && !isGiven("micro-batches"))
+    setDefault("global-batch", llvm::Twine(job->globalBatch));
+}
+
+void CompileCommandLine::setPlanDefaults() {
+  const Candidate &plan = job->plan;
+  setDefault("parallel", describe(plan.parallel));
+  setDefault("batch", llvm::Twine(plan.batch));
+  if (!isGiven("global-batch"))
+    setDefault("micro-batches", llvm::Twine(plan.microBatches));
+  setDefault("schedule", plan.schedule);
+  setDefault("sequence-parallel", plan.sequenceParallel ? "true" : "false");
+  if (!isTraining())
+    return;
+  setDefault("interleave", llvm::Twine(plan.interleave));
+  setDefault("pipeline", moe::getName(plan.pipelineOrder));
+  setDefault("recompute", moe::getName(plan.recompute));
+  setDefault("zero", plan.zero ? "true" : "false");
+}
+
+LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv0, int64_t ranks) {
+  StringRef file = importing.getMegatronFile();
+  if (file.empty() == input.empty())
+    return emitUsageError(context) << "expected a model or --megatron-args, and one of them"
+                                   << (input.empty() ? "" : ", but got both");
+  if (file.empty())
+    return success();
+  setInput(file);
+  setDefault("whole-model", "true");
+  llvm::Expected<ModelConfig> model = importing.parse(input, argv0);
+  if (!model)
+    return print(model.takeError());
+  if (!model->model)
+    return emitUsageError(context) << "expected --whole-model with --megatron-args, which is a job of a whole model";
+  llvm::Expected<const MegatronArguments *> arguments = importing.getMegatron();
+  if (!arguments)
+    return print(arguments.takeError());
+  bool isSearched = ranks > 0 || isOpen();
+  if (ranks == 0)
+    ranks = world > 0 ? int64_t(world) : getMegatronRanks(**arguments);
+  if (ranks == 0)
+    return emitUsageError(context) << "expected --world=RANKS with --megatron-args: '" << file
+                                   << "' does not say how many ranks there are";
+  context.loadDialect<MoeDialect>();
+  llvm::Expected<MegatronJob> read =
+      readMegatronJob(&context, **arguments, ranks, importing.countBlocks(*model), model->layer.experts);
+  if (!read)
+    return print(read.takeError());
+  job = std::move(*read);
+  for (const ConfigRemark &remark : job->remarks)
+    llvm::errs() << llvm::formatv("{0}:{1}:{2}: warning: {3}\n", file, remark.line, remark.column, remark.text);
+  setStepDefaults(isSearched);
+  if (!isSearched)
+    setPlanDefaults();
+  return success();
+}
+
+/// Lets stages of `plan` begin with the job's blocks; otherwise they take about equal time.
+static void setStages(MLIRContext &context, const MegatronJob &job, const ModelSource &source,
+                      const CompileOptions &options, Candidate &plan) {
+  int64_t stages = plan.parallel.getPp() * plan.interleave;
+  if (plan.parallel.getPp() == 1 || static_cast<int64_t>(job.firstBlocks.size()) != stages)
+    return;
+  std::string reason;
+  if (std::optional<SmallVector<int64_t>> parts = getBlockParts(source, options, plan, reason))
+    plan.stageBoundaries = getStageBoundaries(*parts, job.firstBlocks);
+  if (plan.stageBoundaries.empty())
+    emitWarning(UnknownLoc::get(&context))
+        << "stages of the job take about equal time in MoePlan, and do not begin with "
+           "the blocks that the job says"
+        << (reason.empty() ? "" : ": " + reason);
+}
+
+LogicalResult CompileCommandLine::setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                               CompileOptions &options) const {
+  if (!job || isOpen() || !options.stageBoundaries.empty())
+    return success();
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  if (failed(shapes))
+    return failure();
+  FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
+  if (failed(source))
+    return failure();
+  Candidate plan = job->plan;
+  plan.parallel = options.parallel;
+  plan.interleave = options.interleave;
+  plan.microBatches = options.microBatches;
+  plan.batch = shapes->front().batch;
+  plan.recompute = options.recompute;
+  plan.sequenceParallel = options.sequenceParallel;
+  plan.schedule = options.schedule;
+  setStages(context, *job, *source, options, plan);
+  options.stageBoundaries = plan.stageBoundaries;
+  return success();
+}
+
+std::optional<Candidate> CompileCommandLine::measureJob(const ParallelSearchInput &search) const {
+  if (!job)
+    return std::nullopt;
+  Candidate plan = job->plan;
+  if (!search.request.space.maxLoads.empty())
+    plan.maxLoad = search.request.space.maxLoads.front();
+  setStages(*search.options.parallel.getContext(), *job, search.source, search.options, plan);
+  measureCandidates(search.source, search.options, plan);
+  return plan;
+}
+
+FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, const char *argv0,
+                                                      const ParallelSearchInput &search, const Candidate &chosen,
+                                                      llvm::ArrayRef<Framework> frameworks) const {
+  if (isGraph())
+    return emitUsageError(context) << "expected a configuration, whose sizes are arguments of a framework, but '"
+                                   << input << "' is a model graph";
+  llvm::Expected<ModelConfig> model = importing.parse(input, argv0);
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  if (!model)
+    return print(model.takeError());
+  if (failed(shapes))
+    return failure();
+  if (!model->model)
+    return emitUsageError(context) << "expected --whole-model: a framework trains whole models";
+  model->model->blocks.truncate(importing.countBlocks(*model));
+  const std::optional<MoeOptimizeOptions> &optimizer = search.options.optimizer;
+  FrameworkAdvice advice{{std::move(*model), chosen, shapes->front().seq, getDType().str()}, {}};
+  advice.job.optimizer = !optimizer ? "" : optimizer->kind == OptimizerKind::Adam ? "adam" : "sgd";
+  advice.job.wideGradients = search.options.wideGradients;
+  for (Framework framework : frameworks) {
+    // It runs Megatron's core, whose advice is its own.
+    bool isKnown = framework == Framework::MegatronBridge && !advice.all.empty() &&
+                   advice.all.front().framework == Framework::Megatron;
+    advice.all.push_back(isKnown ? advice.all.front()
+                                 : moe::advise(framework, advice.job, search.source, search.options));
+    advice.all.back().framework = framework;
+  }
+  return advice;
+}
