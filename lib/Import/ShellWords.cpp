@@ -22,6 +22,8 @@ private:
   void readVariable(ShellWord &word);
   void readQuoted(ShellWord &word);
   void set(StringRef name, StringRef value);
+  /// What follows is no longer among a variable's words.
+  void endWords() { words.push_back({")", {line, column}, "", false}); }
 
   struct Variable {
     std::string value;
@@ -50,7 +52,10 @@ bool ShellReader::skipSpace() {
     if (rest.starts_with("\\\n") || rest.starts_with("\\\r\n"))
       skip(rest.find('\n') + 1);
     else if (llvm::isSpace(rest.front()) || (isInQuotes && rest.front() == '"')) {
-      isInQuotes &= rest.front() != '"';
+      if (isInQuotes && rest.front() == '"') {
+        isInQuotes = false;
+        endWords();
+      }
       skip(1);
     } else if (rest.front() == '#')
       skip(std::min(rest.find('\n'), rest.size()));
@@ -148,15 +153,19 @@ void ShellReader::readWord() {
     }
   }
   StringRef text = word.text;
+  bool endsArray = false;
   if (arrays > 0 && !word.isQuoted && text.ends_with(")") && text.count(')') > text.count('(')) {
     --arrays;
     word.text.pop_back();
+    endsArray = true;
   }
   size_t length = getNameLength(word.text);
   if (length > 0 && StringRef(word.text).substr(length).starts_with("="))
     set(StringRef(word.text).take_front(length), StringRef(word.text).drop_front(length + 1));
   if (!word.text.empty())
     words.push_back(std::move(word));
+  if (endsArray)
+    endWords();
 }
 
 std::vector<ShellWord> ShellReader::run() {

@@ -17,7 +17,7 @@ struct ShellWord {
 };
 
 /// Knows comments, quotes, `\` at line ends, NAME=value, NAME=(words) and NAME="words with --flags", whose words are
-/// those of the script. Conditions, loops and commands are words like any others.
+/// those of the script, and then a `)`. Conditions, loops and commands are words like any others.
 std::vector<ShellWord> splitShellWords(llvm::StringRef script);
 
 } // namespace mlir::moe

@@ -1,0 +1,258 @@
+//===- FrameworksTest.cpp - plans as arguments of frameworks, and back ----===//
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "gtest/gtest.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Frameworks/Advice.h"
+#include "moe/Frameworks/MegatronJob.h"
+#include "moe/Import/Import.h"
+#include "moe/Pipeline/Pipeline.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// All that the arguments can describe.
+constexpr const char *kModels[] = {"mixtral-8x7b",      "mixtral-8x22b", "qwen3-30b-a3b",     "qwen3-235b-a22b",
+                                   "qwen1.5-moe-a2.7b", "deepseek-v2",   "deepseek-v2-lite",  "deepseek-v3",
+                                   "kimi-k2",           "dots.llm1",     "glm-4.5",           "glm-4.5-air",
+                                   "gpt-oss-20b",       "gpt-oss-120b",  "ernie-4.5-21b-a3b", "gpt2",
+                                   "llama-3.1-8b",      "mistral-7b",    "qwen3-8b",          "gpt2-moe",
+                                   "gpt3-medium-moe",   "gpt3-6.7b-moe", "qwen3-vl-30b-a3b"};
+
+struct Shape {
+  int64_t world, pp, tp, ep, etp, interleave, batch, microBatches;
+  PipelineOrder order;
+  Recompute recompute;
+  bool zero;
+};
+constexpr Shape kShapes[] = {
+    {8, 1, 1, 4, 1, 1, 2, 4, PipelineOrder::OneForwardOneBackward, Recompute::Selective, true},
+    {64, 4, 2, 8, 1, 2, 1, 8, PipelineOrder::Overlapped1F1B, Recompute::None, true},
+    {128, 2, 4, 4, 4, 1, 1, 16, PipelineOrder::OneForwardOneBackward, Recompute::Block, false}};
+
+DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  registerDialects(registry);
+  return registry;
+}
+
+ModelConfig readModel(const std::string &name) {
+  std::string path = std::string(MOE_SHARE_DIR) + "/models/" + name + ".json";
+  auto file = llvm::MemoryBuffer::getFile(path);
+  EXPECT_TRUE(file) << path;
+  return llvm::cantFail(parseModelConfig((*file)->getBuffer(), path, /*whole=*/true));
+}
+
+/// The blocks of each stage: uneven where the stages do not divide the blocks.
+SmallVector<int64_t> divide(int64_t blocks, int64_t stages) {
+  SmallVector<int64_t> counts;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    counts.push_back((stage + 1) * blocks / stages - stage * blocks / stages);
+  return counts;
+}
+
+Advice makeAdvice(MLIRContext &context, const Shape &shape, const ModelConfig &model) {
+  bool isMoe = model.layer.experts > 0;
+  Advice advice;
+  Candidate &plan = advice.runnable;
+  plan.parallel = ParallelAttr::get(&context, shape.world, shape.pp, shape.world / (shape.pp * shape.tp), shape.tp,
+                                    isMoe ? std::gcd(shape.ep, model.layer.experts) : 1, isMoe ? shape.etp : 1);
+  plan.interleave = shape.interleave;
+  plan.batch = shape.batch;
+  plan.microBatches = shape.microBatches;
+  plan.pipelineOrder = isMoe ? shape.order : PipelineOrder::OneForwardOneBackward;
+  plan.recompute = shape.recompute;
+  plan.zero = shape.zero;
+  plan.sequenceParallel = shape.tp > 1;
+  plan.schedule = isMoe && shape.tp > 1 ? "s1" : "baseline";
+  if (shape.pp > 1)
+    advice.stageBlocks = divide(static_cast<int64_t>(model.model->blocks.size()), shape.pp * shape.interleave);
+  return advice;
+}
+
+/// Each op with its types, and the FLOPs of a step.
+std::pair<std::string, double> describeGraph(MLIRContext &context, const ModelConfig &model) {
+  ImportOptions options;
+  options.whole = options.loss = true;
+  options.seq = 1024;
+  llvm::Expected<OwningOpRef<ModuleOp>> graph = importModel(context, model, options);
+  EXPECT_TRUE(static_cast<bool>(graph)) << llvm::toString(graph.takeError());
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  (*graph)->walk([&](Operation *op) { os << op->getName() << " " << op->getResultTypes() << "\n"; });
+  PipelineOptions pipeline;
+  pipeline.parallel = ParallelAttr::get(&context, 1, 1, 1, 1, 1, 1);
+  return {text, getModelWork(**graph, pipeline).modelFlops};
+}
+
+class RoundTripTest : public testing::TestWithParam<const char *> {};
+
+TEST_P(RoundTripTest, Megatron) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  PlannedJob job{readModel(GetParam()), {}, 4096, "bf16", "adam"};
+  auto [ops, flops] = describeGraph(context, job.model);
+  auto blocks = static_cast<int64_t>(job.model.model->blocks.size());
+  for (const Shape &shape : kShapes) {
+    Advice advice = makeAdvice(context, shape, job.model);
+    job.plan = advice.runnable;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    writeArguments(advice, job, os);
+    llvm::Expected<MegatronArguments> arguments = parseMegatronArguments(text, "args.txt");
+    ASSERT_TRUE(static_cast<bool>(arguments)) << llvm::toString(arguments.takeError());
+    EXPECT_TRUE(arguments->remarks.empty()) << arguments->remarks.front().text;
+
+    llvm::Expected<ModelConfig> model = readMegatronModel(*arguments, /*whole=*/true);
+    ASSERT_TRUE(static_cast<bool>(model)) << llvm::toString(model.takeError()) << text;
+    auto [readOps, readFlops] = describeGraph(context, *model);
+    EXPECT_EQ(readFlops, flops);
+    EXPECT_EQ(readOps, ops);
+
+    llvm::Expected<MegatronJob> read = readMegatronJob(&context, *arguments, shape.world, blocks, model->layer.experts);
+    ASSERT_TRUE(static_cast<bool>(read)) << llvm::toString(read.takeError()) << text;
+    EXPECT_EQ(describeOptions(read->plan), describeOptions(job.plan));
+    EXPECT_EQ(read->sequence, job.sequence);
+    EXPECT_EQ(read->globalBatch, job.getGlobalBatch());
+    EXPECT_EQ(read->dtype, "bf16");
+    EXPECT_EQ(read->optimizer, "adam");
+    EXPECT_FALSE(read->wideGradients);
+    SmallVector<int64_t> first;
+    for (int64_t sum = 0; int64_t count : advice.stageBlocks) {
+      first.push_back(sum);
+      sum += count;
+    }
+    EXPECT_EQ(read->firstBlocks, first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RoundTripTest, testing::ValuesIn(kModels), [](const auto &info) {
+  std::string name = info.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  return name;
+});
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+constexpr const char *kSmall =
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --vocab-size 128\n"
+    "--max-position-embeddings 64 --seq-length 64 --micro-batch-size 1 --global-batch-size 8\n"
+    "--num-experts 4 --moe-token-dispatcher-type alltoall --bf16\n";
+
+std::string readError(const std::string &more, int64_t world = 8, const char *small = kSmall) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  llvm::Expected<MegatronArguments> arguments = parseMegatronArguments(small + more, "job.sh");
+  if (!arguments)
+    return llvm::toString(arguments.takeError());
+  llvm::Expected<ModelConfig> model = readMegatronModel(*arguments, /*whole=*/true);
+  if (!model)
+    return llvm::toString(model.takeError());
+  llvm::Expected<MegatronJob> job = readMegatronJob(&context, *arguments, world, 4, model->layer.experts);
+  return job ? "" : llvm::toString(job.takeError());
+}
+
+TEST(MegatronJobTest, Errors) {
+  EXPECT_EQ(readError(""), "");
+  EXPECT_EQ(readError("--tensor-model-parallel-size 3"),
+            "job.sh:4:1: error: 'tensor_model_parallel_size': expected a divisor of the 8 ranks but got 3");
+  EXPECT_EQ(
+      readError("--pipeline-model-parallel-size 3"),
+      "job.sh:4:1: error: 'pipeline_model_parallel_size': expected a number that divides the 8 ranks together with "
+      "the tensor parallel size, 1, but got 3");
+  EXPECT_EQ(readError("--expert-model-parallel-size 16"),
+            "job.sh:4:1: error: 'expert_model_parallel_size': expected a number that divides the 8 ranks of a pipeline "
+            "stage together with the expert tensor parallel size, 1, but got 16");
+  EXPECT_EQ(readError("--expert-model-parallel-size 8"),
+            "job.sh:4:1: error: 'expert_model_parallel_size': expected a divisor of the 4 experts but got 8");
+  EXPECT_EQ(readError("--context-parallel-size 2"),
+            "job.sh:4:1: error: 'context_parallel_size': expected 1, since MoePlan "
+            "does not have context parallelism, but got 2");
+  EXPECT_EQ(
+      readError("--global-batch-size 12"),
+      "job.sh:4:1: error: 'global_batch_size': expected a multiple of the micro-batch size times the data parallel "
+      "size, 8, but got 12");
+  EXPECT_EQ(
+      readError("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*3|tt|L'"),
+      "job.sh:4:35: error: 'pipeline_model_parallel_layout': expected a multiple of 2 stages with 4 blocks together "
+      "but got \"Et*3|tt|L\"");
+  EXPECT_EQ(readError("--num-layers"), "job.sh:4:1: error: '--num-layers': expected a value after it");
+  EXPECT_EQ(readError("--bf16 8"), "job.sh:4:8: error: expected a flag, such as '--num-layers', but got '8'");
+  EXPECT_EQ(readError("--bf16=1"), "job.sh:4:1: error: '--bf16': expected no value but got '1'");
+  EXPECT_EQ(readError("--tensor-model-parallel-size $TP"),
+            "job.sh:4:1: error: 'tensor_model_parallel_size': expected an integer from 1 to 1048576 but got \"$TP\"");
+  EXPECT_EQ(
+      readError("", 8, "--hidden-size 64 --num-attention-heads 4 --vocab-size 128 --position-embedding-type rope\n"),
+      "job.sh:1:1: error: 'num_layers': expected an integer from 1 to 10000 but the key is missing");
+  EXPECT_EQ(readError("", 8, "nothing\n"),
+            "job.sh:1:1: error: expected arguments of Megatron-LM, such as '--num-layers 32'");
+}
+
+std::vector<std::string> readRemarks(const std::string &text) {
+  llvm::Expected<MegatronArguments> arguments = parseMegatronArguments(text, "job.sh");
+  EXPECT_TRUE(static_cast<bool>(arguments)) << llvm::toString(arguments.takeError());
+  std::vector<std::string> remarks;
+  for (const ConfigRemark &remark : arguments->remarks)
+    remarks.push_back(std::to_string(remark.line) + ": " + remark.text);
+  return remarks;
+}
+
+TEST(MegatronArgumentsTest, Remarks) {
+  EXPECT_EQ(readRemarks("--num-layers 4\n--lr 1e-4 --save $DIR\n"), std::vector<std::string>());
+  EXPECT_EQ(
+      readRemarks("--num-layers 4\n--num-expert 4\n"),
+      std::vector<std::string>{"2: '--num-expert': expected an argument of Megatron-LM that MoePlan knows; did you "
+                               "mean 'num-experts'?; it is left out"});
+  EXPECT_EQ(
+      readRemarks("--num-layers 4 \\\n --num-layers=8\n"),
+      std::vector<std::string>{"2: '--num-layers' was given before, on line 1, with another value; as in Megatron-LM "
+                               "the last one is taken"});
+  EXPECT_EQ(
+      readRemarks("TP=1\nTP=2\n--tensor-model-parallel-size $TP\n"),
+      std::vector<std::string>{"3: '--tensor-model-parallel-size': the file sets 'TP' to different values; the last "
+                               "one before this place, 2, is taken"});
+  EXPECT_EQ(readRemarks("--num-layers 4 --fp8-format hybrid\n"),
+            std::vector<std::string>{"1: '--fp8-format': MoePlan takes products in bf16, which take longer instead"});
+}
+
+/// Forms in which scripts have arguments.
+TEST(MegatronArgumentsTest, Shell) {
+  StringRef text =
+      "#!/bin/bash\n"
+      "export N=4 # --num-layers 5\n"
+      "MODEL_ARGS=(--num-layers $N\n"
+      "  --hidden-size ${H:-64} --swiglu)\n"
+      "MOE_ARGS=\"\n"
+      "  --num_experts 4 \\\n"
+      "  --moe-layer-freq ([0]*1+[1]*3)\n"
+      "\"\n"
+      "MODEL_ARGS+=(--recompute-modules layernorm moe_act)\n"
+      "torchrun --nproc-per-node=8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} $MOE_ARGS --bf16 > log 2>&1\n";
+  llvm::Expected<MegatronArguments> arguments = parseMegatronArguments(text, "job.sh");
+  ASSERT_TRUE(static_cast<bool>(arguments)) << llvm::toString(arguments.takeError());
+  EXPECT_EQ(getMegatronRanks(*arguments), 16);
+  for (const char *part : {"\"num_layers\": 4", "\"hidden_size\": 64", "\"swiglu\": true", "\"num_experts\": 4",
+                           "\"moe_layer_freq\": \"([0]*1+[1]*3)\"",
+                           "\"recompute_modules\": [\"layernorm\",\"moe_act\"]", "\"bf16\": true"})
+    EXPECT_NE(arguments->json.find(part), std::string::npos) << part << " is not in " << arguments->json;
+}
+
+TEST(PipelineLayoutTest, ReadAndWrite) {
+  using Blocks = SmallVector<int64_t>;
+  EXPECT_EQ(parsePipelineLayout("Et*3|(tt|)*2,m|L"), (Blocks{3, 2, 2, 0, 0}));
+  EXPECT_EQ(parsePipelineLayout("Et|x"), std::nullopt);
+  EXPECT_EQ(parsePipelineLayout("Et|(t"), std::nullopt);
+  EXPECT_EQ(parsePipelineLayout("(((t*9999)*9999)*9999)"), std::nullopt);
+  for (const Blocks &blocks :
+       {Blocks{2, 2, 2, 2}, Blocks{1, 0}, Blocks{3, 2, 2, 1}, Blocks{1, 4, 4, 4, 3, 0}, Blocks{5}})
+    EXPECT_EQ(parsePipelineLayout(writePipelineLayout(blocks)), blocks) << writePipelineLayout(blocks);
+}
+
+} // namespace
