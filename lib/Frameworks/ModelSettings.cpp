@@ -215,48 +215,50 @@ std::vector<SettingGroup> mlir::moe::getModelSettings(const ModelConfig &model, 
 // What there are no arguments for
 //===----------------------------------------------------------------------===//
 
-static void findAttentionGaps(const AttentionSpec &attention, std::vector<std::string> &gaps) {
-  auto check = [&](bool isGap, const char *text) {
+namespace {
+struct GapList {
+  std::vector<std::string> all;
+
+  LLVM_ATTRIBUTE_NOINLINE void addIf(bool isGap, const char *text) {
     if (isGap)
-      gaps.push_back(text);
-  };
-  check(attention.relativeBuckets > 0, "biases of relative positions");
-  check(!attention.causal, "attention to later tokens (pretrain_bert.py trains such models)");
-  check(attention.clip > 0, "bounds of queries, keys and values");
-  check(attention.headNorm == HeadNorm::projection, "one norm of all queries and one of all keys");
-  check(attention.headNorm == HeadNorm::plain, "norms of queries and keys without weights");
-  check(attention.normAfterRotary, "norms of queries and keys behind rotary positions");
-  check(attention.temperature > 0, "a temperature of attention that depends on the position");
-  check(attention.outputBias && !attention.inputBiases, "a bias of attention's output alone");
+      all.emplace_back(text);
+  }
+};
+} // namespace
+
+static void findAttentionGaps(const AttentionSpec &attention, GapList &gaps) {
+  gaps.addIf(attention.relativeBuckets > 0, "biases of relative positions");
+  gaps.addIf(!attention.causal, "attention to later tokens (pretrain_bert.py trains such models)");
+  gaps.addIf(attention.clip > 0, "bounds of queries, keys and values");
+  gaps.addIf(attention.headNorm == HeadNorm::projection, "one norm of all queries and one of all keys");
+  gaps.addIf(attention.headNorm == HeadNorm::plain, "norms of queries and keys without weights");
+  gaps.addIf(attention.normAfterRotary, "norms of queries and keys behind rotary positions");
+  gaps.addIf(attention.temperature > 0, "a temperature of attention that depends on the position");
+  gaps.addIf(attention.outputBias && !attention.inputBiases, "a bias of attention's output alone");
 }
 
-static void findLayerGaps(const LayerSpec &layer, std::vector<std::string> &gaps) {
-  auto check = [&](bool isGap, const char *text) {
-    if (isGap)
-      gaps.push_back(text);
-  };
-  check(layer.score == Score::sigmoid && !layer.renormalize && layer.topK > 1,
-        "sigmoid weights that are not renormalised");
-  check(layer.expertCapacity.has_value(), "a capacity of experts that does not grow with the tokens");
-  check(!llvm::is_contained({Activation::swiglu, Activation::swiglu_clamped, Activation::gelu_tanh}, layer.activation),
-        "this activation function (Megatron-LM takes GELU)");
+static void findLayerGaps(const LayerSpec &layer, GapList &gaps) {
+  gaps.addIf(layer.score == Score::sigmoid && !layer.renormalize && layer.topK > 1,
+             "sigmoid weights that are not renormalised");
+  gaps.addIf(layer.expertCapacity.has_value(), "a capacity of experts that does not grow with the tokens");
+  gaps.addIf(
+      !llvm::is_contained({Activation::swiglu, Activation::swiglu_clamped, Activation::gelu_tanh}, layer.activation),
+      "this activation function (Megatron-LM takes GELU)");
 }
 
 std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) {
   const ModelSpec &model = *config.model;
-  std::vector<std::string> gaps;
-  auto check = [&](bool isGap, const char *text) {
-    if (isGap)
-      gaps.push_back(text);
-  };
-  check(!model.decoder.empty(), "a decoder beside the encoder");
-  check(model.postNorm || model.headTransform || model.embeddingNorm, "norms after the sums, and the head of BERT");
-  check(model.embeddingScale != 1 || model.residualScale != 1 || model.headScale != 1,
-        "factors of embeddings, branches and logits");
-  check(llvm::any_of(model.blocks, [](const BlockSpec &block) { return block.chunk > 0; }), "attention inside chunks");
-  check(model.norm == Norm::layer && !model.normBias, "layer norms without biases");
+  GapList gaps;
+  gaps.addIf(!model.decoder.empty(), "a decoder beside the encoder");
+  gaps.addIf(model.postNorm || model.headTransform || model.embeddingNorm,
+             "norms after the sums, and the head of BERT");
+  gaps.addIf(model.embeddingScale != 1 || model.residualScale != 1 || model.headScale != 1,
+             "factors of embeddings, branches and logits");
+  gaps.addIf(llvm::any_of(model.blocks, [](const BlockSpec &block) { return block.chunk > 0; }),
+             "attention inside chunks");
+  gaps.addIf(model.norm == Norm::layer && !model.normBias, "layer norms without biases");
   findAttentionGaps(model.attention, gaps);
   if (config.layer.experts > 0)
     findLayerGaps(config.layer, gaps);
-  return gaps;
+  return std::move(gaps.all);
 }

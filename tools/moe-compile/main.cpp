@@ -235,8 +235,7 @@ findAdvice(ModuleOp module, llvm::SourceMgr &sources, const char *argv0, const m
   std::optional<moe::GroupsExplanation> groups = moe::getGroupsExplanation(module);
   if (!groups || compiling.isGraph() || !moe::isGiven("whole-model") || !options.train)
     return std::optional<moe::FrameworkAdvice>();
-  auto chosen =
-      llvm::find_if(groups->candidates, [](const auto &one) { return one.verdict == moe::Verdict::Chosen; });
+  auto chosen = llvm::find_if(groups->candidates, [](const auto &one) { return one.verdict == moe::Verdict::Chosen; });
   MLIRContext &context = *module.getContext();
   FailureOr<moe::ParallelSearchInput> search = compiling.getSearch(context, sources, argv0, options);
   if (failed(search) || chosen == groups->candidates.end())

@@ -155,8 +155,7 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
   if (emit.getNumOccurrences()) {
-    auto one =
-        llvm::find_if(advice->all, [](const Advice &advice) { return advice.framework == emit.getValue(); });
+    auto one = llvm::find_if(advice->all, [](const Advice &advice) { return advice.framework == emit.getValue(); });
     if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) {
           writeArguments(*one, advice->job, os);
           return success();
