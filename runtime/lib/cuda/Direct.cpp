@@ -8,21 +8,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/Attributes.h"
 #include "core/ProcessPlace.h"
 #include "cuda/Backends.h"
-#include "cuda/Copies.h"
-#include "cuda/CudaDevice.h"
-#include "cuda/LocalExchange.h"
+#include "cuda/RankDevice.h"
 #include "net/Star.h"
-#if MOERT_HAS_NCCL
-#include "cuda/Nccl.h"
-#endif
 
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <map>
+#include <thread>
 #include <unistd.h>
 
 namespace moert::cuda {
@@ -85,7 +79,7 @@ Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::S
   return {};
 }
 
-class DirectDevice final : public CudaDevice, public Processes::Listener {
+class DirectDevice final : public RankDevice, public Processes::Listener {
 public:
   DirectDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
                const BackendOptions &options, std::unique_ptr<Lanes> owned, std::shared_ptr<net::Star> processes);
@@ -93,14 +87,9 @@ public:
 
   Status connect(std::span<const Program> programs, const BackendOptions &options);
 
-  Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
-  Status record(int64_t rank, int64_t event, int64_t stream) override;
-  Status wait(int64_t rank, int64_t event, int64_t stream) override;
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
   /// A graph would do what one step did.
   void lookIntoSteps() override { cannotCapture = true; }
-  /// A collective, checked.
-  Status meet(int64_t stream, Call call);
 
   void failed(const Status &) override { abort(); }
   Whereabouts whereabouts() override;
@@ -109,23 +98,6 @@ protected:
   Status allocateMemory(int64_t bytes, const std::string &what, void *&data) override;
 
 private:
-  /// An event of the plan.
-  struct Mark {
-    Event event;
-    bool isRecorded = false; ///< in this step
-  };
-  /// A collective that was launched, and the event that is after it.
-  struct Launched {
-    Wait wait;
-    Event done;
-  };
-
-  Lane &laneOf(int64_t stream) { return lanes->at(rank, stream); }
-  const Group &groupOf(const Call &call) const { return groups[static_cast<size_t>(call.group)]; }
-  Status fetchValues(Lane &lane, Call &call, HostValues &values);
-  Status noteLaunched(Lane &lane, const Call &call);
-  Wait waitOf(const Call &call);
-  Status issueAll(const std::function<Status(int64_t)> &issue);
   Status runEager(const std::function<Status(int64_t)> &issue);
   Status capture(const std::function<Status(int64_t)> &issue);
   Status captureTogether(const std::function<Status(int64_t)> &issue);
@@ -144,21 +116,11 @@ private:
   void look();
   void abort();
 
-  const Program &program;
-  const std::vector<Group> &groups;
-  const int64_t rank;
   const bool wantsGraph;
   std::shared_ptr<net::Star> processes; ///< null where the rank is alone
-  std::vector<Mark> marks;
-#if MOERT_HAS_NCCL
-  std::unique_ptr<Nccl> nccl;
-#endif
 
   std::mutex mutex; ///< of what follows, which others ask about
-  std::vector<Launched> launched;
-  std::map<std::string, int64_t> issued; ///< collectives of a step, by who meets
-  size_t launchedCount = 0;
-  bool inStep = false, isIssuing = false, isConnecting = false;
+  bool inStep = false, isConnecting = false;
   net::Clock::time_point deadline = net::Clock::time_point::max();
   double timeout = 0;
   bool aborted = false, stopping = false;
@@ -172,31 +134,11 @@ private:
   int64_t steps = 0;
 };
 
-/// The rank's collectives, checked and launched at once.
-class DirectCommunicator final : public Communicator {
-public:
-  DirectCommunicator(DirectDevice &device, const std::vector<Group> &groups, bool verify)
-      : device(device), groups(groups), verify(verify) {}
-
-  Status issue(int64_t rank, int64_t stream, Call call) override {
-    const Group &group = groups[static_cast<size_t>(call.group)];
-    MOERT_RETURN_IF_ERROR(checkCollective(call, group.size, group.memberOf(rank)));
-    if (call.kind == Kind::AssumeReplicated && !verify)
-      return {};
-    return device.meet(stream, call);
-  }
-
-private:
-  DirectDevice &device;
-  const std::vector<Group> &groups;
-  const bool verify;
-};
-
 DirectDevice::DirectDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
                            const BackendOptions &options, std::unique_ptr<Lanes> owned,
                            std::shared_ptr<net::Star> processes)
-    : CudaDevice(std::move(owned), {rank}), program(programs[programIndex(programs, rank)]), groups(groups), rank(rank),
-      wantsGraph(options.graphs), processes(std::move(processes)), marks(static_cast<size_t>(program.events)) {
+    : RankDevice(programs, groups, rank, std::move(owned)), wantsGraph(options.graphs),
+      processes(std::move(processes)) {
   if (this->processes) {
     this->processes->listen(this);
     looker = std::thread([this] { look(); });
@@ -244,101 +186,7 @@ Status DirectDevice::allocateMemory(int64_t bytes, const std::string &what, void
   return CudaDevice::allocateMemory(bytes, what, data);
 }
 
-// --- What programs issue -------------------------------------------------------
-
-Status DirectDevice::record(int64_t, int64_t event, int64_t stream) {
-  Mark &mark = marks[static_cast<size_t>(event)];
-  if (!mark.event)
-    MOERT_RETURN_IF_ERROR(createEvent(false, mark.event));
-  mark.isRecorded = true;
-  return check(cudaEventRecord(mark.event.get(), laneOf(stream).context.stream), "cannot record an event");
-}
-
-Status DirectDevice::wait(int64_t, int64_t event, int64_t stream) {
-  const Mark &mark = marks[static_cast<size_t>(event)];
-  if (!mark.isRecorded)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "stream '" + program.streams[static_cast<size_t>(stream)] +
-                                                           "' waits for event " + std::to_string(event) +
-                                                           ", which was not recorded before in this step");
-  return check(cudaStreamWaitEvent(laneOf(stream).context.stream, mark.event.get()), "cannot wait for an event");
-}
-
-/// Counts that a transfer hangs on, to the host.
-Status DirectDevice::fetchValues(Lane &lane, Call &call, HostValues &values) {
-  MOERT_RETURN_IF_ERROR(values.fetchOperands(lane.context, call));
-  if (values.empty())
-    return {};
-  const Group &group = groupOf(call);
-  return checkExchangeValues(call, group.size, group.memberOf(rank));
-}
-
-Status DirectDevice::meet(int64_t stream, Call call) {
-  Lane &lane = laneOf(stream);
-  const Group &group = groupOf(call);
-  int64_t received = 0;
-  CallNames::Range named = lanes->range(lane, call.op);
-  MOERT_RETURN_IF_ERROR(lanes->begin(lane, call));
-  if (group.size == 1) {
-    const Call *calls[] = {&call};
-    Lane *on[] = {&lane};
-    MOERT_RETURN_IF_ERROR(runLocally({*lanes, on, calls, {&received, 1}, group, group.instanceOf(rank)}));
-    return lanes->end(lane, call, received);
-  }
-  HostValues values;
-  MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
-#if MOERT_HAS_NCCL
-  MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
-#endif
-  MOERT_RETURN_IF_ERROR(noteLaunched(lane, call));
-  return lanes->end(lane, call, received);
-}
-
-/// Members issue the collectives of a group, and what goes over a channel, in one order: that numbers them.
-Wait DirectDevice::waitOf(const Call &call) {
-  const Group &group = groupOf(call);
-  int64_t instance = group.instanceOf(rank);
-  Wait wait{callName(program, call) + " on group '" + group.name + "'",
-            std::to_string(call.group) + "/" + std::to_string(instance),
-            {}};
-  if (isPointToPoint(call.kind)) {
-    wait.ranks = {rank, group.rankOf(instance, peerOf(call))};
-    if (call.kind == Kind::Receive)
-      std::swap(wait.ranks[0], wait.ranks[1]);
-    wait.key += "/" + std::to_string(wait.ranks[0]) + "/" + std::to_string(wait.ranks[1]);
-  } else {
-    for (int64_t member = 0; member < group.size; ++member)
-      wait.ranks.push_back(group.rankOf(instance, member));
-  }
-  wait.key += "#" + std::to_string(issued[wait.key]++);
-  return wait;
-}
-
-Status DirectDevice::noteLaunched(Lane &lane, const Call &call) {
-  if (lane.context.isCapturing)
-    return {};
-  std::lock_guard lock(mutex);
-  if (launchedCount == launched.size())
-    MOERT_RETURN_IF_ERROR(createEvent(false, launched.emplace_back().done));
-  launched[launchedCount].wait = waitOf(call);
-  return check(cudaEventRecord(launched[launchedCount++].done.get(), lane.context.stream), "cannot record an event");
-}
-
 // --- Steps ---------------------------------------------------------------------
-
-Status DirectDevice::issueAll(const std::function<Status(int64_t)> &issue) {
-  for (Mark &mark : marks)
-    mark.isRecorded = false;
-  {
-    std::lock_guard lock(mutex);
-    launchedCount = 0;
-    issued.clear();
-    isIssuing = true;
-  }
-  Status status = issue(rank);
-  std::lock_guard lock(mutex);
-  isIssuing = false;
-  return status;
-}
 
 Status DirectDevice::drain() {
   for (Lane &lane : lanes->lanes())
@@ -540,17 +388,14 @@ void DirectDevice::abort() {
 #endif
 }
 
-/// The first collective of each stream that is not done.
 Whereabouts DirectDevice::whereabouts() {
   useDevice();
-  std::lock_guard lock(mutex);
   const std::string me = "rank " + std::to_string(rank);
-  Whereabouts result{inStep, {}, isIssuing ? me + ": its program issues its calls" : ""};
+  Whereabouts result{false, pendingWaits(), isIssuing() ? me + ": its program issues its calls" : ""};
+  std::lock_guard lock(mutex);
+  result.inStep = inStep;
   if (isConnecting)
     result.running = me + ": NCCL connects the ranks";
-  for (size_t i = 0; i < launchedCount; ++i)
-    if (cudaEventQuery(launched[i].done.get()) == cudaErrorNotReady)
-      result.waits.push_back(launched[i].wait);
   return result;
 }
 
@@ -610,7 +455,7 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
   auto device = std::make_unique<DirectDevice>(programs, groups, place.rank, options, std::move(lanes), processes);
   MOERT_RETURN_IF_ERROR(device->connect(programs, options));
   backend.processes = processes;
-  backend.communicator = std::make_unique<DirectCommunicator>(*device, groups, options.verify);
+  backend.communicator = std::make_unique<RankCommunicator>(*device, groups, options.verify);
   backend.device = std::move(device);
   return {};
 }

@@ -53,7 +53,8 @@ set(MOERT_CUDA_BACKEND_SOURCES
   Direct.cpp
   Lanes.cpp
   LocalExchange.cpp
-  Loopback.cpp)
+  Loopback.cpp
+  RankDevice.cpp)
 list(TRANSFORM MOERT_CUDA_BACKEND_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # What needs NCCL.
 set(MOERT_NCCL_SOURCES

@@ -1,0 +1,83 @@
+//===- RankDevice.h - one rank of this process on a GPU -------------------===//
+#ifndef MOERT_CUDA_RANKDEVICE_H
+#define MOERT_CUDA_RANKDEVICE_H
+
+#include "cuda/Copies.h"
+#include "cuda/CudaDevice.h"
+#if MOERT_HAS_NCCL
+#include "cuda/Nccl.h"
+#endif
+
+#include <map>
+#include <mutex>
+
+namespace moert::cuda {
+
+/// Launches calls as the program issues them. Collectives over several ranks are NCCL's.
+class RankDevice : public CudaDevice {
+public:
+  Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
+  Status record(int64_t rank, int64_t event, int64_t stream) override;
+  Status wait(int64_t rank, int64_t event, int64_t stream) override;
+  /// A collective, checked.
+  Status meet(int64_t stream, Call call);
+
+protected:
+  RankDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
+             std::unique_ptr<Lanes> owned);
+
+  Lane &laneOf(int64_t stream) { return lanes->at(rank, stream); }
+  /// Enqueues all calls of a step.
+  Status issueAll(const std::function<Status(int64_t)> &issue);
+  /// The collectives of the step that are not done, and whether its program still issues calls; from any thread.
+  std::vector<Wait> pendingWaits();
+  bool isIssuing();
+
+  const Program &program;
+  const std::vector<Group> &groups;
+  const int64_t rank;
+#if MOERT_HAS_NCCL
+  std::unique_ptr<Nccl> nccl; ///< null where the rank is alone
+#endif
+
+private:
+  /// An event of the plan.
+  struct Mark {
+    Event event;
+    bool isRecorded = false; ///< in this step
+  };
+  /// A collective that was launched, and the event that is after it.
+  struct Launched {
+    Wait wait;
+    Event done;
+  };
+
+  Status fetchValues(Lane &lane, Call &call, HostValues &values);
+  Status noteLaunched(Lane &lane, const Call &call);
+  Wait waitOf(const Call &call);
+
+  std::vector<Mark> marks;
+  std::mutex stepMutex; ///< of what follows, which others ask about
+  std::vector<Launched> launched;
+  std::map<std::string, int64_t> issued; ///< collectives of a step, by who meets
+  size_t launchedCount = 0;
+  bool issues = false;
+};
+
+/// The rank's collectives, checked and launched at once.
+class RankCommunicator final : public Communicator {
+public:
+  RankCommunicator(RankDevice &device, const std::vector<Group> &groups, bool verify)
+      : device(device), groups(groups), verify(verify) {}
+
+  Status issue(int64_t rank, int64_t stream, Call call) override;
+
+private:
+  RankDevice &device;
+  const std::vector<Group> &groups;
+  const bool verify;
+};
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_RANKDEVICE_H
