@@ -18,8 +18,9 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 9
+#define MOERT_WORLD_CONFIG_VERSION 10
 #define MOERT_COMMUNICATOR_VERSION 1
+#define MOERT_CUDA_CALLER_VERSION 1
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -58,6 +59,26 @@ typedef struct moert_communicator {
   const char *(*last_error)(void *context);
 } moert_communicator;
 
+/// How steps run among a caller's own work on a GPU (backend "cuda"), in processes that run one rank each. The world is
+/// on the device that is current when it is made, which must be current when it runs. The caller keeps streams and
+/// communicators, and they outlive the world: the runtime makes, splits, aborts and destroys none of them.
+typedef struct moert_cuda_caller {
+  uint64_t size;    ///< sizeof(moert_cuda_caller)
+  uint32_t version; ///< MOERT_CUDA_CALLER_VERSION
+  void *context;    ///< the first argument of all functions
+  int64_t rank;     ///< of this process
+  int64_t ranks;    ///< how many processes there are; it must be the plan's world
+  /// The cudaStream_t of a step, where null is the default stream; moert_world_run asks for it. The step begins after
+  /// what is on it, and what is enqueued there later comes after the step.
+  void *(*stream)(void *context);
+  /// The ncclComm_t of the members of a group, in which each has its place among them as its rank; null after an error.
+  /// moert_world_create asks once for each group of several members, in the same order on all ranks. A communicator is
+  /// a blocking one. Who else uses it does so in the same order on all ranks, and not while moert_world_run does.
+  void *(*communicator)(void *context, const moert_members *members);
+  /// The text of the last error; may be null.
+  const char *(*last_error)(void *context);
+} moert_cuda_caller;
+
 typedef struct moert_world_config {
   uint64_t size;       ///< sizeof(moert_world_config)
   uint32_t version;    ///< MOERT_WORLD_CONFIG_VERSION
@@ -90,6 +111,8 @@ typedef struct moert_world_config {
   /// 1: arguments, results and arenas lie where the caller says before each step (moert_world_bind and
   /// moert_world_bind_arena), and the world allocates none.
   int32_t bound;
+  /// For backend "cuda" of a caller, with `bound`; null otherwise. The structure is copied.
+  const moert_cuda_caller *cuda_caller;
 } moert_world_config;
 
 /// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank
@@ -162,7 +185,16 @@ int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *byt
 /// processes a word. After an error the world may be run again where it runs in this process alone. With several, all
 /// end a step in which one fails, dies or stands still, with an error that says which rank, in which op of which group,
 /// and none can be run again.
+/// With a moert_cuda_caller it returns when the step is enqueued. `seconds` must then be null, and a later call returns
+/// errors that only the device finds. The host still waits, without a time-out, where a plan needs it: for counts of
+/// rows by which an exchange or a product of experts goes, for forced routing, under `verify`, and in the first step,
+/// which allocates workspaces and connects ranks. After an error the world cannot be run again. Other ranks may wait
+/// in a collective for this one, until the caller aborts its communicators.
 int32_t moert_world_run(moert_world_t world, double *seconds);
+/// Waits for the last step of a world with a moert_cuda_caller, at most `timeout_s`; other worlds have no step that
+/// still runs. Returns the first error of all steps so far, such as one of a kernel or of NCCL. The calls that read or
+/// write values, routing or times wait in the same way. moert_world_destroy waits too, but cannot return an error.
+int32_t moert_world_wait(moert_world_t world);
 /// Whether steps note when their ops run, as they do at first. It costs a GPU a little, and graphs.
 int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed);
 /// What routing op `op` of a rank takes, in all steps from here on, instead of choosing: experts[0..count), which are

@@ -16,6 +16,7 @@
 #include <memory>
 
 struct moert_communicator;
+struct moert_cuda_caller;
 
 namespace moert {
 
@@ -70,6 +71,8 @@ public:
   /// Runs one step: `issue(rank)` for each rank of this process, perhaps from several threads, then all that was
   /// issued. Returns the first error, when nothing runs any more. `timeout` is in seconds, 0 for none.
   virtual Status runStep(const std::function<Status(int64_t)> &issue, double timeout) = 0;
+  /// Waits for the end of a step that runStep only enqueued, on a device that does so, and returns its error.
+  virtual Status finishStep() { return {}; }
   /// Whether something of a step that was given up still runs. Then the device and what it was given cannot be
   /// destroyed.
   virtual bool isStuck() const { return false; }
@@ -111,6 +114,8 @@ struct BackendOptions {
   std::string identity;
   /// Of backend "caller".
   const moert_communicator *communicator = nullptr;
+  /// Of backend "cuda" on a caller's stream.
+  const moert_cuda_caller *cudaCaller = nullptr;
   /// Lists the channels of all ranks, for backends that make them before a step.
   std::function<Status(std::vector<std::array<int64_t, 2>> &)> listChannels;
 };

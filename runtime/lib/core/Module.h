@@ -27,7 +27,7 @@ struct BackendModule {
   CreateBackend *create;
 };
 /// Goes up with every change of what modules see of the runtime.
-constexpr int32_t kModuleVersion = 9;
+constexpr int32_t kModuleVersion = 10;
 constexpr const char *kModuleSymbol = "moert_backend_module";
 
 } // namespace moert

@@ -479,6 +479,10 @@ Status World::run(double *seconds) {
   };
   if (Status status = options.isBound ? checkBound() : Status{}; !status.ok())
     return status;
+  if (seconds && options.device.cudaCaller)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "expected no question for the seconds of a step: on a caller's stream it goes on after the "
+                         "call, and events of the caller can time it");
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
   const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -57,6 +57,8 @@ public:
   Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
   /// One step; `seconds` (may be null) is how long it took, in the slowest process.
   Status run(double *seconds);
+  /// See Device::finishStep.
+  Status wait() { return backend.device->finishStep(); }
 
   /// See Device::timeOps.
   void timeOps(bool isTimed) { backend.device->timeOps(isTimed); }

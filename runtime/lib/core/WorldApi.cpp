@@ -31,6 +31,14 @@ template <class Body> static int32_t onWorld(moert_world_t world, bool given, Bo
   });
 }
 
+/// The same when the last step has ended, which may have been only enqueued.
+template <class Body> static int32_t onIdleWorld(moert_world_t world, bool given, Body body) {
+  return onWorld(world, given, [&](World &inner) -> Status {
+    Status status = inner.wait();
+    return status.ok() ? body(inner) : status;
+  });
+}
+
 /// What the ranks of a variant run, or its reference.
 struct ChosenPrograms {
   WorldPrograms programs;
@@ -91,6 +99,28 @@ static Status checkCaller(const moert_world_config &config, const WorldOptions &
   return {};
 }
 
+/// What a world whose memory the caller gives, and perhaps a GPU's stream, can be.
+static Status checkCudaCaller(const moert_world_config &config, const WorldOptions &options) {
+  if (options.isBound && options.device.graphs)
+    return invalid("expected graphs = 0 of a world whose memory the caller gives: a CUDA graph would use the addresses "
+                   "of the step that it was made of again");
+  const moert_cuda_caller *table = config.cuda_caller;
+  if (!table)
+    return {};
+  if (table->size != sizeof *table || table->version != MOERT_CUDA_CALLER_VERSION)
+    return invalid("expected a moert_cuda_caller of version " + std::to_string(MOERT_CUDA_CALLER_VERSION) + " and " +
+                   std::to_string(sizeof *table) + " bytes but got version " + std::to_string(table->version) +
+                   " and " + std::to_string(table->size) + " bytes");
+  if (!table->stream || !table->communicator)
+    return invalid("expected a moert_cuda_caller with stream and communicator");
+  if (options.backend != "cuda" || !options.isBound)
+    return invalid("expected a moert_cuda_caller for backend 'cuda' with bound = 1 alone; the backend is '" +
+                   options.backend + "', and bound is " + std::to_string(config.bound));
+  if (config.agreement)
+    return invalid("expected no agreement with a moert_cuda_caller: its processes compare nothing");
+  return {};
+}
+
 static Status createWorld(moert_plan_t plan, const moert_world_config *config, moert_world_t *out) {
   if (!plan || !config || !out)
     return invalid("expected a plan, a configuration and an out-parameter that are not null");
@@ -119,8 +149,10 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.timeout = config->timeout_s;
   options.isBound = config->bound != 0;
   options.device.communicator = config->communicator;
-  if (Status status = checkCaller(*config, options); !status.ok())
-    return status;
+  options.device.cudaCaller = config->cuda_caller;
+  for (auto *checkTable : {checkCaller, checkCudaCaller})
+    if (Status status = checkTable(*config, options); !status.ok())
+      return status;
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
   if (status.ok())
@@ -207,6 +239,8 @@ int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, 
 }
 
 void moert_world_destroy(moert_world_t world) {
+  if (world)
+    static_cast<void>(world->world->wait());
   // What still runs uses it: better lost than broken.
   if (world && !world->world->isStuck())
     delete world;
@@ -222,11 +256,11 @@ int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ra
 }
 
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes) {
-  return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.write(rank, index, data, bytes); });
+  return onIdleWorld(world, data || bytes == 0, [&](World &inner) { return inner.write(rank, index, data, bytes); });
 }
 
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
-  return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
+  return onIdleWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
 }
 
 int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
@@ -260,6 +294,10 @@ int32_t moert_world_run(moert_world_t world, double *seconds) {
   return onWorld(world, true, [&](World &inner) { return inner.run(seconds); });
 }
 
+int32_t moert_world_wait(moert_world_t world) {
+  return onWorld(world, true, [](World &inner) { return inner.wait(); });
+}
+
 int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed) {
   return onWorld(world, true, [&](World &inner) -> Status {
     inner.timeOps(isTimed != 0);
@@ -269,18 +307,18 @@ int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed) {
 
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts,
                                   int64_t count) {
-  return onWorld(world, count >= 0 && (experts || count == 0), [&](World &inner) {
+  return onIdleWorld(world, count >= 0 && (experts || count == 0), [&](World &inner) {
     return inner.forceRouting(rank, op, std::vector<int32_t>(experts, experts + count));
   });
 }
 
 int32_t moert_world_record_routing(moert_world_t world, int32_t record) {
-  return onWorld(world, true, [&](World &inner) { return inner.recordRouting(record != 0, record == 2); });
+  return onIdleWorld(world, true, [&](World &inner) { return inner.recordRouting(record != 0, record == 2); });
 }
 
 int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
                             int64_t *count) {
-  return onWorld(world, count && (experts || capacity <= 0), [&](World &inner) -> Status {
+  return onIdleWorld(world, count && (experts || capacity <= 0), [&](World &inner) -> Status {
     std::vector<int32_t> chosen;
     Status status = inner.readRouting(rank, op, chosen);
     if (status.ok())
@@ -291,7 +329,7 @@ int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32
 
 int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity,
                              int64_t *count) {
-  return onWorld(world, count && (times || capacity <= 0), [&](World &inner) -> Status {
+  return onIdleWorld(world, count && (times || capacity <= 0), [&](World &inner) -> Status {
     std::vector<moert_op_time> all;
     Status status = inner.timeline(rank, all);
     if (status.ok())

@@ -10,6 +10,10 @@ namespace moert::cuda {
 Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                     const BackendOptions &options, Backend &backend);
 
+/// The rank of this process on the current GPU, among the work of a caller, whose streams and communicators it uses.
+Status createCaller(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+                    const BackendOptions &options, Backend &backend);
+
 /// All ranks in this process, on one GPU: for checking plans.
 Status createLoopback(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                       const BackendOptions &options, Backend &backend);

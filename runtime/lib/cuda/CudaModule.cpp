@@ -8,6 +8,8 @@ static moert::Status create(const std::string &name, std::span<const moert::Prog
                             const moert::BackendOptions &options, moert::Backend &backend) {
   if (name == "cuda-loopback")
     return moert::cuda::createLoopback(programs, groups, world, options, backend);
+  if (options.cudaCaller)
+    return moert::cuda::createCaller(programs, groups, world, options, backend);
   return moert::cuda::createDirect(programs, groups, world, options, backend);
 }
 

@@ -62,6 +62,8 @@ public:
   FaultSite site(Kind kernel, int32_t op) const { return {cell(), static_cast<int32_t>(kernel), op}; }
   /// The first fault since the last call; `op` is whose it is. Nothing that may raise one runs meanwhile.
   Status take(int32_t &op);
+  /// Whether there is a fault to take, while kernels may still run.
+  bool isRaised() const { return const_cast<const volatile Fault *>(cell())->kind != 0; }
 
 private:
   Fault *cell() const { return static_cast<Fault *>(memory.get()); }

@@ -53,6 +53,9 @@ Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
     pages.emplace_back();
   Page &page = pages[usedPages++];
   if (page.bytes < bytes) {
+    // An earlier step may still copy to what is freed.
+    if (page.filled)
+      MOERT_RETURN_IF_ERROR(check(cudaEventSynchronize(page.filled.get()), "cannot copy counts to the host"));
     MOERT_RETURN_IF_ERROR(allocatePinned(bytes, "counts", page.memory));
     page.bytes = bytes;
   }
@@ -90,14 +93,20 @@ Status HostCounts::note(const Call &call, cudaStream_t stream) {
   });
 }
 
-Status HostCounts::clear() {
+Status HostCounts::joinTo(cudaStream_t stream) {
   std::lock_guard lock(mutex);
-  if (usedPages > 0)
-    MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(aside.get()), "cannot copy counts to the host"));
+  return usedPages > 0 ? follow(stream, aside.get()) : Status();
+}
+
+void HostCounts::clear() {
+  // A caller may move its memory again and again, and each place would be another reader.
+  constexpr size_t kMostReaders = 4096;
+  std::lock_guard lock(mutex);
+  if (readers.size() > kMostReaders)
+    readers.clear();
   copies.clear();
   usedPages = 0;
   waited = 0;
-  return {};
 }
 
 } // namespace moert::cuda

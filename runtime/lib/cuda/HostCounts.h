@@ -28,8 +28,10 @@ public:
   Status note(const Call &call, cudaStream_t stream);
   /// After it is enqueued on `stream`: begins to copy what it writes, where a reader will come.
   Status noteEnqueued(const Call &call, cudaStream_t stream);
-  /// Nothing is known any more; the streams of the rank must be empty.
-  Status clear();
+  /// What comes on `stream` comes after the copies that are under way.
+  Status joinTo(cudaStream_t stream);
+  /// Nothing is known any more. What the step before has enqueued comes before what the next one will.
+  void clear();
   /// How often `read` waited since the last `clear`.
   int64_t waits() const { return waited; }
 

@@ -90,21 +90,45 @@ Status Lanes::end(Lane &lane, const Call &call, int64_t received) {
   return check(cudaEventRecord(timed.end.get(), lane.context.stream), "cannot record an event");
 }
 
-Status Lanes::beginStep() {
+void Lanes::forgetStep() {
   for (HostCounts &known : counts)
-    MOERT_RETURN_IF_ERROR(known.clear());
+    known.clear();
   for (RoutingTables &known : tables)
     known.clear();
-  // What the host wrote may still be under way on the default stream, which ours do not wait for.
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));
+  for (RaggedGroups &known : groups)
+    known.beginStep();
   for (Lane &lane : all) {
     lane.used = 0;
     lane.times.clear();
   }
+}
+
+Status Lanes::beginStep() {
+  forgetStep();
+  // What the host wrote may still be under way on the default stream, which ours do not wait for.
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));
   if (!isTimed)
     return {};
   MOERT_RETURN_IF_ERROR(check(cudaEventRecord(stepBegin.get(), clock.get()), "cannot record an event"));
   return check(cudaEventSynchronize(stepBegin.get()), "cannot wait for an event");
+}
+
+Status Lanes::beginStepAfter(cudaStream_t stream) {
+  forgetStep();
+  MOERT_RETURN_IF_ERROR(
+      check(cudaEventRecord(stepBegin.get(), stream), "cannot record an event on the caller's stream"));
+  for (Lane &lane : all)
+    MOERT_RETURN_IF_ERROR(
+        check(cudaStreamWaitEvent(lane.context.stream, stepBegin.get()), "cannot wait for the caller's stream"));
+  return {};
+}
+
+Status Lanes::joinTo(cudaStream_t stream) {
+  for (Lane &lane : all)
+    MOERT_RETURN_IF_ERROR(follow(stream, lane.context.stream));
+  for (HostCounts &known : counts)
+    MOERT_RETURN_IF_ERROR(known.joinTo(stream));
+  return {};
 }
 
 Status Lanes::endStep() {

@@ -57,6 +57,10 @@ public:
   Status end(Lane &lane, const Call &call, int64_t received = -1);
 
   Status beginStep();
+  /// The step begins when all that is on the caller's `stream` is done, and the host does not wait.
+  Status beginStepAfter(cudaStream_t stream);
+  /// What comes on the caller's `stream` comes after all that the step has enqueued.
+  Status joinTo(cudaStream_t stream);
   /// When nothing runs any more: the first fault of the step's kernels, and its times.
   Status endStep();
   /// The faults of a step name its op and rank.
@@ -68,6 +72,8 @@ public:
   bool isTimed = true;
 
 private:
+  void forgetStep();
+
   DeviceContext context;
   std::span<const Program> programs;
   std::vector<int64_t> local; ///< ranks of this process

@@ -139,6 +139,14 @@ Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::u
   return {};
 }
 
+std::unique_ptr<Nccl> Nccl::borrow(int64_t rank, std::vector<ncclComm_t> comms) {
+  std::unique_ptr<Nccl> made(new Nccl());
+  made->rank = rank;
+  made->comms = std::move(comms);
+  made->isBorrowed = true;
+  return made;
+}
+
 Status Nccl::createAll(const Uses &uses, net::Star &processes) {
   std::vector<ncclUniqueId> ids;
   MOERT_RETURN_IF_ERROR(makeIds(1, processes, ids));
@@ -200,7 +208,7 @@ Status Nccl::connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane) 
 }
 
 Nccl::~Nccl() {
-  if (aborted)
+  if (aborted || isBorrowed)
     return;
   registered.deregister();
   for (ncclComm_t comm : allComms())

@@ -16,7 +16,7 @@
 namespace moert::cuda {
 
 /// NCCL's communicators of this rank: one for each group that it has others in, split from that of the world, and one
-/// for each channel that it sends or receives on. All processes make them alike.
+/// for each channel that it sends or receives on. All processes make them alike. Or those that a caller keeps.
 class Nccl {
 public:
   /// A sender and a receiver, ranks of the world.
@@ -29,6 +29,8 @@ public:
   };
 
   static Status create(const Uses &uses, Lanes &lanes, net::Star &processes, std::unique_ptr<Nccl> &nccl);
+  /// Of a caller's communicators, one for each group; null where the rank is alone.
+  static std::unique_ptr<Nccl> borrow(int64_t rank, std::vector<ncclComm_t> comms);
   ~Nccl();
 
   /// Enqueues a collective over several ranks; counts that it hangs on are in the host's memory. `received`: bytes from
@@ -91,6 +93,7 @@ private:
   int64_t rank = 0;
   ncclComm_t world = nullptr;
   std::vector<ncclComm_t> comms; ///< by group; null where the rank is alone in it
+  bool isBorrowed = false;       ///< a caller's, which it destroys itself
   std::map<Channel, ncclComm_t> pairs;
 
   std::mutex mutex; ///< of the communicators' end, and of what follows

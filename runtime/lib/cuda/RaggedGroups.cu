@@ -112,6 +112,13 @@ GroupArrays arraysAt(const void *block, size_t index, int64_t experts) {
 
 } // namespace
 
+void RaggedGroups::beginStep() {
+  constexpr size_t kMostLists = 4096;
+  std::lock_guard lock(mutex);
+  if (lists.size() > kMostLists)
+    lists.clear();
+}
+
 Status RaggedGroups::arraysOf(const Target &target, const RaggedProduct &product, View counts, GroupArrays &arrays) {
   std::lock_guard lock(mutex);
   List &list = lists[{counts.data, product.experts, product.rows}];

@@ -29,6 +29,8 @@ inline constexpr int64_t kZeroRows = 8;
 /// Of one rank.
 class RaggedGroups {
 public:
+  /// Forgets products where there are too many: a caller may move its memory again and again.
+  void beginStep();
   /// The arrays of a product with these counts, which the stream of the target may read.
   Status arraysOf(const Target &target, const RaggedProduct &product, View counts, GroupArrays &arrays);
 

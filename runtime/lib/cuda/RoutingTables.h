@@ -44,7 +44,7 @@ public:
 
   /// Before a call is enqueued on `stream`: forgets the tables of what it writes.
   Status note(const Call &call, cudaStream_t stream);
-  /// Forgets all; the device must have nothing to do.
+  /// Forgets all. What was enqueued before must come before what will be.
   void clear();
 
 private:

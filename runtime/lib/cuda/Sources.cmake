@@ -48,6 +48,7 @@ list(TRANSFORM MOERT_CUDNN_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # The backends, on top of these.
 set(MOERT_CUDA_BACKEND_SOURCES
   CallNames.cpp
+  Caller.cpp
   CudaDevice.cpp
   CudaModule.cpp
   Direct.cpp

@@ -45,7 +45,7 @@ TEST_F(CudaHostCountsTest, WaitsOnce) {
   EXPECT_EQ(known.waits(), 1);
   EXPECT_EQ(read(at(0, 2)), (std::vector<int32_t>{0, 7}));
   EXPECT_EQ(known.waits(), 2);
-  EXPECT_TRUE(known.clear().ok());
+  known.clear();
   read(at(0, 4));
   EXPECT_EQ(known.waits(), 1);
 }
@@ -79,7 +79,7 @@ TEST_F(CudaHostCountsTest, CopiesEarlyWhatWasRead) {
   writer.viewCount = 2;
   writer.views = {at(32, 4), at(0, 4)};
   read(at(0, 4));
-  ASSERT_TRUE(known.clear().ok());
+  known.clear();
   auto run = [&](int32_t value) {
     EXPECT_TRUE(known.note(writer, stream.get()).ok());
     EXPECT_EQ(cudaMemsetAsync(writer.views[1].data, value, 16, stream.get()), cudaSuccess);

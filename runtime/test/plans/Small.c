@@ -28,6 +28,8 @@
 #endif
 #ifdef DROPOUT
 #define SECOND "dropout"
+#elif defined(WIDE_INDEX)
+#define SECOND "index_affine"
 #else
 #define SECOND "scale"
 #endif
@@ -93,6 +95,10 @@ int32_t moeplan_rank(moert_rank_t rank) {
 #ifdef DROPOUT
   static const moert_buffer step = DEVICE(512, MOERT_I32, 0, 0);
   TRY(moert_dropout(rank, 1, &part, &step, &scaled, 1, 1, 1, 1, 1, 0, 0.0, 0));
+#elif defined(WIDE_INDEX)
+  /* Nobody wrote it. Of anything but 0 the result does not fit. */
+  static const moert_buffer index = DEVICE(512, MOERT_I32, 0, 0);
+  TRY(moert_index_affine(rank, 1, &index, &index, INT64_C(1) << 40, 0, 0));
 #else
   TRY(moert_scale(rank, 1, &part, &scaled, FACTOR, 0));
 #endif

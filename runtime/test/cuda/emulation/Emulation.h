@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+struct ncclComm;
+
 namespace moert::emulation {
 
 /// Another order of blocks, threads and streams. At first CUDA_EMULATION_SEED of the environment, or 1.
@@ -23,6 +25,11 @@ void setCudnnBytes(int64_t bytes);
 /// How many algorithms cuBLASLt has, which are numbers from 1 on, and the one of its last product; all compute alike.
 constexpr int kLtAlgorithms = 3;
 int lastLtAlgorithm();
+/// How many of NCCL's communicators there are, and how many there ever were.
+int64_t communicators();
+int64_t communicatorsMade();
+/// NCCL finds an error in the background.
+void failCommunicator(ncclComm *comm);
 
 } // namespace moert::emulation
 

@@ -1,11 +1,13 @@
 //===- Nccl.cpp - NCCL between processes of one machine -------------------===//
 
 #include "include/nccl.h"
+#include "Emulation.h"
 #include "Streams.h"
 #include "include/cuda_bf16.h"
 #include "include/cuda_fp16.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -30,7 +32,7 @@ using Lock = std::lock_guard<std::mutex>;
 struct State {
   std::string id;
   int size = 1, rank = 0, splits = 0;
-  bool aborted = false;
+  bool aborted = false, failed = false;
   std::map<int, int64_t> sent, received; ///< how many messages, by member
   std::map<int, bool> connected;
   std::map<const char *, size_t> registered;
@@ -89,6 +91,8 @@ struct Transfer {
   bool isRegistered, isMessage;
   std::function<void(const std::vector<Bytes> &)> finish; ///< with what came, by place in `sources`
 };
+
+std::atomic<int64_t> alive = 0, made = 0;
 
 thread_local int depth = 0;
 thread_local std::vector<Transfer> begun;
@@ -220,8 +224,25 @@ void sum(const std::vector<const char *> &inputs, char *out, size_t count, ncclD
 } // namespace
 
 struct ncclComm {
+  ncclComm() {
+    ++alive;
+    ++made;
+  }
+  ~ncclComm() { --alive; }
   std::shared_ptr<State> state = std::make_shared<State>();
 };
+
+namespace moert::emulation {
+
+int64_t communicators() { return alive; }
+int64_t communicatorsMade() { return made; }
+
+void failCommunicator(ncclComm *comm) {
+  Lock lock(Machine::get().mutex);
+  comm->state->failed = true;
+}
+
+} // namespace moert::emulation
 
 namespace {
 
@@ -324,6 +345,16 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *crea
   return ncclCommInitRank(created, static_cast<int>(members.size()), id, static_cast<int>(place));
 }
 
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count) {
+  *count = comm->state->size;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
+  *rank = comm->state->rank;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
@@ -337,7 +368,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
-  *error = comm->state->aborted ? ncclInvalidUsage : ncclSuccess;
+  *error = comm->state->aborted ? ncclInvalidUsage : comm->state->failed ? ncclSystemError : ncclSuccess;
   return ncclSuccess;
 }
 

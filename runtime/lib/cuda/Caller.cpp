@@ -1,0 +1,246 @@
+//===- Caller.cpp - a rank among the work of a caller on a GPU ------------===//
+//
+// A step is enqueued after what is on the caller's stream, and what the caller enqueues there later comes after the
+// step. The host waits for neither. Collectives use the caller's communicators. Nobody looks after the step: where a
+// rank is gone, the wait for the end says so, and the caller aborts its communicators.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/Backends.h"
+#include "cuda/RankDevice.h"
+#include "moert/world.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+namespace moert::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How often the host looks whether a step has ended.
+constexpr std::chrono::microseconds kLook(50);
+
+class CallerDevice final : public RankDevice {
+public:
+  CallerDevice(std::span<const Program> programs, const std::vector<Group> &groups, const moert_cuda_caller &table,
+               std::unique_ptr<Lanes> owned)
+      : RankDevice(programs, groups, table.rank, std::move(owned)), table(table) {}
+
+  Status connect();
+
+  Status checkKernel(Kind kind) const override;
+  Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
+  Status finishStep() override;
+  /// After a failure, until the caller aborts its communicators.
+  bool isStuck() const override { return isUnderWay && cudaEventQuery(done.get()) == cudaErrorNotReady; }
+  Status write(void *to, const void *from, int64_t bytes) override;
+
+private:
+  Status askCommunicator(const Group &group, void *&comm) const;
+  Status checkReady(cudaStream_t stream) const;
+  Status earlierFailure();
+  Status enqueue(const std::function<Status(int64_t)> &issue, cudaStream_t stream);
+  Status awaitEnd();
+  Status transferFailure();
+
+  const moert_cuda_caller table;
+  Event done;              ///< after the last step
+  bool isUnderWay = false; ///< nobody saw the end of the last step
+  double timeout = 0;      ///< of the last step, in seconds; 0 for none
+  Status failure;          ///< the first one: ranks may have enqueued different collectives since
+};
+
+// --- Communicators -------------------------------------------------------------
+
+Status CallerDevice::askCommunicator(const Group &group, void *&comm) const {
+  std::vector<int64_t> ranks;
+  for (int64_t member = 0; member < group.size; ++member)
+    ranks.push_back(group.rankOf(group.instanceOf(rank), member));
+  const moert_members members{group.name.c_str(), ranks.data(), group.size, group.memberOf(rank)};
+  comm = table.communicator(table.context, &members);
+  if (comm)
+    return {};
+  const char *text = table.last_error ? table.last_error(table.context) : nullptr;
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a communicator of the caller for group '" + group.name +
+                                                         "' but got none" + (text ? std::string(": ") + text : ""));
+}
+
+#if MOERT_HAS_NCCL
+static Status checkCommunicator(const Group &group, int64_t rank, ncclComm_t comm) {
+  int size = 0, member = 0;
+  MOERT_RETURN_IF_ERROR(check(ncclCommCount(comm, &size), "ncclCommCount", comm));
+  MOERT_RETURN_IF_ERROR(check(ncclCommUserRank(comm, &member), "ncclCommUserRank", comm));
+  if (size == group.size && member == group.memberOf(rank))
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "group '" + group.name + "': expected a communicator in which rank " + std::to_string(rank) +
+                           " is member " + std::to_string(group.memberOf(rank)) + " of " + std::to_string(group.size) +
+                           " but it is " + std::to_string(member) + " of " + std::to_string(size));
+}
+
+/// What the runtime sets itself where it makes communicators (Nccl.cpp) NCCL has read by now.
+static void warnOfOrder(int64_t communicators) {
+  static std::once_flag once;
+  const char *order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (communicators < 2 || (order && std::string(order) == "1"))
+    return;
+  std::call_once(once, [&] {
+    std::cerr << "moert: warning: the plan uses " + std::to_string(communicators) +
+                     " communicators of the caller. Their kernels may start in different orders on two GPUs and then "
+                     "wait for each other for ever; set NCCL_LAUNCH_ORDER_IMPLICIT=1 before the process uses NCCL "
+                     "(2.26 or newer)\n";
+  });
+}
+#endif
+
+Status CallerDevice::connect() {
+#if MOERT_HAS_NCCL
+  std::vector<ncclComm_t> comms(groups.size());
+  int64_t count = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].size == 1)
+      continue;
+    void *comm = nullptr;
+    MOERT_RETURN_IF_ERROR(askCommunicator(groups[i], comm));
+    comms[i] = static_cast<ncclComm_t>(comm);
+    MOERT_RETURN_IF_ERROR(checkCommunicator(groups[i], rank, comms[i]));
+    ++count;
+  }
+  warnOfOrder(count);
+  nccl = Nccl::borrow(rank, std::move(comms));
+  return {};
+#else
+  const bool isAlone = std::all_of(groups.begin(), groups.end(), [](const Group &group) { return group.size == 1; });
+  return isAlone
+             ? Status{}
+             : Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'cuda' is built without NCCL, which several ranks need");
+#endif
+}
+
+Status CallerDevice::checkKernel(Kind kind) const {
+  if (isPointToPoint(kind))
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'cuda' runs no pipelines with a caller's communicators: it "
+                                                  "has none for messages between two ranks");
+  return CudaDevice::checkKernel(kind);
+}
+
+Status CallerDevice::transferFailure() {
+#if MOERT_HAS_NCCL
+  if (nccl)
+    return nccl->failure();
+#endif
+  return {};
+}
+
+// --- Steps ---------------------------------------------------------------------
+
+Status CallerDevice::checkReady(cudaStream_t stream) const {
+  int device = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use the device"));
+  if (device != lanes->device().device)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected device " + std::to_string(lanes->device().device) +
+                                                           " to be current, where the world was made, but it is " +
+                                                           std::to_string(device));
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  MOERT_RETURN_IF_ERROR(check(cudaStreamIsCapturing(stream, &capture), "cannot use the caller's stream"));
+  if (capture == cudaStreamCaptureStatusNone)
+    return {};
+  return Status::error(MOERT_ERROR_UNSUPPORTED,
+                       "the caller's stream is captured, but a step cannot become a part of a CUDA graph");
+}
+
+/// What is known of the steps before without a wait.
+Status CallerDevice::earlierFailure() {
+  if (failure.ok() && isUnderWay)
+    failure = transferFailure();
+  if (failure.ok() && lanes->device().faults.isRaised())
+    return finishStep();
+  return failure;
+}
+
+/// What is enqueued counts even if the rest cannot be: the caller's next work comes after it.
+Status CallerDevice::enqueue(const std::function<Status(int64_t)> &issue, cudaStream_t stream) {
+  if (!done)
+    MOERT_RETURN_IF_ERROR(createEvent(false, done));
+  else // The caller may have changed its stream, but steps share memory.
+    MOERT_RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream, done.get()), "cannot wait for the step before"));
+  MOERT_RETURN_IF_ERROR(lanes->beginStepAfter(stream));
+  isUnderWay = true;
+  const Status issued = issueAll(issue);
+  Status joined = lanes->joinTo(stream);
+  if (joined.ok())
+    joined = check(cudaEventRecord(done.get(), stream), "cannot record an event on the caller's stream");
+  return issued.ok() ? joined : issued;
+}
+
+Status CallerDevice::runStep(const std::function<Status(int64_t)> &issue, double seconds) {
+  if (Status earlier = earlierFailure(); !earlier.ok())
+    return Status::error(earlier.code, "an earlier step failed: " + earlier.message);
+  auto *stream = static_cast<cudaStream_t>(table.stream(table.context));
+  MOERT_RETURN_IF_ERROR(checkReady(stream));
+  timeout = seconds;
+  return failure = enqueue(issue, stream);
+}
+
+/// Until the last step has ended, or cannot any more.
+Status CallerDevice::awaitEnd() {
+  const Clock::time_point begin = Clock::now();
+  while (true) {
+    const cudaError_t error = cudaEventQuery(done.get());
+    // Communicators are not asked any more: the caller may have aborted them, which ends a step too.
+    if (error != cudaErrorNotReady)
+      return check(error, "a step failed");
+    // Not an error, but the caller's next call would find it.
+    static_cast<void>(cudaGetLastError());
+    MOERT_RETURN_IF_ERROR(transferFailure());
+    if (timeout > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > timeout) {
+      std::string text = "rank " + std::to_string(rank) + ": the time-out of " + std::to_string(timeout) + " s passed";
+      for (const Wait &wait : pendingWaits())
+        text += "\n  rank " + std::to_string(rank) + " waits in " + wait.what;
+      return Status::error(MOERT_ERROR_HANG, text);
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+Status CallerDevice::finishStep() {
+  if (!failure.ok() || !isUnderWay)
+    return failure;
+  failure = awaitEnd();
+  if (!failure.ok())
+    return failure;
+  isUnderWay = false;
+  return failure = lanes->endStep();
+}
+
+/// The copy may still be under way on the default stream, which the step does not wait for.
+Status CallerDevice::write(void *to, const void *from, int64_t bytes) {
+  MOERT_RETURN_IF_ERROR(CudaDevice::write(to, from, bytes));
+  return check(cudaStreamSynchronize(nullptr), "cannot wait for what was written");
+}
+
+} // namespace
+
+Status createCaller(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+                    const BackendOptions &options, Backend &backend) {
+  const moert_cuda_caller &table = *options.cudaCaller;
+  if (table.ranks != world || table.rank < 0 || table.rank >= world)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "the plan has " + std::to_string(world) + " ranks, but the caller has rank " +
+                             std::to_string(table.rank) + " of " + std::to_string(table.ranks));
+  if (options.emulate)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
+  MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
+  auto lanes = std::make_unique<Lanes>();
+  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {table.rank}, world, deviceOptions(options), *lanes));
+  MOERT_RETURN_IF_ERROR(lanes->reserve());
+  auto device = std::make_unique<CallerDevice>(programs, groups, table, std::move(lanes));
+  MOERT_RETURN_IF_ERROR(device->connect());
+  backend.communicator = std::make_unique<RankCommunicator>(*device, groups, options.verify);
+  backend.device = std::move(device);
+  return {};
+}
+
+} // namespace moert::cuda
