@@ -5,9 +5,11 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
+#include <numeric>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -18,38 +20,15 @@ namespace {
 /// Dense memory of any type, by DLPack or the buffer protocol: nothing is copied.
 using Array = nb::ndarray<nb::c_contig>;
 
-/// Functions of Python as a moert_communicator. They get memory as memoryviews, and sizes as lists.
-class Communicator {
+/// What Python gives a world to meet other processes with.
+class Caller {
 public:
-  Communicator(int64_t rank, int64_t ranks, nb::callable allToAll, nb::callable allGather)
-      : allToAll(std::move(allToAll)), allGather(std::move(allGather)) {
-    table.size = sizeof table;
-    table.version = MOERT_COMMUNICATOR_VERSION;
-    table.context = this;
-    table.rank = rank;
-    table.ranks = ranks;
-    table.all_to_all = callAllToAll;
-    table.all_gather = callAllGather;
-    table.last_error = [](void *context) { return static_cast<Communicator *>(context)->error.c_str(); };
-  }
+  virtual ~Caller() = default;
+  virtual void addTo(moert_world_config &config) const = 0;
+  virtual bool onDevice() const = 0;
 
-  moert_communicator table{};
-
-private:
-  static nb::object view(const void *data, int64_t bytes) {
-    // A view needs an address, also where there is nothing.
-    static char nothing;
-    char *begin = data ? static_cast<char *>(const_cast<void *>(data)) : &nothing;
-    return nb::steal(PyMemoryView_FromMemory(begin, bytes, PyBUF_WRITE));
-  }
-  static nb::list list(const int64_t *values, int64_t count, int64_t &sum) {
-    nb::list result;
-    for (int64_t i = 0; i < count; ++i) {
-      result.append(values[i]);
-      sum += values[i];
-    }
-    return result;
-  }
+protected:
+  /// 0, or after an exception 1, with its text kept.
   template <class Body> int32_t guarded(Body body) noexcept {
     nb::gil_scoped_acquire lock;
     try {
@@ -60,47 +39,105 @@ private:
       return 1;
     }
   }
+  static const char *getError(void *context) { return static_cast<Caller *>(context)->error.c_str(); }
+  static nb::list list(const int64_t *values, int64_t count) {
+    nb::list result;
+    for (int64_t i = 0; i < count; ++i)
+      result.append(values[i]);
+    return result;
+  }
+
+private:
+  std::string error;
+};
+
+/// Functions of Python as a moert_communicator. They get memory as memoryviews, and sizes as lists.
+class HostCaller final : public Caller {
+public:
+  HostCaller(int64_t rank, int64_t ranks, nb::callable allToAll, nb::callable allGather)
+      : allToAll(std::move(allToAll)), allGather(std::move(allGather)),
+        table{sizeof table, MOERT_COMMUNICATOR_VERSION, static_cast<Caller *>(this), rank, ranks, callAllToAll,
+              callAllGather, getError} {}
+
+  void addTo(moert_world_config &config) const override {
+    config.backend = "caller";
+    config.communicator = &table;
+  }
+  bool onDevice() const override { return false; }
+
+private:
+  static nb::object view(const void *data, int64_t bytes) {
+    // A view needs an address, also where there is nothing.
+    static char nothing;
+    char *begin = data ? static_cast<char *>(const_cast<void *>(data)) : &nothing;
+    return nb::steal(PyMemoryView_FromMemory(begin, bytes, PyBUF_WRITE));
+  }
   static int32_t callAllToAll(void *context, const moert_members *members, const void *send, const int64_t *sent,
                               void *receive, const int64_t *received) {
-    auto &self = *static_cast<Communicator *>(context);
+    auto &self = static_cast<HostCaller &>(*static_cast<Caller *>(context));
+    auto sum = [&](const int64_t *bytes) { return std::accumulate(bytes, bytes + members->count, int64_t(0)); };
     return self.guarded([&] {
-      int64_t ignored = 0, bytesSent = 0, bytesReceived = 0;
-      nb::list ranks = list(members->ranks, members->count, ignored);
-      nb::list sizesSent = list(sent, members->count, bytesSent);
-      nb::list sizesReceived = list(received, members->count, bytesReceived);
-      self.allToAll(ranks, view(send, bytesSent), sizesSent, view(receive, bytesReceived),
-                    sizesReceived);
+      self.allToAll(list(members->ranks, members->count), view(send, sum(sent)), list(sent, members->count),
+                    view(receive, sum(received)), list(received, members->count));
     });
   }
   static int32_t callAllGather(void *context, const moert_members *members, const void *send, int64_t bytes,
                                void *receive) {
-    auto &self = *static_cast<Communicator *>(context);
+    auto &self = static_cast<HostCaller &>(*static_cast<Caller *>(context));
     return self.guarded([&] {
-      int64_t ignored = 0;
-      nb::list ranks = list(members->ranks, members->count, ignored);
-      self.allGather(ranks, view(send, bytes), view(receive, members->count * bytes));
+      self.allGather(list(members->ranks, members->count), view(send, bytes), view(receive, members->count * bytes));
     });
   }
 
   nb::callable allToAll, allGather;
-  std::string error;
+  moert_communicator table;
+};
+
+/// Functions of Python as a moert_cuda_caller. They return addresses.
+class CudaCaller final : public Caller {
+public:
+  CudaCaller(int64_t rank, int64_t ranks, nb::callable stream, nb::callable communicator)
+      : stream(std::move(stream)), communicator(std::move(communicator)),
+        table{sizeof table, MOERT_CUDA_CALLER_VERSION, static_cast<Caller *>(this), rank, ranks, getStream,
+              getCommunicator, getError} {}
+
+  void addTo(moert_world_config &config) const override {
+    config.backend = "cuda";
+    config.cuda_caller = &table;
+  }
+  bool onDevice() const override { return true; }
+
+private:
+  static void *getStream(void *context) {
+    auto &self = static_cast<CudaCaller &>(*static_cast<Caller *>(context));
+    uintptr_t address = 0;
+    self.guarded([&] { address = nb::cast<uintptr_t>(self.stream()); });
+    return reinterpret_cast<void *>(address);
+  }
+  static void *getCommunicator(void *context, const moert_members *members) {
+    auto &self = static_cast<CudaCaller &>(*static_cast<Caller *>(context));
+    uintptr_t address = 0;
+    self.guarded([&] { address = nb::cast<uintptr_t>(self.communicator(list(members->ranks, members->count))); });
+    return reinterpret_cast<void *>(address);
+  }
+
+  nb::callable stream, communicator;
+  moert_cuda_caller table;
 };
 
 /// One rank of a variant of a plan. Steps run one at a time.
 class World {
 public:
-  World(const Plan &plan, int64_t variant, int64_t rank, int64_t ranks, nb::callable allToAll, nb::callable allGather,
-        int64_t workers, bool verify)
-      : plan(plan.get()), communicator(rank, ranks, std::move(allToAll), std::move(allGather)), rank(rank) {
+  World(const Plan &plan, int64_t variant, int64_t rank, std::unique_ptr<Caller> caller, int64_t workers, bool verify)
+      : plan(plan.get()), caller(std::move(caller)), rank(rank) {
     moert_world_config config{};
     config.size = sizeof config;
     config.version = MOERT_WORLD_CONFIG_VERSION;
-    config.backend = "caller";
     config.variant = variant;
     config.workers = workers;
     config.verify = verify;
-    config.communicator = &communicator.table;
     config.bound = 1;
+    this->caller->addTo(config);
     moert_world_t made = nullptr;
     check(moert_world_create(this->plan.get(), &config, &made));
     world.reset(made);
@@ -121,7 +158,7 @@ public:
       check(moert_world_bind(world.get(), rank, static_cast<int64_t>(i), values[i].data(),
                              static_cast<int64_t>(values[i].nbytes())));
     double seconds = 0;
-    check(moert_world_run(world.get(), &seconds));
+    check(moert_world_run(world.get(), caller->onDevice() ? nullptr : &seconds));
     return seconds;
   }
 
@@ -131,7 +168,7 @@ private:
   };
 
   std::shared_ptr<std::remove_pointer_t<moert_plan_t>> plan;
-  Communicator communicator;
+  std::unique_ptr<Caller> caller;
   int64_t rank;
   std::mutex mutex;
   std::unique_ptr<std::remove_pointer_t<moert_world_t>, Destroy> world;
@@ -141,15 +178,32 @@ private:
 
 void registerWorld(nb::module_ &module) {
   nb::class_<World>(module, "World", "One rank of a variant of a plan, which runs on memory of the caller.")
-      .def(nb::init<const Plan &, int64_t, int64_t, int64_t, nb::callable, nb::callable, int64_t, bool>(), "plan"_a,
-           "variant"_a, "rank"_a, "ranks"_a, "all_to_all"_a, "all_gather"_a, "workers"_a = 1, "verify"_a = false,
-           "`all_to_all(ranks, send, sent, receive, received)` sends `sent[m]` bytes to each of `ranks` and receives "
-           "`received[m]` from it; `all_gather(ranks, send, receive)` receives what each has. `send` and `receive` are "
-           "memoryviews.")
+      .def_static(
+          "on_host",
+          [](const Plan &plan, int64_t variant, int64_t rank, int64_t ranks, nb::callable allToAll,
+             nb::callable allGather, int64_t workers, bool verify) {
+            auto caller = std::make_unique<HostCaller>(rank, ranks, std::move(allToAll), std::move(allGather));
+            return std::make_unique<World>(plan, variant, rank, std::move(caller), workers, verify);
+          },
+          "plan"_a, "variant"_a, "rank"_a, "ranks"_a, "all_to_all"_a, "all_gather"_a, "workers"_a = 1,
+          "verify"_a = false,
+          "`all_to_all(ranks, send, sent, receive, received)` sends `sent[m]` bytes to each of `ranks` and receives "
+          "`received[m]` from it; `all_gather(ranks, send, receive)` receives what each has. `send` and `receive` are "
+          "memoryviews.")
+      .def_static(
+          "on_cuda",
+          [](const Plan &plan, int64_t variant, int64_t rank, int64_t ranks, nb::callable stream,
+             nb::callable communicator, bool verify) {
+            auto caller = std::make_unique<CudaCaller>(rank, ranks, std::move(stream), std::move(communicator));
+            return std::make_unique<World>(plan, variant, rank, std::move(caller), 0, verify);
+          },
+          "plan"_a, "variant"_a, "rank"_a, "ranks"_a, "stream"_a, "communicator"_a, "verify"_a = false,
+          "`stream()` is the address of the cudaStream_t on which a step runs, and `communicator(ranks)` that of the "
+          "ncclComm_t of `ranks`.")
       .def("run", &World::run, "values"_a, "arenas"_a,
            "Runs the program on its arguments and then its results, in the order of the plan's metadata, and with "
            "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied. Returns "
-           "the seconds that it took.");
+           "the seconds that it took, or 0 on a GPU, where it only enqueues the step.");
 }
 
 } // namespace moeplan::python

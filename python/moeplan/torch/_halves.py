@@ -17,17 +17,21 @@ from ._groups import Processes
 _TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32}
 _ALIGNMENT = 256
 
-# Programs run one at a time in a process, so that they share the memory of values that no program keeps.
+# Programs run one at a time in a process, or on a stream of a GPU one after another, so that they share the memory of values that no
+# program keeps.
 _running = threading.Lock()
-_scratch: Dict[str, torch.Tensor] = {}
+_scratch: Dict[Tuple[str, int], torch.Tensor] = {}
 
 
-def _get_scratch(kind: str, size: int) -> torch.Tensor:
-    memory = _scratch.get(kind)
+def _get_scratch(kind: str, size: int, device: torch.device) -> torch.Tensor:
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    memory = _scratch.get((kind, stream))
     if memory is None or memory.numel() < size:
-        whole = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
+        place = torch.device("cpu") if kind == "host_pinned" else device
+        whole = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=place,
+                            pin_memory=kind == "host_pinned" and device.type == "cuda")
         begin = -whole.data_ptr() % _ALIGNMENT
-        memory = _scratch[kind] = whole[begin : begin + size]
+        memory = _scratch[kind, stream] = whole[begin : begin + size]
     return memory
 
 
@@ -39,26 +43,31 @@ def digest_of(path: str) -> str:
 class Half:
     """One of both programs on one rank: `arguments` and `results` as the plan has them."""
 
-    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int, verify: bool) -> None:
+    def __init__(self, plan: Plan, number: int, processes: Processes, device: str, workers: int, verify: bool) -> None:
         (program,) = plan.variants[number].programs
+        self._device = device
         self.arguments: Tuple[Value, ...] = program.arguments
         self.results: Tuple[Value, ...] = program.results
         self._arenas = program.arenas
-        self._world = _runtime.World(plan.handle, number, processes.rank, processes.size, processes.all_to_all, processes.all_gather,
-                                     workers, verify)
+        if device == "cuda":
+            self._world = _runtime.World.on_cuda(plan.handle, number, processes.rank, processes.size, processes.stream,
+                                                 processes.communicator, verify)
+        else:
+            self._world = _runtime.World.on_host(plan.handle, number, processes.rank, processes.size, processes.all_to_all,
+                                                 processes.all_gather, workers, verify)
 
     def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
         return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
 
     def run(self, arguments: Sequence[torch.Tensor]) -> List[torch.Tensor]:
         for value, tensor in zip(self.arguments, arguments):
-            if tuple(tensor.shape) != value.local_shape or tensor.dtype != _TYPES[value.dtype] or tensor.device.type != "cpu":
-                raise TypeError(f"'{value.name}': expected a {value.dtype} tensor of shape {list(value.local_shape)} on the CPU but got "
-                                f"{tensor.dtype}, {list(tensor.shape)}, {tensor.device}")
+            if tuple(tensor.shape) != value.local_shape or tensor.dtype != _TYPES[value.dtype] or tensor.device.type != self._device:
+                raise TypeError(f"'{value.name}': expected a {value.dtype} tensor of shape {list(value.local_shape)} on {self._device} but "
+                                f"got {tensor.dtype}, {list(tensor.shape)}, {tensor.device}")
         results = self.empty_results(arguments[0])
         values = [tensor.detach().contiguous() for tensor in arguments] + results
         with _running:
-            arenas = [_get_scratch(kind, self._arenas[kind]) for kind in ("device", "host_pinned")]
+            arenas = [_get_scratch(kind, self._arenas[kind], arguments[0].device) for kind in ("device", "host_pinned")]
             self._world.run(values, arenas)
         return results
 
@@ -66,10 +75,10 @@ class Half:
 class Pair:
     """The forward and the backward for one shape of the input."""
 
-    def __init__(self, plan: Plan, number: int, processes: Processes, workers: int, verify: bool) -> None:
+    def __init__(self, plan: Plan, number: int, processes: Processes, device: str, workers: int, verify: bool) -> None:
         self.variant: Variant = plan.variants[number]
-        self.forward = Half(plan, number, processes, workers, verify)
-        self.backward = Half(plan, number + 1, processes, workers, verify)
+        self.forward = Half(plan, number, processes, device, workers, verify)
+        self.backward = Half(plan, number + 1, processes, device, workers, verify)
         inputs = [value for value in self.forward.arguments if value.role == "input"]
         if len(inputs) != 1:
             raise Error(f"expected a plan of a layer, with one input, but '{plan.path}' has {[value.name for value in inputs]}")
@@ -96,14 +105,14 @@ class Pair:
 
 class Halves:
     """A plan of `moe-compile --halves` on one rank of `process_group`. Layers of one shape share it: a rank runs one of them at a time,
-    and keeps nothing between calls. `workers`: threads that run kernels, by default one. With
+    and keeps nothing between calls. `device`: "cpu" or "cuda", where its tensors are. `workers`: threads that run kernels on CPUs. With
     `verify` it checks that values are equal where the plan takes them for equal, and makes shadows where a layer may have some, even if
     none pays. All ranks make it alike."""
 
     _all: List["Halves"] = []
 
     def __init__(self, plan: Union[str, "os.PathLike[str]", Plan], process_group: Optional["torch.distributed.ProcessGroup"] = None,
-                 workers: int = 1, verify: bool = False) -> None:
+                 device: str = "cpu", workers: int = 1, verify: bool = False) -> None:
         self.plan = plan if isinstance(plan, Plan) else Plan(plan)
         first = self.plan.variants[0]
         if first.half is None:
@@ -112,8 +121,9 @@ class Halves:
         if first.world != self.processes.size:
             raise Error(f"'{self.plan.path}' is for {first.world} ranks, but there are {self.processes.size} processes")
         self.processes.check_alike("plan", digest_of(self.plan.path))
+        self.device = torch.device(device).type
         self.processes.prepare([group for variant in self.plan.variants for group in variant.groups])
-        pairs = [Pair(self.plan, number, self.processes, workers, verify) for number in range(0, len(self.plan.variants), 2)]
+        pairs = [Pair(self.plan, number, self.processes, self.device, workers, verify) for number in range(0, len(self.plan.variants), 2)]
         #: By the rows of the input on this rank. Of several for one shape the first.
         self.pairs: Dict[int, Pair] = {}
         for pair in pairs:

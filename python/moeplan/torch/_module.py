@@ -50,6 +50,7 @@ class _Run(torch.autograd.Function):
         return tuple(results[:count])
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *cotangents: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         x, *saved = ctx.saved_tensors
         parameters, results = saved[: ctx.count], saved[ctx.count :]
@@ -83,9 +84,9 @@ class PlanModule(torch.nn.Module):
     """
 
     def __init__(self, plan: Union[str, "os.PathLike[str]", Plan, Halves], process_group: Optional["torch.distributed.ProcessGroup"] = None,
-                 *, gradients: str = "mean", aux_loss: bool = False, workers: int = 1, seed: int = 0) -> None:
+                 *, device: str = "cpu", gradients: str = "mean", aux_loss: bool = False, workers: int = 1, seed: int = 0) -> None:
         super().__init__()
-        self.halves = plan if isinstance(plan, Halves) else Halves(plan, process_group, workers)
+        self.halves = plan if isinstance(plan, Halves) else Halves(plan, process_group, device, workers)
         if gradients not in ("mean", "sum"):
             raise ValueError(f"expected gradients='mean' or 'sum' but got {gradients!r}")
         pair = self.halves.any_pair
@@ -99,7 +100,7 @@ class PlanModule(torch.nn.Module):
         #: The parameters as the plan has them, by the names of this module.
         self.values: Dict[str, Value] = {value.name.replace("layer0.", "").replace(".", "_"): value for value in pair.parameters}
         for name, value in self.values.items():
-            part = torch.empty(value.local_shape, dtype=_TYPES[value.dtype])
+            part = torch.empty(value.local_shape, dtype=_TYPES[value.dtype], device=self.halves.device)
             if "grad." + value.name in pair.gradients:
                 self.register_parameter(name, torch.nn.Parameter(part))
             else:

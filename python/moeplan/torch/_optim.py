@@ -20,19 +20,19 @@ def clip_grad_norm_(model: torch.nn.Module, max_norm: float) -> torch.Tensor:
     total = _square(others)
     for module in modules:
         processes = module.halves.processes
-        own = torch.zeros((), dtype=torch.float64)
+        own = torch.zeros((), dtype=torch.float64, device=module.halves.device)
         for name, value in module.values.items():
             gradient = getattr(module, name).grad
             if gradient is not None:
-                own += _square([gradient]) / count_copies(value, processes.size)
+                own += _square([gradient]).to(own.device) / count_copies(value, processes.size)
         if processes.size > 1:
             dist.all_reduce(own, group=processes.group)
-        total += own
+        total += own.cpu()
     norm = total.sqrt()
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
     for one in model.parameters():
         if one.grad is not None:
-            one.grad.mul_(factor.to(one.grad.dtype))
+            one.grad.mul_(factor.to(one.grad))
     return norm
 
 

@@ -75,7 +75,7 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
         if plan is None:
             options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
             plan = _compile_for_all(config, Processes(process_group), folder, options)
-        halves = Halves(plan, process_group, workers, verify)
+        halves = Halves(plan, process_group, next(model.parameters()).device.type, workers, verify)
     ignored: List[str] = []
     for name, weights in blocks.items():
         block = model.get_submodule(name)
