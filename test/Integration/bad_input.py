@@ -283,7 +283,7 @@ def compile_options(suite):
     for name in ("pipeline:4,2", "pipeline:2+mpipe-s1", "mpipe-s4"):
         bad(f"--recompute with {name}", ["--recompute", f"--schedule={name}"],
             r"expected --recompute without a ring of buffers but got --schedule=.*; use \+pipeline:N without a ring and without \+mpipe, or leave out --recompute")
-    suite.expect("option: nothing at all", ["moe-compile"], r"positional")
+    suite.expect("option: nothing at all", ["moe-compile"], r"expected a model or --megatron-args")
 
 
 def make_folder(suite, name):
