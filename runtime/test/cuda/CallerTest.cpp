@@ -446,6 +446,21 @@ TEST_F(CallerAloneTest, ErrorsOfNcclComeByTheNextStep) {
   abort();
 }
 
+// Other ranks have enqueued what this one has not.
+TEST_F(CallerAloneTest, AnErrorOfTheHostStays) {
+  rank.use();
+  ASSERT_EQ(rank.create(plan), MOERT_OK) << moert_last_error();
+  rank.bind(plan);
+  emulation::failNext(cudaErrorInvalidValue);
+  EXPECT_EQ(moert_world_run(rank.world, nullptr), MOERT_ERROR_INTERNAL);
+  EXPECT_THAT(moert_last_error(), HasSubstr("rank 0: op 0 matmul 'layer0'"));
+  EXPECT_EQ(moert_world_wait(rank.world), MOERT_ERROR_INTERNAL);
+  EXPECT_EQ(moert_world_run(rank.world, nullptr), MOERT_ERROR_INTERNAL);
+  EXPECT_THAT(moert_last_error(), HasSubstr("an earlier step failed: rank 0: op 0 matmul 'layer0'"));
+  // No collective of it was enqueued.
+  EXPECT_CUDA(cudaStreamSynchronize(rank.stream()));
+}
+
 TEST_F(CallerAloneTest, TimeOutsSayWhereTheRankWaits) {
   runAlone(0.2);
   EXPECT_EQ(moert_world_wait(rank.world), MOERT_ERROR_HANG);

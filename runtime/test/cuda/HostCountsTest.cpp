@@ -94,5 +94,25 @@ TEST_F(CudaHostCountsTest, CopiesEarlyWhatWasRead) {
   EXPECT_EQ(known.waits(), 2);
 }
 
+// Whoever comes after a step may overwrite its memory.
+TEST_F(CudaHostCountsTest, OthersWaitForCopies) {
+  Call writer;
+  writer.kind = Kind::Copy;
+  writer.viewCount = 2;
+  writer.views = {at(32, 4), at(0, 4)};
+  read(at(0, 4));
+  Stream later;
+  ASSERT_TRUE(createStream(later).ok());
+  for (int i = 0; i < 8; ++i) {
+    known.clear();
+    EXPECT_EQ(cudaMemsetAsync(writer.views[1].data, 0, 16, stream.get()), cudaSuccess);
+    EXPECT_TRUE(known.noteEnqueued(writer, stream.get()).ok());
+    EXPECT_TRUE(known.joinTo(later.get()).ok());
+    EXPECT_EQ(cudaMemsetAsync(writer.views[1].data, -1, 16, later.get()), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(later.get()), cudaSuccess);
+    EXPECT_EQ(read(at(0, 4)), std::vector<int32_t>(4, 0));
+  }
+}
+
 } // namespace
 } // namespace moert::cuda
