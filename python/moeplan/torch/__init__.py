@@ -4,10 +4,16 @@
 library transformers. docs/PyTorch.md describes both.
 """
 
-from ._checkpoint import full_state_dict, load_full_state_dict
-from ._halves import Halves
-from ._module import PlanModule
-from ._optim import clip_grad_norm_
-from ._replace import compile_block, replace_moe
+import os
+
+# A plan's exchanges of several groups run at once on a GPU. NCCL then has to start them in the order of the program, and reads this
+# when it starts.
+os.environ.setdefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1")
+
+from ._checkpoint import full_state_dict, load_full_state_dict  # noqa: E402
+from ._halves import Halves  # noqa: E402
+from ._module import PlanModule  # noqa: E402
+from ._optim import clip_grad_norm_  # noqa: E402
+from ._replace import compile_block, replace_moe  # noqa: E402
 
 __all__ = ["Halves", "PlanModule", "clip_grad_norm_", "compile_block", "full_state_dict", "load_full_state_dict", "replace_moe"]
