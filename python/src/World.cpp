@@ -55,9 +55,14 @@ private:
 class HostCaller final : public Caller {
 public:
   HostCaller(int64_t rank, int64_t ranks, nb::callable allToAll, nb::callable allGather)
-      : allToAll(std::move(allToAll)), allGather(std::move(allGather)),
-        table{sizeof table, MOERT_COMMUNICATOR_VERSION, static_cast<Caller *>(this), rank, ranks, callAllToAll,
-              callAllGather, getError} {}
+      : allToAll(std::move(allToAll)), allGather(std::move(allGather)), table{sizeof table,
+                                                                              MOERT_COMMUNICATOR_VERSION,
+                                                                              static_cast<Caller *>(this),
+                                                                              rank,
+                                                                              ranks,
+                                                                              callAllToAll,
+                                                                              callAllGather,
+                                                                              getError} {}
 
   void addTo(moert_world_config &config) const override {
     config.backend = "caller";
@@ -97,9 +102,14 @@ private:
 class CudaCaller final : public Caller {
 public:
   CudaCaller(int64_t rank, int64_t ranks, nb::callable stream, nb::callable communicator)
-      : stream(std::move(stream)), communicator(std::move(communicator)),
-        table{sizeof table, MOERT_CUDA_CALLER_VERSION, static_cast<Caller *>(this), rank, ranks, getStream,
-              getCommunicator, getError} {}
+      : stream(std::move(stream)), communicator(std::move(communicator)), table{sizeof table,
+                                                                                MOERT_CUDA_CALLER_VERSION,
+                                                                                static_cast<Caller *>(this),
+                                                                                rank,
+                                                                                ranks,
+                                                                                getStream,
+                                                                                getCommunicator,
+                                                                                getError} {}
 
   void addTo(moert_world_config &config) const override {
     config.backend = "cuda";
@@ -202,7 +212,8 @@ void registerWorld(nb::module_ &module) {
           "ncclComm_t of `ranks`.")
       .def("run", &World::run, "values"_a, "arenas"_a,
            "Runs the program on its arguments and then its results, in the order of the plan's metadata, and with "
-           "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied. Returns "
+           "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied. "
+           "Returns "
            "the seconds that it took, or 0 on a GPU, where it only enqueues the step.");
 }
 

@@ -1,7 +1,7 @@
 //===- Callers.cpp - backend "caller" for all ranks in one process --------===//
 //
-// Backend "callers" of the tests: each rank has a backend "caller" of its own, and their functions exchange through this
-// process's memory. So the suite of collectives runs on it (MOERT_TEST_BACKEND=callers).
+// Backend "callers" of the tests: each rank has a backend "caller" of its own, and their functions exchange through
+// this process's memory. So the suite of collectives runs on it (MOERT_TEST_BACKEND=callers).
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,8 +81,8 @@ class Callers final : public Device {
 public:
   Status add(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank, int64_t world,
              BackendOptions options) {
-    const moert_communicator table = {sizeof table, MOERT_COMMUNICATOR_VERSION, &memory, rank, world, allToAll,
-                                      allGather,    nullptr};
+    const moert_communicator table = {
+        sizeof table, MOERT_COMMUNICATOR_VERSION, &memory, rank, world, allToAll, allGather, nullptr};
     options.communicator = &table;
     all.push_back(rank);
     return createBackend("caller", programs, groups, world, options, backends.emplace_back());
@@ -110,7 +110,8 @@ public:
     std::vector<Status> results(backends.size());
     std::vector<std::thread> threads;
     for (int64_t rank : all)
-      threads.emplace_back([&, rank] { results[static_cast<size_t>(rank)] = of(rank).device->runStep(issue, timeout); });
+      threads.emplace_back(
+          [&, rank] { results[static_cast<size_t>(rank)] = of(rank).device->runStep(issue, timeout); });
     for (std::thread &thread : threads)
       thread.join();
     for (const Status &status : results)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package moeplan: all test_*.py of this folder, or the ones that are named.
+"""Runs the tests of the Python package moeplan: all test_*.py of this folder, or the modules and classes that are named.
 
 Usage: run.py PACKAGE_FOLDER [--left-out=REASON] [NAME..]
 
-PACKAGE_FOLDER is the folder that has moeplan/. Exit status 77, which ctest counts as skipped, if the package was left out of the build.
+PACKAGE_FOLDER is the folder that has moeplan/. Exit status 77, which ctest counts as skipped, if the package was left out of
+the build, or if all tests are skipped.
 """
 
 import argparse
@@ -29,6 +30,9 @@ def main():
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames(options.names) if options.names else loader.discover(HERE)
     result = unittest.TextTestRunner(verbosity=2).run(suite)
+    if result.testsRun and len(result.skipped) == result.testsRun:
+        print(f"skipped: {'; '.join(sorted({reason for _, reason in result.skipped}))}")
+        return 77
     return 0 if result.wasSuccessful() and result.testsRun else 1
 
 

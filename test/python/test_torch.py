@@ -17,7 +17,7 @@ if HAS_TORCH:
     import moeplan.torch
 
 CONFIG = dict(model_type="mixtral", architectures=["MixtralForCausalLM"], hidden_size=16, intermediate_size=24, num_local_experts=4,
-              num_experts_per_tok=2, num_hidden_layers=1, num_attention_heads=2, vocab_size=64)
+              num_experts_per_tok=2, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, vocab_size=64)
 
 
 class Config:
@@ -27,7 +27,7 @@ class Config:
         return CONFIG
 
 
-@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+@unittest.skipUnless(HAS_TORCH, "this Python has no torch; MOE_PYTHON may name one that has")
 class OneRank(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -57,7 +57,7 @@ class OneRank(unittest.TestCase):
 
     def test_auxiliary_loss(self):
         layer = self.make(aux_loss=True)
-        layer(self.draw(8))
+        layer(self.draw(16))
         layer.aux_loss.backward()
         self.assertGreater(layer.gate.grad.abs().max(), 0)
         self.assertEqual(layer.w1.grad.abs().max(), 0)
@@ -115,7 +115,7 @@ class OneRank(unittest.TestCase):
         self.assertTrue(torch.allclose(x.grad, expected[0]) and torch.allclose(layer.w1.grad, expected[1]))
 
 
-@unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no torch and transformers")
+@unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no torch and transformers; MOE_PYTHON may name one that has")
 class Ranks(unittest.TestCase):
     """Against transformers: logits and gradients, 50 steps of AdamW with a checkpoint, and memory over 200 steps."""
 
@@ -145,6 +145,23 @@ class Ranks(unittest.TestCase):
 
     def test_memory(self):
         self.launch(2, "memory")
+
+    def test_example(self):
+        """The tutorial's script: a plan on four ranks has the losses of transformers on the two data-parallel ones."""
+        def train(ranks, *options):
+            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
+                                   os.path.join(HERE, "..", "..", "examples", "train_mixtral_tiny.py"), "book.txt", *options], cwd=folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            self.assertEqual(done.returncode, 0, done.stdout)
+            return [line for line in done.stdout.splitlines() if line.startswith("step ")]
+
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "book.txt"), "w") as file:
+                file.writelines(f"{number}\n" for number in range(20000))
+            losses = train(4, "--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s1", "--save=tiny")
+            self.assertEqual(losses, train(2))
+            self.assertEqual(len(losses), 5)
+            self.assertIn("model.safetensors", os.listdir(os.path.join(folder, "tiny")))
 
 
 if __name__ == "__main__":

@@ -54,11 +54,10 @@ static cl::opt<Emit, false, moe::NameParser<Emit>>
                     clEnumValN(Emit::Object, "obj", "The plan as an object file"),
                     clEnumValN(Emit::SharedLibrary, "so", "The plan as a shared library, which moe-run runs")),
          cl::cat(category));
-static cl::opt<bool>
-    halves("halves",
-           cl::desc("Make a forward and a backward that a training loop of your own calls, as the\n"
-                    "   Python package moeplan.torch does. Default: off, one program of a step"),
-           cl::cat(category));
+static cl::opt<bool> halves("halves",
+                            cl::desc("Make a forward and a backward that a training loop of your own calls, as the\n"
+                                     "   Python package moeplan.torch does. Default: off, one program of a step"),
+                            cl::cat(category));
 static cl::opt<bool> digest("digest",
                             cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
                                      "   before it loads the plan. Default: off"),

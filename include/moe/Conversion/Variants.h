@@ -5,8 +5,8 @@
 // tokens (L) of a data-parallel rank it is; where several are for one shape they are of different schedules, and the
 // one that the fewest seconds are predicted for is chosen at run time.
 //
-// A plan for a training loop of somebody else has a variant for the forward and, behind it, one for the backward. Then a
-// plan of one shape is a module of these two, and they need not say B and L.
+// A plan for a training loop of somebody else has a variant for the forward and, behind it, one for the backward. Then
+// a plan of one shape is a module of these two, and they need not say B and L.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_CONVERSION_VARIANTS_H

@@ -144,7 +144,8 @@ bool isSpmdProgram(ModuleOp module);
 FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const PipelineOptions &options);
 
 /// The forward and the backward of a plan as plans of their own, for a caller that runs other code between them
-/// (plan-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no reference.
+/// (plan-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no
+/// reference.
 FailureOr<OwningOpRef<ModuleOp>> compileHalves(ModuleOp plan, const PipelineOptions &options);
 
 /// From the plan stage to LLVM, with the plan's metadata.

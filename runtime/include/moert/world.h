@@ -40,9 +40,9 @@ typedef struct moert_members {
   int64_t member; ///< which of them this process is
 } moert_members;
 
-/// How a caller exchanges bytes between its processes, which run one rank each (backend "caller"). The runtime calls the
-/// functions one after another from a thread of its own, on all members in the same order, and waits for their return.
-/// They return 0, or anything else after an error. Memory is the host's.
+/// How a caller exchanges bytes between its processes, which run one rank each (backend "caller"). The runtime calls
+/// the functions one after another from a thread of its own, on all members in the same order, and waits for their
+/// return. They return 0, or anything else after an error. Memory is the host's.
 typedef struct moert_communicator {
   uint64_t size;    ///< sizeof(moert_communicator)
   uint32_t version; ///< MOERT_COMMUNICATOR_VERSION
@@ -170,8 +170,8 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
 /// Of a world that is `bound`: where one rank's whole part of argument or result `index` lies until it is bound again.
 /// An address is a multiple of 16. `bytes` must be the value's size, the value dense, and the rank of this process.
 int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
-/// Likewise where the arena `space` lies: at a multiple of 256, and as large as moert_world_memory says or larger. Worlds
-/// that do not run at the same time may share it; nothing in it outlives a step.
+/// Likewise where the arena `space` lies: at a multiple of 256, and as large as moert_world_memory says or larger.
+/// Worlds that do not run at the same time may share it; nothing in it outlives a step.
 int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space, void *data, int64_t bytes);
 
 /// Of rank `rank` and the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED): the bytes that the plan

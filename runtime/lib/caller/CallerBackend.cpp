@@ -1,8 +1,8 @@
 //===- CallerBackend.cpp - the host device, and a caller's communicator ---===//
 //
-// One rank in this process. Kernels, streams and events are the host's; a collective over several ranks is handed to the
-// caller's functions, which wait. So collectives run one after another, in the order in which the program issues them:
-// all ranks of a program issue theirs in one order, and a member waits for nobody who waits for it.
+// One rank in this process. Kernels, streams and events are the host's; a collective over several ranks is handed to
+// the caller's functions, which wait. So collectives run one after another, in the order in which the program issues
+// them: all ranks of a program issue theirs in one order, and a member waits for nobody who waits for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ private:
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<int64_t> turns;              ///< streams, in the order of their collectives
+  std::deque<int64_t> turns;               ///< streams, in the order of their collectives
   std::map<int64_t, const Call *> arrived; ///< at the head of a stream
   bool isRunning = false;
   bool isStopping = false;
@@ -149,10 +149,9 @@ Status create(const std::string &, std::span<const Program> programs, const std:
               const BackendOptions &options, Backend &backend) {
   const moert_communicator &table = *options.communicator;
   if (table.ranks != world || table.rank < 0 || table.rank >= world)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has " + std::to_string(world) +
-                                                           " ranks, but the communicator has rank " +
-                                                           std::to_string(table.rank) + " of " +
-                                                           std::to_string(table.ranks));
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "the plan has " + std::to_string(world) + " ranks, but the communicator has rank " +
+                             std::to_string(table.rank) + " of " + std::to_string(table.ranks));
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   auto client = std::make_unique<CallerClient>(programs, groups, table);

@@ -98,8 +98,8 @@ Status CallerCollectives::exchangePieces(const Call &call) {
   if (beginOfRun(leaving) < 0 || beginOfRun(arriving) < 0) {
     int64_t bytes = 0;
     if (!arriving[own].empty())
-      if (Status status = host::copyPieces({call, members.member, leaving[own]}, {call, members.member, arriving[own]},
-                                           bytes);
+      if (Status status =
+              host::copyPieces({call, members.member, leaving[own]}, {call, members.member, arriving[own]}, bytes);
           !status.ok())
         return status;
     leaving[own].clear();

@@ -246,9 +246,9 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
   program.numRanks = ranks.count;
   program.symbol = node.at("symbol").string();
   // A backward alone takes residuals, and outputs, of its forward.
-  program.arguments = parseValues(
-      node.at("arguments"), {"input", "parameter", "state", "rate", "step", "cotangent", "residual", "output"}, groups,
-      ranks);
+  program.arguments =
+      parseValues(node.at("arguments"),
+                  {"input", "parameter", "state", "rate", "step", "cotangent", "residual", "output"}, groups, ranks);
   program.results =
       parseValues(node.at("results"), {"output", "loss", "metric", "gradient", "residual"}, groups, ranks);
   program.arenaBytes[MOERT_SPACE_DEVICE] = node.at("arenas").at("device").integer(0, kMaxBytes);

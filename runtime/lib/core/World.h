@@ -30,8 +30,8 @@ namespace moert {
 struct WorldOptions {
   std::string backend = "host";
   BackendOptions device;
-  double timeout = 0;  ///< seconds, 0 for none
-  bool isWide = false; ///< all floating-point values are f64
+  double timeout = 0;   ///< seconds, 0 for none
+  bool isWide = false;  ///< all floating-point values are f64
   bool isBound = false; ///< the caller says where values and arenas lie
 };
 
