@@ -239,6 +239,12 @@ times. Wanted: 1.6 times as fast with N_MP = 2, and 2.8 times with 4.""",
           ("benchmarks/parm_host.py --bin {bin} --backend=mpi --rounds=3 --only=P=4",), 240,
           text="""The ranks exchange over MPI. Parm's schedules also send fewer bytes there.""",
           needs=("quiet", "mpirun")),
+    Entry("layer-torch", "Host measurements", "A layer of PyTorch",
+          ("python3 benchmarks/layer_torch.py --build {build}",), 90,
+          text="""`moeplan.torch.PlanModule` with S1 beside the same layer written by hand in PyTorch, which exchanges in the order of
+DeepSpeed with tensor parallelism. One process a rank, one thread each, over gloo; forward and backward. Wanted: 1.8 times as fast with
+N_MP = 2, 3.3 times with 4, and less than 2% of the step outside the runtime.""",
+          needs=("quiet", "torchrun")),
     Entry("host-speed", "Host measurements", "A layer against plain products and copies",
           ("{bin}/host_speed {build}/benchmarks/switch-base-8.so",), 30,
           text="""Forward and backward of a layer of switch-base-8 on one thread. Wanted: the expert products at 90% of the speed of

@@ -14,7 +14,6 @@ only the numpy models are compared.
 """
 
 import argparse
-import contextlib
 import glob
 import json
 import os
@@ -25,7 +24,7 @@ import tempfile
 
 # This folder has a safetensors.py of its own, and Python puts it first.
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path = [path for path in sys.path if os.path.abspath(path) != FOLDER] + [FOLDER]
+sys.path = [path for path in sys.path if os.path.abspath(path) != FOLDER] + [FOLDER, os.path.join(FOLDER, "..", "python")]
 
 import numpy as np
 import safetensors.torch  # whose table of types is made here, before double_precision changes them
@@ -35,6 +34,7 @@ from safetensors.numpy import load_file, save_file
 
 import checkpoint
 import models
+from precision import double_precision
 
 BATCH, LENGTH = 2, 8
 # What the largest difference may be, of the largest logit.
@@ -44,20 +44,6 @@ TOLERANCE = {"numpy": 1e-12, "plan": 1e-12, "f32": 1e-4, "f32, files": 1e-4, "bf
 # Parts of models that are not text, as small as they get, and what their tensors' names have in them.
 VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=24, deepstack_visual_indexes=[])
 NOT_TEXT = ".visual."
-
-
-@contextlib.contextmanager
-def double_precision():
-    """transformers computes norms, softmaxes and positions in float32 whatever the model's type; in here that is float64."""
-    kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.float32 = torch.float = torch.float64
-    torch.Tensor.float = torch.Tensor.double
-    try:
-        yield
-    finally:
-        torch.float32, torch.float, torch.Tensor.float = kept[:3]
-        torch.set_default_dtype(kept[3])
 
 
 def make_kind(config):

@@ -1,5 +1,6 @@
 """Plans as layers of PyTorch models: on one rank here, on several by torchrun (torch_equivalence.py)."""
 
+import copy
 import importlib.util
 import os
 import subprocess
@@ -87,6 +88,22 @@ class OneRank(unittest.TestCase):
         layer.zero_grad()
         checkpoint(layer, self.draw(8).requires_grad_(), use_reentrant=False).square().sum().backward()
         self.assertTrue(torch.equal(layer.w1.grad, expected))
+
+    def test_copies(self):
+        """Of layers, and of inputs that are not dense or begin at an odd address."""
+        layer = self.make()
+        expected = copy.deepcopy(layer)(self.draw(8))
+        self.assertTrue(torch.equal(expected, layer(self.draw(8))))
+        apart = torch.zeros(8 * 16 + 1, dtype=torch.float64)[1:].reshape(8, 16).copy_(self.draw(8))
+        self.assertNotEqual(apart.data_ptr() % 16, 0)
+        self.assertTrue(torch.equal(expected, layer(apart)))
+        self.assertTrue(torch.equal(expected, layer(self.draw(8).T.contiguous().T)))
+
+    def test_no_second_derivative(self):
+        layer, x = self.make(), self.draw(8).requires_grad_()
+        first, = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "once_differentiable|does not require grad"):
+            first.sum().backward()
 
     def test_types_are_checked(self):
         with self.assertRaisesRegex(TypeError, "'x': expected a f64 tensor"):

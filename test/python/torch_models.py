@@ -5,6 +5,8 @@ import contextlib
 import torch
 import transformers
 
+from precision import double_precision
+
 VOCABULARY, LENGTH = 64, 8
 _SIZES = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, vocab_size=VOCABULARY, bos_token_id=None,
               eos_token_id=None, pad_token_id=None)
@@ -23,21 +25,9 @@ FAMILIES = {
 }
 
 
-@contextlib.contextmanager
 def precision_of(dtype):
-    """transformers computes norms, softmaxes and routers in float32 whatever the model's type. With f64 that is f64 in here."""
-    if dtype != torch.float64:
-        yield
-        return
-    kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.float32 = torch.float = torch.float64
-    torch.Tensor.float = torch.Tensor.double
-    try:
-        yield
-    finally:
-        torch.float32, torch.float, torch.Tensor.float = kept[:3]
-        torch.set_default_dtype(kept[3])
+    """In which a model of `dtype` runs in all its parts."""
+    return double_precision() if dtype == torch.float64 else contextlib.nullcontext()
 
 
 def make_model(family, dtype, seed=1):

@@ -40,6 +40,12 @@ def digest_of(path: str) -> str:
         return "SHA-256 " + hashlib.sha256(file.read()).hexdigest()
 
 
+def _take(tensor: torch.Tensor) -> torch.Tensor:
+    """Itself, or a copy where it is not dense or begins at an address that kernels do not take."""
+    tensor = tensor.detach().contiguous()
+    return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
+
+
 class Half:
     """One of both programs on one rank: `arguments` and `results` as the plan has them."""
 
@@ -65,7 +71,7 @@ class Half:
                 raise TypeError(f"'{value.name}': expected a {value.dtype} tensor of shape {list(value.local_shape)} on {self._device} but "
                                 f"got {tensor.dtype}, {list(tensor.shape)}, {tensor.device}")
         results = self.empty_results(arguments[0])
-        values = [tensor.detach().contiguous() for tensor in arguments] + results
+        values = [_take(tensor) for tensor in arguments] + results
         with _running:
             arenas = [_get_scratch(kind, self._arenas[kind], arguments[0].device) for kind in ("device", "host_pinned")]
             self._world.run(values, arenas)
@@ -130,6 +136,10 @@ class Halves:
             self.pairs.setdefault(pair.input.local_shape[0], pair)
         self.key = len(Halves._all)
         Halves._all.append(self)
+
+    def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
+        # Copies of a layer share it.
+        return self
 
     @property
     def any_pair(self) -> Pair:
