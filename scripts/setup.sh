@@ -67,7 +67,7 @@ moe_python_env() {
   fi
   local env=build/python-env packages=(nanobind scikit-build-core numpy mypy) python=python3
   [ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
-  [ "${CI:-}" != true ] || packages+=(torch transformers safetensors)
+  [ "${CI:-}" != true ] || packages+=(torch==2.15.0 transformers==5.24.0 safetensors)
   [ -x "$env/bin/python" ] || "$python" -m venv "$env" >&2 || return 1
   "$env/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" >&2 || return 1
   echo "$PWD/$env/bin/python"
