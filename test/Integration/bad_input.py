@@ -387,7 +387,7 @@ def plans(suite):
     for value in ("0", "-1", "nan", "inf", "x", "1e400"):
         option(f"--timeout={value}", r"expected a positive number of seconds for --timeout")
     option("--ranks=4", r"compiled for 2 ranks, but --ranks asks for 4")
-    option("--backend=foo", r"unknown backend 'foo', expected host, mpi, cuda or cuda-loopback")
+    option("--backend=foo", r"unknown backend 'foo', expected caller, host, mpi, cuda or cuda-loopback")
     option("--iters", r"expected a value: --iters=")
     option("--verify=1", r"expected --verify or --verify=f64 but got '--verify=1'")
     option("--foo", r"unknown option '--foo'; moe-run --help lists them")

@@ -49,7 +49,7 @@ class OneRank(unittest.TestCase):
         return torch.randn(rows, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(rows))
 
     def test_gradients(self):
-        from torch.func import functional_call
+        functional_call = torch.func.functional_call if hasattr(torch, "func") else torch.nn.utils.stateless.functional_call
         layer = self.make()
         names = [name for name, _ in layer.named_parameters()]
         run = lambda x, *values: functional_call(layer, dict(zip(names, values)), (x,))

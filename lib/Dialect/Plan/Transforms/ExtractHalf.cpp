@@ -61,6 +61,10 @@ LogicalResult Halves::check() {
                                << moe::kCotangentRole << "' and a result of role '" << moe::kGradientRole << "'";
   if (!program.getOps<LoopOp>().empty())
     return program.emitError() << "expected one batch in the program but got a loop over several";
+  for (auto buffer : program.getOps<BufferOp>())
+    if (cast<SpaceAttr>(buffer.getType().getMemorySpace()).getValue() != Space::device)
+      return buffer.emitOpError() << "expected no value on the host: what is kept between the forward and the backward is "
+                                     "the caller's; choose a schedule that offloads nothing";
   return success();
 }
 
@@ -105,13 +109,6 @@ LogicalResult Halves::findResiduals() {
     for (Value input : launch.getInputs())
       if (Value memory = getMemory(input); made.contains(memory))
         residuals.insert(memory);
-  }
-  for (Value residual : residuals) {
-    auto space = dyn_cast_or_null<SpaceAttr>(cast<MemRefType>(residual.getType()).getMemorySpace());
-    if (space && space.getValue() != Space::device)
-      return residual.getDefiningOp()->emitOpError()
-             << "expected no value on the host between the forward and the backward, which the caller keeps; choose a "
-                "schedule that offloads nothing";
   }
   return success();
 }

@@ -59,7 +59,7 @@ def PlanExtractHalf : Pass<"plan-extract-half", "::mlir::func::FuncOp"> {
     - `half=backward` keeps all other launches, also those that compute values of the forward again. It takes the
       residuals as arguments, under the same names. An output that the backward reads is an argument under its own name.
 
-    Records, waits and offsets go: plan-assign-streams and plan-assign-memory make new ones. It is an error if a residual
+    Records, waits and offsets go: plan-assign-streams and plan-assign-memory make new ones. It is an error if a value
     lies on the host, or if the program has a loop.
   }];
   let options = [
