@@ -197,6 +197,11 @@ void registerWorld(nb::module_ &module) {
           },
           "plan"_a, "variant"_a, "rank"_a, "ranks"_a, "all_to_all"_a, "all_gather"_a, "workers"_a = 1,
           "verify"_a = false,
+          nb::sig(
+              "def on_host(plan: Plan, variant: int, rank: int, ranks: int, all_to_all: "
+              "collections.abc.Callable[[list[int], memoryview, list[int], memoryview, list[int]], None], all_gather: "
+              "collections.abc.Callable[[list[int], memoryview, memoryview], None], workers: int = 1, verify: bool = "
+              "False) -> World"),
           "`all_to_all(ranks, send, sent, receive, received)` sends `sent[m]` bytes to each of `ranks` and receives "
           "`received[m]` from it; `all_gather(ranks, send, receive)` receives what each has. `send` and `receive` are "
           "memoryviews.")
@@ -208,9 +213,15 @@ void registerWorld(nb::module_ &module) {
             return std::make_unique<World>(plan, variant, rank, std::move(caller), 0, verify);
           },
           "plan"_a, "variant"_a, "rank"_a, "ranks"_a, "stream"_a, "communicator"_a, "verify"_a = false,
+          nb::sig(
+              "def on_cuda(plan: Plan, variant: int, rank: int, ranks: int, stream: "
+              "collections.abc.Callable[[], int], communicator: collections.abc.Callable[[list[int]], int], verify: "
+              "bool = False) -> World"),
           "`stream()` is the address of the cudaStream_t on which a step runs, and `communicator(ranks)` that of the "
           "ncclComm_t of `ranks`.")
       .def("run", &World::run, "values"_a, "arenas"_a,
+           nb::sig("def run(self, values: collections.abc.Sequence[typing.Any], arenas: "
+                   "collections.abc.Sequence[typing.Any]) -> float"),
            "Runs the program on its arguments and then its results, in the order of the plan's metadata, and with "
            "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied. "
            "Returns "

@@ -185,6 +185,32 @@ TEST(Metadata, Variants) {
   EXPECT_THAT(error("/variants/1", json::object()), HasSubstr("variants[1]: missing key 'batch'"));
 }
 
+// A forward and a backward, which need not say their shape.
+TEST(Metadata, Halves) {
+  json root = goodVariants();
+  json &all = root["variants"];
+  all.erase(2);
+  for (size_t i : {0, 1}) {
+    all[i].erase("batch");
+    all[i].erase("sequence");
+    all[i]["half"] = i ? "backward" : "forward";
+  }
+  all[1]["programs"][0]["arguments"][0]["role"] = "residual";
+  all[0]["programs"][0]["results"][0]["role"] = "residual";
+  std::vector<Metadata> variants;
+  Status status = parseMetadata(root.dump(), variants);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_TRUE(hasHalves(variants));
+  EXPECT_FALSE(hasShapes(variants));
+  EXPECT_EQ(variants[1].half, "backward");
+  auto error = [&](const char *pointer, json value) { return errorWith(pointer, std::move(value), root); };
+  EXPECT_THAT(error("/variants/1/half", "third"), HasSubstr("variants[1].half: unknown half 'third'"));
+  EXPECT_THAT(error("/variants/1/half", "forward"), HasSubstr("variants[1]: expected variants in pairs of one shape"));
+  EXPECT_THAT(error("/variants/0/batch", 2), HasSubstr("variants[0]: missing key 'sequence'"));
+  all[0].update({{"batch", 2}, {"sequence", 8}});
+  EXPECT_THAT(errorOf(root), HasSubstr("variants[1]: expected variants in pairs of one shape"));
+}
+
 // The seconds of an op, the chunks and the cluster may be left out; a variant's own cluster goes before the plan's.
 TEST(Metadata, Optional) {
   std::vector<Metadata> variants;

@@ -95,7 +95,6 @@ def _find_experts(tensors: Dict[str, torch.Tensor]) -> Dict[str, Weight]:
     for gate, up, down in (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2")):
         count = sum(name.startswith("experts.") and name.endswith(f".{down}.weight") for name in tensors)
         if count:
-            of = lambda e, part: f"experts.{e}.{part}.weight"  # noqa: E731
-            return {"w1": _stacked([_gate_and_up(of(e, gate), of(e, up)) for e in range(count)]),
-                    "w2": _stacked([_transposed(of(e, down)) for e in range(count)])}
+            first = [_gate_and_up(f"experts.{e}.{gate}.weight", f"experts.{e}.{up}.weight") for e in range(count)]
+            return {"w1": _stacked(first), "w2": _stacked([_transposed(f"experts.{e}.{down}.weight") for e in range(count)])}
     return {}

@@ -388,19 +388,20 @@ std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &clu
   std::vector<Metadata> variants;
   for (size_t i = 0; i < node.size(); ++i) {
     JsonNode item = node.at(i);
+    std::string half = item.has("half") ? kHalves[static_cast<size_t>(indexOf(kHalves, item.at("half"), "half"))] : "";
+    // A forward and a backward may be of the plan's one shape.
+    bool hasShape = half.empty() || item.has("batch");
+    int64_t batch = hasShape ? item.at("batch").integer(1, kMaxElements) : 0;
+    int64_t sequence = hasShape ? item.at("sequence").integer(1, kMaxElements) : 0;
     int64_t world = variants.empty() ? 0 : variants.front().world;
     if (int64_t ranks = item.at("world").integer(1, kMaxWorld); world && ranks != world)
       item.fail("expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
                 std::to_string(ranks));
     variants.push_back(parsePlan(item));
     Metadata &variant = variants.back();
-    if (item.has("half"))
-      variant.half = kHalves[static_cast<size_t>(indexOf(kHalves, item.at("half"), "half"))];
-    // A forward and a backward may be of the plan's one shape.
-    if (variant.half.empty() || item.has("batch")) {
-      variant.batch = item.at("batch").integer(1, kMaxElements);
-      variant.sequence = item.at("sequence").integer(1, kMaxElements);
-    }
+    variant.half = half;
+    variant.batch = batch;
+    variant.sequence = sequence;
     if (!item.has("cluster"))
       variant.cluster = cluster;
   }

@@ -63,8 +63,9 @@ LogicalResult Halves::check() {
     return program.emitError() << "expected one batch in the program but got a loop over several";
   for (auto buffer : program.getOps<BufferOp>())
     if (cast<SpaceAttr>(buffer.getType().getMemorySpace()).getValue() != Space::device)
-      return buffer.emitOpError() << "expected no value on the host: what is kept between the forward and the backward is "
-                                     "the caller's; choose a schedule that offloads nothing";
+      return buffer.emitOpError()
+             << "expected no value on the host: what is kept between the forward and the backward is "
+                "the caller's; choose a schedule that offloads nothing";
   return success();
 }
 
