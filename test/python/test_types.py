@@ -1,5 +1,6 @@
 """mypy --strict takes a small client of the package, and finds what is wrong in another one."""
 
+import importlib.util
 import os
 import subprocess
 import sys
