@@ -15,7 +15,7 @@ import time
 import torch
 import torch.distributed as dist
 
-TOKENS, MODEL, HIDDEN, EXPERTS, TOP_K, CAPACITY_FACTOR = 512, 512, 1024, 8, 2, 1.25
+TOKENS, MODEL, HIDDEN, EXPERTS, TOP_K, CAPACITY_FACTOR = 1024, 512, 1024, 8, 2, 1.25
 
 
 class Gather(torch.autograd.Function):
@@ -203,6 +203,7 @@ def measure(mp, steps, folder):
 
     def step(layer):
         given = x.clone().requires_grad_()
+        layer.zero_grad()
         dist.barrier()
         begin = time.perf_counter()
         layer(given).backward(cotangent)

@@ -55,12 +55,11 @@ class _Run(torch.autograd.Function):
         x, *saved = ctx.saved_tensors
         parameters, results = saved[: ctx.count], saved[ctx.count :]
         pair = Halves.by_key(ctx.key).pair_for(x.shape[0])
-        made = _backward([one.contiguous() for one in cotangents], x, parameters, results, ctx.key)
-        gradients = dict(zip(pair.gradients, made))
-        if ctx.share != 1:
-            for value in pair.parameters:
-                if "grad." + value.name in gradients:
-                    gradients["grad." + value.name].mul_(ctx.share)
+        # The gradients of parameters are linear in these, which are smaller. The input's own gradient is no mean.
+        given = [one if ctx.share == 1 else one * ctx.share for one in cotangents]
+        gradients = dict(zip(pair.gradients, _backward([one.contiguous() for one in given], x, parameters, results, ctx.key)))
+        if ctx.share != 1 and "grad." + pair.input.name in gradients:
+            gradients["grad." + pair.input.name].mul_(1 / ctx.share)
         return (None, None, None, gradients.get("grad." + pair.input.name),
                 *(gradients.get("grad." + value.name) for value in pair.parameters))
 
