@@ -29,7 +29,7 @@ public:
 
 protected:
   /// 0, or after an exception 1, with its text kept.
-  template <class Body> int32_t guarded(Body body) noexcept {
+  template <class Body> int32_t guarded(Body body) {
     nb::gil_scoped_acquire lock;
     try {
       body();

@@ -105,6 +105,15 @@ class OneRank(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "once_differentiable|does not require grad"):
             first.sum().backward()
 
+    def test_close(self):
+        halves = moeplan.torch.Halves(self.path)
+        layer = moeplan.torch.PlanModule(halves)
+        layer(self.draw(8))
+        halves.close()
+        halves.close()
+        with self.assertRaisesRegex(moeplan.Error, "the plan is closed"):
+            layer(self.draw(8))
+
     def test_types_are_checked(self):
         with self.assertRaisesRegex(TypeError, "'x': expected a f64 tensor"):
             self.make()(self.draw(8).float())

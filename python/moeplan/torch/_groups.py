@@ -30,6 +30,10 @@ class Processes:
         self.rank = dist.get_rank(self.group) if self.is_distributed else 0
         self.size = dist.get_world_size(self.group) if self.is_distributed else 1
 
+    def close(self) -> None:
+        self.group = None
+        Processes._known.clear()
+
     def prepare(self, groups: List[Group]) -> None:
         """Makes the groups in which the ranks of a plan meet. All processes call it alike."""
         for group in groups:

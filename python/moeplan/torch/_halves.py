@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import threading
@@ -62,10 +63,15 @@ class Half:
             self._world = _runtime.World.on_host(plan.handle, number, processes.rank, processes.size, processes.all_to_all,
                                                  processes.all_gather, workers, verify)
 
+    def close(self) -> None:
+        self._world = None
+
     def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
         return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
 
     def run(self, arguments: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+        if self._world is None:
+            raise Error("the plan is closed")
         for value, tensor in zip(self.arguments, arguments):
             if tuple(tensor.shape) != value.local_shape or tensor.dtype != _TYPES[value.dtype] or tensor.device.type != self._device:
                 raise TypeError(f"'{value.name}': expected a {value.dtype} tensor of shape {list(value.local_shape)} on {self._device} but "
@@ -137,6 +143,13 @@ class Halves:
         self.key = len(Halves._all)
         Halves._all.append(self)
 
+    def close(self) -> None:
+        """Ends the plan's threads, and lets go of the process group. Layers cannot run any more. May be called again."""
+        for pair in self.pairs.values():
+            pair.forward.close()
+            pair.backward.close()
+        self.processes.close()
+
     def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
         # Copies of a layer share it.
         return self
@@ -154,3 +167,10 @@ class Halves:
     @staticmethod
     def by_key(key: int) -> "Halves":
         return Halves._all[key]
+
+
+@atexit.register
+def _close_all() -> None:
+    """While Python still runs: threads that need it later would end the process."""
+    for halves in Halves._all:
+        halves.close()
