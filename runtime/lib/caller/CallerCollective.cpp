@@ -240,15 +240,15 @@ Status CallerCollectives::reduceExperts(const Call &call) {
     owned = member == members.member ? count : owned;
   }
   expected.assign(sent.size(), owned * own.bytes);
-  char *parts = incoming.get(size() * owned * own.bytes);
-  if (Status status = allToAll(in.data, sent, parts, expected); !status.ok())
+  // With room for the experts before this member's, so that the others' inputs begin where this one's do.
+  char *parts = incoming.get(own.place * own.bytes + size() * owned * own.bytes);
+  if (Status status = allToAll(in.data, sent, parts + own.place * own.bytes, expected); !status.ok())
     return status;
   std::vector<const Call *> all;
   for (int64_t member = 0; member < size(); ++member) {
-    // As if all that the others have began where this one's experts do.
     View &view = calls[static_cast<size_t>(member)].views[operands::ReduceExperts::in];
     if (member != members.member)
-      view.data = parts + member * owned * own.bytes - own.place * own.bytes;
+      view.data = parts + member * owned * own.bytes;
     all.push_back(&calls[static_cast<size_t>(member)]);
   }
   host::Share share{all, members.member};
