@@ -111,8 +111,15 @@ void ParallelSearch::searchNearest() {
       refuse(candidate, Verdict::Illegal, reason);
     if (!whole)
       return false;
-    candidate.whole = whole->step;
-    candidate.schedule = whole->schedule;
+    // Where the best schedule needs too much, the simple one has to do, in which the candidate was measured before.
+    if (fits(whole->step.bytes) || !fits(candidate.whole.bytes)) {
+      candidate.whole = whole->step;
+      candidate.schedule = whole->schedule;
+    }
+    if (!fits(candidate.whole.bytes)) {
+      refuseSize(candidate, describeMemory(whole->memory));
+      return false;
+    }
     candidate.verdict = Verdict::Compiled;
     noteBest(candidate);
     return true;
