@@ -177,3 +177,35 @@ module {
     }
   }
 }
+
+// -----
+
+// A forward without its backward.
+module {
+  // expected-error @+1 {{expected variants in pairs of one shape, 'plan.half' = "forward" and then "backward"}}
+  module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.half = "forward"} {
+    func.func @rank(%x: memref<4xf32>) {
+      plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+      return
+    }
+  }
+}
+
+// -----
+
+// A backward of another shape.
+module {
+  module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.half = "forward"} {
+    func.func @rank(%x: memref<4xf32>) {
+      plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+      return
+    }
+  }
+  // expected-error @+1 {{expected variants in pairs of one shape}}
+  module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.half = "backward", plan.batch = 2 : i64, plan.sequence = 4 : i64} {
+    func.func @rank(%x: memref<4xf32>) {
+      plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+      return
+    }
+  }
+}
