@@ -114,6 +114,17 @@ class OneRank(unittest.TestCase):
         with self.assertRaisesRegex(moeplan.Error, "the plan is closed"):
             layer(self.draw(8))
 
+    def test_no_block_is_left_in_silence(self):
+        block = torch.nn.Module()
+        block.gate, block.experts, block.other = torch.nn.Linear(16, 4, bias=False), torch.nn.Module(), torch.nn.Linear(2, 2)
+        block.experts.gate_up_proj, block.experts.down_proj = (torch.nn.Parameter(torch.ones(shape)) for shape in ((4, 48, 16), (4, 16, 24)))
+        with self.assertRaisesRegex(ValueError, "MoE blocks that replace_moe knows but got Sequential"):
+            moeplan.torch.replace_moe(torch.nn.Sequential(block), self.path)
+        known = copy.deepcopy(block)
+        del known.other
+        with self.assertRaisesRegex(ValueError, "got others too, which would stay as they are: 1"):
+            moeplan.torch.replace_moe(torch.nn.Sequential(known, block), self.path)
+
     def test_types_are_checked(self):
         with self.assertRaisesRegex(TypeError, "'x': expected a f64 tensor"):
             self.make()(self.draw(8).float())

@@ -65,6 +65,10 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
     blocks = {name: weights for name, module in model.named_modules() if (weights := find_weights(module))}
     if not blocks:
         raise ValueError(f"expected a model with MoE blocks that replace_moe knows but got {type(model).__name__}")
+    others = [name for name, module in model.named_modules()
+              if isinstance(getattr(module, "experts", None), torch.nn.Module) and name not in blocks]
+    if others:
+        raise ValueError(f"expected MoE blocks that replace_moe knows but got others too, which would stay as they are: {', '.join(others)}")
     config = getattr(model, "config", None)
     if getattr(config, "output_router_logits", False):
         raise ValueError("expected output_router_logits=False: a plan keeps no router logits; with aux_loss=True each layer has its auxiliary "
