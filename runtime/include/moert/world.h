@@ -167,6 +167,16 @@ int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ra
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
 
+/// The same for `bytes` bytes of the part, from byte `begin` on, of a rank of this process. No other process takes
+/// part.
+int32_t moert_world_write_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, const void *data,
+                                int64_t bytes);
+int32_t moert_world_read_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, void *data,
+                               int64_t bytes);
+/// Returns once all processes of the world have called it. `error` is the text of what went wrong in this process, of
+/// kind `code`, or null: the first error of all is returned in all processes, and names its rank.
+int32_t moert_world_meet(moert_world_t world, int32_t code, const char *error);
+
 /// Of a world that is `bound`: where one rank's whole part of argument or result `index` lies until it is bound again.
 /// An address is a multiple of 16. `bytes` must be the value's size, the value dense, and the rank of this process.
 int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);

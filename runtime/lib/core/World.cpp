@@ -340,6 +340,36 @@ Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes) {
   return status;
 }
 
+Status World::locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data) {
+  if (Status status = checkLocal(rank); !status.ok())
+    return status;
+  const Program &program = programOf(rank);
+  bool isValue = index >= 0 && index < program.valueCount();
+  int64_t size = isValue ? program.value(index).localBytes() : 0;
+  if (Status status = locate(rank, index, size, data); !status.ok())
+    return status;
+  if (begin < 0 || bytes < 0 || begin > size - bytes)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected bytes below " + std::to_string(size) + " of '" +
+                                                           program.value(index).name + "' of one rank but got " +
+                                                           std::to_string(bytes) + " from " + std::to_string(begin));
+  data += begin;
+  return {};
+}
+
+Status World::writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes) {
+  char *place;
+  Status status = locateRange(rank, index, begin, bytes, place);
+  return status.ok() ? backend.device->write(place, data, bytes) : status;
+}
+
+Status World::readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes) {
+  char *place;
+  Status status = locateRange(rank, index, begin, bytes, place);
+  return status.ok() ? backend.device->read(data, place, bytes) : status;
+}
+
+Status World::meet(const Status &own) { return backend.processes ? checkAgree(*backend.processes, "", own) : own; }
+
 Status World::touchedBytes(int64_t rank, int32_t space, int64_t &bytes) {
   std::vector<int64_t> values;
   Status status = shared(rank, values, [&](std::vector<int64_t> &local) {

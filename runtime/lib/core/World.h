@@ -55,6 +55,11 @@ public:
   Status bindArena(int64_t rank, int32_t space, void *data, int64_t bytes);
   /// What is read of a rank of another process comes from there: all processes make the same calls.
   Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
+  /// Bytes of a part of a rank of this process, from byte `begin` of the part on.
+  Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
+  Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
+  /// Waits for all processes; the first error that one of them gives, in all.
+  Status meet(const Status &own);
   /// One step; `seconds` (may be null) is how long it took, in the slowest process.
   Status run(double *seconds);
   /// See Device::finishStep.
@@ -103,6 +108,8 @@ private:
   Status slowest(double &seconds);
   /// Where a value lies; null where its rank runs in another process.
   Status locate(int64_t rank, int64_t index, int64_t bytes, char *&data);
+  /// The same of bytes of a part, of a rank of this process.
+  Status locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data);
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 

@@ -263,6 +263,23 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
   return onIdleWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
 }
 
+int32_t moert_world_write_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, const void *data,
+                                int64_t bytes) {
+  return onIdleWorld(world, data || bytes == 0,
+                     [&](World &inner) { return inner.writeRange(rank, index, begin, data, bytes); });
+}
+
+int32_t moert_world_read_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, void *data,
+                               int64_t bytes) {
+  return onIdleWorld(world, data || bytes == 0,
+                     [&](World &inner) { return inner.readRange(rank, index, begin, data, bytes); });
+}
+
+int32_t moert_world_meet(moert_world_t world, int32_t code, const char *error) {
+  return onIdleWorld(world, !error || code != MOERT_OK,
+                     [&](World &inner) { return inner.meet(error ? Status::error(code, error) : Status{}); });
+}
+
 int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
   return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.bind(rank, index, data, bytes); });
 }

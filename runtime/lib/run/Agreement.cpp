@@ -2,6 +2,8 @@
 
 #include "run/Agreement.h"
 #include "core/Digest.h"
+#include "run/CheckpointFolder.h"
+#include "run/ShardedCheckpoint.h"
 
 #include <algorithm>
 #include <charconv>
@@ -109,6 +111,18 @@ std::string sampledText(const std::string &path) {
   return sizeAndDigest(bytes, digest.finish());
 }
 
+/// What training goes on from.
+static std::string checkpointText(const std::string &path) {
+  std::error_code error;
+  if (!CheckpointFolder::isMeant(path))
+    return !path.empty() && fs::exists(path, error) ? sampledText(path) : isGiven(path);
+  CheckpointFolder folder;
+  if (Status status = folder.open(path); !status.ok())
+    return status.message;
+  return folder.latest().empty() ? "a folder without a checkpoint"
+                                 : wholeFileText((fs::path(folder.latest()) / kShardIndexName).string());
+}
+
 std::string agreementText(const Options &options) {
   const TrainOptions &train = options.train;
   std::string lines;
@@ -136,11 +150,10 @@ std::string agreementText(const Options &options) {
   add("--rate", train.rate);
   add("--warmup", train.warmup);
   add("--final-rate", train.finalRate);
-  std::error_code error;
-  bool resumes = !train.checkpoint.empty() && fs::exists(train.checkpoint, error);
-  add("--checkpoint", resumes ? sampledText(train.checkpoint) : isGiven(train.checkpoint));
+  add("--checkpoint", checkpointText(train.checkpoint));
   add("--checkpoint-every", train.checkpointEvery);
   add("--save-checkpoint", isGiven(options.saveCheckpoint));
+  add("--shard-bytes", options.shardBytes);
   return lines;
 }
 

@@ -42,10 +42,9 @@ int exitStatus(const Status &status) {
 Status findProcess(Options &options) {
   if (options.backend != "mpi" && options.backend != "cuda")
     return {};
-  int64_t processes = 1;
-  if (Status status = checked(moert_place(&options.process, &processes)); !status.ok())
+  if (Status status = checked(moert_place(&options.process, &options.processes)); !status.ok())
     return status;
-  if (processes > 1)
+  if (options.processes > 1)
     options.agreement = agreementText(options);
   if (options.isFirst())
     return {};

@@ -2,6 +2,7 @@
 
 #include "run/Options.h"
 #include "core/CommandLine.h"
+#include "run/CheckpointFolder.h"
 #include "run/TokenData.h"
 
 #include <charconv>
@@ -27,6 +28,21 @@ Status parseTimeout(Options &options, const std::string &value) {
   if (isNumber && options.timeout > 0 && options.timeout < 3e9)
     return {};
   return invalid("expected a positive number of seconds for --timeout but got '" + value + "'");
+}
+
+/// "5GB": decimal units, as Hugging Face counts.
+Status parseBytes(int64_t &bytes, const std::string &value) {
+  int64_t number = 0, factor = 1;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  std::string unit(static_cast<const char *>(end), value.data() + value.size());
+  bool isUnit = unit.empty() || unit == "B";
+  for (const char *name : {"KB", "MB", "GB", "TB"}) {
+    factor *= isUnit ? 1 : 1000;
+    isUnit |= unit == name;
+  }
+  bool isNumber = error == std::errc() && number > 0 && !__builtin_mul_overflow(number, factor, &bytes);
+  return isUnit && isNumber ? Status{}
+                            : invalid("expected bytes for --shard-bytes, such as 5GB, but got '" + value + "'");
 }
 
 OptionSection runOptions(Options &o) {
@@ -65,7 +81,9 @@ OptionSection runOptions(Options &o) {
        {"--save", "FILE", &o.save, "write all results to a .safetensors file, each as one value of all ranks"},
        {"--save-checkpoint", "PATH", &o.saveCheckpoint,
         "write the final parameters to the folder or .safetensors file PATH, in the layout of the checkpoint of --load "
-        "(without --load: one file)"},
+        "(without --load: files of at most --shard-bytes)"},
+       {"--shard-bytes", "BYTES", [&o](const std::string &value) { return parseBytes(o.shardBytes, value); },
+        "the most bytes of a file of a checkpoint; also with a unit, such as 500MB (default: 5GB)"},
        {"--routing", "FILE", &o.routing,
         "send tokens to the experts that FILE names, one iteration for each step (default: the gate chooses)"},
        {"--record-routing", "FILE", &o.recordRouting,
@@ -102,10 +120,11 @@ OptionSection trainOptions(Options &options) {
        {"--warmup", "N", &o.warmup, "steps during which the learning rate rises (default: 0)"},
        {"--final-rate", "R", &o.finalRate,
         "learning rate of the last step, to which the rate falls along a cosine (default: it does not fall)"},
-       {"--checkpoint", "FILE", &o.checkpoint,
-        "write a checkpoint to FILE every --checkpoint-every steps and at the end. If FILE exists, training continues "
-        "from it"},
+       {"--checkpoint", "FILE|DIR/", &o.checkpoint,
+        "write a checkpoint every --checkpoint-every steps and at the end. Training continues from a checkpoint that "
+        "is there. DIR/ is a folder: each process writes files of its own, and no process needs memory for the whole"},
        {"--checkpoint-every", "N", &o.checkpointEvery, "steps between two checkpoints (default: 100)"},
+       {"--keep", "N", &o.keep, "number of checkpoints to keep in the folder of --checkpoint=DIR/ (default: 2)"},
        {"--log", "FILE", &o.log, "write one line of JSON for each step to FILE"}}};
 }
 
@@ -131,6 +150,16 @@ Status checkTraining(const Options &options) {
       !options.routing.empty() || !options.recordRouting.empty())
     return invalid(
         "expected none of --verify, --adaptive, --save, --trace, --routing and --record-routing with --train");
+  return {};
+}
+
+/// Whether there are files that --shard-bytes and --keep are about.
+Status checkCheckpoints(const Options &options) {
+  bool isFolder = CheckpointFolder::isMeant(options.train.checkpoint);
+  if (options.train.keep && !isFolder)
+    return invalid("expected --keep with --checkpoint=DIR/, a folder whose name ends with '/'");
+  if (options.shardBytes && !isFolder && options.saveCheckpoint.empty())
+    return invalid("expected --shard-bytes with --save-checkpoint or with --checkpoint=DIR/");
   return {};
 }
 
@@ -171,6 +200,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
                   !options.saveCheckpoint.empty() || !options.trace.empty() || !options.routing.empty() ||
                   !options.recordRouting.empty();
   if (Status status = checkTraining(options); !status.ok())
+    return status;
+  if (Status status = checkCheckpoints(options); !status.ok())
     return status;
   if (options.adaptive && isForOne)
     return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save, "

@@ -85,6 +85,17 @@ Status renamePartial(const std::string &path) {
   return failed(path, "cannot be written: " + reason());
 }
 
+Status syncFolder(const std::string &path) {
+  int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0)
+    return failed(path, "cannot be opened: " + reason());
+  // Some file systems cannot do this for folders, and need not.
+  bool isDone = ::fsync(folder) == 0 || errno == EINVAL;
+  Status status = isDone ? Status{} : failed(path, "cannot be written: " + reason());
+  ::close(folder);
+  return status;
+}
+
 Status FileLocks::take(const std::string &path, std::ostream &log) {
   std::string name = path + ".lock";
   for (;;) {

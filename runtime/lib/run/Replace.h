@@ -18,6 +18,9 @@ Status writePartial(const std::string &path, const std::function<Status(OutputFi
 /// Gives what writePartial wrote the name `path`.
 Status renamePartial(const std::string &path);
 
+/// Brings what was made, renamed and removed in a folder to the disk.
+Status syncFolder(const std::string &path);
+
 /// Keeps other processes from writing the same files as long as it lives. The system frees the locks of a process that
 /// is killed; the file `path` + ".lock" that it leaves means nothing.
 class FileLocks {

@@ -88,6 +88,18 @@ Status Runner::write(const std::string &name, const Tensor &tensor) {
   return found ? Status{} : Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument '" + name + "'");
 }
 
+Status Runner::writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes) {
+  return checked(moert_world_write_range(world.get(), rank, index, begin, data, bytes));
+}
+
+Status Runner::readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes) {
+  return checked(moert_world_read_range(world.get(), rank, index, begin, data, bytes));
+}
+
+Status Runner::meet(const Status &own) {
+  return checked(moert_world_meet(world.get(), own.code, own.ok() ? nullptr : own.message.c_str()));
+}
+
 Status Runner::writeInputs(const Tensors &inputs) {
   for (const Value &value : argumentsOf(programs))
     if (Status status = write(value.name, inputs.at(value.name)); !status.ok())

@@ -69,6 +69,11 @@ struct Runner {
   /// One argument, or one argument or result, on all ranks whose programs have it.
   Status write(const std::string &name, const Tensor &tensor);
   Status read(const std::string &name, Tensor &tensor);
+  /// Bytes of the part of an argument that a rank of this process has, from byte `begin` of the part on.
+  Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
+  Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
+  /// Waits for all processes; the first error that one of them gives, in all.
+  Status meet(const Status &own);
   /// Whether steps whose ops are timed differ from others, so that only the last one is.
   bool usesGraphs() const { return !reference && options.backend == "cuda" && !options.noGraph; }
   /// A step of which only the time is noted.

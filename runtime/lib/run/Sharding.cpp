@@ -51,6 +51,13 @@ void cutPart(const Tensor &global, const Value &value, const std::vector<Group> 
   });
 }
 
+std::vector<PartBlock> blocksOfPart(const Value &value, const std::vector<Group> &groups, int64_t rank) {
+  std::vector<int64_t> offset;
+  for (size_t dim = 0; dim < value.shape.size(); ++dim)
+    offset.push_back(shardIndex(value, dim, groups, rank) * value.localShape[dim]);
+  return {{value.name, value.shape, Region::box(std::move(offset), value.localShape), 0}};
+}
+
 Assembler::Assembler(const Value &value, const std::vector<Group> &groups, Tensor &global)
     : value(value), groups(groups), global(global) {
   int64_t parts = 1;

@@ -2,6 +2,7 @@
 #ifndef MOERT_RUN_SHARDING_H
 #define MOERT_RUN_SHARDING_H
 
+#include "run/Region.h"
 #include "run/Tensor.h"
 
 #include <functional>
@@ -10,6 +11,17 @@ namespace moert::run {
 
 /// Copies `rank`'s part of `global` into `local`, which holds value.localBytes().
 void cutPart(const Tensor &global, const Value &value, const std::vector<Group> &groups, int64_t rank, char *local);
+
+/// Elements of a tensor that a rank holds: they lie one after another from element `at` of its part of a value on.
+struct PartBlock {
+  std::string tensor;
+  std::vector<int64_t> shape; ///< of the tensor
+  Region region;
+  int64_t at = 0;
+};
+
+/// What `rank`'s part of `value` consists of: together all elements of the part, in their order.
+std::vector<PartBlock> blocksOfPart(const Value &value, const std::vector<Group> &groups, int64_t rank);
 
 /// Puts the parts of a value together again.
 class Assembler {

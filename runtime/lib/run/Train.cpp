@@ -1,11 +1,13 @@
 //===- Train.cpp - moe-run --train ----------------------------------------===//
 
 #include "run/Train.h"
+#include "run/CheckpointFolder.h"
 #include "run/CheckpointWriter.h"
 #include "run/Inputs.h"
 #include "run/Replace.h"
 #include "run/Runner.h"
 #include "run/Safetensors.h"
+#include "run/ShardedState.h"
 #include "run/TokenData.h"
 
 #include <nlohmann/json.hpp>
@@ -62,10 +64,19 @@ private:
   Status openData();
   Status checkSteps();
   Status start();
+  Status openCheckpoint();
+  Status makeRest(bool resumed, Tensors &inputs);
+  Status goOn();
+  void comparePositions() const;
+  TrainingPosition positionAt(int64_t step) const;
+  bool hasReplicas(const Value &value) const;
   Status openLog();
   Status step(int64_t number, StepRecord &record);
   Status print(const StepRecord &record);
-  Status writeCheckpoint();
+  Status writeCheckpoint(int64_t step);
+  Status writeOneFile();
+  Status writeFolder(int64_t step);
+  int64_t shardBytes() const { return options.shardBytes ? options.shardBytes : kShardBytes; }
   Status savePublished();
 
   const Options &options;
@@ -79,7 +90,11 @@ private:
   CheckpointWriter writer;
   int64_t firstStep = 0;
   OutputFile log;
-  std::string checkpoint; ///< the file that --checkpoint names, through links
+  /// What --checkpoint names, through links, or in a folder the file `latest`. It is replaced and locked.
+  std::string checkpoint;
+  bool isFolder = false;
+  CheckpointFolder folder;
+  std::optional<ShardedCheckpoint> sharded; ///< in the folder, the checkpoint to go on from
   FileLocks locks;
   Json records = Json::array();
 };
@@ -146,38 +161,96 @@ Status Trainer::checkSteps() {
   return {};
 }
 
-/// From a checkpoint where there is one.
-Status Trainer::start() {
-  if (!options.train.checkpoint.empty())
-    if (Status status = targetOf(options.train.checkpoint, checkpoint); !status.ok())
-      return status;
-  if (!checkpoint.empty() && options.isFirst())
-    if (Status status = locks.take(checkpoint, err); !status.ok())
-      return status;
-  bool resumed = !checkpoint.empty() && std::filesystem::exists(checkpoint);
+/// Locks the checkpoint, and finds what to go on from.
+Status Trainer::openCheckpoint() {
+  const std::string &path = options.train.checkpoint;
+  if (path.empty())
+    return {};
+  isFolder = CheckpointFolder::isMeant(path);
+  std::error_code error;
+  if (isFolder)
+    std::filesystem::create_directories(path, error);
+  if (error)
+    return invalid("'" + path + "': cannot be made: " + error.message());
+  if (Status status = targetOf(isFolder ? path + "/latest" : path, checkpoint); !status.ok())
+    return status;
+  if (Status status = options.isFirst() ? locks.take(checkpoint, err) : Status{}; !status.ok() || !isFolder)
+    return status;
+  if (Status status = folder.open(path); !status.ok() || folder.latest().empty())
+    return status;
+  Status status = sharded.emplace().open(folder.latest());
+  return status.ok() ? status : Status::error(status.code, status.message + folder.otherText());
+}
+
+/// All values, or where a folder has what training goes on from, what is not in it.
+Status Trainer::makeRest(bool resumed, Tensors &inputs) {
   // Training that goes on has all values from there; the layout to save in is still that of --load.
   std::vector<std::string> paths =
       resumed && options.saveCheckpoint.empty() ? std::vector<std::string>{} : options.loads;
-  if (resumed)
+  if (resumed && !sharded)
     paths.insert(paths.begin(), checkpoint);
   if (Status status = loads.open(paths, arguments); !status.ok())
     return status;
+  std::vector<Value> rest = arguments;
+  if (sharded)
+    std::erase_if(rest, isTrainingState);
   InputOptions initial{options.seed, options.allowMissing, fillNew, {kGiven.begin(), kGiven.end()}};
+  return makeInputs(rest, loads, initial, err, inputs);
+}
+
+/// From a checkpoint where there is one.
+Status Trainer::start() {
+  if (Status status = openCheckpoint(); !status.ok())
+    return status;
+  bool resumed = sharded || (!checkpoint.empty() && !isFolder && std::filesystem::exists(checkpoint));
   Tensors inputs;
-  if (Status status = makeInputs(arguments, loads, initial, err, inputs); !status.ok())
+  if (Status status = makeRest(resumed, inputs); !status.ok())
     return status;
   if (!options.saveCheckpoint.empty() && options.isFirst())
     if (Status status = writer.open(options.saveCheckpoint, arguments, loads, err); !status.ok())
       return status;
-  firstStep = inputs.at("step").as<int32_t>()[0];
+  firstStep = sharded ? sharded->index().position.step : inputs.at("step").as<int32_t>()[0];
   if (resumed && options.isFirst())
-    err << "moe-run: resumed from '" << checkpoint << "' at step " << firstStep << "\n";
+    err << "moe-run: resumed from '" << (sharded ? sharded->path() : checkpoint) << "' at step " << firstStep << "\n";
   if (Status status = checkSteps(); !status.ok())
     return status;
   runner.emplace(Runner::of(plan, options.reference, options, result));
   if (Status status = runner->create(plan, options.reference); !status.ok())
     return status;
-  return runner->writeInputs(inputs);
+  for (const auto &[name, tensor] : inputs)
+    if (Status status = runner->write(name, tensor); !status.ok())
+      return status;
+  return sharded ? goOn() : Status{};
+}
+
+/// Each process reads the parts of its ranks.
+Status Trainer::goOn() {
+  if (options.isFirst())
+    comparePositions();
+  std::ostream silent(nullptr);
+  Status status = checkShards(*runner, *sharded, isTrainingState, options.isFirst() ? err : silent);
+  if (status.ok())
+    status = readShards(*runner, *sharded, isTrainingState);
+  if (!status.ok())
+    status.message += folder.otherText();
+  return runner->meet(status);
+}
+
+TrainingPosition Trainer::positionAt(int64_t step) const {
+  return {step, options.seed, data.size(), find(arguments, "tokens")->elements()};
+}
+
+/// Says where training does not go on with the tokens that would have been next.
+void Trainer::comparePositions() const {
+  const TrainingPosition then = sharded->index().position, now = positionAt(firstStep);
+  auto compare = [&](const char *what, auto was, auto is) {
+    if (was != is)
+      err << "moe-run: warning: the checkpoint is of training with " << what << " " << was << ", which is now " << is
+          << ": from here on, steps have other tokens\n";
+  };
+  compare("--seed", then.seed, now.seed);
+  compare("a number of tokens in --data of", then.tokens, now.tokens);
+  compare("a number of tokens in a step of", then.stepTokens, now.stepTokens);
 }
 
 /// Of a log that is there already, the lines of steps that are not done again stay.
@@ -250,11 +323,38 @@ Status Trainer::print(const StepRecord &record) {
   return {};
 }
 
+Status Trainer::writeCheckpoint(int64_t step) { return isFolder ? writeFolder(step) : writeOneFile(); }
+
+/// Whether several ranks hold the same element.
+bool Trainer::hasReplicas(const Value &value) const {
+  int64_t ranks = 0;
+  for (const Program &program : runner->programs)
+    ranks += program.argumentIndex(value.name) >= 0 ? program.numRanks : 0;
+  return ranks * value.localElements() > value.elements();
+}
+
+/// A new folder beside the old ones. It is the latest once it is whole.
+Status Trainer::writeFolder(int64_t step) {
+  auto byFirst = [&](auto act) { return runner->meet(options.isFirst() ? act() : Status{}); };
+  std::string path = folder.folderOf(step);
+  if (Status status = byFirst([&] { return folder.begin(step); }); !status.ok())
+    return status;
+  if (Status status = writeShards(*runner, path, isTrainingState, shardBytes(), positionAt(step)); !status.ok())
+    return status;
+  int64_t keep = options.train.keep ? options.train.keep : kKeptCheckpoints;
+  if (Status status = byFirst([&] { return folder.commit(step, keep, err); }); !status.ok())
+    return status;
+  // As with one file, all ranks go on from the replicas that were written.
+  Status status = sharded.emplace().open(path);
+  auto isRead = [&](const Value &value) { return isTrainingState(value) && hasReplicas(value); };
+  return runner->meet(status.ok() ? readShards(*runner, *sharded, isRead) : status);
+}
+
 /// All that a step changes, beside the old one until it is whole.
-Status Trainer::writeCheckpoint() {
+Status Trainer::writeOneFile() {
   Tensors values;
   for (const Value &value : arguments)
-    if (value.updated || value.role == "parameter")
+    if (isTrainingState(value))
       if (Status status = runner->read(value.name, values[value.name]); !status.ok())
         return status;
   if (options.isFirst())
@@ -300,7 +400,7 @@ Status Trainer::run() {
                            "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");
     bool due = (number + 1) % training.checkpointEvery == 0 || number + 1 == training.steps;
     if (!checkpoint.empty() && due)
-      if (Status status = writeCheckpoint(); !status.ok())
+      if (Status status = writeCheckpoint(number + 1); !status.ok())
         return status;
   }
   if (!options.saveCheckpoint.empty())

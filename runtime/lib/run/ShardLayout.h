@@ -1,0 +1,45 @@
+//===- ShardLayout.h - which rank writes what of a sharded checkpoint -----===//
+#ifndef MOERT_RUN_SHARDLAYOUT_H
+#define MOERT_RUN_SHARDLAYOUT_H
+
+#include "run/ShardIndex.h"
+#include "run/Sharding.h"
+
+#include <span>
+
+namespace moert::run {
+
+/// A file of one rank.
+struct ShardFile {
+  /// Bytes of the rank's part of an argument.
+  struct Block {
+    std::string tensor;
+    Region region;
+    std::string dtype;
+    int64_t argument = 0; ///< index in the rank's program
+    int64_t begin = 0;    ///< in bytes, from the start of the part
+    int64_t bytes = 0;
+  };
+
+  std::string name; ///< in the checkpoint's folder
+  int64_t rank = 0;
+  std::vector<Block> blocks; ///< in the order of their bytes
+};
+
+struct ShardLayout {
+  std::vector<ShardFile> files; ///< as in the index
+  ShardIndex index;
+};
+
+/// Which arguments a checkpoint has.
+using KeepValue = std::function<bool(const Value &)>;
+
+/// Files of at most `fileBytes` bytes of data, or one element, for the arguments that `keep` takes. Each element is
+/// written by one of the ranks that hold it, and ranks that hold the same write about as many bytes each. A function of
+/// its arguments alone: all processes find the same without a word.
+ShardLayout layOutShards(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks,
+                         int64_t fileBytes, const KeepValue &keep);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_SHARDLAYOUT_H

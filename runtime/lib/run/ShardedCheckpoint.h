@@ -1,0 +1,39 @@
+//===- ShardedCheckpoint.h - reading parts of a sharded checkpoint --------===//
+#ifndef MOERT_RUN_SHARDEDCHECKPOINT_H
+#define MOERT_RUN_SHARDEDCHECKPOINT_H
+
+#include "run/Safetensors.h"
+#include "run/ShardIndex.h"
+
+namespace moert::run {
+
+/// The name of the index in the folder of a sharded checkpoint.
+constexpr const char *kShardIndexName = "index.json";
+
+/// The blocks of tensors that ranks wrote, whatever their layout was. Only the index and headers of files are in
+/// memory.
+class ShardedCheckpoint {
+public:
+  /// `folder` has the index and its files.
+  Status open(const std::string &folder);
+  const std::string &path() const { return folder; }
+  const ShardIndex &index() const { return contents; }
+
+  /// Reads elements of `tensor`, which the index has, into bytes[0..count times its width): only those parts of files
+  /// that have some of them, a few MB at a time. An error where no block has an element.
+  Status read(const std::string &tensor, const Region &wanted, char *bytes);
+
+private:
+  Status readBlock(const std::string &tensor, const ShardIndex::Block &block, const Region &wanted, char *bytes,
+                   std::vector<std::pair<int64_t, int64_t>> &found);
+  Status openBlock(const std::string &tensor, const ShardIndex::Block &block, SafetensorsFile *&file,
+                   int64_t &firstByte);
+
+  std::string folder;
+  ShardIndex contents;
+  std::map<int64_t, SafetensorsFile> opened; ///< by their index
+};
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_SHARDEDCHECKPOINT_H
