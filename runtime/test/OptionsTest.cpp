@@ -67,6 +67,12 @@ TEST(Options, Wrong) {
            {{"a.so", "--verify=f64", "--save-checkpoint=x"}, "which writes the plan's types"},
            {{"a.so", "--verify", "--reference"}, "nothing to compare"},
            {{"a.so", "--verify="}, "expected a value: --verify=..."},
+           {{"a.so", "--save-checkpoint=x", "--shard-bytes=5GiB"},
+            "expected bytes for --shard-bytes, such as 5GB, but"},
+           {{"a.so", "--save-checkpoint=x", "--shard-bytes=0"}, "but got '0'"},
+           {{"a.so", "--save-checkpoint=x", "--shard-bytes=99999999TB"}, "but got '99999999TB'"},
+           {{"a.so", "--shard-bytes=1MB"}, "expected --shard-bytes with --save-checkpoint or with --checkpoint=DIR/"},
+           {{"a.so", "--train", "--data=x", "--checkpoint=f", "--keep=3"}, "expected --keep with --checkpoint=DIR/"},
            {{"a.so", "--data-type=int32"}, "expected --train with --data, --data-type"}}) {
     Options options;
     EXPECT_THAT(parseOptions(arguments, options).message, HasSubstr(text));
@@ -87,9 +93,9 @@ TEST(Options, Help) {
 
 // Each option that --help lists is compared between processes, or known to concern one process alone.
 TEST(Options, Agreement) {
-  const std::set<std::string> ofOne = {"--backend", "--save",    "--trace",  "--timeout", "--no-cuda-graph",
-                                       "--tf32",    "--workers", "--json",   "--log",     "--help",
-                                       "--ranks",   "--digest",  "--version"};
+  const std::set<std::string> ofOne = {"--backend", "--save",    "--trace",   "--timeout", "--no-cuda-graph",
+                                       "--tf32",    "--workers", "--json",    "--log",     "--help",
+                                       "--ranks",   "--digest",  "--version", "--keep"};
   const std::map<std::string, std::string> values = {{"--rate", "0.5"}, {"--final-rate", "0.5"}};
   const std::string file = testing::TempDir() + "agreement-" + std::to_string(::getpid());
   std::ofstream(file) << "some text";

@@ -1,6 +1,7 @@
 //===- Checkpoint.cpp - safetensors files as models are published in them -===//
 
 #include "run/Checkpoint.h"
+#include "run/Replace.h"
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,6 @@ namespace fs = std::filesystem;
 namespace moert::run {
 namespace {
 
-constexpr const char *kOneFile = "model.safetensors", *kIndex = "model.safetensors.index.json";
 constexpr int64_t kBlockBytes = 4 << 20;
 
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
@@ -101,13 +101,18 @@ Status Checkpoint::open(const std::string &path) {
   if (folder.empty())
     folder = ".";
   quantisation = QuantisationConfig::read(folder);
-  if (isFolder ? fs::exists(fs::path(path) / kIndex) : endsWith(path, ".index.json")) {
-    index = isFolder ? kIndex : fs::path(path).filename().string();
+  if (isFolder ? fs::exists(fs::path(path) / kIndexName) : endsWith(path, ".index.json")) {
+    index = isFolder ? kIndexName : fs::path(path).filename().string();
     return openIndex(folder);
   }
-  if (isFolder && !fs::exists(fs::path(path) / kOneFile))
-    return invalid("'" + path + "': expected '" + kIndex + "' or '" + kOneFile + "' in the folder");
-  Status status = isFolder ? openFile(folder, kOneFile) : Status{};
+  if (isFolder && !fs::exists(fs::path(path) / kOneFileName) && fs::exists(fs::path(path) / (kIndexName + kPartial)))
+    return invalid("'" + path +
+                   "': --save-checkpoint was interrupted when all files were written and got their names; "
+                   "to end it, take '" +
+                   kPartial + "' off the names of the files that have it");
+  if (isFolder && !fs::exists(fs::path(path) / kOneFileName))
+    return invalid("'" + path + "': expected '" + kIndexName + "' or '" + kOneFileName + "' in the folder");
+  Status status = isFolder ? openFile(folder, kOneFileName) : Status{};
   if (!isFolder) {
     shards.push_back({fs::path(path).filename().string(), {}});
     status = shards.back().tensors.open(path);

@@ -2,6 +2,7 @@
 #ifndef MOERT_RUN_CHECKPOINT_H
 #define MOERT_RUN_CHECKPOINT_H
 
+#include "run/CheckpointLayout.h"
 #include "run/Pieces.h"
 #include "run/Quantised.h"
 

@@ -2,9 +2,10 @@
 
 #include "run/CheckpointWriter.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 namespace fs = std::filesystem;
@@ -86,7 +87,8 @@ Status CheckpointWriter::leaveQuantised(const std::string &path, const std::vect
 }
 
 Status CheckpointWriter::open(const std::string &path, const std::vector<Value> &arguments, Loads &loads,
-                              std::ostream &log) {
+                              std::ostream &log, const WriterOptions &given) {
+  options = given;
   std::vector<Checkpoint *> checkpoints = loads.checkpoints();
   if (checkpoints.size() > 1)
     return invalid("expected one checkpoint to take the layout of but --load names '" + checkpoints[0]->path() +
@@ -109,21 +111,17 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
         return status;
   }
   if (!loaded)
-    if (Status status = layOutNew(); !status.ok())
+    if (Status status = layOutNew(isOneFile(path) ? INT64_MAX : options.fileBytes); !status.ok())
       return status;
   if (Status status = choosePaths(path); !status.ok())
     return status;
   return lockFiles(log);
 }
 
-/// One file of all tensors, by name.
-Status CheckpointWriter::layOutNew() {
+Status CheckpointWriter::layOutNew(int64_t fileBytes) {
   if (uses.empty())
     return invalid("the plan has no parameters");
-  Output &output = outputs.emplace_back();
-  // transformers refuses a file that does not say what made it.
-  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
-  int64_t offset = 0;
+  std::map<std::string, SafetensorsFile::Entry> tensors;
   for (const auto &[name, parts] : uses) {
     int64_t covered = 0;
     for (const Use &use : parts)
@@ -132,19 +130,17 @@ Status CheckpointWriter::layOutNew() {
     if (covered != elementsOf(shape))
       return invalid("expected the plan's parameters to make up tensor '" + name + "' " + shapeText(shape) +
                      " but they have " + std::to_string(covered) + " of its elements");
-    std::string dtype = fileDtype(dtypes.at(name));
-    int64_t end = offset + covered * fileDtypeSize(dtype);
-    header[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {offset, end}}};
-    output.tensors.push_back({name, {dtype, shape, offset, end}});
-    offset = end;
+    tensors[name] = {fileDtype(dtypes.at(name)), shape};
   }
-  output.head = headOf(header.dump());
+  CheckpointLayout layout = layOutCheckpoint(tensors, fileBytes);
+  outputs = std::move(layout.files);
+  indexText = layout.indexText;
   return {};
 }
 
 /// As the file is.
 void CheckpointWriter::layOut(Checkpoint::File &file, const std::string &path) {
-  Output &output = outputs.emplace_back();
+  CheckpointFile &output = outputs.emplace_back();
   output.path = path;
   output.head = file.tensors.head();
   output.original = &file.tensors;
@@ -166,35 +162,39 @@ Status CheckpointWriter::choosePaths(const std::string &path) {
   if (error)
     return invalid("'" + folder.string() + "': cannot be made: " + error.message());
   auto pathOf = [&](const std::string &name) { return isFile ? path : (folder / name).string(); };
-  if (!loaded) {
-    outputs[0].path = pathOf("model.safetensors");
-    return {};
-  }
-  for (Checkpoint::File &file : loaded->files())
-    layOut(file, pathOf(file.name));
-  if (!loaded->indexName().empty())
-    indexPath = pathOf(loaded->indexName());
+  if (!isFile)
+    oldFolder = folder.string();
+  if (loaded)
+    for (Checkpoint::File &file : loaded->files())
+      layOut(file, pathOf(file.name));
+  else
+    for (CheckpointFile &output : outputs)
+      output.path = pathOf(output.path);
+  if (loaded)
+    indexText = loaded->indexText();
+  if (!indexText.empty())
+    indexPath = pathOf(loaded ? loaded->indexName() : kIndexName);
   return {};
 }
 
 /// From here on the paths are those of files and not of links to them.
 Status CheckpointWriter::lockFiles(std::ostream &log) {
   std::vector<std::string *> paths;
-  for (Output &output : outputs)
+  for (CheckpointFile &output : outputs)
     paths.push_back(&output.path);
   if (!indexPath.empty())
     paths.push_back(&indexPath);
   for (std::string *path : paths) {
     if (Status status = targetOf(*path, *path); !status.ok())
       return status;
-    if (Status status = locks.take(*path, log); !status.ok())
+    if (Status status = options.process == 0 ? locks.take(*path, log) : Status{}; !status.ok())
       return status;
   }
   return {};
 }
 
-Status CheckpointWriter::writeTensor(const Output &output, const std::string &name, const SafetensorsFile::Entry &entry,
-                                     std::ostream &file, const ReadValue &read) {
+Status CheckpointWriter::writeTensor(const CheckpointFile &output, const std::string &name,
+                                     const SafetensorsFile::Entry &entry, std::ostream &file, const ReadValue &read) {
   auto it = uses.find(name);
   // Of a name that two files have, the index says which one is meant.
   bool isUsed = it != uses.end() && (!loaded || loaded->find(name) == &output.original->entries().at(name));
@@ -203,25 +203,40 @@ Status CheckpointWriter::writeTensor(const Output &output, const std::string &na
   int64_t rowBytes = length * (isUsed ? fileDtypeSize(entry.dtype) : 1);
   int64_t rows = rowBytes ? (entry.end - entry.begin) / rowBytes : 0, step = rowsOfBlock(rowBytes);
   std::vector<char> bytes(static_cast<size_t>(std::min(rows, step) * rowBytes));
+  std::vector<std::vector<char>> values(isUsed ? it->second.size() : 0); // by use, as long as its rows are written
   for (int64_t row = 0; row < rows; row += step) {
     RowBlock block{bytes.data(), row, std::min(step, rows - row)};
     if (output.original)
       if (Status status = output.original->readBytes(entry.begin + row * rowBytes, block.count * rowBytes, block.bytes);
           !status.ok())
         return status;
-    for (size_t i = 0; isUsed && i < it->second.size(); ++i) {
-      const Use &use = it->second[i];
-      const Tensor *value = nullptr;
-      if (Status status = read(*use.value, value); !status.ok())
+    for (size_t i = 0; i < values.size(); ++i)
+      if (Status status = put(it->second[i], block, entry.dtype, read, values[i]); !status.ok())
         return status;
-      writePiece(use.piece, block, entry.dtype, *value);
-    }
     file.write(block.bytes, block.count * rowBytes);
   }
   return {};
 }
 
-Status CheckpointWriter::writeFile(const Output &output, const ReadValue &read) {
+/// Puts what the use has of the rows into them. `values` are those of its piece: read for the first of its rows, freed
+/// behind the last.
+Status CheckpointWriter::put(const Use &use, const RowBlock &block, const std::string &dtype, const ReadValue &read,
+                             std::vector<char> &values) const {
+  const Piece &piece = use.piece;
+  if (!piece.meets(block)) {
+    std::vector<char>().swap(values);
+    return {};
+  }
+  if (values.empty()) {
+    values.resize(static_cast<size_t>(piece.span()) * dtypeSize(use.value->dtype));
+    if (Status status = read(*use.value, piece.first(), piece.span(), values.data()); !status.ok())
+      return status;
+  }
+  writePiece(piece, block, dtype, {use.value->dtype, values.data()});
+  return {};
+}
+
+Status CheckpointWriter::writeFile(const CheckpointFile &output, const ReadValue &read) {
   return writePartial(output.path, [&](OutputFile &file) {
     file << output.head;
     for (const auto &[name, entry] : output.tensors)
@@ -231,21 +246,60 @@ Status CheckpointWriter::writeFile(const Output &output, const ReadValue &read) 
   });
 }
 
-Status CheckpointWriter::write(const ReadValue &read) {
-  for (const Output &output : outputs)
-    if (Status status = writeFile(output, read); !status.ok())
+Status CheckpointWriter::writeFiles(const ReadValue &read) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (static_cast<int64_t>(i) % options.processes == options.process)
+      if (Status status = writeFile(outputs[i], read); !status.ok())
+        return status;
+  return {};
+}
+
+/// Between the first name and the last there is no index: a folder of old and new files must not look whole.
+Status CheckpointWriter::renameAll() const {
+  if (!indexPath.empty())
+    if (std::remove(indexPath.c_str()) != 0 && errno != ENOENT)
+      return invalid("'" + indexPath + "': cannot be removed: " + std::strerror(errno));
+  for (const CheckpointFile &output : outputs)
+    if (Status status = renamePartial(output.path); !status.ok())
       return status;
+  return indexPath.empty() ? Status{} : renamePartial(indexPath);
+}
+
+/// A folder's files of another layout: transformers would take one of them for the model.
+Status CheckpointWriter::removeOld(std::ostream &log) const {
+  std::error_code error;
+  // A link to a file that was written is no other file.
+  auto isWritten = [&](const std::string &path) {
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const CheckpointFile &output) { return fs::equivalent(path, output.path, error); }) ||
+           (!indexPath.empty() && fs::equivalent(path, indexPath, error));
+  };
+  for (const std::string &path : oldFolder.empty() ? std::vector<std::string>() : checkpointFilesIn(oldFolder)) {
+    if (isWritten(path))
+      continue;
+    if (!fs::remove(path, error) || error)
+      return invalid("'" + path + "', which is of another checkpoint, cannot be removed: " + error.message());
+    log << "moe-run: removed '" << path << "', which is not of the checkpoint that was written\n";
+  }
+  return {};
+}
+
+Status CheckpointWriter::giveNames(std::ostream &log) {
   auto writeIndex = [&](OutputFile &file) {
-    file << loaded->indexText();
+    file << indexText;
     return Status{};
   };
   if (!indexPath.empty())
     if (Status status = writePartial(indexPath, writeIndex); !status.ok())
       return status;
-  for (const Output &output : outputs)
-    if (Status status = renamePartial(output.path); !status.ok())
-      return status;
-  return indexPath.empty() ? Status{} : renamePartial(indexPath);
+  if (Status status = renameAll(); !status.ok())
+    return status;
+  return removeOld(log);
+}
+
+Status CheckpointWriter::write(const ReadValue &read, std::ostream &log) {
+  Status status = writeFiles(read);
+  return status.ok() ? giveNames(log) : status;
 }
 
 } // namespace moert::run

@@ -131,16 +131,20 @@ Status Session::load() {
   for (auto &[name, tensor] : inputs)
     if (Status status = plan.isWide ? widen(tensor) : Status{}; !status.ok())
       return status;
-  return options.saveCheckpoint.empty() ? Status{} : checkpoint.open(options.saveCheckpoint, arguments, loads, err);
+  return options.saveCheckpoint.empty()
+             ? Status{}
+             : checkpoint.open(options.saveCheckpoint, arguments, loads, err, {options.shardBytes});
 }
 
 /// What steps changed is among the results; the rest is as it was.
 Status Session::writeCheckpoint() {
-  return checkpoint.write([&](const Value &argument, const Tensor *&value) {
+  auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
     auto result = this->result.results.find(argument.name);
-    value = argument.updated && result != this->result.results.end() ? &result->second : &inputs.at(argument.name);
+    bool isResult = argument.updated && result != this->result.results.end();
+    copyElements(isResult ? result->second : inputs.at(argument.name), first, count, elements);
     return Status{};
-  });
+  };
+  return checkpoint.write(read, err);
 }
 
 Status Session::run() {

@@ -156,9 +156,9 @@ Status checkTraining(const Options &options) {
 /// Whether there are files that --shard-bytes and --keep are about.
 Status checkCheckpoints(const Options &options) {
   bool isFolder = CheckpointFolder::isMeant(options.train.checkpoint);
-  if (options.train.keep && !isFolder)
+  if (options.train.keep != TrainOptions().keep && !isFolder)
     return invalid("expected --keep with --checkpoint=DIR/, a folder whose name ends with '/'");
-  if (options.shardBytes && !isFolder && options.saveCheckpoint.empty())
+  if (options.shardBytes != Options().shardBytes && !isFolder && options.saveCheckpoint.empty())
     return invalid("expected --shard-bytes with --save-checkpoint or with --checkpoint=DIR/");
   return {};
 }

@@ -17,7 +17,7 @@ struct TrainOptions {
   int64_t steps = 100;
   int64_t warmup = 0;
   int64_t checkpointEvery = 100;
-  int64_t keep = 0; ///< checkpoints in a folder; 0: not given
+  int64_t keep = 2; ///< checkpoints in a folder
   double rate = 1e-3;
   double finalRate = -1; ///< negative: the rate stays
 };
@@ -34,7 +34,7 @@ struct Options {
   double timeout = 0;             ///< seconds, 0: none
   std::vector<std::string> loads; ///< the first that has an argument gives it
   std::string save, saveCheckpoint, trace;
-  int64_t shardBytes = 0; ///< of a file of a checkpoint; 0: not given
+  int64_t shardBytes = 5'000'000'000; ///< the most in a file of a checkpoint
   std::string routing, recordRouting;
   TrainOptions train;
   std::string emulateLinks; ///< name or path of a cluster's profile; empty: not given
@@ -57,9 +57,6 @@ struct Options {
 
   bool isFirst() const { return process == 0; }
 };
-
-/// Of the options --shard-bytes and --keep, where they are not given.
-constexpr int64_t kShardBytes = 5'000'000'000, kKeptCheckpoints = 2;
 
 /// `arguments` without the program's name.
 Status parseOptions(const std::vector<std::string> &arguments, Options &options);

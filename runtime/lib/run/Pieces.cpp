@@ -82,17 +82,18 @@ template <class Visit> void forEachElement(const Piece &piece, const RowBlock &b
     }
 }
 
-/// Calls visit(pointer of the file's type, pointer of the argument's type).
-template <class Visit> void withTypes(const std::string &dtype, char *bytes, const Tensor &argument, Visit visit) {
+/// Calls visit(pointer of the file's type, pointer of the argument's type); `argument` is a Tensor or Elements.
+template <class Argument, class Visit>
+void withTypes(const std::string &dtype, char *bytes, const Argument &argument, Visit visit) {
   auto withFile = [&](auto *inFile) {
     if (argument.dtype == MOERT_F32)
-      visit(inFile, argument.as<float>());
+      visit(inFile, argument.template as<float>());
     else if (argument.dtype == MOERT_F64)
-      visit(inFile, argument.as<double>());
+      visit(inFile, argument.template as<double>());
     else if (argument.dtype == MOERT_BF16)
-      visit(inFile, argument.as<Bf16>());
+      visit(inFile, argument.template as<Bf16>());
     else if (argument.dtype == MOERT_F16)
-      visit(inFile, argument.as<Half>());
+      visit(inFile, argument.template as<Half>());
   };
   if (dtype == "F32")
     withFile(reinterpret_cast<float *>(bytes));
@@ -148,9 +149,10 @@ void readPiece(const Piece &piece, const RowBlock &block, const std::string &dty
   });
 }
 
-void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument) {
-  withTypes(dtype, block.bytes, argument, [&]<class File, class Value>(File *file, Value *value) {
-    forEachElement(piece, block, [&](int64_t from, int64_t to) { file[from] = convert<File>(value[to]); });
+void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Elements &elements) {
+  withTypes(dtype, block.bytes, elements, [&]<class File, class Value>(File *file, const Value *value) {
+    forEachElement(piece, block,
+                   [&](int64_t from, int64_t to) { file[from] = convert<File>(value[to - piece.first()]); });
   });
 }
 

@@ -6,6 +6,12 @@
 
 namespace moert::run {
 
+/// Rows of a tensor in memory: `count` of them from `first` on.
+struct RowBlock {
+  char *bytes;
+  int64_t first, count;
+};
+
 /// A tensor of a checkpoint, seen as rows, and the window of it that an argument has: element [rowBegin + i, begin + j]
 /// is element at + i rowStride + j stride of the argument.
 struct Piece {
@@ -17,6 +23,13 @@ struct Piece {
   int64_t at = 0, rowStride = 1, stride = 1;
 
   int64_t elements() const { return rows * columns; }
+  /// The range of the argument's elements in which those of the piece are.
+  int64_t first() const { return at; }
+  int64_t span() const { return elements() ? (rows - 1) * rowStride + (columns - 1) * stride + 1 : 0; }
+  /// Whether some of the rows are of the piece.
+  bool meets(const RowBlock &block) const {
+    return block.first < rowBegin + rows && rowBegin < block.first + block.count;
+  }
 };
 
 /// What `value`, which has a source, is made of: together exactly its elements.
@@ -29,15 +42,18 @@ std::vector<Piece> transposed(const Piece &piece);
 /// Whether tensors of this dtype are converted from and to the arguments' types: F32, F64, BF16 and F16.
 bool isConvertible(const std::string &fileDtype);
 
-/// Rows of a tensor in memory: `count` of them from `first` on.
-struct RowBlock {
-  char *bytes;
-  int64_t first, count;
+/// Elements of an argument in memory.
+struct Elements {
+  int32_t dtype; ///< a moert_dtype
+  const char *data;
+
+  template <class T> const T *as() const { return reinterpret_cast<const T *>(data); }
 };
 
-/// Puts what `block` has of the piece into the argument, or the other way round. `dtype` is the tensor's.
+/// Puts what `block` has of the piece into the argument. `dtype` is the tensor's.
 void readPiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument);
-void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument);
+/// The other way round; `elements` are those of the argument from piece.first() on.
+void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Elements &elements);
 
 } // namespace moert::run
 

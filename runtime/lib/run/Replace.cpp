@@ -23,7 +23,7 @@ Status failed(const std::string &path, const std::string &what) {
 
 std::string reason() { return std::strerror(errno); }
 
-std::string partialOf(const std::string &path) { return path + ".partial"; }
+std::string partialOf(const std::string &path) { return path + kPartial; }
 
 /// "process 17 on 'host'", for who finds the lock taken.
 std::string ownName() {

@@ -13,7 +13,10 @@ namespace moert::run {
 /// where links go round in a circle, or where there is something else than a file.
 Status targetOf(const std::string &path, std::string &target);
 
-/// Writes beside `path`, which is no link, and brings that to the disk: `path` + ".partial". Removes it after an error.
+/// What the names of files end with that are to replace others.
+const inline std::string kPartial = ".partial";
+
+/// Writes beside `path`, which is no link, and brings that to the disk: `path` + kPartial. Removes it after an error.
 Status writePartial(const std::string &path, const std::function<Status(OutputFile &)> &write);
 /// Gives what writePartial wrote the name `path`.
 Status renamePartial(const std::string &path);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 namespace moert::run {
 
@@ -37,6 +38,11 @@ Status widen(Tensor &tensor) {
     wide.as<double>()[i] = elementAt(tensor.as<char>(), tensor.dtype, i);
   tensor = std::move(wide);
   return {};
+}
+
+void copyElements(const Tensor &tensor, int64_t first, int64_t count, char *to) {
+  auto width = static_cast<int64_t>(dtypeSize(tensor.dtype));
+  std::memcpy(to, tensor.as<char>() + first * width, static_cast<size_t>(count * width));
 }
 
 void setElement(void *data, int32_t dtype, int64_t index, double value) {

@@ -32,6 +32,9 @@ Status widen(Tensor &tensor);
 
 using Tensors = std::map<std::string, Tensor>;
 
+/// Copies `count` elements from element `first` on.
+void copyElements(const Tensor &tensor, int64_t first, int64_t count, char *to);
+
 /// `value` rounded to `dtype` (not i32) and stored.
 void setElement(void *data, int32_t dtype, int64_t index, double value);
 

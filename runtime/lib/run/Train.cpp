@@ -76,8 +76,10 @@ private:
   Status writeCheckpoint(int64_t step);
   Status writeOneFile();
   Status writeFolder(int64_t step);
-  int64_t shardBytes() const { return options.shardBytes ? options.shardBytes : kShardBytes; }
+  bool isPublished(const Value &value) const;
   Status savePublished();
+  Status savePublishedFromMemory();
+  Status writeScratch(const std::string &scratch);
 
   const Options &options;
   std::ostream &out, &err;
@@ -206,8 +208,10 @@ Status Trainer::start() {
   Tensors inputs;
   if (Status status = makeRest(resumed, inputs); !status.ok())
     return status;
-  if (!options.saveCheckpoint.empty() && options.isFirst())
-    if (Status status = writer.open(options.saveCheckpoint, arguments, loads, err); !status.ok())
+  std::ostream silent(nullptr), &log = options.isFirst() ? err : silent;
+  WriterOptions writing{options.shardBytes, options.process, options.processes};
+  if (!options.saveCheckpoint.empty())
+    if (Status status = writer.open(options.saveCheckpoint, arguments, loads, log, writing); !status.ok())
       return status;
   firstStep = sharded ? sharded->index().position.step : inputs.at("step").as<int32_t>()[0];
   if (resumed && options.isFirst())
@@ -339,10 +343,9 @@ Status Trainer::writeFolder(int64_t step) {
   std::string path = folder.folderOf(step);
   if (Status status = byFirst([&] { return folder.begin(step); }); !status.ok())
     return status;
-  if (Status status = writeShards(*runner, path, isTrainingState, shardBytes(), positionAt(step)); !status.ok())
+  if (Status status = writeShards(*runner, path, isTrainingState, options.shardBytes, positionAt(step)); !status.ok())
     return status;
-  int64_t keep = options.train.keep ? options.train.keep : kKeptCheckpoints;
-  if (Status status = byFirst([&] { return folder.commit(step, keep, err); }); !status.ok())
+  if (Status status = byFirst([&] { return folder.commit(step, options.train.keep, err); }); !status.ok())
     return status;
   // As with one file, all ranks go on from the replicas that were written.
   Status status = sharded.emplace().open(path);
@@ -368,19 +371,56 @@ Status Trainer::writeOneFile() {
   return {};
 }
 
-/// The parameters, in the layout of the checkpoint that training began from.
+/// Whether a checkpoint of parameters alone is made of it.
+bool Trainer::isPublished(const Value &value) const { return value.role == "parameter" || masterOf(value, arguments); }
+
+/// The parameters, in the layout of the checkpoint that training began from. Each process writes some of the files.
 Status Trainer::savePublished() {
+  if (options.processes == 1 && !sharded)
+    return savePublishedFromMemory();
+  // Through files: no process has room for all, or for what the others need of its ranks.
+  std::string scratch = sharded ? "" : writer.scratchFolder();
+  if (Status status = scratch.empty() ? Status{} : writeScratch(scratch); !status.ok())
+    return status;
+  auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
+    return sharded->read(argument.name, Region::whole(argument.shape).part(first, count), elements);
+  };
+  Status status = runner->meet(writer.writeFiles(read));
+  std::error_code error;
+  if (options.isFirst() && !scratch.empty())
+    std::filesystem::remove_all(scratch, error);
+  if (error)
+    err << "moe-run: warning: '" << scratch << "': cannot be removed: " << error.message() << "\n";
+  return status.ok() ? runner->meet(options.isFirst() ? writer.giveNames(err) : Status{}) : status;
+}
+
+/// The parameters of all ranks, in a sharded checkpoint that is read right away.
+Status Trainer::writeScratch(const std::string &scratch) {
+  std::error_code error;
+  if (options.isFirst()) {
+    std::filesystem::remove_all(scratch, error);
+    std::filesystem::create_directories(scratch, error);
+  }
+  Status made = error ? invalid("'" + scratch + "': cannot be made: " + error.message()) : Status{};
+  if (Status status = runner->meet(made); !status.ok())
+    return status;
+  auto keep = [&](const Value &value) { return isPublished(value); };
+  if (Status status = writeShards(*runner, scratch, keep, INT64_MAX, positionAt(options.train.steps)); !status.ok())
+    return status;
+  return sharded.emplace().open(scratch);
+}
+
+Status Trainer::savePublishedFromMemory() {
   Tensors values;
   for (const Value &argument : arguments)
-    if (argument.role == "parameter")
+    if (isPublished(argument))
       if (Status status = runner->read(argument.name, values[argument.name]); !status.ok())
         return status;
-  if (!options.isFirst())
-    return {};
-  return writer.write([&](const Value &argument, const Tensor *&value) {
-    value = &values.at(argument.name);
+  auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
+    copyElements(values.at(argument.name), first, count, elements);
     return Status{};
-  });
+  };
+  return writer.write(read, err);
 }
 
 Status Trainer::run() {
