@@ -1,0 +1,145 @@
+//===- MoeRunSavesTest.cpp - moe-run --train --checkpoint=DIR/ ------------===//
+
+#include "MoeRunTest.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+namespace {
+
+/// Training of a plan whose loss at step k is (6 + 2k)^2.
+class MoeRunSaves : public testing::Test {
+protected:
+  MoeRunSaves() { std::ofstream(text) << "some text to learn"; }
+  ~MoeRunSaves() override {
+    std::remove(text.c_str());
+    fs::remove_all(folder);
+    fs::remove_all(base);
+  }
+
+  std::string command(const std::string &flags) const {
+    return MOE_RUN " " PLANS "/train-stages.so --train --json --rate=0.5 --data=" + text + " " + flags;
+  }
+
+  /// Trains, which must succeed with the right losses; the first step.
+  int64_t train(const std::string &flags) {
+    Outcome outcome = runCommand(command(flags));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    said = outcome.err;
+    json root = json::parse(outcome.out, nullptr, false);
+    for (const json &step : root["steps"])
+      EXPECT_EQ(step["loss"].get<double>(), std::pow(6 + 2 * step["step"].get<double>(), 2));
+    return root["first_step"];
+  }
+
+  std::string text = temporary("text"), folder = temporary("state"), base = temporary("base"), said;
+  std::string state = "--checkpoint=" + folder + "/ ";
+};
+
+std::vector<std::string> namesIn(const std::string &folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void replaceIn(const std::string &path, const std::string &old, const std::string &with) {
+  std::string content = readAll(path);
+  ASSERT_NE(content.find(old), std::string::npos) << content;
+  std::ofstream(path, std::ios::binary) << content.replace(content.find(old), old.size(), with);
+}
+
+} // namespace
+
+TEST_F(MoeRunSaves, GoesOn) {
+  EXPECT_EQ(train("--steps=3 --checkpoint-every=1 " + state), 0);
+  EXPECT_THAT(namesIn(folder), testing::ElementsAre("latest", "step-00000002", "step-00000003"));
+  // 'w0' and 'step' are in the first stage, 'w1' in the second, and 'shared' in both.
+  json index = json::parse(readAll(folder + "/step-00000003/index.json"));
+  EXPECT_EQ(index["tensors"].size(), 4u);
+  for (const auto &[name, tensor] : index["tensors"].items())
+    EXPECT_EQ(tensor["blocks"].size(), 1u) << name;
+  EXPECT_EQ(train("--steps=5 --keep=1 " + state), 3);
+  EXPECT_THAT(said, HasSubstr("resumed from '" + folder + "/step-00000003' at step 3\n"));
+  EXPECT_THAT(namesIn(folder), testing::ElementsAre("latest", "step-00000005"));
+  EXPECT_EQ(train("--steps=6 --reference " + state), 5);
+  EXPECT_EQ(train("--steps=6 " + state), 6);
+  EXPECT_THAT(said, HasSubstr("nothing to train: training is at step 6"));
+  EXPECT_EQ(train("--steps=7 --seed=3 " + state), 6);
+  EXPECT_THAT(said, HasSubstr("warning: the checkpoint is of training with --seed 0, which is now 3: from here on"));
+}
+
+// Each call that changes a file, and each write, may be the last: the checkpoint before is there, or the new one.
+TEST_F(MoeRunSaves, KilledAnywhere) {
+  const std::string killer = PLANS "/killed.so";
+  if (!fs::exists(killer))
+    GTEST_SKIP() << "sanitizers have to be loaded before all else";
+  EXPECT_EQ(train("--steps=1 --checkpoint=" + base + "/"), 0);
+  std::map<int64_t, int> resumed;
+  for (int call = 1;; ++call) {
+    ASSERT_LT(call, 1000);
+    fs::remove_all(folder);
+    fs::copy(base, folder, fs::copy_options::recursive);
+    const std::string flags = "--checkpoint-every=1 --keep=1 " + state, quick = "LD_PRELOAD=" + killer + " ";
+    Outcome outcome =
+        runCommand(quick + "MOERT_TEST_KILL_AT=" + std::to_string(call) + " " + command("--steps=2 " + flags));
+    if (outcome.status == 0)
+      break;
+    ASSERT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+    Outcome next = runCommand(quick + command("--steps=3 " + flags));
+    ASSERT_EQ(next.status, 0) << "killed at " << call << ": " << next.err;
+    json root = json::parse(next.out);
+    ++resumed[root["first_step"]];
+    for (const json &step : root["steps"])
+      ASSERT_EQ(step["loss"].get<double>(), std::pow(6 + 2 * step["step"].get<double>(), 2)) << "killed at " << call;
+    ASSERT_THAT(namesIn(folder), testing::ElementsAre("latest", "step-00000003")) << "killed at " << call;
+  }
+  // From the step before or from the one that was saved, and never anew.
+  ASSERT_EQ(resumed.size(), 2u);
+  EXPECT_GT(resumed[1], 10);
+  EXPECT_GT(resumed[2], 5);
+}
+
+TEST_F(MoeRunSaves, Errors) {
+  EXPECT_EQ(train("--steps=2 --checkpoint-every=1 " + state), 0);
+  auto error = [&](const std::string &flags = "") {
+    Outcome outcome = runCommand(command("--steps=3 " + state + flags));
+    EXPECT_EQ(outcome.status, 2);
+    return outcome.err;
+  };
+  const std::string index = folder + "/step-00000002/index.json", before = readAll(index);
+  const std::string remedy =
+      "to go on from another checkpoint, write its name into '" + folder + "/latest': 'step-00000001'";
+  replaceIn(index, "\"w1\":", "\"w9\":");
+  std::string said = error();
+  EXPECT_THAT(said,
+              HasSubstr("/step-00000002': expected all of the plan's 4 values but it lacks 1: 'w1'; a checkpoint"));
+  EXPECT_THAT(said, HasSubstr(remedy));
+  fs::remove(index);
+  EXPECT_THAT(error(), HasSubstr("index.json': cannot be opened for reading; " + remedy));
+  std::ofstream(index) << before;
+  replaceIn(index, "\"shape\":[1,4]", "\"shape\":[1,8]");
+  EXPECT_THAT(error(), HasSubstr("expected F32 [1, 4] but got F32 [1, 8]; a checkpoint fits plans of the same model"));
+  std::ofstream(index) << before;
+  // What the plan does not use is said.
+  replaceIn(index, "\"tensors\":{", "\"tensors\":{\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"blocks\":[]},");
+  Outcome outcome = runCommand(command("--steps=3 " + state));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("the plan has no use for 1 of the 5 tensors of '"));
+  // A file that is cut off.
+  for (const std::string &name : namesIn(folder + "/step-00000003"))
+    if (name != "index.json")
+      fs::resize_file(folder + "/step-00000003/" + name, 100);
+  EXPECT_THAT(runCommand(command("--steps=4 " + state)).err, HasSubstr("the file is truncated"));
+  EXPECT_THAT(runCommand(command("--steps=4 --checkpoint=" + text + "/")).err, HasSubstr("': cannot be made: "));
+}
