@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <dirent.h>
+#include <filesystem>
+#include <set>
 #include <tuple>
 
 using testing::HasSubstr;
@@ -84,6 +86,31 @@ TEST(Mpi, WritesOnce) {
     EXPECT_THAT(readAll(trace), HasSubstr(rank));
   for (const std::string &path : {here, there, trace})
     std::remove(path.c_str());
+}
+
+// Each process writes its own files, and one process with all ranks goes on from them.
+TEST(Mpi, SavesToAFolder) {
+  std::string text = temporary("text"), state = temporary("state");
+  std::ofstream(text) << "some text to learn";
+  const std::string flags = " --train --json --rate=0.5 --data=" + text + " --checkpoint=" + state + "/";
+  Outcome outcome = runRanks(4, "train-stages.so --steps=2 --shard-bytes=16" + flags);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::set<std::string> files;
+  for (const auto &entry : std::filesystem::directory_iterator(state + "/step-00000002"))
+    files.insert(entry.path().filename().string());
+  // 'shared' and 'step' or 'w0' by the first stage, 'w1' by the second: each value has a file of its own.
+  EXPECT_EQ(files.size(), 5u);
+  EXPECT_EQ(files.count("index.json"), 1u);
+  outcome = runPlan("train-stages", "--steps=3" + flags);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"loss\": 100.0"));
+  // An error of one process ends all, and is said once.
+  std::filesystem::remove_all(state + "/step-00000003");
+  outcome = runRanks(4, "train-stages.so --steps=4" + flags);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("latest': expected the name of a folder beside it but got 'step-00000003'"));
+  std::filesystem::remove_all(state);
+  std::remove(text.c_str());
 }
 
 TEST(Mpi, ChecksReplicas) {
