@@ -79,6 +79,19 @@ TEST_F(MoeRunSaves, GoesOn) {
   EXPECT_THAT(said, HasSubstr("warning: the checkpoint is of training with --seed 0, which is now 3: from here on"));
 }
 
+// What --load takes: the latest checkpoint, or one of the folders.
+TEST_F(MoeRunSaves, Loads) {
+  EXPECT_EQ(train("--steps=3 --checkpoint-every=1 " + state), 0);
+  EXPECT_EQ(train("--steps=5 --load=" + folder), 3);
+  EXPECT_EQ(train("--steps=5 --load=" + folder + "/step-00000002"), 2);
+  // Into one file, and from there into a folder.
+  const std::string one = "--checkpoint=" + base + " ", again = "--checkpoint=" + base + "2/ ";
+  EXPECT_EQ(train("--steps=4 --load=" + folder + "/ " + one), 3);
+  EXPECT_EQ(train("--steps=5 --load=" + base + " " + again), 4);
+  EXPECT_EQ(train("--steps=6 " + again), 5);
+  fs::remove_all(base + "2");
+}
+
 // Each call that changes a file, and each write, may be the last: the checkpoint before is there, or the new one.
 TEST_F(MoeRunSaves, KilledAnywhere) {
   const std::string killer = PLANS "/killed.so";

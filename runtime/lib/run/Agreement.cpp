@@ -111,16 +111,12 @@ std::string sampledText(const std::string &path) {
   return sizeAndDigest(bytes, digest.finish());
 }
 
-/// What training goes on from.
+/// What is loaded, or gone on from: a file or folder, of a checkpoint of training in many files the index.
 static std::string checkpointText(const std::string &path) {
-  std::error_code error;
-  if (!CheckpointFolder::isMeant(path))
-    return !path.empty() && fs::exists(path, error) ? sampledText(path) : isGiven(path);
-  CheckpointFolder folder;
-  if (Status status = folder.open(path); !status.ok())
+  std::string folder;
+  if (Status status = CheckpointFolder::find(path, folder); !status.ok())
     return status.message;
-  return folder.latest().empty() ? "a folder without a checkpoint"
-                                 : wholeFileText((fs::path(folder.latest()) / kShardIndexName).string());
+  return folder.empty() ? sampledText(path) : wholeFileText((fs::path(folder) / kShardIndexName).string());
 }
 
 std::string agreementText(const Options &options) {
@@ -137,7 +133,7 @@ std::string agreementText(const Options &options) {
   add("--emulate-links", options.emulateLinks);
   add("--seed", std::to_string(options.seed));
   for (const std::string &path : options.loads)
-    add("--load '" + fs::path(path).filename().string() + "'", sampledText(path));
+    add("--load '" + fs::path(path).filename().string() + "'", checkpointText(path));
   add("--allow-missing", options.allowMissing);
   add("--routing", options.routing.empty() ? "" : wholeFileText(options.routing));
   add("--record-routing", isGiven(options.recordRouting));
@@ -150,7 +146,9 @@ std::string agreementText(const Options &options) {
   add("--rate", train.rate);
   add("--warmup", train.warmup);
   add("--final-rate", train.finalRate);
-  add("--checkpoint", checkpointText(train.checkpoint));
+  std::error_code error;
+  bool resumes = !train.checkpoint.empty() && fs::exists(train.checkpoint, error);
+  add("--checkpoint", resumes ? checkpointText(train.checkpoint) : isGiven(train.checkpoint));
   add("--checkpoint-every", train.checkpointEvery);
   add("--save-checkpoint", isGiven(options.saveCheckpoint));
   add("--shard-bytes", options.shardBytes);

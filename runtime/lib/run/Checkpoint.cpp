@@ -1,6 +1,7 @@
 //===- Checkpoint.cpp - safetensors files as models are published in them -===//
 
 #include "run/Checkpoint.h"
+#include "run/CheckpointFolder.h"
 #include "run/Replace.h"
 
 #include <nlohmann/json.hpp>
@@ -94,10 +95,25 @@ Status Checkpoint::openIndex(const std::string &folder) {
   return addPlaces(weightMap);
 }
 
+Status Checkpoint::openSharded(const std::string &folder) {
+  if (Status status = sharded.emplace().open(folder); !status.ok())
+    return status;
+  for (const auto &[name, tensor] : sharded->index().tensors) {
+    int64_t bytes = Region::whole(tensor.shape).count * fileDtypeSize(tensor.dtype);
+    ofSharded[name] = {tensor.dtype, tensor.shape, 0, bytes};
+    places[name] = 0;
+  }
+  return {};
+}
+
 Status Checkpoint::open(const std::string &path) {
   where = path;
   isFolder = fs::is_directory(path);
-  std::string folder = isFolder ? path : fs::path(path).parent_path().string();
+  std::string folder = isFolder ? path : fs::path(path).parent_path().string(), ofTraining;
+  if (Status status = CheckpointFolder::find(path, ofTraining); !status.ok())
+    return status;
+  if (!ofTraining.empty())
+    return openSharded(ofTraining);
   if (folder.empty())
     folder = ".";
   quantisation = QuantisationConfig::read(folder);
@@ -138,7 +154,19 @@ std::string Checkpoint::nameOf(const std::string &tensor) const {
 
 const SafetensorsFile::Entry *Checkpoint::find(const std::string &tensor) const {
   auto it = places.find(nameOf(tensor));
-  return it == places.end() ? nullptr : &shards[it->second].tensors.entries().at(it->first);
+  if (it == places.end())
+    return nullptr;
+  return sharded ? &ofSharded.at(it->first) : &shards[it->second].tensors.entries().at(it->first);
+}
+
+Status Checkpoint::readWhole(const Value &value, Tensor &tensor) {
+  if (!sharded)
+    return fileOf(value.name).read(value, tensor);
+  if (Status status = checkType("'" + where + "'", value, *find(value.name)); !status.ok())
+    return status;
+  if (Status status = Tensor::allocate(value, tensor); !status.ok())
+    return status;
+  return sharded->read(value.name, Region::whole(value.shape), tensor.as<char>());
 }
 
 bool Checkpoint::isQuantised(const std::string &tensor) const {

@@ -5,6 +5,7 @@
 #include "run/CheckpointLayout.h"
 #include "run/Pieces.h"
 #include "run/Quantised.h"
+#include "run/ShardedCheckpoint.h"
 
 #include <ostream>
 #include <set>
@@ -19,8 +20,8 @@ public:
     SafetensorsFile tensors;
   };
 
-  /// `path` names a file, an index ("*.index.json"), or a folder that has "model.safetensors.index.json" or
-  /// "model.safetensors".
+  /// `path` names a file, an index ("*.index.json"), a folder that has "model.safetensors.index.json" or
+  /// "model.safetensors", or a folder of checkpoints of training (run/CheckpointFolder.h) or one of these.
   Status open(const std::string &path);
 
   /// From here on names that begin with `prefix` are those without it, if no tensor has a name with it and one of
@@ -41,7 +42,7 @@ public:
   std::vector<Piece> stored(const Piece &piece) const;
   /// Reads the tensor of a piece that was checked, some rows at a time.
   Status read(const Piece &piece, const Tensor &argument);
-  Status readWhole(const Value &value, Tensor &tensor) { return fileOf(value.name).read(value, tensor); }
+  Status readWhole(const Value &value, Tensor &tensor);
 
   const std::string &path() const { return where; }
   bool isOneFile() const { return index.empty() && !isFolder; }
@@ -54,6 +55,7 @@ public:
 
 private:
   Status openIndex(const std::string &folder);
+  Status openSharded(const std::string &folder);
   Status openFile(const std::string &folder, const std::string &name);
   bool isExchanged(const Piece &piece) const;
   Status checkSquare(const Piece &piece);
@@ -70,6 +72,8 @@ private:
   QuantisationConfig quantisation;
   std::vector<File> shards;
   std::map<std::string, size_t> places; ///< by tensor: which of the files has it
+  std::optional<ShardedCheckpoint> sharded;
+  std::map<std::string, SafetensorsFile::Entry> ofSharded; ///< its tensors, as if one file had them
 };
 
 /// At most so many bytes of a tensor are in memory, but at least a row.

@@ -51,6 +51,19 @@ bool CheckpointFolder::isMeant(const std::string &path) {
   return path.ends_with('/') || fs::is_directory(path, error);
 }
 
+Status CheckpointFolder::find(const std::string &path, std::string &checkpoint) {
+  std::error_code error;
+  checkpoint.clear();
+  if (fs::exists(fs::path(path) / kShardIndexName, error))
+    checkpoint = path;
+  if (!checkpoint.empty() || !fs::exists(fs::path(path) / kLatest, error))
+    return {};
+  CheckpointFolder folder;
+  Status status = folder.open(path);
+  checkpoint = folder.latest();
+  return status;
+}
+
 std::string CheckpointFolder::latestFile() const { return (fs::path(folder) / kLatest).string(); }
 
 std::string CheckpointFolder::folderOf(int64_t step) const {

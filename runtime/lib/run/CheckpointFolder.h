@@ -17,6 +17,9 @@ public:
   /// Whether --checkpoint=PATH means a folder: PATH ends with '/', or is one.
   static bool isMeant(const std::string &path);
 
+  /// The folder of the checkpoint that `path` means: itself, or the latest of those in it; empty where it means none.
+  static Status find(const std::string &path, std::string &checkpoint);
+
   /// Finds the latest checkpoint, if there is one.
   Status open(const std::string &path);
   /// The folder of the latest checkpoint; empty where there is none.

@@ -81,7 +81,7 @@ Status CheckpointWriter::leaveQuantised(const std::string &path, const std::vect
     return invalid("expected another folder than that of '" + loaded->path() +
                    "', whose tensors are quantised: the parameters are written dequantised");
   log << "moe-run: '" << loaded->path() << "' is quantised; '" << path
-      << "' gets the parameters dequantised, in one file: its config.json must have no 'quantization_config'\n";
+      << "' gets the parameters dequantised: its config.json must have no 'quantization_config'\n";
   loaded = nullptr;
   return {};
 }

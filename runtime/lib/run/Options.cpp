@@ -120,9 +120,10 @@ OptionSection trainOptions(Options &options) {
        {"--warmup", "N", &o.warmup, "steps during which the learning rate rises (default: 0)"},
        {"--final-rate", "R", &o.finalRate,
         "learning rate of the last step, to which the rate falls along a cosine (default: it does not fall)"},
-       {"--checkpoint", "FILE|DIR/", &o.checkpoint,
+       {"--checkpoint", "PATH", &o.checkpoint,
         "write a checkpoint every --checkpoint-every steps and at the end. Training continues from a checkpoint that "
-        "is there. DIR/ is a folder: each process writes files of its own, and no process needs memory for the whole"},
+        "is there. PATH is a file; or a folder, if it ends with / or is one: each process then writes files of its "
+        "own, and no process needs memory for the whole"},
        {"--checkpoint-every", "N", &o.checkpointEvery, "steps between two checkpoints (default: 100)"},
        {"--keep", "N", &o.keep, "number of checkpoints to keep in the folder of --checkpoint=DIR/ (default: 2)"},
        {"--log", "FILE", &o.log, "write one line of JSON for each step to FILE"}}};

@@ -173,15 +173,21 @@ Status SafetensorsFile::readBytes(int64_t begin, int64_t count, char *bytes) {
                                                          " of the data on but they cannot be read");
 }
 
+Status checkType(const std::string &name, const Value &value, const SafetensorsFile::Entry &entry) {
+  if (entry.dtype == fileDtype(value.dtype) && entry.shape == value.shape)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, name + ": tensor '" + value.name + "': expected " +
+                                                         fileDtype(value.dtype) + " " + shapeText(value.shape) +
+                                                         " but got " + entry.dtype + " " + shapeText(entry.shape));
+}
+
 Status SafetensorsFile::read(const Value &value, Tensor &tensor) {
   auto it = tensors.find(value.name);
   if (it == tensors.end())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "' has no tensor '" + value.name + "'");
   const Entry &entry = it->second;
-  std::string what = "'" + path + "': tensor '" + value.name + "': expected ";
-  if (entry.dtype != fileDtype(value.dtype) || entry.shape != value.shape)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, what + fileDtype(value.dtype) + " " + shapeText(value.shape) +
-                                                           " but got " + entry.dtype + " " + shapeText(entry.shape));
+  if (Status status = checkType("'" + path + "'", value, entry); !status.ok())
+    return status;
   if (Status status = Tensor::allocate(value, tensor); !status.ok())
     return status;
   return readBytes(entry.begin, entry.end - entry.begin, tensor.as<char>());

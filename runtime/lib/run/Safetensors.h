@@ -36,6 +36,9 @@ private:
   std::map<std::string, Entry> tensors;
 };
 
+/// An error unless a tensor of the checkpoint `name` has the dtype and global shape of `value`.
+Status checkType(const std::string &name, const Value &value, const SafetensorsFile::Entry &entry);
+
 /// Bytes of an element, 0 for a dtype that is not known.
 int64_t fileDtypeSize(const std::string &dtype);
 /// The name of a moert_dtype in files.
