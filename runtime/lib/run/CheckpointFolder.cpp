@@ -120,6 +120,8 @@ Status CheckpointFolder::begin(int64_t step) {
   return error ? invalid("'" + path + "': cannot be made: " + error.message()) : Status{};
 }
 
+void CheckpointFolder::discard(int64_t step) const { removeCheckpoint(folderOf(step)); }
+
 Status CheckpointFolder::commit(int64_t step, int64_t keep, std::ostream &log) {
   std::string path = folderOf(step);
   auto write = [&](OutputFile &file) {

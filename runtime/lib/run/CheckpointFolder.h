@@ -33,6 +33,8 @@ public:
 
   /// Makes the empty folder of a step. What a process that was killed left there is removed.
   Status begin(int64_t step);
+  /// Removes what was written there before an error, which would fill the disk.
+  void discard(int64_t step) const;
   /// Makes the checkpoint of the step, which is whole, the latest. Then removes those that are not whole, and of the
   /// steps up to this one all but the last `keep`. Says on `log` if something cannot be removed.
   Status commit(int64_t step, int64_t keep, std::ostream &log);

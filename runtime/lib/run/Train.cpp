@@ -343,8 +343,11 @@ Status Trainer::writeFolder(int64_t step) {
   std::string path = folder.folderOf(step);
   if (Status status = byFirst([&] { return folder.begin(step); }); !status.ok())
     return status;
-  if (Status status = writeShards(*runner, path, isTrainingState, options.shardBytes, positionAt(step)); !status.ok())
+  if (Status status = writeShards(*runner, path, isTrainingState, options.shardBytes, positionAt(step)); !status.ok()) {
+    if (options.isFirst())
+      folder.discard(step);
     return status;
+  }
   if (Status status = byFirst([&] { return folder.commit(step, options.train.keep, err); }); !status.ok())
     return status;
   // As with one file, all ranks go on from the replicas that were written.
