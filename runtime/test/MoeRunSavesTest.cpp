@@ -92,6 +92,36 @@ TEST_F(MoeRunSaves, Loads) {
   fs::remove_all(base + "2");
 }
 
+// Values that are written and read in several chunks.
+TEST_F(MoeRunSaves, Large) {
+  const std::string input = base + "-in", whole = base + "-whole", parts = base + "-parts";
+  auto run = [&](const std::string &flags) {
+    Outcome outcome =
+        runCommand(MOE_RUN " " PLANS "/train-stages-large.so --train --rate=0.5 --data=" + text + " " + flags);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+  };
+  constexpr int64_t kElements = 1'500'000;
+  std::string header = R"({"w0":{"dtype":"F32","shape":[1,1500000],"data_offsets":[0,6000000]},)"
+                       R"("w1":{"dtype":"F32","shape":[1,1500000],"data_offsets":[6000000,12000000]},)"
+                       R"("shared":{"dtype":"F32","shape":[1,1500000],"data_offsets":[12000000,18000000]}})";
+  uint64_t length = header.size();
+  std::vector<float> values(3 * kElements);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 1009) / 1009;
+  std::ofstream(input, std::ios::binary)
+      .write(reinterpret_cast<const char *>(&length), 8)
+      .write(header.data(), static_cast<std::streamsize>(length))
+      .write(reinterpret_cast<const char *>(values.data()), static_cast<std::streamsize>(values.size() * 4));
+  run("--steps=2 --load=" + input + " --checkpoint=" + whole);
+  run("--steps=1 --load=" + input + " " + state);
+  run("--steps=2 " + state + "--shard-bytes=5MB");
+  run("--steps=3 --load=" + folder + " --checkpoint=" + parts);
+  run("--steps=3 --checkpoint=" + whole);
+  EXPECT_TRUE(readAll(whole) == readAll(parts));
+  for (const std::string &path : {input, whole, parts})
+    std::remove(path.c_str());
+}
+
 // Each call that changes a file, and each write, may be the last: the checkpoint before is there, or the new one.
 TEST_F(MoeRunSaves, KilledAnywhere) {
   const std::string killer = PLANS "/killed.so";
@@ -109,6 +139,10 @@ TEST_F(MoeRunSaves, KilledAnywhere) {
     if (outcome.status == 0)
       break;
     ASSERT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+    for (const std::string &name : namesIn(folder))
+      if (std::string index = readAll(folder + "/" + name + "/index.json"); !index.empty() && index.back() == '\n')
+        for (const json &file : json::parse(index)["files"])
+          ASSERT_TRUE(fs::exists(folder + "/" + name + "/" + file.get<std::string>())) << "killed at " << call;
     Outcome next = runCommand(quick + command("--steps=3 " + flags));
     ASSERT_EQ(next.status, 0) << "killed at " << call << ": " << next.err;
     json root = json::parse(next.out);

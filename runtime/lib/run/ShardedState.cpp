@@ -14,7 +14,7 @@ namespace moert::run {
 namespace {
 
 /// At most so many bytes of a value are in memory.
-constexpr int64_t kChunkBytes = 16 << 20;
+constexpr int64_t kChunkBytes = 4 << 20;
 
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 

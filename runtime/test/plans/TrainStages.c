@@ -3,6 +3,18 @@
    The loss is w1's square, of which the first stage has a metric. */
 #include "Plan.h"
 
+#ifdef LARGE
+#define COLUMNS 1500000
+#define ARENA "12000256"
+#else
+#define COLUMNS 4
+#define ARENA "256"
+#endif
+/* Where the change of a weight lies in the arena, behind a weight. */
+#define CHANGE (COLUMNS / 16 * 64 + 64)
+#define TEXT_OF(number) TEXT_OF_(number)
+#define TEXT_OF_(number) #number
+
 /* clang-format off */
 #define VALUE(name, role, dtype, shape, local, layout, more)                                                           \
   "{\"name\":\"" name "\",\"role\":\"" role "\",\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"local_shape\":[" local \
@@ -10,14 +22,15 @@
 #define TEXT(name, local, layout) VALUE(name, "input", "i32", "8", local, "[" layout "]", ",\"below\":256,\"sequence\":2")
 #define RATE VALUE("learning_rate", "rate", "f32", "1,1", "1,1", "[],[]", "")
 #define STEP VALUE("step", "step", "i32", "", "", "", ",\"updated\":true")
-#define WEIGHT(name) VALUE(name, "parameter", "f32", "1,4", "1,4", "[],[]", ",\"updated\":true,\"fill\":2")
+#define SHAPE "1," TEXT_OF(COLUMNS)
+#define WEIGHT(name) VALUE(name, "parameter", "f32", SHAPE, SHAPE, "[],[]", ",\"updated\":true,\"fill\":2")
 #define METRIC VALUE("cross_entropy", "metric", "f32", "", "", "", "")
 #define LOSS VALUE("loss", "loss", "f32", "", "", "", "")
 #define OP(name, group)                                                                                                \
   "{\"name\":\"" name "\",\"label\":\"\",\"stream\":\"compute\",\"group\":" group ",\"flops\":1,\"bytes\":1,"          \
   "\"bytes_sent\":0,\"rows\":0}"
 #define KERNEL(name) OP(name, "null")
-#define REST "\"arenas\":{\"device\":256,\"host_pinned\":0},\"streams\":[\"compute\"],\"events\":0,\"ops\":["
+#define REST "\"arenas\":{\"device\":" ARENA ",\"host_pinned\":0},\"streams\":[\"compute\"],\"events\":0,\"ops\":["
 
 const char moeplan_metadata[] =
     "{\"moeplan\":4,\"abi\":6,\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\",\"mode\":\"train\","
@@ -41,14 +54,14 @@ static const moert_group kPp = {"pp", 2, 2};
 /* value += rate by; ops `matmul` and the next one. */
 static int32_t learn(moert_rank_t rank, int64_t matmul, const moert_buffer *rate, const moert_buffer *by,
                      const moert_buffer *value) {
-  const moert_buffer change = DEVICE(64, MOERT_F32, 2, 1, 4);
+  const moert_buffer change = DEVICE(CHANGE, MOERT_F32, 2, 1, COLUMNS);
   TRY(moert_matmul(rank, matmul, rate, by, &change, 0, 0, 0));
   return moert_add(rank, matmul + 1, value, &change, value, 0);
 }
 
 int32_t moeplan_first(moert_rank_t rank) {
   const moert_buffer step = ARGUMENT(1, MOERT_I32, 0, 0), rate = ARGUMENT(2, MOERT_F32, 2, 1, 1);
-  const moert_buffer w0 = ARGUMENT(3, MOERT_F32, 2, 1, 4), shared = ARGUMENT(4, MOERT_F32, 2, 1, 4);
+  const moert_buffer w0 = ARGUMENT(3, MOERT_F32, 2, 1, COLUMNS), shared = ARGUMENT(4, MOERT_F32, 2, 1, COLUMNS);
   const moert_buffer metric = ARGUMENT(5, MOERT_F32, 0, 0);
   TRY(moert_index_affine(rank, 0, &step, &step, 1, 1, 0));
   TRY(moert_send(rank, 1, &w0, 1, &kPp, 0));
@@ -57,9 +70,9 @@ int32_t moeplan_first(moert_rank_t rank) {
 }
 
 int32_t moeplan_second(moert_rank_t rank) {
-  const moert_buffer rate = ARGUMENT(1, MOERT_F32, 2, 1, 1), w1 = ARGUMENT(2, MOERT_F32, 2, 1, 4);
-  const moert_buffer shared = ARGUMENT(3, MOERT_F32, 2, 1, 4), loss = ARGUMENT(4, MOERT_F32, 0, 0);
-  const moert_buffer w0 = DEVICE(0, MOERT_F32, 2, 1, 4);
+  const moert_buffer rate = ARGUMENT(1, MOERT_F32, 2, 1, 1), w1 = ARGUMENT(2, MOERT_F32, 2, 1, COLUMNS);
+  const moert_buffer shared = ARGUMENT(3, MOERT_F32, 2, 1, COLUMNS), loss = ARGUMENT(4, MOERT_F32, 0, 0);
+  const moert_buffer w0 = DEVICE(0, MOERT_F32, 2, 1, COLUMNS);
   TRY(moert_receive(rank, 0, &w0, 0, &kPp, 0));
   TRY(learn(rank, 1, &rate, &w0, &w1));
   TRY(learn(rank, 1, &rate, &w0, &shared));
@@ -68,8 +81,8 @@ int32_t moeplan_second(moert_rank_t rank) {
 
 int32_t moeplan_reference(moert_rank_t rank) {
   const moert_buffer step = ARGUMENT(2, MOERT_I32, 0, 0), rate = ARGUMENT(3, MOERT_F32, 2, 1, 1);
-  const moert_buffer w0 = ARGUMENT(4, MOERT_F32, 2, 1, 4), w1 = ARGUMENT(5, MOERT_F32, 2, 1, 4);
-  const moert_buffer shared = ARGUMENT(6, MOERT_F32, 2, 1, 4), loss = ARGUMENT(7, MOERT_F32, 0, 0);
+  const moert_buffer w0 = ARGUMENT(4, MOERT_F32, 2, 1, COLUMNS), w1 = ARGUMENT(5, MOERT_F32, 2, 1, COLUMNS);
+  const moert_buffer shared = ARGUMENT(6, MOERT_F32, 2, 1, COLUMNS), loss = ARGUMENT(7, MOERT_F32, 0, 0);
   const moert_buffer metric = ARGUMENT(8, MOERT_F32, 0, 0);
   TRY(moert_index_affine(rank, 0, &step, &step, 1, 1, 0));
   TRY(learn(rank, 1, &rate, &w0, &w1));
