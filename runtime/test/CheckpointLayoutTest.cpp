@@ -98,6 +98,8 @@ TEST(CheckpointLayout, Processes) {
   }
   // One that is named has all.
   EXPECT_EQ(save(folder + ".safetensors", 16, 1, 3, said), "");
+  EXPECT_EQ(said, "moe-run: '" + folder +
+                      ".safetensors' gets 32 bytes, more than --shard-bytes: PATH names one file and no folder\n");
   expectValues(folder + ".safetensors", 3);
 }
 

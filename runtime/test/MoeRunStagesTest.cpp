@@ -196,6 +196,21 @@ TEST(WorldApi, Stages) {
   EXPECT_EQ(moert_world_read(world, 1, 5, values, 64), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(moert_last_error(), HasSubstr("expected the index of an argument or result below 4 but got 5"));
   EXPECT_EQ(moert_world_read(world, 2, 5, values, 64), MOERT_OK);
+  // Bytes of a part, and a world of one process, which waits for nobody.
+  const float two[] = {2, 3};
+  EXPECT_EQ(moert_world_write_range(world, 1, 3, 56, two, 8), MOERT_OK);
+  EXPECT_EQ(moert_world_read_range(world, 1, 3, 60, values, 4), MOERT_OK);
+  EXPECT_EQ(values[0], 3);
+  EXPECT_EQ(moert_world_read(world, 1, 3, values, 64), MOERT_OK);
+  EXPECT_EQ(values[14], 2);
+  for (auto [begin, bytes] : {std::pair(60, 8), {-4, 4}, {68, 0}, {0, 68}}) {
+    EXPECT_EQ(moert_world_read_range(world, 1, 3, begin, values, bytes), MOERT_ERROR_INVALID_ARGUMENT);
+    EXPECT_THAT(moert_last_error(), HasSubstr("expected bytes below 64 of '"));
+  }
+  EXPECT_EQ(moert_world_write_range(world, 1, 5, 0, two, 8), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_world_meet(world, MOERT_OK, nullptr), MOERT_OK);
+  EXPECT_EQ(moert_world_meet(world, MOERT_ERROR_OVERFLOW, "no room"), MOERT_ERROR_OVERFLOW);
+  EXPECT_STREQ(moert_last_error(), "no room");
   int64_t planned = 0, measured = 0, count = 0;
   EXPECT_EQ(moert_world_memory(world, 2, MOERT_SPACE_DEVICE, &planned, &measured), MOERT_OK);
   EXPECT_EQ(planned, 512);

@@ -115,7 +115,20 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
       return status;
   if (Status status = choosePaths(path); !status.ok())
     return status;
+  reportLarge(log);
   return lockFiles(log);
+}
+
+/// Where --shard-bytes does not decide.
+void CheckpointWriter::reportLarge(std::ostream &log) const {
+  for (const CheckpointFile &output : outputs) {
+    int64_t bytes = output.tensors.empty() ? 0 : output.tensors.back().second.end;
+    if (bytes <= options.fileBytes || output.tensors.size() == 1)
+      continue;
+    log << "moe-run: '" << output.path << "' gets " << bytes << " bytes, more than --shard-bytes: "
+        << (loaded ? "files stay as those of --load are" : "PATH names one file and no folder") << "\n";
+    return;
+  }
 }
 
 Status CheckpointWriter::layOutNew(int64_t fileBytes) {

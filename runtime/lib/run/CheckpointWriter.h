@@ -50,6 +50,7 @@ private:
   Status choosePaths(const std::string &path);
   Status lockFiles(std::ostream &log);
   Status layOutNew(int64_t fileBytes);
+  void reportLarge(std::ostream &log) const;
   void layOut(Checkpoint::File &file, const std::string &path);
   Status writeFile(const CheckpointFile &output, const ReadValue &read);
   Status renameAll() const;

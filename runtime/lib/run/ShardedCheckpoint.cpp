@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 namespace moert::run {
 namespace {
 
-constexpr size_t kMostOpenFiles = 64;
+constexpr size_t kMostOpenFiles = 256;
 
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 

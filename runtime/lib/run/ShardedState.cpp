@@ -63,6 +63,10 @@ Status writeFile(Runner &runner, const std::string &path, const ShardFile &file)
 }
 
 Status writeOwnFiles(Runner &runner, const fs::path &folder, const ShardLayout &layout) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    return invalid("'" + folder.string() +
+                   "' is not there: expected all processes to see the folder that process 0 made");
   for (const ShardFile &file : layout.files)
     if (std::find(runner.ranks.begin(), runner.ranks.end(), file.rank) != runner.ranks.end())
       if (Status status = writeFile(runner, (folder / file.name).string(), file); !status.ok())
