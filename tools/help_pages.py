@@ -26,7 +26,7 @@ DEEPEST = 6
 # Text that goes on from the line above begins at least here.
 CONTINUED = 16
 # Kinds of values that are no files.
-NUMBERS = {"N", "R", "SECONDS", "SHA256", "int", "int,..", "long", "number", "uint", "ulong", "value"}
+NUMBERS = {"BYTES", "N", "R", "SECONDS", "SHA256", "int", "int,..", "long", "number", "uint", "ulong", "value"}
 
 
 @dataclasses.dataclass

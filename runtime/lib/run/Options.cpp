@@ -72,8 +72,9 @@ OptionSection runOptions(Options &o) {
        {"--reference", "", &o.reference, "run only the reference, which is the model on one rank"},
        {"--seed", "N", &o.seed, "seed of the random values (default: 0)"},
        {"--load", "PATH", &o.loads,
-        "take arguments from a .safetensors file or from a Hugging Face checkpoint (a file, a "
-        ".safetensors.index.json, or the folder of both). May be repeated. A file with some of the parameters must "
+        "take arguments from a .safetensors file, from a Hugging Face checkpoint (a file, a .safetensors.index.json, "
+        "or the folder of both), or from the folder of --checkpoint=DIR/. May be repeated. A file with some of the "
+        "parameters must "
         "have all of them, and likewise for the optimizer's states. Arguments that no file has are random"},
        {"--allow-missing", "", &o.allowMissing,
         "if the files of --load lack parameters or optimizer states, start these as without --load (default: stop with "
