@@ -150,8 +150,9 @@ std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
     adapter.adaptOrder("pipeline_parallel_schedule has no such order");
   adapter.adaptSideBySide("torchtitan has no such option");
   ParallelAttr all = job.plan.parallel;
-  if (all.getDp() > 1)
-    adapter.addUnknown(job.plan.zero ? "ZeRO-1" : "whole parameters on each data-parallel rank",
+  if (all.getDp() > 1 && job.plan.zero < 3)
+    adapter.addUnknown(job.plan.zero > 0 ? "ZeRO-" + std::to_string(job.plan.zero)
+                                         : "whole parameters on each data-parallel rank",
                        "data_parallel_shard_degree is FSDP, which divides parameters and gradients, too", noPlan);
   if (std::string reason = job.hasExperts() ? refuseExperts(all) : ""; !reason.empty())
     adapter.addUnknown("EP" + std::to_string(all.getEp()) + " with ETP" + std::to_string(all.getEsp()), reason,

@@ -204,7 +204,7 @@ void JobReader::readPrecision() {
   job.dtype = bf16 ? "bf16" : f16 ? "f16" : "f32";
   job.wideGradients = bf16 && !reader.getBool("grad_reduce_in_bf16", false);
   job.optimizer = reader.getChoice("optimizer", {"adam", "sgd"}, 0) == 0 ? "adam" : "sgd";
-  job.plan.zero = reader.getBool("use_distributed_optimizer", false);
+  job.plan.zero = reader.getBool("use_distributed_optimizer", false) ? 1 : 0;
   if (job.plan.zero && !reader.getBool("overlap_grad_reduce", false))
     remark("use_distributed_optimizer", "MoePlan sums gradients beside the backward, as with --overlap-grad-reduce");
 }

@@ -69,8 +69,8 @@ static void writeParallelism(const Advice &advice, const PlannedJob &job, llvm::
      << "data_parallel_replicate_degree = " << (isReplicated ? all.getDp() : 1) << "\n"
      << "data_parallel_shard_degree = " << (isReplicated ? 1 : all.getDp())
      << "\n"
-     // The nearest to ZeRO-1: parameters are gathered once for forward and backward.
-     << "fsdp_reshard_after_forward = \"never\"\n"
+     // Without ZeRO-3, parameters are gathered once for forward and backward.
+     << "fsdp_reshard_after_forward = \"" << (plan.zero >= 3 ? "always" : "never") << "\"\n"
      << "tensor_parallel_degree = " << all.getMp() << "\n"
      << "context_parallel_degree = 1\n"
      << "pipeline_parallel_degree = " << all.getPp() << "\n";

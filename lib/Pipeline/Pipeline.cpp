@@ -141,6 +141,46 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   return success();
 }
 
+/// Where start-ups are short, smaller buckets would be more exchanges and updates, and gain next to nothing.
+static constexpr int64_t kLeastBucketBytes = int64_t(64) << 20, kMostBucketBytes = int64_t(1) << 30;
+/// So much of the exchange of a bucket may be its start-up.
+static constexpr double kStartUpShare = 0.1;
+
+/// The bytes of a bucket whose exchange over dp has a short start-up.
+static int64_t getBucketBytes(const PipelineOptions &options) {
+  if (options.bucketBytes)
+    return *options.bucketBytes;
+  GroupAttr group = options.parallel.getGroup("dp");
+  if (!options.cluster || group.getSize() == 1)
+    return kLeastBucketBytes;
+  llvm::Expected<std::unique_ptr<CostModel>> model =
+      CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+  SmallVector<int64_t> ranks;
+  for (int64_t member = 0; member < group.getSize(); ++member)
+    ranks.push_back(member * group.getStride());
+  auto getSeconds = [&](int64_t bytes) {
+    moe::Exchange exchange;
+    exchange.collective = Collective::AllReduce;
+    exchange.dtype = "bf16";
+    exchange.payload = bytes;
+    exchange.ranks = ranks;
+    llvm::Expected<double> seconds = (*model)->getSeconds(exchange);
+    if (seconds)
+      return *seconds;
+    // Who prices the plan reports it.
+    llvm::consumeError(seconds.takeError());
+    return 0.0;
+  };
+  if (!model) {
+    llvm::consumeError(model.takeError());
+    return kLeastBucketBytes;
+  }
+  int64_t bytes = kLeastBucketBytes;
+  while (bytes < kMostBucketBytes && getSeconds(0) > kStartUpShare * getSeconds(bytes))
+    bytes *= 2;
+  return bytes;
+}
+
 /// So many micro-batches tell what any number of them do.
 static constexpr int64_t kRepeated = 3;
 
@@ -148,6 +188,9 @@ static constexpr int64_t kRepeated = 3;
 static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
                               func::FuncOp forward, bool reference) {
   addSimplification(passes);
+  if (options.optimizer && !reference)
+    passes.addNestedPass<func::FuncOp>(createMoeBucketParameters(
+        {getBucketBytes(options), options.zero, options.zeroRanks, options.optimizer->decay > 0}));
   int64_t written = options.written > 0 ? options.written : options.microBatches;
   bool repeats = options.repeats && written > kRepeated;
   if (options.microBatches > 1) {

@@ -44,8 +44,8 @@ std::string mlir::moe::describeChoices(const Candidate &one) {
     os << ", " << one.sideBySide << " side by side";
   if (one.recompute != Recompute::None)
     os << ", recompute " << getName(one.recompute);
-  if (one.zero)
-    os << ", ZeRO-1";
+  if (one.zero > 0)
+    os << ", ZeRO-" << one.zero;
   if (one.sequenceParallel)
     os << ", sequence parallel";
   return text;
@@ -67,8 +67,8 @@ std::string mlir::moe::describeOptions(const Candidate &one) {
   }
   if (one.recompute != Recompute::None)
     os << " --recompute=" << getName(one.recompute);
-  if (one.zero)
-    os << " --zero";
+  if (one.zero > 0)
+    os << " --zero=" << one.zero;
   if (one.sequenceParallel)
     os << " --sequence-parallel";
   if (!one.schedule.empty() && one.schedule != "baseline")

@@ -74,6 +74,11 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
       refuse(*candidate, Verdict::Illegal, reason);
       continue;
     }
+    if (int64_t most = *llvm::max_element(request.space.zeros); !mayFit(*best) && most > best->zero) {
+      Candidate one = *best;
+      one.zero = most;
+      compareAll(one, one.schedule, recomputes.back(), best, reason, dp);
+    }
     *candidate = *best;
     refuse(*candidate, Verdict::Slower, "by a rough estimate");
     if (!mayFit(*candidate))
@@ -156,16 +161,26 @@ void ParallelSearch::estimate(Candidate &candidate) {
   if (!best)
     return refuse(candidate, Verdict::Illegal, reason);
   compareBatches(best, reason);
-  auto vary = [&](auto Candidate::*member, auto values) {
-    for (auto value : ArrayRef(values).drop_front()) {
-      Candidate one = *best;
-      one.*member = value;
+  auto isRoomShort = [&] { return !mayFit(*best) || best->recompute != space.recomputes.front(); };
+  for (int64_t zero : ArrayRef(space.zeros).drop_front()) {
+    // They exchange more than ZeRO-1 does, so that they can only pay where they make room.
+    if (zero >= 2 && !isRoomShort())
+      continue;
+    Candidate one = *best;
+    one.zero = zero;
+    if (zero < 2)
       compare(one, best, reason);
-    }
-  };
-  vary(&Candidate::zero, ArrayRef(space.zeros));
-  if (candidate.parallel.getMp() > 1)
-    vary(&Candidate::sequenceParallel, ArrayRef(space.sequenceParallels));
+    else
+      for (Recompute recompute : space.recomputes)
+        compareAll(one, one.schedule, recompute, best, reason);
+  }
+  for (bool sequenceParallel : ArrayRef(space.sequenceParallels).drop_front()) {
+    if (candidate.parallel.getMp() == 1)
+      break;
+    Candidate one = *best;
+    one.sequenceParallel = sequenceParallel;
+    compare(one, best, reason);
+  }
   // Less memory is needed now, perhaps, so that more may be kept.
   if (best->sequenceParallel != candidate.sequenceParallel)
     for (Recompute recompute : space.recomputes)

@@ -116,8 +116,7 @@ CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const 
   one.stageBoundaries = candidate.stageBoundaries;
   one.recompute = candidate.recompute;
   one.sequenceParallel = candidate.sequenceParallel;
-  if (one.optimizer)
-    one.optimizer->zero = candidate.zero;
+  one.zero = candidate.zero;
   one.stage = Stage::Plan;
   one.reference = false;
   one.memoryLimit = 0;

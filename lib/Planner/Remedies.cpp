@@ -21,8 +21,8 @@ std::vector<MemoryFlag> mlir::moe::getMemoryFlags(const CompileOptions &options)
   std::vector<MemoryFlag> flags;
   if (options.train && options.recompute == Recompute::None)
     flags.push_back({"--recompute", [](PlanRequest &request) { request.options.recompute = Recompute::Block; }});
-  if (options.optimizer && !options.optimizer->zero && options.parallel.getDp() > 1)
-    flags.push_back({"--zero", [](PlanRequest &request) { request.options.optimizer->zero = true; }});
+  if (options.optimizer && options.zero == 0 && options.parallel.getDp() > 1)
+    flags.push_back({"--zero", [](PlanRequest &request) { request.options.zero = 1; }});
   if (options.parallel.getMp() > 1 && !options.sequenceParallel)
     flags.push_back({"--sequence-parallel", [](PlanRequest &request) { request.options.sequenceParallel = true; }});
   return flags;

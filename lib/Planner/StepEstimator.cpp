@@ -136,10 +136,10 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
     candidate.microBatches = 1;
   // More ranks than that hold little less each, and take as long to add gradients up.
   int64_t onceDp = roughDp.value_or(limitDp(candidate.parallel, /*most=*/256));
-  // Where launches are reordered, what is done once is among what each micro-batch does.
-  int64_t dp = getLaunches(candidate, options) == Launches::Reordered
-                   ? onceDp
-                   : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
+  // Where launches are reordered, what is done once is among what each micro-batch does. From ZeRO-2 on each one
+  // exchanges with all data-parallel ranks.
+  bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || candidate.zero >= 2;
+  int64_t dp = isOfAll ? onceDp : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
   const Sample &sample = getSample(candidate, dp);
   if (!sample.cost) {
     reason = sample.reason;

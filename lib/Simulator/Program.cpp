@@ -48,7 +48,7 @@ private:
   /// Buffers whose parts are the slots of a ring, and by buffer and part what was written there last.
   llvm::DenseSet<Value> rings;
   llvm::DenseMap<std::pair<Value, int64_t>, int32_t> slots;
-  /// By slot, part and type: the views of a slot.
+  /// By slot, offset and type: the views of a slot.
   std::map<std::tuple<int32_t, int64_t, const void *>, int32_t> slotViews;
   llvm::DenseMap<Attribute, int32_t> groups;
   llvm::DenseMap<Type, std::string> dtypes; ///< by name, since to print a type is to set up a printer
@@ -98,7 +98,7 @@ int32_t ProgramMaker::getView(plan::ViewOp view, int64_t iteration, bool isWritt
     getView(source, iteration, isWritten);
   if (!isSlot(view)) {
     auto [known, isNew] = slotViews.try_emplace(
-        {buffers.lookup(view.getSource()), view.getPart(0, iteration), view.getType().getAsOpaquePointer()});
+        {buffers.lookup(view.getSource()), view.getOwnOffset(0, iteration), view.getType().getAsOpaquePointer()});
     if (isNew || view.getGroup()) {
       addView(view, iteration);
       known->second = buffers.lookup(view.getResult());
@@ -116,9 +116,7 @@ void ProgramMaker::addView(plan::ViewOp view, int64_t iteration) {
   auto source = view.getSource().getDefiningOp<plan::ViewOp>();
   bool isOfSlot = source && isSlot(source);
   int32_t base = buffers.lookup(isOfSlot ? source.getResult() : plan::getMemory(view.getResult()));
-  int64_t begin = view.getPart(0, iteration) * plan::getByteSize(cast<MemRefType>(view.getResult().getType()));
-  if (!isOfSlot)
-    begin = view.getByteOffset(0, iteration);
+  int64_t begin = isOfSlot ? view.getOwnOffset(0, iteration) : view.getByteOffset(0, iteration);
   addBuffer(view.getResult(), /*isArgument=*/false);
   SimBuffer &buffer = program.buffers.back();
   buffer.base = base;

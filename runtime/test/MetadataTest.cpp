@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 4, "abi": 6, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 5, "abi": 6, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "programs": [{
@@ -53,7 +53,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 4}, {"abi", 6}, {"variants", variants}};
+  return {{"moeplan", 5}, {"abi", 6}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -112,10 +112,10 @@ TEST(Metadata, Programs) {
   EXPECT_EQ(metadata.programs[1].numRanks, 4);
   for (int64_t rank = 0; rank < 8; ++rank)
     EXPECT_EQ(&metadata.programOf(rank), &metadata.programs[static_cast<size_t>(rank / 4)]);
-  EXPECT_EQ(metadata.programs[1].argumentIndex("w"), 1);
-  EXPECT_EQ(metadata.programs[0].argumentIndex("w"), -1);
-  EXPECT_EQ(metadata.programs[1].resultIndex("y"), 2);
-  EXPECT_EQ(metadata.programs[1].resultIndex("w"), -1);
+  EXPECT_EQ(metadata.programs[1].findArgument("w").index, 1);
+  EXPECT_EQ(metadata.programs[0].findArgument("w").index, -1);
+  EXPECT_EQ(metadata.programs[1].findResult("y").index, 2);
+  EXPECT_EQ(metadata.programs[1].findResult("w").index, -1);
   std::vector<Value> arguments = argumentsOf(metadata.programs);
   ASSERT_EQ(arguments.size(), 2u);
   EXPECT_EQ(arguments[1].name, "w");
@@ -319,8 +319,8 @@ TEST(Metadata, Source) {
 
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
-  EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 4"));
-  EXPECT_THAT(errorOf({{"moeplan", 4}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 6"));
+  EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 5"));
+  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 6"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 
@@ -357,7 +357,7 @@ TEST(Metadata, WrongTypes) {
   EXPECT_THAT(errorWith("/programs/0/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));
   EXPECT_THAT(errorWith("/programs/0/arenas/device", 18446744073709551615u), HasSubstr("programs[0].arenas.device"));
   std::vector<Metadata> variants;
-  EXPECT_THAT(parseMetadata("{\"moeplan\": 4,", variants).message, HasSubstr("not JSON"));
+  EXPECT_THAT(parseMetadata("{\"moeplan\": 5,", variants).message, HasSubstr("not JSON"));
   EXPECT_THAT(parseMetadata("[]", variants).message, HasSubstr("expected an object but got array"));
 }
 

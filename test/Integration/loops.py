@@ -23,8 +23,8 @@ FAMILIES = ("gpt2-moe", "deepseek-v3", "mixtral", "qwen2-moe", "gpt-oss")
 # By order: stages on a device.
 ORDERS = {"1f1b": (1, 2), "1f1b-overlap": (1, 2), "zb-h1": (1,), "zb-v": (2,), "dualpipe-v": (2,), "search": (1, 2)}
 # What a step has besides: the optimizer updates divided states, and values are computed again.
-REST = (["--optimizer=adam", "--zero", "--clip-norm=1"], ["--recompute=block"], ["--optimizer=sgd", "--recompute=selective", "--grad-dtype=f32"],
-        ["--dropless", "--optimizer=adam"])
+REST = (["--optimizer=adam", "--zero=1", "--clip-norm=1"], ["--recompute=block", "--optimizer=sgd", "--zero=3", "--bucket-bytes=4kB"],
+        ["--optimizer=sgd", "--recompute=selective", "--grad-dtype=f32", "--zero=2"], ["--dropless", "--optimizer=adam"])
 FULL_DEVICES, QUICK_DEVICES, MOST_STAGES = (1, 2, 3, 4, 8), (1, 2, 4), 8
 
 

@@ -67,7 +67,8 @@ def draw_step(rng, groups):
     optimizer = rng.choice(("none", "none", "sgd", "adam"))
     if optimizer != "none":
         flags += [f"--optimizer={optimizer}", f"--clip-norm={rng.choice((0, 0.01, 1))}", f"--weight-decay={rng.choice((0, 0.1))}"]
-        flags += ["--zero"] * (rng.random() < 0.4)
+        flags += rng.choice(([], [], ["--zero=1"], ["--zero=2"], ["--zero=3"], ["--zero=3", "--zero-ranks=4"]))
+        flags += rng.choice(([], ["--bucket-bytes=0"], ["--bucket-bytes=4kB"]))
     return flags
 
 

@@ -28,10 +28,10 @@ import safetensors
 LAYOUTS = {
     "one rank": ("--parallel=dp=1", "--batch=4"),
     "dp, mp and ep": ("--parallel=dp=2,mp=2,ep=4", "--batch=2"),
-    "dp and ep, ZeRO": ("--parallel=dp=4,ep=2", "--batch=1", "--zero"),
-    "pp, dp and ep": ("--parallel=pp=2,dp=2,ep=2", "--batch=2"),
+    "dp and ep, ZeRO-3": ("--parallel=dp=4,ep=2", "--batch=1", "--zero=3", "--bucket-bytes=4kB"),
+    "pp, dp and ep, ZeRO-2": ("--parallel=pp=2,dp=2,ep=2", "--batch=2", "--zero=2"),
     "mp and esp": ("--parallel=dp=1,mp=2,ep=1,esp=2", "--batch=4"),
-    "all but pp, ZeRO": ("--parallel=dp=2,mp=2,ep=2,esp=2", "--batch=2", "--zero"),
+    "all but pp, ZeRO-1": ("--parallel=dp=2,mp=2,ep=2,esp=2", "--batch=2", "--zero=1"),
 }
 FOR_ALL = ("--whole-model", "--layers=2", "--seq=16", "--dropless", "--routing-groups=4", "--micro-batches=2", "--optimizer=adam",
            "--clip-norm=1", "--dtype=f64")
@@ -229,7 +229,7 @@ def cases(options):
         yield "world 4, killed", partial(check_kills, trials=8)
     else:
         yield "world 4 at most, from one layout to all others", partial(check_layouts, pairs=[(names[1], after) for after in names])
-        yield "world 4, from ZeRO", partial(check_layouts, pairs=[("all but pp, ZeRO", "mp and esp")])
+        yield "world 4, from ZeRO-1", partial(check_layouts, pairs=[("all but pp, ZeRO-1", "mp and esp")])
     for dtype in ("bf16", "f32") if options.suite == "full" else ("bf16",):
         yield f"world 4, published in {dtype}", partial(check_published, dtype=dtype)
 

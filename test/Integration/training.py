@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Tests whole models in training: loss, every gradient and the optimizer's step, against the one-rank reference.
 
-Each tiny model meets each layout, with schedules, micro-batches, optimizers and ZeRO-1 drawn at random. The reference itself is checked
+Each tiny model meets each layout, with schedules, micro-batches, optimizers, buckets and stages of ZeRO drawn at random. The reference itself is checked
 against central differences of its own loss.
 """
 
@@ -31,9 +31,11 @@ LAYOUTS = {
 DRAWN = {
     "schedule": ("baseline", "s1", "s2", "s2+saa", "pipeline:2", "shadow:2,prefix", "smart", "ppmoe", "ppmoe"),
     "form": ("config", "--dropless", "--capacity-factor=1.5"),
-    "optimizer": ("none", "none", "adam", "sgd"),
+    "optimizer": ("none", "adam", "adam", "sgd"),
     "micro_batches": (1, 1, 2, 3),
-    "zero": (False, True),
+    "zero": (0, 1, 2, 3),
+    "zero_ranks": (0, 0, 4),
+    "bucket_bytes": ("auto", "0", "4kB"),
     "clip": (0, 0.01),
     "dtype": ("f64", "f32", "f32", "bf16"),
     "pp": (1, 1, 2, 4),
@@ -90,7 +92,8 @@ def flags_of(name, layout, o):
         flags.append(o["form"])
     if o["optimizer"] != "none":
         flags += [f"--optimizer={o['optimizer']}", f"--clip-norm={o['clip']}", "--weight-decay=0.1"]
-        flags += ["--zero"] * o["zero"]
+        flags += [f"--zero={o['zero']}", f"--bucket-bytes={o['bucket_bytes']}"]
+        flags += [f"--zero-ranks={o['zero_ranks']}"] * (o["zero"] > 0)
     return flags
 
 
@@ -292,7 +295,7 @@ def main():
         step = f" {o['optimizer']} x{o['micro_batches']} pp {o['pp']}x{o['interleave']} {o['pipeline']}" + " recompute" * o["recompute"]
         step += f" {o['side_by_side']} side by side" * (o["side_by_side"] > 1)
         step += " f32 gradients" * (o["grad_dtype"] == "f32")
-        step += " sequence-parallel" * o["sequence_parallel"] + " zero" * o["zero"] + " clipped" * bool(o["clip"])
+        step += " sequence-parallel" * o["sequence_parallel"] + f" zero {o['zero']}" * (o["zero"] > 0) + " clipped" * bool(o["clip"])
         cases.append((text + step, ("train", (name, layout, o))))
     for index, (name, layout, o) in enumerate(choose_cases(options.suite, seed=2)):
         if index % 3 == 0 or options.suite == "full":

@@ -54,7 +54,7 @@ void CompileCommandLine::setPlanDefaults() {
   setDefault("interleave", llvm::Twine(plan.interleave));
   setDefault("pipeline", moe::getName(plan.pipelineOrder));
   setDefault("recompute", moe::getName(plan.recompute));
-  setDefault("zero", plan.zero ? "true" : "false");
+  setDefault("zero", std::to_string(plan.zero));
 }
 
 LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv0, int64_t ranks) {

@@ -4,6 +4,9 @@
 #include "Parsers.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include "moe/Support/ByteSize.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -27,9 +30,21 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                         "   Default: 0, no limit"),
                cl::init(0), cl::cat(category)),
       zero("zero",
-           cl::desc("Divide the optimizer's states over data-parallel ranks (ZeRO-1). Default:\n"
-                    "   off"),
-           cl::init(false), cl::cat(category)),
+           cl::desc("What is divided over data-parallel ranks (ZeRO): 1, the states of the\n"
+                    "   optimizer; 2, also the sums of gradients, reduced for each micro-batch; 3,\n"
+                    "   also the parameters, gathered for each use (FSDP). --zero alone means 1.\n"
+                    "   Default: 0, nothing"),
+           cl::value_desc("0|1|2|3"), cl::ValueOptional, cl::init("0"), cl::cat(category)),
+      bucketBytes("bucket-bytes",
+                  cl::desc("Bytes from which on a bucket takes no more parameters. A bucket's gradients\n"
+                           "   are summed in one exchange, and its parameters are updated at once. 0 makes\n"
+                           "   a bucket of each parameter. Example: 25MB. Default: auto, at least 64 MiB,\n"
+                           "   and such that start-ups take at most a tenth of an exchange"),
+                  cl::value_desc("bytes"), cl::init("auto"), cl::cat(category)),
+      zeroRanks("zero-ranks",
+                cl::desc("Let --zero divide over blocks of so many neighbouring ranks, such as those of a\n"
+                         "   node, and sum gradients over the blocks (HSDP). Default: 0, over all"),
+                cl::init(0), cl::cat(category)),
       microBatches("micro-batches",
                    cl::desc("Micro-batches of --batch sequences in one step, whose gradients are added up\n"
                             "   (gradient accumulation). Default: 1; in moe-plan from --global-batch"),
@@ -102,7 +117,6 @@ FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context
   result.eps = eps;
   result.decay = weightDecay;
   result.clipNorm = clipNorm;
-  result.zero = zero;
   return result;
 }
 
@@ -169,12 +183,17 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
                                      << recompute << "'";
     options.recompute = *parsed;
   }
+  if (failed(setSharding(context, options)))
+    return failure();
   options.sequenceParallel = sequenceParallel;
   if (gradDtype != "model" && gradDtype != "f32")
     return reportUnknownName(context, gradDtype, {"model", "f32"});
   options.wideGradients = gradDtype == "f32";
   if (options.wideGradients && !options.train)
     return emitUsageError(context) << "expected --mode=train for --grad-dtype=f32";
+  if (optimizer.empty() && options.zero > 0)
+    return emitUsageError(context) << "expected --optimizer for --zero=" << options.zero
+                                   << ": without it a plan has no states, and its gradients are results";
   if (optimizer.empty())
     return success();
   if (!options.train)
@@ -183,6 +202,32 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (failed(step))
     return failure();
   options.optimizer = *step;
+  return success();
+}
+
+/// --zero and --bucket-bytes.
+LogicalResult StepCommandLine::setSharding(MLIRContext &context, CompileOptions &options) const {
+  // As an option that is on or off it meant stage 1.
+  std::optional<int64_t> stage = llvm::StringSwitch<std::optional<int64_t>>(zero)
+                                     .Cases("0", "false", 0)
+                                     .Cases("1", "", "true", 1)
+                                     .Case("2", 2)
+                                     .Case("3", 3)
+                                     .Default(std::nullopt);
+  if (!stage)
+    return emitUsageError(context) << "expected --zero to be 0, 1, 2 or 3 but got '" << zero << "'";
+  options.zero = *stage;
+  options.zeroRanks = zeroRanks;
+  if (zeroRanks < 0 || (zeroRanks > 0 && options.zero == 0))
+    return emitUsageError(context)
+           << "expected --zero-ranks of at least 0, and together with --zero=1, 2 or 3, but got " << zeroRanks;
+  if (bucketBytes == "auto")
+    return success();
+  llvm::Expected<int64_t> bytes = parseByteSize(bucketBytes);
+  if (!bytes)
+    return emitUsageError(context) << "expected --bucket-bytes to be auto or a number of bytes: "
+                                   << llvm::toString(bytes.takeError());
+  options.bucketBytes = *bytes;
   return success();
 }
 
@@ -199,7 +244,7 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
                             PipelineOrder::DualPipeV,
                             PipelineOrder::Search};
   space.recomputes = {options.recompute};
-  space.zeros = {options.optimizer && options.optimizer->zero};
+  space.zeros = {options.zero};
   space.sequenceParallels = {options.sequenceParallel};
   if (isOpen(sequenceParallel))
     space.sequenceParallels = {false, true};
@@ -214,5 +259,5 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
   if (isOpen(recompute))
     space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Block};
   if (isOpen(zero) && options.optimizer)
-    space.zeros = {true, false};
+    space.zeros = {1, 0, 2, 3};
 }

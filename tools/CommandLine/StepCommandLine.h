@@ -30,10 +30,12 @@ public:
 private:
   FailureOr<MoeOptimizeOptions> getOptimizer(MLIRContext &context) const;
   LogicalResult setPipeline(MLIRContext &context, CompileOptions &options) const;
+  LogicalResult setSharding(MLIRContext &context, CompileOptions &options) const;
 
   llvm::cl::opt<std::string> optimizer;
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
-  llvm::cl::opt<bool> zero;
+  llvm::cl::opt<std::string> zero, bucketBytes;
+  llvm::cl::opt<int64_t> zeroRanks;
   llvm::cl::opt<int64_t> microBatches, interleave;
   llvm::cl::opt<std::string> pipeline;
   llvm::cl::opt<int64_t> sideBySide;

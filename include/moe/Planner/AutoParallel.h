@@ -50,7 +50,8 @@ struct StepSpace {
   bool mayBeSideBySide = false;
   /// Where there are several, the levels between them are tried, too.
   SmallVector<Recompute> recomputes = {Recompute::None};
-  SmallVector<bool> zeros = {false}, sequenceParallels = {false};
+  SmallVector<int64_t> zeros = {0};
+  SmallVector<bool> sequenceParallels = {false};
   /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room a step is not slower, and more plans
   /// fit, but it fails where tokens choose less evenly. So the next one is for where nothing fits. May be empty.
   SmallVector<double> maxLoads;

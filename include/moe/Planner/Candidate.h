@@ -63,11 +63,12 @@ struct Candidate {
   ParallelAttr parallel; ///< null where the search does not vary it
   /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
   int64_t batch = 1, microBatches = 1;
-  /// As PipelineOptions has them; `zero` is ZeRO-1.
+  /// As PipelineOptions has them.
   int64_t interleave = 1, sideBySide = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   Recompute recompute = Recompute::None;
-  bool zero = false, sequenceParallel = false;
+  int64_t zero = 0;
+  bool sequenceParallel = false;
   /// Room for dropless rows, in times the even load, where the user does not give it.
   std::optional<double> maxLoad;
   SmallVector<int64_t> stageBoundaries;

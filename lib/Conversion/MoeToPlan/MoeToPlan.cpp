@@ -36,6 +36,7 @@ private:
   Value createView(Value memory, moe::RankPart part, Type tensor, Location loc);
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
   void placeOperands(Operation *op);
+  void placeAddend(Operation *op);
   void placeAccumulated(Operation *op);
   void copyResults(Operation *op);
   void launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs);
@@ -118,16 +119,18 @@ Value ProgramConverter::createView(Value memory, RankPart part, Type tensor, Loc
     createCopy(memory, copy, loc);
     memory = copy;
   }
-  auto view = builder.create<plan::ViewOp>(loc, memory, part);
   // A micro-batch does not have the dimension that counts them.
-  view.getResult().setType(getMemRefType(tensor, cast<MemRefType>(memory.getType()).getMemorySpace()));
-  return view;
+  return builder.create<plan::ViewOp>(loc, memory, part,
+                                      getMemRefType(tensor, cast<MemRefType>(memory.getType()).getMemorySpace()));
 }
 
 void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) {
   Value source = memory.lookup(op->getOperand(0));
   for (OpResult result : op->getResults()) {
     std::optional<RankPart> part = kernel.getAliasPart(result.getResultNumber());
+    // What fills a bucket up.
+    if (part && part->at && result.use_empty())
+      continue;
     memory.map(result, part ? createView(source, *part, result.getType(), op->getLoc()) : source);
   }
 }
@@ -158,7 +161,9 @@ void ProgramConverter::placeOperands(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();
     RankPart part = *kernel.getOperandPart(operand.getOperandNumber());
-    places[op].push_back(builder.create<plan::ViewOp>(op->getLoc(), memory.lookup(result), part));
+    Attribute space = cast<MemRefType>(memory.lookup(result).getType()).getMemorySpace();
+    places[op].push_back(
+        builder.create<plan::ViewOp>(op->getLoc(), memory.lookup(result), part, getMemRefType(value.getType(), space)));
     if (canBePlaced(value, part) && !memory.contains(value))
       memory.map(value, places[op].back());
     else if (value.getDefiningOp())
@@ -166,15 +171,30 @@ void ProgramConverter::placeOperands(Operation *op) {
   }
 }
 
-/// A sum that an op adds to takes the place of the addend, where nobody else has that.
-void ProgramConverter::placeAccumulated(Operation *op) {
+/// What an op adds to, where nobody else has it; else null.
+static Value getOwnAddend(Operation *op) {
   auto accumulating = dyn_cast<MoeAccumulatingOpInterface>(op);
-  if (!accumulating || accumulating.getAddendMutable().empty() || memory.contains(op->getResult(0)))
-    return;
+  if (!accumulating || accumulating.getAddendMutable().empty())
+    return {};
   Value addend = accumulating.getAddendMutable()[0].get();
   auto maker = addend.getDefiningOp<MoeKernelOpInterface>();
-  bool own = maker && !maker.isAlias() && addend.hasOneUse();
-  if (Value place = memory.lookup(addend); own && place.getDefiningOp<plan::BufferOp>())
+  return maker && !maker.isAlias() && addend.hasOneUse() ? addend : Value();
+}
+
+/// A sum whose place another op has chosen is added up there from the first term on.
+void ProgramConverter::placeAddend(Operation *op) {
+  Value addend = getOwnAddend(op);
+  if (addend && memory.contains(op->getResult(0)) && !memory.contains(addend) &&
+      !isMadeOfOperands(addend.getDefiningOp<MoeKernelOpInterface>()))
+    memory.map(addend, memory.lookup(op->getResult(0)));
+}
+
+/// A sum that an op adds to takes the place of the addend.
+void ProgramConverter::placeAccumulated(Operation *op) {
+  Value addend = getOwnAddend(op);
+  if (!addend || memory.contains(op->getResult(0)))
+    return;
+  if (Value place = memory.lookup(addend); place.getDefiningOp<plan::BufferOp>())
     memory.map(op->getResult(0), place);
 }
 
@@ -334,8 +354,10 @@ LogicalResult ProgramConverter::run() {
   for (Operation &op : function.front().without_terminator())
     program.push_back(&op);
   // From the last on: an op's own place comes before those of its operands.
-  for (Operation *op : llvm::reverse(program))
+  for (Operation *op : llvm::reverse(program)) {
     placeOperands(op);
+    placeAddend(op);
+  }
   for (Operation *op : program)
     if (failed(convert(op)))
       return failure();

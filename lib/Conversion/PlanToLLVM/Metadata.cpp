@@ -19,7 +19,7 @@ using namespace mlir::plan;
 namespace json = llvm::json;
 
 /// The version of the metadata that this file writes.
-static constexpr int64_t kMetadataVersion = 4;
+static constexpr int64_t kMetadataVersion = 5;
 
 moert_dtype mlir::plan::getDType(Type type) {
   if (type.isF32())
@@ -84,6 +84,9 @@ private:
   void writeHead(func::FuncOp rank);
   void writeProgram(func::FuncOp program);
   void writeValue(func::FuncOp program, unsigned argument, moe::ParallelAttr ranks, bool isResult);
+  void writeDescription(DictionaryAttr attributes, StringRef name, StringRef role, ShapedType type,
+                        moe::LayoutAttr layout, moe::ParallelAttr ranks);
+  void writePieces(ArrayAttr pieces, moe::LayoutAttr bucket, moe::ParallelAttr ranks);
   void writeTables(func::FuncOp program, moe::ParallelAttr ranks);
   std::string getOp(LaunchOp launch, bool hasGroups);
   void writeShape(StringRef key, ArrayRef<int64_t> shape);
@@ -212,36 +215,66 @@ void MetadataWriter::writeValue(func::FuncOp program, unsigned argument, moe::Pa
   auto type = cast<MemRefType>(program.getArgumentTypes()[argument]);
   auto role = program.getArgAttrOfType<StringAttr>(argument, moe::kRoleAttrName);
   moe::LayoutAttr layout = getLayout(program, argument);
+  DictionaryAttr attributes = isResult ? DictionaryAttr() : program.getArgAttrDict(argument);
+  json.object([&] {
+    writeDescription(attributes, getValueName(program, argument),
+                     role ? role.getValue() : (isResult ? "output" : "input"), type, layout, ranks);
+    if (auto pieces = program.getArgAttrOfType<ArrayAttr>(argument, moe::kPiecesAttrName))
+      writePieces(pieces, layout, ranks);
+  });
+}
+
+/// What is said of an argument, a result, or a piece of one; `attributes` is null for a result.
+void MetadataWriter::writeDescription(DictionaryAttr attributes, StringRef name, StringRef role, ShapedType type,
+                                      moe::LayoutAttr layout, moe::ParallelAttr ranks) {
   SmallVector<int64_t> global(type.getShape());
   for (auto [dim, size] : llvm::enumerate(global))
     size *= *layout.getParts(dim, ranks);
-  json.object([&] {
-    json.attribute("name", getValueName(program, argument));
-    json.attribute("role", role ? role.getValue() : (isResult ? "output" : "input"));
-    json.attribute("dtype", getDTypeName(type.getElementType()));
-    writeShape("shape", global);
-    writeShape("local_shape", type.getShape());
-    json.attributeArray("layout", [&] {
-      for (unsigned dim = 0; dim < global.size(); ++dim)
-        json.array([&] {
-          // The runtime gives a world of one rank no groups.
-          if (ranks.getWorld() > 1)
-            for (StringRef group : layout.getGroups(dim))
-              json.value(group);
-        });
-    });
-    if (isResult)
-      return;
-    if (program.getArgAttr(argument, moe::kUpdatedAttrName))
-      json.attribute("updated", true);
-    if (auto sequence = program.getArgAttrOfType<IntegerAttr>(argument, moe::kSequenceAttrName))
-      json.attribute("sequence", sequence.getInt());
-    if (auto fill = program.getArgAttrOfType<FloatAttr>(argument, moe::kFillAttrName))
-      json.attribute("fill", fill.getValueAsDouble());
-    if (auto below = program.getArgAttrOfType<IntegerAttr>(argument, moe::kBelowAttrName))
-      json.attribute("below", below.getInt());
-    if (auto source = program.getArgAttrOfType<DictionaryAttr>(argument, moe::kSourceAttrName))
-      writeSource(source);
+  json.attribute("name", name);
+  json.attribute("role", role);
+  json.attribute("dtype", getDTypeName(type.getElementType()));
+  writeShape("shape", global);
+  writeShape("local_shape", type.getShape());
+  json.attributeArray("layout", [&] {
+    for (unsigned dim = 0; dim < global.size(); ++dim)
+      json.array([&] {
+        // The runtime gives a world of one rank no groups.
+        if (ranks.getWorld() > 1)
+          for (StringRef group : layout.getGroups(dim))
+            json.value(group);
+      });
+  });
+  if (!attributes)
+    return;
+  if (attributes.get(moe::kUpdatedAttrName))
+    json.attribute("updated", true);
+  if (auto sequence = attributes.getAs<IntegerAttr>(moe::kSequenceAttrName))
+    json.attribute("sequence", sequence.getInt());
+  if (auto fill = attributes.getAs<FloatAttr>(moe::kFillAttrName))
+    json.attribute("fill", fill.getValueAsDouble());
+  if (auto below = attributes.getAs<IntegerAttr>(moe::kBelowAttrName))
+    json.attribute("below", below.getInt());
+  if (auto source = attributes.getAs<DictionaryAttr>(moe::kSourceAttrName))
+    writeSource(source);
+}
+
+/// A bucket that is divided has one group more than its pieces.
+void MetadataWriter::writePieces(ArrayAttr pieces, moe::LayoutAttr bucket, moe::ParallelAttr ranks) {
+  auto first = cast<DictionaryAttr>(pieces[0]).getAs<moe::LayoutAttr>(moe::kLayoutAttrName);
+  size_t numGroups = 0;
+  for (unsigned dim = 0; dim < first.getDims().size(); ++dim)
+    numGroups += first.getGroups(dim).size();
+  if (SmallVector<StringRef> groups = bucket.getGroups(0); groups.size() > numGroups)
+    json.attribute("shards", groups.back());
+  json.attributeArray("pieces", [&] {
+    for (auto piece : pieces.getAsRange<DictionaryAttr>())
+      json.object([&] {
+        writeDescription(piece, piece.getAs<StringAttr>(moe::kNameAttrName).getValue(),
+                         piece.getAs<StringAttr>(moe::kRoleAttrName).getValue(),
+                         cast<ShapedType>(piece.getAs<TypeAttr>("type").getValue()),
+                         piece.getAs<moe::LayoutAttr>(moe::kLayoutAttrName), ranks);
+        json.attribute("at", piece.getAs<IntegerAttr>("at").getInt());
+      });
   });
 }
 

@@ -226,7 +226,7 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t
     } else {
       // One of one part: the argument may be larger.
       part.parts = std::max<int64_t>(part.parts, 1);
-      part.begin += view.getPart(0, iteration) * getByteSize(cast<MemRefType>(view.getResult().getType()));
+      part.begin += view.getOwnOffset(/*rank=*/0, iteration);
     }
   }
   Value memory = getMemory(value);

@@ -80,10 +80,9 @@ typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } mo
 /// (r / stride + shift) mod parts, which is never negative. `dims` are those of one part; an argument has as many
 /// elements as all parts. With parts 0 or 1 shift and stride say nothing.
 ///
-/// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start and is one of equal
-/// consecutive pieces of it: begin, and the argument's bytes, are multiples of the bytes of all parts. With parts 0 and
-/// begin 0 there is no view: the buffer must be the whole argument. A buffer in an arena has begin 0: its offset says
-/// where it lies.
+/// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start, and all its parts end in
+/// the argument. With parts 0 and begin 0 there is no view: the buffer must be the whole argument. A buffer in an arena
+/// has begin 0: its offset says where it lies.
 typedef struct moert_buffer {
   int32_t space;  ///< moert_space
   int32_t dtype;  ///< moert_dtype

@@ -37,12 +37,12 @@ int64_t bufferElements(const moert_buffer &buffer) {
   return count <= INT64_MAX / 8 ? count : -1;
 }
 
-/// Whether the buffer is the whole argument, or with a view one of equal consecutive pieces of it.
+/// Whether the buffer is the whole argument, or with a view a piece of it.
 bool fitsArgument(const moert_buffer &buffer, const Value &value, int64_t bytes) {
   int64_t whole = value.localBytes();
   if ((buffer.parts == 0 && buffer.begin == 0) || bytes == 0)
     return bytes == whole && buffer.begin == 0;
-  return buffer.begin <= whole - bytes && buffer.begin % bytes == 0 && whole % bytes == 0;
+  return buffer.begin <= whole - bytes;
 }
 
 /// How many times as large as in the plan a value is.
@@ -64,7 +64,7 @@ Status resolveArgument(const moert_rank &rank, moert_buffer buffer, View &view) 
   if (buffer.dtype != value.dtype || !fitsArgument(buffer, value, partsOf(buffer) * view.bytes())) {
     std::string parts = buffer.parts > 1 ? std::to_string(buffer.parts) + " parts of " : "";
     std::string from = buffer.begin > 0 ? " from byte " + std::to_string(buffer.begin) + " on" : "";
-    std::string piece = buffer.parts > 0 || buffer.begin > 0 ? " or an equal piece of it" : "";
+    std::string piece = buffer.parts > 0 || buffer.begin > 0 ? " or a piece of it" : "";
     return invalid("expected '" + value.name + "' to be used as " + shapeText(value.localShape) + " " +
                    dtypeName(value.dtype) + piece + " but got " + parts + std::to_string(view.elements()) +
                    " elements of " + dtypeName(buffer.dtype) + from);

@@ -12,7 +12,7 @@ using nlohmann::json;
 namespace moert {
 namespace {
 
-constexpr int64_t kMetadataVersion = 4;
+constexpr int64_t kMetadataVersion = 5;
 constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
 /// So that elements times shards fits 64 bits.
@@ -209,14 +209,48 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
   return value;
 }
 
+/// What lies in a bucket, side by side.
+void parsePieces(const JsonNode &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
+                 RankRange ranks, Value &bucket) {
+  PiecePlace place;
+  place.perRank = bucket.localElements();
+  int64_t shards = 1;
+  if (node.has("shards")) {
+    place.shards = indexOf(namesOf(groups), node.at("shards"), "group");
+    shards = groups[static_cast<size_t>(place.shards)].size;
+  }
+  int64_t end = 0;
+  JsonNode pieces = node.at("pieces");
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    JsonNode item = pieces.at(i);
+    Value piece = parseValue(item, roles, groups, ranks);
+    if (piece.role != bucket.role || piece.dtype != bucket.dtype)
+      item.fail("expected the role and dtype of '" + bucket.name + "', in which '" + piece.name + "' lies");
+    place.at = item.at("at").integer(end, kMaxElements);
+    end = place.at + piece.localElements();
+    if (end > place.perRank * shards)
+      item.fail("expected '" + piece.name + "' to end in the " + std::to_string(place.perRank * shards) +
+                " elements of '" + bucket.name + "' but got " + std::to_string(end));
+    piece.place = place;
+    piece.updated = bucket.updated;
+    bucket.pieces.push_back(std::move(piece));
+  }
+}
+
 std::vector<Value> parseValues(const JsonNode &node, const std::vector<std::string> &roles,
                                const std::vector<Group> &groups, RankRange ranks) {
   std::vector<Value> values;
   std::set<std::string> seen;
   for (size_t i = 0; i < node.size(); ++i) {
-    values.push_back(parseValue(node.at(i), roles, groups, ranks));
-    if (!seen.insert(values.back().name).second)
-      node.at(i).fail("the name '" + values.back().name + "' is used twice");
+    Value &value = values.emplace_back(parseValue(node.at(i), roles, groups, ranks));
+    if (node.at(i).has("pieces"))
+      parsePieces(node.at(i), roles, groups, ranks, value);
+    auto checkNew = [&](const Value &one) {
+      if (!seen.insert(one.name).second)
+        node.at(i).fail("the name '" + one.name + "' is used twice");
+    };
+    checkNew(value);
+    std::for_each(value.pieces.begin(), value.pieces.end(), checkNew);
   }
   return values;
 }
@@ -430,16 +464,24 @@ static int64_t product(const std::vector<int64_t> &shape) {
 int64_t Value::elements() const { return product(shape); }
 int64_t Value::localElements() const { return product(localShape); }
 
-static int64_t indexIn(const std::vector<Value> &values, std::string_view name) {
-  auto it = std::find_if(values.begin(), values.end(), [&](const Value &value) { return value.name == name; });
-  return it == values.end() ? -1 : it - values.begin();
+static Program::Found findIn(const std::vector<Value> &values, std::string_view name) {
+  auto find = [&](const std::vector<Value> &all) {
+    auto it = std::find_if(all.begin(), all.end(), [&](const Value &value) { return value.name == name; });
+    return it == all.end() ? nullptr : &*it;
+  };
+  for (size_t i = 0; i < values.size(); ++i)
+    if (const Value *value = values[i].pieces.empty() && values[i].name == name ? &values[i] : find(values[i].pieces))
+      return {static_cast<int64_t>(i), value};
+  return {};
 }
 
-int64_t Program::argumentIndex(std::string_view name) const { return indexIn(arguments, name); }
+Program::Found Program::findArgument(std::string_view name) const { return findIn(arguments, name); }
 
-int64_t Program::resultIndex(std::string_view name) const {
-  int64_t index = indexIn(results, name);
-  return index < 0 ? index : index + static_cast<int64_t>(arguments.size());
+Program::Found Program::findResult(std::string_view name) const {
+  Found found = findIn(results, name);
+  if (found.value)
+    found.index += static_cast<int64_t>(arguments.size());
+  return found;
 }
 
 size_t programIndex(std::span<const Program> programs, int64_t rank) {
@@ -451,10 +493,16 @@ size_t programIndex(std::span<const Program> programs, int64_t rank) {
 static std::vector<Value> valuesOf(std::span<const Program> programs, std::vector<Value> Program::*member) {
   std::vector<Value> values;
   std::set<std::string_view> seen;
+  auto add = [&](const Value &value) {
+    if (seen.insert(value.name).second)
+      values.push_back(value);
+  };
   for (const Program &program : programs)
     for (const Value &value : program.*member)
-      if (seen.insert(value.name).second)
-        values.push_back(value);
+      if (value.pieces.empty())
+        add(value);
+      else
+        std::for_each(value.pieces.begin(), value.pieces.end(), add);
   return values;
 }
 

@@ -44,6 +44,13 @@ struct Source {
   std::string prefix = {};          ///< what the names begin with, but not in all checkpoints
 };
 
+/// Where a piece of a bucket lies. The bucket is 1-D.
+struct PiecePlace {
+  int64_t at = 0;      ///< the element at which the piece begins
+  int64_t perRank = 0; ///< how many of the bucket's elements a rank has
+  int64_t shards = -1; ///< over whose members the bucket is divided (index into Metadata::groups); -1: it is not
+};
+
 /// An argument or a result of a program.
 struct Value {
   std::string name;
@@ -57,7 +64,9 @@ struct Value {
   int64_t sequence = 0;            ///< of tokens: how many are a sequence; 0 where that is not said
   std::optional<double> fill = {}; ///< of a parameter: what a new model has everywhere; absent: random values
   int64_t below = 0; ///< of an i32 argument: its values are from 0 on and below this; 0 where that is not said
-  std::optional<Source> source = {}; ///< of a parameter; absent: the plan does not say
+  std::optional<Source> source = {};    ///< of a parameter; absent: the plan does not say
+  std::vector<Value> pieces = {};       ///< of a bucket: the values that lie in it; between them are zeros
+  std::optional<PiecePlace> place = {}; ///< of a piece
 
   int64_t elements() const;
   int64_t localElements() const;
@@ -98,15 +107,21 @@ struct Program {
     auto k = static_cast<size_t>(index);
     return k < arguments.size() ? arguments[k] : results[k - arguments.size()];
   }
-  /// By the same numbering the argument, or the result, called `name`; -1 where there is none.
-  int64_t argumentIndex(std::string_view name) const;
-  int64_t resultIndex(std::string_view name) const;
+  /// The argument, or the result, called `name`, which may be a piece of the one with that number; null where there is
+  /// none.
+  struct Found {
+    int64_t index = -1;
+    const Value *value = nullptr;
+  };
+  Found findArgument(std::string_view name) const;
+  Found findResult(std::string_view name) const;
 };
 
 /// The index of the program that `rank` runs, of programs that stand in the order of their ranks.
 size_t programIndex(std::span<const Program> programs, int64_t rank);
 
-/// What the programs take, and give: values of one name are one value. In the order in which they first occur.
+/// What the programs take, and give: values of one name are one value, and for a bucket stand its pieces. In the order
+/// in which they first occur.
 std::vector<Value> argumentsOf(std::span<const Program> programs);
 std::vector<Value> resultsOf(std::span<const Program> programs);
 

@@ -247,18 +247,23 @@ template <class T, class Read> Status World::shared(int64_t rank, std::vector<T>
   return {};
 }
 
-Status World::locate(int64_t rank, int64_t index, int64_t bytes, char *&data) {
+Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> offset, char *&data) {
   const Program &program = programOf(rank);
   if (index < 0 || index >= program.valueCount())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the index of an argument or result below " +
                                                            std::to_string(program.valueCount()) + " but got " +
                                                            std::to_string(index));
   const Value &value = program.value(index);
-  if (bytes != value.localBytes())
+  if (!offset && bytes != value.localBytes())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + std::to_string(value.localBytes()) +
                                                            " bytes for '" + value.name + "' of one rank but got " +
                                                            std::to_string(bytes));
-  data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] : nullptr;
+  if (offset && (*offset < 0 || bytes < 0 || *offset > value.localBytes() - bytes))
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "expected bytes below " + std::to_string(value.localBytes()) + " of '" + value.name +
+                             "' of one rank but got " + std::to_string(bytes) + " from " + std::to_string(*offset));
+  data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + offset.value_or(0)
+                       : nullptr;
   return {};
 }
 
@@ -275,7 +280,7 @@ Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
   char *place;
   Status status = checkLocal(rank);
   if (status.ok())
-    status = locate(rank, index, bytes, place);
+    status = locate(rank, index, bytes, {}, place);
   if (status.ok())
     status = checkAddress(data, 16, "'" + programOf(rank).value(index).name + "'");
   if (status.ok())
@@ -317,16 +322,16 @@ Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes
   if (Status status = checkLocal(rank); !status.ok())
     return status;
   char *place;
-  if (Status status = locate(rank, index, bytes, place); !status.ok())
+  if (Status status = locate(rank, index, bytes, {}, place); !status.ok())
     return status;
   return backend.device->write(place, data, bytes);
 }
 
-Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes) {
+Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> offset) {
   if (Status status = checkRank(rank); !status.ok())
     return status;
   char *place;
-  if (Status status = locate(rank, index, bytes, place); !status.ok())
+  if (Status status = locate(rank, index, bytes, offset, place); !status.ok())
     return status;
   if (!backend.processes)
     return backend.device->read(data, place, bytes);
@@ -343,17 +348,7 @@ Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes) {
 Status World::locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data) {
   if (Status status = checkLocal(rank); !status.ok())
     return status;
-  const Program &program = programOf(rank);
-  bool isValue = index >= 0 && index < program.valueCount();
-  int64_t size = isValue ? program.value(index).localBytes() : 0;
-  if (Status status = locate(rank, index, size, data); !status.ok())
-    return status;
-  if (begin < 0 || bytes < 0 || begin > size - bytes)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected bytes below " + std::to_string(size) + " of '" +
-                                                           program.value(index).name + "' of one rank but got " +
-                                                           std::to_string(bytes) + " from " + std::to_string(begin));
-  data += begin;
-  return {};
+  return locate(rank, index, bytes, begin, data);
 }
 
 Status World::writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes) {

@@ -54,7 +54,7 @@ public:
   Status bind(int64_t rank, int64_t index, void *data, int64_t bytes);
   Status bindArena(int64_t rank, int32_t space, void *data, int64_t bytes);
   /// What is read of a rank of another process comes from there: all processes make the same calls.
-  Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
+  Status read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> offset = {});
   /// Bytes of a part of a rank of this process, from byte `begin` of the part on.
   Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
   Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
@@ -107,7 +107,7 @@ private:
   template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read readLocal);
   Status slowest(double &seconds);
   /// Where a value lies; null where its rank runs in another process.
-  Status locate(int64_t rank, int64_t index, int64_t bytes, char *&data);
+  Status locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> offset, char *&data);
   /// The same of bytes of a part, of a rank of this process.
   Status locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data);
   Status listOnce();

@@ -263,6 +263,12 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
   return onIdleWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
 }
 
+int32_t moert_world_read_at(moert_world_t world, int64_t rank, int64_t index, int64_t offset, void *data,
+                            int64_t bytes) {
+  return onIdleWorld(world, data || bytes == 0,
+                     [&](World &inner) { return inner.read(rank, index, data, bytes, offset); });
+}
+
 int32_t moert_world_write_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, const void *data,
                                 int64_t bytes) {
   return onIdleWorld(world, data || bytes == 0,

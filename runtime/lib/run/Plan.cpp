@@ -47,10 +47,12 @@ Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan
 void Plan::widen() {
   isWide = true;
   metadata.dtype = dtypeName(MOERT_F64);
-  auto widenAll = [](std::vector<Value> &values) {
-    for (Value &value : values)
-      if (isFloating(value.dtype))
-        value.dtype = MOERT_F64;
+  auto widenOne = [](Value &value) { value.dtype = isFloating(value.dtype) ? MOERT_F64 : value.dtype; };
+  auto widenAll = [&](std::vector<Value> &values) {
+    for (Value &value : values) {
+      widenOne(value);
+      std::for_each(value.pieces.begin(), value.pieces.end(), widenOne);
+    }
   };
   for (Program &program : metadata.programs)
     for (std::vector<Value> *values : {&program.arguments, &program.results})

@@ -64,28 +64,46 @@ Status Runner::create(const Plan &plan, bool reference) {
     status = checked(moert_world_time_ops(handle, 0));
   everyone.resize(static_cast<size_t>(result.ranks));
   std::iota(everyone.begin(), everyone.end(), 0);
-  return status;
+  return status.ok() ? writeZeros() : status;
 }
 
 Status Runner::writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor) {
-  std::vector<char> part(static_cast<size_t>(value.localBytes()));
+  const PartBytes place = partOf(value, groups, rank);
+  std::vector<char> part(static_cast<size_t>(place.count));
   cutPart(tensor, value, groups, rank, part.data());
-  return checked(moert_world_write(world.get(), rank, index, part.data(), value.localBytes()));
+  return checked(moert_world_write_range(world.get(), rank, index, place.begin, part.data(), place.count));
 }
 
 Status Runner::write(const std::string &name, const Tensor &tensor) {
   bool found = false;
   for (size_t i = 0; i < programs.size(); ++i) {
-    int64_t index = programs[i].argumentIndex(name);
-    if (index < 0)
+    const Program::Found argument = programs[i].findArgument(name);
+    if (!argument.value)
       continue;
     found = true;
     for (int64_t rank : ranks)
       if (programIndex(programs, rank) == i)
-        if (Status status = writePart(rank, index, programs[i].value(index), tensor); !status.ok())
+        if (Status status = writePart(rank, argument.index, *argument.value, tensor); !status.ok())
           return status;
   }
   return found ? Status{} : Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument '" + name + "'");
+}
+
+/// Between the pieces of buckets, and behind them.
+Status Runner::writeZeros() {
+  for (int64_t rank : ranks) {
+    const Program &program = programs[programIndex(programs, rank)];
+    for (size_t i = 0; i < program.arguments.size(); ++i) {
+      const Value &value = program.arguments[i];
+      std::vector<char> zeros(value.pieces.empty() ? 0 : static_cast<size_t>(value.localBytes()));
+      if (!zeros.empty())
+        if (Status status = checked(
+                moert_world_write(world.get(), rank, static_cast<int64_t>(i), zeros.data(), value.localBytes()));
+            !status.ok())
+          return status;
+    }
+  }
+  return {};
 }
 
 Status Runner::writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes) {
@@ -209,17 +227,20 @@ Status Runner::addMemory() {
   return {};
 }
 
-Status Runner::read(const Value &value, FindIndex find, Tensor &tensor, double &disagreement) {
+Status Runner::read(const Value &value, Find find, Tensor &tensor, double &disagreement) {
   if (Status status = Tensor::allocate(value, tensor); !status.ok())
     return status;
   Assembler assembler(value, groups, tensor);
-  std::vector<char> part(static_cast<size_t>(value.localBytes()));
+  std::vector<char> part;
   for (size_t i = 0; i < programs.size(); ++i) {
-    int64_t index = (programs[i].*find)(value.name);
+    const Program::Found found = (programs[i].*find)(value.name);
     for (int64_t rank : everyone) {
-      if (index < 0 || programIndex(programs, rank) != i)
+      if (!found.value || programIndex(programs, rank) != i)
         continue;
-      if (Status status = checked(moert_world_read(world.get(), rank, index, part.data(), value.localBytes()));
+      const PartBytes place = partOf(*found.value, groups, rank);
+      part.resize(static_cast<size_t>(place.count));
+      if (Status status =
+              checked(moert_world_read_at(world.get(), rank, found.index, place.begin, part.data(), place.count));
           !status.ok())
         return status;
       assembler.add(rank, part.data());
@@ -233,14 +254,14 @@ Status Runner::read(const Value &value, FindIndex find, Tensor &tensor, double &
 
 Status Runner::read(const std::string &name, Tensor &tensor) {
   double disagreement;
-  for (FindIndex find : {&Program::argumentIndex, &Program::resultIndex})
+  for (Find find : {&Program::findArgument, &Program::findResult})
     for (const Program &program : programs)
-      if (int64_t index = (program.*find)(name); index >= 0)
-        return read(program.value(index), find, tensor, disagreement);
+      if (const Program::Found found = (program.*find)(name); found.value)
+        return read(*found.value, find, tensor, disagreement);
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument or result '" + name + "'");
 }
 
-Status Runner::readResult(const Value &value, FindIndex find) {
+Status Runner::readResult(const Value &value, Find find) {
   return read(value, find, result.results[value.name], result.replicaGap[value.name]);
 }
 
@@ -248,10 +269,10 @@ Status Runner::readResult(const Value &value, FindIndex find) {
 Status Runner::readResults() {
   for (const Value &value : argumentsOf(programs))
     if (value.updated)
-      if (Status status = readResult(value, &Program::argumentIndex); !status.ok())
+      if (Status status = readResult(value, &Program::findArgument); !status.ok())
         return status;
   for (const Value &value : resultsOf(programs))
-    if (Status status = readResult(value, &Program::resultIndex); !status.ok())
+    if (Status status = readResult(value, &Program::findResult); !status.ok())
       return status;
   return {};
 }

@@ -80,11 +80,12 @@ struct Runner {
   Status runStep();
 
 private:
-  using FindIndex = int64_t (Program::*)(std::string_view) const;
+  using Find = Program::Found (Program::*)(std::string_view) const;
 
+  Status writeZeros();
   Status writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor);
-  Status read(const Value &value, FindIndex find, Tensor &tensor, double &disagreement);
-  Status readResult(const Value &value, FindIndex find);
+  Status read(const Value &value, Find find, Tensor &tensor, double &disagreement);
+  Status readResult(const Value &value, Find find);
   Status addTimes();
   Status addRankTimes(int64_t rank, double &flops);
   Status readTimes(int64_t rank, std::vector<moert_op_time> &times);

@@ -2,11 +2,37 @@
 
 #include "run/Sharding.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 namespace moert::run {
 namespace {
+
+/// Of the elements of a layout's part, one after another, those that `rank` has.
+struct Range {
+  int64_t begin, end;
+};
+
+Range rangeOf(const Value &value, const std::vector<Group> &groups, int64_t rank) {
+  Range range{0, value.localElements()};
+  if (!value.place || value.place->shards < 0)
+    return range;
+  int64_t member = groups[static_cast<size_t>(value.place->shards)].memberOf(rank);
+  int64_t first = member * value.place->perRank - value.place->at;
+  range.begin = std::clamp<int64_t>(first, 0, range.end);
+  range.end = std::clamp<int64_t>(first + value.place->perRank, range.begin, range.end);
+  return range;
+}
+
+/// Into how many parts a bucket is divided, and which one `rank` has.
+int64_t rangesOf(const Value &value, const std::vector<Group> &groups) {
+  return value.place && value.place->shards >= 0 ? groups[static_cast<size_t>(value.place->shards)].size : 1;
+}
+int64_t rangeIndex(const Value &value, const std::vector<Group> &groups, int64_t rank) {
+  return rangesOf(value, groups) > 1 ? groups[static_cast<size_t>(value.place->shards)].memberOf(rank) : 0;
+}
 
 /// Calls visit(offset in the whole, offset in the part, length) in elements, for each run that is dense in both.
 template <class Visit>
@@ -25,6 +51,7 @@ void forEachRun(const Value &value, const std::vector<Group> &groups, int64_t ra
   int64_t runs = run > 0 ? 1 : 0;
   for (size_t dim = 0; dim < inner; ++dim)
     runs *= value.localShape[dim];
+  const Range range = rangeOf(value, groups, rank);
   std::array<int64_t, 4> start{};
   for (size_t dim = 0; dim < dims; ++dim)
     start[dim] = shardIndex(value, dim, groups, rank) * value.localShape[dim];
@@ -38,11 +65,41 @@ void forEachRun(const Value &value, const std::vector<Group> &groups, int64_t ra
       }
       offset += index * stride;
     }
-    visit(offset, r * run, run);
+    int64_t begin = std::max(r * run, range.begin), end = std::min((r + 1) * run, range.end);
+    if (begin < end)
+      visit(offset + begin - r * run, begin - range.begin, end - begin);
   }
 }
 
 } // namespace
+
+PartBytes partOf(const Value &value, const std::vector<Group> &groups, int64_t rank) {
+  const auto width = static_cast<int64_t>(dtypeSize(value.dtype));
+  const Range range = rangeOf(value, groups, rank);
+  int64_t begin = range.begin;
+  if (value.place)
+    begin += value.place->at - rangeIndex(value, groups, rank) * value.place->perRank;
+  return {range.begin < range.end ? begin * width : 0, (range.end - range.begin) * width};
+}
+
+std::vector<PartBlock> blocksOfPart(const Value &value, const std::vector<Group> &groups, int64_t rank) {
+  std::vector<PartBlock> blocks;
+  auto add = [&](const Value &one) {
+    const Range range = rangeOf(one, groups, rank);
+    if (range.begin == range.end && !value.pieces.empty())
+      return;
+    std::vector<int64_t> offset;
+    for (size_t dim = 0; dim < one.shape.size(); ++dim)
+      offset.push_back(shardIndex(one, dim, groups, rank) * one.localShape[dim]);
+    const Region box = Region::box(std::move(offset), one.localShape);
+    int64_t at = partOf(one, groups, rank).begin / static_cast<int64_t>(dtypeSize(one.dtype));
+    blocks.push_back({one.name, one.shape, box.part(range.begin, range.end - range.begin), at});
+  };
+  if (value.pieces.empty())
+    add(value);
+  std::for_each(value.pieces.begin(), value.pieces.end(), add);
+  return blocks;
+}
 
 void cutPart(const Tensor &global, const Value &value, const std::vector<Group> &groups, int64_t rank, char *local) {
   auto width = static_cast<int64_t>(dtypeSize(value.dtype));
@@ -51,25 +108,19 @@ void cutPart(const Tensor &global, const Value &value, const std::vector<Group> 
   });
 }
 
-std::vector<PartBlock> blocksOfPart(const Value &value, const std::vector<Group> &groups, int64_t rank) {
-  std::vector<int64_t> offset;
-  for (size_t dim = 0; dim < value.shape.size(); ++dim)
-    offset.push_back(shardIndex(value, dim, groups, rank) * value.localShape[dim]);
-  return {{value.name, value.shape, Region::box(std::move(offset), value.localShape), 0}};
-}
-
 Assembler::Assembler(const Value &value, const std::vector<Group> &groups, Tensor &global)
     : value(value), groups(groups), global(global) {
   int64_t parts = 1;
   for (size_t dim = 0; dim < value.shape.size(); ++dim)
     parts *= shardsOf(value, dim, groups);
-  seen.resize(static_cast<size_t>(parts));
+  seen.resize(static_cast<size_t>(parts * rangesOf(value, groups)));
 }
 
 void Assembler::add(int64_t rank, const char *local) {
   int64_t index = 0;
   for (size_t dim = 0; dim < value.shape.size(); ++dim)
     index = index * shardsOf(value, dim, groups) + shardIndex(value, dim, groups, rank);
+  index = index * rangesOf(value, groups) + rangeIndex(value, groups, rank);
   bool replica = seen[static_cast<size_t>(index)];
   seen[static_cast<size_t>(index)] = true;
   auto width = static_cast<int64_t>(dtypeSize(value.dtype));

@@ -9,7 +9,14 @@
 
 namespace moert::run {
 
-/// Copies `rank`'s part of `global` into `local`, which holds value.localBytes().
+/// Where `rank` has its part of a value: bytes from the start of its part of the argument or result, and how many. Of a
+/// piece of a bucket that is divided a rank may have a part, or nothing.
+struct PartBytes {
+  int64_t begin, count;
+};
+PartBytes partOf(const Value &value, const std::vector<Group> &groups, int64_t rank);
+
+/// Copies `rank`'s part of `global` into `local`, which holds partOf().count bytes.
 void cutPart(const Tensor &global, const Value &value, const std::vector<Group> &groups, int64_t rank, char *local);
 
 /// Elements of a tensor that a rank holds: they lie one after another from element `at` of its part of a value on.
@@ -20,7 +27,8 @@ struct PartBlock {
   int64_t at = 0;
 };
 
-/// What `rank`'s part of `value` consists of: together all elements of the part, in their order.
+/// What `rank`'s part of `value` consists of, in the order of its elements: all of them, or of a bucket those of its
+/// pieces.
 std::vector<PartBlock> blocksOfPart(const Value &value, const std::vector<Group> &groups, int64_t rank);
 
 /// Puts the parts of a value together again.

@@ -333,7 +333,7 @@ Status Trainer::writeCheckpoint(int64_t step) { return isFolder ? writeFolder(st
 bool Trainer::hasReplicas(const Value &value) const {
   int64_t ranks = 0;
   for (const Program &program : runner->programs)
-    ranks += program.argumentIndex(value.name) >= 0 ? program.numRanks : 0;
+    ranks += find(program.arguments, value.name) ? program.numRanks : 0;
   return ranks * value.localElements() > value.elements();
 }
 

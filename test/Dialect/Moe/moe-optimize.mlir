@@ -1,7 +1,5 @@
 // RUN: moe-opt %s --moe-partition --moe-differentiate --moe-optimize="kind=adam clip-norm=1 decay=0.1" --canonicalize --cse \
 // RUN:   --moe-verify-spmd | FileCheck %s
-// RUN: moe-opt %s --moe-partition --moe-differentiate --moe-optimize="kind=sgd zero" --canonicalize --cse --moe-verify-spmd \
-// RUN:   | FileCheck %s --check-prefix=ZERO
 
 // A parameter whose columns are over mp: its squares are added up over mp, those of the replicated one over nothing.
 // CHECK-LABEL: func.func @model
@@ -20,13 +18,6 @@
 // CHECK-DAG: moe.adam %[[WEIGHTS]], %[[GRAD]], {{.*}} factor(%{{.+}}) {{.*}}decay = 1.000000e-01
 // CHECK-DAG: moe.adam {{.*}}decay = 0.000000e+00{{.*}}tensor<4xf32>
 // CHECK-NOT: grad.
-
-// Each member of dp has half of the states, and the sum of gradients goes to where it is needed.
-// ZERO-LABEL: func.func @model
-// ZERO-SAME: tensor<2x8xf32> {moe.layout = #moe.layout<[dp], [mp]>, moe.name = "w.velocity", moe.role = "state"}
-// ZERO-DAG: %[[GRAD:.+]] = moe.reduce_scatter %{{.+}} over <"dp", 2, 2> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
-// ZERO-DAG: %[[NEW:.+]], %{{.+}} = moe.sgd %{{.+}}, %[[GRAD]]
-// ZERO-DAG: moe.all_gather %[[NEW]] over <"dp", 2, 2> {dim = 0 : i64}
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
   func.func @model(%x: tensor<8x4xf32> {moe.name = "x", moe.role = "input"},
                    %labels: tensor<8xi32> {moe.name = "labels", moe.role = "input"},

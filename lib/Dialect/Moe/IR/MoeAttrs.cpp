@@ -85,7 +85,12 @@ GroupAttr ParallelAttr::getGroup(StringRef name) const {
     return group(getPp(), getWorld() / getPp());
   if (name == "world")
     return group(getWorld(), 1);
-  return {};
+  auto [whole, number] = name.rsplit('_');
+  int64_t members = 0;
+  if (number.getAsInteger(10, members) || members < 1)
+    return {};
+  GroupAttr all = getGroup(whole);
+  return all && all.getSize() % members == 0 ? group(members, all.getStride()) : GroupAttr();
 }
 
 //===----------------------------------------------------------------------===//

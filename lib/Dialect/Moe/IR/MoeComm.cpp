@@ -211,8 +211,40 @@ struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
 };
 } // namespace
 
+/// Whether `value` is sums over `group` that nobody else needs, added up.
+static bool isOfSums(Value value, GroupAttr group) {
+  if (!value.hasOneUse())
+    return false;
+  if (auto add = value.getDefiningOp<AddOp>())
+    return isOfSums(add->getOperand(0), group) && isOfSums(add->getOperand(1), group);
+  auto reduce = value.getDefiningOp<AllReduceOp>();
+  auto scatter = reduce ? GroupAttr(reduce.getGroup()) : GroupAttr();
+  return reduce && !reduce.getCounts() && isSameGroup(scatter, group);
+}
+
+/// A part of several sums over ranks is the sum of their parts: then each is a reduce_scatter.
+static LogicalResult sliceTerms(SliceOp slice, PatternRewriter &rewriter) {
+  auto add = slice.getInput().getDefiningOp<AddOp>();
+  if (!add || !isOfSums(add, slice.getGroup()))
+    return failure();
+  SmallVector<Value> parts;
+  for (Value term : add->getOperands()) {
+    // A part belongs to the micro-batch of its term.
+    rewriter.setInsertionPointAfterValue(term);
+    auto part = rewriter.create<SliceOp>(term.getLoc(), term, slice.getGroup(), slice.getDim());
+    part->setDiscardableAttrs(term.getDefiningOp()->getDiscardableAttrDictionary());
+    parts.push_back(part);
+  }
+  rewriter.setInsertionPointAfter(add);
+  auto sum = rewriter.create<AddOp>(add.getLoc(), parts[0], parts[1]);
+  sum->setDiscardableAttrs(add->getDiscardableAttrDictionary());
+  rewriter.replaceOp(slice, sum);
+  return success();
+}
+
 void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<FoldAllReduceIntoSlice>(context);
+  patterns.add(sliceTerms);
 }
 
 //===----------------------------------------------------------------------===//

@@ -77,7 +77,7 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
     form = isa<ResidualAttr>(value) ? "" : "a #moe<residual ..>";
   else if (name == kLeftAttrName)
     form = isa<ArrayAttr>(value) ? "" : "an array of names of passes";
-  else if (name == kRepeatedAttrName)
+  else if (name == kRepeatedAttrName || name == kEachMicroBatchAttrName)
     form = isa<UnitAttr>(value) ? "" : "without a value";
   else if (name == kLabelAttrName)
     form = isa<StringAttr>(value) ? "" : "a string";
@@ -137,6 +137,21 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   return success();
 }
 
+/// Of kPiecesAttrName.
+static bool isPieces(Attribute value) {
+  auto pieces = dyn_cast<ArrayAttr>(value);
+  return pieces && !pieces.empty() && llvm::all_of(pieces, [](Attribute one) {
+           auto piece = dyn_cast<DictionaryAttr>(one);
+           if (!piece)
+             return false;
+           auto at = piece.getAs<IntegerAttr>("at");
+           auto type = piece.getAs<TypeAttr>("type");
+           return at && at.getType().isInteger(64) && at.getInt() >= 0 && type &&
+                  isa<RankedTensorType>(type.getValue()) && piece.getAs<StringAttr>(kNameAttrName) &&
+                  piece.getAs<StringAttr>(kRoleAttrName) && piece.getAs<LayoutAttr>(kLayoutAttrName);
+         });
+}
+
 /// What may stand on an argument or result of type `type`.
 static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribute attribute) {
   StringRef name = attribute.getName();
@@ -177,8 +192,16 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
       return op->emitError() << "expected '" << name << "' to be a dictionary but got " << attribute.getValue();
     return success();
   }
+  if (name == kPiecesAttrName) {
+    if (!isPieces(attribute.getValue()))
+      return op->emitError() << "expected '" << name
+                             << "' to be an array of dictionaries, at least one, with 'moe.name', "
+                                "'moe.role', 'moe.layout', 'at' (i64) and 'type' (a tensor) but got "
+                             << attribute.getValue();
+    return success();
+  }
   return op->emitError() << "expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', "
-                            "'moe.source', 'moe.no_decay', 'moe.updates' or "
+                            "'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates' or "
                             "'moe.updated' on a value but got '"
                          << name << "'";
 }

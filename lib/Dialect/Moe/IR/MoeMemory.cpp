@@ -114,6 +114,88 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
 }
 
 //===----------------------------------------------------------------------===//
+// UnpackOp, PackOp
+//===----------------------------------------------------------------------===//
+
+static int64_t getNumElements(Type type) { return cast<RankedTensorType>(type).getNumElements(); }
+
+static LogicalResult verifyBucket(Operation *op, RankedTensorType bucket, TypeRange pieces, ArrayAttr layouts) {
+  if (layouts.size() != pieces.size())
+    return op->emitOpError() << "expected a layout for each of " << pieces.size() << " pieces but got "
+                             << layouts.size();
+  int64_t elements = 0;
+  for (auto [piece, layout] : llvm::zip_equal(pieces, layouts)) {
+    auto type = cast<RankedTensorType>(piece);
+    auto dims = dyn_cast<LayoutAttr>(layout);
+    if (!dims || static_cast<int64_t>(dims.getDims().size()) != type.getRank())
+      return op->emitOpError() << "expected a layout of the dimensions of " << type << " but got " << layout;
+    if (type.getElementType() != bucket.getElementType())
+      return op->emitOpError() << "expected pieces of the bucket's element type " << bucket.getElementType()
+                               << " but got " << type;
+    elements += type.getNumElements();
+  }
+  if (elements != bucket.getNumElements())
+    return op->emitOpError() << "expected pieces of " << bucket.getNumElements()
+                             << " elements in all, as the bucket has, "
+                             << "but got " << elements;
+  return success();
+}
+
+/// Where piece `index` begins.
+static RankPart getPiece(TypeRange pieces, unsigned index) {
+  int64_t at = 0;
+  for (Type piece : pieces.take_front(index))
+    at += getNumElements(piece);
+  return RankPart::piece(at);
+}
+
+LogicalResult UnpackOp::verify() {
+  return verifyBucket(*this, getBucket().getType(), getPieces().getTypes(), getLayouts());
+}
+/// What no gradient reaches, such as what fills a bucket up, has zeros.
+void UnpackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  SmallVector<Value> pieces;
+  Type elementType = getBucket().getType().getElementType();
+  for (auto [piece, cotangent] : llvm::zip_equal(getPieces(), cotangents)) {
+    Type type = cast<RankedTensorType>(piece.getType()).clone(elementType);
+    pieces.push_back(cotangent ? cotangent
+                               : builder.create<FillOp>(getLoc(), type, builder.getF64FloatAttr(0)).getResult());
+  }
+  gradients.push_back(builder.create<PackOp>(getLoc(), getBucket().getType(), pieces, getLayouts()));
+}
+OpCost UnpackOp::getOpCost() { return {}; }
+StringRef UnpackOp::getKernelName() { return ""; }
+bool UnpackOp::isAlias() { return true; }
+std::optional<RankPart> UnpackOp::getAliasPart(unsigned result) { return getPiece(getPieces().getTypes(), result); }
+
+LogicalResult PackOp::verify() {
+  return verifyBucket(*this, getBucket().getType(), getPieces().getTypes(), getLayouts());
+}
+void PackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  auto unpack = builder.create<UnpackOp>(getLoc(), getPieces().getTypes(), cotangents[0], getLayouts());
+  llvm::append_range(gradients, unpack.getPieces());
+}
+/// Zeros are the same in every state.
+LogicalResult PackOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                SmallVectorImpl<AxisSet> &results) {
+  AxisSet all;
+  for (auto [piece, state] : llvm::zip_equal(getPieces(), operands))
+    if (!isZero(piece))
+      all = all | state;
+  for (auto [piece, state] : llvm::zip_equal(getPieces(), operands))
+    required.push_back(isZero(piece) ? state : all);
+  results.assign(1, all);
+  return success();
+}
+bool PackOp::isZero(Value piece) {
+  auto fill = piece.getDefiningOp<FillOp>();
+  return fill && fill.getValue().isZero();
+}
+OpCost PackOp::getOpCost() { return {}; }
+StringRef PackOp::getKernelName() { return ""; }
+std::optional<RankPart> PackOp::getOperandPart(unsigned operand) { return getPiece(getPieces().getTypes(), operand); }
+
+//===----------------------------------------------------------------------===//
 // OffloadOp, FetchOp
 //===----------------------------------------------------------------------===//
 

@@ -181,6 +181,38 @@ std::string MicroBatchOp::getIndexRule() { return "* -> *"; }
 std::string OffloadOp::getIndexRule() { return "* -> *"; }
 std::string FetchOp::getIndexRule() { return "* -> *"; }
 
+/// Of a bucket that is divided, each piece is divided as its layout says.
+LogicalResult UnpackOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
+                                        SmallVectorImpl<Placement> &results) {
+  for (auto layout : getLayouts().getAsRange<LayoutAttr>()) {
+    Placement piece = operands[0].is(Kind::Shard) ? Placement{Kind::Unknown} : operands[0];
+    for (unsigned dim = 0; operands[0].is(Kind::Shard) && dim < layout.getDims().size(); ++dim) {
+      FailureOr<AxisSet> set = axes.getAxes(LayoutAttr::get(getContext(), layout.getDims()[dim]));
+      if (succeeded(set) && !(*set & axis).empty())
+        piece = Placement::shard(dim);
+    }
+    results.push_back(piece);
+  }
+  return success();
+}
+
+/// Shards of pieces, of whichever dimensions, are a shard of the bucket.
+LogicalResult PackOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement> operands,
+                                      SmallVectorImpl<Placement> &results) {
+  std::optional<Placement> common;
+  for (auto [value, placement] : llvm::zip_equal(getPieces(), operands)) {
+    if (isZero(value))
+      continue;
+    Placement piece = placement.is(Kind::Shard) ? Placement::shard(0) : placement;
+    if (common && *common != piece)
+      common = Placement{Kind::Unknown};
+    else if (!common)
+      common = piece;
+  }
+  results.assign(1, common.value_or(Placement{Kind::Unknown}));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Exchanges
 //===----------------------------------------------------------------------===//

@@ -40,7 +40,7 @@ private:
   Operation *terminator;
   OpBuilder builder;
   int64_t count, written;
-  /// Inputs, and what depends on them, in program order.
+  /// Inputs, and what depends on them or says so of itself, in program order.
   SmallVector<BlockArgument> inputs;
   SmallVector<Operation *> dependent;
   /// What counts in an input of the whole step.
@@ -80,7 +80,8 @@ LogicalResult Accumulator::findDependent() {
         return op.emitOpError()
                << "expected operand #0 to be an input of the step: the op counts over all micro-batches";
       counts.push_back(&op);
-    } else if (llvm::any_of(op.getOperands(), [&](Value operand) { return values.contains(operand); })) {
+    } else if (op.hasAttr(kEachMicroBatchAttrName) ||
+               llvm::any_of(op.getOperands(), [&](Value operand) { return values.contains(operand); })) {
       dependent.push_back(&op);
       values.insert(op.result_begin(), op.result_end());
     }
@@ -145,8 +146,11 @@ void Accumulator::build(int64_t index) {
     own->setAttr(kMicroBatchAttrName, place);
     mapping.map(argument, own.getResult());
   }
-  for (Operation *op : dependent)
-    builder.clone(*op, mapping)->setAttr(kMicroBatchAttrName, place);
+  for (Operation *op : dependent) {
+    Operation *own = builder.clone(*op, mapping);
+    own->setAttr(kMicroBatchAttrName, place);
+    own->removeAttr(kEachMicroBatchAttrName);
+  }
   results[index] =
       llvm::map_to_vector(terminator->getOperands(), [&](Value result) { return mapping.lookupOrDefault(result); });
 }

@@ -17,15 +17,12 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// A parameter that has a gradient, and the part of it that a rank updates.
+/// A parameter that has a gradient. A rank updates all that it has of it.
 struct Parameter {
   BlockArgument argument;
   std::string name;
   LayoutAttr layout;
   Value gradient;
-  /// Over which the part is one of as many along `dim`; null: it is all that the rank has.
-  GroupAttr shard;
-  int64_t dim = 0;
   AxisSet varies;
   double decay = 0;
 };
@@ -41,9 +38,6 @@ public:
 private:
   double getDecay(BlockArgument argument);
   LogicalResult collect();
-  void shard(Parameter &parameter);
-  Value getPart(const Parameter &parameter, Value whole);
-  Value getWhole(const Parameter &parameter, Value part);
   Value cast(Value value, Type elementType) { return builder.createOrFold<CastOp>(loc, value, elementType); }
 
   Value findOrAddScalar(StringRef name, StringRef role, Type elementType);
@@ -76,10 +70,13 @@ static std::string getName(func::FuncOp function, unsigned argument) {
   return name ? name.str() : "argument" + std::to_string(argument);
 }
 
-/// Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are matrices.
+/// Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are matrices. A bucket does,
+/// unless it says that its pieces do not.
 double StepBuilder::getDecay(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
   bool isVector = mlir::cast<RankedTensorType>(argument.getType()).getRank() < 2;
-  return isVector || function.getArgAttr(argument.getArgNumber(), kNoDecayAttrName) ? 0 : options.decay;
+  bool isBucket = static_cast<bool>(function.getArgAttr(number, kPiecesAttrName));
+  return (isVector && !isBucket) || function.getArgAttr(number, kNoDecayAttrName) ? 0 : options.decay;
 }
 
 /// Takes the gradients of parameters from the results.
@@ -104,7 +101,7 @@ LogicalResult StepBuilder::collect() {
                                   << parallel;
     taken.set(gradient->second);
     parameters.push_back(
-        {argument, name, layout, terminator->getOperand(gradient->second), {}, 0, *varies, getDecay(argument)});
+        {argument, name, layout, terminator->getOperand(gradient->second), *varies, getDecay(argument)});
   }
   if (parameters.empty())
     return function.emitError() << "expected gradients of parameters among the results; run moe-differentiate first";
@@ -114,44 +111,32 @@ LogicalResult StepBuilder::collect() {
   return success();
 }
 
-/// ZeRO-1: over the data-parallel ranks that have the same parameter, along the first dimension that they divide.
-void StepBuilder::shard(Parameter &parameter) {
-  for (StringRef name : {"dp", "edp"}) {
-    GroupAttr group = parallel.getGroup(name);
-    FailureOr<AxisSet> over = axes.getAxes(group);
-    if (group.getSize() == 1 || failed(over) || !(*over & parameter.varies).empty())
-      continue;
-    for (auto [dim, size] : llvm::enumerate(mlir::cast<RankedTensorType>(parameter.argument.getType()).getShape())) {
-      if (size % group.getSize() != 0)
-        continue;
-      SmallVector<ArrayAttr> dims(parameter.layout.getDims());
-      SmallVector<Attribute> names(dims[dim].begin(), dims[dim].end());
-      names.push_back(builder.getStringAttr(name));
-      dims[dim] = builder.getArrayAttr(names);
-      parameter.layout = LayoutAttr::get(function.getContext(), dims);
-      parameter.shard = group;
-      parameter.dim = static_cast<int64_t>(dim);
-      parameter.varies = parameter.varies | *over;
-      return;
-    }
-  }
-}
-
-Value StepBuilder::getPart(const Parameter &parameter, Value whole) {
-  return parameter.shard ? builder.create<SliceOp>(loc, whole, parameter.shard, parameter.dim).getResult() : whole;
-}
-Value StepBuilder::getWhole(const Parameter &parameter, Value part) {
-  return parameter.shard ? builder.create<AllGatherOp>(loc, part, parameter.shard, parameter.dim).getResult() : part;
-}
-
 static DictionaryAttr describe(OpBuilder &builder, StringRef name, StringRef role, LayoutAttr layout,
-                               StringRef updates = "") {
+                               StringRef updates = "", ArrayAttr pieces = {}) {
   SmallVector<NamedAttribute> attributes = {builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)),
                                             builder.getNamedAttr(kRoleAttrName, builder.getStringAttr(role)),
                                             builder.getNamedAttr(kLayoutAttrName, layout)};
   if (!updates.empty())
     attributes.push_back(builder.getNamedAttr(kUpdatesAttrName, builder.getStringAttr(updates)));
+  if (pieces)
+    attributes.push_back(builder.getNamedAttr(kPiecesAttrName, pieces));
   return builder.getDictionaryAttr(attributes);
+}
+
+/// The states of a bucket's pieces, named like those of parameters; null for a parameter that is no bucket.
+static ArrayAttr describePieces(OpBuilder &builder, ArrayAttr pieces, StringRef suffix, Type elementType) {
+  if (!pieces)
+    return {};
+  SmallVector<Attribute> states;
+  for (auto piece : pieces.getAsRange<DictionaryAttr>()) {
+    auto type = mlir::cast<RankedTensorType>(piece.getAs<TypeAttr>("type").getValue());
+    std::string name = (piece.getAs<StringAttr>(kNameAttrName).getValue() + suffix).str();
+    NamedAttrList state(describe(builder, name, kStateRole, piece.getAs<LayoutAttr>(kLayoutAttrName)));
+    state.set("at", piece.get("at"));
+    state.set("type", TypeAttr::get(type.clone(elementType)));
+    states.push_back(state.getDictionary(builder.getContext()));
+  }
+  return builder.getArrayAttr(states);
 }
 
 Value StepBuilder::findOrAddScalar(StringRef name, StringRef role, Type type) {
@@ -166,8 +151,11 @@ Value StepBuilder::findOrAddScalar(StringRef name, StringRef role, Type type) {
 
 Value StepBuilder::addState(const Parameter &parameter, StringRef suffix, Type type) {
   unsigned position = function.getNumArguments();
-  function.insertArgument(position, type,
-                          describe(builder, parameter.name + suffix.str(), kStateRole, parameter.layout), loc);
+  ArrayAttr pieces =
+      describePieces(builder, function.getArgAttrOfType<ArrayAttr>(parameter.argument.getArgNumber(), kPiecesAttrName),
+                     suffix, getElementTypeOrSelf(type));
+  function.insertArgument(
+      position, type, describe(builder, parameter.name + suffix.str(), kStateRole, parameter.layout, "", pieces), loc);
   return function.getArgument(position);
 }
 
@@ -225,11 +213,8 @@ Value StepBuilder::applyAdam(const Parameter &parameter, Value param, Value rate
 }
 
 void StepBuilder::update(const Parameter &parameter, Value rate, Value step, Value factor) {
-  LayoutAttr whole = function.getArgAttrOfType<LayoutAttr>(parameter.argument.getArgNumber(), kLayoutAttrName);
-  if (!whole)
-    whole = parameter.layout;
   Type own = getElementType(parameter.argument);
-  Value param = getPart(parameter, parameter.argument);
+  Value param = parameter.argument;
   bool hasMaster = own != elementType;
   if (hasMaster)
     param = addState(parameter, ".master", mlir::cast<RankedTensorType>(param.getType()).clone(elementType));
@@ -237,17 +222,14 @@ void StepBuilder::update(const Parameter &parameter, Value rate, Value step, Val
                                                     : applySgd(parameter, param, rate, factor);
   if (hasMaster)
     addResult(after, parameter.name + ".master", kUpdateRole, parameter.layout, parameter.name + ".master");
-  addResult(getWhole(parameter, cast(after, own)), parameter.name, kUpdateRole, whole, parameter.name);
+  addResult(cast(after, own), parameter.name, kUpdateRole, parameter.layout, parameter.name);
 }
 
 LogicalResult StepBuilder::run() {
   if (failed(collect()))
     return failure();
-  for (Parameter &parameter : parameters) {
-    if (options.zero)
-      shard(parameter);
-    parameter.gradient = cast(getPart(parameter, parameter.gradient), elementType);
-  }
+  for (Parameter &parameter : parameters)
+    parameter.gradient = cast(parameter.gradient, elementType);
   Value rate = findOrAddScalar("learning_rate", kRateRole, elementType);
   Value step = findOrAddScalar("step", kStepRole, builder.getI32Type());
   Value factor = getFactor();
@@ -276,8 +258,9 @@ struct MoeOptimize : moe::impl::MoeOptimizeBase<MoeOptimize> {
     options.eps = eps;
     options.decay = decay;
     options.clipNorm = clipNorm;
-    options.zero = zero;
-    if (failed(StepBuilder(function, options, parallel, SpmdAxes(parallel)).run()))
+    // A bucket may be divided over a group that the world does not name.
+    FailureOr<SpmdAnalysis> analysis = SpmdAnalysis::compute(function);
+    if (failed(analysis) || failed(StepBuilder(function, options, parallel, analysis->getAxes()).run()))
       signalPassFailure();
   }
 };

@@ -307,12 +307,26 @@ SmallVector<LaunchOp> mlir::plan::getLaunches(BufferOp buffer) {
   return launches;
 }
 
-void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe::RankPart part) {
-  auto type = cast<MemRefType>(source.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape[0] /= part.parts;
-  MemRefType result = MemRefType::Builder(type).setShape(shape);
-  build(builder, state, result, source, part.shift, part.parts, part.group, /*step=*/IntegerAttr());
+void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe::RankPart part, MemRefType type) {
+  IntegerAttr at = part.at ? builder.getI64IntegerAttr(*part.at) : IntegerAttr();
+  build(builder, state, type, source, part.shift, part.parts, part.group, /*step=*/IntegerAttr(), at);
+}
+
+/// What (C5) says.
+static LogicalResult verifyPiece(ViewOp view) {
+  auto type = cast<MemRefType>(view.getSource().getType()), result = cast<MemRefType>(view.getResult().getType());
+  if (view.getParts() != 1 || view.getGroup() || view.getStep())
+    return view.emitOpError("expected a piece to have no part, group or step");
+  if (!isBufferType(type) || !isBufferType(result) || type.getRank() != 1 ||
+      type.getElementType() != result.getElementType() || type.getMemorySpace() != result.getMemorySpace())
+    return view.emitOpError("expected a piece of a 1-D source, of its element type and in its memory space, but got ")
+           << result << " of " << type;
+  int64_t most = type.getNumElements() - result.getNumElements(), at = *view.getAt();
+  if (at > most)
+    return view.emitOpError("expected a piece of ")
+           << result.getNumElements() << " elements to end in the source's " << type.getNumElements()
+           << " elements but got one at " << at;
+  return success();
 }
 
 LogicalResult ViewOp::verify() {
@@ -320,6 +334,8 @@ LogicalResult ViewOp::verify() {
   auto sourceView = dyn_cast_or_null<ViewOp>(source);
   if (source && !isa<BufferOp>(source) && !(sourceView && !sourceView.getGroup())) // (C1)
     return emitOpError("expected a view of a plan.buffer, an argument or a view without a group");
+  if (getAt())
+    return verifyPiece(*this);
   int64_t parts = getParts(), shift = getShift();
   if (parts < 1 || shift < 0 || shift >= parts) // (C2)
     return emitOpError("expected a part below ") << parts << ", the number of parts, but got part " << shift;
@@ -349,8 +365,15 @@ int64_t ViewOp::getPart(int64_t rank, int64_t iteration) {
   return (rank / block + static_cast<int64_t>(getShift())) % parts;
 }
 
+int64_t ViewOp::getOwnOffset(int64_t rank, int64_t iteration) {
+  auto type = cast<MemRefType>(getResult().getType());
+  if (std::optional<int64_t> at = getAt())
+    return *at * (type.getElementTypeBitWidth() / 8);
+  return getPart(rank, iteration) * getByteSize(type);
+}
+
 int64_t ViewOp::getByteOffset(int64_t rank, int64_t iteration) {
-  int64_t offset = getPart(rank, iteration) * getByteSize(cast<MemRefType>(getResult().getType()));
+  int64_t offset = getOwnOffset(rank, iteration);
   auto source = getSource().getDefiningOp<ViewOp>();
   return source ? offset + source.getByteOffset(rank, iteration) : offset;
 }

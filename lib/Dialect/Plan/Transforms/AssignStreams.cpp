@@ -42,12 +42,72 @@ static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t worl
   return (launch.getOpCost().resource == moe::Resource::HostLink ? kCopyStream : kComputeStream).str();
 }
 
+namespace {
+/// Finds launches of which computation needs nothing for now: those that add up what exchanges bring, over
+/// micro-batches. On the exchanges' stream, nobody waits for them.
+class SumsOfExchanges {
+public:
+  explicit SumsOfExchanges(func::FuncOp program);
+
+  /// The stream of the exchanges, if `launch` is such a launch. It is asked of all launches in their order.
+  std::optional<StringRef> getStream(LaunchOp launch);
+  /// Notes on which stream `launch` is.
+  void note(LaunchOp launch);
+
+private:
+  bool isReadNow(LaunchOp launch) const;
+
+  llvm::DenseMap<Value, SmallVector<LaunchOp>> readers; ///< by memory
+  llvm::DenseMap<Value, StringRef> writtenOn;           ///< by memory: the stream of who wrote it last
+};
+} // namespace
+
+SumsOfExchanges::SumsOfExchanges(func::FuncOp program) {
+  program.walk([&](LaunchOp launch) {
+    for (Value input : launch.getInputs())
+      readers[getMemory(input)].push_back(launch);
+  });
+}
+
+/// Whether another launch of its micro-batch reads what `launch` writes.
+bool SumsOfExchanges::isReadNow(LaunchOp launch) const {
+  Attribute own = launch->getAttr(moe::kMicroBatchAttrName);
+  return llvm::any_of(launch.getOutputs(), [&](Value output) {
+    auto all = readers.find(getMemory(output));
+    return all != readers.end() && llvm::any_of(all->second, [&](LaunchOp reader) {
+             return reader != launch && reader->getAttr(moe::kMicroBatchAttrName) == own;
+           });
+  });
+}
+
+std::optional<StringRef> SumsOfExchanges::getStream(LaunchOp launch) {
+  if (launch.getCollective() || launch.getPeer() || launch.getInputs().size() < 2 ||
+      !launch->hasAttr(moe::kMicroBatchAttrName))
+    return std::nullopt;
+  StringRef stream = writtenOn.lookup(getMemory(launch.getInputs().front()));
+  bool isOfExchanges = stream == kIntraStream || stream == kInterStream;
+  for (Value input : launch.getInputs())
+    isOfExchanges &= writtenOn.lookup(getMemory(input)) == stream;
+  if (!isOfExchanges || isReadNow(launch))
+    return std::nullopt;
+  return stream;
+}
+
+void SumsOfExchanges::note(LaunchOp launch) {
+  for (Value output : launch.getOutputs())
+    writtenOn[getMemory(output)] = launch.getStreamOrDefault();
+}
+
 void mlir::plan::assignStreams(func::FuncOp program) {
   int64_t nodeRanks = moe::getClusterRates(program).nodeRanks;
   int64_t world = getWorld(program);
+  SumsOfExchanges sums(program);
   program.walk([&](LaunchOp launch) {
-    if (!launch.getStream())
-      launch.setStream(chooseStream(launch, nodeRanks, world));
+    if (!launch.getStream()) {
+      std::optional<StringRef> ofSum = sums.getStream(launch);
+      launch.setStream(ofSum ? ofSum->str() : chooseStream(launch, nodeRanks, world));
+    }
+    sums.note(launch);
   });
 }
 
@@ -73,8 +133,10 @@ SmallVector<unsigned, 2> WaitPlanner::issue(unsigned launch, unsigned stream, Ar
 }
 
 namespace {
-/// Keeps few transfers between stages under way. Nothing else in a program tells when a value has been sent, or that a
-/// stage is ready to receive one: so the memory of either could not be shared with what comes long after, or before.
+/// Keeps few exchanges under way that nothing in a program would hold back, or wait for: so their memory could not be
+/// shared with what comes long after, or before. These are transfers between stages. A gather of arguments could begin
+/// with the step; it comes when computation is where the gather before it stands. Of a reduce_scatter, the result
+/// may not be needed until the end; computation waits for the one before the last.
 class FlowControl {
 public:
   explicit FlowControl(unsigned streams) : channels(streams) {}
@@ -87,12 +149,17 @@ private:
   struct Channel {
     /// Of sends, their numbers. Of receives, the numbers of the computation before them.
     SmallVector<unsigned> latest;
-    /// A send for which computation has yet to wait.
+    /// A send, or a reduce_scatter, for which computation has yet to wait.
     std::optional<unsigned> sent;
+    /// The last reduce_scatter.
+    std::optional<unsigned> reduced;
+    /// The computation before the last two gathers that do not stand at one place.
+    std::optional<unsigned> gathered, gatheredBefore;
   };
 
   /// The oldest of `channel`, where `number` comes on top of as many as there may be.
   static std::optional<unsigned> push(Channel &channel, unsigned number);
+  void issueCollective(LaunchOp launch, unsigned number, Channel &channel, SmallVectorImpl<unsigned> &before);
 
   std::vector<Channel> channels;
   std::optional<unsigned> computed; ///< the last launch of computation
@@ -108,9 +175,26 @@ std::optional<unsigned> FlowControl::push(Channel &channel, unsigned number) {
   return oldest;
 }
 
+static bool isArgument(Value value) { return isa<BlockArgument>(getMemory(value)); }
+
+void FlowControl::issueCollective(LaunchOp launch, unsigned number, Channel &channel,
+                                  SmallVectorImpl<unsigned> &before) {
+  moe::Collective collective = launch.getOpCost().collective;
+  if (collective == moe::Collective::ReduceScatter)
+    channel.sent = std::exchange(channel.reduced, number);
+  if (collective != moe::Collective::AllGather || !computed || !llvm::all_of(launch.getInputs(), isArgument))
+    return;
+  if (channel.gathered != computed)
+    channel.gatheredBefore = std::exchange(channel.gathered, computed);
+  if (channel.gatheredBefore)
+    before.push_back(*channel.gatheredBefore);
+}
+
 SmallVector<unsigned> FlowControl::issue(LaunchOp launch, unsigned number, unsigned stream) {
   SmallVector<unsigned> before;
   if (!launch.getPeer()) {
+    if (launch.getCollective())
+      issueCollective(launch, number, channels[stream], before);
     if (launch.getStreamOrDefault() != kComputeStream)
       return before;
     computed = number;

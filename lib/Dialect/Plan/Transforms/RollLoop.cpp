@@ -253,13 +253,15 @@ void LoopRoller::findFamilies() {
     LaunchOp launch = step.launch;
     unsigned number = seen[{step.kind, step.microBatch}]++;
     for (auto [index, output] : llvm::enumerate(launch.getOutputs())) {
-      if (!output.getDefiningOp<BufferOp>() || memberOf.contains(output))
+      // Who writes the first piece of a bucket stands for all.
+      Value buffer = getMemory(output);
+      if (!buffer.getDefiningOp<BufferOp>() || memberOf.contains(buffer))
         continue;
       auto [entry, isNew] = known.try_emplace({step.kind, number, index}, families.size());
       if (isNew)
         families.emplace_back();
-      families[entry->second].members[step.microBatch] = output;
-      memberOf[output] = {entry->second, step.microBatch};
+      families[entry->second].members[step.microBatch] = buffer;
+      memberOf[buffer] = {entry->second, step.microBatch};
     }
   }
 }
@@ -300,7 +302,8 @@ LogicalResult LoopRoller::match(Value first, Value second) {
   auto view = first.getDefiningOp<ViewOp>(), other = second.getDefiningOp<ViewOp>();
   if (!view && !other)
     return matchBuffers(first, second);
-  if (!view || !other || view.getParts() != other.getParts() || view.getGroup() != other.getGroup())
+  if (!view || !other || view.getParts() != other.getParts() || view.getGroup() != other.getGroup() ||
+      view.getAt() != other.getAt())
     return failure();
   if (view.getShift() == other.getShift())
     return match(view.getSource(), other.getSource());
@@ -485,7 +488,7 @@ Value LoopRoller::makeMoving(OpBuilder &builder, Location loc, Type type, Value 
     place -= static_cast<int64_t>(periods.count) * step;
   place = (place % parts + parts) % parts;
   IntegerAttr moves = part == Part::Before ? IntegerAttr() : builder.getI64IntegerAttr(step);
-  return builder.create<ViewOp>(loc, type, source, place, parts, moe::GroupAttr(), moves);
+  return builder.create<ViewOp>(loc, type, source, place, parts, moe::GroupAttr(), moves, /*at=*/IntegerAttr());
 }
 
 Value LoopRoller::getSlot(OpBuilder &builder, const Member &member, Part part) {
@@ -508,7 +511,7 @@ Value LoopRoller::getSlot(OpBuilder &builder, const Member &member, Part part) {
                       : ring.slots.get(ring.values.at({member.family, ofIteration}), iteration);
   Value slot = makeMoving(builder, loc, slotType, ring.buffer, place, /*step=*/1, ring.slots.depth, part);
   if (ring.perSlot > 1)
-    slot = builder.create<ViewOp>(loc, type, slot, 0, ring.perSlot, moe::GroupAttr(), IntegerAttr());
+    slot = builder.create<ViewOp>(loc, slot, moe::RankPart{moe::GroupAttr(), 0, ring.perSlot}, type);
   return slot;
 }
 
@@ -532,7 +535,7 @@ Value LoopRoller::makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch
     if (source == view.getSource())
       return value;
     return builder.create<ViewOp>(view.getLoc(), view.getType(), source, view.getShift(), view.getParts(),
-                                  view.getGroup().value_or(moe::GroupAttr()), IntegerAttr());
+                                  view.getGroup().value_or(moe::GroupAttr()), /*step=*/IntegerAttr(), view.getAtAttr());
   }
   auto member = memberOf.find(value);
   if (member == memberOf.end())

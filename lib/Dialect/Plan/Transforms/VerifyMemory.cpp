@@ -80,7 +80,9 @@ private:
 
 /// For messages: "argument 2" or "the buffer of 64 bytes at offset 0 of device".
 static std::string describeValue(Value value) {
-  if (auto view = value.getDefiningOp<ViewOp>())
+  if (auto view = value.getDefiningOp<ViewOp>(); view && view.getAt())
+    return "the piece at element " + std::to_string(*view.getAt()) + " of " + describeValue(view.getSource());
+  else if (view)
     return "part " + std::to_string(view.getShift()) + " of " + std::to_string(view.getParts()) + " of " +
            describeValue(view.getSource());
   if (auto argument = dyn_cast<BlockArgument>(value))
@@ -285,7 +287,8 @@ static SmallVector<ViewOp> getMovingViews(func::FuncOp function) {
   for (auto &[memory, views] : byMemory) {
     auto isSamePart = [first = views.front()](ViewOp view) mutable {
       return view.getSource() == first.getSource() && view.getGroup() == first.getGroup() &&
-             view.getShift() == first.getShift() && view.getParts() == first.getParts();
+             view.getShift() == first.getShift() && view.getParts() == first.getParts() &&
+             view.getAt() == first.getAt();
     };
     if (!isa<BlockArgument>(memory) || !llvm::all_of(views, isSamePart))
       llvm::append_range(moving,

@@ -55,7 +55,8 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
   let extraClassDeclaration = [{
     /// Expert data parallelism: world / (pp * ep * esp).
     int64_t getEdp() const { return getWorld() / (getPp() * getEp() * getEsp()); }
-    /// The group of that name (pp, dp, mp, ep, esp, edp, ep_esp or world), or null.
+    /// The group of that name (pp, dp, mp, ep, esp, edp, ep_esp or world), or null. With `_N` behind a name it is a group
+    /// of N neighbouring members of that group, such as dp_4, whose number N divides.
     GroupAttr getGroup(::llvm::StringRef name) const;
     /// The names of all groups, in the order in which a group of ranks is looked up by its axes.
     static ::llvm::ArrayRef<::llvm::StringLiteral> getGroupNames();

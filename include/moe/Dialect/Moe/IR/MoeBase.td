@@ -44,6 +44,7 @@ defvar Moe_PartitionElementwise = DeclareOpInterfaceMethods<MoePartitionOpInterf
 defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["getIndexRule"]>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "getIndexRule"]>;
 defvar Moe_SpmdGroup = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "inferPlacements"]>;
+defvar Moe_SpmdPlaced = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferPlacements"]>;
 defvar Moe_SpmdTransfer = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface>;
 defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;

@@ -18,6 +18,10 @@ namespace mlir::moe {
 struct RankPart {
   GroupAttr group;
   int64_t shift, parts;
+  /// The element of a 1-D value at which a piece of any shape begins; then it is part 0 of 1.
+  std::optional<int64_t> at = std::nullopt;
+
+  static RankPart piece(int64_t at) { return {GroupAttr(), 0, 1, at}; }
 };
 
 /// `part` of `whole` rows that a rank dispatches; where they are exchanged, the same part of others.

@@ -57,6 +57,63 @@ def Moe_ConcatOp : Moe_Op<"concat", [
   let hasFolder = 1;
 }
 
+def Moe_UnpackOp : Moe_Op<"unpack", [
+    Moe_SpmdPlaced, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
+  let summary = "the pieces of a bucket";
+  let description = [{
+    The results lie in the bucket one after another, each with its elements in row-major order. No data moves. So one
+    exchange of a bucket moves many values. Adjoint: moe.pack.
+
+    `layouts` says for each piece how it is part of its whole, as `moe.layout` of an argument does. Only the placements of
+    values follow from it.
+
+    Constraints:
+    - (C1) the bucket is 1-D. Its elements are as many as those of all pieces, and of their type.
+    - (C2) there is a layout for each piece, with its dimensions.
+
+    Example:
+
+    ```mlir
+    func.func @unpack(%x: tensor<40xf32>) -> (tensor<8x4xf32>, tensor<8xf32>) {
+      %0:2 = moe.unpack %x {layouts = [#moe.layout<[], [mp]>, #moe.layout<[]>]}
+        : (tensor<40xf32>) -> (tensor<8x4xf32>, tensor<8xf32>)
+      return %0#0, %0#1 : tensor<8x4xf32>, tensor<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor1D:$bucket, ArrayAttr:$layouts);
+  let results = (outs Variadic<Moe_Tensor>:$pieces);
+  let assemblyFormat = "$bucket attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_PackOp : Moe_Op<"pack", [
+    Moe_SpmdGroup, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
+  let summary = "a bucket of pieces";
+  let description = [{
+    No data moves: each piece is computed in its place in the bucket. A piece that is a moe.fill of zeros is of any state.
+    See moe.unpack, which is the adjoint.
+
+    Example:
+
+    ```mlir
+    func.func @pack(%a: tensor<8x4xf32>, %b: tensor<8xf32>) -> tensor<40xf32> {
+      %0 = moe.pack %a, %b {layouts = [#moe.layout<[], [mp]>, #moe.layout<[]>]}
+        : (tensor<8x4xf32>, tensor<8xf32>) -> tensor<40xf32>
+      return %0 : tensor<40xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Moe_Tensor>:$pieces, ArrayAttr:$layouts);
+  let results = (outs Moe_Tensor1D:$bucket);
+  let assemblyFormat = "$pieces attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether a piece is zeros everywhere.
+    static bool isZero(::mlir::Value piece);
+  }];
+}
+
 def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
     Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
   let summary = "one micro-batch of a step's inputs";

@@ -15,13 +15,11 @@ def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
     - `learning_rate` and `step` (i32, from 0) become arguments. If gradients are clipped, the metric `gradient_norm`
       becomes a result.
     - Parameters of 16 bits have a master copy and states in f32.
+    - A bucket (moe-bucket-parameters) is updated as one parameter. So are its states, whose pieces have the names that
+      the states of parameters have.
 
     The norm of all gradients counts each parameter once. Squares are added up over the groups that shard a gradient, and
     over no other groups.
-
-    With `zero` (ZeRO-1; Rajbhandari et al., SC 2020) states are also sharded over dp, and those of experts over edp. Each
-    member updates its part of the parameter, and the parts are gathered. If no dimension of a parameter can be divided in
-    this way, its states are whole. The gradient's all_reduce and the slice of its result become one reduce_scatter.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::moe::OptimizerKind", /*default=*/"::mlir::moe::OptimizerKind::Adam", "The optimizer",
@@ -33,8 +31,7 @@ def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
     Option<"eps", "eps", "double", /*default=*/"1e-8", "Term that AdamW adds to the denominator">,
     Option<"decay", "decay", "double", /*default=*/"0.0",
            "Weight decay, for parameters with two or more dimensions and without moe.no_decay">,
-    Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0", "Limit for the norm of all gradients; 0: no limit">,
-    Option<"zero", "zero", "bool", /*default=*/"false", "Shard the states over data-parallel ranks (ZeRO-1)">
+    Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0", "Limit for the norm of all gradients; 0: no limit">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }

@@ -132,6 +132,39 @@ def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
   }];
 }
 
+def MoeBucketParameters : Pass<"moe-bucket-parameters", "::mlir::func::FuncOp"> {
+  let summary = "put parameters side by side into buckets, and shard these over data-parallel ranks";
+  let description = [{
+    Parameters of one kind become one 1-D argument, a *bucket*, of which they are pieces (moe.unpack). Two parameters are
+    of one kind if they have the same element type, decay, stage and SPMD states. A bucket takes parameters in the order
+    of their first uses until it has `bytes` bytes. `moe.pieces` of the argument says which they are.
+
+    So the backward has one exchange for the gradients of a bucket, and the optimizer one update. No data is copied: the
+    gradients are computed in their places in the bucket.
+
+    With `zero` a bucket is divided over dp, and one of experts over edp (Rajbhandari et al., SC 2020). The argument is
+    the rank's part, and so are the optimizer's states. Where the group does not divide a bucket, it is filled up with
+    zeros. The stages differ in when parameters are gathered and gradients reduce-scattered, by micro-batch:
+
+    - 1: both once a step.
+    - 2: parameters once a step, gradients once for each micro-batch.
+    - 3: parameters before their first use in the forward, and again in the backward, of each micro-batch. Gradients once
+      for each micro-batch. The backward gathers again because the gather's `moe.residual` is recommunicate.
+
+    With `ranks` a block of neighbouring ranks has all parts of a bucket (hybrid sharding, HSDP). Gradients are summed
+    over the blocks as well, each part on its own.
+  }];
+  let options = [
+    Option<"bytes", "bytes", "int64_t", /*default=*/"0", "Bytes after which a bucket takes no more parameters">,
+    Option<"zero", "zero", "int64_t", /*default=*/"0", "The stage of ZeRO: 0 to 3">,
+    Option<"ranks", "ranks", "int64_t", /*default=*/"0",
+           "Divide buckets over blocks of so many neighbouring ranks. 0: over all">,
+    Option<"decays", "decays", "bool", /*default=*/"true",
+           "Whether the optimizer decays parameters, so that those that never decay need buckets of their own">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
   let summary = "make a step of several micro-batches";
   let description = [{

@@ -135,12 +135,15 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
     (shift + step * i) mod parts. The parts of a buffer so become the slots of a ring, which hold the values of different
     iterations.
 
+    With `at n` the view is a piece of any shape, which begins at element n of a 1-D source.
+
     Constraints:
     - (C1) the source is a plan.buffer, an argument, or a view without a group.
     - (C2) 0 <= shift < parts; parts divides the group's size.
     - (C3) the result is the source with dimension 0 divided by parts, or without dimension 0 where that leaves 1. It is
       in the same memory space.
     - (C4) a view that moves has no group, and its step is not negative.
+    - (C5) a piece has no part, group or step. It has the source's element type and memory space, and ends in it.
 
     Example:
 
@@ -152,21 +155,29 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
       %2 = plan.view %x part 3 of 4 : memref<8x4xf32> -> memref<2x4xf32>
       return
     }
+    func.func @pieces(%bucket: memref<48xf32>) {
+      %0 = plan.view %bucket at 16 : memref<48xf32> -> memref<8x4xf32>
+      return
+    }
     ```
   }];
-  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$shift, I64Attr:$parts, OptionalAttr<Moe_GroupAttr>:$group,
-                   OptionalAttr<I64Attr>:$step);
+  let arguments = (ins AnyStaticShapeMemRef:$source, DefaultValuedAttr<I64Attr, "0">:$shift,
+                   DefaultValuedAttr<I64Attr, "1">:$parts, OptionalAttr<Moe_GroupAttr>:$group, OptionalAttr<I64Attr>:$step,
+                   OptionalAttr<Plan_Index>:$at);
   let results = (outs AnyStaticShapeMemRef:$result);
   let assemblyFormat = [{
-    $source `part` $shift `of` $parts (`over` $group^)? (`by` $step^)? attr-dict `:` type($source) `->` type($result)
+    $source (`at` $at^):(`part` $shift `of` $parts)? (`over` $group^)? (`by` $step^)? attr-dict
+    `:` type($source) `->` type($result)
   }];
-  let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part)>];
+  let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part, "::mlir::MemRefType":$type)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The number of the part that rank `rank` has, in iteration `iteration` of the loop around the view or behind a loop
     /// of so many iterations.
     int64_t getPart(int64_t rank, int64_t iteration = 0);
-    /// Where the part begins then: bytes from the start of getMemory(), the memory that the source is part of.
+    /// Where the view begins then: bytes from the start of the source.
+    int64_t getOwnOffset(int64_t rank, int64_t iteration = 0);
+    /// Likewise from the start of getMemory(), the memory that the source is part of.
     int64_t getByteOffset(int64_t rank, int64_t iteration = 0);
   }];
 }
