@@ -24,6 +24,7 @@
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
@@ -138,6 +139,7 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   if (options.recompute != Recompute::None)
     passes.addNestedPass<func::FuncOp>(
         createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
+  passes.addNestedPass<func::FuncOp>(createMoeServeInPasses());
   return success();
 }
 
@@ -350,6 +352,7 @@ static constexpr bool kVerifySteps = true;
 static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
                                     StringRef prefix) {
   auto assign = [&](PassManager &passes) {
+    passes.addPass(plan::createPlanAssignSubprograms());
     if (options.written > 0)
       passes.addNestedPass<func::FuncOp>(plan::createPlanRollLoop());
     addPlanPasses(passes, options);
@@ -363,6 +366,7 @@ static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &sched
 static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
                                  StringRef prefix) {
   auto convert = [&](PassManager &passes) {
+    passes.addPass(createMoeOutlinePasses());
     passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
     return success();
   };

@@ -1,6 +1,7 @@
 //===- Counts.cpp - how many rows each ragged launch uses -----------------===//
 #include "Counts.h"
 
+#include "moert/Window.h"
 #include "moert/shadows.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -286,6 +287,18 @@ static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place)
   return true;
 }
 
+/// What pass `pass` serves of member `member`'s rows.
+static bool window(const Counts::Value &from, Counts::Value &to, const counts::Window &rule, int64_t member,
+                   int64_t pass) {
+  if (member >= from.rows || to.rows != 1 || to.columns != from.columns || from.columns % rule.workers != 0)
+    return false;
+  moert::SentRows sent{from.data.data(), from.rows, from.columns, rule.workers};
+  moert::forEachServed(sent, member, pass, rule.rows, [&](int64_t expert, int64_t, int64_t count) {
+    to.data[expert] = static_cast<int32_t>(count);
+  });
+  return true;
+}
+
 const SimLaunch &Counts::getLaunch(const Place &at) const { return world.getLaunch(at.rank, at.launch); }
 
 const SimGroup &Counts::getPartGroup(const Place &at) const {
@@ -316,6 +329,11 @@ llvm::Error Counts::fill(const counts::SliceRows &rule, Value &value, const Plac
 llvm::Error Counts::fill(const counts::OwnExperts &rule, Value &value, const Place &at) {
   return fillLocal(rule.input, at, [&](const Value &from) {
     return keepOwn(from, value, getPartGroup(at).getMember(at.rank) / rule.holders);
+  });
+}
+llvm::Error Counts::fill(const counts::Window &rule, Value &value, const Place &at) {
+  return fillLocal(rule.input, at, [&](const Value &from) {
+    return window(from, value, rule, getPartGroup(at).getMember(at.rank), getLaunch(at).pass);
   });
 }
 llvm::Error Counts::fill(const counts::Repeat &rule, Value &value, const Place &at) {
@@ -525,6 +543,20 @@ llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) 
                          llvm::Twine((*value)->total) + " rows arrive at rank " + llvm::Twine(rank) +
                              ", which has room for " + llvm::Twine(launch.cost.raggedRows) +
                              "; compile with a larger --max-load, or with --max-load=none for the worst case");
+}
+
+llvm::Expected<int64_t> Counts::getFurtherPasses(int64_t rank, uint32_t index) {
+  const SimLaunch &launch = world.getLaunch(rank, index);
+  int32_t writer = launch.inputs.empty() ? -1 : writers[world.programOfRank[rank]][launch.inputs.front()];
+  const CountsRule *rule = writer < 0 ? nullptr : findRule<counts::Window>(world.getLaunch(rank, writer));
+  if (!rule)
+    return addLaunch(makeUnknownError(), world.getProgram(rank), index);
+  const auto &how = *rule->getIf<counts::Window>();
+  llvm::Expected<const Value *> gathered = followInput(how.input, {rank, static_cast<uint32_t>(writer), 0});
+  if (!gathered)
+    return addLaunch(gathered.takeError(), world.getProgram(rank), index);
+  moert::SentRows sent{(*gathered)->data.data(), (*gathered)->rows, (*gathered)->columns, how.workers};
+  return moert::countPasses(sent, how.rows) - 1;
 }
 
 /// To the experts, each row goes to all that hold its expert. On the way back a member sends the rows that it has.

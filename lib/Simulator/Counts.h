@@ -41,6 +41,8 @@ public:
   /// Counts of a ragged launch. Fails where they cannot be followed, and where they are more than the launch has room
   /// for. Valid as long as this lives.
   llvm::Expected<const Value *> get(int64_t rank, uint32_t launch);
+  /// How often a launch runs its subprogram, for the passes behind the first one. Fails where that cannot be followed.
+  llvm::Expected<int64_t> getFurtherPasses(int64_t rank, uint32_t launch);
   /// Rows that a ragged launch with these counts uses on a rank; of an exchange, that it sends, all copies counted.
   int64_t getRows(const Value &counts, int64_t rank, uint32_t launch) const;
   /// Of a ragged all_to_all: the parts of its counts, and how many of member `from`'s rows are for member `to` of
@@ -85,6 +87,7 @@ private:
   llvm::Error fill(const counts::Exchange &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::SliceRows &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::OwnExperts &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::Window &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::Repeat &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::ChooseShadows &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::KeptChoices &rule, Value &value, const Place &at);

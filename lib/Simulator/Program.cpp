@@ -8,6 +8,7 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/Subprograms.h"
 
 #include <map>
 #include <tuple>
@@ -215,6 +216,8 @@ void ProgramMaker::addLaunch(plan::LaunchOp op, int64_t iteration) {
     launch.isOfWeights = stage.getWork() == StageWork::weights;
   }
   launch.stream = getStream(op.getStreamOrDefault());
+  if (auto pass = op->getAttrOfType<IntegerAttr>(plan::kPassAttrName))
+    launch.pass = pass.getInt();
   if (op.getPeer())
     launch.group = addChannel(op);
   else if (op.getGroup())
@@ -281,6 +284,19 @@ void ProgramMaker::reserve(plan::Iterations iterations) {
   program.ops.reserve(ops);
 }
 
+llvm::DenseMap<Operation *, uint32_t> mlir::moe::numberOps(func::FuncOp function) {
+  llvm::DenseMap<Operation *, uint32_t> numbers;
+  uint32_t next = 0;
+  function.walk([&](plan::LaunchOp launch) {
+    func::FuncOp subprogram = plan::getSubprogram(launch);
+    numbers[launch] = next;
+    next += subprogram
+                ? std::distance(subprogram.getOps<plan::LaunchOp>().begin(), subprogram.getOps<plan::LaunchOp>().end())
+                : 1;
+  });
+  return numbers;
+}
+
 llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
   program.name = function.getName().str();
   program.numRanks = world;
@@ -292,7 +308,7 @@ llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
     program.streams.push_back(stream.str());
   for (BlockArgument argument : function.getArguments())
     addBuffer(argument, /*isArgument=*/true);
-  function.walk([&](plan::LaunchOp launch) { opNumbers.try_emplace(launch, opNumbers.size()); });
+  opNumbers = numberOps(function);
   hasLoop = !function.getOps<plan::LoopOp>().empty();
   function.walk([&](plan::ViewOp view) {
     if (Value memory = plan::getMemory(view.getResult()); view.getStep() && memory.getDefiningOp())

@@ -4,6 +4,7 @@
 #include "Classes.h"
 #include "Confidences.h"
 #include "Engine.h"
+#include "FurtherPasses.h"
 #include "HostClock.h"
 #include "Repetition.h"
 #include "Roofline.h"
@@ -18,6 +19,7 @@
 
 using namespace mlir::moe;
 using mlir::ModuleOp;
+using mlir::OwningOpRef;
 
 static bool sharesProcessors(const CostModel &model) { return model.getProfile().processors.count > 0; }
 
@@ -158,8 +160,11 @@ llvm::Expected<SimResult> mlir::moe::simulate(ModuleOp plan, const CostModel &mo
   if (!options.allIterations && !options.routing && !sharesProcessors(model))
     if (std::optional<SimResult> few = simulateFew(plan, model, options))
       return std::move(*few);
+  llvm::Expected<OwningOpRef<ModuleOp>> written = writeFurtherPasses(plan, model, options);
+  if (!written)
+    return written.takeError();
   // An error is one of the whole plan.
-  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(*written ? **written : plan);
   if (!programs)
     return programs.takeError();
   return simulate(std::move(*programs), model, options);

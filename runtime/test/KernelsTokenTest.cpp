@@ -245,6 +245,52 @@ TEST(KernelsLocalSlotsTest, MembersShareTheChoices) {
     }
 }
 
+// Each choice is served once. A pass has at most `rows` rows of a worker, and serves a member's choices in their order.
+TEST(KernelsWindowTest, PassesServeAllChoices) {
+  // Three members with 12 choices each; of four experts the first worker has two, with 5 + 20 rows in all.
+  Tensor<int32_t> gathered({3, 4}, {2, 8, 1, 1, 3, 0, 0, 9, 0, 12, 0, 0}), slots({6, 2});
+  std::iota(slots.data.begin(), slots.data.end(), 0);
+  for (int64_t rows : {1, 7, 24, 25, 100}) {
+    const int64_t passes = (25 + rows - 1) / rows;
+    std::vector<std::vector<int64_t>> ofWorkers(passes, std::vector<int64_t>(2));
+    for (int64_t member = 0; member < 3; ++member) {
+      std::vector<int64_t> times(12);
+      Tensor<int32_t> left({1}, -1), out({6, 2}, -2), counts({1, 4}, -2);
+      for (int64_t pass = 0; pass < passes; ++pass) {
+        // `left` may be `before`.
+        EXPECT_OK(window(slots.view(), gathered.view(), pass ? left.view() : View(), left.view(), out.view(),
+                         counts.view(), 2, rows, member, 3));
+        EXPECT_EQ(left[0], passes - 1 - pass);
+        int64_t next = 0;
+        for (int64_t i = 0; i < 12; ++i)
+          if (out[i] >= 0) {
+            EXPECT_EQ(out[i], next++);
+            ++times[i];
+          }
+        EXPECT_EQ(next, std::accumulate(counts.data.begin(), counts.data.end(), 0));
+        for (int64_t e = 0; e < 4; ++e)
+          ofWorkers[pass][e / 2] += counts[e];
+      }
+      EXPECT_EQ(times, std::vector<int64_t>(12, 1));
+    }
+    for (int64_t pass = 0; pass < passes; ++pass)
+      EXPECT_EQ(ofWorkers[pass][0], std::min(rows, 25 - pass * rows));
+  }
+}
+
+TEST(KernelsWindowTest, BadOperands) {
+  Tensor<int32_t> slots({2, 1}, {0, 1}), gathered({1, 2}, {2, 0}), one({1}, 1), out({2, 1}), counts({1, 2});
+  auto expectBad = [&](int64_t workers, int64_t rows, int32_t before, const char *text) {
+    one[0] = before;
+    expectError(window(slots.view(), gathered.view(), one.view(), one.view(), out.view(), counts.view(), workers, rows,
+                       0, 1),
+                MOERT_ERROR_INVALID_ARGUMENT, text);
+  };
+  expectBad(3, 1, 1, "'workers' to divide 2 experts but got 3");
+  expectBad(2, 0, 1, "'rows' of 1 or more but got 0");
+  expectBad(2, 1, 3, "'before' of 1 to 2 passes but got 3");
+}
+
 TEST(KernelsLocalSlotsTest, BadOperands) {
   Tensor<int32_t> slots({3, 1}, {0, 2, 1}), out({3, 1}, 9), counts({1, 2}, {2, 1}), own({1, 1}, 9), two({2, 2});
   auto expectBad = [&](View countsOf, View to, View ownOf, LocalOptions options, const char *text) {

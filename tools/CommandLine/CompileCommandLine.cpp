@@ -153,7 +153,8 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
     return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else "
                                       "uses it";
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
-  if (failed(sequences) || failed(parseSchedule(&context, schedule)))
+  FailureOr<ParsedSchedule> parsed = parseSchedule(&context, schedule);
+  if (failed(sequences) || failed(parsed))
     return failure();
   CompileOptions options;
   if (!order.empty()) {
@@ -171,9 +172,10 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   options.cluster = &cluster;
   if (failed(step.setOptions(context, options, *sequences, isOpen())))
     return failure();
-  // A plan that a host runs must not stop at what its tokens choose.
-  bool hasDevices = cluster.processors.count == 0;
-  if (hasDevices && !hasRouting && (isOpen() || use == Use::Planning))
+  // A host has memory for the worst case. With chunks or shadows, a step with more rows fails: then only who asks for a
+  // search gets a bound.
+  bool hasDevices = cluster.processors.count == 0, servesAll = !parsed->canOverlap() && !parsed->everything;
+  if (hasDevices && (servesAll || (!hasRouting && (isOpen() || use == Use::Planning))))
     importing.setDefaultMaxLoad(kDefaultMaxLoad);
   if (!isOpen())
     warnOfBubble(options);

@@ -45,10 +45,10 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
                         "   the model's configuration says"),
                cl::cat(category)),
       maxLoad("max-load",
-              cl::desc("Rows that a rank has memory for in a dropless layer, as a multiple of the\n"
-                       "   even load. none has memory for the worst case. Default: none; but 2 if the\n"
-                       "   cluster's devices are GPUs, with --parallel=auto, in moe-plan, and in\n"
-                       "   moe-sim with even routing"),
+              cl::desc("Rows that a rank reserves memory for in a dropless layer, as a multiple of the\n"
+                       "   even load. A step with more rows serves them in further passes. none has\n"
+                       "   memory for the worst case. Default: 2 if the cluster's devices are GPUs,\n"
+                       "   otherwise none"),
               cl::cat(category)),
       groups("routing-groups",
              cl::desc("Groups into which the tokens of all data-parallel ranks are divided for\n"

@@ -120,6 +120,21 @@ struct OwnExperts {
   bool operator==(const OwnExperts &) const = default;
 };
 
+/// Of gathered counts, [members, experts], what the first pass of the member's own serves: each of `workers` workers has
+/// as many of the experts, and serves its first `rows` rows, by expert and then by member.
+struct Window {
+  int64_t input = 0, workers = 1, rows = 1;
+
+  static constexpr llvm::StringLiteral name = "window";
+  static constexpr Members members = Members::OwnPart;
+  template <typename Self, typename Visitor> static void visit(Self &self, Visitor &&visitor) {
+    visitor.input("input", self.input);
+    visitor.integer("workers", self.workers, 1, kMost);
+    visitor.integer("rows", self.rows, 1, kMost);
+  }
+  bool operator==(const Window &) const = default;
+};
+
 /// The input is `blocks` equal parts along `dim`. Each is repeated as often as the output has room.
 struct Repeat {
   int64_t input = 0, dim = 0, blocks = 1;
@@ -192,7 +207,7 @@ struct ShadowChoices {
 /// How output number `output` of a launch is made.
 struct CountsRule {
   using Variant = std::variant<counts::Route, counts::RouteNearHome, counts::Gather, counts::Exchange,
-                               counts::SliceRows, counts::OwnExperts, counts::Repeat, counts::ChooseShadows,
+                               counts::SliceRows, counts::OwnExperts, counts::Window, counts::Repeat, counts::ChooseShadows,
                                counts::KeptChoices, counts::ShadowChoices>;
   int64_t output = 0;
   Variant how;

@@ -9,6 +9,7 @@
 #include "moe/OpFacts/CountsRule.h"
 #include "moe/OpFacts/OpCost.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
@@ -17,6 +18,7 @@
 
 namespace mlir {
 class ModuleOp;
+class Operation;
 namespace func {
 class FuncOp;
 } // namespace func
@@ -87,6 +89,7 @@ struct SimLaunch {
   /// backward, what computes gradients of weights may be marked.
   int32_t microBatch = -1, stage = -1;
   bool isBackward = false, isOfWeights = false;
+  int64_t pass = 0;       ///< of a launch that chooses what a pass of a dropless layer serves: which pass
   int32_t group = -1;     ///< of a collective
   int32_t partGroup = -1; ///< of a launch that meets nobody but does its member's part of something
   llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent
@@ -124,6 +127,10 @@ struct SimProgram {
   /// Where view `buffer` begins in its base on rank `rank`, along dimension 0; -1 where `buffer` is no view.
   int64_t getFirstRow(int32_t buffer, int64_t rank) const;
 };
+
+/// By launch of a rank program its number in the ops table of the plan's metadata. A launch that runs a subprogram has
+/// that of the subprogram's first launch.
+llvm::DenseMap<Operation *, uint32_t> numberOps(func::FuncOp program);
 
 /// How often the body of a loop is written out: as often as it runs, or once.
 enum class LoopForm { Unrolled, Once };

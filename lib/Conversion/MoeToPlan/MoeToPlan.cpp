@@ -6,6 +6,7 @@
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 namespace mlir::moe {
@@ -32,13 +33,15 @@ public:
 private:
   LogicalResult convert(Operation *op);
   Value createBuffer(Type tensor, Location loc, plan::Space space = plan::Space::device, RingAttr ring = {});
-  void createCopy(Value from, Value to, Location loc);
+  plan::LaunchOp createCopy(Value from, Value to, Location loc);
+  Value copyFor(Operation *op, Value from, Type tensor);
   Value createView(Value memory, moe::RankPart part, Type tensor, Location loc);
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
   void placeOperands(Operation *op);
   void placeAddend(Operation *op);
   void placeAccumulated(Operation *op);
   void copyResults(Operation *op);
+  void convertRepeat(RepeatOp op);
   void launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs);
   LogicalResult convertSignature();
   void convertReturn();
@@ -205,7 +208,54 @@ void ProgramConverter::copyResults(Operation *op) {
       createCopy(memory.lookup(result), place, op->getLoc());
 }
 
+/// A copy that belongs to `op`.
+Value ProgramConverter::copyFor(Operation *op, Value from, Type tensor) {
+  Value own = createBuffer(tensor, op->getLoc());
+  inheritUnit(op, createCopy(from, own, op->getLoc()));
+  return own;
+}
+
+/// What is carried is in the memory of its first value, where nobody else uses that, and else in a copy.
+void ProgramConverter::convertRepeat(RepeatOp op) {
+  SmallVector<Value> inputs = {memory.lookup(op.getTimes())}, outputs;
+  for (auto [init, result] : llvm::zip_equal(op.getCarried(), op.getResults())) {
+    auto maker = init.getDefiningOp<MoeKernelOpInterface>();
+    Value place = memory.lookup(init);
+    if (!maker || maker.isAlias() || !init.hasOneUse() || !place.getDefiningOp<plan::BufferOp>() ||
+        memory.contains(result)) {
+      if (memory.contains(result))
+        inheritUnit(op, createCopy(place, memory.lookup(result), op.getLoc()));
+      place = memory.contains(result) ? memory.lookup(result) : copyFor(op, place, result.getType());
+    }
+    memory.map(result, place);
+    inputs.push_back(place);
+    outputs.push_back(place);
+  }
+  for (auto [number, input] : llvm::enumerate(op.getInputs())) {
+    Value place = memory.lookup(input);
+    auto view = place.getDefiningOp<plan::ViewOp>();
+    auto position = static_cast<int64_t>(op.getCarried().size() + number);
+    // A call takes one part that depends on the rank.
+    if (view && view.getGroup() && llvm::is_contained(op.getDivided().value_or(ArrayRef<int64_t>()), position))
+      place = copyFor(op, place, input.getType());
+    inputs.push_back(place);
+  }
+  auto launch = builder.create<plan::LaunchOp>(
+      op.getLoc(), builder.getStringAttr(plan::kRepeatKernel), inputs, outputs,
+      builder.getI64ArrayAttr(static_cast<int64_t>(op.getMost())), UnitAttr(), GroupAttr(), /*stream=*/StringAttr(),
+      getLabel(op.getLoc()), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+      plan::CostAttr::get(builder.getContext(), OpCost()), ChunkAttr(), /*seconds=*/FloatAttr(),
+      /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
+  launch->setAttr(plan::kProgramAttrName, op.getProgramAttr());
+  inheritUnit(op, launch);
+  copyResults(op);
+}
+
 LogicalResult ProgramConverter::convert(Operation *op) {
+  if (auto repeat = dyn_cast<RepeatOp>(op)) {
+    convertRepeat(repeat);
+    return success();
+  }
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   if (!kernel)
     return op->emitOpError() << "expected an op of a rank program, for which the runtime has a call";
@@ -234,14 +284,15 @@ LogicalResult ProgramConverter::convert(Operation *op) {
   return success();
 }
 
-void ProgramConverter::createCopy(Value from, Value to, Location loc) {
+plan::LaunchOp ProgramConverter::createCopy(Value from, Value to, Location loc) {
   OpCost cost;
   cost.resource = Resource::Memory;
   cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
-  builder.create<plan::LaunchOp>(loc, builder.getStringAttr(kCopyKernel), from, to, ArrayAttr(), UnitAttr(),
-                                 GroupAttr(), StringAttr(), getLabel(loc), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
-                                 plan::CostAttr::get(builder.getContext(), cost), ChunkAttr(), /*seconds=*/FloatAttr(),
-                                 /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
+  return builder.create<plan::LaunchOp>(loc, builder.getStringAttr(kCopyKernel), from, to, ArrayAttr(), UnitAttr(),
+                                        GroupAttr(), StringAttr(), getLabel(loc), DenseI64ArrayAttr(),
+                                        DenseI64ArrayAttr(), plan::CostAttr::get(builder.getContext(), cost),
+                                        ChunkAttr(), /*seconds=*/FloatAttr(),
+                                        /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
 }
 
 static bool isAlias(Operation *op) {

@@ -66,6 +66,9 @@ public:
   /// (i + shift) mod turns.
   unsigned getEvent(StringRef call, int64_t stream, bool isMoving);
 
+  /// The runtime's function of that name, without its prefix.
+  LLVM::LLVMFuncOp getRuntimeFunction(StringRef name, TypeRange arguments);
+
   /// Emits a function of each kind and the loop that runs rows:
   /// `i32 run(rank, first row, end of the last row, buffers, first op, iteration)`.
   void emit(DataBuilder &builder);
@@ -91,7 +94,6 @@ private:
   };
 
   unsigned getKind(const Kind &kind);
-  LLVM::LLVMFuncOp getRuntimeFunction(StringRef name, TypeRange arguments);
   /// The arguments of the call of `kind`, without the stream, in a function with the entry block `block`.
   SmallVector<Value> makeArguments(DataBuilder &builder, const Kind &kind, Block *block);
   void emitKind(DataBuilder &builder, unsigned number, const Kind &kind);

@@ -20,6 +20,7 @@
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/Subprograms.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_CONVERTPLANTOLLVM
@@ -47,13 +48,22 @@ private:
   /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
   using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, Part>;
 
-  /// Rows that run one after another, `count` times.
+  /// Rows that run one after another: once, or as often as a value of the run says.
   struct Segment {
-    int64_t count, begin, firstOp;
+    int64_t begin, firstOp;
     int64_t end = 0;
+    LoopOp loop = {};     ///< that has such a value
+    unsigned times = 0;   ///< the value's buffer, in the first iteration of a loop around
+    int64_t parts = 1;    ///< how many buffers it has, one in each iteration after the other
+  };
+  /// Segments that run one after another, `count` times.
+  struct Iterated {
+    int64_t count;
+    SmallVector<Segment> segments;
   };
 
-  LogicalResult addSegment(Block::iterator begin, Block::iterator end, int64_t count);
+  LogicalResult addSegments(Block::iterator begin, Block::iterator end, int64_t count);
+  LogicalResult addSegment(Block::iterator begin, Block::iterator end, LoopOp loop, Iterated &iterated);
   LogicalResult addRow(Operation &op);
   template <class EventOp> void addEvent(StringRef call, EventOp op);
   LogicalResult addLaunch(LaunchOp launch);
@@ -64,7 +74,10 @@ private:
   FailureOr<unsigned> getTurns(Value value, ViewOp moving);
   FailureOr<unsigned> getBuffers(Value value, ViewOp moving);
   LLVM::GlobalOp createBufferTable();
-  void emitSegment(const Segment &segment, Block *&block, Block *exit);
+  void emitCall(StringRef function, ValueRange arguments, Block *&block, Block *exit);
+  void emitRows(const Segment &segment, Value iteration, Block *&block, Block *exit);
+  void emitRepeated(const Segment &segment, Value iteration, Block *&block, Block *exit);
+  void emitIterated(const Iterated &iterated, Block *&block, Block *exit);
 
   func::FuncOp program;
   CallTable &calls;
@@ -72,7 +85,8 @@ private:
   std::string symbol;
   llvm::StringMap<int64_t> streams;
   std::vector<int32_t> rows;
-  SmallVector<Segment> segments;
+  SmallVector<Iterated> iterated;
+  Value timesOut; ///< where the runtime puts how often a segment runs
   int64_t nextOp = 0;
   int64_t done = 0; ///< iterations of the loop before the ops that are looked at
   /// Where the buffers of consecutive iterations lie in the table.
@@ -91,18 +105,28 @@ ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef
     streams[stream] = number;
 }
 
+/// The view in a loop that moves among those through which `value` is what it is, or null.
+static ViewOp getMovingView(Value value) {
+  for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>())
+    if (view.getStep() && view->getParentOfType<LoopOp>())
+      return view;
+  return {};
+}
+
 LogicalResult ProgramEmitter::emit() {
   Block &ops = program.getBody().front();
   Block::iterator begin = ops.begin();
   for (auto loop : llvm::make_early_inc_range(ops.getOps<LoopOp>())) {
+    if (loop.getTimes())
+      continue;
     Block &body = loop.getBody().front();
-    if (failed(addSegment(begin, loop->getIterator(), 1)) ||
-        failed(addSegment(body.begin(), body.end(), getCount(loop))))
+    if (failed(addSegments(begin, loop->getIterator(), 1)) ||
+        failed(addSegments(body.begin(), body.end(), getCount(loop))))
       return failure();
     begin = std::next(loop->getIterator());
     done = getCount(loop);
   }
-  if (failed(addSegment(begin, ops.end(), 1)))
+  if (failed(addSegments(begin, ops.end(), 1)))
     return failure();
   auto function = builder.create<LLVM::LLVMFuncOp>(program.getLoc(), symbol,
                                                    LLVM::LLVMFunctionType::get(builder.i32, {builder.ptr}));
@@ -116,34 +140,70 @@ LogicalResult ProgramEmitter::emit() {
   auto rowsType = RankedTensorType::get({static_cast<int64_t>(rows.size())}, builder.i32);
   builder.createArray(symbol + "_rows", DenseIntElementsAttr::get(rowsType, ArrayRef(rows)));
   createBufferTable();
-  for (const Segment &segment : segments)
-    emitSegment(segment, block, exit);
+  builder.setInsertionPointToEnd(block);
+  timesOut = builder.create<LLVM::AllocaOp>(builder.loc, builder.ptr, builder.i64, builder.createInt(1));
+  for (const Iterated &one : iterated)
+    emitIterated(one, block, exit);
   builder.setInsertionPointToEnd(block);
   builder.create<LLVM::BrOp>(builder.loc, builder.createInt(0, builder.i32), exit);
   return success();
 }
 
-LogicalResult ProgramEmitter::addSegment(Block::iterator begin, Block::iterator end, int64_t count) {
-  Segment segment{count, static_cast<int64_t>(rows.size()), nextOp};
+LogicalResult ProgramEmitter::addSegments(Block::iterator begin, Block::iterator end, int64_t count) {
+  Iterated one{count, {}};
+  for (auto at = begin; at != end; ++at) {
+    auto loop = dyn_cast<LoopOp>(*at);
+    if (!loop)
+      continue;
+    Block &body = loop.getBody().front();
+    if (failed(addSegment(begin, at, {}, one)) || failed(addSegment(body.begin(), body.end(), loop, one)))
+      return failure();
+    begin = std::next(at);
+  }
+  if (failed(addSegment(begin, end, {}, one)))
+    return failure();
+  if (!one.segments.empty())
+    iterated.push_back(std::move(one));
+  return success();
+}
+
+LogicalResult ProgramEmitter::addSegment(Block::iterator begin, Block::iterator end, LoopOp loop, Iterated &one) {
+  Segment segment{static_cast<int64_t>(rows.size()), nextOp};
   for (Operation &op : llvm::make_range(begin, end))
     if (failed(addRow(op)))
       return failure();
   segment.end = rows.size();
-  if (segment.end > segment.begin)
-    segments.push_back(segment);
+  if (segment.end == segment.begin)
+    return success();
+  if ((segment.loop = loop)) {
+    ViewOp moving = getMovingView(loop.getTimes());
+    FailureOr<unsigned> times = getBuffers(loop.getTimes(), moving);
+    if (failed(times))
+      return failure();
+    segment.times = *times;
+    segment.parts = moving ? static_cast<int64_t>(moving.getParts()) : 1;
+  }
+  one.segments.push_back(segment);
   return success();
 }
 
-/// Behind `block`, which becomes the block after the segment.
-void ProgramEmitter::emitSegment(const Segment &segment, Block *&block, Block *exit) {
+/// A call at the end of `block`, which becomes the block behind it.
+void ProgramEmitter::emitCall(StringRef function, ValueRange arguments, Block *&block, Block *exit) {
   Location loc = builder.loc;
-  Block *head = builder.createBlock(exit, {builder.i64}, {loc}), *next = builder.createBlock(exit);
-  Block *after = builder.createBlock(exit);
-  builder.setInsertionPointToEnd(block);
-  builder.create<LLVM::BrOp>(loc, builder.createInt(0), head);
+  Value status = builder.create<LLVM::CallOp>(loc, TypeRange(builder.i32), function, arguments).getResult();
+  Value ok = builder.createInt(0, builder.i32);
+  Value hasFailed = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, ok);
+  Block *next;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    next = builder.createBlock(exit);
+  }
+  builder.create<LLVM::CondBrOp>(loc, hasFailed, exit, status, next, ValueRange());
+  builder.setInsertionPointToEnd(block = next);
+}
 
-  builder.setInsertionPointToEnd(head);
-  Value iteration = head->getArgument(0);
+void ProgramEmitter::emitRows(const Segment &segment, Value iteration, Block *&block, Block *exit) {
+  Location loc = builder.loc;
   Value table = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_rows");
   auto getRow = [&](int64_t place) -> Value {
     return builder.create<LLVM::GEPOp>(loc, builder.ptr, builder.i32, table,
@@ -153,18 +213,68 @@ void ProgramEmitter::emitSegment(const Segment &segment, Block *&block, Block *e
   Value known = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_buffers");
   Value arguments[] = {block->getParent()->getArgument(0), begin,    end, known,
                        builder.createInt(segment.firstOp), iteration};
-  Value status =
-      builder.create<LLVM::CallOp>(loc, TypeRange(builder.i32), getRunSymbol(), ValueRange(arguments)).getResult();
-  Value hasFailed =
-      builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, builder.createInt(0, builder.i32));
-  builder.create<LLVM::CondBrOp>(loc, hasFailed, exit, status, next, ValueRange());
+  emitCall(getRunSymbol(), arguments, block, exit);
+}
 
-  builder.setInsertionPointToEnd(next);
+/// The runtime says how often the program issues the rows, and is told which time it is.
+void ProgramEmitter::emitRepeated(const Segment &segment, Value iteration, Block *&block, Block *exit) {
+  Location loc = builder.loc;
+  Value rank = block->getParent()->getArgument(0);
+  Value number = builder.createInt(segment.times);
+  if (segment.parts > 1) {
+    Value moved = builder.create<LLVM::URemOp>(loc, iteration, builder.createInt(segment.parts));
+    number = builder.create<LLVM::AddOp>(loc, number, moved);
+  }
+  Value known = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_buffers");
+  Value buffer = builder.create<LLVM::GEPOp>(loc, builder.ptr, LLVM::LLVMArrayType::get(builder.i64, kBufferWords),
+                                             known, ArrayRef<LLVM::GEPArg>{number});
+  LoopOp loop = segment.loop;
+  Value ask[] = {rank, buffer, builder.createInt(getCount(loop)), builder.createInt(streams.lookup(kComputeStream)),
+                 timesOut};
+  emitCall(calls.getRuntimeFunction("repeat", ValueRange(ArrayRef(ask)).getTypes()).getName(), ask, block, exit);
+  Value times = builder.create<LLVM::LoadOp>(loc, builder.i64, timesOut);
+  StringRef note = calls.getRuntimeFunction("iteration", {builder.ptr, builder.i64}).getName();
+
+  Block *before = block, *head, *after;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    head = builder.createBlock(exit, {builder.i64}, {loc});
+    block = builder.createBlock(exit);
+    after = builder.createBlock(exit);
+  }
+  builder.setInsertionPointToEnd(before);
+  builder.create<LLVM::BrOp>(loc, builder.createInt(0), head);
+  builder.setInsertionPointToEnd(head);
+  Value time = head->getArgument(0);
+  Value isDone = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::eq, time, times);
+  builder.create<LLVM::CondBrOp>(loc, isDone, after, block);
+  builder.setInsertionPointToEnd(block);
+  emitCall(note, {rank, time}, block, exit);
+  emitRows(segment, iteration, block, exit);
+  Value following = builder.create<LLVM::AddOp>(loc, time, builder.createInt(1));
+  builder.create<LLVM::BrOp>(loc, following, head);
+  after->moveBefore(exit);
+  builder.setInsertionPointToEnd(block = after);
+  emitCall(note, {rank, builder.createInt(-1)}, block, exit);
+}
+
+/// Behind `block`, which becomes the block after the segments.
+void ProgramEmitter::emitIterated(const Iterated &one, Block *&block, Block *exit) {
+  Location loc = builder.loc;
+  Block *head = builder.createBlock(exit, {builder.i64}, {loc});
+  builder.setInsertionPointToEnd(block);
+  builder.create<LLVM::BrOp>(loc, builder.createInt(0), head);
+  builder.setInsertionPointToEnd(block = head);
+  Value iteration = head->getArgument(0);
+  for (const Segment &segment : one.segments)
+    segment.loop ? emitRepeated(segment, iteration, block, exit) : emitRows(segment, iteration, block, exit);
   Value following = builder.create<LLVM::AddOp>(loc, iteration, builder.createInt(1));
-  Value goesOn =
-      builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, following, builder.createInt(segment.count));
-  builder.create<LLVM::CondBrOp>(loc, goesOn, head, following, after, ValueRange());
-  block = after;
+  Value goesOn = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, following, builder.createInt(one.count));
+  Block *last = block;
+  block = builder.createBlock(exit);
+  builder.setInsertionPointToEnd(last);
+  builder.create<LLVM::CondBrOp>(loc, goesOn, head, following, block, ValueRange());
+  builder.setInsertionPointToEnd(block);
 }
 
 LogicalResult ProgramEmitter::addRow(Operation &op) {
@@ -184,14 +294,6 @@ template <class EventOp> void ProgramEmitter::addEvent(StringRef call, EventOp o
   if (isMoving)
     llvm::append_range(rows,
                        ArrayRef<int32_t>{static_cast<int32_t>(*op.getShift()), static_cast<int32_t>(*op.getTurns())});
-}
-
-/// The view in a loop that moves among those through which `value` is what it is, or null.
-static ViewOp getMovingView(Value value) {
-  for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>())
-    if (view.getStep() && view->getParentOfType<LoopOp>())
-      return view;
-  return {};
 }
 
 LogicalResult ProgramEmitter::addLaunch(LaunchOp launch) {
@@ -320,6 +422,9 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
     if (failed(checkVariants(plan)))
       return signalPassFailure();
     SmallVector<ModuleOp> variants = getVariants(plan);
+    for (ModuleOp module : variants.empty() ? ArrayRef(plan) : ArrayRef(variants))
+      if (failed(inlineSubprograms(module, Inlined::Repeatedly)))
+        return signalPassFailure();
     SmallVector<func::FuncOp> programs;
     for (ModuleOp module : variants.empty() ? ArrayRef(plan) : ArrayRef(variants))
       llvm::append_range(programs, getPrograms(module));

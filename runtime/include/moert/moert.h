@@ -114,6 +114,15 @@ const char *moert_last_error(void);
 int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream);
 int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream);
 
+// --- Calls that the run repeats ------------------------------------------------
+
+/// How often the program shall issue the calls of a loop that runs as often as `times` (one i32) says when all before it
+/// on `stream` is done, at most `most` times. A device that can read the value meanwhile gives just that number. Others
+/// give `most`, and pass over calls of iterations that are not to be. More than `most` is an error of the step.
+int32_t moert_repeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count);
+/// The next calls are those of iteration `iteration` of that loop; -1: of none.
+int32_t moert_iteration(moert_rank_t rank, int64_t iteration);
+
 #include "moert/kernels.h" // made from runtime/kernels/kernels.def, which says what each call computes
 
 // --- Chunks of a step ----------------------------------------------------------

@@ -22,6 +22,16 @@ struct Program;
 /// "op 4 all_to_all 'layer0'".
 std::string callName(const Program &program, const Call &call);
 
+/// A loop that runs as often as a value of the run says.
+struct Repetition {
+  View times; ///< one i32; null for a call that is in no such loop
+  int64_t most = 0;
+  int64_t iteration = -1; ///< of a call
+
+  /// Fails where the loop runs `count` times, and may not.
+  Status check(int64_t count) const;
+};
+
 /// Operands and attributes stand in the order of the C function: integers and flags, then real numbers.
 struct Call {
   Kind kind = Kind::Copy;
@@ -40,6 +50,7 @@ struct Call {
   std::array<View, 12> views{};
   RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded
   int64_t leastShadows = 0;       ///< of an op that chooses shadows: that it makes even where they do not pay
+  Repetition repetition;          ///< the loop that the call is in, where it may be one of too many iterations
 };
 
 /// visit(begin, end) of the bytes of each view that the call writes.

@@ -176,6 +176,16 @@ void checkRestOfLocalSlots(Checker &check, View, View counts, View, View localCo
     check.shape("local_counts", localCounts, {1, options.ownExperts(counts.dims[1])});
 }
 
+void checkRestOfWindow(Checker &check, View, View gathered, View, View, View, View, int64_t workers, int64_t rows,
+                       int64_t index, int64_t size) {
+  checkMember(check, index, size);
+  check.shape("gathered", gathered, {size, gathered.dims[1]});
+  check.that(workers >= 1 && gathered.dims[1] % std::max<int64_t>(workers, 1) == 0, [&] {
+    return joined("expected 'workers' to divide ", gathered.dims[1], " experts but got ", workers);
+  });
+  check.that(rows >= 1, [&] { return joined("expected 'rows' of 1 or more but got ", rows); });
+}
+
 // --- Shadows -----------------------------------------------------------------
 
 void checkRestOfChooseShadows(Checker &check, View counts, View, int64_t policy, moert_shadow_costs costs) {

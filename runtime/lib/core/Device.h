@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 struct moert_communicator;
 struct moert_cuda_caller;
@@ -67,6 +68,13 @@ public:
   virtual Status launch(int64_t rank, int64_t stream, const Call &call) = 0;
   virtual Status record(int64_t rank, int64_t event, int64_t stream) = 0;
   virtual Status wait(int64_t rank, int64_t event, int64_t stream) = 0;
+
+  /// What `times` (one i32) is when all that was issued on `stream` is done; called by `issue`, too. None where the
+  /// device cannot tell while calls are issued. It then passes over calls whose Repetition is over.
+  virtual Status readTimes(int64_t /*rank*/, int64_t /*stream*/, const View & /*times*/,
+                           std::optional<int64_t> & /*count*/) {
+    return {};
+  }
 
   /// Runs one step: `issue(rank)` for each rank of this process, perhaps from several threads, then all that was
   /// issued. Returns the first error, when nothing runs any more. `timeout` is in seconds, 0 for none.

@@ -239,7 +239,23 @@ bool Executor::runEvent(int64_t stream, const Item &item) {
   return true;
 }
 
+/// Whether the call is one of more iterations than its loop has; members of a collective agree on that.
+bool Executor::isPassedOver(int64_t stream, const Call &call) {
+  if (!call.repetition.times)
+    return false;
+  int64_t times = 0;
+  Status status = client.readTimes(placeOf(stream), call, times);
+  if (status.ok())
+    status = call.repetition.check(times);
+  if (status.ok())
+    return call.repetition.iteration >= times;
+  fail(located(std::move(status), stream, call));
+  return true;
+}
+
 bool Executor::runCall(int64_t stream, const Call &call) {
+  if (isPassedOver(stream, call))
+    return true;
   if (isCollective(call.kind) && client.isRemote(call)) {
     startRemote(stream, call);
     return false;

@@ -51,6 +51,12 @@ public:
     /// Member `member`'s share of a collective.
     virtual Status pull(const Gathering &gathering, int64_t member, int phase) = 0;
 
+    /// How often the loop runs that a call is in, whose turn has come.
+    virtual Status readTimes(const Place &, const Call &call, int64_t &times) {
+      times = *call.repetition.times.as<const int32_t>();
+      return {};
+    }
+
     /// The rows that a ragged call which has run used, or -1 where that is not known.
     virtual int64_t rows(const Call &call) const { return usedRows(call); }
 
@@ -161,6 +167,7 @@ private:
   void startRemote(int64_t stream, const Call &call);
   bool runEvent(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
+  bool isPassedOver(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
 
   // With the mutex held.

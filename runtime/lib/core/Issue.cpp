@@ -228,6 +228,8 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
       return status;
   call.op = static_cast<int32_t>(op);
   call.rank = rank.rank;
+  if (rank.repetition.times && rank.repetition.iteration >= 0)
+    call.repetition = rank.repetition;
   call.countsView = info.ragged;
   complete(rank, call);
   return resolveOperands(rank, operands, call);
@@ -281,6 +283,40 @@ int32_t issueRecord(moert_rank_t rank, int64_t event, moert_stream_t stream) {
 
 int32_t issueWait(moert_rank_t rank, int64_t event, moert_stream_t stream) {
   return issueEvent(rank, event, stream, [&](Device &device) { return device.wait(rank->rank, event, stream); });
+}
+
+int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count) {
+  return guarded([&]() -> Status {
+    if (!rank || !times || !count)
+      return invalid("expected a rank, a buffer and a place for a number but got null");
+    if (Status status = checkStream(*rank, stream); !status.ok())
+      return status;
+    Repetition loop;
+    loop.most = most;
+    if (Status status = resolve(*rank, *times, loop.times); !status.ok())
+      return invalid("operand 'times': " + status.message);
+    if (loop.times.dtype != MOERT_I32 || loop.times.elements() != 1 || most < 0)
+      return invalid("expected 'times' to be one i32, and 'most' to be 0 or more");
+    std::optional<int64_t> known;
+    if (Status status = rank->device->readTimes(rank->rank, stream, loop.times, known); !status.ok())
+      return status;
+    if (known)
+      if (Status status = loop.check(*known); !status.ok())
+        return status;
+    *count = known.value_or(most);
+    // Calls that are issued because the value says so need not ask for it.
+    rank->repetition = known ? Repetition() : loop;
+    return {};
+  });
+}
+
+int32_t issueIteration(moert_rank_t rank, int64_t iteration) {
+  return guarded([&]() -> Status {
+    if (!rank)
+      return invalid("expected a rank but got null");
+    rank->repetition.iteration = iteration;
+    return {};
+  });
 }
 
 } // namespace moert

@@ -18,6 +18,10 @@ int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kin
 int32_t issueRecord(moert_rank_t rank, int64_t event, moert_stream_t stream);
 int32_t issueWait(moert_rank_t rank, int64_t event, moert_stream_t stream);
 
+/// Calls about loops likewise; see moert_repeat and moert_iteration.
+int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count);
+int32_t issueIteration(moert_rank_t rank, int64_t iteration);
+
 } // namespace moert
 
 #endif // MOERT_CORE_ISSUE_H

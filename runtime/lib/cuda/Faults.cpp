@@ -37,6 +37,8 @@ static std::string messageOf(const Fault &fault) {
   case FaultKind::LocalOverflow:
     return a + " rows are for the experts of member " + b + ", whose buffer has room for " + c +
            "; compile with a larger --max-load, or with --max-load=none for the worst case";
+  case FaultKind::PassRange:
+    return "expected 'before' of 1 to " + a + " passes but got " + b;
   case FaultKind::IndexWide:
     return "the result of " + a + " at " + b + " does not fit in i32";
   case FaultKind::StepNegative:

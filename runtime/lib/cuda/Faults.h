@@ -19,6 +19,7 @@ enum class FaultKind : int32_t {
   CountsOverflow, ///< rows that there are, rows in all
   SlotRange,      ///< rows that there are, the slot
   SlotTwice,      ///< the row
+  PassRange,      ///< passes, the number of those that follow and this one
   LocalOverflow,  ///< rows of the member's experts, the member, room
   IndexWide,      ///< the index, its place
   StepNegative,   ///< the step

@@ -19,6 +19,7 @@ public:
   Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
   Status record(int64_t rank, int64_t event, int64_t stream) override;
   Status wait(int64_t rank, int64_t event, int64_t stream) override;
+  Status readTimes(int64_t rank, int64_t stream, const View &times, std::optional<int64_t> &count) override;
   /// A collective, checked.
   Status meet(int64_t stream, Call call);
 

@@ -29,6 +29,7 @@ set(MOERT_CUDA_SOURCES
   KernelsRouter.cu
   KernelsShadow.cu
   KernelsToken.cu
+  KernelsWindow.cu
   Messages.cpp
   PieceCopies.cu
   ProductTable.cpp

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
 #include "host/Kernels.h"
+#include "moert/Window.h"
 
 #include <algorithm>
 
@@ -202,6 +203,40 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
   for (int64_t i = 0, e = slots.elements(); i < e; ++i)
     localSlots.as<int32_t>()[i] = slot[i] >= begin && slot[i] < end ? static_cast<int32_t>(slot[i] - begin) : -1;
   std::copy_n(counts.as<int32_t>() + first, own, localCounts.as<int32_t>());
+  return {};
+}
+
+Status window(View slots, View gathered, View before, View left, View passSlots, View passCounts, int64_t workers,
+              int64_t rows, int64_t index, int64_t size) {
+  Checker check = checkOperands(Kind::Window, checkWindow, slots, gathered, before, left, passSlots, passCounts,
+                                workers, rows, index, size);
+  readCounts(check, gathered, std::numeric_limits<int64_t>::max());
+  if (!check.ok())
+    return check.take();
+  View own = gathered;
+  own.dims[0] = 1;
+  own.data = gathered.as<int32_t>() + index * gathered.dims[1];
+  const std::vector<int64_t> &offsets = readCounts(check, own, slots.elements());
+  const SentRows sent{gathered.as<const int32_t>(), size, gathered.dims[1], workers};
+  const int64_t passes = countPasses(sent, rows), behind = before ? before.as<const int32_t>()[0] : passes;
+  check.that(behind >= 1 && behind <= passes,
+             [&] { return joined("expected 'before' of 1 to ", passes, " passes but got ", behind); });
+  if (!check.ok())
+    return check.take();
+  left.as<int32_t>()[0] = static_cast<int32_t>(behind - 1);
+  std::fill_n(passSlots.as<int32_t>(), slots.elements(), -1);
+  struct Tag;
+  int32_t *places = scratch<Tag, int32_t>(slots.elements());
+  std::fill_n(places, slots.elements(), -1);
+  int32_t next = 0;
+  forEachServed(sent, index, passes - behind, rows, [&](int64_t expert, int64_t first, int64_t count) {
+    passCounts.as<int32_t>()[expert] = static_cast<int32_t>(count);
+    for (int64_t row = offsets[expert] + first, end = row + count; row < end; ++row)
+      places[row] = next++;
+  });
+  for (int64_t i = 0; i < slots.elements(); ++i)
+    if (const int32_t slot = slots.as<const int32_t>()[i]; slot >= 0 && slot < slots.elements())
+      passSlots.as<int32_t>()[i] = places[slot];
   return {};
 }
 

@@ -87,5 +87,24 @@ TEST(CudaTokenTest, SlotsOfAMember) {
     }
 }
 
+TEST(CudaTokenTest, ChoicesOfAPass) {
+  // Three members send rows to two workers of three experts.
+  const Operand gathered = indices({3, 6}, {3, 0, 9, 1, 2, 0, 0, 4, 4, 4, 0, 7, 15, 0, 0, 0, 0, 0});
+  for (int64_t member = 0; member < 3; ++member)
+    for (int64_t before = 0; before < 4; ++before)
+      for (int64_t rows : {9, 40}) {
+        if (rows == 40 && before > 0)
+          continue;
+        // Of 35 rows of the fuller worker: four passes of 9.
+        const Operand last = before ? indices({1}, {static_cast<int>(before)}) : absent();
+        expectAlike(Kind::Window,
+                    {randomSlots(15, 1, 15, 1), gathered, last, filledOperand(MOERT_I32, {1}, 9),
+                     filledOperand(MOERT_I32, {15, 1}, 9), filledOperand(MOERT_I32, {1, 6}, 9)},
+                    [=](Kernels &k, const Views &v) {
+                      return k.window(v[0], v[1], v[2], v[3], v[4], v[5], 2, rows, member, 3);
+                    });
+      }
+}
+
 } // namespace
 } // namespace moert::cuda

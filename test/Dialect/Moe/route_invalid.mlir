@@ -427,3 +427,53 @@ func.func @invalid(%l: tensor<16x4xf32>) {
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
   return
 }
+
+// -----
+
+// moe.window (C1): the counts of all members.
+func.func @window_c1_gathered(%s: tensor<16x2xi32>, %g: tensor<2x8xi32>) {
+  // expected-error @+1 {{expected gathered to be [4, 8] but got 'tensor<2x8xi32>'}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {rows = 40 : i64, workers = 4 : i64}
+    : (tensor<16x2xi32>, tensor<2x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
+  return
+}
+
+// -----
+
+// moe.window (C1): slots like those of the routing.
+func.func @window_c1_slots(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) {
+  // expected-error @+1 {{expected slots to be 'tensor<16x2xi32>' but got 'tensor<16x1xi32>'}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {rows = 40 : i64, workers = 4 : i64}
+    : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<1xi32>, tensor<16x1xi32>, tensor<1x8xi32>)
+  return
+}
+
+// -----
+
+// moe.window (C1): one number of passes.
+func.func @window_c1_left(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) {
+  // expected-error @+1 {{expected left to be [1] but got 'tensor<2xi32>'}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {rows = 40 : i64, workers = 4 : i64}
+    : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<2xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
+  return
+}
+
+// -----
+
+// moe.window (C2): equally many experts for each worker.
+func.func @window_c2_workers(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) {
+  // expected-error @+1 {{expected workers to divide the 8 experts but got 3}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {rows = 40 : i64, workers = 3 : i64}
+    : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
+  return
+}
+
+// -----
+
+// moe.window (C2): a pass serves rows.
+func.func @window_c2_rows(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) {
+  // expected-error @+1 {{expected rows of at least 1 but got 0}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {rows = 0 : i64, workers = 4 : i64}
+    : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
+  return
+}

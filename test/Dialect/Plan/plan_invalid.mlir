@@ -382,7 +382,7 @@ func.func @buffer_c2_end() {
 
 // -----
 
-// expected-error @+1 {{expected a rule for counts, one of route, route_near_home, gather, exchange, slice_rows, own_experts, repeat, choose_shadows, kept_choices, shadow_choices, but got 'guess'}}
+// expected-error @+1 {{expected a rule for counts, one of route, route_near_home, gather, exchange, slice_rows, own_experts, window, repeat, choose_shadows, kept_choices, shadow_choices, but got 'guess'}}
 func.func @unknown_rule() attributes {test.counts = #plan.counts<guess, output = 0>} {
   return
 }
@@ -500,6 +500,18 @@ func.func @loop_c2_ops() {
   plan.loop 2 {
     // expected-error @+1 {{expected only plan ops other than loops in a plan.loop}}
     func.call @loop_c2_ops() : () -> ()
+  }
+  return
+}
+
+// -----
+
+// plan.loop (C2): no loop in a loop whose iterations the run decides.
+func.func @loop_c2_times(%n: memref<1xi32>) {
+  plan.loop 2 times(%n : memref<1xi32>) {
+    // expected-error @+1 {{expected only plan ops other than loops in a plan.loop}}
+    plan.loop 2 times(%n : memref<1xi32>) {
+    }
   }
   return
 }

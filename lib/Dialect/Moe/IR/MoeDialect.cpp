@@ -54,8 +54,9 @@ void mlir::moe::inheritUnit(Operation *from, Operation *to) {
 
 void mlir::moe::inheritPlace(Operation *from, Operation *to) {
   inheritUnit(from, to);
-  if (Attribute chunk = from->getAttr(kChunkAttrName))
-    to->setAttr(kChunkAttrName, chunk);
+  for (StringRef name : {kChunkAttrName, kPassAttrName})
+    if (Attribute place = from->getAttr(name))
+      to->setAttr(name, place);
 }
 
 static bool isPauseMp(Attribute value) {
@@ -79,7 +80,7 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
     form = isa<ArrayAttr>(value) ? "" : "an array of names of passes";
   else if (name == kRepeatedAttrName || name == kEachMicroBatchAttrName)
     form = isa<UnitAttr>(value) ? "" : "without a value";
-  else if (name == kLabelAttrName)
+  else if (name == kLabelAttrName || name == kPassAttrName)
     form = isa<StringAttr>(value) ? "" : "a string";
   else if (name == kPauseMpAttrName)
     form = isPauseMp(value) ? "" : "\"s1\" or \"s2\"";

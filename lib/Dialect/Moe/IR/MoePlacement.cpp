@@ -168,6 +168,9 @@ std::string SlotDotOp::getIndexRule() {
                                  : "sm, " + dispatched(getRows()) + ", !s.|e -> s.";
 }
 std::string ChooseShadowsOp::getIndexRule() { return ""; }
+std::string WindowOp::getIndexRule() {
+  return std::string("!s., _") + (getBefore() ? ", _" : "") + " -> ?, s., ?";
+}
 std::string DivideChoicesOp::getIndexRule() { return "!s., _ -> s., ?, s., ?"; }
 
 /// `operands` and `results` of one placement.

@@ -5,6 +5,7 @@
 
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/IR/SpmdAxes.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -163,6 +164,71 @@ SmallVector<Attribute> RouteOp::getKernelParams() {
                     static_cast<int64_t>(getHomeStride()), static_cast<int64_t>(getHomeSpan())},
                    getRoutingScale().convertToDouble());
 }
+
+//===----------------------------------------------------------------------===//
+// WindowOp
+//===----------------------------------------------------------------------===//
+
+void WindowOp::build(OpBuilder &builder, OperationState &state, Value slots, Value gathered, Value before,
+                     GroupAttr group, int64_t workers, int64_t rows) {
+  auto counts = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
+  int64_t experts = cast<RankedTensorType>(gathered.getType()).getDimSize(1);
+  build(builder, state, TypeRange{counts({1}), slots.getType(), counts({1, experts})}, slots, gathered, before, group,
+        workers, rows);
+}
+LogicalResult WindowOp::verify() {
+  int64_t experts = getGathered().getType().getDimSize(1), workers = getWorkers();
+  if (getSlots().getType() != getRoutedSlots().getType())
+    return emitOpError() << "expected slots to be " << getRoutedSlots().getType() << " but got "
+                         << getSlots().getType();
+  if (failed(verifyShape(*this, "gathered", getGathered(), {getGroup().getSize(), experts})) ||
+      failed(verifyShape(*this, "counts", getCounts(), {1, experts})) ||
+      failed(verifyShape(*this, "left", getLeft(), {1})) ||
+      (getBefore() && failed(verifyShape(*this, "before", getBefore(), {1}))))
+    return failure();
+  if (workers < 1 || experts % workers != 0)
+    return emitOpError() << "expected workers to divide the " << experts << " experts but got " << workers;
+  if (static_cast<int64_t>(getRows()) < 1)
+    return emitOpError() << "expected rows of at least 1 but got " << static_cast<int64_t>(getRows());
+  return success();
+}
+/// Members that disagreed about the number of passes would wait for each other.
+LogicalResult WindowOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                  SmallVectorImpl<AxisSet> &results) {
+  FailureOr<AxisSet> set = axes.getAxes(*this, getGroup());
+  if (failed(set))
+    return failure();
+  if (!(operands[1] & *set).empty())
+    return emitOpError() << "expected gathered counts that are replicated over group '" << getGroup().getName()
+                         << "' but they vary over " << axes.describe(operands[1]);
+  AxisSet left = operands[1], all = *set;
+  for (AxisSet operand : operands.drop_front(2))
+    left = left | operand;
+  for (AxisSet operand : operands)
+    all = all | operand;
+  required.assign(operands.size(), left);
+  required.front() = all;
+  results.assign(3, all);
+  results.front() = left;
+  return success();
+}
+void WindowOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) {
+  gradients.resize(getNumOperands());
+}
+SmallVector<Value> WindowOp::getKernelInputs() { return {getRoutedSlots(), getGathered(), getBefore()}; }
+SmallVector<Attribute> WindowOp::getKernelParams() { return {getWorkersAttr(), getRowsAttr()}; }
+GroupAttr WindowOp::getKernelGroup() { return getGroup(); }
+SmallVector<int64_t> WindowOp::getInPlaceInputs() {
+  return getBefore() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
+}
+SmallVector<CountsRule> WindowOp::getCountsRules() {
+  return {{getResultNumber(getCounts()),
+           counts::Window{1, static_cast<int64_t>(getWorkers()), static_cast<int64_t>(getRows())}}};
+}
+
+//===----------------------------------------------------------------------===//
+// RouteGradOp
+//===----------------------------------------------------------------------===//
 
 LogicalResult RouteGradOp::verify() {
   int64_t tokens = getScores().getType().getDimSize(0);

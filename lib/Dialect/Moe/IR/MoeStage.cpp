@@ -1,6 +1,8 @@
 //===- MoeStage.cpp - what stages of a pipeline hand over -----------------===//
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -27,6 +29,30 @@ static GroupAttr getPair(GroupAttr group) {
 static LogicalResult failOnStates(Operation *op) {
   return op->emitOpError()
          << "expected a program that is not yet divided into stages; infer its states before moe-split-stages";
+}
+
+//===----------------------------------------------------------------------===//
+// RepeatOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult RepeatOp::verify() {
+  if (static_cast<int64_t>(getMost()) < 1) // (C1)
+    return emitOpError() << "expected 'most' to be at least 1 but got " << static_cast<int64_t>(getMost());
+  if (getTimes().getType().getDimSize(0) != 1) // (C1)
+    return emitOpError() << "expected times to be [1] but got " << getTimes().getType();
+  if (getResultTypes() != getCarried().getTypes()) // (C2)
+    return emitOpError() << "expected results of the types of carried";
+  return success();
+}
+LogicalResult RepeatOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto program = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(*this, getProgramAttr());
+  SmallVector<Type> arguments(getCarried().getTypes());
+  llvm::append_range(arguments, getInputs().getTypes());
+  if (!program || program.getArgumentTypes() != ArrayRef(arguments) ||
+      program.getResultTypes() != ArrayRef(SmallVector<Type>(getResultTypes()))) // (C2)
+    return emitOpError() << "expected a function " << getProgramAttr()
+                         << " of the types of carried and inputs, with results of the types of carried";
+  return success();
 }
 
 LogicalResult SendOp::verify() { return verifyPeer(*this, getGroup(), getPeer()); }

@@ -199,6 +199,12 @@ static void setGradientRings(Operation *op, ValueRange gradients) {
   }
 }
 
+/// What is derived from a further pass of a layer is another one, in the backward.
+static void inheritPass(Operation *op, Operation *built) {
+  if (auto pass = op->getAttrOfType<StringAttr>(kPassAttrName))
+    built->setAttr(kPassAttrName, StringAttr::get(op->getContext(), pass.getValue() + ".grad"));
+}
+
 LogicalResult Differentiator::visit(Operation *op) {
   if (llvm::none_of(op->getResults(), [&](Value result) { return cotangents.contains(result); }))
     return success();
@@ -213,6 +219,7 @@ LogicalResult Differentiator::visit(Operation *op) {
   for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode()) {
     built->setLoc(loc);
     inheritPlace(op, built);
+    inheritPass(op, built);
   }
   setGradientRings(op, gradients);
   Operation *last = terminator->getPrevNode();
@@ -220,8 +227,10 @@ LogicalResult Differentiator::visit(Operation *op) {
     if (gradient)
       accumulate(operand, gradient, loc, op->getAttr(kStageAttrName));
   // Sums may be of several chunks.
-  for (Operation *sum = last->getNextNode(); sum != terminator; sum = sum->getNextNode())
+  for (Operation *sum = last->getNextNode(); sum != terminator; sum = sum->getNextNode()) {
     inheritUnit(op, sum);
+    inheritPass(op, sum);
+  }
   return success();
 }
 

@@ -75,6 +75,8 @@ void ResidualProvider::repeat(Operation *op, Operation *user) {
   again->setLoc(getBackwardLoc(op));
   again->removeAttr(kResidualAttrName);
   again->setAttr(kRepeatedAttrName, builder.getUnitAttr());
+  if (op->hasAttr(kPassAttrName) && user->hasAttr(kPassAttrName))
+    again->setAttr(kPassAttrName, user->getAttr(kPassAttrName));
   setRingOfAgain(op, again);
   for (auto [before, after] : llvm::zip_equal(op->getResults(), again->getResults()))
     provided[before] = after;

@@ -2,6 +2,7 @@
 #include "Stages.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 #include <map>
@@ -35,8 +36,10 @@ static llvm::DenseSet<Operation *> findNeeded(SmallVector<Operation *> roots, co
 
 /// The first stage hands nothing on. Its last op, for the first op of the forward, stands for that.
 static SmallVector<Operation *> findRoots(ArrayRef<Operation *> ops, const PipelineUnit &unit) {
-  SmallVector<Operation *> roots(llvm::make_filter_range(ops, [&](Operation *op) { return isAwaited(op, unit); }));
-  if (roots.empty())
+  // A further pass of a layer is one piece of work.
+  SmallVector<Operation *> roots(
+      llvm::make_filter_range(ops, [&](Operation *op) { return isAwaited(op, unit) || op->hasAttr(kPassAttrName); }));
+  if (llvm::none_of(roots, [&](Operation *op) { return isAwaited(op, unit); }))
     roots.push_back(ops.back());
   return roots;
 }
@@ -59,11 +62,31 @@ static bool isOfRing(Operation *op) {
          llvm::any_of(op->getOperands(), [&](Value operand) { return isInRing(operand.getDefiningOp()); });
 }
 
+/// A further pass of a layer adds to the gradients of weights that the first pass has. Where there are sums of other
+/// micro-batches, lets it add to these, so that the gradients of the first pass need not be there before.
+static void swapSums(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    auto further = dyn_cast<MoeAccumulatingOpInterface>(op);
+    if (!further || !op.hasAttr(kPassAttrName) || further.getAddendMutable().empty())
+      continue;
+    Value sum = further.getAddendMutable()[0].get(), result = op.getResult(0);
+    auto first = sum.getDefiningOp<MoeAccumulatingOpInterface>();
+    if (!first || first.getAddendMutable().empty() || first->hasAttr(kPassAttrName) || !sum.hasOneUse() ||
+        getPipelineUnit(first) != getPipelineUnit(&op))
+      continue;
+    result.replaceAllUsesWith(sum);
+    further.getAddendMutable()[0].set(first.getAddendMutable()[0].get());
+    first.getAddendMutable().assign(result);
+    first->moveAfter(&op);
+  }
+}
+
 namespace {
 struct MoeSplitBackward : moe::impl::MoeSplitBackwardBase<MoeSplitBackward> {
   using Base::Base;
 
   void runOnOperation() override {
+    swapSums(getOperation());
     std::map<PipelineUnit, SmallVector<Operation *>> backwards;
     for (Operation &op : getOperation().front().without_terminator())
       if (std::optional<PipelineUnit> unit = getPipelineUnit(&op); unit && unit->work == StageWork::backward)

@@ -146,6 +146,9 @@ Lane OpTimer::getLane(Operation *op) const {
 
 double OpTimer::getSeconds(Operation *op) {
   rows.visit(op);
+  // Few steps have a further pass.
+  if (op->hasAttr(kPassAttrName))
+    return 0;
   if (auto seconds = op->getAttrOfType<FloatAttr>(kSecondsAttrName))
     return seconds.getValueAsDouble();
   auto priced = dyn_cast<MoeCostOpInterface>(op);

@@ -416,9 +416,12 @@ LogicalResult WaitOp::verify() { return verifyEvent(*this); }
 LogicalResult LoopOp::verify() {
   if (getCount() < 1) // (C1)
     return emitOpError("expected at least one iteration");
-  for (Operation &op : getBody().front())
-    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op)) // (C2)
+  for (Operation &op : getBody().front()) {
+    auto inner = dyn_cast<LoopOp>(op);
+    bool mayBeInner = inner && inner.getTimes() && !getTimes();
+    if (!mayBeInner && !isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op)) // (C2)
       return op.emitOpError("expected only plan ops other than loops in a plan.loop");
+  }
   return success();
 }
 

@@ -9,8 +9,15 @@
 using namespace mlir;
 using namespace mlir::plan;
 
+bool mlir::plan::isSubprogram(func::FuncOp function) { return function->hasAttr(kSubprogramAttrName); }
+
+func::FuncOp mlir::plan::getSubprogram(LaunchOp launch) {
+  auto name = launch->getAttrOfType<FlatSymbolRefAttr>(kProgramAttrName);
+  return name ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, name) : func::FuncOp();
+}
+
 bool mlir::plan::isRankProgram(func::FuncOp function) {
-  return !function.isExternal() && llvm::any_of(function.getBody().getOps(), [](Operation &op) {
+  return !function.isExternal() && !isSubprogram(function) && llvm::any_of(function.getBody().getOps(), [](Operation &op) {
     return isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op);
   });
 }

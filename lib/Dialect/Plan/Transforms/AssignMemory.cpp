@@ -476,7 +476,8 @@ struct PlanAssignMemory : public plan::impl::PlanAssignMemoryBase<PlanAssignMemo
 
   void runOnOperation() override {
     func::FuncOp program = getOperation();
-    if (!isRankProgram(program))
+    bool isAssigned = isSubprogram(program) && program->hasAttr(kArenasAttrName);
+    if (isAssigned || (!isSubprogram(program) && !isRankProgram(program)))
       return;
     if (alignment < 1 || alignment > kMaxAlignment || !llvm::isPowerOf2_64(alignment)) {
       program.emitError() << "expected alignment to be a power of two up to " << kMaxAlignment << " but got "

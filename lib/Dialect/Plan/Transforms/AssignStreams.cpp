@@ -347,7 +347,9 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
 
   void runOnOperation() override {
     func::FuncOp program = getOperation();
-    if (!isRankProgram(program))
+    // Those of a subprogram are there before those of the programs that run it.
+    bool isAssigned = isSubprogram(program) && program->hasAttr(kArenasAttrName);
+    if (isAssigned || (!isSubprogram(program) && !isRankProgram(program)))
       return;
     if (failed(verifyRankProgram(program)))
       return signalPassFailure();

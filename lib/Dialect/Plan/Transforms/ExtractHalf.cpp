@@ -9,6 +9,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 namespace mlir::plan {
@@ -198,6 +199,8 @@ struct PlanExtractHalf : plan::impl::PlanExtractHalfBase<PlanExtractHalf> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
+    if (isSubprogram(function))
+      return;
     if (!function->hasAttr(kInputsAttrName) || (half != "forward" && half != "backward")) {
       function.emitError() << "expected a rank program with '" << kInputsAttrName
                            << "', and half=forward or half=backward";

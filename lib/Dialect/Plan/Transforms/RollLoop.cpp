@@ -560,7 +560,7 @@ void LoopRoller::makeLoop() {
   OpBuilder builder(steps[periods.begin].launch);
   int64_t left = (count - written) / periods.microBatches;
   loop = builder.create<LoopOp>(program.getLoc(), builder.getI64IntegerAttr(static_cast<int64_t>(periods.count) + left),
-                                builder.getI64IntegerAttr(periods.microBatches));
+                                builder.getI64IntegerAttr(periods.microBatches), /*times=*/Value());
   Block &body = loop.getBody().emplaceBlock();
   // What is not of an iteration comes before all that uses it.
   Operation *begin = &program.getBody().front().front();

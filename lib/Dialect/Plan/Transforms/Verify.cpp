@@ -12,6 +12,7 @@
 #include "llvm/Support/CheckedArithmetic.h"
 
 #include "moe/Dialect/Plan/Transforms/Passes.h"
+#include "moe/Dialect/Plan/Transforms/Subprograms.h"
 
 #include <numeric>
 
@@ -134,27 +135,59 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<func::FuncOp> functions;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (isRankProgram(function))
-        functions.push_back(function);
-    std::vector<std::optional<Program>> programs(functions.size());
-    spare = getSpareMicroBatches(getOperation());
-    parallelFor(&getContext(), 0, functions.size(),
-                [&](size_t index) { programs[index] = verifyAlone(functions[index]); });
-    if (!llvm::all_of(programs, [](const auto &program) { return program.has_value(); }) ||
-        failed(verifyTogether(programs)))
-      signalPassFailure();
+    plan = getOperation();
+    spare = getSpareMicroBatches(plan);
+    if (failed(verifySubprograms()) || failed(verifyPrograms(plan, /*together=*/false)))
+      return signalPassFailure();
     markAllAnalysesPreserved();
   }
 
+  LogicalResult verifyPrograms(ModuleOp module, bool together) {
+    SmallVector<func::FuncOp> functions;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (isRankProgram(function))
+        functions.push_back(function);
+    std::vector<std::optional<Program>> programs(functions.size());
+    parallelFor(plan.getContext(), 0, functions.size(), [&](size_t index) {
+      programs[index] = together ? getProgram(functions[index]) : verifyAlone(functions[index]);
+    });
+    if (!llvm::all_of(programs, [](const auto &program) { return program.has_value(); }))
+      return failure();
+    return verifyTogether(programs);
+  }
+
+  /// Of programs that run subprograms, each launch of these is one access to memory. Whether their collectives hang is
+  /// seen in programs that run each of them once: all members run it equally often (moe.window), so that another run
+  /// adds the same meetings, in the same order, behind those of the run before. Programs that never run them are those
+  /// that verifyPrograms sees.
+  LogicalResult verifySubprograms() {
+    bool hasSome = false;
+    for (auto function : plan.getOps<func::FuncOp>())
+      if (isSubprogram(function)) {
+        hasSome = true;
+        if (!verifyAlone(function) || failed(verifyClosed(function)))
+          return failure();
+      }
+    for (auto function : plan.getOps<func::FuncOp>())
+      if (isRankProgram(function) && failed(verifyLaunchesOfSubprograms(function)))
+        return failure();
+    if (!hasSome)
+      return success();
+    OwningOpRef<ModuleOp> once = plan.clone();
+    return failure(failed(inlineSubprograms(*once, Inlined::Once)) || failed(verifyPrograms(*once, /*together=*/true)));
+  }
+
+  Program getProgram(func::FuncOp function) {
+    auto iterations = [&](LoopOp loop) { return getCount(loop) - spare / getMicroBatches(loop); };
+    return Program{function, HappensBefore(function, iterations), spare == 0};
+  }
+
   /// What a program shows without the others; none after an error.
-  std::optional<Program> verifyAlone(func::FuncOp function) const {
+  std::optional<Program> verifyAlone(func::FuncOp function) {
     if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
         failed(verifyBounds(function)))
       return std::nullopt;
-    auto iterations = [&](LoopOp loop) { return getCount(loop) - spare / getMicroBatches(loop); };
-    Program program{function, HappensBefore(function, iterations), spare == 0};
+    Program program = getProgram(function);
     if (failed(verifyMemory(program)))
       return std::nullopt;
     return program;
@@ -163,7 +196,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   /// The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
   LogicalResult verifyTogether(MutableArrayRef<std::optional<Program>> programs) {
     std::vector<Program> shared;
-    int64_t world = getWorld(getOperation());
+    int64_t world = getWorld(plan);
     for (std::optional<Program> &program : programs) {
       func::FuncOp function = program->function;
       if (function->hasAttr(kRanksAttrName)) {
@@ -181,12 +214,13 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
 
   LogicalResult verifyShared(std::vector<Program> &shared) {
     llvm::stable_sort(shared, [](const Program &a, const Program &b) { return a.firstRank < b.firstRank; });
-    int64_t world = getWorld(getOperation());
+    int64_t world = getWorld(plan);
     if (failed(verifyCoverage(shared, world)))
       return failure();
     return verifyCollectives(shared, world);
   }
 
+  ModuleOp plan;
   int64_t spare = 0;
 };
 } // namespace

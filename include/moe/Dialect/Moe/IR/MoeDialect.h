@@ -33,6 +33,9 @@ inline constexpr StringLiteral kEachMicroBatchAttrName = "moe.each_micro_batch";
 inline constexpr StringLiteral kChunkAttrName = "moe.chunk";
 inline constexpr StringLiteral kRingAttrName = "moe.ring";
 inline constexpr StringLiteral kResidualAttrName = "moe.residual";
+/// On ops of a further pass of a dropless layer (a name): all ops of that name are repeated together, as often as the
+/// routing demands.
+inline constexpr StringLiteral kPassAttrName = "moe.pass";
 /// On ops, as `#moe.chunk`: which micro-batch an op belongs to.
 inline constexpr StringLiteral kMicroBatchAttrName = "moe.micro_batch";
 /// f64: how long an op takes, by a cost model (moe-price-ops).
@@ -72,7 +75,7 @@ inline constexpr StringLiteral kInputRole = "input", kParameterRole = "parameter
 
 /// Gives `to`, which is built for `from`, what says to which part of the work that belongs: its micro-batch and stage.
 void inheritUnit(Operation *from, Operation *to);
-/// The same with its chunk.
+/// The same with its chunk, and with its further pass.
 void inheritPlace(Operation *from, Operation *to);
 
 /// The module's `#moe.parallel`, or null after an error at `op` that says what is missing.

@@ -89,6 +89,55 @@ def Moe_RouteOp : Moe_Op<"route", [
   }];
 }
 
+def Moe_WindowOp : Moe_Op<"window", [
+    MoeSlotsOpInterface, Moe_SpmdOwn, Moe_Differentiable, Moe_Cost, Moe_Counts,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getKernelGroup", "getInPlaceInputs"]>]> {
+  let summary = "the choices that one pass of a dropless layer serves";
+  let description = [{
+    A dropless layer has memory for a reserve of `rows` rows on each worker, and serves all rows in as many *passes* as the
+    fullest worker needs. `gathered[j,e]` is how many rows member j of `group` sends to expert e. Worker w has the w-th of
+    `workers` equal blocks of experts. Its rows are numbered by expert, then by member, then by the member's own row. Pass
+    p serves its rows p rows to (p + 1) rows - 1.
+
+    `routed_slots` are the slots of a dropless moe.route on this rank. `slots` and `counts` are those of the pass, as if the
+    choices that other passes serve were dropped. `left` is how many passes follow. All ranks that have the same `gathered`
+    agree on it.
+
+    Without `before` the op is of pass 0. With it, the op is of the pass behind the one whose `left` is `before`.
+
+    Constraints:
+    - (C1) routed_slots and slots are [S, k]; gathered is [size, E], counts [1, E]; left and before are [1].
+    - (C2) workers divides E; rows >= 1.
+
+    Example:
+
+    ```mlir
+    func.func @window(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) -> tensor<16x2xi32> {
+      %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {rows = 40 : i64, workers = 4 : i64}
+        : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
+      return %slots : tensor<16x2xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index2D:$routed_slots, Moe_Index2D:$gathered, Optional<Moe_Index1D>:$before,
+                       Moe_GroupAttr:$group, I64Attr:$workers, I64Attr:$rows);
+  let results = (outs Moe_Index1D:$left, Moe_Index2D:$slots, Moe_Index2D:$counts);
+  let assemblyFormat = [{
+    $routed_slots `,` $gathered (`before` `(` $before^ `)`)? `over` $group attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$slots, "::mlir::Value":$gathered, "::mlir::Value":$before,
+                                 "::mlir::moe::GroupAttr":$group, "int64_t":$workers, "int64_t":$rows)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isDropless() { return true; }
+    int64_t getChunks() { return 1; }
+    /// moe.route numbers the rows.
+    bool canChunk() { return false; }
+    void setChunked(int64_t, int64_t) { llvm_unreachable("rows that another op numbers"); }
+  }];
+}
+
 def Moe_RouteGradOp : Moe_Op<"route_grad", [
     AttrSizedOperandSegments, AllTypesMatch<["scores", "result"]>, Moe_Spmd, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {

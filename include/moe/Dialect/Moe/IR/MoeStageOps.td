@@ -2,6 +2,7 @@
 #ifndef MOE_DIALECT_MOE_IR_MOESTAGEOPS_TD
 #define MOE_DIALECT_MOE_IR_MOESTAGEOPS_TD
 
+include "mlir/IR/SymbolInterfaces.td"
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 /// One end of a transfer. It is not pure: the transfers of a channel must stay in their order, and no end may be removed
@@ -62,6 +63,46 @@ def Moe_ReceiveOp : Moe_TransferOp<"receive"> {
   let arguments = (ins Moe_GroupAttr:$group, I64Attr:$peer);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "`from` $peer `over` $group attr-dict `:` type($result)";
+}
+
+def Moe_RepeatOp : Op<Moe_Dialect, "repeat", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a function as often as the routing demands";
+  let description = [{
+    Calls `program` `times[0]` times, at most `most` times, with the arguments `carried` and then `inputs`. Its results
+    take the place of `carried` in the next call. The results of the op are those of the last call, or `carried` if there
+    is none. All ranks that meet in `program` have the same `times`.
+
+    moe-outline-passes makes this op, after moe-differentiate. So it has no adjoint and no SPMD state.
+
+    `divided` are the numbers of arguments of which `program` takes parts as views.
+
+    Constraints:
+    - (C1) most >= 1; times is [1].
+    - (C2) program is a function of the types of carried and inputs, whose results have the types of carried.
+
+    Example:
+
+    ```mlir
+    func.func private @double(%x: tensor<4xf32> {moe.name = "carried0"}) -> (tensor<4xf32> {moe.updates = "carried0"})
+        attributes {plan.subprogram} {
+      %0 = moe.add %x, %x : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @repeat(%n: tensor<1xi32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = moe.repeat @double %n of 3 carried(%x) inputs() : (tensor<1xi32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$program, Moe_Index1D:$times, I64Attr:$most, Variadic<Moe_AnyTensor>:$carried,
+                       Variadic<Moe_AnyTensor>:$inputs, OptionalAttr<DenseI64ArrayAttr>:$divided);
+  let results = (outs Variadic<Moe_AnyTensor>:$results);
+  let assemblyFormat = [{
+    $program $times `of` $most `carried` `(` $carried `)` `inputs` `(` $inputs `)` attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOESTAGEOPS_TD

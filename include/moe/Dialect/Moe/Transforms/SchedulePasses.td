@@ -251,6 +251,52 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeServeInPasses : Pass<"moe-serve-in-passes", "::mlir::func::FuncOp"> {
+  let summary = "serve the rows of dropless layers in passes of the rows that are reserved";
+  let description = [{
+    A dropless layer whose experts have room for fewer rows than may arrive (`max_load` of moe.layer) serves them in passes.
+    The first pass is the layer as it is, on the choices that moe.window gives it. All ops of a further pass stand before
+    it, marked with `moe.pass`, and are recomputed in the backward. Their result is added to the layer's. So the program
+    reads as if there was exactly one further pass, and moe-differentiate derives the backward of one. moe-outline-passes
+    then makes of the marked ops what runs as often as the routing demands.
+
+    The pass runs after all rewrites of layers. It leaves layers in chunks or phases, and layers with shadows.
+
+    Before -> after:
+
+    ```mlir
+    %scores, %experts, %slots, %weights, %counts, %aux = moe.route %logits : ..
+    %d = moe.dispatch %x, %slots : ..
+    %n = moe.all_to_all %counts over <"ep", 4, 1> : ..
+    %r = moe.all_to_all_v %d, %counts, %n over <"ep", 4, 1> : .. -> tensor<40x8xf32>
+    ..
+    %y = moe.combine %back, %slots weights(%weights) : ..
+    // ->
+    %g = moe.all_gather %counts over <"ep", 4, 1> {dim = 0 : i64} : ..
+    %left, %s0, %c0 = moe.window %slots, %g over <"ep", 4, 1> {rows = 40 : i64, workers = 4 : i64} : ..
+    %left1, %s1, %c1 = moe.window %slots, %g before(%left) over <"ep", 4, 1> {.., moe.pass = "pass0"} : ..
+    %d1 = moe.dispatch %x, %s1 {moe.pass = "pass0"} : ..
+    ..
+    %y1 = moe.combine %back1, %s1 weights(%weights) {moe.pass = "pass0"} : ..
+    %d0 = moe.dispatch %x, %s0 : ..
+    ..
+    %y0 = moe.combine %back0, %s0 weights(%weights) : ..
+    %y = moe.add %y0, %y1 {moe.pass = "pass0"} : ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeOutlinePasses : Pass<"moe-outline-passes", "::mlir::ModuleOp"> {
+  let summary = "make moe.repeat of the ops of further passes";
+  let description = [{
+    Takes all ops that have one `moe.pass`, micro-batch and stage into a function, and calls it by moe.repeat. What the
+    function gives to others is a sum with a value from outside, in whose place it is computed. Calls of equal functions
+    share one. It is an error if ops of a pass give other values to the rest of the program.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeTopologyGate : Pass<"moe-topology-gate", "::mlir::func::FuncOp"> {
   let summary = "let only few tokens choose experts of other nodes";
   let description = [{

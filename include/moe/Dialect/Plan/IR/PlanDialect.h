@@ -33,6 +33,11 @@ namespace mlir::plan {
 inline constexpr StringLiteral kInputsAttrName = "plan.inputs";
 inline constexpr StringLiteral kArenasAttrName = "plan.arenas";
 inline constexpr StringLiteral kRanksAttrName = "plan.ranks";
+/// On a function (unit): it is the program of launches of "repeat", which name it (kProgramAttrName, a symbol).
+inline constexpr StringLiteral kSubprogramAttrName = "plan.subprogram";
+inline constexpr StringLiteral kProgramAttrName = "plan.program";
+/// The kernel of such launches.
+inline constexpr StringLiteral kRepeatKernel = "repeat";
 /// On a module: the name of the cluster for which the launches' `seconds` are.
 inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
 /// On a module whose chunks or strategy were left open: the schedules that were compared, as an array of dictionaries.

@@ -25,6 +25,10 @@ def Plan_Dialect : Dialect {
 
     - `plan.inputs` (i64): how many arguments are inputs. The others are results.
     - `plan.arenas`: a dictionary from memory space to bytes. plan-assign-memory sets it.
+    - `plan.subprogram` (unit): no program of a rank, but one that launches of "repeat" run, perhaps several times. Such a
+      launch names it (`plan.program`). Its inputs are how often, a value of one i32, and then the subprogram's arguments.
+      Its outputs are those of its inputs that the subprogram writes, and the memory for the subprogram's arena. Its param
+      is the most times. Each run comes after all that was before it, on all streams of the subprogram.
     - `plan.ranks` (array of two i64: first rank, number of ranks): for modules with several rank programs. Without it the
       program is that of all ranks.
   }];
@@ -68,7 +72,7 @@ def Plan_CountsAttr : Plan_Attr<"Counts", "counts"> {
   let description = [{
     A `CountsRule` (moe/OpFacts/CountsRule.h). Output number `output` of the call holds counts, [sources, experts] i32.
     They follow from the inputs by the named rule. The rules are `route`, `route_near_home`, `gather`, `exchange`,
-    `slice_rows`, `own_experts`, `repeat`, `choose_shadows`, `kept_choices` and `shadow_choices`. All fields are given, in
+    `slice_rows`, `own_experts`, `window`, `repeat`, `choose_shadows`, `kept_choices` and `shadow_choices`. All fields are given, in
     the order of that header.
 
     Examples: `#plan.counts<route, output = 4, tokens = 512, top_k = 2>`,
@@ -264,9 +268,14 @@ def Plan_LoopOp : Plan_FreeOp<"loop", [SingleBlock, NoRegionArguments, NoTermina
     A `plan.buffer` in the body holds values of one iteration. The next one writes them anew. `micro_batches` says by
     how many micro-batches an iteration is ahead of the one before: `moe.micro_batch` of a launch is that of the first.
 
+    With `times` the run decides: the body is issued as often as the value says, at most `count` times, perhaps never.
+    Such a loop may be in the body of another one. Its views move with the iterations of that. ConvertPlanToLLVM makes it
+    of a launch of a subprogram (`plan.subprogram`).
+
     Constraints:
     - (C1) count >= 1.
-    - (C2) the loop is an op of a function's block, and its body has plan ops other than loops.
+    - (C2) a loop without times is an op of a function's block, and its body has plan ops other than such loops. The body
+      of a loop with times has no loops.
 
     Example:
 
@@ -282,9 +291,9 @@ def Plan_LoopOp : Plan_FreeOp<"loop", [SingleBlock, NoRegionArguments, NoTermina
     }
     ```
   }];
-  let arguments = (ins Plan_Index:$count, OptionalAttr<Plan_Index>:$micro_batches);
+  let arguments = (ins Plan_Index:$count, OptionalAttr<Plan_Index>:$micro_batches, Optional<AnyStaticShapeMemRef>:$times);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let assemblyFormat = "$count (`times` `(` $times^ `:` type($times) `)`)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
 

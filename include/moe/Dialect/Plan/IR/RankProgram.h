@@ -22,8 +22,12 @@ inline constexpr StringLiteral kTokensAttrName = "plan.tokens";
 /// nothing, arguments that runtime calls can take. Else fails after an error.
 LogicalResult verifyRankProgram(func::FuncOp function);
 
-/// Whether `function` has a body with plan ops.
+/// Whether `function` has a body with plan ops, and is no subprogram.
 bool isRankProgram(func::FuncOp function);
+/// Whether `function` is run by launches of other programs, `plan.subprogram`.
+bool isSubprogram(func::FuncOp function);
+/// The subprogram of a launch; null where it has none.
+func::FuncOp getSubprogram(LaunchOp launch);
 /// Those of a plan, without its one-rank reference, in the order of their ranks.
 SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
 

@@ -48,6 +48,16 @@ def PlanAssignMemory : Pass<"plan-assign-memory", "::mlir::func::FuncOp"> {
   ];
 }
 
+def PlanAssignSubprograms : Pass<"plan-assign-subprograms", "::mlir::ModuleOp"> {
+  let summary = "give subprograms their streams and memory";
+  let description = [{
+    Runs plan-assign-streams and plan-assign-memory on each function with `plan.subprogram`. A subprogram begins with waits
+    of all its streams for `compute`, and ends with a wait of `compute` for them. Each launch that runs it gets memory for
+    its arena, as its last output.
+  }];
+  let dependentDialects = ["::mlir::plan::PlanDialect"];
+}
+
 def PlanExtractHalf : Pass<"plan-extract-half", "::mlir::func::FuncOp"> {
   let summary = "make a program of the forward, or of the backward, alone";
   let description = [{

@@ -1,0 +1,242 @@
+//===- OutlinePasses.cpp - moe-outline-passes -----------------------------===//
+//
+// The program has the ops of one further pass of a layer. What they give to others are sums with values from outside.
+// So the ops may as well run several times, or never, if each sum takes the place of the value that it adds to. They
+// become a function of their own: later passes see one op, and plans one launch.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+
+#include "ExpertWay.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOEOUTLINEPASSES
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// The ops of a pass, in program order.
+using PassOps = llvm::SetVector<Operation *>;
+
+/// Functions of passes, by their text without the name.
+class Functions {
+public:
+  explicit Functions(ModuleOp module) : module(module) {}
+  /// The name of a function of the module that is like `function`, which is none of it yet.
+  FlatSymbolRefAttr add(func::FuncOp function);
+
+private:
+  ModuleOp module;
+  llvm::StringMap<FlatSymbolRefAttr> known;
+};
+
+class Outliner {
+public:
+  Outliner(const PassOps &ops, Functions &functions) : ops(ops), functions(functions) {}
+  LogicalResult run();
+
+private:
+  LogicalResult findCarried();
+  LogicalResult addCarried(OpOperand &from, Value to);
+  void findInputs();
+  LogicalResult moveUsers();
+  func::FuncOp build();
+  int64_t countMost() const;
+  bool isInside(Operation *op) const { return ops.contains(op); }
+
+  const PassOps &ops;
+  Functions &functions;
+  WindowOp window;
+  /// Values from outside, and the sums in their places.
+  llvm::SmallMapVector<Value, Value, 8> carried;
+  llvm::SetVector<Value> inputs;
+  SmallVector<int64_t> divided;
+};
+} // namespace
+
+FlatSymbolRefAttr Functions::add(func::FuncOp function) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  function.print(os, OpPrintingFlags().useLocalScope());
+  FlatSymbolRefAttr &name = known[text];
+  if (name) {
+    function.erase();
+    return name;
+  }
+  function.setName(("subprogram" + Twine(known.size() - 1)).str());
+  module.push_back(function);
+  return name = FlatSymbolRefAttr::get(function);
+}
+
+LogicalResult Outliner::addCarried(OpOperand &from, Value to) {
+  bool isAlone = llvm::count_if(from.get().getUsers(), [&](Operation *user) { return isInside(user); }) == 1 &&
+                 llvm::none_of(to.getUsers(), [&](Operation *user) { return isInside(user); });
+  if (!isAlone || !carried.insert({from.get(), to}).second)
+    return to.getDefiningOp()->emitOpError("expected a sum of a pass of rows to be the only op of the pass that uses "
+                                           "it, and what it adds to");
+  return success();
+}
+
+/// Where `op` adds what the pass computes to a value from outside: that value.
+static OpOperand *findAddend(Operation *op, function_ref<bool(Value)> isOutside) {
+  if (auto sum = dyn_cast<MoeAccumulatingOpInterface>(op))
+    return sum.getAddendMutable().empty() || !isOutside(sum.getAddendMutable()[0].get()) ? nullptr
+                                                                                         : &sum.getAddendMutable()[0];
+  if (!isa<AddOp>(op) || isOutside(op->getOperand(0)) == isOutside(op->getOperand(1)))
+    return nullptr;
+  return &op->getOpOperand(isOutside(op->getOperand(0)) ? 0 : 1);
+}
+
+LogicalResult Outliner::findCarried() {
+  auto isOutside = [&](Value value) { return !value.getDefiningOp() || !isInside(value.getDefiningOp()); };
+  for (Operation *op : ops) {
+    if (auto its = dyn_cast<WindowOp>(op)) {
+      if (window || !its.getBefore() || !isOutside(its.getBefore()))
+        return op->emitOpError("expected one moe.window in a pass of rows, of a pass behind the first one");
+      window = its;
+      if (failed(addCarried(its.getBeforeMutable()[0], its.getLeft())))
+        return failure();
+    }
+    bool isUsedOutside = llvm::any_of(op->getUsers(), [&](Operation *user) { return !isInside(user); });
+    OpOperand *addend = isUsedOutside ? findAddend(op, isOutside) : nullptr;
+    if (isUsedOutside && !addend)
+      return op->emitOpError("expected what a pass of rows gives to others to be a sum with a value from outside");
+    if (addend && failed(addCarried(*addend, op->getResult(0))))
+      return failure();
+  }
+  return window ? success() : ops.front()->emitOpError("expected a moe.window in a pass of rows");
+}
+
+void Outliner::findInputs() {
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands()) {
+      bool isInner = operand.getDefiningOp() && isInside(operand.getDefiningOp());
+      if (isInner || carried.contains(operand))
+        continue;
+      inputs.insert(operand);
+    }
+  for (auto [number, input] : llvm::enumerate(inputs))
+    if (llvm::any_of(input.getUsers(), [&](Operation *user) { return isInside(user) && isAlias(user); }))
+      divided.push_back(static_cast<int64_t>(carried.size() + number));
+}
+
+/// Puts what uses results of the pass behind all of its ops.
+LogicalResult Outliner::moveUsers() {
+  llvm::SetVector<Operation *> users;
+  for (Operation *op = ops.front(); op != ops.back(); op = op->getNextNode()) {
+    bool isUser = llvm::any_of(op->getOperands(), [&](Value operand) {
+      Operation *maker = operand.getDefiningOp();
+      return maker && (users.contains(maker) || (!isInside(op) && isInside(maker)));
+    });
+    if (isUser && isInside(op))
+      return op->emitOpError("expected no op of a pass of rows to depend on what the pass gives to others");
+    if (isUser)
+      users.insert(op);
+  }
+  for (Operation *op : llvm::reverse(users))
+    op->moveAfter(ops.back());
+  return success();
+}
+
+/// A worker's rows are at most all choices of all members, and at most one of a token for each of its experts.
+int64_t Outliner::countMost() const {
+  WindowOp first = window;
+  RankedTensorType slots = first.getSlots().getType();
+  int64_t own = first.getCounts().getType().getDimSize(1) / static_cast<int64_t>(first.getWorkers());
+  int64_t most = first.getGroup().getSize() * slots.getDimSize(0) * std::min(slots.getDimSize(1), own);
+  return std::max<int64_t>(1, llvm::divideCeil(most, static_cast<int64_t>(first.getRows())) - 1);
+}
+
+func::FuncOp Outliner::build() {
+  MLIRContext *context = window.getContext();
+  Builder attributes(context);
+  Location loc = UnknownLoc::get(context);
+  SmallVector<Type> arguments, results;
+  for (auto [from, to] : carried)
+    arguments.push_back(from.getType());
+  results = arguments;
+  for (Value input : inputs)
+    arguments.push_back(input.getType());
+  auto function = func::FuncOp::create(loc, "subprogram", FunctionType::get(context, arguments, results));
+  function.setPrivate();
+  function->setAttr("plan.subprogram", attributes.getUnitAttr());
+  Block *block = function.addEntryBlock();
+  IRMapping mapping;
+  for (auto [number, pair] : llvm::enumerate(carried)) {
+    mapping.map(pair.first, block->getArgument(number));
+    auto name = attributes.getStringAttr("carried" + Twine(number));
+    function.setArgAttr(number, kNameAttrName, name);
+    function.setResultAttr(number, kUpdatesAttrName, name);
+  }
+  for (auto [number, input] : llvm::enumerate(inputs))
+    mapping.map(input, block->getArgument(carried.size() + number));
+  auto builder = OpBuilder::atBlockBegin(block);
+  for (Operation *op : ops) {
+    Operation *copy = builder.clone(*op, mapping);
+    copy->setLoc(loc);
+    for (StringRef name :
+         {kPassAttrName, kMicroBatchAttrName, kStageAttrName, kResidualAttrName, kRepeatedAttrName, kSecondsAttrName})
+      copy->removeAttr(name);
+  }
+  SmallVector<Value> sums;
+  for (auto [from, to] : carried)
+    sums.push_back(mapping.lookup(to));
+  builder.create<func::ReturnOp>(loc, sums);
+  return function;
+}
+
+LogicalResult Outliner::run() {
+  if (failed(findCarried()) || failed(moveUsers()))
+    return failure();
+  findInputs();
+  OpBuilder builder(ops.back()->getContext());
+  builder.setInsertionPointAfter(ops.back());
+  SmallVector<Value> inits, sums;
+  for (auto [from, to] : carried) {
+    inits.push_back(from);
+    sums.push_back(to);
+  }
+  Value times = window.getBefore();
+  Operation *last = ops.back();
+  auto repeat = builder.create<RepeatOp>(last->getLoc(), ValueRange(inits).getTypes(), functions.add(build()), times,
+                                         builder.getI64IntegerAttr(countMost()), inits, inputs.getArrayRef(),
+                                         divided.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(divided));
+  inheritUnit(last, repeat);
+  for (auto [sum, result] : llvm::zip_equal(sums, repeat.getResults()))
+    sum.replaceUsesWithIf(result, [&](OpOperand &use) { return !isInside(use.getOwner()); });
+  for (Operation *op : llvm::reverse(ops))
+    op->erase();
+  return success();
+}
+
+namespace {
+struct MoeOutlinePasses : moe::impl::MoeOutlinePassesBase<MoeOutlinePasses> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    Functions functions(getOperation());
+    for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
+      if (function.isExternal() || !function.getBody().hasOneBlock())
+        continue;
+      llvm::MapVector<std::pair<Attribute, Attribute>, PassOps> passes;
+      for (Operation &op : function.front())
+        if (Attribute pass = op.getAttr(kPassAttrName))
+          passes[{pass, op.getAttr(kMicroBatchAttrName)}].insert(&op);
+      for (auto &[key, ops] : passes)
+        if (failed(Outliner(ops, functions).run()))
+          return signalPassFailure();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,182 @@
+//===- InlineSubprograms.cpp - the ops of subprograms where they run ------===//
+#include "moe/Dialect/Plan/Transforms/Subprograms.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+
+/// Bytes of the subprogram's arena; all of it is in the device's memory.
+static int64_t getArenaBytes(func::FuncOp subprogram, Space space) {
+  auto arenas = subprogram->getAttrOfType<DictionaryAttr>(kArenasAttrName);
+  auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr();
+  return bytes ? bytes.getInt() : 0;
+}
+
+static MemRefType withoutSpace(Type type) { return MemRefType::Builder(cast<MemRefType>(type)).setMemorySpace({}); }
+
+/// The inputs behind the number of times are the arguments. Outputs are inputs that the subprogram writes, and its
+/// arena.
+static LogicalResult verifyLaunch(LaunchOp launch, func::FuncOp subprogram) {
+  ValueRange inputs = launch.getInputs(), outputs = launch.getOutputs();
+  auto params = launch.getParamsAttr();
+  auto times = inputs.empty() ? MemRefType() : cast<MemRefType>(inputs.front().getType());
+  if (launch.getKernel() != kRepeatKernel || !times || times.getNumElements() != 1 ||
+      !times.getElementType().isInteger(32) || !params || params.size() != 1 || !isa<IntegerAttr>(params[0]) ||
+      cast<IntegerAttr>(params[0]).getInt() < 1)
+    return launch.emitOpError("expected a launch of '")
+           << kRepeatKernel << "', with one i32 as its first input and the most times as its param";
+  if (launch.getStreamOrDefault() != kComputeStream)
+    return launch.emitOpError("expected ") << launch.describe() << " to be on '" << kComputeStream << "'";
+  if (inputs.size() - 1 != subprogram.getNumArguments())
+    return launch.emitOpError("expected ") << subprogram.getNumArguments() << " arguments of '" << subprogram.getName()
+                                           << "' but got " << inputs.size() - 1;
+  for (auto [input, argument] : llvm::zip_equal(inputs.drop_front(), subprogram.getArguments()))
+    if (withoutSpace(input.getType()) != withoutSpace(argument.getType()))
+      return launch.emitOpError("expected argument ")
+             << argument.getArgNumber() << " of '" << subprogram.getName() << "' to be "
+             << withoutSpace(argument.getType()) << " but got " << input.getType();
+  if (getArenaBytes(subprogram, Space::host_pinned) > 0)
+    return subprogram.emitOpError("expected a subprogram without values on the host");
+  Value arena = outputs.empty() ? Value() : outputs.back();
+  if (!arena || !arena.getDefiningOp<BufferOp>() || llvm::is_contained(inputs, arena) ||
+      getByteSize(cast<MemRefType>(arena.getType())) < getArenaBytes(subprogram, Space::device))
+    return launch.emitOpError("expected memory for the ")
+           << getArenaBytes(subprogram, Space::device) << " bytes of '" << subprogram.getName() << "' as last output";
+  for (BlockArgument argument : subprogram.getArguments()) {
+    bool isWritten = false;
+    subprogram.walk([&](LaunchOp inner) {
+      for (Value output : inner.getOutputs())
+        isWritten |= getMemory(output) == argument;
+    });
+    bool isOutput = llvm::is_contained(outputs.drop_back(), inputs[argument.getArgNumber() + 1]);
+    if (isWritten && !isOutput)
+      return launch.emitOpError("expected input ")
+             << argument.getArgNumber() + 1 << ", which '" << subprogram.getName() << "' writes, to be an output";
+  }
+  return success();
+}
+
+LogicalResult mlir::plan::verifyLaunchesOfSubprograms(func::FuncOp program) {
+  WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult {
+    if (!launch->hasAttr(kProgramAttrName))
+      return WalkResult::advance();
+    func::FuncOp subprogram = getSubprogram(launch);
+    if (!subprogram || !isSubprogram(subprogram))
+      return launch.emitOpError("expected '")
+             << kProgramAttrName << "' to name a function with '" << kSubprogramAttrName << "'";
+    return verifyLaunch(launch, subprogram);
+  });
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult mlir::plan::verifyClosed(func::FuncOp subprogram) {
+  llvm::DenseSet<StringRef> behind = {kComputeStream}, notJoined;
+  llvm::DenseMap<int64_t, StringRef> recordedBy;
+  llvm::DenseMap<int64_t, bool> isLast;
+  LaunchOp early;
+  for (Operation &op : subprogram.getOps()) {
+    StringRef stream = getStreamOf(&op);
+    if (auto record = dyn_cast<RecordOp>(op)) {
+      recordedBy[record.getEvent()] = stream;
+      // Whether all that the stream has done so far is done then.
+      isLast[record.getEvent()] = true;
+    } else if (auto wait = dyn_cast<WaitOp>(op)) {
+      StringRef other = recordedBy.lookup(wait.getEvent());
+      if (behind.contains(other))
+        behind.insert(stream);
+      if (stream == kComputeStream && isLast.lookup(wait.getEvent()))
+        notJoined.erase(other);
+    } else if (auto launch = dyn_cast<LaunchOp>(op)) {
+      if (!behind.contains(stream) && !early)
+        early = launch;
+      if (stream != kComputeStream)
+        notJoined.insert(stream);
+      for (auto &[event, last] : isLast)
+        last = last && recordedBy.lookup(event) != stream;
+    }
+  }
+  if (early)
+    return early.emitOpError("race: expected ")
+           << early.describe() << " in a subprogram to come after what '" << kComputeStream << "' did before";
+  if (!notJoined.empty())
+    return subprogram.emitOpError("race: expected '")
+           << kComputeStream << "' to wait for '" << *notJoined.begin() << "' at the end of a subprogram";
+  return success();
+}
+
+/// The ops of `subprogram` before the builder's place, for run number `pass` by `launch`; for all of them where that is
+/// 0.
+static void cloneOps(OpBuilder &builder, func::FuncOp subprogram, LaunchOp launch, int64_t firstEvent, int64_t pass) {
+  IRMapping mapping;
+  mapping.map(subprogram.getArguments(), launch.getInputs().drop_front());
+  auto arena = launch.getOutputs().back().getDefiningOp<BufferOp>();
+  for (Operation &op : subprogram.front().without_terminator()) {
+    Operation *copy = builder.clone(op, mapping);
+    if (auto buffer = dyn_cast<BufferOp>(copy)) {
+      if (buffer.getOffset() && arena.getOffset())
+        buffer.setOffset(*buffer.getOffset() + *arena.getOffset());
+    } else if (auto view = dyn_cast<ViewOp>(copy)) {
+      auto space = cast<MemRefType>(view.getSource().getType()).getMemorySpace();
+      view.getResult().setType(MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace(space));
+    } else if (auto record = dyn_cast<RecordOp>(copy)) {
+      record.setEvent(record.getEvent() + firstEvent);
+    } else if (auto wait = dyn_cast<WaitOp>(copy)) {
+      wait.setEvent(wait.getEvent() + firstEvent);
+    } else if (auto inner = dyn_cast<LaunchOp>(copy)) {
+      inner.setLabelAttr(launch.getLabelAttr());
+      moe::inheritUnit(launch, inner);
+      if (pass > 0)
+        inner->setAttr(kPassAttrName, builder.getI64IntegerAttr(pass));
+    }
+  }
+}
+
+/// `inlineLaunch` puts ops before a launch, with events from a number on; then the launch is erased.
+static LogicalResult inlineAll(ModuleOp plan, function_ref<void(LaunchOp, int64_t)> inlineLaunch) {
+  for (auto program : plan.getOps<func::FuncOp>()) {
+    SmallVector<LaunchOp> launches;
+    int64_t events = 0;
+    program.walk([&](Operation *op) {
+      if (auto launch = dyn_cast<LaunchOp>(op); launch && launch->hasAttr(kProgramAttrName))
+        launches.push_back(launch);
+      else if (auto record = dyn_cast<RecordOp>(op))
+        events = std::max(events, record.getEndOfEvents());
+    });
+    if (failed(verifyLaunchesOfSubprograms(program)))
+      return failure();
+    for (LaunchOp launch : launches) {
+      inlineLaunch(launch, events);
+      launch.erase();
+    }
+  }
+  for (auto function : llvm::make_early_inc_range(plan.getOps<func::FuncOp>()))
+    if (isSubprogram(function))
+      function.erase();
+  return success();
+}
+
+LogicalResult mlir::plan::inlineSubprograms(ModuleOp plan, Inlined form) {
+  return inlineAll(plan, [&](LaunchOp launch, int64_t firstEvent) {
+    OpBuilder builder(launch);
+    if (form == Inlined::Repeatedly) {
+      auto most = cast<IntegerAttr>(launch.getParamsAttr()[0]).getInt();
+      auto loop = builder.create<LoopOp>(launch.getLoc(), builder.getI64IntegerAttr(most), IntegerAttr(),
+                                         launch.getInputs().front());
+      builder.createBlock(&loop.getBody());
+    }
+    cloneOps(builder, getSubprogram(launch), launch, firstEvent, /*pass=*/0);
+  });
+}
+
+LogicalResult mlir::plan::inlineSubprograms(ModuleOp plan, function_ref<int64_t(LaunchOp)> times) {
+  return inlineAll(plan, [&](LaunchOp launch, int64_t firstEvent) {
+    OpBuilder builder(launch);
+    for (int64_t pass = 1, last = times(launch); pass <= last; ++pass)
+      cloneOps(builder, getSubprogram(launch), launch, firstEvent, pass);
+  });
+}
