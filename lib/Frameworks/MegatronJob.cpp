@@ -50,10 +50,12 @@ private:
 ParallelAttr JobReader::readGroups(MLIRContext *context) {
   int64_t tp = getSize("tensor_model_parallel_size"), pp = getSize("pipeline_model_parallel_size");
   int64_t ep = getSize("expert_model_parallel_size"), etp = getSize("expert_tensor_parallel_size", tp);
-  if (getSize("context_parallel_size") > 1)
-    reader.fail("context_parallel_size", "1, since MoePlan does not have context parallelism,");
+  int64_t cp = getSize("context_parallel_size");
   if (world % tp != 0)
     reader.fail("tensor_model_parallel_size", "a divisor of the " + Twine(world) + " ranks");
+  if (world % (tp * pp * cp) != 0 && world % (tp * pp) == 0)
+    reader.fail("context_parallel_size", "a number that divides the " + Twine(world) +
+                                             " ranks together with the tensor and pipeline parallel sizes,");
   if (world % (tp * pp) != 0)
     reader.fail("pipeline_model_parallel_size", "a number that divides the " + Twine(world) +
                                                     " ranks together with the tensor parallel size, " + Twine(tp) +
@@ -69,7 +71,8 @@ ParallelAttr JobReader::readGroups(MLIRContext *context) {
                                                   Twine(etp) + ",");
   if (experts % ep != 0)
     reader.fail("expert_model_parallel_size", "a divisor of the " + Twine(experts) + " experts");
-  return reader.hasFailed() ? ParallelAttr() : ParallelAttr::get(context, world, pp, world / (tp * pp), tp, ep, etp);
+  return reader.hasFailed() ? ParallelAttr()
+                            : ParallelAttr::get(context, world, pp, world / (tp * pp * cp), tp, ep, etp, cp);
 }
 
 void JobReader::readBatches(int64_t dp) {

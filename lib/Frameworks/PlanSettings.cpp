@@ -39,7 +39,7 @@ static SettingGroup getGroups(const Advice &advice, const PlannedJob &job) {
          {std::to_string(advice.stageBlocks.front())},
          "model.virtual_pipeline_model_parallel_size",
          std::to_string(plan.interleave)});
-  add(makeNumber("context-parallel-size", 1, "model.context_parallel_size"));
+  add(makeNumber("context-parallel-size", all.getCp(), "model.context_parallel_size"));
   if (job.hasExperts()) {
     add(makeNumber("expert-model-parallel-size", all.getEp(), "model.expert_model_parallel_size"));
     add(makeNumber("expert-tensor-parallel-size", all.getEsp(), "model.expert_tensor_parallel_size"));

@@ -72,7 +72,7 @@ static void writeParallelism(const Advice &advice, const PlannedJob &job, llvm::
      // Without ZeRO-3, parameters are gathered once for forward and backward.
      << "fsdp_reshard_after_forward = \"" << (plan.zero >= 3 ? "always" : "never") << "\"\n"
      << "tensor_parallel_degree = " << all.getMp() << "\n"
-     << "context_parallel_degree = 1\n"
+     << "context_parallel_degree = " << all.getCp() << "\n"
      << "pipeline_parallel_degree = " << all.getPp() << "\n";
   if (job.hasExperts())
     os << "expert_parallel_degree = " << all.getEp() << "\n"

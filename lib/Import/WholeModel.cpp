@@ -108,7 +108,7 @@ void ModelBuilder::addInputs() {
 Value ModelBuilder::dropOut(Location loc, Value x, double probability, bool jitter) {
   if (!options.loss || probability == 0)
     return x;
-  return builder.create<DropoutOp>(loc, x, step, seed++, 1, 1, 1, 1, jitter, APFloat(probability));
+  return builder.create<DropoutOp>(loc, x, step, seed++, 1, 1, 1, 1, jitter, APFloat(probability), CutAttr());
 }
 
 Value ModelBuilder::norm(Location loc, const Twine &name, Value x) {
@@ -132,7 +132,7 @@ Value ModelBuilder::linear(Location loc, StringRef name, StringRef biasName, Val
 
 /// The table's row of each token's position mod `period`.
 Value ModelBuilder::lookUp(Location loc, StringRef table, int64_t entries, int64_t period) {
-  Value places = builder.create<PositionsOp>(loc, ids(), period);
+  Value places = builder.create<PositionsOp>(loc, ids(), period, CutAttr());
   return builder.create<EmbeddingOp>(loc, rows(layer.hidden), places, addParameter(table, {entries, layer.hidden}));
 }
 
@@ -176,10 +176,10 @@ Value ModelBuilder::rotate(Location loc, Value x, int64_t head, int64_t begin, i
   if (!attention.rotary)
     return x;
   const RotarySpec &rotary = *attention.rotary;
-  return builder.create<RotaryOp>(loc, x, options.seq, head, begin, dim, interleaved, /*inverse=*/false,
-                                  /*unrotated=*/false, APFloat(rotary.base), APFloat(rotary.factor),
-                                  APFloat(rotary.low), APFloat(rotary.high), APFloat(rotary.scale),
-                                  APFloat(rotary.reach), /*temperature=*/APFloat(0.0), /*span=*/APFloat(1.0));
+  return builder.create<RotaryOp>(
+      loc, x, options.seq, head, begin, dim, interleaved, /*inverse=*/false,
+      /*unrotated=*/false, APFloat(rotary.base), APFloat(rotary.factor), APFloat(rotary.low), APFloat(rotary.high),
+      APFloat(rotary.scale), APFloat(rotary.reach), /*temperature=*/APFloat(0.0), /*span=*/APFloat(1.0), CutAttr());
 }
 
 Value ModelBuilder::normHeads(Location loc, const Twine &normName, Value x) {
@@ -218,7 +218,7 @@ Value ModelBuilder::placeHeads(StringRef name, StringRef normName, Value x, cons
                                   /*inverse=*/false, /*unrotated=*/true, /*base=*/APFloat(1.0),
                                   /*factor=*/APFloat(1.0), /*low=*/APFloat(0.0), /*high=*/APFloat(1.0),
                                   /*scale=*/APFloat(1.0), /*reach=*/APFloat(0.0), APFloat(attention.temperature),
-                                  APFloat(attention.temperatureSpan));
+                                  APFloat(attention.temperatureSpan), CutAttr());
 }
 
 Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block) {
@@ -267,7 +267,8 @@ Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse u
   auto op = builder.create<AttentionOp>(loc, rows(heads * valueDim), accumulator({tokens, heads}), q, k, v, use.bias,
                                         sinks, dropout > 0 ? step : Value(), length, length, heads, attention.keyHeads,
                                         /*parts=*/1, /*stride=*/1, use.causal, block.window, dropout > 0 ? seed++ : 0,
-                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
+                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout),
+                                        /*block=*/0, CutAttr());
   return project(name, "o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
 }
 

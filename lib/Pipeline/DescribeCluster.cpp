@@ -57,7 +57,7 @@ private:
 
 /// That the experts of a rank compute on average.
 double Measure::getRows() {
-  return static_cast<double>(getX().getDimSize(0)) / static_cast<double>(parallel.getDp()) *
+  return static_cast<double>(getX().getDimSize(0)) / static_cast<double>(parallel.getTokenGroup().getSize()) *
          static_cast<double>(layer.getTopK() * parallel.getEsp());
 }
 

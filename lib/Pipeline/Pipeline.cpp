@@ -120,10 +120,12 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   MoePartitionOptions partition;
   partition.reference = reference;
   if (reference)
-    partition.groups = options.parallel.getDp();
+    partition.groups = options.parallel.getTokenGroup().getSize();
   passes.addPass(createMoePartition(partition));
   if (reference)
     return success();
+  if (options.ringAttention)
+    passes.addNestedPass<func::FuncOp>(createMoeRingAttention());
   if (failed(addSchedule(passes, schedule, options, graph)))
     return failure();
   if (options.sequenceParallel)
@@ -152,7 +154,7 @@ static constexpr double kStartUpShare = 0.1;
 static int64_t getBucketBytes(const PipelineOptions &options) {
   if (options.bucketBytes)
     return *options.bucketBytes;
-  GroupAttr group = options.parallel.getGroup("dp");
+  GroupAttr group = options.parallel.getTokenGroup();
   if (!options.cluster || group.getSize() == 1)
     return kLeastBucketBytes;
   llvm::Expected<std::unique_ptr<CostModel>> model =
@@ -224,6 +226,8 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (options.microBatches > 1 || pp > 1 || options.markParts)
     passes.addNestedPass<func::FuncOp>(
         createMoeOrderMicroBatches({pp, options.mostKept, reference ? 1 : options.sideBySide, order}));
+  if (!reference && options.ringAttention)
+    passes.addNestedPass<func::FuncOp>(createMoeExpandRingAttention());
   if (!reference)
     addOverlap(passes, schedule, options, forward);
   if (!options.leaveOutProofs && !isVerifiedBefore)
@@ -327,7 +331,8 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
   if (layers.size() != routes.size())
     return rank.emitError() << "expected " << layers.size() << " layers to be routed but got " << routes.size();
   for (auto [layer, route] : llvm::zip_equal(layers, routes)) {
-    int64_t own = std::max<int64_t>(layer.getGroups(), getParallel(rank).getDp()), groups = route.getGroups();
+    int64_t own = std::max<int64_t>(layer.getGroups(), getParallel(rank).getTokenGroup().getSize()),
+            groups = route.getGroups();
     for (GroupAttr group : states->getAxes().getGroups(states->getState(route.getLogits())))
       groups *= group.getSize();
     layer.setGroups(groups);

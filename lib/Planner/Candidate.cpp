@@ -25,6 +25,8 @@ std::string mlir::moe::describe(ParallelAttr parallel) {
   llvm::raw_string_ostream(text) << "pp=" << parallel.getPp() << ",dp=" << parallel.getDp()
                                  << ",mp=" << parallel.getMp() << ",ep=" << parallel.getEp()
                                  << ",esp=" << parallel.getEsp();
+  if (parallel.getCp() > 1)
+    text += ",cp=" + std::to_string(parallel.getCp());
   return text;
 }
 

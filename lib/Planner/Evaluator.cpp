@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 ParallelAttr mlir::moe::getStageParallel(ParallelAttr all) {
-  return ParallelAttr::get(all.getContext(), all.getDp() * all.getMp(), /*pp=*/1, all.getDp(), all.getMp(), all.getEp(),
-                           all.getEsp());
+  return ParallelAttr::get(all.getContext(), all.getDp() * all.getCp() * all.getMp(), /*pp=*/1, all.getDp(),
+                           all.getMp(), all.getEp(), all.getEsp(), all.getCp());
 }
 
 Evaluator::Evaluator(const CompileOptions &options) : options(options) {

@@ -44,8 +44,8 @@ private:
 CompileOptions ModelMeasure::move(CompileOptions moved) {
   context.loadDialect<MoeDialect>();
   ParallelAttr all = moved.parallel;
-  moved.parallel =
-      ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(), all.getEsp());
+  moved.parallel = ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(),
+                                     all.getEsp(), all.getCp());
   return moved;
 }
 

@@ -57,7 +57,7 @@ SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate, 
 bool GivenGroups::allow(ParallelAttr all) const {
   auto isAs = [](std::optional<int64_t> given, int64_t size) { return !given || *given == size; };
   return isAs(pp, all.getPp()) && isAs(dp, all.getDp()) && isAs(mp, all.getMp()) && isAs(ep, all.getEp()) &&
-         isAs(esp, all.getEsp());
+         isAs(esp, all.getEsp()) && all.getCp() == cp.value_or(1);
 }
 
 /// With the first of all that the request leaves open, and the first batch that divides the global one.
@@ -96,8 +96,8 @@ LogicalResult ParallelSearch::addSpace() {
     experts = std::max(experts, layer.getW1().getType().getDimSize(0));
   });
   int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
-  for (ParallelAttr parallel :
-       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode))
+  for (ParallelAttr parallel : getParallelSpace(context, request.world, stages, experts,
+                                                options.cluster->devicesPerNode, request.given.cp.value_or(1)))
     if (request.given.allow(parallel))
       addCandidate(parallel, maxLoads.empty() ? std::nullopt : std::optional(maxLoads.front()));
   if (candidates.empty())

@@ -119,7 +119,7 @@ void RemedySearch::addDevices(const std::string &flags, const PlanRequest &reque
       int64_t pp = all.getPp() * (isDeeper ? times : 1), wider = isDeeper ? 1 : times;
       PlanRequest larger = request;
       larger.options.parallel = ParallelAttr::get(all.getContext(), world, pp, all.getDp() * wider, all.getMp(),
-                                                  all.getEp() * wider, all.getEsp());
+                                                  all.getEp() * wider, all.getEsp(), all.getCp());
       std::string text = flags + (flags.empty() ? "" : " ") + "--parallel=" + describe(larger.options.parallel) + " (" +
                          std::to_string(world) + " devices)";
       std::optional<int64_t> needed = measure(larger);

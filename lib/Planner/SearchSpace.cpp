@@ -54,7 +54,7 @@ static SmallVector<int64_t> getDivisors(int64_t number) {
 }
 
 std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages,
-                                                      int64_t maxExperts, int64_t devicesPerNode) {
+                                                      int64_t maxExperts, int64_t devicesPerNode, int64_t cp) {
   context->loadDialect<MoeDialect>();
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
   auto refuse = [&] { return emitError(UnknownLoc::get(context)); };
@@ -67,9 +67,9 @@ std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int6
     for (int64_t mp : getDivisors(world / pp))
       for (int64_t ep : getDivisors(world / pp))
         for (int64_t esp : getDivisors(world / pp / ep)) {
-          if (mp > mostCuts || ep > maxExperts || esp > mostCuts)
+          if (world / pp % (cp * mp) != 0 || mp > mostCuts || ep > maxExperts || esp > mostCuts)
             continue;
-          if (auto one = ParallelAttr::getChecked(refuse, context, world, pp, world / pp / mp, mp, ep, esp))
+          if (auto one = ParallelAttr::getChecked(refuse, context, world, pp, world / pp / cp / mp, mp, ep, esp, cp))
             space.push_back(one);
         }
   }

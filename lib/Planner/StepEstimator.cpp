@@ -37,8 +37,8 @@ static Launches getLaunches(const Candidate &candidate, const CompileOptions &op
 static CompileOptions getSampleOptions(const Candidate &candidate, const CompileOptions &options, int64_t dp) {
   CompileOptions one = getCandidateOptions(candidate, options);
   ParallelAttr all = candidate.parallel;
-  one.parallel =
-      ParallelAttr::get(all.getContext(), dp * all.getMp(), /*pp=*/1, dp, all.getMp(), all.getEp(), all.getEsp());
+  one.parallel = ParallelAttr::get(all.getContext(), dp * all.getCp() * all.getMp(), /*pp=*/1, dp, all.getMp(),
+                                   all.getEp(), all.getEsp(), all.getCp());
   one.interleave = 1;
   one.pipelineOrder = PipelineOrder::OneForwardOneBackward;
   one.stageBoundaries.clear();
@@ -97,7 +97,8 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
 
 int64_t mlir::moe::limitDp(ParallelAttr parallel, int64_t most) {
   int64_t dp = parallel.getDp(), experts = parallel.getEp() * parallel.getEsp();
-  while (dp > most && dp % 2 == 0 && dp / 2 * parallel.getMp() % experts == 0)
+  int64_t others = parallel.getCp() * parallel.getMp();
+  while (dp > most && dp % 2 == 0 && dp / 2 * others % experts == 0)
     dp /= 2;
   return dp;
 }
@@ -105,9 +106,10 @@ int64_t mlir::moe::limitDp(ParallelAttr parallel, int64_t most) {
 /// Ranks of a sample of micro-batches: all that exchange with one another in a stage, and the others of their nodes.
 /// More data-parallel ranks do the same.
 static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
-  int64_t mp = parallel.getMp(), ranks = std::max({mp, parallel.getEp() * parallel.getEsp(), devicesPerNode});
-  int64_t dp = ranks / mp;
-  bool isPart = ranks % mp == 0 && ranks % (parallel.getEp() * parallel.getEsp()) == 0 && dp <= parallel.getDp() &&
+  int64_t others = parallel.getCp() * parallel.getMp();
+  int64_t ranks = std::max({others, parallel.getEp() * parallel.getEsp(), devicesPerNode});
+  int64_t dp = ranks / others;
+  bool isPart = ranks % others == 0 && ranks % (parallel.getEp() * parallel.getEsp()) == 0 && dp <= parallel.getDp() &&
                 parallel.getDp() % dp == 0;
   return isPart ? dp : parallel.getDp();
 }

@@ -30,13 +30,13 @@ struct Chunk {
 static Chunk getChunk(LayerOp layer, const ParsedSchedule &schedule, ParallelAttr parallel) {
   auto x = cast<RankedTensorType>(layer.getX().getType()), w2 = cast<RankedTensorType>(layer.getW2().getType());
   Chunk chunk;
-  int64_t tokens = x.getDimSize(0), groups = std::max<int64_t>(layer.getGroups(), parallel.getDp());
+  int64_t tokens = x.getDimSize(0), groups = std::max<int64_t>(layer.getGroups(), parallel.getTokenGroup().getSize());
   int64_t dispatched = layer.isDropless() ? tokens * static_cast<int64_t>(layer.getTopK())
                                           : groups * layer.getCapacity(tokens / groups) * layer.getNumExperts();
   // A rank may dispatch its own share, as in S1 and S2; each shard of an expert gets all rows either way.
   bool shares = schedule.sharesTokens();
   double members = shares ? static_cast<double>(parallel.getMp()) : 1;
-  double rows = static_cast<double>(dispatched) / static_cast<double>(parallel.getDp()) *
+  double rows = static_cast<double>(dispatched) / static_cast<double>(parallel.getTokenGroup().getSize()) *
                 static_cast<double>(parallel.getEsp()) / members;
   chunk.rows = std::max<int64_t>(1, static_cast<int64_t>(rows) / schedule.chunks);
   chunk.embedding = x.getDimSize(1);

@@ -19,7 +19,7 @@ static int64_t getGlobalBatch(const Candidate &one) { return one.batch * one.par
 static void printSizes(const Candidate &one, llvm::raw_ostream &os) {
   ParallelAttr all = one.parallel;
   os << "TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP" << all.getEp() << " ETP"
-     << all.getEsp() << " CP1, MBS " << one.batch << ", GA " << one.microBatches;
+     << all.getEsp() << " CP" << all.getCp() << ", MBS " << one.batch << ", GA " << one.microBatches;
   os << "; " << describeChoices(one) << "\n";
 }
 
@@ -133,7 +133,7 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
       json.attribute("data_parallel_size", all.getDp());
       json.attribute("expert_model_parallel_size", all.getEp());
       json.attribute("expert_tensor_parallel_size", all.getEsp());
-      json.attribute("context_parallel_size", 1);
+      json.attribute("context_parallel_size", all.getCp());
       json.attribute("virtual_pipeline_model_parallel_size", chosen.interleave);
       json.attribute("overlap_moe_expert_parallel_comm", chosen.pipelineOrder == PipelineOrder::Overlapped1F1B);
       json.attribute("micro_batch_size", chosen.batch);

@@ -7,7 +7,7 @@ import math
 import os
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 from . import _runtime
 from ._errors import Error
@@ -16,9 +16,19 @@ _BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "i32": 4}
 
 
 @dataclass(frozen=True)
+class Cut:
+    """How the group "cp" divides sequences of `sequence` rows: each into `chunks` equal chunks. Member r of n has chunk r, and where
+    there are 2 n chunks also chunk 2 n - 1 - r."""
+
+    sequence: int
+    chunks: int
+
+
+@dataclass(frozen=True)
 class Value:
     """An argument or a result. `shape` is that of the whole value, `local_shape` that of the part of a rank, and `layout` has for each
-    dimension the groups that divide it. `updated`: a step overwrites the argument. `fields` has all keys of the metadata."""
+    dimension the groups that divide it. `updated`: a step overwrites the argument. `cut` says which rows a rank has where "cp" divides
+    sequences. `fields` has all keys of the metadata."""
 
     name: str
     role: str
@@ -27,6 +37,7 @@ class Value:
     local_shape: tuple[int, ...]
     layout: tuple[tuple[str, ...], ...]
     updated: bool
+    cut: Optional[Cut]
     fields: Mapping[str, Any] = field(repr=False, compare=False)
 
     @property
@@ -198,4 +209,4 @@ def _make_program(fields: Mapping[str, Any]) -> Program:
 def _make_value(fields: Mapping[str, Any]) -> Value:
     return Value(name=fields["name"], role=fields["role"], dtype=fields["dtype"], shape=tuple(fields["shape"]),
                  local_shape=tuple(fields["local_shape"]), layout=tuple(map(tuple, fields["layout"])), updated=fields.get("updated", False),
-                 fields=fields)
+                 cut=Cut(**fields["cut"]) if "cut" in fields else None, fields=fields)

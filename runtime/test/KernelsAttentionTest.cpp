@@ -83,6 +83,35 @@ std::vector<Case> cases() {
   far.options.causal = true;
   far.options.window = 20;
   all.push_back(far);
+  for (int64_t part : {0, 1, 2}) {
+    Case cut{"part of each sequence", 2, 3, 4, sizes(4, 12, 2, 1), true, true};
+    cut.options.causal = true;
+    cut.options.cut = {3, 2, false, 2 * part};
+    all.push_back(cut);
+    cut.name = "two parts of each sequence, dropout", cut.options.cut.zigzag = true;
+    cut.options.dropout = 0.4;
+    cut.options.rows = {2, 2, 2 * part};
+    all.push_back(cut);
+    cut.name = "two parts of each sequence, window", cut.options.window = 3;
+    all.push_back(cut);
+    cut.name = "two parts of each sequence, blocks", cut.options.window = 0, cut.options.block = 5;
+    all.push_back(cut);
+    cut.name = "blocks without causal", cut.options.causal = false;
+    all.push_back(cut);
+    for (int64_t shift : {0, 1, 2}) {
+      Case ring{"keys of one part", 2, 3, 4, sizes(4, 6, 2, 1)};
+      ring.options.causal = shift < 2;
+      ring.options.window = part * 7;
+      ring.options.block = part == 1 ? 4 : 0;
+      ring.options.cut = {3, 1, true, part};
+      ring.options.keyShift = shift;
+      all.push_back(ring);
+    }
+  }
+  Case blocks{"several blocks of queries of two parts", 1, 2, 3, sizes(140, 420, 2, 1)};
+  blocks.options.causal = true;
+  blocks.options.cut = {3, 1, true, 1};
+  all.push_back(blocks);
   return all;
 }
 
@@ -98,10 +127,10 @@ template <class T> struct Operands {
         heads(of.options.heads), keyHeads(of.options.kHeads / (of.ownKeys ? of.options.part.parts : 1)),
         q(randomTensor<T>({rows, heads * of.width}, 1)), k(randomTensor<T>({keyRows, keyHeads * of.width}, 2)),
         v(randomTensor<T>({keyRows, keyHeads * of.valueWidth}, 3)),
-        bias(randomTensor<T>({heads, of.options.qLength, of.options.kLength}, 4)), sinks(randomTensor<T>({heads}, 5)),
-        to(randomTensor<T>({rows, heads * of.valueWidth}, 6)), out(to.dims, T(NAN)), lse({rows, heads}, T(NAN)),
-        gradQ(q.dims, T(NAN)), gradK(k.dims, T(NAN)), gradV(v.dims, T(NAN)), gradBias(bias.dims, T(NAN)),
-        gradSinks(sinks.dims, T(NAN)) {}
+        bias(randomTensor<T>({heads, of.options.cut.parts * of.options.qLength, of.options.kLength}, 4)),
+        sinks(randomTensor<T>({heads}, 5)), to(randomTensor<T>({rows, heads * of.valueWidth}, 6)), out(to.dims, T(NAN)),
+        lse({rows, heads}, T(NAN)), gradQ(q.dims, T(NAN)), gradK(k.dims, T(NAN)), gradV(v.dims, T(NAN)),
+        gradBias(bias.dims, T(NAN)), gradSinks(sinks.dims, T(NAN)) {}
 
   AttentionInputs inputs() {
     return {q.view(),
@@ -120,13 +149,34 @@ template <class T> struct Operands {
   }
 };
 
+/// p(i) of moert.h, of L rows of the rank `shift` parts behind this one.
+int64_t slowPlace(const SequenceCut &cut, int64_t i, int64_t rows, int64_t shift = 0) {
+  const int64_t part = (cut.index() + shift) % cut.parts, half = rows / 2;
+  if (cut.parts == 1)
+    return i;
+  if (!cut.zigzag)
+    return part * rows + i;
+  return i < half ? part * half + i : (2 * cut.parts - 2 - part) * half + i;
+}
+
+/// Whether query i sees key j.
+bool slowSees(const AttentionOptions &o, int64_t i, int64_t j) {
+  const bool isWhole = o.keyShift < 0;
+  const int64_t key = isWhole ? j : slowPlace(o.cut, j, o.kLength, o.keyShift);
+  const int64_t own =
+      slowPlace(o.cut, i, o.qLength) + o.kLength * (isWhole ? 1 : o.cut.parts) - o.qLength * o.cut.parts;
+  return (!o.causal || key <= own) && (o.window == 0 || key > own - o.window) &&
+         (o.block == 0 || key / o.block == own / o.block);
+}
+
 /// keep_ij / (1 - dropout) of moert.h.
 double slowKeep(const Case &of, int64_t b, int64_t h, int64_t i, int64_t j, int32_t step) {
   const AttentionOptions &o = of.options;
   if (o.dropout == 0)
     return 1;
   const int64_t modelHeads = o.part.parts * o.heads, sequence = of.sequences * o.rows.index() + b;
-  const int64_t row = (sequence * modelHeads + o.part.index() * o.heads + h) * o.qLength + i;
+  const int64_t row =
+      (sequence * modelHeads + o.part.index() * o.heads + h) * o.qLength * o.cut.parts + slowPlace(o.cut, i, o.qLength);
   double factor;
   dropoutFactors(DropoutMask(o.seed, step, o.dropout), row, j, 1, &factor);
   return factor;
@@ -147,10 +197,10 @@ template <class T> std::pair<std::vector<double>, std::vector<double>> slowAtten
         std::vector<double> power(o.kLength);
         double sum = of.sinks ? std::exp(double(x.sinks[h])) : 0;
         for (int64_t j = 0; j < o.kLength; ++j) {
-          if ((o.causal && j > i + o.kLength - o.qLength) ||
-              (o.window > 0 && j <= i + o.kLength - o.qLength - o.window))
+          if (!slowSees(o, i, j))
             continue;
-          double score = of.bias ? double(x.bias[(h * o.qLength + i) * o.kLength + j]) : 0;
+          const int64_t place = h * o.qLength * o.cut.parts + slowPlace(o.cut, i, o.qLength);
+          double score = of.bias ? double(x.bias[place * o.kLength + j]) : 0;
           for (int64_t c = 0; c < of.width; ++c)
             score += o.scale * double(x.q[(row * x.heads + h) * of.width + c]) *
                      double(x.k[((b * o.kLength + j) * x.keyHeads + key) * of.width + c]);
@@ -282,6 +332,46 @@ TEST(KernelsAttention, DropoutOfParts) {
     for (int64_t i = 0; i < 60; ++i)
       ASSERT_NEAR(mine.out[i], all.out[(firstRow + i / 6) * 12 + firstColumn + i % 6], 1e-13);
   }
+}
+
+// Attention over the keys of one part after the other is that over all of them.
+TEST(KernelsAttention, MergesParts) {
+  Case ring{"parts", 2, 3, 4, sizes(4, 4, 2, 2)}, whole{"whole", 2, 3, 4, sizes(4, 12, 2, 2)};
+  for (Case *of : {&ring, &whole})
+    of->options.causal = true, of->options.cut = {3, 1, true, 1};
+  Operands<double> all(whole);
+  all.forward();
+  Tensor<double> out(all.out.dims), lse(all.lse.dims, -INFINITY), next(lse.dims);
+  for (int64_t shift : {0, 1, 2}) {
+    ring.options.keyShift = shift;
+    Operands<double> part(ring);
+    part.q.data = all.q.data;
+    for (int64_t s = 0; s < 8; ++s)
+      for (auto [to, from, width] : {std::tuple{&part.k, &all.k, 6}, {&part.v, &all.v, 8}})
+        for (int64_t c = 0; c < width; ++c)
+          (*to)[s * width + c] = (*from)[(s / 4 * 12 + slowPlace(ring.options.cut, s % 4, 4, shift)) * width + c];
+    part.forward();
+    EXPECT_OK(mergeAttention(out.view(), lse.view(), part.out.view(), part.lse.view(), out.view(), next.view()));
+    lse.data = next.data;
+  }
+  expectNear(out.data, all.out.data, 1e-13);
+  expectNear(lse.data, all.lse.data, 1e-13);
+}
+
+TEST(KernelsAttention, JoinsSequences) {
+  // Two ranks, two sequences of 8 rows, of which rank 0 has 0, 1, 6 and 7.
+  const std::vector<double> rows{0, 1, 6, 7, 8, 9, 14, 15, 2, 3, 4, 5, 10, 11, 12, 13};
+  Tensor<double> x({16, 1}), out({16, 1}), back({16, 1});
+  x.data = rows;
+  EXPECT_OK(joinSequences(x.view(), out.view(), {2, 2, 4, true}, false));
+  for (int64_t s = 0; s < 16; ++s)
+    EXPECT_EQ(out[s], double(s));
+  EXPECT_OK(joinSequences(out.view(), back.view(), {2, 2, 4, true}, true));
+  EXPECT_EQ(back.data, rows);
+  expectError(joinSequences(x.view(), out.view(), {2, 3, 4, true}, false), MOERT_ERROR_INVALID_ARGUMENT,
+              "expected 'x' of a multiple of 2 parts of 3 sequences of 4 rows");
+  expectError(joinSequences(x.view(), out.view(), {2, 2, 1, true}, false), MOERT_ERROR_INVALID_ARGUMENT,
+              "expected an even number of rows of a sequence with 'zigzag' but got 1");
 }
 
 // A bias of minus infinity masks; a query that it leaves without keys gives zeros and has no gradient.

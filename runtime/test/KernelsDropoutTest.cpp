@@ -45,12 +45,12 @@ TYPED_TEST(KernelsDropoutTest, AgreesWithLoops) {
       auto x = randomTensor<T>({s, columns}, 1);
       Tensor<int32_t> step({}, {12});
       Tensor<T> out({s, columns}, T(NAN));
-      EXPECT_OK(dropout(x.view(), step.view(), out.view(), seed, {}, {}, p));
+      EXPECT_OK(dropout(x.view(), step.view(), out.view(), seed, {}, {}, p, {}));
       std::vector<double> expected;
       for (int64_t i = 0; i < s * columns; ++i)
         expected.push_back(double(x[i]) * slowFactor(seed, 12, i / columns, i % columns, p));
       expectNear(out.data, expected, tolerance<T>());
-      EXPECT_OK(dropout(x.view(), step.view(), x.view(), seed, {}, {}, p));
+      EXPECT_OK(dropout(x.view(), step.view(), x.view(), seed, {}, {}, p, {}));
       EXPECT_EQ(x.data, out.data);
     }
 }
@@ -60,13 +60,13 @@ TEST(KernelsDropout, PartsOfTheWhole) {
   const int64_t rows = 6, columns = 30;
   Tensor<double> x({rows, columns}, 1.0), whole({rows, columns});
   Tensor<int32_t> step({}, {3});
-  EXPECT_OK(dropout(x.view(), step.view(), whole.view(), 5, {}, {}, 0.5));
+  EXPECT_OK(dropout(x.view(), step.view(), whole.view(), 5, {}, {}, 0.5, {}));
   for (auto [rowParts, columnParts] : {std::pair<int64_t, int64_t>{1, 2}, {3, 1}, {2, 6}, {6, 10}})
     for (int64_t rank = 0; rank < rowParts * columnParts; ++rank) {
       const int64_t r = rows / rowParts, c = columns / columnParts;
       const Part ofRows{rowParts, columnParts, rank}, ofColumns{columnParts, 1, rank};
       Tensor<double> mine({r, c}, 1.0), out({r, c});
-      EXPECT_OK(dropout(mine.view(), step.view(), out.view(), 5, ofRows, ofColumns, 0.5));
+      EXPECT_OK(dropout(mine.view(), step.view(), out.view(), 5, ofRows, ofColumns, 0.5, {}));
       for (int64_t i = 0; i < r * c; ++i)
         ASSERT_EQ(out[i], whole[(ofRows.index() * r + i / c) * columns + ofColumns.index() * c + i % c]);
     }
@@ -78,11 +78,11 @@ TEST(KernelsDropout, Rates) {
   Tensor<double> x({n, n}, 1.0), first({n, n}), second({n, n});
   Tensor<int32_t> step({}, {0}), next({}, {1});
   for (double p : {0.0, 0.1, 0.5, 0.9}) {
-    EXPECT_OK(dropout(x.view(), step.view(), first.view(), 1, {}, {}, p));
+    EXPECT_OK(dropout(x.view(), step.view(), first.view(), 1, {}, {}, p, {}));
     double dropped = double(std::count(first.data.begin(), first.data.end(), 0.0)) / double(n * n);
     EXPECT_NEAR(dropped, p, 5 * std::sqrt(p * (1 - p) / double(n * n)));
     for (auto [seed, at] : {std::pair{1, &next}, {2, &step}}) {
-      EXPECT_OK(dropout(x.view(), at->view(), second.view(), seed, {}, {}, p));
+      EXPECT_OK(dropout(x.view(), at->view(), second.view(), seed, {}, {}, p, {}));
       double both = 0;
       for (int64_t i = 0; i < n * n; ++i)
         both += (first[i] == 0 && second[i] == 0) / double(n * n);
@@ -97,7 +97,7 @@ TEST(KernelsDropout, Jitter) {
   const double p = 0.25;
   Tensor<double> x({n, n}, 2.0), out({n, n}), part({n / 2, n}, 2.0);
   Tensor<int32_t> step({}, {3});
-  EXPECT_OK(dropout(x.view(), step.view(), out.view(), 5, {}, {}, {p, true}));
+  EXPECT_OK(dropout(x.view(), step.view(), out.view(), 5, {}, {}, {p, true}, {}));
   double sum = 0, squares = 0;
   for (double value : out.data) {
     const double factor = value / 2;
@@ -110,16 +110,16 @@ TEST(KernelsDropout, Jitter) {
   EXPECT_NEAR(squares / double(n * n), p * p / 3, 1e-3);
   const uint32_t word = wordsOf({1, 7, 0, 3}, {5, 0})[2];
   EXPECT_DOUBLE_EQ(out[7 * n + 6], 2 * (1 - p + 2 * p * (double(word) + 0.5) * 0x1p-32));
-  EXPECT_OK(dropout(part.view(), step.view(), part.view(), 5, {2, 1, 1}, {}, {p, true}));
+  EXPECT_OK(dropout(part.view(), step.view(), part.view(), 5, {2, 1, 1}, {}, {p, true}, {}));
   EXPECT_TRUE(std::equal(part.data.begin(), part.data.end(), out.data.begin() + n * n / 2));
 }
 
 TEST(KernelsDropout, Refuses) {
   Tensor<float> x({2, 3}), wrong({3, 2}), none({0, 3});
   Tensor<int32_t> step({}), steps({1});
-  EXPECT_OK(dropout(none.view(), step.view(), none.view(), 0, {}, {}, 0.5));
+  EXPECT_OK(dropout(none.view(), step.view(), none.view(), 0, {}, {}, 0.5, {}));
   auto error = [&](View at, View out, Part rows, Part columns, double p, const char *text) {
-    expectError(dropout(x.view(), at, out, 0, rows, columns, p), MOERT_ERROR_INVALID_ARGUMENT, text);
+    expectError(dropout(x.view(), at, out, 0, rows, columns, p, {}), MOERT_ERROR_INVALID_ARGUMENT, text);
   };
   error(step.view(), x.view(), {}, {}, 1.0, "'dropout': expected 'p' from 0 to below 1 but got 1");
   error(step.view(), x.view(), {}, {}, NAN, "'p'");

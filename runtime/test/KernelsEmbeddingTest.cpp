@@ -28,12 +28,13 @@ template <class T> std::vector<double> doubles(const Tensor<T> &tensor) {
 // Positions count from 0 in each sequence, also where the last sequence is not whole or there is none.
 TEST(KernelsEmbedding, Positions) {
   Tensor<int32_t> out({7}), none({0});
-  EXPECT_OK(positions(out.view(), 3));
+  EXPECT_OK(positions(out.view(), 3, {}));
   EXPECT_EQ(out.data, (std::vector<int32_t>{0, 1, 2, 0, 1, 2, 0}));
-  EXPECT_OK(positions(none.view(), 3));
-  expectError(positions(out.view(), 0), MOERT_ERROR_INVALID_ARGUMENT, "'positions': expected 'period' of 1 or more");
+  EXPECT_OK(positions(none.view(), 3, {}));
+  expectError(positions(out.view(), 0, {}), MOERT_ERROR_INVALID_ARGUMENT,
+              "'positions': expected 'period' of 1 or more");
   Tensor<float> wrong({7});
-  expectError(positions(wrong.view(), 3), MOERT_ERROR_INVALID_ARGUMENT, "to be i32[7] but got f32[7]");
+  expectError(positions(wrong.view(), 3, {}), MOERT_ERROR_INVALID_ARGUMENT, "to be i32[7] but got f32[7]");
 }
 
 // An affine index is computed in its own memory too; what does not fit in i32 is an error.

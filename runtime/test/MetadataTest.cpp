@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 5, "abi": 6, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 5, "abi": 7, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "programs": [{
@@ -53,7 +53,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 5}, {"abi", 6}, {"variants", variants}};
+  return {{"moeplan", 5}, {"abi", 7}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -120,6 +120,34 @@ TEST(Metadata, Programs) {
   ASSERT_EQ(arguments.size(), 2u);
   EXPECT_EQ(arguments[1].name, "w");
   EXPECT_EQ(resultsOf(metadata.programs).size(), 1u);
+}
+
+// Sequences of 8 rows that two ranks of cp divide, and what does not fit them.
+TEST(Metadata, CutSequences) {
+  auto make = [](json cut, json layout = {{"dp", "cp"}, {"mp"}}) {
+    json root = good();
+    root["groups"] = json::array({{{"name", "mp"}, {"size", 2}, {"stride", 1}},
+                                  {{"name", "cp"}, {"size", 2}, {"stride", 2}},
+                                  {{"name", "dp"}, {"size", 2}, {"stride", 4}}});
+    json &value = root["programs"][0]["arguments"][0];
+    const int64_t parts = layout[0].size() == 2 ? 4 : 2;
+    value.update({{"shape", {16, 6}}, {"local_shape", {16 / parts, 3}}, {"layout", layout}, {"cut", cut}});
+    return root;
+  };
+  auto error = [&](auto... values) { return errorOf(make(values...)); };
+  using Cut = json::object_t;
+  for (int64_t chunks : {2, 4}) {
+    std::vector<Metadata> variants;
+    EXPECT_TRUE(parseMetadata(make(Cut{{"sequence", 8}, {"chunks", chunks}}).dump(), variants).ok());
+    EXPECT_EQ(variants[0].programs[0].arguments[0].cutChunks, chunks);
+  }
+  EXPECT_THAT(
+      error(Cut{{"sequence", 8}, {"chunks", 3}}),
+      HasSubstr("expected one chunk of a sequence, or two, for each of the 2 members of 'cp' but got 3 chunks"));
+  EXPECT_THAT(error(Cut{{"sequence", 6}, {"chunks", 4}}),
+              HasSubstr("expected whole sequences, of a multiple of 4, in dimension 0"));
+  EXPECT_THAT(error(Cut{{"sequence", 8}, {"chunks", 2}}, json{{"dp"}, {"mp"}}),
+              HasSubstr("expected a dimension of 'x' that 'cp' divides"));
 }
 
 TEST(Metadata, ProgramsOfRanks) {
@@ -320,7 +348,7 @@ TEST(Metadata, Source) {
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 5"));
-  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 6"));
+  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 7"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

@@ -151,8 +151,8 @@ const Operand kStep{{}, {3}};
 TEST(ModelCalls, Tokens) {
   const Operand ids{{4}, {0, 5, 2, 7}}, integers{{4}, {9, 9, 9, 9}};
   expectSame(
-      "positions", {integers}, [](Views v, int64_t) { return host::positions(v[0], 3); },
-      [](moert_rank_t r, Buffers b) { return moert_positions(r, 0, b[0], 3, 0); });
+      "positions", {integers}, [](Views v, int64_t rank) { return host::positions(v[0], 2, {3, 2, true, rank}); },
+      [](moert_rank_t r, Buffers b) { return moert_positions(r, 0, b[0], 2, 3, 2, 1, 0); });
   expectSame(
       "index_affine", {ids, integers}, [](Views v, int64_t) { return host::indexAffine(v[0], v[1], 3, -2); },
       [](moert_rank_t r, Buffers b) { return moert_index_affine(r, 0, b[0], b[1], 3, -2, 0); });
@@ -208,11 +208,13 @@ TEST(ModelCalls, Norms) {
 TEST(ModelCalls, Positions) {
   expectSame(
       "rotary", {{{6, 20}}, {{6, 20}}},
-      [](Views v, int64_t) {
-        return host::rotary(v[0], v[1], {4, 10, 1, 8, true, -1, 50.0, 3.0, 3.5, 0.5, 1.5, 20.0, 0.25, 2.0});
+      [](Views v, int64_t rank) {
+        const SequenceCut cut{3, 2, true, rank};
+        return host::rotary(v[0], v[1], {4, 10, 1, 8, true, -1, 50.0, 3.0, 3.5, 0.5, 1.5, 20.0, 0.25, 2.0, cut});
       },
       [](moert_rank_t r, Buffers b) {
-        return moert_rotary(r, 0, b[0], b[1], 4, 10, 1, 8, 1, -1, 50.0, 3.0, 3.5, 0.5, 1.5, 20.0, 0.25, 2.0, 0);
+        return moert_rotary(r, 0, b[0], b[1], 4, 10, 1, 8, 1, -1, 3, 2, 1, 50.0, 3.0, 3.5, 0.5, 1.5, 20.0, 0.25, 2.0,
+                            0);
       });
   expectSame(
       "relative_bias", {{{8, 2}}, {{2, 9, 7}}},
@@ -224,14 +226,20 @@ TEST(ModelCalls, Positions) {
       [](moert_rank_t r, Buffers b) { return moert_relative_bias_grad(r, 0, b[0], b[1], b[2], 0, 6, 0); });
   expectSame(
       "dropout", {{{5, 6}}, kStep, {{5, 6}}},
-      [](Views v, int64_t rank) { return host::dropout(v[0], v[1], v[2], 11, {2, 2, rank}, {2, 1, rank}, 0.5); },
-      [](moert_rank_t r, Buffers b) { return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 0, 0.5, 0); });
+      [](Views v, int64_t rank) {
+        return host::dropout(v[0], v[1], v[2], 11, {2, 2, rank}, {2, 1, rank}, 0.5, {2, 3, 2, true});
+      },
+      [](moert_rank_t r, Buffers b) {
+        return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 0, 2, 3, 2, 1, 0.5, 0);
+      });
   expectSame(
       "dropout of jitter", {{{5, 6}}, kStep, {{5, 6}}},
       [](Views v, int64_t rank) {
-        return host::dropout(v[0], v[1], v[2], 11, {2, 2, rank}, {2, 1, rank}, {0.5, true});
+        return host::dropout(v[0], v[1], v[2], 11, {2, 2, rank}, {2, 1, rank}, {0.5, true}, {});
       },
-      [](moert_rank_t r, Buffers b) { return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 1, 0.5, 0); });
+      [](moert_rank_t r, Buffers b) {
+        return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 1, 1, 1, 1, 0, 0.5, 0);
+      });
 }
 
 namespace {
@@ -246,12 +254,14 @@ AttentionOptions attentionOptions(int64_t rank) {
   options.window = 4;
   options.seed = 13;
   options.rows = {2, 2, rank};
+  options.block = 7;
+  options.cut = {2, 2, false, rank};
   options.scale = 0.25;
   options.dropout = 0.5;
   return options;
 }
 
-const std::vector<Operand> kAttention{{{6, 4}}, {{10, 4}}, {{10, 6}}, {{2, 3, 5}}, {{2}}, kStep};
+const std::vector<Operand> kAttention{{{6, 4}}, {{10, 4}}, {{10, 6}}, {{2, 6, 5}}, {{2}}, kStep};
 
 std::vector<Operand> attentionWith(std::vector<Operand> more) {
   std::vector<Operand> all = kAttention;
@@ -269,7 +279,7 @@ TEST(ModelCalls, Attention) {
       [](Views v, int64_t rank) { return host::attention(inputsOf(v), v[6], v[7], attentionOptions(rank)); },
       [](moert_rank_t r, Buffers b) {
         return moert_attention(r, 0, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], 3, 5, 2, 2, 2, 1, 1, 4, 13, 2, 2,
-                               0.25, 0.5, 0);
+                               7, 2, 2, 0, -1, 0.25, 0.5, 0);
       });
   expectSame(
       "attention_grad", attentionWith({{{6, 6}}, {{6, 2}}, {{6, 6}}, {{6, 4}}, {{10, 4}}, {{10, 6}}}),
@@ -278,21 +288,47 @@ TEST(ModelCalls, Attention) {
       },
       [](moert_rank_t r, Buffers b) {
         return moert_attention_grad(r, 0, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], 3,
-                                    5, 2, 2, 2, 1, 1, 4, 13, 2, 2, 0.25, 0.5, 0);
+                                    5, 2, 2, 2, 1, 1, 4, 13, 2, 2, 7, 2, 2, 0, -1, 0.25, 0.5, 0);
       });
   expectSame(
-      "attention_bias_grad", attentionWith({{{6, 6}}, {{6, 2}}, {{6, 6}}, {{2, 3, 5}}}),
+      "attention_bias_grad", attentionWith({{{6, 6}}, {{6, 2}}, {{6, 6}}, {{2, 6, 5}}}),
       [](Views v, int64_t rank) {
         return host::attentionBiasGrad(inputsOf(v), v[6], v[7], v[8], v[9], attentionOptions(rank));
       },
       [](moert_rank_t r, Buffers b) {
         return moert_attention_bias_grad(r, 0, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], 3, 5, 2, 2,
-                                         2, 1, 1, 4, 13, 2, 2, 0.25, 0.5, 0);
+                                         2, 1, 1, 4, 13, 2, 2, 7, 2, 2, 0, -1, 0.25, 0.5, 0);
       });
   expectSame(
       "attention_sinks_grad", {{{2}}, {{6, 2}}, {{6, 6}}, {{6, 6}}, {{2}}},
       [](Views v, int64_t) { return host::attentionSinksGrad(v[0], v[1], v[2], v[3], v[4]); },
       [](moert_rank_t r, Buffers b) { return moert_attention_sinks_grad(r, 0, b[0], b[1], b[2], b[3], b[4], 0); });
+}
+
+TEST(ModelCalls, PartsOfSequences) {
+  expectSame(
+      "join_sequences", {{{8, 3}}, {{8, 3}}},
+      [](Views v, int64_t) { return host::joinSequences(v[0], v[1], {2, 2, 2, true}, true); },
+      [](moert_rank_t r, Buffers b) { return moert_join_sequences(r, 0, b[0], b[1], 2, 2, 2, 1, 1, 0); });
+  expectSame(
+      "merge_attention", {{{3, 4}}, {{3, 2}}, {{3, 4}}, {{3, 2}}, {{3, 4}}, {{3, 2}}},
+      [](Views v, int64_t) { return host::mergeAttention(v[0], v[1], v[2], v[3], v[4], v[5]); },
+      [](moert_rank_t r, Buffers b) { return moert_merge_attention(r, 0, b[0], b[1], b[2], b[3], b[4], b[5], 0); });
+  expectSame(
+      "attention", {{{6, 4}}, {{6, 4}}, {{6, 6}}, {{6, 6}}, {{6, 2}}},
+      [](Views v, int64_t rank) {
+        AttentionOptions options;
+        options.qLength = options.kLength = 6;
+        options.heads = options.kHeads = 2;
+        options.causal = true;
+        options.cut = {4, 1, true, rank};
+        options.keyShift = 1;
+        return host::attention({v[0], v[1], v[2], {}, {}, {}}, v[3], v[4], options);
+      },
+      [](moert_rank_t r, Buffers b) {
+        return moert_attention(r, 0, b[0], b[1], b[2], nullptr, nullptr, nullptr, b[3], b[4], 6, 6, 2, 2, 1, 1, 1, 0, 0,
+                               1, 1, 0, 4, 1, 1, 1, 1.0, 0.0, 0);
+      });
 }
 
 TEST(ModelCalls, Heads) {
@@ -317,7 +353,7 @@ TEST(ModelCalls, AttentionWithoutOptionals) {
       },
       [](moert_rank_t r, Buffers b) {
         return moert_attention(r, 0, b[0], b[1], b[2], nullptr, nullptr, nullptr, b[3], b[4], 3, 5, 2, 2, 1, 1, 0, 0, 0,
-                               1, 1, 1.0, 0.0, 0);
+                               1, 1, 0, 1, 1, 0, -1, 1.0, 0.0, 0);
       });
 }
 

@@ -51,6 +51,35 @@ TEST(Sharding, OutermostFirst) {
   EXPECT_EQ(shardIndex(value, 0, groups, 13), 6);
 }
 
+// World 8: dp 2, cp 2, mp 2. Two shards, each of two sequences of 8 rows. Rank 0 has rows 0, 1, 6 and 7 of the first
+// two.
+TEST(Sharding, CutSequences) {
+  const std::vector<Group> groups{{"mp", 2, 1}, {"cp", 2, 2}, {"dp", 2, 4}};
+  for (int64_t chunks : {2, 4}) {
+    Value value{"v", "output", MOERT_I32, {32, 2}, {8, 1}, {{2, 1}, {0}}};
+    value.cutSequence = 8;
+    value.cutChunks = chunks;
+    Tensor whole(MOERT_I32, {32, 2}), again(MOERT_I32, {32, 2});
+    std::iota(whole.as<int32_t>(), whole.as<int32_t>() + 64, 0);
+    Assembler assembler(value, groups, again);
+    for (int64_t rank = 0; rank < 8; ++rank) {
+      int32_t part[8];
+      cutPart(whole, value, groups, rank, reinterpret_cast<char *>(part));
+      const int64_t member = rank / 2 % 2;
+      const std::vector<int64_t> own =
+          chunks == 2 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0, 1, 6, 7};
+      for (int64_t i = 0; i < 8; ++i) {
+        const int64_t row = chunks == 2 ? member * 4 + own[i % 4] : member ? 2 + i % 4 : own[i % 4];
+        EXPECT_EQ(part[i], 2 * (rank / 4 * 16 + i / 4 * 8 + row) + rank % 2) << rank << " " << i;
+      }
+      assembler.add(rank, reinterpret_cast<const char *>(part));
+    }
+    EXPECT_TRUE(assembler.complete());
+    for (int64_t i = 0; i < 64; ++i)
+      EXPECT_EQ(again.as<int32_t>()[i], i);
+  }
+}
+
 TEST(Sharding, RoundTrip) {
   std::vector<std::pair<std::vector<int64_t>, std::vector<std::vector<int64_t>>>> cases{
       {{}, {}},

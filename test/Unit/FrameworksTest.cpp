@@ -172,9 +172,10 @@ TEST(MegatronJobTest, Errors) {
             "stage together with the expert tensor parallel size, 1, but got 16");
   EXPECT_EQ(readError("--expert-model-parallel-size 8"),
             "job.sh:4:1: error: 'expert_model_parallel_size': expected a divisor of the 4 experts but got 8");
-  EXPECT_EQ(readError("--context-parallel-size 2"),
-            "job.sh:4:1: error: 'context_parallel_size': expected 1, since MoePlan "
-            "does not have context parallelism, but got 2");
+  EXPECT_EQ(readError("--context-parallel-size 2"), "");
+  EXPECT_EQ(readError("--context-parallel-size 3"),
+            "job.sh:4:1: error: 'context_parallel_size': expected a number that divides the 8 ranks together with the "
+            "tensor and pipeline parallel sizes, but got 3");
   EXPECT_EQ(
       readError("--global-batch-size 12"),
       "job.sh:4:1: error: 'global_batch_size': expected a multiple of the micro-batch size times the data parallel "

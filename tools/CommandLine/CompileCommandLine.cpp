@@ -32,11 +32,12 @@ namespace cl = llvm::cl;
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
     : input(cl::Positional, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel",
-               cl::desc("Sizes of the groups of ranks: pp (pipeline), dp (data), mp (tensor), ep\n"
-                        "   (expert) and esp (expert tensor parallelism). Example: dp=4,mp=2,ep=4,esp=2.\n"
-                        "   A size that is left out is 1, but dp is then ep x esp / mp if that is more.\n"
-                        "   auto finds the best sizes for --world ranks; auto,pp=4 keeps the sizes that\n"
-                        "   are given. Default: one rank; in moe-plan auto"),
+               cl::desc("Sizes of the groups of ranks: pp (pipeline), dp (data), cp (context), mp\n"
+                        "   (tensor), ep (expert) and esp (expert tensor parallelism). Example:\n"
+                        "   dp=4,mp=2,ep=4,esp=2. Without a size, dp is at least ep x esp / (cp x mp),\n"
+                        "   and the others are 1. With auto, the best sizes for --world ranks and cp = 1\n"
+                        "   are searched. Sizes that are given are kept, as in auto,pp=4,cp=2.\n"
+                        "   Default: one rank; in moe-plan auto"),
                cl::init(""), cl::cat(category)),
       schedule("schedule",
                cl::desc("How MoE layers are computed: one of\n"
@@ -205,8 +206,8 @@ FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRCon
 
 FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) const {
   GivenGroups given;
-  std::pair<StringRef, std::optional<int64_t> *> sizes[] = {
-      {"pp", &given.pp}, {"dp", &given.dp}, {"mp", &given.mp}, {"ep", &given.ep}, {"esp", &given.esp}};
+  std::pair<StringRef, std::optional<int64_t> *> sizes[] = {{"pp", &given.pp}, {"dp", &given.dp}, {"cp", &given.cp},
+                                                            {"mp", &given.mp}, {"ep", &given.ep}, {"esp", &given.esp}};
   SmallVector<StringRef> texts;
   StringRef(parallel).split(texts, ',');
   for (StringRef text : ArrayRef(texts).drop_front()) {
@@ -518,7 +519,8 @@ void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {
   if (parallel.getEp() > 1 || parallel.getEsp() > 1)
     warn() << "ep = " << parallel.getEp() << " and esp = " << parallel.getEsp()
            << " have no effect; --parallel=pp=" << parallel.getPp() << ",dp=" << parallel.getDp()
-           << ",mp=" << parallel.getMp() << " is the same";
+           << (parallel.getCp() > 1 ? ",cp=" + std::to_string(parallel.getCp()) : "") << ",mp=" << parallel.getMp()
+           << " is the same";
   if (options.schedule != "baseline" && options.schedule != "auto")
     warn() << "--schedule=" << options.schedule << " has no effect; leave it out";
 }

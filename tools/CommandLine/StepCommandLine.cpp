@@ -86,6 +86,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                          "   it is all of a block. --recompute alone means block. Default: none"),
                 cl::value_desc("none|light|selective|cheap-4|cheap-8|cheap|block"), cl::ValueOptional, cl::init("none"),
                 cl::cat(category)),
+      ringAttention("ring-attention",
+                    cl::desc("Where cp divides sequences, let keys and values go round its ranks instead\n"
+                             "   of gathering them. This needs less memory. Default: off"),
+                    cl::init(false), cl::cat(category)),
       sequenceParallel("sequence-parallel",
                        cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
                                 "   Default: off"),
@@ -186,6 +190,7 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (failed(setSharding(context, options)))
     return failure();
   options.sequenceParallel = sequenceParallel;
+  options.ringAttention = ringAttention;
   if (gradDtype != "model" && gradDtype != "f32")
     return reportUnknownName(context, gradDtype, {"model", "f32"});
   options.wideGradients = gradDtype == "f32";

@@ -42,6 +42,7 @@ private:
   llvm::cl::opt<bool> unroll;
   llvm::cl::list<int64_t> stageBoundaries;
   llvm::cl::opt<std::string> recompute;
+  llvm::cl::opt<bool> ringAttention;
   llvm::cl::opt<bool> sequenceParallel;
   llvm::cl::opt<std::string> gradDtype;
 };

@@ -82,6 +82,8 @@ struct PipelineOptions {
   bool markParts = false;
   /// Norms, dropout and residual sums on each rank's part of the tokens over mp (moe-sequence-parallel).
   bool sequenceParallel = false;
+  /// Where cp divides sequences, keys and values go round its members, and no rank gathers them (moe-ring-attention).
+  bool ringAttention = false;
   /// Gradients of 16-bit parameters are summed in f32, over micro-batches and ranks (moe-differentiate).
   bool wideGradients = false;
   /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.
@@ -117,8 +119,8 @@ struct PipelineOptions {
   }
 };
 
-/// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:
-/// max(1, ep * esp / mp). Errors are reported at an unknown location.
+/// Reads `pp=1,dp=4,cp=1,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:
+/// max(1, ep * esp / (cp * mp)). Errors are reported at an unknown location.
 FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
 /// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 where it has none.

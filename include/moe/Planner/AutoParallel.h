@@ -60,6 +60,8 @@ struct StepSpace {
 /// Sizes of groups that are given; the others are searched.
 struct GivenGroups {
   std::optional<int64_t> pp, dp, mp, ep, esp;
+  /// Context parallelism is not searched: without a size there is none.
+  std::optional<int64_t> cp;
 
   bool allow(ParallelAttr parallel) const;
 };

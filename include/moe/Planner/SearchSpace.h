@@ -33,9 +33,9 @@ SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
 SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
 
 /// All sizes of groups for `world` ranks that ParallelAttr allows, in the order of pp, mp, ep and esp, with at most so
-/// many stages and experts; mp and esp are at most a node, or 8.
+/// many stages and experts, and with this size of cp; mp and esp are at most a node, or 8.
 std::vector<ParallelAttr> getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages, int64_t maxExperts,
-                                           int64_t devicesPerNode);
+                                           int64_t devicesPerNode, int64_t cp = 1);
 
 } // namespace mlir::moe
 

@@ -43,7 +43,8 @@ class GroupTable {
 public:
   explicit GroupTable(moe::ParallelAttr parallel) {
     for (StringLiteral name : moe::ParallelAttr::getGroupNames())
-      groups.push_back(parallel.getGroup(name));
+      if (parallel.getCp() > 1 || (name != "cp" && name != "dp_cp"))
+        groups.push_back(parallel.getGroup(name));
   }
 
   /// The name of `group`, which is added where it is not there: calls say it by name.
@@ -163,8 +164,9 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
       dtype = getDTypeName(element);
   json.attribute("world", parallel.getWorld());
   json.attributeObject("parallel", [&] {
-    for (StringRef name : {"pp", "dp", "mp", "ep", "esp", "edp"})
-      json.attribute(name, parallel.getGroup(name).getSize());
+    for (StringRef name : {"pp", "dp", "cp", "mp", "ep", "esp", "edp"})
+      if (name != "cp" || parallel.getCp() > 1)
+        json.attribute(name, parallel.getGroup(name).getSize());
   });
   json.attribute("schedule", getSetting(kScheduleAttrName, "baseline"));
   json.attribute("mode", getSetting(kModeAttrName, "train"));
@@ -244,6 +246,11 @@ void MetadataWriter::writeDescription(DictionaryAttr attributes, StringRef name,
             json.value(group);
       });
   });
+  if (layout.getChunks() > 0)
+    json.attributeObject("cut", [&] {
+      json.attribute("sequence", layout.getSequence());
+      json.attribute("chunks", layout.getChunks());
+    });
   if (!attributes)
     return;
   if (attributes.get(moe::kUpdatedAttrName))

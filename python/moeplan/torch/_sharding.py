@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import List, Sequence, Tuple, Union
 
 import torch
 import torch.distributed as dist
 
-from .._plan import Group, Value
+from .._plan import Cut, Group, Value
 from ._groups import Processes
 
 
-def part_slices(value: Value, groups: Sequence[Group], rank: int) -> Tuple[slice, ...]:
-    """Where the part of `rank` lies in the whole value."""
+def part_slices(value: Value, groups: Sequence[Group], rank: int) -> Tuple[Union[slice, torch.Tensor], ...]:
+    """Where the part of `rank` lies in the whole value. Of sequences that "cp" cuts, these are rows of several chunks."""
     by_name = {group.name: group for group in groups}
-    slices: List[slice] = []
+    slices: List[Union[slice, torch.Tensor]] = []
     for dim, names in enumerate(value.layout):
         index = 0
         for group in (by_name[name] for name in names):
             index = index * group.size + rank // group.stride % group.size
         size = value.local_shape[dim]
-        slices.append(slice(index * size, (index + 1) * size))
+        if value.cut and names and names[-1] == "cp":
+            slices.append(_cut_rows(value.cut, by_name["cp"].size, index, size))
+        else:
+            slices.append(slice(index * size, (index + 1) * size))
     return tuple(slices)
+
+
+def _cut_rows(cut: Cut, members: int, index: int, size: int) -> torch.Tensor:
+    """The rows of part `index`: member r has chunk r of each sequence, and of twice as many chunks also the r-th from the end."""
+    member, chunk = index % members, cut.sequence // cut.chunks
+    own = [member] if cut.chunks == members else [member, cut.chunks - 1 - member]
+    rows = torch.cat([torch.arange(at * chunk, (at + 1) * chunk) for at in own])
+    starts = index // members * members * size + torch.arange(0, members * size, cut.sequence)
+    return (starts[:, None] + rows).flatten()
 
 
 def take_part(whole: torch.Tensor, value: Value, groups: Sequence[Group], rank: int) -> torch.Tensor:

@@ -46,7 +46,7 @@ struct Call {
   int64_t members = 1;
   int64_t sequence = 0; ///< how many calls that meet the same members the rank issued before, set by the communicator
   std::array<double, 8> reals{};
-  std::array<int64_t, 14> ints{};
+  std::array<int64_t, 16> ints{};
   std::array<View, 12> views{};
   RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded
   int64_t leastShadows = 0;       ///< of an op that chooses shadows: that it makes even where they do not pay

@@ -27,6 +27,22 @@ void checkRelative(Checker &check, const char *tableName, View table, bool bidir
              [&] { return joined("expected 'max_distance' above ", exact, " but got ", maxDistance); });
 }
 
+/// `rows` are of a sequence, of which a rank with `zigzag` has two parts of one size.
+void checkCut(Checker &check, int64_t parts, int64_t stride, bool zigzag, int64_t rows) {
+  check.that(parts >= 1 && stride >= 1, [&] {
+    return joined("expected parts of sequences, and their stride, of 1 or more but got ", parts, " and ", stride);
+  });
+  check.that(!zigzag || rows % 2 == 0,
+             [&] { return joined("expected an even number of rows of a sequence with 'zigzag' but got ", rows); });
+}
+
+void checkOrder(Checker &check, const SequenceOrder &order) {
+  check.that(order.sequences >= 1 && order.length >= 1, [&] {
+    return joined("expected 'sequences' and 'length' of 1 or more but got ", order.sequences, " and ", order.length);
+  });
+  checkCut(check, order.parts, 1, order.zigzag, order.length);
+}
+
 void checkOptions(Checker &check, const AttentionOptions &options) {
   auto atLeast = [&](const char *name, int64_t value, int64_t least) {
     check.that(value >= least, [&] { return joined("expected '", name, "' of ", least, " or more but got ", value); });
@@ -36,6 +52,9 @@ void checkOptions(Checker &check, const AttentionOptions &options) {
   atLeast("heads", options.heads, 1);
   atLeast("k_heads", options.kHeads, 1);
   atLeast("window", options.window, 0);
+  atLeast("block", options.block, 0);
+  atLeast("key_shift", options.keyShift, -1);
+  checkCut(check, options.cut.parts, options.cut.stride, options.cut.zigzag, options.qLength);
   check.part(options.part).part(options.rows, "row_parts", "row_stride");
   check.that(options.part.parts * options.heads % std::max<int64_t>(options.kHeads, 1) == 0, [&] {
     return joined("expected 'k_heads' to divide ", options.part.parts * options.heads, " heads but got ",
@@ -62,11 +81,13 @@ AttentionShape checkInputs(Checker &check, const AttentionInputs &inputs, const 
              [&] { return joined("expected 'v' of ", shape.keyHeads, " heads but got ", shapeText(v)); });
   check.shape("v", v, {rows, v.dims[1]});
   if (inputs.bias)
-    check.shape("bias", inputs.bias, {shape.heads, shape.queries, shape.keys});
+    check.shape("bias", inputs.bias, {shape.heads, shape.allQueries, shape.keys});
   if (inputs.sinks)
     check.shape("sinks", inputs.sinks, {shape.heads});
   if (options.dropout > 0)
     check.valid("step", inputs.step);
+  check.that(options.keyShift < 0 || (!inputs.bias && options.dropout == 0),
+             [] { return std::string("expected no bias and no dropout with 'key_shift'"); });
   return shape;
 }
 
@@ -82,7 +103,19 @@ AttentionShape checkAttended(Checker &check, const AttentionInputs &inputs, cons
 
 } // namespace
 
+void checkRestOfJoinSequences(Checker &check, View x, View, SequenceOrder order, bool) {
+  checkOrder(check, order);
+  if (!check.ok())
+    return;
+  const int64_t set = order.parts * order.sequences * order.length;
+  check.that(x.dims[0] % set == 0, [&] {
+    return joined("expected 'x' of a multiple of ", order.parts, " parts of ", order.sequences, " sequences of ",
+                  order.length, " rows but got ", shapeText(x));
+  });
+}
+
 void checkRestOfRotary(Checker &check, View x, View, const RotaryOptions &options) {
+  checkCut(check, options.cut.parts, options.cut.stride, options.cut.zigzag, options.period);
   check.that(options.period >= 1, [&] { return joined("expected 'period' of 1 or more but got ", options.period); });
   check.that(options.headDim >= 1 && x.dims[1] % options.headDim == 0, [&] {
     return joined("expected the columns of 'x' to be a multiple of ", options.headDim, " but got ", shapeText(x));
@@ -127,7 +160,13 @@ void checkRestOfAttentionGrad(Checker &check, const AttentionInputs &inputs, Vie
 void checkRestOfAttentionBiasGrad(Checker &check, const AttentionInputs &inputs, View attended, View lse, View,
                                   View out, const AttentionOptions &options) {
   const AttentionShape shape = checkAttended(check, inputs, "attended", attended, lse, options);
-  check.shape("out", out, {shape.heads, shape.queries, shape.keys});
+  check.shape("out", out, {shape.heads, shape.allQueries, shape.keys});
+}
+
+void checkRestOfMergeAttention(Checker &check, View a, View lseA, View, View, View, View) {
+  const int64_t heads = lseA.dims[1];
+  check.that(heads >= 1 && a.dims[1] % heads == 0,
+             [&] { return joined("expected 'a' of ", heads, " heads but got ", shapeText(a)); });
 }
 
 void checkRestOfAttentionSinksGrad(Checker &check, View sinks, View, View attended, View, View) {
@@ -144,7 +183,9 @@ void checkRestOfRelativeBiasGrad(Checker &check, View, View, View out, bool bidi
   checkRelative(check, "out", out, bidirectional, maxDistance);
 }
 
-void checkRestOfDropout(Checker &check, View, View, View, int64_t, Part rows, Part columns, Noise noise) {
+void checkRestOfDropout(Checker &check, View, View, View, int64_t, Part rows, Part columns, Noise noise,
+                        SequenceOrder order) {
+  checkOrder(check, order);
   check.part(rows, "row_parts", "row_stride").part(columns, "column_parts", "column_stride");
   check.that(noise.p >= 0 && noise.p < 1, [&] { return joined("expected 'p' from 0 to below 1 but got ", noise.p); });
 }

@@ -41,7 +41,7 @@ void checkMeans(Checker &check, View logits, const char *name, View means) {
 
 // --- Tokens and their rows ---------------------------------------------------
 
-void checkRestOfPositions(Checker &check, View, int64_t period) {
+void checkRestOfPositions(Checker &check, View, int64_t period, SequenceCut cut) {
   check.that(period >= 1 && period <= std::numeric_limits<int32_t>::max(),
              [&] { return joined("expected 'period' of 1 or more but got ", period); });
 }

@@ -51,6 +51,26 @@ struct Part {
   int64_t index() const { return rank / stride % parts; }
 };
 
+/// Which rows of each sequence a rank has: part r of `parts` equal parts, or, with `zigzag`, the parts r and 2 parts -
+/// 1
+/// - r of 2 parts. So all have the same work where a row sees the rows before it.
+struct SequenceCut {
+  int64_t parts = 1;
+  int64_t stride = 1;
+  bool zigzag = false;
+  int64_t rank = 0;
+  int64_t index() const { return rank / stride % parts; }
+};
+
+/// Rows of several sequences that are cut so, of all parts: a part's `length` rows of each of `sequences` sequences,
+/// then those of the next part; then the next so many sequences.
+struct SequenceOrder {
+  int64_t parts = 1;
+  int64_t sequences = 1;
+  int64_t length = 1;
+  bool zigzag = false;
+};
+
 /// The attributes of moert_rotary.
 struct RotaryOptions {
   int64_t period = 1;
@@ -67,6 +87,7 @@ struct RotaryOptions {
   double reach = 0.0;
   double temperature = 0.0;
   double span = 1.0;
+  SequenceCut cut = {};
 };
 
 /// The attributes of moert_attention.
@@ -79,13 +100,18 @@ struct AttentionOptions {
   bool causal = false;
   int64_t window = 0; ///< keys that a query sees; 0: all
   int64_t seed = 0;
-  Part rows; ///< of the sequences
+  Part rows;         ///< of the sequences
+  int64_t block = 0; ///< a query sees keys of its block of so many positions alone; 0: of all
+  SequenceCut cut;   ///< of the queries
+  /// The keys are those of the member of the cut so many behind this one; negative: of whole sequences.
+  int64_t keyShift = -1;
   double scale = 1.0;
   double dropout = 0.0;
 };
 
-/// What all attention kernels read: q [BL, H Dk], k [BLk, Hk Dk], v [BLk, Hk Dv], bias [H,L,Lk] or absent, sinks [H] or
-/// absent, step [] i32, absent without dropout. k and v may also hold the key heads of q's part alone.
+/// What all attention kernels read: q [BL, H Dk], k [BLk, Hk Dk], v [BLk, Hk Dv], bias [H,L,Lk], L of whole sequences,
+/// or absent, sinks [H] or absent, step [] i32, absent without dropout. k and v may also hold the key heads of q's part
+/// alone.
 struct AttentionInputs {
   View q, k, v, bias, sinks, step;
 };

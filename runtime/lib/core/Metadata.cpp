@@ -2,6 +2,7 @@
 
 #include "core/Metadata.h"
 #include "core/Json.h"
+#include "core/Positions.h"
 
 #include <algorithm>
 #include <map>
@@ -170,6 +171,28 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   return source;
 }
 
+/// How the sequences of `value` are cut, whose shape and layout are known.
+void parseCut(const JsonNode &node, const std::vector<Group> &groups, Value &value) {
+  value.cutSequence = node.at("sequence").integer(1, INT32_MAX);
+  value.cutChunks = node.at("chunks").integer(1, INT32_MAX);
+  bool isUsed = false;
+  for (size_t dim = 0; dim < value.layout.size(); ++dim) {
+    if (!isCut(value, dim, groups))
+      continue;
+    isUsed = true;
+    const int64_t members = groups[static_cast<size_t>(value.layout[dim].back())].size;
+    if (value.cutChunks != members && value.cutChunks != 2 * members)
+      node.fail("expected one chunk of a sequence, or two, for each of the " + std::to_string(members) +
+                " members of 'cp' but got " + std::to_string(value.cutChunks) + " chunks");
+    if (value.cutSequence % value.cutChunks != 0 || value.localShape[dim] * members % value.cutSequence != 0)
+      node.fail("expected whole sequences, of a multiple of " + std::to_string(value.cutChunks) + ", in dimension " +
+                std::to_string(dim) + " of '" + value.name + "' but got sequences of " +
+                std::to_string(value.cutSequence));
+  }
+  if (!isUsed)
+    node.fail("expected a dimension of '" + value.name + "' that 'cp' divides");
+}
+
 Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
                  RankRange ranks) {
   Value value;
@@ -199,6 +222,8 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
       value.layout.back().push_back(indexOf(namesOf(groups), layout.at(dim).at(i), "group"));
   }
   checkCoverage(value, groups, ranks, layout.path);
+  if (node.has("cut"))
+    parseCut(node.at("cut"), groups, value);
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     int64_t shards = shardsOf(value, dim, groups);
     if (value.localShape[dim] * shards != value.shape[dim])
@@ -565,6 +590,22 @@ int64_t shardIndex(const Value &value, size_t dim, const std::vector<Group> &gro
     index = index * group.size + group.memberOf(rank);
   }
   return index;
+}
+
+bool isCut(const Value &value, size_t dim, const std::vector<Group> &groups) {
+  const std::vector<int64_t> &names = value.layout[dim];
+  return value.cutChunks > 0 && !names.empty() && groups[static_cast<size_t>(names.back())].name == "cp";
+}
+
+int64_t wholePlace(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank, int64_t place) {
+  const int64_t part = shardIndex(value, dim, groups, rank), own = value.localShape[dim];
+  if (!isCut(value, dim, groups))
+    return part * own + place;
+  // A shard of whole sequences is divided among the group's members.
+  const int64_t members = groups[static_cast<size_t>(value.layout[dim].back())].size,
+                length = value.cutSequence / members;
+  const RowPlaces places(length, members, part % members, value.cutChunks > members);
+  return part / members * members * own + place / length * value.cutSequence + places.at(place % length);
 }
 
 } // namespace moert

@@ -60,6 +60,9 @@ struct Value {
   std::vector<int64_t> localShape; ///< of one rank
   /// For each dimension the groups (indices into Metadata::groups) over which it is sharded, outermost first.
   std::vector<std::vector<int64_t>> layout;
+  /// Where the group "cp" divides a dimension: how many places are a sequence, and into how many chunks each is cut.
+  /// Member r of the group's n has chunk r, and of 2 n chunks also chunk 2 n - 1 - r. 0: no sequences are cut.
+  int64_t cutSequence = 0, cutChunks = 0;
   bool updated = false;            ///< of an argument: a step changes it, and what it is then is a result
   int64_t sequence = 0;            ///< of tokens: how many are a sequence; 0 where that is not said
   std::optional<double> fill = {}; ///< of a parameter: what a new model has everywhere; absent: random values
@@ -167,6 +170,12 @@ std::string shapeText(const std::vector<int64_t> &shape);
 
 /// Into how many parts `value` is cut along dimension `dim`.
 int64_t shardsOf(const Value &value, size_t dim, const std::vector<Group> &groups);
+
+/// Whether the part of a rank along dimension `dim` is made of chunks of sequences.
+bool isCut(const Value &value, size_t dim, const std::vector<Group> &groups);
+
+/// Where place `place` of the part along dimension `dim` that `rank` holds lies in the whole.
+int64_t wholePlace(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank, int64_t place);
 
 /// Which of the parts along dimension `dim` `rank` holds.
 int64_t shardIndex(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank);

@@ -9,6 +9,44 @@
 
 namespace moert {
 
+/// Where in its sequence each of the `rows` rows is that a rank has of it: from `first` on, and behind the first
+/// `before` rows `jump` later. Later rows have later positions.
+struct RowPlaces {
+  int64_t rows = 0, first = 0, before = 0, jump = 0;
+
+  RowPlaces() = default;
+  MOERT_INLINE RowPlaces(int64_t count, int64_t parts, int64_t part, bool zigzag)
+      : rows(count), first(part * count), before(count) {
+    if (!zigzag || parts == 1)
+      return;
+    before = count / 2;
+    first = part * before;
+    jump = 2 * (parts - 1 - part) * before;
+  }
+  /// Of the rank, or of the one `shift` parts behind it.
+  RowPlaces(int64_t count, const SequenceCut &cut, int64_t shift = 0)
+      : RowPlaces(count, cut.parts, (cut.index() + shift) % cut.parts, cut.zigzag) {}
+
+  MOERT_INLINE int64_t at(int64_t row) const { return first + row + (row < before ? 0 : jump); }
+  /// How many of the rows are before position `place`.
+  MOERT_INLINE int64_t countBefore(int64_t place) const {
+    return within(place - first, before) + within(place - first - jump - before, rows - before);
+  }
+
+private:
+  static MOERT_INLINE int64_t within(int64_t count, int64_t most) {
+    return count < 0 ? 0 : count > most ? most : count;
+  }
+};
+
+/// Where row `row` of all parts one after the other is among whole sequences.
+MOERT_INLINE int64_t wholeRow(const SequenceOrder &order, int64_t row) {
+  const int64_t part = order.sequences * order.length, set = row / (part * order.parts), own = row % part;
+  const RowPlaces places(order.length, order.parts, row / part % order.parts, order.zigzag);
+  const int64_t sequence = set * order.sequences + own / order.length;
+  return sequence * order.length * order.parts + places.at(own % order.length);
+}
+
 /// f_i of moert_rotary, for pair i.
 MOERT_INLINE double rotaryFrequency(const RotaryOptions &options, int64_t i) {
   const double power = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(options.rotaryDim));

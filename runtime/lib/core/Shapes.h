@@ -4,6 +4,7 @@
 
 #include "core/Inline.h"
 #include "core/Kernels.h"
+#include "core/Positions.h"
 
 #include <algorithm>
 
@@ -64,20 +65,26 @@ struct HeadShape {
 /// Where queries and keys of an attention lie, and which key head a query head takes.
 struct AttentionShape {
   int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
+  int64_t allQueries = 0, allKeys = 0;          ///< of one sequence, those of other ranks included
   int64_t heads = 0, keyHeads = 0;              ///< that q has, and that k and v have
   int64_t width = 0, valueWidth = 0;            ///< columns of a head
   int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
   bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
   bool causal = false;
   int64_t window = 0; ///< keys that a query sees; 0: all. No more than tell them apart
+  int64_t block = 0;  ///< positions whose queries see each other's keys alone; 0: all
+  RowPlaces places;   ///< of queries
+  RowPlaces keyPlaces;
 
   AttentionShape() = default;
   /// Of q, k and v of rank 2 and options that are in their ranges.
   AttentionShape(const AttentionInputs &inputs, const AttentionOptions &options)
       : sequences(inputs.q.dims[0] / options.qLength), queries(options.qLength), keys(options.kLength),
+        allQueries(queries * options.cut.parts), allKeys(keys * (options.keyShift < 0 ? 1 : options.cut.parts)),
         heads(options.heads), width(inputs.q.dims[1] / options.heads), firstHead(options.part.index() * heads),
         modelHeads(options.part.parts * heads), causal(options.causal),
-        window(std::min(options.window, queries + keys)) {
+        window(std::min(options.window, allQueries + allKeys)), block(options.block), places(queries, options.cut),
+        keyPlaces(options.keyShift < 0 ? RowPlaces(keys, {}) : RowPlaces(keys, options.cut, options.keyShift)) {
     const int64_t parts = options.part.parts;
     hasOwnKeys = parts > 1 && options.kHeads % parts == 0 && inputs.k.dims[1] * parts == options.kHeads * width;
     keyHeads = hasOwnKeys ? options.kHeads / parts : options.kHeads;
@@ -90,23 +97,30 @@ struct AttentionShape {
 
   /// The keys from the first on, and before the last, that query i sees. Neither falls from one query to the next.
   MOERT_INLINE int64_t firstKey(int64_t i) const {
-    return window > 0 ? within(i + keys - queries - window + 1, keys) : 0;
+    const int64_t place = keyPlace(i), first = window > 0 ? place - window + 1 : 0;
+    return keyPlaces.countBefore(block > 0 ? larger(first, place / block * block) : first);
   }
   MOERT_INLINE int64_t endKey(int64_t i) const {
-    const int64_t end = causal ? within(i + keys - queries + 1, keys) : keys, first = firstKey(i);
-    return end > first ? end : first;
+    const int64_t place = keyPlace(i), last = causal ? place + 1 : block > 0 ? (place / block + 1) * block : allKeys;
+    return larger(keyPlaces.countBefore(last), firstKey(i));
   }
   /// The queries from the first on, and before the last, that see key j.
-  MOERT_INLINE int64_t firstQuery(int64_t j) const { return causal ? within(j + queries - keys, queries) : 0; }
+  MOERT_INLINE int64_t firstQuery(int64_t j) const {
+    const int64_t place = keyPlaces.at(j);
+    return causal ? queriesBefore(place) : block > 0 ? queriesBefore(place / block * block) : 0;
+  }
   MOERT_INLINE int64_t endQuery(int64_t j) const {
-    const int64_t end = window > 0 ? within(j + queries - keys + window, queries) : queries, first = firstQuery(j);
-    return end > first ? end : first;
+    const int64_t place = keyPlaces.at(j), end = window > 0 ? queriesBefore(place + window) : queries;
+    const int64_t ofBlock = block > 0 ? queriesBefore((place / block + 1) * block) : queries;
+    return larger(end < ofBlock ? end : ofBlock, firstQuery(j));
   }
 
 private:
-  static MOERT_INLINE int64_t within(int64_t place, int64_t count) {
-    return place < 0 ? 0 : place > count ? count : place;
-  }
+  /// The position of query i among the keys: the last queries and the last keys are at the same positions.
+  MOERT_INLINE int64_t keyPlace(int64_t i) const { return places.at(i) + allKeys - allQueries; }
+  /// How many queries are before position `place` of keys.
+  MOERT_INLINE int64_t queriesBefore(int64_t place) const { return places.countBefore(place + allQueries - allKeys); }
+  static MOERT_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 };
 
 } // namespace moert

@@ -165,10 +165,11 @@ template <class T> __device__ __forceinline__ void storePair(T *to, T first, T s
     to[1] = second;
 }
 
-/// rows[r] = factors of row laneRow() + 8 r times the sums, for the `count` rows and `columns` columns that are there.
-template <class T, class A, int N>
+/// Row placeOf(r) of `rows` = factors of row r = laneRow() + 8 i times the sums, for the `count` rows and `columns`
+/// columns that are there.
+template <class T, class A, int N, class PlaceOf>
 __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
-                                          int count, int columns) {
+                                          int count, int columns, PlaceOf placeOf) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = static_cast<int>(threadIdx.x) / kWarp * kMmaRows + laneRow() + 8 * r;
@@ -177,9 +178,15 @@ __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&facto
 #pragma unroll
     for (int n = 0; n < N; ++n)
       if (const int column = 8 * n + laneColumn(); column < columns)
-        storePair(rows + row * stride + column, convert<T>(factors[r] * sums[n][2 * r]),
+        storePair(rows + placeOf(row) * stride + column, convert<T>(factors[r] * sums[n][2 * r]),
                   convert<T>(factors[r] * sums[n][2 * r + 1]), column + 1 < columns);
   }
+}
+
+template <class T, class A, int N>
+__device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
+                                          int count, int columns) {
+  storeRows(sums, factors, rows, stride, count, columns, [](int row) { return row; });
 }
 
 // --- One call ----------------------------------------------------------------
@@ -237,11 +244,11 @@ template <class T> struct Problem {
     return {all + b * shape.queries * stride + h * shape.valueWidth, stride, static_cast<int>(shape.valueWidth),
             areValuesAligned};
   }
-  __device__ const T *biasOf(int64_t h) const { return bias ? bias + h * shape.queries * shape.keys : nullptr; }
+  __device__ const T *biasOf(int64_t h) const { return bias ? bias + h * shape.allQueries * shape.keys : nullptr; }
   __device__ DropoutMask mask() const { return DropoutMask(seed, step ? *step : 0, dropout); }
-  /// Of query 0.
+  /// Of position 0.
   __device__ int64_t maskRow(int64_t b, int64_t h) const {
-    return ((firstSequence + b) * shape.modelHeads + shape.firstHead + h) * shape.queries;
+    return ((firstSequence + b) * shape.modelHeads + shape.firstHead + h) * shape.allQueries;
   }
 };
 
@@ -281,7 +288,8 @@ __device__ __forceinline__ int columnsOfPart(int64_t all, int part, int columns)
 /// Which elements of a tile are seen, where the lane's rows are queries (and its columns keys), or the other way round.
 /// `begin` and `end` are places of the other side.
 struct LaneRows {
-  int index[2]; ///< of the lane's two rows
+  int index[2];     ///< of the lane's two rows
+  int64_t place[2]; ///< of queries: their positions
   int begin[2], end[2];
 
   __device__ bool sees(int r, int other) const { return other >= begin[r] && other < end[r]; }
@@ -292,6 +300,7 @@ struct LaneRows {
 #pragma unroll
     for (int r = 0; r < 2; ++r)
       if (rows.index[r] < shape.queries) {
+        rows.place[r] = shape.places.at(rows.index[r]);
         rows.begin[r] = static_cast<int>(shape.firstKey(rows.index[r]));
         rows.end[r] = static_cast<int>(shape.endKey(rows.index[r]));
       }
@@ -309,18 +318,19 @@ struct LaneRows {
   }
 
 private:
-  explicit __device__ LaneRows(int first) : begin{0, 0}, end{0, 0} {
+  explicit __device__ LaneRows(int first) : place{0, 0}, begin{0, 0}, end{0, 0} {
     index[0] = first + static_cast<int>(threadIdx.x) / kWarp * kMmaRows + laneRow();
     index[1] = index[0] + 8;
   }
 };
 
-/// What dropout multiplies the lane's elements of a tile by, whose rows are queries: `row` is the mask's of the lane's
-/// first row, `column` its first key. Two lanes share the four keys of a block of random words, for two rows.
+/// What dropout multiplies the lane's elements of a tile by, whose rows are queries: `row` is the mask's of position 0,
+/// `column` the lane's first key. Two lanes share the four keys of a block of random words, for two rows.
 template <class A>
-__device__ __forceinline__ void factorsByQueries(const DropoutMask &mask, int64_t row, int64_t column, A (&to)[4]) {
+__device__ __forceinline__ void factorsByQueries(const DropoutMask &mask, int64_t row, const LaneRows &rows,
+                                                 int64_t column, A (&to)[4]) {
   const int odd = threadIdx.x & 1;
-  const DropoutWords words = dropoutWords(mask, row + 8 * odd, column / 4);
+  const DropoutWords words = dropoutWords(mask, row + rows.place[odd], column / 4);
   const uint32_t first = __shfl_xor_sync(0xffffffff, odd ? words.x : words.z, 1);
   const uint32_t second = __shfl_xor_sync(0xffffffff, odd ? words.y : words.w, 1);
   to[0] = mask.factor<A>(odd ? first : words.x);
@@ -329,12 +339,13 @@ __device__ __forceinline__ void factorsByQueries(const DropoutMask &mask, int64_
   to[3] = mask.factor<A>(odd ? words.w : second);
 }
 
-/// The same of a tile whose rows are keys: `row` is the mask's of the lane's first query, `column` its first key. Four
-/// lanes share the four keys of blocks of random words, for the four elements of each.
+/// The same of a tile whose rows are keys: `row` is the mask's of position 0, `query` the lane's first query, `column`
+/// its first key. Four lanes share the four keys of blocks of random words, for the four elements of each.
 template <class A>
-__device__ __forceinline__ void factorsByKeys(const DropoutMask &mask, int64_t row, int64_t column, A (&to)[4]) {
+__device__ __forceinline__ void factorsByKeys(const DropoutMask &mask, int64_t row, const RowPlaces &places,
+                                              int64_t query, int64_t column, A (&to)[4]) {
   const int own = threadIdx.x / 4 % 4;
-  const DropoutWords words = dropoutWords(mask, row + own % 2, column / 4 + own / 2 * 2);
+  const DropoutWords words = dropoutWords(mask, row + places.at(query + own % 2), column / 4 + own / 2 * 2);
 #pragma unroll
   for (int other = 0; other < 4; ++other) {
     // Lane `own` computed the words of its element `own`, of which lane `own ^ other` takes word `own ^ other`.

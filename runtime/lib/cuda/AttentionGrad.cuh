@@ -80,12 +80,12 @@ __device__ __forceinline__ void gradScores(A (&scores)[N][4], A (&grads)[N][4], 
     const int column = key + 8 * n + laneColumn();
     A factors[4] = {1, 1, 1, 1};
     if (problem.step)
-      factorsByQueries(mask, problem.maskRow(b, h) + rows.index[0], column, factors);
+      factorsByQueries(mask, problem.maskRow(b, h), rows, column, factors);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const int r = e / 2, at = column + e % 2;
       if (rows.sees(r, at)) {
-        const A added = bias ? convert<A>(bias[rows.index[r] * problem.shape.keys + at]) : A(0);
+        const A added = bias ? convert<A>(bias[rows.place[r] * problem.shape.keys + at]) : A(0);
         gradScore<T>(scores[n][e], grads[n][e], scale, added, stats.of[r], factors[e]);
       } else {
         scores[n][e] = grads[n][e] = 0;

@@ -125,9 +125,12 @@ static bool areWidthsForCudnn(int64_t width, int64_t valueWidth) {
   return std::max(width, valueWidth) <= 128 || (width == 192 && valueWidth == 128);
 }
 
-/// Each query must see a key, and windows are those of causal attention.
+/// Each query must see a key, and windows are those of causal attention. The queries of a part of a sequence must all
+/// see the same keys.
 static bool isMaskForCudnn(const AttentionShape &all) {
   const bool hasWindow = all.window > 0 && all.window < all.keys;
+  if (all.block > 0 || all.allKeys > all.keys || (all.allQueries > all.queries && (all.causal || hasWindow)))
+    return false;
   return all.queries > 1 && all.keys > 1 && (all.causal ? all.queries <= all.keys : !hasWindow);
 }
 

@@ -3,6 +3,7 @@
 #include "core/Checks.h"
 #include "cuda/Attention.cuh"
 #include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
 
 namespace moert::cuda {
 namespace {
@@ -87,18 +88,19 @@ __device__ __forceinline__ void finishScores(A (&scores)[N][4], const Problem<T>
       if (rows.sees(e / 2, at)) {
         score = scale * scores[n][e];
         if (bias)
-          score += convert<A>(bias[rows.index[e / 2] * problem.shape.keys + at]);
+          score += convert<A>(bias[rows.place[e / 2] * problem.shape.keys + at]);
       }
       scores[n][e] = score;
     }
 }
 
 template <class A, int N>
-__device__ __forceinline__ void dropScores(A (&scores)[N][4], const DropoutMask &mask, int64_t row, int key) {
+__device__ __forceinline__ void dropScores(A (&scores)[N][4], const DropoutMask &mask, int64_t row,
+                                           const LaneRows &rows, int key) {
 #pragma unroll
   for (int n = 0; n < N; ++n) {
     A factors[4];
-    factorsByQueries(mask, row, key + 8 * n + laneColumn(), factors);
+    factorsByQueries(mask, row, rows, key + 8 * n + laneColumn(), factors);
 #pragma unroll
     for (int e = 0; e < 4; ++e)
       scores[n][e] *= factors[e];
@@ -130,7 +132,7 @@ __global__ void __launch_bounds__(kBlockThreads) attentionKernel(Problem<T> prob
   ofValues.columns = columns;
   const LaneRows rows = LaneRows::ofQueries(shape, first);
   const DropoutMask mask = problem.mask();
-  const int64_t maskRow = problem.maskRow(b, h) + rows.index[0];
+  const int64_t maskRow = problem.maskRow(b, h);
   Softmax<T> softmax(problem.sinks ? problem.sinks + h : nullptr);
   A values[Columns / 8][4];
   clear(values);
@@ -153,7 +155,7 @@ __global__ void __launch_bounds__(kBlockThreads) attentionKernel(Problem<T> prob
     finishScores(scores, problem, problem.biasOf(h), rows, key);
     softmax.add(scores, values);
     if (problem.step)
-      dropScores(scores, mask, maskRow, key);
+      dropScores(scores, mask, maskRow, rows, key);
     addTilesByRows(values, scores, static_cast<const T *>(v.tile), v.pitch, columns, scratch);
   }
 
@@ -186,7 +188,75 @@ Status launchAttention(const Target &target, Problem<T> problem, T *out, L *lse)
   return launchBlocks(attentionKernel<T, Columns, L>, target, blocks, bytes, problem, blocks, out, lse);
 }
 
+// --- Two sets of keys --------------------------------------------------------
+
+/// By which the results over two sets of keys are multiplied, and the logarithm of both sums.
+template <class A> struct MergeFactors {
+  A ofA, ofB, lse;
+
+  __device__ MergeFactors(A a, A b) : ofA(0), ofB(0), lse(a > b ? a : b) {
+    if (lse == -std::numeric_limits<A>::infinity())
+      return;
+    const A first = std::exp(a - lse), second = std::exp(b - lse), sum = first + second;
+    ofA = first / sum;
+    ofB = second / sum;
+    lse += std::log(sum);
+  }
+};
+
+/// A row is a head of a token.
+template <class T, class L> struct MergeRows {
+  using A = Acc<T>;
+  const T *a, *b;
+  const L *lseA, *lseB;
+  T *out;
+  int64_t width;
+
+  __device__ MergeFactors<A> row(int64_t r) const { return {convert<A>(lseA[r]), convert<A>(lseB[r])}; }
+  template <int N> __device__ void run(const MergeFactors<A> &factors, int64_t r, int64_t column) const {
+    const int64_t at = r * width + column;
+    Pack<T, N> first = loadPack<N>(a + at);
+    const Pack<T, N> second = loadPack<N>(b + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      // A result of no keys counts nothing, whatever it is.
+      const A ofA = factors.ofA == 0 ? A(0) : factors.ofA * convert<A>(first.values[i]);
+      const A ofB = factors.ofB == 0 ? A(0) : factors.ofB * convert<A>(second.values[i]);
+      first.values[i] = convert<T>(ofA + ofB);
+    }
+    storePack(out + at, first);
+  }
+};
+
+template <class T, class L> struct MergeSums {
+  const L *lseA, *lseB;
+  L *lse;
+
+  template <int> __device__ void run(int64_t r) const {
+    lse[r] = convert<L>(MergeFactors<Acc<T>>(convert<Acc<T>>(lseA[r]), convert<Acc<T>>(lseB[r])).lse);
+  }
+};
+
+template <class T, class L>
+Status mergeRows(const Target &target, View a, View lseA, View b, View lseB, View out, View lse) {
+  const int64_t rows = lse.elements(), width = rows > 0 ? a.elements() / rows : 0;
+  const bool isAligned = areAligned(a.as<T>(), b.as<T>(), out.as<T>()) && width % kVector<T> == 0;
+  const MergeRows<T, L> merge{a.as<const T>(),    b.as<const T>(), lseA.as<const L>(),
+                              lseB.as<const L>(), out.as<T>(),     width};
+  MOERT_RETURN_IF_ERROR(forRows<kVector<T>>(target, {rows}, width, isAligned, merge));
+  return forElements<1>(target, {rows}, false, MergeSums<T, L>{lseA.as<const L>(), lseB.as<const L>(), lse.as<L>()});
+}
+
 } // namespace
+
+Status CudaKernels::mergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
+  MOERT_RETURN_IF_ERROR(checkMergeAttention(a, lseA, b, lseB, out, lse));
+  return withFloating(a.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(
+        lse.dtype, [&](auto beside) { return mergeRows<T, MOERT_TYPE(beside)>(target, a, lseA, b, lseB, out, lse); });
+  });
+}
 
 Status CudaKernels::attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
   MOERT_RETURN_IF_ERROR(checkAttention(inputs, out, lse, options));

@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kBlockThreads)
         sums[n][e] += scoreGrads[n][e];
   }
   const A one[2] = {1, 1};
-  storeRows(sums, one, out + (h * shape.queries + first) * shape.keys + key, shape.keys, count,
-            static_cast<int>(shape.keys) - key);
+  storeRows(sums, one, out + h * shape.allQueries * shape.keys + key, shape.keys, count,
+            static_cast<int>(shape.keys) - key, [&](int row) { return shape.places.at(first + row); });
 }
 
 // --- Sinks -------------------------------------------------------------------
@@ -114,6 +114,10 @@ Status CudaKernels::attentionBiasGrad(const AttentionInputs &inputs, View attend
     using T = MOERT_TYPE(type);
     Problem<T> problem(inputs, options);
     const AttentionShape &shape = problem.shape;
+    // What other ranks' queries add is theirs.
+    if (shape.allQueries > shape.queries)
+      MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, static_cast<size_t>(out.bytes()), target.stream.stream),
+                                  "cannot clear gradients"));
     MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
     problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
     problem.buffers = 1;

@@ -88,12 +88,13 @@ __device__ __forceinline__ void gradScoresByKeys(A (&scores)[N][4], A (&grads)[N
     const int column = 8 * n + laneColumn();
     A factors[4] = {1, 1, 1, 1};
     if (problem.step)
-      factorsByKeys(mask, problem.maskRow(b, h) + query + column, rows.index[0], factors);
+      factorsByKeys(mask, problem.maskRow(b, h), problem.shape.places, query + column, rows.index[0], factors);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const int r = e / 2, at = query + column + e % 2;
       if (rows.sees(r, at)) {
-        const A added = bias ? convert<A>(bias[at * problem.shape.keys + rows.index[r]]) : A(0);
+        const A added =
+            bias ? convert<A>(bias[problem.shape.places.at(at) * problem.shape.keys + rows.index[r]]) : A(0);
         gradScore<T>(scores[n][e], grads[n][e], scale, added, stats[column + e % 2], factors[e]);
       } else {
         scores[n][e] = grads[n][e] = 0;

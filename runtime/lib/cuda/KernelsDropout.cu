@@ -1,6 +1,7 @@
 //===- KernelsDropout.cu - dropout ----------------------------------------===//
 
 #include "core/Checks.h"
+#include "core/Positions.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
 #include "cuda/Philox.cuh"
@@ -15,6 +16,7 @@ template <class T, class Mask> struct DropRows {
   const int32_t *step;
   int64_t seed, columns, firstRow, firstColumn;
   double p;
+  SequenceOrder order; ///< of rows of sequences that are cut
 
   __device__ Mask row(int64_t) const { return Mask(seed, *step, p); }
   /// Of several columns, the first is a multiple of 4 in the whole value.
@@ -22,9 +24,10 @@ template <class T, class Mask> struct DropRows {
     using A = Acc<T>;
     Pack<T, N> pack = loadPack<N>(x + r * columns + column);
     const int64_t at = firstColumn + column;
+    const int64_t place = order.parts > 1 ? wholeRow(order, firstRow + r) : firstRow + r;
 #pragma unroll
     for (int block = 0; block < (N + 3) / 4; ++block) {
-      const DropoutWords words = dropoutWords(mask, firstRow + r, at / 4 + block);
+      const DropoutWords words = dropoutWords(mask, place, at / 4 + block);
 #pragma unroll
       for (int i = 4 * block; i < 4 * (block + 1) && i < N; ++i) {
         const uint32_t word = words.at(N == 1 ? static_cast<int>(at % 4) : i % 4);
@@ -37,15 +40,22 @@ template <class T, class Mask> struct DropRows {
 
 } // namespace
 
-Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise) {
-  MOERT_RETURN_IF_ERROR(checkDropout(x, step, out, seed, rows, columns, noise));
+Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise,
+                            SequenceOrder order) {
+  MOERT_RETURN_IF_ERROR(checkDropout(x, step, out, seed, rows, columns, noise, order));
   const int64_t firstColumn = columns.index() * x.dims[1];
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     auto run = [&](auto *mask) {
-      const DropRows<T, std::remove_pointer_t<decltype(mask)>> drop{
-          x.as<const T>(), out.as<T>(), step.as<const int32_t>(), seed, x.dims[1], rows.index() * x.dims[0],
-          firstColumn,     noise.p};
+      const DropRows<T, std::remove_pointer_t<decltype(mask)>> drop{x.as<const T>(),
+                                                                    out.as<T>(),
+                                                                    step.as<const int32_t>(),
+                                                                    seed,
+                                                                    x.dims[1],
+                                                                    rows.index() * x.dims[0],
+                                                                    firstColumn,
+                                                                    noise.p,
+                                                                    order};
       // A block of random words is of 4 columns.
       constexpr int kWidth = std::max(kVector<T>, 4);
       const bool isAligned = areAligned(x.as<T>(), out.as<T>()) && firstColumn % 4 == 0;

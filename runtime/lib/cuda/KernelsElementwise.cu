@@ -90,9 +90,10 @@ template <class T> Status fillWith(const Target &target, View out, T value) {
 }
 
 /// Both are below 2^31.
-__global__ void __launch_bounds__(kThreads) positionsKernel(int32_t *out, int64_t count, uint32_t period) {
+__global__ void __launch_bounds__(kThreads)
+    positionsKernel(int32_t *out, int64_t count, uint32_t period, RowPlaces places) {
   for (int64_t s = globalThread(); s < count; s += globalThreads())
-    out[s] = static_cast<int32_t>(static_cast<uint64_t>(s) % period);
+    out[s] = static_cast<int32_t>(places.at(static_cast<int64_t>(static_cast<uint64_t>(s) % period)));
 }
 
 /// In unsigned numbers, which may overflow; whether they did is seen from the result in double precision.
@@ -184,12 +185,12 @@ Status CudaKernels::fill(View out, double value) {
   }
 }
 
-Status CudaKernels::positions(View out, int64_t period) {
-  MOERT_RETURN_IF_ERROR(checkPositions(out, period));
+Status CudaKernels::positions(View out, int64_t period, SequenceCut cut) {
+  MOERT_RETURN_IF_ERROR(checkPositions(out, period, cut));
   if (out.elements() == 0)
     return {};
   return launch(positionsKernel, gridOf(target, out.elements()), target, out.as<int32_t>(), out.elements(),
-                static_cast<uint32_t>(period));
+                static_cast<uint32_t>(period), RowPlaces(period, cut));
 }
 
 Status CudaKernels::indexAffine(View in, View out, int64_t factor, int64_t offset) {

@@ -19,13 +19,13 @@ template <class A> struct Angle {
 /// angles [positions, pairs]: all heads of all sequences use them.
 template <class A> struct ComputeAngles {
   RotaryOptions options;
+  RowPlaces places;
   Angle<A> *angles;
   int64_t pairs;
 
   template <int> __device__ void run(int64_t at) const {
-    const int64_t position = at / pairs;
-    const double angle =
-        static_cast<double>(options.direction * position) * rotaryFrequency(options, at - position * pairs);
+    const int64_t row = at / pairs, position = places.at(row);
+    const double angle = static_cast<double>(options.direction * position) * rotaryFrequency(options, at - row * pairs);
     const double scale = rotaryScale(options, position);
     angles[at] = {static_cast<A>(scale * std::cos(angle)), static_cast<A>(scale * std::sin(angle))};
   }
@@ -83,7 +83,8 @@ template <class T> Status rotate(const Target &target, View x, View out, const R
   const Extent extent{std::min(options.period, x.dims[0]) * pairs};
   Angle<A> *angles = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(extent.count, angles));
-  MOERT_RETURN_IF_ERROR(forElements<1>(target, extent, false, ComputeAngles<A>{options, angles, pairs}));
+  MOERT_RETURN_IF_ERROR(
+      forElements<1>(target, extent, false, ComputeAngles<A>{options, {options.period, options.cut}, angles, pairs}));
   const Rotate<T> rotation{x.as<const T>(), out.as<T>(),    angles,
                            heads,           options.period, options.headDim,
                            options.begin,   pairs,          options.interleaved};
@@ -92,6 +93,22 @@ template <class T> Status rotate(const Target &target, View x, View out, const R
                          options.begin % kWidth == 0 && pairs % kWidth == 0;
   return forRows<kWidth>(target, {x.dims[0] * heads}, options.headDim - pairs, isAligned, rotation);
 }
+
+// --- Cut sequences ------------------------------------------------------------
+
+template <class T> struct JoinRows {
+  const T *x;
+  T *out;
+  SequenceOrder order;
+  int64_t columns;
+  bool inverse;
+
+  __device__ int64_t row(int64_t r) const { return wholeRow(order, r); }
+  template <int N> __device__ void run(int64_t whole, int64_t r, int64_t column) const {
+    storePack(out + (inverse ? r : whole) * columns + column,
+              loadPack<N>(x + (inverse ? whole : r) * columns + column));
+  }
+};
 
 // --- Relative biases ---------------------------------------------------------
 
@@ -178,6 +195,15 @@ __global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, co
 Status CudaKernels::rotary(View x, View out, const RotaryOptions &options) {
   MOERT_RETURN_IF_ERROR(checkRotary(x, out, options));
   return withFloating(x.dtype, [&](auto type) { return rotate<MOERT_TYPE(type)>(target, x, out, options); });
+}
+
+Status CudaKernels::joinSequences(View x, View out, SequenceOrder order, bool inverse) {
+  MOERT_RETURN_IF_ERROR(checkJoinSequences(x, out, order, inverse));
+  return withFloating(x.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    const JoinRows<T> join{x.as<const T>(), out.as<T>(), order, x.dims[1], inverse};
+    return forRows<kVector<T>>(target, {x.dims[0]}, x.dims[1], areAligned(x.as<T>(), out.as<T>()), join);
+  });
 }
 
 Status CudaKernels::relativeBias(View table, View out, bool bidirectional, int64_t maxDistance) {

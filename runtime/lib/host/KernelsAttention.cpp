@@ -81,16 +81,19 @@ int64_t blockQueries(const Shape &shape, size_t elementSize) {
 template <class T> struct Rows {
   Shape shape;
   QueryBlock block;
-  const T *bias; ///< of the block's first query and of key 0, or null
+  const T *bias; ///< of the head, or null
   bool drops;    ///< whether `mask` is used
   DropoutMask mask;
-  int64_t maskRow; ///< of the block's first query
+  int64_t maskRow; ///< of position 0
   T *factors;      ///< scratch for the dropout of a row
 
   /// The keys that row r sees, from the block's first on.
   MOERT_INLINE int64_t begin(int64_t r) const { return shape.firstKey(block.first + r) - block.firstKey; }
   MOERT_INLINE int64_t end(int64_t r) const { return shape.endKey(block.first + r) - block.firstKey; }
-  MOERT_INLINE const T *biasOf(int64_t r) const { return bias ? bias + r * shape.keys + block.firstKey : nullptr; }
+  MOERT_INLINE const T *biasOf(int64_t r) const {
+    return bias ? bias + position(r) * shape.keys + block.firstKey : nullptr;
+  }
+  MOERT_INLINE int64_t position(int64_t r) const { return shape.places.at(block.first + r); }
 
   /// row = 0 where row r sees no key.
   MOERT_INLINE void clearUnseen(T *row, int64_t r) const {
@@ -99,7 +102,7 @@ template <class T> struct Rows {
   }
   /// factors[begin(r), end(r)) = what dropout multiplies the probabilities of row r by.
   MOERT_INLINE void dropRow(int64_t r) const {
-    dropoutFactors(mask, maskRow + r, block.firstKey + begin(r), end(r) - begin(r), factors + begin(r));
+    dropoutFactors(mask, maskRow + position(r), block.firstKey + begin(r), end(r) - begin(r), factors + begin(r));
   }
 };
 
@@ -288,9 +291,9 @@ template <class T> Status Attention<T>::multiplyKeys(const QueryBlock &block) {
 }
 
 template <class T> Rows<T> Attention<T>::rowsOf(const QueryBlock &block) const {
-  const T *ofHead = bias ? bias + (block.head * shape.queries + block.first) * shape.keys : nullptr;
+  const T *ofHead = bias ? bias + block.head * shape.allQueries * shape.keys : nullptr;
   const int64_t sequence = firstSequence + block.sequence, head = shape.firstHead + block.head;
-  const int64_t maskRow = (sequence * shape.modelHeads + head) * shape.queries + block.first;
+  const int64_t maskRow = (sequence * shape.modelHeads + head) * shape.allQueries;
   return {shape, block, ofHead, drops, mask, maskRow, factors};
 }
 
@@ -341,6 +344,9 @@ Status Attention<T>::backward(const QueryBlock &block, const T *grads, T *gradQ,
 template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended, const T *lse, const T *grads, T *out) {
   struct Tag;
   const Shape &shape = problem.shape;
+  // What other ranks' queries add is theirs.
+  if (shape.allQueries > shape.queries)
+    std::fill_n(out, shape.heads * shape.allQueries * shape.keys, T(0));
   double *sums = scratch<Tag, double>(problem.mostQueries() * shape.keys);
   for (int64_t h = 0; h < shape.heads; ++h)
     for (int64_t first = 0; first < shape.queries; first += problem.mostQueries()) {
@@ -354,7 +360,7 @@ template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended,
         runVectorised<addTo<T>>(sums, problem.scoreGrads, block.queries * block.keys);
       }
       for (int64_t r = 0; r < block.queries; ++r) {
-        T *row = out + (h * shape.queries + first + r) * shape.keys;
+        T *row = out + (h * shape.allQueries + shape.places.at(first + r)) * shape.keys;
         std::fill_n(row, shape.keys, T(0));
         for (int64_t j = 0; j < block.keys; ++j)
           row[block.firstKey + j] = static_cast<T>(sums[r * block.keys + j]);
@@ -374,7 +380,35 @@ MOERT_INLINE double sinksGrad(const T *lse, const T *attended, const T *grads, i
   return sum;
 }
 
+/// One head of a row: to = weighted sum of a and b; returns its lse.
+template <class T> T mergeHead(const T *a, T lseA, const T *b, T lseB, T *to, int64_t width) {
+  const T largest = std::max(lseA, lseB);
+  if (largest == -std::numeric_limits<T>::infinity()) {
+    std::fill_n(to, width, T(0));
+    return largest;
+  }
+  const T ofA = std::exp(lseA - largest), ofB = std::exp(lseB - largest), sum = ofA + ofB;
+  MOERT_SIMD
+  for (int64_t j = 0; j < width; ++j)
+    to[j] = (ofA * a[j] + ofB * b[j]) / sum;
+  return largest + std::log(sum);
+}
+
 } // namespace
+
+Status mergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
+  Checker check = checkOperands(Kind::MergeAttention, checkMergeAttention, a, lseA, b, lseB, out, lse);
+  if (!check.ok())
+    return check.take();
+  withFloating(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t heads = lse.elements(), width = heads > 0 ? a.elements() / heads : 0;
+    for (int64_t h = 0; h < heads; ++h)
+      lse.as<T>()[h] = mergeHead(a.as<const T>() + h * width, lseA.as<const T>()[h], b.as<const T>() + h * width,
+                                 lseB.as<const T>()[h], out.as<T>() + h * width, width);
+  });
+  return {};
+}
 
 Status attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
   Checker check = checkOperands(Kind::Attention, checkAttention, inputs, out, lse, options);

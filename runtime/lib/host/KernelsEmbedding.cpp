@@ -67,13 +67,14 @@ void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, double 
 
 } // namespace
 
-Status positions(View out, int64_t period) {
-  Checker check = checkOperands(Kind::Positions, checkPositions, out, period);
+Status positions(View out, int64_t period, SequenceCut cut) {
+  Checker check = checkOperands(Kind::Positions, checkPositions, out, period, cut);
   if (!check.ok())
     return check.take();
-  for (int64_t s = 0, position = 0; s < out.dims[0]; ++s) {
-    out.as<int32_t>()[s] = static_cast<int32_t>(position);
-    position = position + 1 == period ? 0 : position + 1;
+  const RowPlaces places(period, cut);
+  for (int64_t s = 0, row = 0; s < out.dims[0]; ++s) {
+    out.as<int32_t>()[s] = static_cast<int32_t>(places.at(row));
+    row = row + 1 == period ? 0 : row + 1;
   }
   return {};
 }

@@ -3,6 +3,8 @@
 #include "core/Positions.h"
 #include "host/ModelSupport.h"
 
+#include <cstring>
+
 // As for exp in KernelSupport.h: glibc's vector functions are announced by <cmath> only under -ffast-math.
 #if defined(MOERT_X86) && !defined(__clang__) && defined(__GLIBC__)
 extern "C" {
@@ -102,13 +104,28 @@ Status rotary(View x, View out, const RotaryOptions &options) {
     struct Tag;
     T *cosine = scratch<Tag, T>(2 * pairs), *sine = cosine + pairs;
     // One position of all sequences at a time: its angles are computed once.
-    for (int64_t position = 0; position < std::min(options.period, x.dims[0]); ++position) {
+    const RowPlaces places(options.period, options.cut);
+    for (int64_t row = 0; row < std::min(options.period, x.dims[0]); ++row) {
+      const int64_t position = places.at(row);
       fillAngles(frequency, cosine, sine, pairs, static_cast<double>(options.direction * position),
                  rotaryScale(options, position));
-      for (int64_t s = position; s < x.dims[0]; s += options.period)
+      for (int64_t s = row; s < x.dims[0]; s += options.period)
         rotateRow(x.as<const T>() + s * columns, out.as<T>() + s * columns, cosine, sine, shape);
     }
   });
+  return {};
+}
+
+Status joinSequences(View x, View out, SequenceOrder order, bool inverse) {
+  Checker check = checkOperands(Kind::JoinSequences, checkJoinSequences, x, out, order, inverse);
+  if (!check.ok())
+    return check.take();
+  const auto bytes = static_cast<size_t>(x.dims[1]) * dtypeSize(x.dtype);
+  for (int64_t row = 0; row < x.dims[0]; ++row) {
+    const int64_t whole = wholeRow(order, row), from = inverse ? whole : row, to = inverse ? row : whole;
+    std::memcpy(out.as<char>() + static_cast<size_t>(to) * bytes, x.as<char>() + static_cast<size_t>(from) * bytes,
+                bytes);
+  }
   return {};
 }
 

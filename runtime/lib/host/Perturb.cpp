@@ -43,6 +43,7 @@ bool computes(const Call &call) {
   case Kind::Dispatch:
     return bool(call.views[operands::Dispatch::weights]);
   case Kind::AppendToHeads:
+  case Kind::JoinSequences:
   case Kind::Clamp:
   case Kind::ClampGrad:
   case Kind::Copy:

@@ -43,6 +43,10 @@ void forEachRun(const Value &value, const std::vector<Group> &groups, int64_t ra
   int64_t run = 1;
   while (inner > 0) {
     --inner;
+    if (isCut(value, inner, groups)) {
+      ++inner;
+      break;
+    }
     run *= value.localShape[inner];
     if (value.localShape[inner] != value.shape[inner])
       break;
@@ -52,18 +56,15 @@ void forEachRun(const Value &value, const std::vector<Group> &groups, int64_t ra
   for (size_t dim = 0; dim < inner; ++dim)
     runs *= value.localShape[dim];
   const Range range = rangeOf(value, groups, rank);
-  std::array<int64_t, 4> start{};
-  for (size_t dim = 0; dim < dims; ++dim)
-    start[dim] = shardIndex(value, dim, groups, rank) * value.localShape[dim];
   for (int64_t r = 0; r < runs; ++r) {
     int64_t offset = 0, stride = 1, rest = r;
     for (size_t dim = dims; dim-- > 0; stride *= value.shape[dim]) {
-      int64_t index = start[dim];
+      int64_t place = 0;
       if (dim < inner) {
-        index += rest % value.localShape[dim];
+        place = rest % value.localShape[dim];
         rest /= value.localShape[dim];
       }
-      offset += index * stride;
+      offset += wholePlace(value, dim, groups, rank, place) * stride;
     }
     int64_t begin = std::max(r * run, range.begin), end = std::min((r + 1) * run, range.end);
     if (begin < end)

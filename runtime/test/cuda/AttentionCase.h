@@ -34,7 +34,7 @@ inline std::vector<Operand> operandsOf(const Case &c, int32_t dtype, int32_t lse
   const int64_t rows = c.sequences * o.qLength, keyRows = c.sequences * o.kLength;
   const std::vector<int64_t> q{rows, o.heads * c.width}, k{keyRows, o.kHeads * c.width};
   const std::vector<int64_t> v{keyRows, o.kHeads * c.valueWidth}, out{rows, o.heads * c.valueWidth};
-  const std::vector<int64_t> bias{o.heads, o.qLength, o.kLength};
+  const std::vector<int64_t> bias{o.heads, o.cut.parts * o.qLength, o.kLength};
   return {randomOperand(dtype, q, 1),
           randomOperand(dtype, k, 2),
           randomOperand(dtype, v, 3),

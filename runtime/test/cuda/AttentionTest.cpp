@@ -110,6 +110,44 @@ TEST(CudaAttentionTest, PartsOfHeads) {
   }
 }
 
+// A rank has one or two pieces of each sequence, whose border is inside a tile; or the keys of one rank.
+TEST(CudaAttentionTest, PartsOfSequences) {
+  for (int64_t rank : {0, 2}) {
+    Case c(70, 210, 2, 1);
+    c.options.causal = true;
+    c.options.cut = {3, 1, true, rank};
+    expectAttention(c);
+    c.options.window = 40;
+    c.hasBias = true;
+    c.options.dropout = 0.3;
+    c.sequences = 2;
+    expectAttention(c);
+    c.options.window = 0;
+    c.options.block = 50;
+    c.options.cut.zigzag = false;
+    expectAttention(c);
+    Case ring(70, 70, 2, 1);
+    ring.options.causal = true;
+    ring.options.cut = {3, 1, true, rank};
+    ring.options.keyShift = 1;
+    expectAttention(ring);
+  }
+}
+
+TEST(CudaAttentionTest, MergesParts) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int32_t lseType : typesBeside(dtype)) {
+      const std::vector<int64_t> rows{7, 3 * 24}, sums{7, 3};
+      std::vector<Operand> operands{randomOperand(dtype, rows, 1), randomOperand(lseType, sums, 2),
+                                    randomOperand(dtype, rows, 3), randomOperand(lseType, sums, 4),
+                                    filledOperand(dtype, rows, 9), filledOperand(lseType, sums, 9)};
+      const double lowest = -std::numeric_limits<double>::infinity();
+      operands[1].values[4] = operands[1].values[5] = operands[3].values[4] = operands[3].values[6] = lowest;
+      expectAlike(Kind::MergeAttention, operands,
+                  [](Kernels &k, const Views &v) { return k.mergeAttention(v[0], v[1], v[2], v[3], v[4], v[5]); });
+    }
+}
+
 TEST(CudaAttentionTest, Sinks) {
   Case c(40, 40, 3, 3);
   c.hasSinks = true;

@@ -15,9 +15,9 @@ TEST(CudaDropoutTest, SameBitsAsTheHost) {
           const std::vector<Operand> operands{randomOperand(dtype, {rows, columns}, 1), indices({}, {12}),
                                               filledOperand(dtype, {rows, columns}, 9)};
           expectAlike(Kind::Dropout, operands,
-                      [=](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], seed, {}, {}, 0.3); });
+                      [=](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], seed, {}, {}, 0.3, {}); });
           expectAlike(Kind::Dropout, operands,
-                      [=](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[0], seed, {}, {}, 0.3); });
+                      [=](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[0], seed, {}, {}, 0.3, {}); });
         }
 }
 
@@ -29,7 +29,8 @@ TEST(CudaDropoutTest, PartsOfTheWhole) {
         expectAlike(Kind::Dropout,
                     {randomOperand(dtype, {5, columns}, 1), indices({}, {3}), filledOperand(dtype, {5, columns}, 9)},
                     [=](Kernels &k, const Views &v) {
-                      return k.dropout(v[0], v[1], v[2], 11, {2, 3, rank}, {3, 1, rank}, 0.5);
+                      return k.dropout(v[0], v[1], v[2], 11, {2, 3, rank}, {3, 1, rank}, 0.5,
+                                       {rank % 2 ? 3 : 1, 2, 4, true});
                     });
 }
 
@@ -38,13 +39,13 @@ TEST(CudaDropoutTest, Jitter) {
     for (int columns : {6, 64})
       expectAlike(Kind::Dropout,
                   {randomOperand(dtype, {37, columns}, 1), indices({}, {12}), filledOperand(dtype, {37, columns}, 9)},
-                  [](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], 7, {}, {}, {0.3, true}); });
+                  [](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], 7, {}, {}, {0.3, true}, {}); });
 }
 
 TEST(CudaDropoutTest, OfNothing) {
   expectAlike(Kind::Dropout,
               {randomOperand(MOERT_F32, {9, 16}, 1), indices({}, {3}), filledOperand(MOERT_F32, {9, 16}, 9)},
-              [](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], 11, {}, {}, 0.0); });
+              [](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], 11, {}, {}, 0.0, {}); });
 }
 
 } // namespace

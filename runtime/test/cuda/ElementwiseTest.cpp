@@ -87,7 +87,7 @@ TEST(CudaElementwiseTest, Indices) {
   for (int64_t count : {0, 1, 1000}) {
     const std::vector<Operand> operands{randomOperand(MOERT_I32, {count}, 1, 1000),
                                         filledOperand(MOERT_I32, {count}, 9)};
-    expectAlike(Kind::Positions, operands, [](Kernels &k, const Views &v) { return k.positions(v[1], 7); });
+    expectAlike(Kind::Positions, operands, [](Kernels &k, const Views &v) { return k.positions(v[1], 7, {}); });
     expectAlike(Kind::IndexAffine, operands,
                 [](Kernels &k, const Views &v) { return k.indexAffine(v[0], v[1], -5, 1 << 30); });
     expectAlike(Kind::IndexAffine, operands,

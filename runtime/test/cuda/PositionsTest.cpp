@@ -14,6 +14,25 @@ void expectRotary(int32_t dtype, int64_t tokens, int64_t heads, const RotaryOpti
   expectAlike(Kind::Rotary, operands, [=](Kernels &k, const Views &v) { return k.rotary(v[0], v[0], options); });
 }
 
+TEST(CudaPositionsTest, PartsOfSequences) {
+  for (bool zigzag : {false, true}) {
+    RotaryOptions options;
+    options.period = 6;
+    options.headDim = options.rotaryDim = 8;
+    options.cut = {3, 2, zigzag, 5};
+    for (int32_t dtype : kFloatingTypes) {
+      expectRotary(dtype, 12, 2, options);
+      const std::vector<Operand> operands{randomOperand(dtype, {24, 9}, 1), filledOperand(dtype, {24, 9}, 9)};
+      for (bool inverse : {false, true})
+        expectAlike(Kind::JoinSequences, operands, [=](Kernels &k, const std::vector<View> &v) {
+          return k.joinSequences(v[0], v[1], {2, 2, 6, zigzag}, inverse);
+        });
+    }
+    expectAlike(Kind::Positions, {filledOperand(MOERT_I32, {12}, 9)},
+                [=](Kernels &k, const std::vector<View> &v) { return k.positions(v[0], 6, {3, 2, zigzag, 5}); });
+  }
+}
+
 TEST(CudaPositionsTest, RotaryOfAnyColumns) {
   // Columns of a head, the first rotated one, how many.
   const std::vector<std::vector<int64_t>> heads{{64, 0, 64}, {192, 128, 64}, {24, 8, 16},

@@ -23,6 +23,22 @@ module attributes {moe.parallel = #moe.parallel<world = 12, pp = 1, dp = 4, mp =
 
 // -----
 
+// Context parallelism is said where there is some.
+// CHECK: #moe.parallel<world = 16, pp = 1, dp = 2, mp = 2, ep = 8, esp = 1, cp = 4>
+module attributes {moe.parallel = #moe.parallel<world = 16, pp = 1, dp = 2, mp = 2, ep = 8, esp = 1, cp = 4>} {
+  // Which rows of sequences a rank has.
+  // CHECK: %{{.+}}: tensor<8xi32> {moe.layout = #moe.layout<[dp, cp], sequence = 8, chunks = 8>}
+  func.func @rows(%ids: tensor<8xi32> {moe.layout = #moe.layout<[dp, cp], sequence = 8, chunks = 8>}) -> (tensor<8xi32>, tensor<8xi32>) {
+    // CHECK: cut = #moe.cut<<"cp", 4, 2>>
+    %0 = moe.positions {period = 2 : i64, cut = #moe.cut<<"cp", 4, 2>>} : tensor<8xi32>
+    // CHECK: cut = #moe.cut<<"cp", 4, 2>, zigzag>
+    %1 = moe.positions {period = 2 : i64, cut = #moe.cut<<"cp", 4, 2>, zigzag>} : tensor<8xi32>
+    return %0, %1 : tensor<8xi32>, tensor<8xi32>
+  }
+}
+
+// -----
+
 // A function may have a world of its own, as the one-rank reference has.
 // CHECK-LABEL: func.func @own_world(
 // CHECK-SAME: attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 2, ep = 1, esp = 1>}

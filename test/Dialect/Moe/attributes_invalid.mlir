@@ -14,6 +14,20 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 2, dp = 4, mp = 
 
 // -----
 
+// Ranks that divide sequences are ranks of the dense part, too.
+// expected-error @+1 {{expected world = pp * dp * cp * mp but got 8 and 1 * 2 * 4 * 2 = 16}}
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 2, ep = 2, esp = 2, cp = 4>} {
+}
+
+// -----
+
+// mp * cp and ep have to nest.
+// expected-error @+1 {{expected the group boundaries 1, mp = 2, mp * cp = 4, esp = 1, ep * esp = 6, world / pp = 12, world = 12 to be a chain of divisors, but 4 does not divide 6}}
+module attributes {moe.parallel = #moe.parallel<world = 12, pp = 1, dp = 3, mp = 2, ep = 6, esp = 1, cp = 2>} {
+}
+
+// -----
+
 // The expert part divides the world.
 // expected-error @+1 {{expected pp * ep * esp = 6 to divide the world of 8 ranks}}
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 3, esp = 2>} {
@@ -71,7 +85,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8192, pp = 1, dp = 8192,
 // -----
 
 // A field that is missing.
-// expected-error @+1 {{expected ','}}
+// expected-error @+1 {{struct is missing required parameter: esp}}
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4>} {
 }
 

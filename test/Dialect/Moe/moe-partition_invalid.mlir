@@ -132,7 +132,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // A layout names groups of the world.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
-  // expected-error @+1 {{expected the layout of 'argument 0' to name groups among dp, mp, ep, esp, edp, ep_esp, pp, world but got #moe.layout<[tp]>}}
+  // expected-error @+1 {{expected the layout of 'argument 0' to name groups among dp, mp, cp, dp_cp, ep, esp, edp, ep_esp, pp, world but got #moe.layout<[tp]>}}
   func.func @f(%a: tensor<8xf32> {moe.layout = #moe.layout<[tp]>}) -> tensor<8xf32> {
     return %a : tensor<8xf32>
   }

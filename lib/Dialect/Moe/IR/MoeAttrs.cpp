@@ -34,43 +34,66 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
 //===----------------------------------------------------------------------===//
 
 /// The boundaries between which the atomic axes lie, smallest first, without repetition.
-static SmallVector<int64_t> getBoundaries(int64_t world, int64_t pp, int64_t mp, int64_t ep, int64_t esp) {
-  SmallVector<int64_t> boundaries = {1, mp, esp, ep * esp, world / pp, world};
+static SmallVector<int64_t> getBoundaries(int64_t world, int64_t pp, int64_t mp, int64_t ep, int64_t esp, int64_t cp) {
+  SmallVector<int64_t> boundaries = {1, mp, mp * cp, esp, ep * esp, world / pp, world};
   llvm::sort(boundaries);
   boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
   return boundaries;
 }
 
 LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t world, int64_t pp, int64_t dp,
-                                   int64_t mp, int64_t ep, int64_t esp) {
-  for (auto [name, value] :
-       {std::pair<StringRef, int64_t>{"world", world}, {"pp", pp}, {"dp", dp}, {"mp", mp}, {"ep", ep}, {"esp", esp}})
+                                   int64_t mp, int64_t ep, int64_t esp, int64_t cp) {
+  for (auto [name, value] : {std::pair<StringRef, int64_t>{"world", world},
+                             {"pp", pp},
+                             {"dp", dp},
+                             {"mp", mp},
+                             {"ep", ep},
+                             {"esp", esp},
+                             {"cp", cp}})
     if (value < 1 || value > kMaxWorld)
       return emitError() << "expected " << name << " to be between 1 and " << kMaxWorld << " but got " << value;
-  if (pp * dp * mp != world)
-    return emitError() << "expected world = pp * dp * mp but got " << world << " and " << pp << " * " << dp << " * "
-                       << mp << " = " << pp * dp * mp;
+  if (pp * dp * cp * mp != world) {
+    InFlightDiagnostic error = emitError() << "expected world = pp * dp * " << (cp > 1 ? "cp * " : "") << "mp but got "
+                                           << world << " and " << pp << " * " << dp << " * ";
+    if (cp > 1)
+      error << cp << " * ";
+    return error << mp << " = " << pp * dp * cp * mp;
+  }
   if (world % (pp * ep * esp) != 0)
     return emitError() << "expected pp * ep * esp = " << pp * ep * esp << " to divide the world of " << world
                        << " ranks";
-  SmallVector<int64_t> boundaries = getBoundaries(world, pp, mp, ep, esp);
-  for (auto [lower, upper] : llvm::zip(boundaries, llvm::drop_begin(boundaries)))
-    if (upper % lower != 0)
-      return emitError() << "expected the group boundaries 1, mp = " << mp << ", esp = " << esp
-                         << ", ep * esp = " << ep * esp << ", world / pp = " << world / pp << ", world = " << world
-                         << " to be a chain of divisors, but " << lower << " does not divide " << upper;
+  SmallVector<int64_t> boundaries = getBoundaries(world, pp, mp, ep, esp, cp);
+  for (auto [lower, upper] : llvm::zip(boundaries, llvm::drop_begin(boundaries))) {
+    if (upper % lower == 0)
+      continue;
+    InFlightDiagnostic error = emitError() << "expected the group boundaries 1, mp = " << mp;
+    if (cp > 1)
+      error << ", mp * cp = " << mp * cp;
+    return error << ", esp = " << esp << ", ep * esp = " << ep * esp << ", world / pp = " << world / pp
+                 << ", world = " << world << " to be a chain of divisors, but " << lower << " does not divide "
+                 << upper;
+  }
   return success();
 }
 
+ParallelAttr ParallelAttr::get(MLIRContext *context, int64_t world, int64_t pp, int64_t dp, int64_t mp, int64_t ep,
+                               int64_t esp) {
+  return get(context, world, pp, dp, mp, ep, esp, /*cp=*/int64_t(1));
+}
+ParallelAttr ParallelAttr::getChecked(function_ref<InFlightDiagnostic()> emitError, MLIRContext *context, int64_t world,
+                                      int64_t pp, int64_t dp, int64_t mp, int64_t ep, int64_t esp) {
+  return getChecked(emitError, context, world, pp, dp, mp, ep, esp, /*cp=*/int64_t(1));
+}
+
 ArrayRef<StringLiteral> ParallelAttr::getGroupNames() {
-  static constexpr StringLiteral names[] = {"dp", "mp", "ep", "esp", "edp", "ep_esp", "pp", "world"};
+  static constexpr StringLiteral names[] = {"dp", "mp", "cp", "dp_cp", "ep", "esp", "edp", "ep_esp", "pp", "world"};
   return names;
 }
 
 GroupAttr ParallelAttr::getGroup(StringRef name) const {
   auto group = [&](int64_t size, int64_t stride) { return GroupAttr::get(getContext(), name, size, stride); };
   if (name == "dp")
-    return group(getDp(), getMp());
+    return group(getDp(), getCp() * getMp());
   if (name == "mp")
     return group(getMp(), 1);
   if (name == "ep")
@@ -81,6 +104,10 @@ GroupAttr ParallelAttr::getGroup(StringRef name) const {
     return group(getEdp(), getEp() * getEsp());
   if (name == "ep_esp")
     return group(getEp() * getEsp(), 1);
+  if (name == "cp")
+    return group(getCp(), getMp());
+  if (name == "dp_cp")
+    return group(getDp() * getCp(), getMp());
   if (name == "pp")
     return group(getPp(), getWorld() / getPp());
   if (name == "world")
@@ -166,6 +193,31 @@ LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 }
 
 //===----------------------------------------------------------------------===//
+// CutAttr
+//===----------------------------------------------------------------------===//
+
+Attribute CutAttr::parse(AsmParser &parser, Type) {
+  FailureOr<GroupAttr> group = failure();
+  bool zigzag = false;
+  if (parser.parseLess() || failed(group = FieldParser<GroupAttr>::parse(parser)))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    zigzag = true;
+    if (parser.parseKeyword("zigzag"))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  return get(parser.getContext(), *group, zigzag);
+}
+
+void CutAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printStrippedAttrOrType(getGroup());
+  printer << (getZigzag() ? ", zigzag>" : ">");
+}
+
+//===----------------------------------------------------------------------===//
 // ChunkAttr, RingAttr
 //===----------------------------------------------------------------------===//
 
@@ -190,6 +242,24 @@ LogicalResult RingAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
 //===----------------------------------------------------------------------===//
 // LayoutAttr
 //===----------------------------------------------------------------------===//
+
+LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<ArrayAttr> dims) {
+  return get(context, dims, /*sequence=*/0, /*chunks=*/0);
+}
+
+LayoutAttr LayoutAttr::getRows(ParallelAttr parallel, int64_t rank, StringRef columns) {
+  MLIRContext *context = parallel.getContext();
+  Builder builder(context);
+  SmallVector<Attribute> rows = {builder.getStringAttr("dp")}, others;
+  if (parallel.getCp() > 1)
+    rows.push_back(builder.getStringAttr("cp"));
+  if (!columns.empty())
+    others.push_back(builder.getStringAttr(columns));
+  SmallVector<ArrayAttr> dims = {builder.getArrayAttr(rows)};
+  if (rank == 2)
+    dims.push_back(builder.getArrayAttr(others));
+  return get(context, dims);
+}
 
 LayoutAttr LayoutAttr::get(MLIRContext *context, int64_t rank) {
   return get(context, SmallVector<ArrayAttr>(rank, ArrayAttr::get(context, {})));
@@ -261,8 +331,13 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
     names.push_back(parser.getBuilder().getStringAttr(name));
     return success();
   };
+  int64_t sequence = 0, chunks = 0;
   auto parseDim = [&]() -> ParseResult {
     SmallVector<Attribute> names;
+    if (succeeded(parser.parseOptionalKeyword("sequence")))
+      return failure(parser.parseEqual() || parser.parseInteger(sequence));
+    if (succeeded(parser.parseOptionalKeyword("chunks")))
+      return failure(parser.parseEqual() || parser.parseInteger(chunks));
     if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseName(names); }))
       return failure();
     dims.push_back(parser.getBuilder().getArrayAttr(names));
@@ -270,7 +345,7 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseDim))
     return {};
-  return LayoutAttr::get(parser.getContext(), dims);
+  return LayoutAttr::get(parser.getContext(), dims, sequence, chunks);
 }
 
 void LayoutAttr::print(AsmPrinter &printer) const {
@@ -280,5 +355,7 @@ void LayoutAttr::print(AsmPrinter &printer) const {
     llvm::interleaveComma(getGroups(dim), printer);
     printer << "]";
   });
+  if (getChunks() > 0)
+    printer << ", sequence = " << getSequence() << ", chunks = " << getChunks();
   printer << ">";
 }

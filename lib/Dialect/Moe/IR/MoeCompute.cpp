@@ -170,8 +170,8 @@ LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> oper
   results.push_back(layout);
   return success();
 }
-LogicalResult AddOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
-                               SmallVectorImpl<Value> &results) {
+LogicalResult AddOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
+                               ValueRange operands, SmallVectorImpl<Value> &results) {
   results.push_back(builder.create<AddOp>(getLoc(), operands[0], operands[1]));
   return success();
 }

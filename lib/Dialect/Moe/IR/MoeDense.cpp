@@ -19,6 +19,23 @@ static LogicalResult verifyShape(Operation *op, StringRef what, Value value, Arr
   return verifyType(op, what, value.getType(), RankedTensorType::get(shape, getType(like).getElementType()));
 }
 
+/// The parameters of `cut`: how many parts a sequence has, the stride of the ranks that have them, and whether it is
+/// zigzag.
+static SmallVector<Attribute> getCutParams(Operation *op, CutAttr cut) {
+  if (!cut)
+    return {getInt(op, 1), getInt(op, 1), getInt(op, 0)};
+  return {getInt(op, cut.getGroup().getSize()), getInt(op, cut.getGroup().getStride()), getInt(op, cut.getZigzag())};
+}
+
+/// How many times as many rows as `rows` whole sequences have.
+static int64_t getCutParts(CutAttr cut) { return cut ? cut.getGroup().getSize() : 1; }
+
+static LogicalResult verifyCut(Operation *op, CutAttr cut, StringRef what, int64_t rows) {
+  if (cut && cut.getZigzag() && rows % 2 != 0)
+    return op->emitOpError() << "expected an even " << what << " with a zigzag cut but got " << rows;
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Indices, constants
 //===----------------------------------------------------------------------===//
@@ -27,9 +44,13 @@ LogicalResult PositionsOp::verify() {
   int64_t tokens = getRows(getResult()), period = getPeriod();
   if (period < 1 || tokens % period != 0)
     return emitOpError() << "expected period to divide the " << tokens << " tokens but got " << period;
-  return success();
+  return verifyCut(*this, getCutAttr(), "period", period);
 }
-SmallVector<Attribute> PositionsOp::getKernelParams() { return {getPeriodAttr()}; }
+SmallVector<Attribute> PositionsOp::getKernelParams() {
+  SmallVector<Attribute> params = {getPeriodAttr()};
+  llvm::append_range(params, getCutParams(*this, getCutAttr()));
+  return params;
+}
 
 SmallVector<Attribute> IndexAffineOp::getKernelParams() { return {getFactorAttr(), getOffsetAttr()}; }
 SmallVector<int64_t> IndexAffineOp::getInPlaceInputs() { return {0}; }
@@ -199,6 +220,8 @@ LogicalResult RotaryOp::verify() {
                          << " columns of a head from begin on but got " << rotary << " from " << begin << " on";
   if (period < 1 || getRows(getX()) % period != 0)
     return emitOpError() << "expected period to divide the " << getRows(getX()) << " rows but got " << period;
+  if (failed(verifyCut(*this, getCutAttr(), "period", period)))
+    return failure();
   return verifyRotaryScaling(*this);
 }
 /// A rotation's transpose is its inverse; `scale` stays.
@@ -209,24 +232,43 @@ void RotaryOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
   gradients.push_back(adjoint);
 }
 SmallVector<Attribute> RotaryOp::getKernelParams() {
-  return {getPeriodAttr(),
-          getHeadDimAttr(),
-          getInt(*this, getBegin()),
-          getRotaryDimAttr(),
-          getInt(*this, getInterleaved()),
-          getInt(*this, getUnrotated() ? 0
-                        : getInverse() ? -1
-                                       : 1),
-          getBaseAttr(),
-          getFactorAttr(),
-          getLowAttr(),
-          getHighAttr(),
-          getScaleAttr(),
-          getReachAttr(),
-          getTemperatureAttr(),
-          getSpanAttr()};
+  int64_t direction = getUnrotated() ? 0 : getInverse() ? -1 : 1;
+  SmallVector<Attribute> params = {getPeriodAttr(),
+                                   getHeadDimAttr(),
+                                   getInt(*this, getBegin()),
+                                   getRotaryDimAttr(),
+                                   getInt(*this, getInterleaved()),
+                                   getInt(*this, direction)};
+  llvm::append_range(params, getCutParams(*this, getCutAttr()));
+  params.append({getBaseAttr(), getFactorAttr(), getLowAttr(), getHighAttr(), getScaleAttr(), getReachAttr(),
+                 getTemperatureAttr(), getSpanAttr()});
+  return params;
 }
 SmallVector<int64_t> RotaryOp::getInPlaceInputs() { return {0}; }
+
+//===----------------------------------------------------------------------===//
+// Divided sequences
+//===----------------------------------------------------------------------===//
+
+LogicalResult JoinSequencesOp::verify() {
+  int64_t rows = getRows(getX()), sequences = getSequences(), length = getLength();
+  int64_t set = getCutParts(getCut()) * sequences * length;
+  if (sequences < 1 || length < 1 || rows % set != 0)
+    return emitOpError() << "expected rows of " << getCutParts(getCut()) << " members, each with " << sequences
+                         << " sequences of " << length << " rows, but got " << rows;
+  return verifyCut(*this, getCut(), "length", length);
+}
+/// Rows only change places.
+void JoinSequencesOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  auto adjoint = cast<JoinSequencesOp>(builder.clone(*getOperation()));
+  adjoint.getXMutable().assign(cotangents[0]);
+  adjoint.setInverse(!getInverse());
+  gradients.push_back(adjoint);
+}
+SmallVector<Attribute> JoinSequencesOp::getKernelParams() {
+  return {getInt(*this, getCutParts(getCut())), getSequencesAttr(), getLengthAttr(),
+          getInt(*this, getCut().getZigzag()), getInt(*this, getInverse())};
+}
 
 //===----------------------------------------------------------------------===//
 // Heads with shared columns
@@ -300,13 +342,31 @@ LogicalResult AttentionOp::verify() {
   if (static_cast<int64_t>(getWindow()) < 0)
     return emitOpError() << "expected window of at least 0 but got " << static_cast<int64_t>(getWindow());
   int64_t qLength = getQLength(), kLength = getKLength();
-  if ((getBias() && failed(verifyShape(*this, "bias", getBias(), {heads, qLength, kLength}, getQ()))) ||
+  if (failed(verifyCut(*this, getCutAttr(), "q_length", qLength)))
+    return failure();
+  bool isOfMembers = static_cast<int64_t>(getKeyShift()) >= 0;
+  if ((isOfMembers || getRing()) && (!getCut() || getBias() || getStep() || (isOfMembers && getRing())))
+    return emitOpError() << "expected key_shift or ring with a cut, and without each other, bias and dropout";
+  if (static_cast<int64_t>(getBlock()) < 0)
+    return emitOpError() << "expected block of at least 0 but got " << static_cast<int64_t>(getBlock());
+  if ((getBias() &&
+       failed(verifyShape(*this, "bias", getBias(), {heads, qLength * getCutParts(getCutAttr()), kLength}, getQ()))) ||
       (getSinks() && failed(verifyShape(*this, "sinks", getSinks(), {heads}, getQ()))) ||
       failed(verifyLse(*this, getLse(), getQ(), heads)))
     return failure();
   return verifyShape(*this, "the result", getResult(), {rows, getColumns(getV()) / getHeldKeyHeads(*this) * heads},
                      getQ());
 }
+
+LogicalResult MergeAttentionOp::verify() {
+  RankedTensorType rows = ::getType(getA()), lse = ::getType(getLse());
+  int64_t heads = lse.getDimSize(1);
+  if (heads < 1 || rows.getDimSize(1) % heads != 0)
+    return emitOpError() << "expected whole heads but got " << rows.getDimSize(1) << " columns of " << heads
+                         << " heads";
+  return verifyLse(*this, getLse(), getA(), heads);
+}
+SmallVector<int64_t> MergeAttentionOp::getInPlaceInputs() { return {0}; }
 
 LogicalResult AttentionGradOp::verify() { return verifyLse(*this, getLse(), getQ(), getHeads()); }
 LogicalResult AttentionBiasGradOp::verify() { return verifyLse(*this, getLse(), getQ(), getHeads()); }
@@ -353,14 +413,27 @@ void AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
 template <typename Op> static int64_t getKeyDim(Op op) { return getColumns(op.getK()) / getHeldKeyHeads(op); }
 template <typename Op> static int64_t getValueDim(Op op) { return getColumns(op.getV()) / getHeldKeyHeads(op); }
 
+/// How many keys a query sees on average, on the rank whose queries see the most.
+template <typename Op> static int64_t getSeenKeys(Op op) {
+  int64_t q = op.getQLength(), k = op.getKLength(), window = op.getWindow(), block = op.getBlock();
+  CutAttr cut = op.getCutAttr();
+  if (op.getRing())
+    k *= getCutParts(cut);
+  int64_t seen = k;
+  if (block > 0)
+    seen = op.getCausal() ? (block + 1) / 2 : block;
+  else if (op.getCausal())
+    // The last of several consecutive parts sees the most; in zigzag all see as many.
+    seen = cut && !cut.getZigzag() ? k - (q - 1) / 2 : (k + 1) / 2;
+  return window > 0 ? std::min(k, static_cast<int64_t>(window)) : seen;
+}
+
 /// Products of scores with `keys` matrices of keys' columns and `values` of values' columns; causal ones are halves.
 template <typename Op> static OpCost getAttentionCost(Op op, int64_t keys, int64_t values) {
-  int64_t q = op.getQLength(), k = op.getKLength(), sequences = getRows(op.getQ()) / q;
+  int64_t q = op.getQLength(), sequences = getRows(op.getQ()) / q;
   OpCost cost = getMemoryCost(op);
   cost.resource = Resource::Matrix;
-  int64_t window = op.getWindow();
-  int64_t columns = window > 0 ? std::min(k, window) : op.getCausal() ? (k + 1) / 2 : k;
-  cost.gemm = {sequences * static_cast<int64_t>(op.getHeads()), q, columns,
+  cost.gemm = {sequences * static_cast<int64_t>(op.getHeads()), q, getSeenKeys(op),
                keys * getKeyDim(op) + values * getValueDim(op)};
   cost.attention = {std::max(getKeyDim(op), getValueDim(op)), keys + values};
   cost.flops = cost.gemm.getFlops();
@@ -374,13 +447,16 @@ OpCost AttentionBiasGradOp::getOpCost() { return getAttentionCost(*this, 1, 1); 
 
 template <typename Op> static SmallVector<Attribute> getAttentionParams(Op op) {
   SmallVector<Attribute> params;
-  for (int64_t value :
-       {static_cast<int64_t>(op.getQLength()), static_cast<int64_t>(op.getKLength()),
-        static_cast<int64_t>(op.getHeads()), static_cast<int64_t>(op.getKHeads()), static_cast<int64_t>(op.getParts()),
-        static_cast<int64_t>(op.getStride()), static_cast<int64_t>(op.getCausal()),
-        static_cast<int64_t>(op.getWindow()), static_cast<int64_t>(op.getSeed()),
-        static_cast<int64_t>(op.getRowParts()), static_cast<int64_t>(op.getRowStride())})
+  for (int64_t value : {static_cast<int64_t>(op.getQLength()), static_cast<int64_t>(op.getKLength()),
+                        static_cast<int64_t>(op.getHeads()), static_cast<int64_t>(op.getKHeads()),
+                        static_cast<int64_t>(op.getParts()), static_cast<int64_t>(op.getStride()),
+                        static_cast<int64_t>(op.getCausal()), static_cast<int64_t>(op.getWindow()),
+                        static_cast<int64_t>(op.getSeed()), static_cast<int64_t>(op.getRowParts()),
+                        static_cast<int64_t>(op.getRowStride()), static_cast<int64_t>(op.getBlock())})
     params.push_back(getInt(op, value));
+  llvm::append_range(params, getCutParams(op, op.getCutAttr()));
+  // The runtime refuses a ring that nothing has expanded.
+  params.push_back(getInt(op, op.getRing() ? -2 : static_cast<int64_t>(op.getKeyShift())));
   params.append({op.getScaleAttr(), op.getDropoutAttr()});
   return params;
 }
@@ -423,7 +499,7 @@ LogicalResult DropoutOp::verify() {
   double p = getP().convertToDouble();
   if (!(p >= 0 && p < 1))
     return emitOpError() << "expected p of at least 0 and below 1 but got " << p;
-  return success();
+  return verifyCut(*this, getCutAttr(), "length", getLength());
 }
 /// The same elements, times the same.
 void DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
@@ -450,6 +526,10 @@ SmallVector<Attribute> DropoutOp::getKernelParams() {
           getInt(*this, getColumnParts()),
           getInt(*this, getColumnStride()),
           getInt(*this, getJitter()),
+          getInt(*this, getCutParts(getCutAttr())),
+          getInt(*this, getSequences()),
+          getInt(*this, getLength()),
+          getInt(*this, getCutAttr() && getCutAttr().getZigzag()),
           getPAttr()};
 }
 SmallVector<int64_t> DropoutOp::getInPlaceInputs() { return {0}; }

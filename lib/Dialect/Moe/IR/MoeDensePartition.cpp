@@ -4,6 +4,8 @@
 // then has its rows split.
 //
 //===----------------------------------------------------------------------===//
+#include "llvm/ADT/SetVector.h"
+
 #include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
@@ -25,9 +27,9 @@ static LogicalResult require(Operation *op, StringRef what, LayoutAttr &layout, 
   return success();
 }
 
-/// Tokens' rows: over dp, and their columns whole or over mp.
-static LogicalResult requireRows(Operation *op, StringRef what, LayoutAttr &layout) {
-  LayoutAttr whole = getLayout(op, {"dp", ""}), split = getLayout(op, {"dp", "mp"});
+/// Tokens' rows, and their columns whole or over mp.
+static LogicalResult requireRows(Operation *op, StringRef what, ParallelAttr parallel, LayoutAttr &layout) {
+  LayoutAttr whole = LayoutAttr::getRows(parallel), split = LayoutAttr::getRows(parallel, 2, "mp");
   if (!layout)
     layout = whole;
   if (layout != whole && layout != split)
@@ -39,7 +41,35 @@ static LogicalResult requireRows(Operation *op, StringRef what, LayoutAttr &layo
 /// Whether the columns of rows are over mp.
 static bool isSplit(LayoutAttr layout) { return !layout.getGroups(1).empty(); }
 
-static int64_t getTokenShard(int64_t tokens, ParallelAttr parallel) { return tokens / parallel.getDp(); }
+static int64_t getTokenShard(int64_t tokens, ParallelAttr parallel) {
+  return tokens / parallel.getTokenGroup().getSize();
+}
+
+/// Sequences of a rank's rows.
+static int64_t getOwnSequences(const TokenDivision &tokens) { return tokens.sequences / tokens.shards; }
+
+namespace {
+/// What a rank has of sequences.
+struct OwnRows {
+  int64_t length; ///< rows of each
+  CutAttr cut;    ///< null where these are consecutive and no op has to know which
+};
+} // namespace
+
+/// Of `rows` in the whole model, of which `op` takes each `period` for a sequence. Shorter pieces than the sequences of
+/// the model must be whole on a rank.
+static FailureOr<OwnRows> getOwnRows(Operation *op, ParallelAttr parallel, const TokenDivision &tokens, int64_t rows,
+                                     int64_t period) {
+  if (parallel.getCp() == 1)
+    return OwnRows{period, {}};
+  int64_t length = rows / tokens.sequences;
+  if (period == length)
+    return OwnRows{length / parallel.getCp(), tokens.cut};
+  if (length / tokens.cut.getChunks() % period == 0)
+    return OwnRows{period, {}};
+  return op->emitOpError() << "expected sequences of " << length << " rows, as other ops have, or pieces that divide "
+                           << length / tokens.cut.getChunks() << ", the consecutive rows of a rank, but got " << period;
+}
 
 //===----------------------------------------------------------------------===//
 // Elementwise
@@ -49,22 +79,22 @@ LogicalResult FillOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>, Sm
   results.push_back(LayoutAttr::get(getContext(), ::getType(getResult()).getRank()));
   return success();
 }
-LogicalResult FillOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange,
-                                SmallVectorImpl<Value> &results) {
+LogicalResult FillOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
+                                ValueRange, SmallVectorImpl<Value> &results) {
   results.push_back(builder.create<FillOp>(getLoc(), getResult().getType(), getValueAttr()));
   return success();
 }
 
-LogicalResult ActivationOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+LogicalResult ActivationOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                          SmallVectorImpl<LayoutAttr> &results) {
   if (getCounts())
     return emitOpError() << "expected no counts in a model graph";
-  if (failed(requireRows(*this, "the input", operands[0])))
+  if (failed(requireRows(*this, "the input", parallel, operands[0])))
     return failure();
   results.push_back(operands[0]);
   return success();
 }
-LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>,
+LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
                                       ValueRange operands, SmallVectorImpl<Value> &results) {
   auto type = ::getType(operands[0]);
   auto result = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / getActivationWidth(getKind())},
@@ -74,18 +104,27 @@ LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, int64_t,
   return success();
 }
 
-LogicalResult DropoutOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+LogicalResult DropoutOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                       SmallVectorImpl<LayoutAttr> &results) {
-  if (failed(requireRows(*this, "x", operands[0])) || failed(require(*this, "step", operands[1], getLayout(*this, {}))))
+  if (failed(requireRows(*this, "x", parallel, operands[0])) ||
+      failed(require(*this, "step", operands[1], getLayout(*this, {}))))
     return failure();
   results.push_back(operands[0]);
   return success();
 }
-LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
-                                   ValueRange operands, SmallVectorImpl<Value> &results) {
-  results.push_back(builder.create<DropoutOp>(getLoc(), operands[0].getType(), operands[0], operands[1], getSeed(),
-                                              parallel.getDp(), parallel.getGroup("dp").getStride(),
-                                              isSplit(layouts[0]) ? parallel.getMp() : 1, 1, getJitter(), getP()));
+LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
+                                   ArrayRef<LayoutAttr> layouts, ValueRange operands, SmallVectorImpl<Value> &results) {
+  GroupAttr shards = parallel.getTokenGroup();
+  auto local = builder.create<DropoutOp>(getLoc(), operands[0].getType(), operands[0], operands[1], getSeed(),
+                                         shards.getSize(), shards.getStride(),
+                                         isSplit(layouts[0]) ? parallel.getMp() : 1, 1, getJitter(), getP(), CutAttr());
+  if (parallel.getCp() > 1) {
+    int64_t sequences = getOwnSequences(tokens);
+    local.setCutAttr(tokens.cut);
+    local.setSequences(sequences);
+    local.setLength(::getType(operands[0]).getDimSize(0) / sequences);
+  }
+  results.push_back(local);
   return success();
 }
 
@@ -93,18 +132,25 @@ LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, in
 // Embedding
 //===----------------------------------------------------------------------===//
 
-LogicalResult PositionsOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>,
+SequenceUse PositionsOp::getSequenceUse() {
+  int64_t rows = ::getType(getResult()).getDimSize(0);
+  return {rows / static_cast<int64_t>(getPeriod()), {rows}};
+}
+LogicalResult PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr>,
                                         SmallVectorImpl<LayoutAttr> &results) {
-  results.push_back(getLayout(*this, {"dp"}));
+  results.push_back(LayoutAttr::getRows(parallel, 1));
   return success();
 }
 /// They are the same everywhere, but what is looked up with them belongs to tokens.
-LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr>,
-                                     ValueRange, SmallVectorImpl<Value> &results) {
+LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
+                                     ArrayRef<LayoutAttr>, ValueRange, SmallVectorImpl<Value> &results) {
   auto type = ::getType(getResult());
+  FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, type.getDimSize(0), getPeriod());
+  if (failed(own))
+    return failure();
   auto local = RankedTensorType::get({getTokenShard(type.getDimSize(0), parallel)}, type.getElementType());
-  Value positions = builder.create<PositionsOp>(getLoc(), local, getPeriodAttr());
-  results.push_back(builder.create<ToVaryingOp>(getLoc(), positions, parallel.getGroup("dp")));
+  Value positions = builder.create<PositionsOp>(getLoc(), local, builder.getI64IntegerAttr(own->length), own->cut);
+  results.push_back(builder.create<ToVaryingOp>(getLoc(), positions, parallel.getTokenGroup()));
   return success();
 }
 
@@ -115,17 +161,18 @@ LogicalResult EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<L
   bool isVocabulary = getVocabulary() && ::getType(getTable()).getDimSize(0) % parallel.getMp() == 0;
   if (!operands[1])
     operands[1] = getLayout(*this, {isVocabulary ? "mp" : "", ""});
-  if (failed(require(*this, "ids", operands[0], getLayout(*this, {"dp"}))))
+  if (failed(require(*this, "ids", operands[0], LayoutAttr::getRows(parallel, 1))))
     return failure();
   LayoutAttr whole = getLayout(*this, {"", ""}), split = getLayout(*this, {"mp", ""});
   if (operands[1] != whole && operands[1] != split)
     return emitOpError() << "expected the table to have the layout " << whole << " or " << split << " but got "
                          << operands[1];
-  results.push_back(getLayout(*this, {"dp", ""}));
+  results.push_back(LayoutAttr::getRows(parallel));
   return success();
 }
-LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
-                                     ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
+                                     ArrayRef<LayoutAttr> layouts, ValueRange operands,
+                                     SmallVectorImpl<Value> &results) {
   bool isOverMp = !layouts[1].getGroups(0).empty();
   auto table = ::getType(operands[1]);
   auto type =
@@ -149,7 +196,7 @@ static bool isOverRanks(ParallelAttr parallel, LayoutAttr x, int64_t block, int6
 
 LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                    SmallVectorImpl<LayoutAttr> &results) {
-  if (failed(requireRows(*this, "x", operands[0])))
+  if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
   int64_t columns = ::getType(getX()).getDimSize(1), block = ::getType(getGamma()).getDimSize(0);
   bool overRanks = isOverRanks(parallel, operands[0], block, columns);
@@ -177,8 +224,8 @@ static Value buildSplitNorm(NormOp norm, OpBuilder &builder, ParallelAttr parall
   return builder.create<NormOp>(loc, type, scaled, gamma, Value(), Norm::none, APFloat(0.0));
 }
 
-LogicalResult NormOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
-                                ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult NormOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
+                                ArrayRef<LayoutAttr> layouts, ValueRange operands, SmallVectorImpl<Value> &results) {
   Value x = operands[0], gamma = operands[1], beta = operands.size() > 2 ? operands[2] : Value();
   bool overRanks = !layouts[1].getGroups(0).empty() && parallel.getMp() > 1;
   results.push_back(
@@ -194,7 +241,7 @@ LogicalResult NormOp::partition(OpBuilder &builder, ParallelAttr parallel, int64
 
 LogicalResult LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                      SmallVectorImpl<LayoutAttr> &results) {
-  if (failed(requireRows(*this, "x", operands[0])))
+  if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
   int64_t unit = getColumn();
   bool rows = isSplit(operands[0]);
@@ -204,11 +251,11 @@ LogicalResult LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layo
   if (failed(require(*this, "weights", operands[1], weights)) ||
       (getBias() && failed(require(*this, "bias", operands[2], getLayout(*this, {outer})))))
     return failure();
-  results.push_back(getLayout(*this, {"dp", outer}));
+  results.push_back(LayoutAttr::getRows(parallel, 2, outer));
   return success();
 }
-LogicalResult LinearOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
-                                  ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult LinearOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
+                                  ArrayRef<LayoutAttr> layouts, ValueRange operands, SmallVectorImpl<Value> &results) {
   Value y = builder.create<MatmulOp>(getLoc(), operands[0], operands[1], false, getTransposeWeights());
   if (isSplit(layouts[0]))
     y = builder.create<AllReduceOp>(getLoc(), y.getType(), y, Value(), parallel.getGroup("mp"));
@@ -222,18 +269,28 @@ LogicalResult LinearOp::partition(OpBuilder &builder, ParallelAttr parallel, int
 // Attention
 //===----------------------------------------------------------------------===//
 
+SequenceUse RotaryOp::getSequenceUse() {
+  int64_t rows = ::getType(getResult()).getDimSize(0);
+  return {rows / static_cast<int64_t>(getPeriod()), {rows}};
+}
 LogicalResult RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                      SmallVectorImpl<LayoutAttr> &results) {
-  if (failed(requireRows(*this, "x", operands[0])))
+  if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
   results.push_back(operands[0]);
   return success();
 }
-LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
-                                  SmallVectorImpl<Value> &results) {
+LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
+                                  ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
+  FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, ::getType(getResult()).getDimSize(0), getPeriod());
+  if (failed(own))
+    return failure();
   IRMapping mapping;
   mapping.map(getX(), operands[0]);
   auto local = cast<RotaryOp>(builder.clone(*getOperation(), mapping));
+  local.setPeriod(own->length);
+  if (own->cut)
+    local.setCutAttr(own->cut);
   local.getResult().setType(cast<RankedTensorType>(operands[0].getType()));
   results.push_back(local);
   return success();
@@ -242,8 +299,8 @@ LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr, int64_t, Arr
 /// Heads are over mp where x's columns are, and the shared columns go with them to every member.
 LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                             SmallVectorImpl<LayoutAttr> &results) {
-  if (failed(requireRows(*this, "x", operands[0])) ||
-      failed(require(*this, "the shared columns", operands[1], getLayout(*this, {"dp", ""}))))
+  if (failed(requireRows(*this, "x", parallel, operands[0])) ||
+      failed(require(*this, "the shared columns", operands[1], LayoutAttr::getRows(parallel))))
     return failure();
   auto getColumns = [](Value value) { return ::getType(value).getDimSize(1); };
   int64_t heads = (getColumns(getResult()) - getColumns(getX())) / getColumns(getShared());
@@ -253,7 +310,7 @@ LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayR
   results.push_back(operands[0]);
   return success();
 }
-LogicalResult AppendToHeadsOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t,
+LogicalResult AppendToHeadsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
                                          ArrayRef<LayoutAttr> layouts, ValueRange operands,
                                          SmallVectorImpl<Value> &results) {
   auto x = ::getType(operands[0]);
@@ -263,15 +320,19 @@ LogicalResult AppendToHeadsOp::partition(OpBuilder &builder, ParallelAttr parall
   return success();
 }
 
+SequenceUse AttentionOp::getSequenceUse() {
+  int64_t rows = ::getType(getResult()).getDimSize(0), sequences = rows / static_cast<int64_t>(getQLength());
+  return {sequences, {rows, sequences * static_cast<int64_t>(getKLength())}, getCausal()};
+}
 /// Heads are over mp where the queries' columns are. Keys and values go with them, or are all on every member.
-LogicalResult AttentionOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+LogicalResult AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                         SmallVectorImpl<LayoutAttr> &results) {
   auto segment = [&](unsigned index) -> LayoutAttr * {
     auto [start, length] = getODSOperandIndexAndLength(index);
     return length ? &operands[start] : nullptr;
   };
   for (auto [index, what] : {std::pair(0u, "q"), {1u, "k"}, {2u, "v"}})
-    if (failed(requireRows(*this, what, *segment(index))))
+    if (failed(requireRows(*this, what, parallel, *segment(index))))
       return failure();
   bool split = isSplit(*segment(0));
   if (*segment(1) != *segment(2) || (!split && isSplit(*segment(1))))
@@ -285,8 +346,129 @@ LogicalResult AttentionOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr
   results.append({*segment(0), *segment(0)});
   return success();
 }
-LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
-                                     ValueRange operands, SmallVectorImpl<Value> &results) {
+namespace {
+/// Gathers keys and values of whole sequences, from the rank's rows of them. Where these are made of narrower values,
+/// such as the compressed vectors of latent attention, those may be gathered instead, and every rank makes the keys of
+/// all.
+class SequenceGather {
+public:
+  SequenceGather(OpBuilder &builder, Operation *attention, const TokenDivision &tokens)
+      : builder(builder), attention(attention), tokens(tokens), cp(tokens.cut.getGroup()) {}
+
+  void gather(OpOperand &k, OpOperand &v) {
+    findSources(k.get());
+    findSources(v.get());
+    if (!isCheaper({k.get(), v.get()})) {
+      sources.clear();
+      sources.insert(k.get());
+      sources.insert(v.get());
+    }
+    k.set(build(k.get()));
+    v.set(build(v.get()));
+  }
+
+private:
+  void findSources(Value rows);
+  bool isCheaper(ArrayRef<Value> wide) const;
+  Value build(Value rows);
+  Value gatherRows(Value rows);
+
+  OpBuilder &builder;
+  Operation *attention;
+  const TokenDivision &tokens;
+  GroupAttr cp;
+  /// What is gathered, and the operations on a row that make keys and values of it.
+  llvm::SetVector<Value> sources;
+  double flops = 0;
+  llvm::DenseMap<Value, Value> built;
+};
+} // namespace
+
+void SequenceGather::findSources(Value rows) {
+  if (auto product = rows.getDefiningOp<MatmulOp>()) {
+    int64_t inner = getType(product.getA()).getDimSize(1), columns = getType(rows).getDimSize(1);
+    if (!product.getTransposeA() && inner < columns) {
+      flops += 2 * static_cast<double>(inner) * static_cast<double>(columns);
+      return findSources(product.getA());
+    }
+  }
+  if (auto heads = rows.getDefiningOp<AppendToHeadsOp>()) {
+    findSources(heads.getX());
+    return findSources(heads.getShared());
+  }
+  sources.insert(rows);
+}
+
+/// The backward exchanges as many bytes, and computes twice as much.
+bool SequenceGather::isCheaper(ArrayRef<Value> wide) const {
+  ClusterRates rates = getClusterRates(attention);
+  ParallelAttr parallel = getParallel(attention);
+  bool isInside = parallel && cp.isInsideNode(rates.nodeRanks, parallel.getWorld());
+  auto getBytes = [](auto &&values) {
+    double bytes = 0;
+    for (Value value : values)
+      bytes += static_cast<double>(getByteSize(value.getType()));
+    return bytes;
+  };
+  double rows = static_cast<double>(getType(wide.front()).getDimSize(0));
+  double saved = 2 * (getBytes(wide) - getBytes(sources)) / (isInside ? rates.insideBytes : rates.outsideBytes);
+  return saved > 3 * flops * rows / rates.flops;
+}
+
+Value SequenceGather::build(Value rows) {
+  if (Value known = built.lookup(rows))
+    return known;
+  Location loc = attention->getLoc();
+  Value whole;
+  if (sources.contains(rows)) {
+    whole = gatherRows(rows);
+  } else if (auto product = rows.getDefiningOp<MatmulOp>()) {
+    whole = builder.create<MatmulOp>(loc, build(product.getA()), product.getB(), false, product.getTransposeB());
+  } else {
+    auto heads = rows.getDefiningOp<AppendToHeadsOp>();
+    Value x = build(heads.getX()), shared = build(heads.getShared());
+    auto type =
+        RankedTensorType::get({getType(x).getDimSize(0), getType(rows).getDimSize(1)}, getType(rows).getElementType());
+    whole = builder.create<AppendToHeadsOp>(loc, type, x, shared);
+  }
+  return built[rows] = whole;
+}
+
+Value SequenceGather::gatherRows(Value rows) {
+  Location loc = attention->getLoc();
+  int64_t sequences = getOwnSequences(tokens), length = getType(rows).getDimSize(0) / sequences;
+  // The cast stands before the rows are put in order, so that its adjoint meets the gather's and both become one
+  // reduce-scatter.
+  Value all = builder.create<ToVaryingOp>(loc, builder.create<AllGatherOp>(loc, rows, cp, 0), cp);
+  bool isInOrder = sequences == 1 && !tokens.cut.getZigzag();
+  return isInOrder ? all : builder.create<JoinSequencesOp>(loc, all, tokens.cut, sequences, length, /*inverse=*/false);
+}
+
+/// Gives `local` the rank's part of the queries of each sequence, and the keys of whole ones. `graph` is what it was
+/// made of.
+static LogicalResult divideSequences(AttentionOp graph, AttentionOp local, OpBuilder &builder,
+                                     const TokenDivision &tokens) {
+  int64_t pieces = graph.getSequenceUse().sequences / tokens.sequences, piece = graph.getQLength();
+  int64_t parts = tokens.cut.getGroup().getSize();
+  if (pieces > 1 && (graph.getBias() || graph.getStep() || static_cast<int64_t>(graph.getKLength()) != piece))
+    return graph.emitOpError() << "expected no bias and no dropout where context parallelism divides sequences whose "
+                                  "tokens see pieces of "
+                               << piece << " tokens; leave out cp";
+  if (pieces > 1 && piece * pieces / tokens.cut.getChunks() % piece == 0)
+    return success();
+  builder.setInsertionPoint(local);
+  SequenceGather(builder, local, tokens).gather(local.getKMutable(), local.getVMutable());
+  builder.setInsertionPointAfter(local);
+  local.setQLength(piece * pieces / parts);
+  local.setKLength(static_cast<int64_t>(graph.getKLength()) * pieces);
+  local.setBlock(pieces > 1 ? piece : 0);
+  local.setCutAttr(tokens.cut);
+  return success();
+}
+
+LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
+                                     ArrayRef<LayoutAttr> layouts, ValueRange operands,
+                                     SmallVectorImpl<Value> &results) {
   int64_t parts = isSplit(layouts[0]) ? parallel.getMp() : 1, keyParts = isSplit(layouts[1]) ? parallel.getMp() : 1;
   auto local = cast<AttentionOp>(builder.clone(*getOperation()));
   local->setOperands(operands);
@@ -298,6 +480,8 @@ LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, 
   int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / static_cast<int64_t>(getKHeads());
   local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
   local.getLse().setType(getAccumulatorTensor(q, {q.getDimSize(0), heads}));
+  if (parallel.getCp() > 1 && failed(divideSequences(*this, local, builder, tokens)))
+    return failure();
   llvm::append_range(results, local->getResults());
   return success();
 }
@@ -310,7 +494,7 @@ LogicalResult RelativeBiasOp::inferLayouts(ParallelAttr parallel, MutableArrayRe
   results.push_back(getLayout(*this, {heads, "", ""}));
   return success();
 }
-LogicalResult RelativeBiasOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>,
+LogicalResult RelativeBiasOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
                                         ValueRange operands, SmallVectorImpl<Value> &results) {
   auto type = ::getType(getResult());
   auto local = RankedTensorType::get({::getType(operands[0]).getDimSize(1), type.getDimSize(1), type.getDimSize(2)},

@@ -137,15 +137,22 @@ double LayerOp::getModelFlops() {
 // Partitioning: Parm's baseline
 //===----------------------------------------------------------------------===//
 
-LogicalResult LayerOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+LogicalResult LayerOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                     SmallVectorImpl<LayoutAttr> &results) {
   auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
   // In the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2,
   // shared_gate.
-  LayoutAttr wanted[] = {layout({"dp", ""}),    layout({"", ""}),          layout({""}),
-                         layout({""}),          layout({"ep", "", "esp"}), layout({"ep", "esp", ""}),
-                         layout({"ep", "esp"}), layout({"ep", ""}),        layout({"", "mp"}),
-                         layout({"mp", ""}),    layout({"", ""})};
+  LayoutAttr wanted[] = {LayoutAttr::getRows(parallel),
+                         layout({"", ""}),
+                         layout({""}),
+                         layout({""}),
+                         layout({"ep", "", "esp"}),
+                         layout({"ep", "esp", ""}),
+                         layout({"ep", "esp"}),
+                         layout({"ep", ""}),
+                         layout({"", "mp"}),
+                         layout({"mp", ""}),
+                         layout({"", ""})};
   for (unsigned i = 0; i < std::size(wanted); ++i) {
     auto [start, length] = getODSOperandIndexAndLength(i);
     for (LayoutAttr &operand : operands.slice(start, length)) {
@@ -220,7 +227,7 @@ RouteOp BaselineBuilder::buildRoute() {
   logits = castToAccumulator(logits);
   auto type = cast<RankedTensorType>(logits.getType());
   int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), k = layer.getTopK();
-  int64_t localGroups = groups / parallel.getDp();
+  int64_t localGroups = groups / parallel.getTokenGroup().getSize();
   auto index = [&](int64_t rows, int64_t columns) {
     return RankedTensorType::get({rows, columns}, builder.getI32Type());
   };
@@ -318,10 +325,11 @@ Value BaselineBuilder::buildShared(Value x) {
 }
 
 LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
-  if (groups % parallel.getDp() != 0)
-    return layer.emitOpError() << "expected a multiple of dp = " << parallel.getDp() << " routing groups but got "
-                               << groups;
-  int64_t localGroups = groups / parallel.getDp();
+  GroupAttr shards = parallel.getTokenGroup();
+  if (groups % shards.getSize() != 0)
+    return layer.emitOpError() << "expected a multiple of " << shards.getName() << " = " << shards.getSize()
+                               << " routing groups but got " << groups;
+  int64_t localGroups = groups / shards.getSize();
   if (int64_t tokens = cast<RankedTensorType>(local.getX().getType()).getDimSize(0); tokens % localGroups != 0)
     return layer.emitOpError() << "expected the " << tokens << " tokens of a rank to be divisible by its "
                                << localGroups << " routing groups";
@@ -349,13 +357,31 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
   if (local.getSharedW1())
     y = builder.create<AddOp>(loc, y, buildShared(x));
   Value share = builder.create<ScaleOp>(loc, route.getAux(),
-                                        builder.getF64FloatAttr(1.0 / static_cast<double>(parallel.getDp())));
+                                        builder.getF64FloatAttr(1.0 / static_cast<double>(shards.getSize())));
   results.push_back(y);
-  results.push_back(sum(share, {}, "dp"));
+  results.push_back(sum(share, {}, shards.getName()));
   return success();
 }
 
-LogicalResult LayerOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t groups, ArrayRef<LayoutAttr>,
-                                 ValueRange operands, SmallVectorImpl<Value> &results) {
-  return BaselineBuilder(*this, builder, parallel, groups, operands).build(results);
+/// The tokens in the order of the ranks that have them, where these divide sequences and the layer is on one rank: its
+/// routing groups are then those of the ranks. With `inverse` back in the order of sequences.
+static Value orderByRanks(OpBuilder &builder, Location loc, Value rows, const TokenDivision &tokens, bool inverse) {
+  int64_t sequences = tokens.sequences / tokens.shards, parts = tokens.cut.getGroup().getSize();
+  if (sequences == 1 && !tokens.cut.getZigzag())
+    return rows;
+  int64_t length = cast<RankedTensorType>(rows.getType()).getDimSize(0) / tokens.sequences / parts;
+  return builder.create<JoinSequencesOp>(loc, rows, tokens.cut, sequences, length, !inverse);
+}
+
+LogicalResult LayerOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
+                                 ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
+  bool isReordered = tokens.cut && parallel.getCp() == 1;
+  SmallVector<Value> ordered(operands);
+  if (isReordered)
+    ordered[0] = orderByRanks(builder, getLoc(), operands[0], tokens, /*inverse=*/false);
+  if (failed(BaselineBuilder(*this, builder, parallel, tokens.groups, ordered).build(results)))
+    return failure();
+  if (isReordered)
+    results[0] = orderByRanks(builder, getLoc(), results[0], tokens, /*inverse=*/true);
+  return success();
 }

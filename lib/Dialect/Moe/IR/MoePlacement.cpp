@@ -88,6 +88,7 @@ std::string ClampGradOp::getIndexRule() { return "!*, * -> *"; }
 std::string InverseRootOp::getIndexRule() { return "!* -> *"; }
 std::string InverseRootGradOp::getIndexRule() { return "!*, * -> *"; }
 std::string RotaryOp::getIndexRule() { return "* -> *"; }
+std::string JoinSequencesOp::getIndexRule() { return "* -> *"; }
 std::string AppendToHeadsOp::getIndexRule() { return "+sh, +s. -> sh"; }
 std::string AppendToHeadsGradOp::getIndexRule() { return "sh -> sh, s."; }
 
@@ -96,15 +97,17 @@ static std::string attentionInputs(Value bias, Value sinks, Value step) {
   return "!sh, !sh, !sh" + optional(bias, "!h..") + optional(sinks, "!h") + optional(step, "_");
 }
 std::string AttentionOp::getIndexRule() {
-  return byRank(getStep() != nullptr, attentionInputs(getBias(), getSinks(), getStep()) + " -> sh, sh");
+  return byRank(getStep() != nullptr || getCut(), attentionInputs(getBias(), getSinks(), getStep()) + " -> sh, sh");
 }
 std::string AttentionGradOp::getIndexRule() {
-  return byRank(getStep() != nullptr,
+  return byRank(getStep() != nullptr || getCut(),
                 attentionInputs(getBias(), getSinks(), getStep()) + ", !sh, !sh, sh -> sh~0, sh~1, sh~2");
 }
 std::string AttentionBiasGradOp::getIndexRule() {
-  return byRank(getStep() != nullptr, attentionInputs(getBias(), getSinks(), getStep()) + ", !sh, !sh, sh -> h..");
+  return byRank(getStep() != nullptr || getCut(),
+                attentionInputs(getBias(), getSinks(), getStep()) + ", !sh, !sh, sh -> h..");
 }
+std::string MergeAttentionOp::getIndexRule() { return "!sh, !sh, !sh, !sh -> sh, sh"; }
 std::string AttentionSinksGradOp::getIndexRule() { return "!h, !sh, !sh, sh -> h"; }
 std::string RelativeBiasOp::getIndexRule() { return ".h -> h.."; }
 std::string RelativeBiasGradOp::getIndexRule() { return "h.." + optional(getAddend(), "+.h") + " -> .h"; }

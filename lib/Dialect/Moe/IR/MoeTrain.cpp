@@ -41,29 +41,30 @@ LogicalResult CrossEntropyOp::verify() {
       failed(verifyLabels(*this, getLogits(), getLabels())));
 }
 
-LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                            SmallVectorImpl<LayoutAttr> &results) {
   auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
-  LayoutAttr rows = layout({"dp", ""}), parts = layout({"dp", "mp"});
+  LayoutAttr rows = LayoutAttr::getRows(parallel), parts = LayoutAttr::getRows(parallel, 2, "mp");
+  LayoutAttr column = LayoutAttr::getRows(parallel, 1);
   if (!operands[0])
     operands[0] = rows;
   if (operands[0] != rows && operands[0] != parts)
     return emitOpError() << "expected logits of the layout " << rows << " or " << parts << " but got " << operands[0];
-  if (operands[1] && operands[1] != layout({"dp"}))
-    return emitOpError() << "expected labels of the layout " << layout({"dp"}) << " but got " << operands[1];
-  operands[1] = layout({"dp"});
+  if (operands[1] && operands[1] != column)
+    return emitOpError() << "expected labels of the layout " << column << " but got " << operands[1];
+  operands[1] = column;
   results.push_back(layout({}));
   return success();
 }
 
 /// Each member's logarithm of its part's sum, gathered, gives that of the whole; the label's logit is on one of them.
-LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t,
+LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
                                         ArrayRef<LayoutAttr> layouts, ValueRange operands,
                                         SmallVectorImpl<Value> &results) {
   Location loc = getLoc();
   Value logits = operands[0], labels = operands[1];
   bool isSplit = layouts[0].getGroups(1).size() == 1 && parallel.getMp() > 1;
-  GroupAttr mp = parallel.getGroup("mp"), dp = parallel.getGroup("dp");
+  GroupAttr mp = parallel.getGroup("mp"), shards = parallel.getTokenGroup();
   // First, so that its gradient is added to the logarithm's in place.
   Value target = builder.create<PickOp>(loc, logits, labels, isSplit ? parallel.getMp() : 1, mp.getStride());
   Value lse = builder.create<RowLogsumexpOp>(loc, logits);
@@ -73,7 +74,7 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
   }
   Value rows = builder.create<AddOp>(loc, lse, builder.create<ScaleOp>(loc, target, builder.getF64FloatAttr(-1)));
   auto overAll = [&](Value value) -> Value {
-    return builder.create<AllReduceOp>(loc, value.getType(), value, Value(), dp);
+    return builder.create<AllReduceOp>(loc, value.getType(), value, Value(), shards);
   };
   Value sum = builder.create<LabelSumOp>(loc, rows, labels);
   Value count = builder.create<LabelCountOp>(loc, sum.getType(), labels);
@@ -188,28 +189,31 @@ void RouterMeansOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Smal
 }
 SmallVector<Value> RouterMeansGradOp::getKernelInputs() { return {getLogits(), getGradShares(), getGradSquares()}; }
 
-/// Several groups are sequences, which are whole on a rank; one group is of the tokens of all.
-LogicalResult RouterMeansOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+/// Several groups are sequences, which are whole on a rank or divided over cp; one group is of the tokens of all.
+LogicalResult RouterMeansOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                           SmallVectorImpl<LayoutAttr> &results) {
-  LayoutAttr rows = LayoutAttr::get(getContext(), {StringRef("dp"), StringRef("")});
+  LayoutAttr rows = LayoutAttr::getRows(parallel);
+  LayoutAttr sequences = LayoutAttr::get(getContext(), {StringRef("dp"), StringRef("")});
   if (operands[0] && operands[0] != rows)
     return emitOpError() << "expected logits of the layout " << rows << " but got " << operands[0];
   operands[0] = rows;
-  results.assign(3, ::getType(getLoads()).getDimSize(0) > 1 ? rows : LayoutAttr::get(getContext(), 2));
+  results.assign(3, ::getType(getLoads()).getDimSize(0) > 1 ? sequences : LayoutAttr::get(getContext(), 2));
   return success();
 }
-LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr>,
-                                       ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
+                                       ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
   int64_t groups = ::getType(getLoads()).getDimSize(0), dp = parallel.getDp();
   if (groups > 1 && groups % dp != 0)
     return emitOpError() << "expected one group or a multiple of dp = " << dp << " but got " << groups;
   Value logits =
       builder.createOrFold<CastOp>(getLoc(), operands[0], getAccumulatorType(::getType(operands[0]).getElementType()));
   auto means = builder.create<RouterMeansOp>(getLoc(), logits, getTopK(), groups > 1 ? groups / dp : 1);
+  GroupAttr shared = groups > 1 ? parallel.getGroup("cp") : parallel.getTokenGroup();
   for (Value mean : means->getResults()) {
-    if (groups == 1) {
-      mean = builder.create<ScaleOp>(getLoc(), mean, builder.getF64FloatAttr(1.0 / static_cast<double>(dp)));
-      mean = builder.create<AllReduceOp>(getLoc(), mean.getType(), mean, Value(), parallel.getGroup("dp"));
+    if (groups == 1 || shared.getSize() > 1) {
+      mean =
+          builder.create<ScaleOp>(getLoc(), mean, builder.getF64FloatAttr(1.0 / static_cast<double>(shared.getSize())));
+      mean = builder.create<AllReduceOp>(getLoc(), mean.getType(), mean, Value(), shared);
     }
     results.push_back(mean);
   }
@@ -235,8 +239,8 @@ LogicalResult RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAtt
   results.push_back(LayoutAttr::get(getContext(), 0));
   return success();
 }
-LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr>,
-                                      ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
+                                      ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
   Location loc = getLoc();
   RankedTensorType loads = ::getType(getLoads());
   int64_t groups = loads.getDimSize(0), local = ::getType(operands[0]).getDimSize(0);
@@ -255,7 +259,7 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
   }
   // No position is negative: the sum is over all groups.
   auto ids = RankedTensorType::get({local}, builder.getI32Type());
-  Value all = builder.create<PositionsOp>(loc, ids, /*period=*/1);
+  Value all = builder.create<PositionsOp>(loc, ids, /*period=*/1, CutAttr());
   Value sum = builder.create<LabelSumOp>(loc, rows, all);
   if (groups > 1)
     sum = builder.create<AllReduceOp>(loc, sum.getType(), sum, Value(), parallel.getGroup("dp"));

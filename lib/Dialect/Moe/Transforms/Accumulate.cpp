@@ -100,7 +100,8 @@ void Accumulator::widenInputs() {
     if (auto layout = function.getArgAttrOfType<LayoutAttr>(argument.getArgNumber(), kLayoutAttrName)) {
       SmallVector<ArrayAttr> dims = {builder.getArrayAttr({})};
       llvm::append_range(dims, layout.getDims());
-      function.setArgAttr(argument.getArgNumber(), kLayoutAttrName, LayoutAttr::get(function.getContext(), dims));
+      function.setArgAttr(argument.getArgNumber(), kLayoutAttrName,
+                          LayoutAttr::get(function.getContext(), dims, layout.getSequence(), layout.getChunks()));
     }
   }
 }

@@ -200,7 +200,7 @@ static GroupAttr getNeighbours(ParallelAttr parallel, StringRef name, int64_t ra
 
 /// Before anything is said in axes, which the groups may divide.
 LogicalResult Bucketer::findShards() {
-  for (StringRef name : {"dp", "edp"}) {
+  for (StringRef name : {parallel.getTokenGroup().getName(), StringRef("edp")}) {
     GroupAttr group = getNeighbours(parallel, name, options.ranks);
     if (!group || failed(axes.refine(group)))
       return function.emitError() << "expected blocks of " << options.ranks << " ranks that divide '" << name << "' of "

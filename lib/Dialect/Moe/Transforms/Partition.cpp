@@ -20,26 +20,69 @@ namespace {
 /// Rewrites one function from global tensors to shards.
 class FunctionPartitioner {
 public:
-  FunctionPartitioner(func::FuncOp function, ParallelAttr parallel, int64_t groups)
-      : function(function), parallel(parallel), groups(groups) {}
+  /// `ranks` is `parallel`, or, of the model for one rank, how the ranks are divided that it is compared with.
+  FunctionPartitioner(func::FuncOp function, ParallelAttr parallel, ParallelAttr ranks, int64_t groups)
+      : function(function), parallel(parallel), ranks(ranks), tokens{groups} {}
 
   LogicalResult run();
 
 private:
+  LogicalResult divideTokens();
   LogicalResult inferLayouts();
   LogicalResult partitionArguments();
   LogicalResult partitionBody();
   LogicalResult partitionResults();
   FailureOr<RankedTensorType> getLocalType(Value global, StringRef what);
+  LayoutAttr describe(LayoutAttr layout, int64_t rows) const;
 
   func::FuncOp function;
-  ParallelAttr parallel;
-  int64_t groups;
+  ParallelAttr parallel, ranks;
+  TokenDivision tokens;
   SmallVector<Operation *> graph;
   llvm::DenseMap<Value, LayoutAttr> layouts;
   IRMapping shards;
 };
 } // namespace
+
+/// The fewest sequences that an op speaks of are the model's: others are pieces of them.
+static SmallVector<SequenceUse> findSequences(func::FuncOp function, int64_t &fewest) {
+  SmallVector<SequenceUse> uses;
+  for (auto op : function.front().getOps<MoePartitionOpInterface>())
+    if (SequenceUse use = op.getSequenceUse(); use.sequences > 0)
+      uses.push_back(use);
+  for (const SequenceUse &use : uses)
+    fewest = &use == &uses.front() ? use.sequences : std::min(fewest, use.sequences);
+  return uses;
+}
+
+/// Without any sequences, the tokens of a data-parallel shard are one.
+LogicalResult FunctionPartitioner::divideTokens() {
+  tokens.shards = tokens.sequences = ranks.getDp();
+  int64_t cp = ranks.getCp();
+  if (cp == 1)
+    return success();
+  SmallVector<SequenceUse> uses = findSequences(function, tokens.sequences);
+  if (tokens.sequences % tokens.shards != 0)
+    return function.emitError() << "expected sequences in a multiple of dp = " << tokens.shards << " but got "
+                                << tokens.sequences;
+  bool isCausal = !uses.empty() && llvm::all_of(uses, [](const SequenceUse &use) { return use.isCausal; });
+  bool zigzag = isCausal;
+  for (const SequenceUse &use : uses)
+    for (int64_t rows : use.rows) {
+      int64_t length = rows / tokens.sequences;
+      if (length % cp != 0)
+        return function.emitError() << "expected sequences that cp = " << cp << " divides but got " << length
+                                    << " tokens; choose another cp, or another length with --seq";
+      zigzag = zigzag && length % (2 * cp) == 0;
+    }
+  // Of the ranks alone: the model for one rank would say it again.
+  if (isCausal && !zigzag && parallel == ranks)
+    function.emitWarning() << "expected sequences that 2 cp = " << 2 * cp
+                           << " divides, so that all ranks of cp have the same work in attention; the last of them now "
+                              "has the most";
+  tokens.cut = CutAttr::get(function.getContext(), ranks.getGroup("cp"), zigzag);
+  return success();
+}
 
 LogicalResult FunctionPartitioner::inferLayouts() {
   for (BlockArgument argument : function.getArguments())
@@ -62,6 +105,16 @@ LogicalResult FunctionPartitioner::inferLayouts() {
   return success();
 }
 
+/// `layout` of a value of `rows` rows with what says which of them a rank has.
+LayoutAttr FunctionPartitioner::describe(LayoutAttr layout, int64_t rows) const {
+  bool isCut = llvm::any_of(layout.getDims(), [&](ArrayAttr dim) {
+    return llvm::is_contained(dim, StringAttr::get(layout.getContext(), "cp"));
+  });
+  if (!isCut || parallel.getCp() == 1)
+    return layout;
+  return LayoutAttr::get(layout.getContext(), layout.getDims(), rows / tokens.sequences, tokens.cut.getChunks());
+}
+
 FailureOr<RankedTensorType> FunctionPartitioner::getLocalType(Value global, StringRef what) {
   auto type = dyn_cast<RankedTensorType>(global.getType());
   if (!type || !type.hasStaticShape())
@@ -81,7 +134,8 @@ LogicalResult FunctionPartitioner::partitionArguments() {
         getLocalType(argument, name ? name.getValue() : StringRef("argument " + std::to_string(index)));
     if (failed(type))
       return failure();
-    function.setArgAttr(index, kLayoutAttrName, layouts[argument]);
+    int64_t rows = type->getRank() > 0 ? cast<RankedTensorType>(argument.getType()).getDimSize(0) : 0;
+    function.setArgAttr(index, kLayoutAttrName, describe(layouts[argument], rows));
     // The L0 ops still use the argument; they are erased before its type has to fit.
     shards.map(argument, argument);
     argument.setType(*type);
@@ -100,7 +154,7 @@ LogicalResult FunctionPartitioner::partitionBody() {
         llvm::map_to_vector(op->getOperands(), [&](Value value) { return layouts.lookup(value); });
     SmallVector<Value> results;
     if (failed(
-            cast<MoePartitionOpInterface>(op).partition(builder, parallel, groups, operandLayouts, operands, results)))
+            cast<MoePartitionOpInterface>(op).partition(builder, parallel, tokens, operandLayouts, operands, results)))
       return failure();
     shards.map(op->getResults(), results);
   }
@@ -116,7 +170,8 @@ LogicalResult FunctionPartitioner::partitionResults() {
     if (wanted && wanted != layout)
       return function.emitError() << "expected result " << index << " to have the layout " << layout << " but got "
                                   << wanted;
-    function.setResultAttr(index, kLayoutAttrName, layout);
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    function.setResultAttr(index, kLayoutAttrName, describe(layout, type.getRank() > 0 ? type.getDimSize(0) : 0));
     operand.set(shards.lookup(operand.get()));
   }
   for (Operation *op : llvm::reverse(graph))
@@ -129,7 +184,8 @@ LogicalResult FunctionPartitioner::partitionResults() {
 LogicalResult FunctionPartitioner::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError() << "expected a model graph of one block";
-  if (failed(inferLayouts()) || failed(partitionArguments()) || failed(partitionBody()) || failed(partitionResults()))
+  if (failed(divideTokens()) || failed(inferLayouts()) || failed(partitionArguments()) || failed(partitionBody()) ||
+      failed(partitionResults()))
     return failure();
   return insertToVarying(function);
 }
@@ -139,16 +195,15 @@ struct MoePartition : moe::impl::MoePartitionBase<MoePartition> {
   using Base::Base;
 
   void runOnOperation() override {
-    ParallelAttr parallel = getParallel(getOperation());
-    if (!parallel)
+    ParallelAttr ranks = getParallel(getOperation());
+    if (!ranks)
       return signalPassFailure();
-    int64_t shards = groups ? static_cast<int64_t>(groups) : parallel.getDp();
-    if (reference)
-      parallel = ParallelAttr::getSingle(&getContext());
+    int64_t shards = groups ? static_cast<int64_t>(groups) : ranks.getTokenGroup().getSize();
+    ParallelAttr parallel = reference ? ParallelAttr::getSingle(&getContext()) : ranks;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (reference)
         function->setAttr(kParallelAttrName, parallel);
-      if (failed(FunctionPartitioner(function, parallel, shards).run()))
+      if (failed(FunctionPartitioner(function, parallel, ranks, shards).run()))
         return signalPassFailure();
     }
   }

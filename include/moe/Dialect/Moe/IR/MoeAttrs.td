@@ -38,30 +38,54 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
 def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
   let summary = "how the ranks are divided, for the dense part and for the expert part of a model";
   let description = [{
-    `world = pp * dp * mp` for the dense part, and `world = pp * edp * ep * esp` for the expert part, on the same ranks.
-    The file docs/Glossary.md explains these groups. Their strides: mp and esp have stride 1, ep has stride esp, dp stride
-    mp, edp stride ep*esp, and pp stride world/pp.
+    `world = pp * dp * cp * mp` for the dense part, and `world = pp * edp * ep * esp` for the expert part, on the same
+    ranks. The file docs/Glossary.md explains these groups. Their strides: mp and esp have stride 1, ep has stride esp, cp
+    stride mp, dp stride cp*mp, edp stride ep*esp, and pp stride world/pp. The group dp_cp has the ranks with different
+    tokens. The expert part does not know cp: its tokens are those of a rank.
 
-    Sorted, the boundaries 1, mp, esp, ep*esp, world/pp, world must each divide the next one. So every group is a union of
+    Sorted, the boundaries 1, mp, mp*cp, esp, ep*esp, world/pp, world must each divide the next one. So every group is a union of
     the *axes* between neighbouring boundaries. A program may divide these axes further: the stride, and stride * size, of
     each group that its ops use are boundaries too, as long as each boundary still divides the next. So an exchange over
     ep may be split into one inside each node and one between the nodes.
 
     Example: `#moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>`
   }];
-  let parameters = (ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp);
+  let parameters = (ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp,
+                        DefaultValuedParameter<"int64_t", "1">:$cp);
+  let builders = [
+    /// Without context parallelism.
+    AttrBuilder<(ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp)>
+  ];
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Expert data parallelism: world / (pp * ep * esp).
     int64_t getEdp() const { return getWorld() / (getPp() * getEp() * getEsp()); }
-    /// The group of that name (pp, dp, mp, ep, esp, edp, ep_esp or world), or null. With `_N` behind a name it is a group
-    /// of N neighbouring members of that group, such as dp_4, whose number N divides.
+    /// The ranks with different tokens: dp, or dp_cp where sequences are divided.
+    GroupAttr getTokenGroup() const { return getGroup(getCp() > 1 ? "dp_cp" : "dp"); }
+    /// The group of that name (pp, dp, mp, ep, esp, edp, ep_esp, cp, dp_cp or world), or null. With `_N` behind a name it
+    /// is a group of N neighbouring members of that group, such as dp_4, whose number N divides.
     GroupAttr getGroup(::llvm::StringRef name) const;
     /// The names of all groups, in the order in which a group of ranks is looked up by its axes.
     static ::llvm::ArrayRef<::llvm::StringLiteral> getGroupNames();
     /// The same model on one rank.
     static ParallelAttr getSingle(::mlir::MLIRContext *context) { return get(context, 1, 1, 1, 1, 1, 1); }
+  }];
+}
+
+def Moe_CutAttr : Moe_Attr<"Cut", "cut"> {
+  let summary = "which rows of each sequence a rank has where a group divides sequences";
+  let description = [{
+    Without `zigzag`, member r of the n members has chunk r of n equal chunks of each sequence. With it, the member has
+    chunks r and 2n - 1 - r of 2n. So all members have the same work where a token sees the tokens before it.
+
+    Example: `#moe.cut<<"cp", 4, 2>, zigzag>`
+  }];
+  let parameters = (ins AttrParameter<"GroupAttr", "">:$group, DefaultValuedParameter<"bool", "false">:$zigzag);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// How many chunks a sequence has.
+    int64_t getChunks() const { return getGroup().getSize() * (getZigzag() ? 2 : 1); }
   }];
 }
 
@@ -83,17 +107,26 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   let description = [{
     Each dimension has a list of group names, outermost group first. A group that is not named holds replicas.
 
-    Example: `#moe.layout<[ep], [], [esp]>`
+    Where cp divides rows, it divides each sequence of them: `sequence` is the rows of one, and `chunks` the number of equal
+    chunks of it. Member r of cp has chunk r, or, where there are twice as many chunks as members n, chunks r and
+    2n - 1 - r. moe-partition adds both to the layouts of arguments and results.
+
+    Example: `#moe.layout<[ep], [], [esp]>`, `#moe.layout<[dp, cp], [], sequence = 16, chunks = 8>`
   }];
-  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims);
+  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims, DefaultValuedParameter<"int64_t", "0">:$sequence,
+                        DefaultValuedParameter<"int64_t", "0">:$chunks);
   let hasCustomAssemblyFormat = 1;
   let builders = [
+    /// Groups of ranks alone.
+    AttrBuilder<(ins "::llvm::ArrayRef<::mlir::ArrayAttr>":$dims)>,
     /// A tensor of rank `rank`, replicated everywhere.
     AttrBuilder<(ins "int64_t":$rank)>,
     /// At most one group for each dimension; an empty name means no group.
     AttrBuilder<(ins "::llvm::ArrayRef<::llvm::StringRef>":$groups)>
   ];
   let extraClassDeclaration = [{
+    /// Rows of tokens, and, where `rank` is 2, their columns over `columns` or whole.
+    static LayoutAttr getRows(ParallelAttr parallel, int64_t rank = 2, ::llvm::StringRef columns = "");
     /// The group names of dimension `dim`.
     ::llvm::SmallVector<::llvm::StringRef> getGroups(unsigned dim) const;
     /// How many parts dimension `dim` has. Fails on a name that `parallel` does not have.

@@ -37,6 +37,9 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
 
 /// How an L0 op is partitioned: by its own methods, or by the defaults of the interface.
 defvar Moe_Partition = DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition"]>;
+/// Of an op that says how many sequences its rows are.
+defvar Moe_PartitionSequences =
+    DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition", "getSequenceUse"]>;
 defvar Moe_PartitionElementwise = DeclareOpInterfaceMethods<MoePartitionOpInterface>;
 
 /// Short names for the interfaces of L1 ops. A list names the methods that the op implements itself. All others have the

@@ -7,11 +7,15 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 // Tokens are rows [S, ..], S = sequences * length, one sequence after the other. A shard of tokens holds whole sequences. Most
 // of these ops exist at both levels: on global tensors in a model graph, and on a rank's shards in an SPMD program. An op that
 // works on one of `parts` equal parts takes part (rank / stride) mod parts, as in moert.h.
+//
+// Where context parallelism divides sequences, a shard holds a part of each. Ops that depend on positions then have a `cut`
+// (#moe.cut), which says which rows of a sequence the rank has. A length such as `period` is then that of the rank's rows.
 
-def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_PartitionSequences, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "the position of each token in its sequence";
   let description = [{
-    `result[s] = s mod period`. In a model graph moe.embedding of these positions gives learned positions.
+    `result[s] = s mod period`, or with a `cut` the position of that row. In a model graph moe.embedding of these positions
+    gives learned positions.
 
     Constraints:
     - (C1) period divides the result's size.
@@ -25,7 +29,7 @@ def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_Partition, Mo
     }
     ```
   }];
-  let arguments = (ins I64Attr:$period);
+  let arguments = (ins I64Attr:$period, OptionalAttr<Moe_CutAttr>:$cut);
   let results = (outs Moe_Index1D:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -352,12 +356,12 @@ def Moe_LinearOp : Moe_Op<"linear", [Moe_CostOwn, Moe_Partition]> {
 //===----------------------------------------------------------------------===//
 
 def Moe_RotaryOp : Moe_Op<"rotary", [
-    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_PartitionSequences,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "rotary position embedding";
   let description = [{
     Rotates columns [begin, begin + rotary_dim) of each head of head_dim columns. The angles depend on the token's
-    position, which is its row mod period. moert_rotary in moert.h gives the formula. It covers:
+    position, which is that of moe.positions. moert_rotary in moert.h gives the formula. It covers:
 
     - the frequencies of YaRN (factor, low, high, scale) and of Llama 3 (also reach);
     - a scale that grows with the position (temperature, span; Llama 4).
@@ -367,7 +371,7 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
 
     Constraints:
     - (C1) head_dim divides x's columns; begin + rotary_dim <= head_dim; rotary_dim is even.
-    - (C2) period divides the rows.
+    - (C2) period divides the rows, and is even where the cut is zigzag.
     - (C3) base and factor are positive; reach is at least 0; span is positive.
     - (C4) where factor is not 1, low < high if reach is 0, and low > high if reach > 0.
 
@@ -386,7 +390,37 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, DefaultValuedAttr<F64Attr, "0.0">:$low,
                        DefaultValuedAttr<F64Attr, "1.0">:$high, DefaultValuedAttr<F64Attr, "1.0">:$scale,
                        DefaultValuedAttr<F64Attr, "0.0">:$reach, DefaultValuedAttr<F64Attr, "0.0">:$temperature,
-                       DefaultValuedAttr<F64Attr, "1.0">:$span);
+                       DefaultValuedAttr<F64Attr, "1.0">:$span, OptionalAttr<Moe_CutAttr>:$cut);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Moe_JoinSequencesOp : Moe_Op<"join_sequences", [
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "rows of sequences that are divided among ranks, in the order of whole sequences";
+  let description = [{
+    x is what an all_gather over the group of `cut` gives: for each of n members, the member's `length` rows of each of
+    `sequences` sequences. In the result the rows of each sequence are together, in the order of their positions. There
+    may be several such sets of rows, one after the other. moert_join_sequences in moert.h gives the places.
+
+    With `inverse` the op goes the other way. Each form is the adjoint of the other.
+
+    Constraints:
+    - (C1) n * sequences * length divides the rows.
+    - (C2) length is even where the cut is zigzag.
+
+    Example:
+
+    ```mlir
+    func.func @join(%k: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.join_sequences %k {cut = #moe.cut<<"cp", 2, 1>, zigzag>, sequences = 2 : i64, length = 2 : i64}
+        : tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_CutAttr:$cut, I64Attr:$sequences, I64Attr:$length, UnitAttr:$inverse);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -449,14 +483,15 @@ defvar Moe_AttentionAttrs = (ins
     DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
     UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<I64Attr, "0">:$seed,
     DefaultValuedAttr<I64Attr, "1">:$row_parts, DefaultValuedAttr<I64Attr, "1">:$row_stride,
-    F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$dropout);
+    F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<I64Attr, "0">:$block,
+    OptionalAttr<Moe_CutAttr>:$cut, DefaultValuedAttr<I64Attr, "-1">:$key_shift, UnitAttr:$ring);
 defvar Moe_AttentionInputs = (ins
     Moe_Tensor2D:$q, Moe_Tensor2D:$k, Moe_Tensor2D:$v, Optional<Moe_Tensor3D>:$bias, Optional<Moe_Tensor1D>:$sinks,
     Optional<Moe_Index0D>:$step);
 defvar Moe_AttentionGradInputs = (ins Moe_Tensor2D:$attended, Moe_Accumulator2D:$lse, Moe_Tensor2D:$grads);
 
 def Moe_AttentionOp : Moe_Op<"attention", [
-    AttrSizedOperandSegments, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Partition,
+    AttrSizedOperandSegments, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_PartitionSequences,
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "multi-head, multi-query or grouped-query attention";
   let description = [{
@@ -465,6 +500,7 @@ def Moe_AttentionOp : Moe_Op<"attention", [
 
     - `causal`: a query sees no key after its own position.
     - `window` > 0: a query sees no key that is `window` or more positions before its own.
+    - `block` > 0: a query sees keys of its own block of `block` positions alone (Llama 4).
     - `bias` [heads, q_length, k_length] is the bias of T5.
     - `sinks` adds one logit to each head's softmax, to which no value belongs (gpt-oss).
     - `dropout` is the probability with which a weight is left out. Only `seed`, `step` and the weight's place in the
@@ -477,12 +513,22 @@ def Moe_AttentionOp : Moe_Op<"attention", [
     heads. A rank has `heads` query heads. It has its part of the key heads, or all of them if mp does not divide their
     number.
 
+    With a `cut` over n members, q_length is the rank's part of each sequence's queries, and the cut says at which positions
+    these are. The keys are those of whole sequences. A bias has n q_length queries. There are two other forms, without
+    bias and dropout:
+
+    - `key_shift` = p >= 0: the keys are only those of member (r + p) mod n, where the rank is member r.
+    - `ring`: the keys are the rank's own, and the queries see those of all members. moe-expand-ring-attention writes this form as
+      exchanges and ops of the other form.
+
     Constraints:
     - (C1) q is [B q_length, heads Dk], k [B k_length, n Dk], v [B k_length, n Dv], the result [B q_length, heads Dv]. n
       is k_heads or k_heads / parts.
     - (C2) n divides heads parts, and where n is not k_heads, n divides heads.
     - (C3) dropout is below 1, and needs step where it is not 0.
     - (C4) lse is [B q_length, heads] of q's accumulator type; all other values have q's element type.
+    - (C5) q_length is even where the cut is zigzag.
+    - (C6) key_shift and ring need a cut, and exclude each other, bias and dropout; k_length is then that of a member.
 
     Example:
 
@@ -553,6 +599,33 @@ def Moe_AttentionBiasGradOp : Moe_AttentionGrad<"attention_bias_grad", "bias"> {
     ```
   }];
   let results = (outs Moe_Tensor3D:$result);
+}
+
+def Moe_MergeAttentionOp : Moe_Op<"merge_attention", [
+    AllTypesMatch<["a", "b", "result"]>, AllTypesMatch<["lse_a", "lse_b", "lse"]>, Moe_Spmd, Moe_Cost,
+    Moe_Kernel<["getInPlaceInputs"]>]> {
+  let summary = "attention over two sets of keys, from the attention over each";
+  let description = [{
+    `lse = ln(exp(lse_a) + exp(lse_b))` and `result[s,h,:] = exp(lse_a - lse) a[s,h,:] + exp(lse_b - lse) b[s,h,:]`, with the
+    lse of row s and head h. moe-expand-ring-attention makes this op, after moe-differentiate. So it has no adjoint.
+
+    Constraints:
+    - (C1) a is [S, H D] and lse_a [S, H], of a's accumulator type.
+
+    Example:
+
+    ```mlir
+    func.func @merge_attention(%a: tensor<8x16xf32>, %la: tensor<8x4xf32>, %b: tensor<8x16xf32>, %lb: tensor<8x4xf32>)
+        -> tensor<8x16xf32> {
+      %y, %lse = moe.merge_attention %a, %la, %b, %lb : tensor<8x16xf32>, tensor<8x4xf32>
+      return %y : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$a, Moe_Accumulator2D:$lse_a, Moe_Tensor2D:$b, Moe_Accumulator2D:$lse_b);
+  let results = (outs Moe_Tensor2D:$result, Moe_Accumulator2D:$lse);
+  let assemblyFormat = "$a `,` $lse_a `,` $b `,` $lse_b attr-dict `:` type($a) `,` type($lse_a)";
+  let hasVerifier = 1;
 }
 
 def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
@@ -640,6 +713,9 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
     keep and u depend only on the seed, the step, and the element's row and column in the whole value. So they are the
     same for every partitioning. moert_dropout in moert.h gives the function.
 
+    With a `cut`, the rows of all parts are those of moe.join_sequences with `sequences` and `length`, before that joins
+    them.
+
     Constraints:
     - (C1) 0 <= p < 1.
 
@@ -654,7 +730,9 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Index0D:$step, I64Attr:$seed, DefaultValuedAttr<I64Attr, "1">:$row_parts,
                        DefaultValuedAttr<I64Attr, "1">:$row_stride, DefaultValuedAttr<I64Attr, "1">:$column_parts,
-                       DefaultValuedAttr<I64Attr, "1">:$column_stride, UnitAttr:$jitter, F64Attr:$p);
+                       DefaultValuedAttr<I64Attr, "1">:$column_stride, UnitAttr:$jitter, F64Attr:$p,
+                       OptionalAttr<Moe_CutAttr>:$cut, DefaultValuedAttr<I64Attr, "1">:$sequences,
+                       DefaultValuedAttr<I64Attr, "1">:$length);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $step attr-dict `:` type($x) `,` type($step)";
   let hasVerifier = 1;

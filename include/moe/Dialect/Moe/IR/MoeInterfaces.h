@@ -32,6 +32,27 @@ struct RowChunk {
   int64_t of(int64_t rows) const { return rows * part / whole; }
 };
 
+/// How the tokens of a whole model are divided over the ranks.
+struct TokenDivision {
+  /// The least number of routing groups in the whole model: one for each token shard.
+  int64_t groups = 1;
+  /// Sequences in the whole model, and data-parallel shards of them.
+  int64_t sequences = 1, shards = 1;
+  /// How the ranks divide each sequence; null where they do not. Of the model for one rank: how the ranks that it is
+  /// compared with do.
+  CutAttr cut = {};
+};
+
+/// What an op of a model graph says about sequences.
+struct SequenceUse {
+  /// How many its rows are; 0 where the op does not say it. The largest pieces that any op works on are the sequences.
+  int64_t sequences = 0;
+  /// Rows of its operands: of whole sequences.
+  SmallVector<int64_t, 2> rows = {};
+  /// Whether a later row of a sequence takes more work.
+  bool isCausal = true;
+};
+
 /// Where the rows of experts and those of their shadows differ: an expert's are exchanged over `ep`, or over it and
 /// `esp` together, a shadow's only over `esp`.
 struct ShadowScope {

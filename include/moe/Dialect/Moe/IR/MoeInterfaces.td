@@ -281,15 +281,18 @@ def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
       }]>,
     InterfaceMethod<[{
       Builds the baseline program of one rank from the operands' shards, which have the layouts `layouts`. Capacity, slots
-      and auxiliary loss belong to a group of tokens. `groups` is the least number of such groups in the whole model: one
-      for each token shard.
+      and auxiliary loss belong to a group of tokens.
     }], "::llvm::LogicalResult", "partition",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel, "int64_t":$groups,
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel,
+           "const ::mlir::moe::TokenDivision &":$tokens,
            "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands,
            "::llvm::SmallVectorImpl<::mlir::Value> &":$results), [{}], [{
         results.push_back(cloneOnShard($_op, builder, operands));
         return ::mlir::success();
-      }]>
+      }]>,
+    InterfaceMethod<[{
+      How many sequences the op's rows are, where the op needs that.
+    }], "::mlir::moe::SequenceUse", "getSequenceUse", (ins), [{}], [{ return {}; }]>
   ];
 }
 

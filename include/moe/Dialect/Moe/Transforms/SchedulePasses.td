@@ -121,6 +121,53 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeRingAttention : Pass<"moe-ring-attention", "::mlir::func::FuncOp"> {
+  let summary = "let keys and values go round the members of cp, instead of gathering them";
+  let description = [{
+    Where context parallelism divides sequences, moe.attention takes gathered keys and values. The pass gives it the rank's
+    own rows instead, and the attribute `ring`. So no rank holds the keys of whole sequences. The pass runs before
+    moe-differentiate, and moe-expand-ring-attention writes out the exchanges after it. Attention with a bias or dropout stays as it
+    is, with a remark.
+
+    Before -> after:
+
+    ```mlir
+    %g = moe.all_gather %k over <"cp", 2, 1> {dim = 0 : i64} : .. -> tensor<16x8xf32>
+    %t = moe.to_varying %g over <"cp", 2, 1> : tensor<16x8xf32>
+    %j = moe.join_sequences %t {..} : tensor<16x8xf32>
+    %y, %lse = moe.attention %q, %j, %w {.., q_length = 8 : i64, k_length = 16 : i64, cut = #moe.cut<<"cp", 2, 1>, zigzag>} : ..
+    // ->
+    %y, %lse = moe.attention %q, %k, %v {.., q_length = 8 : i64, k_length = 8 : i64, cut = #moe.cut<<"cp", 2, 1>, zigzag>, ring} : ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeExpandRingAttention : Pass<"moe-expand-ring-attention", "::mlir::func::FuncOp"> {
+  let summary = "write out the exchanges of keys and values that go round";
+  let description = [{
+    A moe.attention with `ring` becomes one for each member of cp. In step p a rank works on the keys and values of the
+    member p places behind it. It receives them from there in a phase of an all_to_all, beside the step before.
+    moe.merge_attention puts the results together (Ring Attention, Liu et al., 2023). In the backward each step's gradients of
+    keys and values go back to their member.
+
+    The pass runs after moe-differentiate.
+
+    Before -> after:
+
+    ```mlir
+    %y, %lse = moe.attention %q, %k, %v {.., cut = #moe.cut<<"cp", 2, 1>, zigzag>, ring} : ..
+    // ->
+    %k1 = moe.all_to_all_phase %kd over <"cp", 2, 1> {.., phase = 1 : i64, phases = 2 : i64} : ..
+    %v1 = moe.all_to_all_phase %vd over <"cp", 2, 1> {.., phase = 1 : i64, phases = 2 : i64} : ..
+    %a, %la = moe.attention %q, %k, %v {.., key_shift = 0 : i64} : ..
+    %b, %lb = moe.attention %q, %k1, %v1 {.., key_shift = 1 : i64} : ..
+    %y, %lse = moe.merge_attention %a, %la, %b, %lb : ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
   let summary = "compute experts in chunks of the tokens, so that exchanges and computation overlap";
   let description = [{
