@@ -208,7 +208,11 @@ void JobReader::readPrecision() {
   job.wideGradients = bf16 && !reader.getBool("grad_reduce_in_bf16", false);
   job.optimizer = reader.getChoice("optimizer", {"adam", "sgd"}, 0) == 0 ? "adam" : "sgd";
   job.plan.zero = reader.getBool("use_distributed_optimizer", false) ? 1 : 0;
-  if (job.plan.zero && !reader.getBool("overlap_grad_reduce", false))
+  // The choices are the stages of ZeRO.
+  if (reader.getBool("use_megatron_fsdp", false))
+    job.plan.zero = static_cast<int64_t>(reader.getChoice(
+        "data_parallel_sharding_strategy", {"no_shard", "optim", "optim_grads", "optim_grads_params"}, 0));
+  if (job.plan.zero == 1 && !reader.getBool("overlap_grad_reduce", false))
     remark("use_distributed_optimizer", "MoePlan sums gradients beside the backward, as with --overlap-grad-reduce");
 }
 

@@ -117,8 +117,15 @@ static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
     group.settings.push_back({"grad-reduce-in-bf16", {}, "ddp.grad_reduce_in_fp32", "False"});
   if (!job.optimizer.empty())
     group.settings.push_back({"optimizer", {job.optimizer}, "optimizer.optimizer"});
-  if (advice.runnable.zero)
+  int64_t zero = advice.runnable.zero;
+  if (zero == 1)
     group.settings.push_back(makeSwitch("use-distributed-optimizer", "ddp.use_distributed_optimizer"));
+  if (zero >= 2) {
+    std::string strategy = zero == 2 ? "optim_grads" : "optim_grads_params";
+    group.settings.push_back(makeSwitch("use-megatron-fsdp", "ddp.use_megatron_fsdp"));
+    group.settings.push_back(
+        {"data-parallel-sharding-strategy", {strategy}, "ddp.data_parallel_sharding_strategy", "\"" + strategy + "\""});
+  }
   return group;
 }
 

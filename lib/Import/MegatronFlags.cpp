@@ -23,7 +23,7 @@ static constexpr StringRef kSwitches[] = {
     "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split bf16 delay-wgrad-compute fp16",
     "grad-reduce-in-bf16 moe-enable-deepep moe-layer-recompute overlap-grad-reduce",
     "overlap-moe-expert-parallel-comm overlap-param-gather recompute-activations sequence-parallel",
-    "use-distributed-optimizer"};
+    "use-distributed-optimizer use-megatron-fsdp"};
 static constexpr StringRef kSettings[] = {
     // The model.
     "activation-func-clamp-value attention-dropout ffn-hidden-size glu-linear-offset hidden-dropout hidden-size",
@@ -35,7 +35,8 @@ static constexpr StringRef kSettings[] = {
     "qk-head-dim qk-pos-emb-head-dim rope-scaling-factor rope-type rotary-base rotary-percent rotary-scaling-factor",
     "softmax-type tokenizer-type v-head-dim vocab-size window-attn-skip-freq window-size",
     // The plan.
-    "context-parallel-size decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers",
+    "context-parallel-size data-parallel-sharding-strategy decoder-first-pipeline-num-layers "
+    "decoder-last-pipeline-num-layers",
     "expert-model-parallel-size expert-tensor-parallel-size global-batch-size micro-batch-size",
     "moe-token-dispatcher-type nnodes nproc-per-node num-layers-per-virtual-pipeline-stage",
     "num-virtual-stages-per-pipeline-rank optimizer pipeline-model-parallel-layout pipeline-model-parallel-size",
@@ -126,10 +127,8 @@ static constexpr MegatronFlag kOthers[] = {
     {"moe-use-upcycling", 0, true},
     {"rampup-batch-size", kManyValues, false, "steps of the whole --global-batch-size"},
     {"tp-comm-overlap", 0, false, "exchanges of tensor parallelism beside other launches, and not inside products"},
-    {"use-megatron-fsdp", 0, false, "ZeRO-1, which divides the optimizer's states alone"},
-    {"use-custom-fsdp", 0, false, "ZeRO-1, which divides the optimizer's states alone"},
-    {"use-torch-fsdp2", 0, false, "ZeRO-1, which divides the optimizer's states alone"},
-    {"data-parallel-sharding-strategy", 1, true},
+    {"use-custom-fsdp", 0, false, "what --use-distributed-optimizer asks for; --use-megatron-fsdp is read as ZeRO"},
+    {"use-torch-fsdp2", 0, false, "what --use-distributed-optimizer asks for; --use-megatron-fsdp is read as ZeRO"},
     {"linear-attention-type", 1, false, "softmax attention"},
     {"num-distributed-optimizer-instances", 1, false, "one group that divides the optimizer's states"}};
 

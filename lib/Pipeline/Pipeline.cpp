@@ -141,7 +141,9 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   if (options.recompute != Recompute::None)
     passes.addNestedPass<func::FuncOp>(
         createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
-  passes.addNestedPass<func::FuncOp>(createMoeServeInPasses());
+  // Without a bound there is room for all rows.
+  if (llvm::any_of(getFunction(graph).getOps<LayerOp>(), [](LayerOp layer) { return layer.getMaxLoad().has_value(); }))
+    passes.addNestedPass<func::FuncOp>(createMoeServeInPasses());
   return success();
 }
 

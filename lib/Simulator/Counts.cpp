@@ -293,9 +293,8 @@ static bool window(const Counts::Value &from, Counts::Value &to, const counts::W
   if (member >= from.rows || to.rows != 1 || to.columns != from.columns || from.columns % rule.workers != 0)
     return false;
   moert::SentRows sent{from.data.data(), from.rows, from.columns, rule.workers};
-  moert::forEachServed(sent, member, pass, rule.rows, [&](int64_t expert, int64_t, int64_t count) {
-    to.data[expert] = static_cast<int32_t>(count);
-  });
+  moert::forEachServed(sent, member, pass, rule.rows,
+                       [&](int64_t expert, int64_t, int64_t count) { to.data[expert] = static_cast<int32_t>(count); });
   return true;
 }
 

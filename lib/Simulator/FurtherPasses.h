@@ -8,8 +8,8 @@
 
 namespace mlir::moe {
 
-/// A copy of `plan` in which each subprogram is written out as often as the routing of `options` demands on any rank. On
-/// a rank with fewer passes the others have no rows. Null where no plan runs subprograms, or routing is even.
+/// A copy of `plan` in which each subprogram is written out as often as the routing of `options` demands on any rank.
+/// On a rank with fewer passes the others have no rows. Null where no plan runs subprograms, or routing is even.
 llvm::Expected<OwningOpRef<ModuleOp>> writeFurtherPasses(ModuleOp plan, const CostModel &model,
                                                          const SimOptions &options);
 

@@ -88,7 +88,7 @@ TEST_P(ChecksTest, Routing) {
 
 TEST_P(ChecksTest, Tokens) {
   View ids = integers({6}), table = floats({9, 4}), rows = floats({6, 4}), column = floats({6, 1});
-  pass(checkPositions(ids, 3));
+  pass(checkPositions(ids, 3, {}));
   pass(checkIndexAffine(ids, ids, 2, 1));
   pass(checkFill(rows, 0.5));
   for (int32_t to : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_F16})
@@ -137,7 +137,7 @@ TEST_P(ChecksTest, Heads) {
   pass(checkAttentionSinksGrad(sinks, lse, out, out, sinks));
   pass(checkRelativeBias(table, bias, true, 20));
   pass(checkRelativeBiasGrad(bias, table, table, true, 20));
-  pass(checkDropout(q, step, q, 1, {}, {}, 0.5));
+  pass(checkDropout(q, step, q, 1, {}, {}, 0.5, {}));
 }
 
 TEST_P(ChecksTest, Optimizers) {

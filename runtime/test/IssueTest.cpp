@@ -113,10 +113,9 @@ TEST(Issue, BadParts) {
   EXPECT_THAT(part(2, {1, 2}, 4, 1), HasSubstr("offset 2 is not aligned for f32"));
   EXPECT_EQ(part(0, {4, 2}, 8, 1), "");
   EXPECT_EQ(part(0, {4, 2}, 1, 0), "");
-  EXPECT_THAT(
-      errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {4, 2}, 2, 0, 1)),
-      HasSubstr("expected 'x' to be used as [4, 2] f32 or a piece of it but got 2 parts of 8 elements of "
-                "f32"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {4, 2}, 2, 0, 1)),
+              HasSubstr("expected 'x' to be used as [4, 2] f32 or a piece of it but got 2 parts of 8 elements of "
+                        "f32"));
   EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {2, 2})),
               HasSubstr("expected 'x' to be used as [4, 2] f32 but got 4 elements of f32"));
 }
@@ -274,6 +273,45 @@ TEST(Issue, Parts) {
         EXPECT_EQ(got[static_cast<size_t>(rank)], want) << rank << " " << stride << " " << shift;
       }
     }
+}
+
+/// Ranks add 1 to an argument as often as another one says, at most `most` times. Members of pairs sum in each
+/// iteration.
+static int32_t addRepeatedly(moert_rank_t rank, int64_t most) {
+  static const moert_group pair = {"ep", 2, 1};
+  moert_buffer times = argument(0, {1}, MOERT_I32), one = argument(1, {1}), sum = argument(2, {1});
+  int64_t count = -1;
+  if (int32_t code = moert_repeat(rank, &times, most, 0, &count))
+    return code;
+  for (int64_t iteration = 0; iteration < count; ++iteration) {
+    if (int32_t code = moert_iteration(rank, iteration))
+      return code;
+    auto follow = [&](int64_t from, int64_t to) {
+      int32_t code = moert_record(rank, from, from);
+      return code ? code : moert_wait(rank, from, to);
+    };
+    if (int32_t code = moert_add(rank, 0, &sum, &one, &sum, 0))
+      return code;
+    if (int32_t code = follow(0, 1))
+      return code;
+    if (int32_t code = moert_all_reduce(rank, 1, &sum, nullptr, &sum, &pair, 1))
+      return code;
+    if (int32_t code = follow(1, 0))
+      return code;
+  }
+  if (int32_t code = moert_iteration(rank, -1))
+    return code;
+  return moert_scale(rank, 0, &sum, &sum, 10, 0);
+}
+
+// Pairs may run a loop in different numbers of iterations, and what is behind the loop runs once.
+TEST(Issue, Repetitions) {
+  std::vector<Values> got = runOnArguments(4, {"ep", 2, 1},
+                                           {{MOERT_I32, {1}, [](int64_t rank) { return Values{rank < 2 ? 2.0 : 0.0}; }},
+                                            {MOERT_F32, {1}, [](int64_t) { return Values{1}; }},
+                                            {MOERT_F32, {1}, [](int64_t) { return Values{0}; }}},
+                                           2, [](moert_rank_t rank) { return addRepeatedly(rank, 3); });
+  EXPECT_EQ(got, (std::vector<Values>{{60}, {60}, {0}, {0}}));
 }
 
 // A view of an argument, whole or in parts, goes to the host's memory and back to a view of another argument.

@@ -282,9 +282,9 @@ TEST(KernelsWindowTest, BadOperands) {
   Tensor<int32_t> slots({2, 1}, {0, 1}), gathered({1, 2}, {2, 0}), one({1}, 1), out({2, 1}), counts({1, 2});
   auto expectBad = [&](int64_t workers, int64_t rows, int32_t before, const char *text) {
     one[0] = before;
-    expectError(window(slots.view(), gathered.view(), one.view(), one.view(), out.view(), counts.view(), workers, rows,
-                       0, 1),
-                MOERT_ERROR_INVALID_ARGUMENT, text);
+    expectError(
+        window(slots.view(), gathered.view(), one.view(), one.view(), out.view(), counts.view(), workers, rows, 0, 1),
+        MOERT_ERROR_INVALID_ARGUMENT, text);
   };
   expectBad(3, 1, 1, "'workers' to divide 2 experts but got 3");
   expectBad(2, 0, 1, "'rows' of 1 or more but got 0");

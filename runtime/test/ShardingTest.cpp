@@ -59,7 +59,9 @@ TEST(Sharding, CutSequences) {
     Value value{"v", "output", MOERT_I32, {32, 2}, {8, 1}, {{2, 1}, {0}}};
     value.cutSequence = 8;
     value.cutChunks = chunks;
-    Tensor whole(MOERT_I32, {32, 2}), again(MOERT_I32, {32, 2});
+    Tensor whole, again;
+    ASSERT_TRUE(Tensor::allocate(value, whole).ok());
+    ASSERT_TRUE(Tensor::allocate(value, again).ok());
     std::iota(whole.as<int32_t>(), whole.as<int32_t>() + 64, 0);
     Assembler assembler(value, groups, again);
     for (int64_t rank = 0; rank < 8; ++rank) {

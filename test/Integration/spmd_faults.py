@@ -96,7 +96,10 @@ def reason_of(name, kind, lines, line):
         definition = defining(lines, sum_before[4])
     if LINEAR.match(definition) and "= moe.router_means" in defining(lines, LINEAR.match(definition)[3]):
         return "means of one group"
-    if "= moe.bias_grad" in definition and "scale = " in definition:
+    # A bucket of such shares alone is as unknown as they are.
+    packed = re.match(r" *%\w+ = moe\.pack ((%\w+, )*%\w+)", definition)
+    definitions = [defining(lines, value) for value in packed[1].split(", ")] if packed else [definition]
+    if any("= moe.bias_grad" in one and "scale = " in one for one in definitions):
         return "shares of a bias"
     if DUPLICATES.get(name) == re.match(r'<"(\w+)"', match[5])[1]:
         return "duplicated tokens"

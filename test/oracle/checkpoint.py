@@ -63,7 +63,8 @@ def assembled(argument, tensors):
 
 def parameters(metadata, tensors):
     """{name: value} of all parameters. Refuses a checkpoint of which something is not used."""
-    arguments = [argument for argument in metadata["programs"][0]["arguments"] if argument["role"] == "parameter"]
+    arguments = [piece for argument in metadata["programs"][0]["arguments"] if argument["role"] == "parameter"
+                 for piece in argument.get("pieces", [argument])]
     used = {name.replace("{e}", str(e)) for argument in arguments for name in argument["source"]["tensors"]
             for e in range(argument["source"].get("experts", 1))}
     # A checkpoint has a prefix in all names or in none.

@@ -191,6 +191,9 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
     return failure();
   options.sequenceParallel = sequenceParallel;
   options.ringAttention = ringAttention;
+  if (ringAttention && !isOpen && options.parallel.getCp() == 1)
+    return emitUsageError(context) << "expected context parallelism (cp of at least 2 in --parallel) for "
+                                      "--ring-attention";
   if (gradDtype != "model" && gradDtype != "f32")
     return reportUnknownName(context, gradDtype, {"model", "f32"});
   options.wideGradients = gradDtype == "f32";

@@ -120,8 +120,8 @@ struct OwnExperts {
   bool operator==(const OwnExperts &) const = default;
 };
 
-/// Of gathered counts, [members, experts], what the first pass of the member's own serves: each of `workers` workers has
-/// as many of the experts, and serves its first `rows` rows, by expert and then by member.
+/// Of gathered counts, [members, experts], what the first pass of the member's own serves: each of `workers` workers
+/// has as many of the experts, and serves its first `rows` rows, by expert and then by member.
 struct Window {
   int64_t input = 0, workers = 1, rows = 1;
 
@@ -207,8 +207,8 @@ struct ShadowChoices {
 /// How output number `output` of a launch is made.
 struct CountsRule {
   using Variant = std::variant<counts::Route, counts::RouteNearHome, counts::Gather, counts::Exchange,
-                               counts::SliceRows, counts::OwnExperts, counts::Window, counts::Repeat, counts::ChooseShadows,
-                               counts::KeptChoices, counts::ShadowChoices>;
+                               counts::SliceRows, counts::OwnExperts, counts::Window, counts::Repeat,
+                               counts::ChooseShadows, counts::KeptChoices, counts::ShadowChoices>;
   int64_t output = 0;
   Variant how;
 

@@ -88,8 +88,8 @@ struct PipelineOptions {
   bool wideGradients = false;
   /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.
   std::optional<MoeOptimizeOptions> optimizer;
-  /// With an optimizer, the stage of ZeRO, and the bytes of a bucket (moe-bucket-parameters). Absent: such that start-ups
-  /// take little of an exchange.
+  /// With an optimizer, the stage of ZeRO, and the bytes of a bucket (moe-bucket-parameters). Absent: such that
+  /// start-ups take little of an exchange.
   int64_t zero = 0;
   std::optional<int64_t> bucketBytes;
   /// ZeRO divides over blocks of so many neighbouring ranks; 0: over all.

@@ -38,7 +38,7 @@ private:
   Value createView(Value memory, moe::RankPart part, Type tensor, Location loc);
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
   void placeOperands(Operation *op);
-  void placeAddend(Operation *op);
+  void placeAddends(Operation *op);
   void placeAccumulated(Operation *op);
   void copyResults(Operation *op);
   void convertRepeat(RepeatOp op);
@@ -146,8 +146,26 @@ static bool isMadeOfOperands(MoeKernelOpInterface op) {
 /// Whether `value` can be computed in a place that another op chooses.
 /// What is made of its operands has parts itself, and a part that depends on the rank has none.
 static bool canBePlaced(Value value, RankPart place) {
+  if (value.getDefiningOp<RepeatOp>())
+    return !place.group;
   auto op = value.getDefiningOp<MoeKernelOpInterface>();
   return op && !op.isAlias() && (!op.getKernelName().empty() || (isMadeOfOperands(op) && !place.group));
+}
+
+/// Gives each op whose operands are its result side by side constants of its own, just before it: one value cannot be
+/// in several places.
+static void copyConstants(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+    for (OpOperand &operand : op.getOpOperands()) {
+      Operation *maker = operand.get().getDefiningOp();
+      if (!kernel || !isMadeOfOperands(kernel) || !maker || maker->getNumOperands() > 0 || operand.get().hasOneUse())
+        continue;
+      Operation *own = OpBuilder(&op).clone(*maker);
+      inheritUnit(&op, own);
+      operand.set(own->getResult(0));
+    }
+  }
 }
 
 /// Where an op's operands are its result side by side, they are computed there: notes their places in `memory`, before
@@ -174,22 +192,34 @@ void ProgramConverter::placeOperands(Operation *op) {
   }
 }
 
+/// Whether an op computes `value` in memory of its own, and nobody else but one op uses it.
+static bool isOwn(Value value) {
+  Operation *op = value.getDefiningOp();
+  auto kernel = dyn_cast_or_null<MoeKernelOpInterface>(op);
+  bool isComputed = kernel ? !kernel.isAlias() && !isMadeOfOperands(kernel) : isa_and_nonnull<RepeatOp>(op);
+  return isComputed && value.hasOneUse();
+}
+
 /// What an op adds to, where nobody else has it; else null.
 static Value getOwnAddend(Operation *op) {
   auto accumulating = dyn_cast<MoeAccumulatingOpInterface>(op);
   if (!accumulating || accumulating.getAddendMutable().empty())
     return {};
   Value addend = accumulating.getAddendMutable()[0].get();
-  auto maker = addend.getDefiningOp<MoeKernelOpInterface>();
-  return maker && !maker.isAlias() && addend.hasOneUse() ? addend : Value();
+  return isOwn(addend) ? addend : Value();
 }
 
-/// A sum whose place another op has chosen is added up there from the first term on.
-void ProgramConverter::placeAddend(Operation *op) {
-  Value addend = getOwnAddend(op);
-  if (addend && memory.contains(op->getResult(0)) && !memory.contains(addend) &&
-      !isMadeOfOperands(addend.getDefiningOp<MoeKernelOpInterface>()))
-    memory.map(addend, memory.lookup(op->getResult(0)));
+/// Sums whose places another op has chosen are added up there from the first term on.
+void ProgramConverter::placeAddends(Operation *op) {
+  auto place = [&](Value addend, Value sum) {
+    if (addend && memory.contains(sum) && !memory.contains(addend))
+      memory.map(addend, memory.lookup(sum));
+  };
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    for (auto [init, result] : llvm::zip_equal(repeat.getCarried(), repeat.getResults()))
+      place(isOwn(init) ? init : Value(), result);
+  else if (op->getNumResults() > 0)
+    place(getOwnAddend(op), op->getResult(0));
 }
 
 /// A sum that an op adds to takes the place of the addend.
@@ -221,8 +251,9 @@ void ProgramConverter::convertRepeat(RepeatOp op) {
   for (auto [init, result] : llvm::zip_equal(op.getCarried(), op.getResults())) {
     auto maker = init.getDefiningOp<MoeKernelOpInterface>();
     Value place = memory.lookup(init);
-    if (!maker || maker.isAlias() || !init.hasOneUse() || !place.getDefiningOp<plan::BufferOp>() ||
-        memory.contains(result)) {
+    bool isPlaced = memory.contains(result) && memory.lookup(result) == place;
+    if (!isPlaced && (!maker || maker.isAlias() || !init.hasOneUse() || !place.getDefiningOp<plan::BufferOp>() ||
+                      memory.contains(result))) {
       if (memory.contains(result))
         inheritUnit(op, createCopy(place, memory.lookup(result), op.getLoc()));
       place = memory.contains(result) ? memory.lookup(result) : copyFor(op, place, result.getType());
@@ -401,13 +432,14 @@ static DictionaryAttr addUpdated(DictionaryAttr attributes) {
 LogicalResult ProgramConverter::run() {
   if (failed(convertSignature()))
     return failure();
+  copyConstants(function);
   SmallVector<Operation *> program;
   for (Operation &op : function.front().without_terminator())
     program.push_back(&op);
   // From the last on: an op's own place comes before those of its operands.
   for (Operation *op : llvm::reverse(program)) {
     placeOperands(op);
-    placeAddend(op);
+    placeAddends(op);
   }
   for (Operation *op : program)
     if (failed(convert(op)))

@@ -52,9 +52,9 @@ private:
   struct Segment {
     int64_t begin, firstOp;
     int64_t end = 0;
-    LoopOp loop = {};     ///< that has such a value
-    unsigned times = 0;   ///< the value's buffer, in the first iteration of a loop around
-    int64_t parts = 1;    ///< how many buffers it has, one in each iteration after the other
+    LoopOp loop = {};   ///< that has such a value
+    unsigned times = 0; ///< the value's buffer, in the first iteration of a loop around
+    int64_t parts = 1;  ///< how many buffers it has, one in each iteration after the other
   };
   /// Segments that run one after another, `count` times.
   struct Iterated {

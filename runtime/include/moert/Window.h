@@ -35,7 +35,8 @@ inline int64_t countPasses(const SentRows &sent, int64_t rows) {
 
 /// visit(expert, first, count): of the rows that `member` sends to each expert, in order of the experts, the first that
 /// pass `pass` of `rows` rows serves, and how many.
-template <class Visit> void forEachServed(const SentRows &sent, int64_t member, int64_t pass, int64_t rows, Visit visit) {
+template <class Visit>
+void forEachServed(const SentRows &sent, int64_t member, int64_t pass, int64_t rows, Visit visit) {
   const int64_t own = sent.experts / sent.workers, begin = pass * rows, end = begin + rows;
   for (int64_t expert = 0, row = 0; expert < sent.experts; ++expert) {
     if (expert % own == 0)

@@ -1,7 +1,7 @@
 //===- moert.h - the C ABI between compiled plans and the runtime ---------===//
 //
-// A plan .so holds programs of ranks, one for all or one for each stage of a pipeline: straight-line functions that
-// issue the calls below, one per `plan` op, onto streams. Every call only enqueues. Conventions: rank first, the op's
+// A plan .so holds programs of ranks, one for all or one for each stage of a pipeline: functions that issue the calls
+// below, one per `plan` op, onto streams. Every call only enqueues. Conventions: rank first, the op's
 // index in the plan's metadata second, then inputs, outputs, attributes (int64_t or double), the group where there is
 // one, and the stream last. Every call returns a `moert_status`; the text behind the last error of the calling thread
 // is `moert_last_error()`. Absent optional inputs are null. Shapes are written [rows, columns], row-major and dense.
@@ -80,9 +80,9 @@ typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } mo
 /// (r / stride + shift) mod parts, which is never negative. `dims` are those of one part; an argument has as many
 /// elements as all parts. With parts 0 or 1 shift and stride say nothing.
 ///
-/// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start, and all its parts end in
-/// the argument. With parts 0 and begin 0 there is no view: the buffer must be the whole argument. A buffer in an arena
-/// has begin 0: its offset says where it lies.
+/// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start, and all its parts end
+/// in the argument. With parts 0 and begin 0 there is no view: the buffer must be the whole argument. A buffer in an
+/// arena has begin 0: its offset says where it lies.
 typedef struct moert_buffer {
   int32_t space;  ///< moert_space
   int32_t dtype;  ///< moert_dtype
@@ -116,9 +116,9 @@ int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream);
 
 // --- Calls that the run repeats ------------------------------------------------
 
-/// How often the program shall issue the calls of a loop that runs as often as `times` (one i32) says when all before it
-/// on `stream` is done, at most `most` times. A device that can read the value meanwhile gives just that number. Others
-/// give `most`, and pass over calls of iterations that are not to be. More than `most` is an error of the step.
+/// How often the program shall issue the calls of a loop that runs as often as `times` (one i32) says when all before
+/// it on `stream` is done, at most `most` times. A device that can read the value meanwhile gives just that number.
+/// Others give `most`, and pass over calls of iterations that are not to be. More than `most` is an error of the step.
 int32_t moert_repeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count);
 /// The next calls are those of iteration `iteration` of that loop; -1: of none.
 int32_t moert_iteration(moert_rank_t rank, int64_t iteration);

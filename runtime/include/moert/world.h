@@ -167,7 +167,8 @@ int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ra
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
 /// As moert_world_read, of `bytes` bytes from byte `offset` of that part on.
-int32_t moert_world_read_at(moert_world_t world, int64_t rank, int64_t index, int64_t offset, void *data, int64_t bytes);
+int32_t moert_world_read_at(moert_world_t world, int64_t rank, int64_t index, int64_t offset, void *data,
+                            int64_t bytes);
 
 /// The same for `bytes` bytes of the part, from byte `begin` on, of a rank of this process. No other process takes
 /// part.

@@ -41,6 +41,9 @@ Call makeAttention(Pool &pool, const Shape &shape) {
                         .causal = 1,
                         .rowParts = 1,
                         .rowStride = 1,
+                        .cutParts = 1,
+                        .cutStride = 1,
+                        .keyShift = -1,
                         .scale = 1 / std::sqrt(static_cast<double>(shape.headColumns))}
       .set(call);
   auto in = [&] { return pool.input({shape.length, shape.columns()}); };

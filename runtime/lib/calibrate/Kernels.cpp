@@ -217,7 +217,7 @@ View makeStep(Pool &pool) {
 /// What is done for each number of a value alone.
 void addNumbers(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::Positions, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Positions{.period = kColumns}.set(call);
+                     attributes::Positions{.period = kColumns, .cutParts = 1, .cutStride = 1}.set(call);
                      addViews(call, {pool.outputOf(MOERT_I32, {rows * kColumns})});
                    }});
   cases.push_back({Kind::IndexAffine, {}, [](Call &call, Pool &pool, int64_t rows) {
@@ -253,8 +253,15 @@ void addNumbers(std::vector<KernelCase> &cases) {
          addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
        }});
   cases.push_back({Kind::Dropout, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Dropout{
-                         .seed = 1, .rowParts = 1, .rowStride = 1, .columnParts = 1, .columnStride = 1, .p = 0.1}
+                     attributes::Dropout{.seed = 1,
+                                         .rowParts = 1,
+                                         .rowStride = 1,
+                                         .columnParts = 1,
+                                         .columnStride = 1,
+                                         .cutParts = 1,
+                                         .sequences = 1,
+                                         .length = 1,
+                                         .p = 0.1}
                          .set(call);
                      addViews(call, {pool.input({rows, kColumns}), makeStep(pool), pool.output({rows, kColumns})});
                    }});
@@ -263,6 +270,8 @@ void addNumbers(std::vector<KernelCase> &cases) {
                                         .headDim = kHeadDim,
                                         .rotaryDim = kHeadDim,
                                         .direction = 1,
+                                        .cutParts = 1,
+                                        .cutStride = 1,
                                         .base = 10000,
                                         .factor = 1,
                                         .high = 1,
@@ -318,6 +327,9 @@ void addAttention(std::vector<KernelCase> &cases, int64_t heads) {
                           .causal = 1,
                           .rowParts = 1,
                           .rowStride = 1,
+                          .cutParts = 1,
+                          .cutStride = 1,
+                          .keyShift = -1,
                           .scale = 1 / std::sqrt(static_cast<double>(kColumns / heads))}
         .set(call);
     View bias = biased ? pool.input({heads, length, length}) : View();

@@ -11,6 +11,7 @@
 #include "core/Module.h"
 #include "host/HostBackend.h"
 
+#include <algorithm>
 #include <deque>
 
 namespace moert::caller {
@@ -48,6 +49,15 @@ public:
     {
       std::lock_guard lock(mutex);
       arrived[stream] = &call;
+    }
+    changed.notify_all();
+  }
+  void passOver(int64_t stream, const Call &) override {
+    {
+      std::lock_guard lock(mutex);
+      // Those before it on the stream have had their turns.
+      if (auto turn = std::find(turns.begin(), turns.end(), stream); turn != turns.end())
+        turns.erase(turn);
     }
     changed.notify_all();
   }

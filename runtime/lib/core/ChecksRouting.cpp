@@ -180,9 +180,8 @@ void checkRestOfWindow(Checker &check, View, View gathered, View, View, View, Vi
                        int64_t index, int64_t size) {
   checkMember(check, index, size);
   check.shape("gathered", gathered, {size, gathered.dims[1]});
-  check.that(workers >= 1 && gathered.dims[1] % std::max<int64_t>(workers, 1) == 0, [&] {
-    return joined("expected 'workers' to divide ", gathered.dims[1], " experts but got ", workers);
-  });
+  check.that(workers >= 1 && gathered.dims[1] % std::max<int64_t>(workers, 1) == 0,
+             [&] { return joined("expected 'workers' to divide ", gathered.dims[1], " experts but got ", workers); });
   check.that(rows >= 1, [&] { return joined("expected 'rows' of 1 or more but got ", rows); });
 }
 

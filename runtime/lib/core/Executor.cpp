@@ -254,8 +254,11 @@ bool Executor::isPassedOver(int64_t stream, const Call &call) {
 }
 
 bool Executor::runCall(int64_t stream, const Call &call) {
-  if (isPassedOver(stream, call))
+  if (isPassedOver(stream, call)) {
+    if (isCollective(call.kind) && client.isRemote(call))
+      client.passOver(placeOf(stream).stream, call);
     return true;
+  }
   if (isCollective(call.kind) && client.isRemote(call)) {
     startRemote(stream, call);
     return false;

@@ -69,6 +69,8 @@ public:
     /// `start` when its turn has come, which only notes it; who has noted it calls `complete` in time.
     virtual bool isRemote(const Call &call) const { return false; }
     virtual void start(int64_t rank, int64_t stream, const Call &call) {}
+    /// Instead of `start` where the collective is one of more iterations than its loop has. No member comes to it.
+    virtual void passOver(int64_t stream, const Call &call) {}
   };
 
   struct Options {

@@ -259,9 +259,9 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<i
                                                            " bytes for '" + value.name + "' of one rank but got " +
                                                            std::to_string(bytes));
   if (offset && (*offset < 0 || bytes < 0 || *offset > value.localBytes() - bytes))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected bytes below " + std::to_string(value.localBytes()) + " of '" + value.name +
-                             "' of one rank but got " + std::to_string(bytes) + " from " + std::to_string(*offset));
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected bytes below " + std::to_string(value.localBytes()) +
+                                                           " of '" + value.name + "' of one rank but got " +
+                                                           std::to_string(bytes) + " from " + std::to_string(*offset));
   data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + offset.value_or(0)
                        : nullptr;
   return {};

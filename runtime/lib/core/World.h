@@ -20,9 +20,9 @@ struct moert_rank {
   std::vector<moert::ArenaPiece> pieces[2];
   bool isWide = false;
   moert::Repetition repetition; ///< the loop whose calls the rank issues
-  int64_t leastShadows = 0;    ///< that a layer makes, where it may have some
-  int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
-  std::vector<char *> values;  ///< arguments, then results
+  int64_t leastShadows = 0;     ///< that a layer makes, where it may have some
+  int64_t touched[2] = {0, 0};  ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
+  std::vector<char *> values;   ///< arguments, then results
   moert::RoutingBook routing;
 };
 

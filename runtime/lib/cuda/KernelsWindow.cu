@@ -113,8 +113,7 @@ __global__ void __launch_bounds__(kThreads)
 
 Status CudaKernels::window(View slots, View gathered, View before, View left, View passSlots, View passCounts,
                            int64_t workers, int64_t rows, int64_t index, int64_t size) {
-  MOERT_RETURN_IF_ERROR(
-      checkWindow(slots, gathered, before, left, passSlots, passCounts, workers, rows, index, size));
+  MOERT_RETURN_IF_ERROR(checkWindow(slots, gathered, before, left, passSlots, passCounts, workers, rows, index, size));
   const int64_t experts = gathered.dims[1], choices = slots.elements();
   WindowTables tables{};
   MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
@@ -126,8 +125,8 @@ Status CudaKernels::window(View slots, View gathered, View before, View left, Vi
                                passCounts.as<int32_t>(), target.faults()));
   if (choices == 0)
     return {};
-  return launch(windowSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), tables, experts,
-                choices, passSlots.as<int32_t>());
+  return launch(windowSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), tables, experts, choices,
+                passSlots.as<int32_t>());
 }
 
 } // namespace moert::cuda

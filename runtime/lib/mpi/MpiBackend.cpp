@@ -76,6 +76,7 @@ public:
   }
   bool isRemote(const Call &call) const override { return groupOf(call).size > 1; }
   void start(int64_t rank, int64_t stream, const Call &call) override;
+  void passOver(int64_t stream, const Call &call) override;
 
   void failed(const Status &status) override {
     if (executor)
@@ -101,6 +102,7 @@ private:
   Place placeOf(const Call &call) const;
   Channel channelOf(const Call &call) const;
   Wait waitOf(const Call &call, const Channel &channel) const;
+  void queue(const Call &call, std::shared_ptr<Transfer> transfer);
   void ended(int64_t stream, const Call &call, const Wait &wait, const Status &status, int64_t received);
 
   const Program &program;
@@ -166,10 +168,21 @@ void MpiClient::start(int64_t rank, int64_t stream, const Call &call) {
   auto transfer = std::make_shared<Transfer>(call, std::move(channel), done);
   std::lock_guard lock(mutex);
   waits.emplace(wait.key, wait);
+  queue(call, std::move(transfer));
+}
+
+void MpiClient::passOver(int64_t, const Call &call) {
+  std::lock_guard lock(mutex);
+  queue(call, nullptr);
+}
+
+/// Starts what comes next in the call's line; null stands for what no member comes to.
+void MpiClient::queue(const Call &call, std::shared_ptr<Transfer> transfer) {
   Line &line = lines[placeOf(call)];
   line.early.emplace(call.sequence, std::move(transfer));
   for (auto it = line.early.begin(); it != line.early.end() && it->first == line.next; ++line.next) {
-    session->start(std::move(it->second));
+    if (it->second)
+      session->start(std::move(it->second));
     it = line.early.erase(it);
   }
 }

@@ -375,7 +375,10 @@ Status Trainer::writeOneFile() {
 }
 
 /// Whether a checkpoint of parameters alone is made of it.
-bool Trainer::isPublished(const Value &value) const { return value.role == "parameter" || masterOf(value, arguments); }
+bool Trainer::isPublished(const Value &value) const {
+  return value.role == "parameter" || masterOf(value, arguments) ||
+         std::any_of(value.pieces.begin(), value.pieces.end(), [&](const Value &piece) { return isPublished(piece); });
+}
 
 /// The parameters, in the layout of the checkpoint that training began from. Each process writes some of the files.
 Status Trainer::savePublished() {

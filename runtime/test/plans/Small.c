@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "6"
+#define ABI "7"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5
@@ -59,7 +59,7 @@
 #define moeplan_metadata other_symbol
 #endif
 const char moeplan_metadata[] =
-    "{\"moeplan\":4,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":5,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"mp\",\"size\":2,\"stride\":1},{\"name\":\"dp\",\"size\":" DP
     ",\"stride\":2}],"
     "\"programs\":[{\"first_rank\":0,\"ranks\":" WORLD ",\"symbol\":\"moeplan_rank\","

@@ -391,3 +391,20 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // expected-error @+1 {{expected a body of one block but got 0}}
   func.func private @f(tensor<8xf32>)
 }
+
+// -----
+
+// Members that have counts of their own may run a pass differently often, and would wait for each other.
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {
+  func.func @f(%s: tensor<4x1xi32> {moe.layout = #moe.layout<[dp], []>}, %c: tensor<1x2xi32> {moe.layout = #moe.layout<[dp], []>},
+               %x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[], []>}) {
+    %left, %slots, %counts = moe.window %s, %c over <"self", 1, 1> {rows = 2 : i64, workers = 2 : i64}
+      : (tensor<4x1xi32>, tensor<1x2xi32>) -> (tensor<1xi32>, tensor<4x1xi32>, tensor<1x2xi32>)
+    %left1, %slots1, %counts1 = moe.window %s, %c before(%left) over <"self", 1, 1> {moe.pass = "pass0", rows = 2 : i64, workers = 2 : i64}
+      : (tensor<4x1xi32>, tensor<1x2xi32>, tensor<1xi32>) -> (tensor<1xi32>, tensor<4x1xi32>, tensor<1x2xi32>)
+    %d = moe.dispatch %x, %slots1 {moe.pass = "pass0"} : (tensor<4x8xf32>, tensor<4x1xi32>) -> tensor<4x8xf32>
+    // expected-error @+1 {{hang: expected the members of 'ep' to run pass 'pass0' equally often, but the number of passes varies over 'dp'}}
+    %g = moe.all_gather %d over <"ep", 2, 1> {dim = 0 : i64, moe.pass = "pass0"} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+    return %g : tensor<8x8xf32>
+  }
+}

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "llvm/ADT/StringExtras.h"
 
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -143,8 +144,16 @@ std::string RouteGradOp::getIndexRule() {
   return "!sE, !s." + optional(getGradWeights(), "+s.") + optional(getGradAux(), "+") + " -> se";
 }
 /// Several groups are divided as their tokens are. One may be a member's own, or its part of the group of all tokens.
+/// Whether the rows of a sequence may be on several ranks.
+static bool mayDivideSequences(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto parallel = op->getAttrOfType<ParallelAttr>(kParallelAttrName))
+      return parallel.getCp() > 1;
+  return false;
+}
+/// Several groups are sequences. A part of each gives a part of the means over it.
 std::string RouterMeansOp::getIndexRule() {
-  bool several = cast<RankedTensorType>(getLoads().getType()).getDimSize(0) > 1;
+  bool several = cast<RankedTensorType>(getLoads().getType()).getDimSize(0) > 1 && !mayDivideSequences(*this);
   return several ? "!sE -> se, se, s." : "!sE -> ?, ?, ?";
 }
 std::string RouterMeansGradOp::getIndexRule() {
@@ -171,9 +180,7 @@ std::string SlotDotOp::getIndexRule() {
                                  : "sm, " + dispatched(getRows()) + ", !s.|e -> s.";
 }
 std::string ChooseShadowsOp::getIndexRule() { return ""; }
-std::string WindowOp::getIndexRule() {
-  return std::string("!s., _") + (getBefore() ? ", _" : "") + " -> ?, s., ?";
-}
+std::string WindowOp::getIndexRule() { return std::string("!s., _") + (getBefore() ? ", _" : "") + " -> ?, s., ?"; }
 std::string DivideChoicesOp::getIndexRule() { return "!s., _ -> s., ?, s., ?"; }
 
 /// `operands` and `results` of one placement.
@@ -202,12 +209,13 @@ LogicalResult UnpackOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, Arra
   return success();
 }
 
-/// Shards of pieces, of whichever dimensions, are a shard of the bucket.
+/// Shards of pieces, of whichever dimensions, are a shard of the bucket. What is known of some pieces holds for the
+/// bucket: an exchange of it is wrong if it is wrong for one of them.
 LogicalResult PackOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement> operands,
                                       SmallVectorImpl<Placement> &results) {
   std::optional<Placement> common;
   for (auto [value, placement] : llvm::zip_equal(getPieces(), operands)) {
-    if (isZero(value))
+    if (isZero(value) || placement.is(Kind::Unknown))
       continue;
     Placement piece = placement.is(Kind::Shard) ? Placement::shard(0) : placement;
     if (common && *common != piece)

@@ -51,6 +51,8 @@ struct Bucket {
   Kind kind;
   SmallVector<Piece> pieces;
   int64_t bytes = 0;
+  /// The stage of ZeRO. What several stages of a pipeline use is gathered and summed once a step.
+  int64_t zero = 0;
 };
 
 /// Where a piece lies in its bucket, or zeros, which are no piece.
@@ -116,8 +118,8 @@ static bool hasGradient(OpOperand &use) {
   return has;
 }
 
-/// Whether a gradient reaches a parameter, or what is made of it alone: not what only decides, such as a bias by which a
-/// router selects.
+/// Whether a gradient reaches a parameter, or what is made of it alone: not what only decides, such as a bias by which
+/// a router selects.
 static bool hasGradient(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     Operation *op = use.getOwner();
@@ -156,8 +158,9 @@ FailureOr<Kind> Bucketer::getKind(Piece &piece) {
   return kind;
 }
 
-/// In the order of their first uses; what several stages use is in a bucket of its own.
+/// In the order of their first uses; what several stages use, or ops that each stage has, is in a bucket of its own.
 LogicalResult Bucketer::collect() {
+  bool hasStages = llvm::any_of(function.front(), [](Operation &op) { return op.hasAttr(kStageAttrName); });
   SmallVector<std::pair<Kind, Piece>> all;
   for (BlockArgument argument : function.getArguments()) {
     Piece piece{argument, {}, nullptr, {}};
@@ -171,7 +174,7 @@ LogicalResult Bucketer::collect() {
   llvm::stable_sort(all, [](const auto &a, const auto &b) { return a.second.user->isBeforeInBlock(b.second.user); });
   for (auto &[kind, piece] : all) {
     bool isShared = llvm::any_of(piece.value.getUsers(), [&, stage = kind.stage](Operation *user) {
-      return user->getAttr(kStageAttrName) != stage;
+      return user->getAttr(kStageAttrName) != stage || (hasStages && !stage);
     });
     int64_t bytes = getByteSize(piece.argument.getType());
     auto open = llvm::find_if(buckets, [&, kind = kind](const Bucket &bucket) {
@@ -179,8 +182,9 @@ LogicalResult Bucketer::collect() {
     });
     if (isShared)
       kind.stage = UnitAttr::get(function.getContext());
+    int64_t zero = isShared ? std::min<int64_t>(options.zero, 1) : options.zero;
     if (isShared || open == buckets.end())
-      buckets.push_back({kind, {piece}, bytes});
+      buckets.push_back({kind, {piece}, bytes, zero});
     else {
       open->pieces.push_back(piece);
       open->bytes += bytes;
@@ -276,7 +280,7 @@ BlockArgument Bucketer::addArgument(const Bucket &bucket, GroupAttr shards, Stri
 /// Each micro-batch does `op` on its own, in the stage of the pieces' users.
 void Bucketer::mark(Operation *op, const Bucket &bucket) {
   op->setAttr(kEachMicroBatchAttrName, builder.getUnitAttr());
-  if (bucket.kind.stage && isa<StageAttr>(bucket.kind.stage))
+  if (bucket.kind.stage)
     op->setAttr(kStageAttrName, bucket.kind.stage);
 }
 
@@ -291,13 +295,13 @@ Value Bucketer::gather(const Bucket &bucket, GroupAttr shards, Value value, Loca
     return value;
   auto whole = builder.create<AllGatherOp>(loc, value, shards, /*dim=*/0);
   value = whole;
-  if (options.zero >= 3) {
+  if (bucket.zero >= 3) {
     mark(whole, bucket);
     whole->setAttr(kResidualAttrName, ResidualAttr::get(function.getContext(), Residual::recommunicate));
   }
   for (GroupAttr group : axes.getGroups(casts & over)) {
     value = builder.create<ToVaryingOp>(loc, value, group);
-    if (options.zero >= 2)
+    if (bucket.zero >= 2)
       mark(value.getDefiningOp(), bucket);
   }
   return value;
@@ -315,7 +319,7 @@ void Bucketer::write(const Bucket &bucket, StringRef name) {
     layouts.push_back(slot.piece ? slot.piece->layout : LayoutAttr::get(function.getContext(), 1));
   auto types = llvm::map_to_vector(slots, [](const Slot &slot) { return Type(slot.type); });
   auto unpack = builder.create<UnpackOp>(user->getLoc(), types, whole, builder.getArrayAttr(layouts));
-  if (over && options.zero >= 2)
+  if (over && bucket.zero >= 2)
     mark(unpack, bucket);
   for (auto [slot, value] : llvm::zip_equal(slots, unpack.getPieces()))
     if (slot.piece)

@@ -70,8 +70,8 @@ static std::string getName(func::FuncOp function, unsigned argument) {
   return name ? name.str() : "argument" + std::to_string(argument);
 }
 
-/// Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are matrices. A bucket does,
-/// unless it says that its pieces do not.
+/// Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are matrices. A bucket
+/// does, unless it says that its pieces do not.
 double StepBuilder::getDecay(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   bool isVector = mlir::cast<RankedTensorType>(argument.getType()).getRank() < 2;

@@ -1,6 +1,6 @@
 //===- VerifySpmd.cpp - reject programs whose SPMD states do not fit ------===//
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 
@@ -141,6 +141,27 @@ static LogicalResult verifyPlacements(func::FuncOp function, const SpmdAnalysis 
   return result;
 }
 
+/// Members of a group that meet in a further pass of a layer must run it equally often: how often does not vary over
+/// the group.
+static LogicalResult verifyPasses(func::FuncOp function, const SpmdAnalysis &analysis) {
+  llvm::DenseMap<Attribute, AxisSet> varying;
+  for (auto window : function.getOps<WindowOp>())
+    if (Attribute pass = window->getAttr(kPassAttrName))
+      varying[pass] = varying[pass] | analysis.getState(window.getLeft());
+  for (Operation &op : function.front()) {
+    auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+    auto pass = op.getAttrOfType<StringAttr>(kPassAttrName);
+    if (!pass || !kernel || !kernel.isCollective())
+      continue;
+    AxisSet met = analysis.getAxes().getCovering(kernel.getKernelGroup()) & varying.lookup(pass);
+    if (!met.empty())
+      return op.emitOpError() << "hang: expected the members of '" << kernel.getKernelGroup().getName()
+                              << "' to run pass '" << pass.getValue() << "' equally often, but the number of passes "
+                              << "varies over " << analysis.getAxes().describe(met);
+  }
+  return success();
+}
+
 namespace {
 struct MoeVerifySpmd : moe::impl::MoeVerifySpmdBase<MoeVerifySpmd> {
   using Base::Base;
@@ -154,7 +175,7 @@ struct MoeVerifySpmd : moe::impl::MoeVerifySpmdBase<MoeVerifySpmd> {
     bool fits = true;
     for (Operation &op : getOperation().front())
       fits &= succeeded(verifyOperands(op, *analysis));
-    if (!fits || failed(verifyPlacements(getOperation(), *analysis)))
+    if (!fits || failed(verifyPlacements(getOperation(), *analysis)) || failed(verifyPasses(getOperation(), *analysis)))
       signalPassFailure();
     markAllAnalysesPreserved();
   }

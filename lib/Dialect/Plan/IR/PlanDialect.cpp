@@ -323,9 +323,8 @@ static LogicalResult verifyPiece(ViewOp view) {
            << result << " of " << type;
   int64_t most = type.getNumElements() - result.getNumElements(), at = *view.getAt();
   if (at > most)
-    return view.emitOpError("expected a piece of ")
-           << result.getNumElements() << " elements to end in the source's " << type.getNumElements()
-           << " elements but got one at " << at;
+    return view.emitOpError("expected a piece of ") << result.getNumElements() << " elements to end in the source's "
+                                                    << type.getNumElements() << " elements but got one at " << at;
   return success();
 }
 

@@ -17,9 +17,9 @@ func::FuncOp mlir::plan::getSubprogram(LaunchOp launch) {
 }
 
 bool mlir::plan::isRankProgram(func::FuncOp function) {
-  return !function.isExternal() && !isSubprogram(function) && llvm::any_of(function.getBody().getOps(), [](Operation &op) {
-    return isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op);
-  });
+  return !function.isExternal() && !isSubprogram(function) &&
+         llvm::any_of(function.getBody().getOps(),
+                      [](Operation &op) { return isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op); });
 }
 
 SmallVector<func::FuncOp> mlir::plan::getRankPrograms(ModuleOp plan) {

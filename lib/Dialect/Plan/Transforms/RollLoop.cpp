@@ -267,7 +267,7 @@ void LoopRoller::findFamilies() {
 }
 
 LogicalResult LoopRoller::matchBuffers(Value first, Value second) {
-  if (staying.contains(first) || staying.contains(second))
+  if (staying.contains(first) || staying.contains(second) || first.getType() != second.getType())
     return failure();
   bool isNew = moving.insert(first).second;
   auto its = memberOf.find(second);

@@ -24,8 +24,8 @@ inline constexpr StringLiteral kFillAttrName = "moe.fill";
 inline constexpr StringLiteral kNoDecayAttrName = "moe.no_decay";
 /// On a parameter: a dictionary that says of which tensors of a checkpoint it is made (docs/Runtime.md).
 inline constexpr StringLiteral kSourceAttrName = "moe.source";
-/// On a parameter or state that is a bucket: an array of a dictionary for each of its pieces. It has what would be said of
-/// the piece if it were an argument, its type on a rank (`type`), and the element at which it begins (`at`).
+/// On a parameter or state that is a bucket: an array of a dictionary for each of its pieces. It has what would be said
+/// of the piece if it were an argument, its type on a rank (`type`), and the element at which it begins (`at`).
 inline constexpr StringLiteral kPiecesAttrName = "moe.pieces";
 /// On an op of parameters alone (unit): moe-accumulate repeats it for each micro-batch.
 inline constexpr StringLiteral kEachMicroBatchAttrName = "moe.each_micro_batch";

@@ -41,8 +41,9 @@ def Moe_LayerOp : Moe_Op<"layer", [
     all tokens come before the second ones, and then earlier tokens come first. All choices beyond T are dropped: they add
     nothing to y.
 
-    *Dropless form* (neither is given). Every choice is computed. `max_load` bounds the rows that a rank's experts may
-    receive, as a multiple of the mean. Without it memory is reserved for the worst case.
+    *Dropless form* (neither is given). Every choice is computed. `max_load` is the rows for which a rank reserves
+    memory, as a multiple of the mean. More rows are served in further passes (moe-serve-in-passes). Without it memory is
+    reserved for the worst case.
 
     *Topology-aware gate* (FasterMoE; `leave` >= 0). The experts form `homes` equal blocks, and routing group g is at home
     in block (g / home_span) mod homes. For each choice j, at most `leave` tokens of a routing group keep an expert that

@@ -21,17 +21,17 @@ inline constexpr StringLiteral kPassAttrName = "plan.pass";
 /// once.
 enum class Inlined { Repeatedly, Once };
 
-/// Puts the ops of subprograms where launches run them, and erases the subprograms. Their buffers lie in the memory that
-/// the launch has for them, and their events are behind those of the program. Fails after an error where a launch does
-/// not suit its subprogram.
+/// Puts the ops of subprograms where launches run them, and erases the subprograms. Their buffers lie in the memory
+/// that the launch has for them, and their events are behind those of the program. Fails after an error where a launch
+/// does not suit its subprogram.
 LogicalResult inlineSubprograms(ModuleOp plan, Inlined form);
 /// The same with so many runs of each, `times(launch)`.
 LogicalResult inlineSubprograms(ModuleOp plan, function_ref<int64_t(LaunchOp)> times);
 
 /// Fails after an error where a launch in `program` does not suit the subprogram that it runs.
 LogicalResult verifyLaunchesOfSubprograms(func::FuncOp program);
-/// Fails after an error where a stream of `subprogram` does not begin behind `compute`, or `compute` does not end behind
-/// it.
+/// Fails after an error where a stream of `subprogram` does not begin behind `compute`, or `compute` does not end
+/// behind it.
 LogicalResult verifyClosed(func::FuncOp subprogram);
 
 } // namespace mlir::plan
