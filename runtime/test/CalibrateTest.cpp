@@ -136,7 +136,9 @@ TEST(Calibrate, AllKernels) {
                 : name == "choose_shadows"                ? 3
                 : name == "route" || name == "route_grad" ? 2
                                                           : 1;
-    EXPECT_EQ(entries[name], isProduct ? 0 : kinds) << name;
+    // Not measured yet: they only move memory.
+    bool isLeftOut = name == "window" || name == "join_sequences" || name == "merge_attention";
+    EXPECT_EQ(entries[name], isProduct || isLeftOut ? 0 : kinds) << name;
   }
 }
 
