@@ -38,18 +38,19 @@ struct BoundedLayer {
   /// The tokens' dispatch, and the slots there or where the choices of own experts are selected.
   DispatchOp dispatch;
   Value routedSlots;
-  int64_t rows = 0, workers = 1; ///< room of each of so many holders of experts
-  GroupAttr senders;             ///< those that send different rows to a worker
+  int64_t rows = 0, workers = 1, phases = 1; ///< room of each of so many holders of experts, in each phase
+  bool canOverflow = false;                  ///< more rows than that may arrive
+  SmallVector<GroupAttr, 1> senders;         ///< those that send different rows to a worker
 
-  /// Fails where the layer has room for all rows (`reason` empty), and where it has to stay as it is.
+  /// Fails where the layer has room for all rows (`reason` is empty), and where it has to stay as it is.
   static FailureOr<BoundedLayer> match(RouteOp route, const SpmdAnalysis &states, std::string &reason);
   /// The most passes behind the first one.
-  int64_t countFurtherPasses() const;
+  int64_t countFurtherPasses();
 
 private:
   void findOps();
   bool findRoom(std::string &reason);
-  bool findSenders(const SpmdAnalysis &states, std::string &reason);
+  void findSenders(const SpmdAnalysis &states);
 };
 } // namespace
 
@@ -74,57 +75,55 @@ void BoundedLayer::findOps() {
   }
 }
 
-/// Of exchanges to experts, or of choices that stay on the rank.
+/// Whether the layer has one room, for exchanges to experts or for choices that stay on the rank, and no other form.
 bool BoundedLayer::findRoom(std::string &reason) {
-  auto fail = [&](StringRef text) {
-    reason = text.str();
-    return false;
-  };
   int64_t experts = getType(route.getCounts()).getDimSize(1);
   auto note = [&](int64_t room, Value own) {
-    bool isNew = rows == 0;
+    if (rows > 0 && rows != room)
+      reason = "its exchanges have room for different numbers of rows";
+    rows = room;
     workers = experts / getType(own).getDimSize(1);
-    return std::exchange(rows, room) == room || isNew;
   };
   routedSlots = route.getSlots();
   for (Operation *op : ops) {
     if (auto exchange = dyn_cast<AllToAllVOp>(op)) {
-      if (static_cast<int64_t>(exchange.getPhases()) > 1 || exchange.getAddend())
-        return fail("its rows are exchanged in phases");
-      if (exchange.getDirection() == Direction::to_experts &&
-          !note(getType(exchange.getResult()).getDimSize(0), exchange.getExpertCounts()))
-        return fail("its exchanges have room for different numbers of rows");
+      phases = exchange.getPhases();
+      if (phases > 1 || exchange.getAddend())
+        reason = "its rows are exchanged in phases";
+      if (exchange.getDirection() != Direction::to_experts)
+        continue;
+      note(getType(exchange.getResult()).getDimSize(0), exchange.getExpertCounts());
+      int64_t sent = exchange.getBlockSideType().getDimSize(0) / static_cast<int64_t>(exchange.getCopies());
+      canOverflow |= exchange.getGroup().getSize() / phases * sent > rows;
     } else if (auto own = dyn_cast<LocalSlotsOp>(op)) {
-      if (!note(own.getRoom(), own.getCounts()))
-        return fail("its exchanges have room for different numbers of rows");
+      note(own.getRoom(), own.getCounts());
+      canOverflow = true;
     } else if (auto other = dyn_cast<DispatchOp>(op); other && !dispatch) {
       dispatch = other;
       if (llvm::is_contained(slots, other.getSlots()))
         routedSlots = other.getSlots();
     } else if (auto last = dyn_cast<CombineOp>(op)) {
       if (combine)
-        return fail("its rows are combined in several parts");
+        reason = "its rows are combined in several parts";
       combine = last;
     } else if (isa<ChooseShadowsOp, DivideChoicesOp>(op)) {
-      return fail("it has shadows of experts");
+      reason = "it has shadows of experts";
     }
   }
-  return rows > 0 && dispatch && combine && ops.back() == combine;
+  if (static_cast<int64_t>(route.getChunks()) > 1)
+    reason = "its rows are in chunks";
+  return reason.empty() && rows > 0 && dispatch && combine && ops.back() == combine;
 }
 
 /// Members that have the same tokens send the same rows once, or as rows of their own: the slots' state says which.
-bool BoundedLayer::findSenders(const SpmdAnalysis &states, std::string &reason) {
+void BoundedLayer::findSenders(const SpmdAnalysis &states) {
   AxisSet met;
   for (Operation *op : ops)
     if (auto kernel = dyn_cast<MoeKernelOpInterface>(op); kernel && isCollective(op))
       met = met | *states.getAxes().getAxes(kernel.getKernelGroup());
     else if (auto cast = dyn_cast<ToVaryingOp>(op); cast && isa<FloatType>(getType(cast.getInput()).getElementType()))
       met = met | *states.getAxes().getAxes(cast.getGroup());
-  SmallVector<GroupAttr> groups = states.getAxes().getGroups(met & states.getState(routedSlots));
-  if (groups.size() > 1)
-    reason = "the ranks that send rows to its experts are no single group";
-  senders = groups.size() == 1 ? groups.front() : GroupAttr::get(route.getContext(), "self", 1, 1);
-  return groups.size() <= 1;
+  llvm::append_range(senders, states.getAxes().getGroups(met & states.getState(routedSlots)));
 }
 
 FailureOr<BoundedLayer> BoundedLayer::match(RouteOp route, const SpmdAnalysis &states, std::string &reason) {
@@ -133,20 +132,29 @@ FailureOr<BoundedLayer> BoundedLayer::match(RouteOp route, const SpmdAnalysis &s
   if (!route.isDropless())
     return failure();
   layer.findOps();
-  if (!layer.findRoom(reason) || !layer.findSenders(states, reason) || layer.countFurtherPasses() < 1)
-    return failure();
-  if (static_cast<int64_t>(route.getChunks()) > 1) {
-    reason = "its rows are in chunks";
+  bool isSingle = layer.findRoom(reason);
+  layer.findSenders(states);
+  if (!layer.canOverflow || layer.countFurtherPasses() < 1) {
+    reason.clear();
     return failure();
   }
+  if (isSingle && layer.senders.size() > 1)
+    reason = "the ranks that send rows to its experts are no single group";
+  if (!isSingle || !reason.empty())
+    return failure();
+  if (layer.senders.empty())
+    layer.senders.push_back(GroupAttr::get(route.getContext(), "self", 1, 1));
   return layer;
 }
 
-int64_t BoundedLayer::countFurtherPasses() const {
+int64_t BoundedLayer::countFurtherPasses() {
   int64_t tokens = getType(routedSlots).getDimSize(0), k = getType(routedSlots).getDimSize(1);
   int64_t own = getType(route->getResult(4)).getDimSize(1) / workers;
-  int64_t most = senders.getSize() * tokens * std::min(k, own);
-  return static_cast<int64_t>(llvm::divideCeil(most, rows)) - 1;
+  int64_t most = tokens * std::min(k, own);
+  for (GroupAttr group : senders)
+    most *= group.getSize();
+  int64_t room = rows * phases * static_cast<int64_t>(route.getChunks());
+  return static_cast<int64_t>(llvm::divideCeil(most, room)) - 1;
 }
 
 /// Marks an op of the further pass. The backward computes it again.
@@ -175,11 +183,12 @@ static void rewriteLayer(BoundedLayer &layer, StringAttr pass) {
     op->moveBefore(layer.combine);
   OpBuilder builder(layer.ops.front());
   Location loc = layer.combine.getLoc();
+  GroupAttr senders = layer.senders.front();
   Value gathered = layer.route.getCounts();
-  if (layer.senders.getSize() > 1)
-    gathered = builder.create<AllGatherOp>(loc, gathered, layer.senders, /*dim=*/0);
+  if (senders.getSize() > 1)
+    gathered = builder.create<AllGatherOp>(loc, gathered, senders, /*dim=*/0);
   auto createWindow = [&](Value before) {
-    return builder.create<WindowOp>(loc, layer.routedSlots, gathered, before, layer.senders, layer.workers, layer.rows);
+    return builder.create<WindowOp>(loc, layer.routedSlots, gathered, before, senders, layer.workers, layer.rows);
   };
   WindowOp first = createWindow(Value()), further = createWindow(first.getLeft());
   IRMapping mapping;
