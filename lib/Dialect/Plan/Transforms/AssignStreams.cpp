@@ -43,8 +43,8 @@ static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t worl
 }
 
 namespace {
-/// Finds launches of which computation needs nothing for now: those that add up what exchanges bring, over
-/// micro-batches. On the exchanges' stream, nobody waits for them.
+/// Finds launches that add up what exchanges bring, over micro-batches, and whose sums no computation reads in their
+/// micro-batch. On the exchanges' stream, no computation waits for them.
 class SumsOfExchanges {
 public:
   explicit SumsOfExchanges(func::FuncOp program);
@@ -135,11 +135,12 @@ SmallVector<unsigned, 2> WaitPlanner::issue(unsigned launch, unsigned stream, Ar
 namespace {
 /// Keeps few exchanges under way that nothing in a program would hold back, or wait for: so their memory could not be
 /// shared with what comes long after, or before. These are transfers between stages. A gather of arguments could begin
-/// with the step; it comes when computation is where the gather before it stands. Of a reduce_scatter, the result
-/// may not be needed until the end; computation waits for the one before the last.
+/// with the step; where the arguments are gathered again later, so that the result need not stay, it comes when
+/// computation is where the gather before it stands. The result of a reduce_scatter may not be needed until the end;
+/// computation waits for the one before the last.
 class FlowControl {
 public:
-  explicit FlowControl(unsigned streams) : channels(streams) {}
+  FlowControl(func::FuncOp program, unsigned streams);
 
   /// Launches that the next one, number `number`, has to come after.
   SmallVector<unsigned> issue(LaunchOp launch, unsigned number, unsigned stream);
@@ -159,10 +160,12 @@ private:
 
   /// The oldest of `channel`, where `number` comes on top of as many as there may be.
   static std::optional<unsigned> push(Channel &channel, unsigned number);
+  bool gathersAgain(LaunchOp launch) const;
   void issueCollective(LaunchOp launch, unsigned number, Channel &channel, SmallVectorImpl<unsigned> &before);
 
   std::vector<Channel> channels;
-  std::optional<unsigned> computed; ///< the last launch of computation
+  std::optional<unsigned> computed;        ///< the last launch of computation
+  llvm::DenseMap<Value, unsigned> gathers; ///< by argument: how often it is gathered
 };
 } // namespace
 
@@ -175,14 +178,29 @@ std::optional<unsigned> FlowControl::push(Channel &channel, unsigned number) {
   return oldest;
 }
 
-static bool isArgument(Value value) { return isa<BlockArgument>(getMemory(value)); }
+static bool isGatherOfArguments(LaunchOp launch) {
+  return launch.getCollective() && launch.getOpCost().collective == moe::Collective::AllGather &&
+         llvm::all_of(launch.getInputs(), [](Value input) { return isa<BlockArgument>(getMemory(input)); });
+}
+
+FlowControl::FlowControl(func::FuncOp program, unsigned streams) : channels(streams) {
+  program.walk([&](LaunchOp launch) {
+    if (isGatherOfArguments(launch))
+      for (Value input : launch.getInputs())
+        gathers[getMemory(input)] += launch->getParentOfType<LoopOp>() ? 2 : 1;
+  });
+}
+
+bool FlowControl::gathersAgain(LaunchOp launch) const {
+  return isGatherOfArguments(launch) &&
+         llvm::any_of(launch.getInputs(), [&](Value input) { return gathers.lookup(getMemory(input)) > 1; });
+}
 
 void FlowControl::issueCollective(LaunchOp launch, unsigned number, Channel &channel,
                                   SmallVectorImpl<unsigned> &before) {
-  moe::Collective collective = launch.getOpCost().collective;
-  if (collective == moe::Collective::ReduceScatter)
+  if (launch.getOpCost().collective == moe::Collective::ReduceScatter)
     channel.sent = std::exchange(channel.reduced, number);
-  if (collective != moe::Collective::AllGather || !computed || !llvm::all_of(launch.getInputs(), isArgument))
+  if (!computed || !gathersAgain(launch))
     return;
   if (channel.gathered != computed)
     channel.gatheredBefore = std::exchange(channel.gathered, computed);
@@ -258,7 +276,7 @@ Synchronizer::Synchronizer(func::FuncOp program, const Dependences &dependences)
 
 void Synchronizer::findWaits() {
   unsigned next = 0;
-  FlowControl control(numbers.size());
+  FlowControl control(program, numbers.size());
   forEachIssued(
       program, [&](LoopOp loop) { return iterations.lookup(loop); },
       [&](Operation *op, int64_t iteration) {
