@@ -130,6 +130,15 @@ void addTokens(std::vector<KernelCase> &cases) {
                      addViews(call, {makeSlots(pool, tokens, 2), counts, pool.outputOf(MOERT_I32, {tokens, 2}),
                                      pool.outputOf(MOERT_I32, {1, kExperts / 2})});
                    }});
+  cases.push_back({Kind::Window, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     attributes::Window{.workers = 1, .rows = tokens}.set(call);
+                     call.members = 1;
+                     View counts = pool.integers({1, kExperts},
+                                                 [=](int64_t e) { return (2 * tokens + kExperts - 1 - e) / kExperts; });
+                     addViews(call, {makeSlots(pool, tokens, 2), counts, View(), pool.outputOf(MOERT_I32, {1}),
+                                     pool.outputOf(MOERT_I32, {tokens, 2}), pool.outputOf(MOERT_I32, {1, kExperts})});
+                   }});
 }
 
 /// Any experts do: the slots of as many tokens, which are all below tokens * kChoices, do not.
@@ -369,6 +378,20 @@ void addAttention(std::vector<KernelCase> &cases, int64_t heads) {
                    }});
 }
 
+/// What joins the parts of sequences that are cut among ranks.
+void addSequenceParts(std::vector<KernelCase> &cases, int64_t heads) {
+  cases.push_back({Kind::JoinSequences, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t parts = std::gcd<int64_t>(rows, 2);
+                     attributes::JoinSequences{.parts = parts, .sequences = 1, .length = rows / parts}.set(call);
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
+  cases.push_back({Kind::MergeAttention, {}, [=](Call &call, Pool &pool, int64_t rows) {
+                     auto part = [&] { addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, heads})}); };
+                     part(), part();
+                     addViews(call, {pool.output({rows, kColumns}), pool.wideOutput({rows, heads})});
+                   }});
+}
+
 /// Rows are queries, of kHeadDim keys.
 void addRelativeBias(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::RelativeBias, {}, [](Call &call, Pool &pool, int64_t rows) {
@@ -471,6 +494,7 @@ std::vector<KernelCase> allCases(const Settings &settings) {
   addNorms(cases);
   addEmbeddings(cases);
   addAttention(cases, attentionHeads(settings));
+  addSequenceParts(cases, attentionHeads(settings));
   addRelativeBias(cases);
   addLosses(cases);
   addOptimizers(cases);

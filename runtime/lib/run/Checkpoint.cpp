@@ -47,6 +47,8 @@ Status parseWeightMap(const std::string &path, const std::string &text, std::map
   return files.empty() ? wrong("weight_map: expected at least one tensor but got none") : Status{};
 }
 
+} // namespace
+
 std::string firstNames(const std::vector<std::string> &names) {
   constexpr size_t kShown = 5;
   std::string text;
@@ -54,8 +56,6 @@ std::string firstNames(const std::vector<std::string> &names) {
     text += (i ? ", '" : "'") + names[i] + "'";
   return names.size() > kShown ? text + ", .." : text;
 }
-
-} // namespace
 
 int64_t rowsOfBlock(int64_t rowBytes) { return std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, rowBytes)); }
 

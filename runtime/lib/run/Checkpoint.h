@@ -76,6 +76,9 @@ private:
   std::map<std::string, SafetensorsFile::Entry> ofSharded; ///< its tensors, as if one file had them
 };
 
+/// The first of `names` in quotes, for a message.
+std::string firstNames(const std::vector<std::string> &names);
+
 /// At most so many bytes of a tensor are in memory, but at least a row.
 int64_t rowsOfBlock(int64_t rowBytes);
 

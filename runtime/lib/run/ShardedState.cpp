@@ -2,6 +2,7 @@
 
 #include "run/ShardedState.h"
 #include "core/OutputFile.h"
+#include "run/Checkpoint.h"
 
 #include <nlohmann/json.hpp>
 
@@ -100,14 +101,6 @@ template <class Visit> Status forEachOwnBlock(Runner &runner, const KeepValue &k
   return {};
 }
 
-std::string listOf(const std::vector<std::string> &names) {
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
-    text += (i ? ", '" : "'") + names[i] + "'";
-  return names.size() > kShown ? text + ", .." : text;
-}
-
 } // namespace
 
 bool isTrainingState(const Value &value) { return value.updated || value.role == "parameter"; }
@@ -140,14 +133,14 @@ Status checkShards(const Runner &runner, const ShardedCheckpoint &checkpoint, co
   }
   if (!missing.empty())
     return invalid(where + "expected all of the plan's " + std::to_string(wanted.tensors.size()) +
-                   " values but it lacks " + std::to_string(missing.size()) + ": " + listOf(missing) +
+                   " values but it lacks " + std::to_string(missing.size()) + ": " + firstNames(missing) +
                    "; a checkpoint fits plans of the same model, types and optimizer");
   for (const auto &[name, tensor] : there)
     if (!wanted.tensors.count(name))
       unused.push_back(name);
   if (!unused.empty())
     log << "moe-run: the plan has no use for " << unused.size() << " of the " << there.size() << " tensors of '"
-        << checkpoint.path() << "': " << listOf(unused) << "\n";
+        << checkpoint.path() << "': " << firstNames(unused) << "\n";
   return {};
 }
 

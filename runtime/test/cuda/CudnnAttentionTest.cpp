@@ -195,7 +195,8 @@ TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
   its.qLength = its.kLength = 20;
   its.heads = 4;
   its.kHeads = 2;
-  its.parts = its.stride = its.causal = its.rowParts = its.rowStride = 1;
+  its.parts = its.stride = its.causal = its.rowParts = its.rowStride = its.cutParts = its.cutStride = 1;
+  its.keyShift = -1;
   its.scale = c.options.scale;
   its.set(call);
   const Views views = viewsOf(c, MOERT_BF16);

@@ -89,7 +89,7 @@ TEST(CudaTokenTest, SlotsOfAMember) {
 
 TEST(CudaTokenTest, ChoicesOfAPass) {
   // Three members send rows to two workers of three experts.
-  const Operand gathered = indices({3, 6}, {3, 0, 9, 1, 2, 0, 0, 4, 4, 4, 0, 7, 15, 0, 0, 0, 0, 0});
+  const Operand gathered = indices({3, 6}, {3, 0, 9, 1, 2, 0, 0, 4, 4, 0, 0, 7, 15, 0, 0, 0, 0, 0});
   for (int64_t member = 0; member < 3; ++member)
     for (int64_t before = 0; before < 4; ++before)
       for (int64_t rows : {9, 40}) {
