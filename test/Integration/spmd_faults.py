@@ -99,7 +99,8 @@ def reason_of(name, kind, lines, line):
     # A bucket of such shares alone is as unknown as they are.
     packed = re.match(r" *%\w+ = moe\.pack ((%\w+, )*%\w+)", definition)
     definitions = [defining(lines, value) for value in packed[1].split(", ")] if packed else [definition]
-    if any("= moe.bias_grad" in one and "scale = " in one for one in definitions):
+    definitions = [one for one in definitions if "= moe.fill" not in one]
+    if definitions and all("= moe.bias_grad" in one and "scale = " in one for one in definitions):
         return "shares of a bias"
     if DUPLICATES.get(name) == re.match(r'<"(\w+)"', match[5])[1]:
         return "duplicated tokens"

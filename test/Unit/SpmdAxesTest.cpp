@@ -281,7 +281,8 @@ TEST_F(SpmdAxesTest, LayoutsGiveShards) {
   EXPECT_TRUE(failed(getLocal({"dp", "", "ep"})));
   ASSERT_EQ(errors.size(), 4u);
   EXPECT_EQ(errors[0], "expected dimension 1 of 'w', 6, to be divisible by mp = 4");
-  EXPECT_NE(errors[1].find("to name groups among dp, mp"), std::string::npos);
+  EXPECT_NE(errors[1].find("to name groups among dp, mp, cp, dp_cp, ep, esp, edp, ep_esp, pp, world"),
+            std::string::npos);
   EXPECT_EQ(errors[2], "expected the layout of 'w' to have 3 dimensions but got #moe.layout<[], []>");
   EXPECT_EQ(errors[3], "expected the groups of the layout of 'w' not to overlap but got #moe.layout<[dp], [], [ep]>");
 
