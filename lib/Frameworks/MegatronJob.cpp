@@ -30,6 +30,7 @@ private:
     job.remarks.push_back({("'" + key + "': " + text).str(), place.line, place.column});
   }
   ParallelAttr readGroups(MLIRContext *context);
+  void readContext();
   void readBatches(int64_t dp);
   void readStages();
   void readLayout(int64_t pp);
@@ -73,6 +74,19 @@ ParallelAttr JobReader::readGroups(MLIRContext *context) {
     reader.fail("expert_model_parallel_size", "a divisor of the " + Twine(experts) + " experts");
   return reader.hasFailed() ? ParallelAttr()
                             : ParallelAttr::get(context, world, pp, world / (tp * pp * cp), tp, ep, etp, cp);
+}
+
+/// How keys and values of divided sequences meet their queries; each layer may have its own way.
+void JobReader::readContext() {
+  if (job.plan.parallel.getCp() == 1)
+    return;
+  StringRef key = "cp_comm_type";
+  SmallVector<std::string> types;
+  if (reader.find(key))
+    llvm::append_range(types, reader.getStrings(key));
+  job.plan.ringAttention = types.empty() || !llvm::is_contained(types, "all_gather");
+  if (llvm::any_of(types, [](StringRef type) { return type.starts_with("a2a"); }))
+    remark(key, "MoePlan takes a ring of keys and values instead of AlltoAll");
 }
 
 void JobReader::readBatches(int64_t dp) {
@@ -235,8 +249,10 @@ void JobReader::readMoe() {
 
 llvm::Expected<MegatronJob> JobReader::run(MLIRContext *context) {
   job.plan.parallel = readGroups(context);
-  if (!reader.hasFailed())
+  if (!reader.hasFailed()) {
+    readContext();
     readBatches(job.plan.parallel.getDp());
+  }
   readStages();
   readRecompute();
   readPrecision();

@@ -40,6 +40,8 @@ static SettingGroup getGroups(const Advice &advice, const PlannedJob &job) {
          "model.virtual_pipeline_model_parallel_size",
          std::to_string(plan.interleave)});
   add(makeNumber("context-parallel-size", all.getCp(), "model.context_parallel_size"));
+  if (all.getCp() > 1)
+    add({"cp-comm-type", {plan.ringAttention ? "p2p" : "all_gather"}, "model.cp_comm_type"});
   if (job.hasExperts()) {
     add(makeNumber("expert-model-parallel-size", all.getEp(), "model.expert_model_parallel_size"));
     add(makeNumber("expert-tensor-parallel-size", all.getEsp(), "model.expert_tensor_parallel_size"));

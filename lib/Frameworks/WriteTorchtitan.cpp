@@ -72,8 +72,10 @@ static void writeParallelism(const Advice &advice, const PlannedJob &job, llvm::
      // Without ZeRO-3, parameters are gathered once for forward and backward.
      << "fsdp_reshard_after_forward = \"" << (plan.zero >= 3 ? "always" : "never") << "\"\n"
      << "tensor_parallel_degree = " << all.getMp() << "\n"
-     << "context_parallel_degree = " << all.getCp() << "\n"
-     << "pipeline_parallel_degree = " << all.getPp() << "\n";
+     << "context_parallel_degree = " << all.getCp() << "\n";
+  if (all.getCp() > 1)
+    os << "context_parallel_rotate_method = \"" << (plan.ringAttention ? "alltoall" : "allgather") << "\"\n";
+  os << "pipeline_parallel_degree = " << all.getPp() << "\n";
   if (job.hasExperts())
     os << "expert_parallel_degree = " << all.getEp() << "\n"
        << "expert_tensor_parallel_degree = " << all.getEsp() << "\n";

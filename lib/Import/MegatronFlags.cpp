@@ -41,7 +41,7 @@ static constexpr StringRef kSettings[] = {
     "moe-token-dispatcher-type nnodes nproc-per-node num-layers-per-virtual-pipeline-stage",
     "num-virtual-stages-per-pipeline-rank optimizer pipeline-model-parallel-layout pipeline-model-parallel-size",
     "recompute-granularity recompute-method recompute-num-layers seq-length tensor-model-parallel-size"};
-static constexpr StringRef kLists[] = {"moe-router-load-balancing-type recompute-modules"};
+static constexpr StringRef kLists[] = {"cp-comm-type moe-router-load-balancing-type recompute-modules"};
 
 /// Flags on which nothing that MoePlan computes depends: files, logs, data, rates of training, how weights begin, and
 /// implementations that compute the same.

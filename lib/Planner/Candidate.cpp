@@ -50,6 +50,8 @@ std::string mlir::moe::describeChoices(const Candidate &one) {
     os << ", ZeRO-" << one.zero;
   if (one.sequenceParallel)
     os << ", sequence parallel";
+  if (one.ringAttention)
+    os << ", ring attention";
   return text;
 }
 
@@ -73,6 +75,8 @@ std::string mlir::moe::describeOptions(const Candidate &one) {
     os << " --zero=" << one.zero;
   if (one.sequenceParallel)
     os << " --sequence-parallel";
+  if (one.ringAttention)
+    os << " --ring-attention";
   if (!one.schedule.empty() && one.schedule != "baseline")
     os << " --schedule=" << one.schedule;
   if (one.maxLoad)

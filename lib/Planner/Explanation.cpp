@@ -114,6 +114,7 @@ struct GroupsFields {
     field("recompute", one.recompute);
     field("zero", one.zero);
     field("sequence_parallel", one.sequenceParallel);
+    field("ring_attention", one.ringAttention);
     field("max_load", one.maxLoad);
     field("schedule", one.schedule);
     field("verdict", one.verdict);

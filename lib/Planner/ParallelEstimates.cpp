@@ -21,7 +21,7 @@ static constexpr double kMemoryMargin = 1.03, kKnownMemoryMargin = 1.005;
 /// How much of the exchanges windows hide depends on all of it.
 ParallelSearch::Kind ParallelSearch::getKind(const Candidate &one) {
   ParallelAttr all = one.parallel;
-  return {one.pipelineOrder, one.recompute, all.getMp(), all.getEp() * all.getEsp()};
+  return {one.pipelineOrder, one.recompute, all.getCp(), all.getMp(), all.getEp() * all.getEsp()};
 }
 
 bool ParallelSearch::mayFit(const Candidate &candidate) const {
@@ -94,7 +94,7 @@ void ParallelSearch::roughlyEstimateAll() {
     if (candidate.verdict == Verdict::Illegal)
       continue;
     ParallelAttr all = candidate.parallel;
-    std::string name = llvm::formatv("{0} {1} {2}", all.getMp(), all.getEp(), all.getEsp());
+    std::string name = llvm::formatv("{0} {1} {2} {3}", all.getCp(), all.getMp(), all.getEp(), all.getEsp());
     auto [place, isNew] = places.try_emplace(name, groups.size());
     if (isNew)
       groups.emplace_back();
@@ -174,15 +174,19 @@ void ParallelSearch::estimate(Candidate &candidate) {
       for (Recompute recompute : space.recomputes)
         compareAll(one, one.schedule, recompute, best, reason);
   }
-  for (bool sequenceParallel : ArrayRef(space.sequenceParallels).drop_front()) {
-    if (candidate.parallel.getMp() == 1)
-      break;
-    Candidate one = *best;
-    one.sequenceParallel = sequenceParallel;
-    compare(one, best, reason);
-  }
+  auto compareSwitch = [&](ArrayRef<bool> values, bool Candidate::*choice) {
+    for (bool value : values.drop_front()) {
+      Candidate one = *best;
+      one.*choice = value;
+      compare(one, best, reason);
+    }
+  };
+  if (candidate.parallel.getMp() > 1)
+    compareSwitch(space.sequenceParallels, &Candidate::sequenceParallel);
+  if (candidate.parallel.getCp() > 1)
+    compareSwitch(space.ringAttentions, &Candidate::ringAttention);
   // Less memory is needed now, perhaps, so that more may be kept.
-  if (best->sequenceParallel != candidate.sequenceParallel)
+  if (best->sequenceParallel != candidate.sequenceParallel || best->ringAttention != candidate.ringAttention)
     for (Recompute recompute : space.recomputes)
       compareAll(*best, best->schedule, recompute, best, reason);
   compareFinerRecompute(best, reason);

@@ -95,7 +95,7 @@ private:
   void weighOverlap(const Candidate &best);
   bool setStages(Candidate &candidate);
   /// Candidates whose estimates leave out alike: their order, recomputation, and the sizes of their exchanges' groups.
-  using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t>;
+  using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t, int64_t>;
   static Kind getKind(const Candidate &one);
   void correctEstimates();
   void compileNearest();

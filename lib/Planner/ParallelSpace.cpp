@@ -57,7 +57,7 @@ SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate, 
 bool GivenGroups::allow(ParallelAttr all) const {
   auto isAs = [](std::optional<int64_t> given, int64_t size) { return !given || *given == size; };
   return isAs(pp, all.getPp()) && isAs(dp, all.getDp()) && isAs(mp, all.getMp()) && isAs(ep, all.getEp()) &&
-         isAs(esp, all.getEsp()) && all.getCp() == cp.value_or(1);
+         isAs(esp, all.getEsp()) && isAs(cp, all.getCp());
 }
 
 /// With the first of all that the request leaves open, and the first batch that divides the global one.
@@ -69,8 +69,9 @@ void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> m
   candidate.sideBySide = options.sideBySide;
   candidate.pipelineOrder = request.space.pipelineOrders.front();
   candidate.recompute = request.space.recomputes.front();
-  candidate.zero = request.space.zeros.front() && parallel.getDp() > 1;
+  candidate.zero = parallel.getTokenGroup().getSize() > 1 ? request.space.zeros.front() : 0;
   candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
+  candidate.ringAttention = request.space.ringAttentions.front() && parallel.getCp() > 1;
   candidate.verdict = Verdict::Skipped;
   setBatch(candidate, request.space.batches.front());
   auto isPossible = [&](PipelineOrder order) { return !getInterleaves(candidate, order).empty(); };
@@ -96,8 +97,12 @@ LogicalResult ParallelSearch::addSpace() {
     experts = std::max(experts, layer.getW1().getType().getDimSize(0));
   });
   int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
-  for (ParallelAttr parallel : getParallelSpace(context, request.world, stages, experts,
-                                                options.cluster->devicesPerNode, request.given.cp.value_or(1)))
+  // A graph that is fixed does not say which tokens are a sequence.
+  SmallVector<int64_t> contextSizes = isSampled() ? getContextSizes(tokens) : SmallVector<int64_t>{1};
+  if (request.given.cp)
+    contextSizes = {*request.given.cp};
+  for (ParallelAttr parallel :
+       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode, contextSizes))
     if (request.given.allow(parallel))
       addCandidate(parallel, maxLoads.empty() ? std::nullopt : std::optional(maxLoads.front()));
   if (candidates.empty())
@@ -116,6 +121,7 @@ CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const 
   one.stageBoundaries = candidate.stageBoundaries;
   one.recompute = candidate.recompute;
   one.sequenceParallel = candidate.sequenceParallel;
+  one.ringAttention = candidate.ringAttention;
   one.zero = candidate.zero;
   one.stage = Stage::Plan;
   one.reference = false;

@@ -53,25 +53,39 @@ static SmallVector<int64_t> getDivisors(int64_t number) {
   return divisors;
 }
 
+SmallVector<int64_t> mlir::moe::getContextSizes(int64_t tokens) {
+  // Whole sequences of that length are what devices train without cp. Shorter parts make small products.
+  constexpr int64_t fewest = 4096;
+  SmallVector<int64_t> sizes = {1};
+  while (tokens / (2 * sizes.back()) >= fewest)
+    sizes.push_back(2 * sizes.back());
+  return sizes;
+}
+
 std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages,
-                                                      int64_t maxExperts, int64_t devicesPerNode, int64_t cp) {
+                                                      int64_t maxExperts, int64_t devicesPerNode,
+                                                      ArrayRef<int64_t> contextSizes) {
   context->loadDialect<MoeDialect>();
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
   auto refuse = [&] { return emitError(UnknownLoc::get(context)); };
   // Farther than that nothing is gained by cutting single products. Nodes of few devices are not the end of it.
   int64_t mostCuts = std::max<int64_t>(8, devicesPerNode);
   std::vector<ParallelAttr> space;
+  auto add = [&](int64_t pp, int64_t cp, int64_t mp) {
+    if (world / pp % (cp * mp) != 0 || mp > mostCuts)
+      return;
+    for (int64_t ep : getDivisors(world / pp))
+      for (int64_t esp : getDivisors(world / pp / ep))
+        if (ep <= maxExperts && esp <= mostCuts)
+          if (auto one = ParallelAttr::getChecked(refuse, context, world, pp, world / pp / cp / mp, mp, ep, esp, cp))
+            space.push_back(one);
+  };
   for (int64_t pp : getDivisors(world)) {
     if (pp > maxStages)
       break;
-    for (int64_t mp : getDivisors(world / pp))
-      for (int64_t ep : getDivisors(world / pp))
-        for (int64_t esp : getDivisors(world / pp / ep)) {
-          if (world / pp % (cp * mp) != 0 || mp > mostCuts || ep > maxExperts || esp > mostCuts)
-            continue;
-          if (auto one = ParallelAttr::getChecked(refuse, context, world, pp, world / pp / cp / mp, mp, ep, esp, cp))
-            space.push_back(one);
-        }
+    for (int64_t cp : contextSizes)
+      for (int64_t mp : getDivisors(world / pp))
+        add(pp, cp, mp);
   }
   return space;
 }

@@ -33,6 +33,12 @@ static Launches getLaunches(const Candidate &candidate, const CompileOptions &op
   return candidate.parallel.getPp() > 1 ? Launches::Kept : Launches::Reordered;
 }
 
+/// Whether each micro-batch exchanges parameters or gradients with all data-parallel ranks. With ZeRO-1 the first one
+/// does. These exchanges run beside the layers before and after their own.
+static bool exchangesBesideLayers(const Candidate &candidate) {
+  return candidate.zero >= 2 || (candidate.zero == 1 && candidate.microBatches == 1);
+}
+
 /// `candidate` in one stage, on `dp` data-parallel ranks.
 static CompileOptions getSampleOptions(const Candidate &candidate, const CompileOptions &options, int64_t dp) {
   CompileOptions one = getCandidateOptions(candidate, options);
@@ -50,17 +56,19 @@ static CompileOptions getSampleOptions(const Candidate &candidate, const Compile
 const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp) {
   ParallelAttr all = candidate.parallel;
   Launches launches = getLaunches(candidate, options);
-  std::string key = llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11}", dp, all.getMp(), all.getEp(),
-                                  all.getEsp(), candidate.batch, candidate.maxLoad.value_or(0),
-                                  static_cast<int>(candidate.recompute), candidate.zero, candidate.sequenceParallel,
-                                  candidate.schedule, static_cast<int>(launches), candidate.microBatches > 1);
+  std::string key = llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11} {12} {13} {14}", dp, all.getCp(),
+                                  all.getMp(), all.getEp(), all.getEsp(), candidate.batch,
+                                  candidate.maxLoad.value_or(0), static_cast<int>(candidate.recompute), candidate.zero,
+                                  candidate.sequenceParallel, candidate.ringAttention, candidate.schedule,
+                                  static_cast<int>(launches), candidate.microBatches > 1, all.getPp() > 1);
   {
     std::lock_guard lock(mutex);
     if (auto known = samples.find(key); known != samples.end())
       return *known->second;
   }
   auto sample = std::make_unique<Sample>();
-  auto take = launches == Launches::Reordered ? sampleModelByDifference : sampleModel;
+  bool isBesideOthers = launches == Launches::Reordered || (all.getPp() == 1 && exchangesBesideLayers(candidate));
+  auto take = isBesideOthers ? sampleModelByDifference : sampleModel;
   sample->cost = take(source, kinds, {dp, candidate.batch, candidate.maxLoad}, getSampleOptions(candidate, options, dp),
                       sample->reason);
   std::lock_guard lock(mutex);
@@ -114,7 +122,7 @@ static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
   return isPart ? dp : parallel.getDp();
 }
 
-/// Gives `parts` together what `like` have once: each its share.
+/// Gives `parts` together what `like` have once: each its share, or equally much where no part has any.
 static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> like) {
   auto scale = [&](double PartCost::*member) {
     double own = 0, all = 0;
@@ -123,7 +131,7 @@ static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> lik
     for (const SampledPart &part : like)
       all += part.cost.*member;
     for (SampledPart &part : parts)
-      part.cost.*member *= own > 0 ? all / own : 1;
+      part.cost.*member = own > 0 ? part.cost.*member * all / own : all / static_cast<double>(parts.size());
   };
   scale(&PartCost::once);
   scale(&PartCost::held);
@@ -138,9 +146,8 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
     candidate.microBatches = 1;
   // More ranks than that hold little less each, and take as long to add gradients up.
   int64_t onceDp = roughDp.value_or(limitDp(candidate.parallel, /*most=*/256));
-  // Where launches are reordered, what is done once is among what each micro-batch does. From ZeRO-2 on each one
-  // exchanges with all data-parallel ranks.
-  bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || candidate.zero >= 2;
+  // Where launches are reordered, what is done once is among what each micro-batch does.
+  bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || exchangesBesideLayers(candidate);
   int64_t dp = isOfAll ? onceDp : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
   const Sample &sample = getSample(candidate, dp);
   if (!sample.cost) {

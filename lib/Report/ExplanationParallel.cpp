@@ -28,15 +28,24 @@ static SmallVector<const Candidate *> selectAndSort(ArrayRef<Candidate> all,
   return sorted;
 }
 
-/// `isNamed`: the rows differ in more than their groups.
-static void printRow(const Candidate &one, const std::optional<Margin> &margin, bool isNamed, llvm::raw_ostream &os) {
+namespace {
+/// What the rows of a table differ in besides their other groups.
+struct Columns {
+  bool choices = false, context = false;
+};
+} // namespace
+
+static void printRow(const Candidate &one, const std::optional<Margin> &margin, Columns columns,
+                     llvm::raw_ostream &os) {
   constexpr double milli = 1e3, giga = 1e-9, tera = 1e-12;
   const ParallelAttr &groups = one.parallel;
   const StepFigures &whole = one.whole;
   auto number = [](int64_t value) { return static_cast<long long>(value); };
   const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, describe(one)) ? "~" : " ";
-  os << llvm::format("%3s%s%3lld%5lld%3lld%5lld%4lld", taken, near, number(groups.getPp()), number(groups.getDp()),
-                     number(groups.getMp()), number(groups.getEp()), number(groups.getEsp()))
+  os << llvm::format("%3s%s%3lld%5lld", taken, near, number(groups.getPp()), number(groups.getDp()));
+  if (columns.context)
+    os << llvm::format("%3lld", number(groups.getCp()));
+  os << llvm::format("%3lld%5lld%4lld", number(groups.getMp()), number(groups.getEp()), number(groups.getEsp()))
      << llvm::format("%4lld%6lld", number(one.batch), number(one.microBatches))
      << llvm::format("%8s%8s%9.0f%8s", formatFigure(one.estimate.seconds * milli).c_str(),
                      formatFigure(whole.seconds * milli).c_str(), one.speed.tokensPerSecond,
@@ -45,7 +54,7 @@ static void printRow(const Candidate &one, const std::optional<Margin> &margin, 
                      formatShare(whole.parts.bubble, whole.seconds).c_str(),
                      formatShare(whole.parts.exposedCommunication, whole.seconds).c_str(),
                      static_cast<double>(one.getBytes()) * giga);
-  if (isNamed)
+  if (columns.choices)
     os << "       " << describeChoices(one) << "\n";
 }
 
@@ -58,17 +67,21 @@ static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream
   if (sorted.empty())
     return;
   ArrayRef<const Candidate *> rows = ArrayRef(sorted).take_front(shown);
-  bool isNamed =
-      llvm::any_of(rows, [&](const Candidate *one) { return describeChoices(*one) != describeChoices(*rows.front()); });
+  Columns columns;
+  for (const Candidate *one : rows) {
+    columns.choices |= describeChoices(*one) != describeChoices(*rows.front());
+    columns.context |= one->parallel.getCp() > 1;
+  }
   const auto *taken = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });
   if (taken != sorted.end())
     os << "taken: " << describe((*taken)->parallel) << "\n";
   os << "\nthe best by " << getName(explanation.objective) << " (* taken, ~ within the figures' uncertainty)";
-  if (!isNamed)
+  if (!columns.choices)
     os << ", all in " << describeChoices(*rows.front());
-  os << ":\n      pp   dp mp   ep esp mbs micro  est ms step ms tokens/s TFLOP/s  MFU% bubble% exposed%      GB\n";
+  os << ":\n      pp   dp" << (columns.context ? " cp" : "")
+     << " mp   ep esp mbs micro  est ms step ms tokens/s TFLOP/s  MFU% bubble% exposed%      GB\n";
   for (const Candidate *one : rows)
-    printRow(*one, explanation.margin, isNamed, os);
+    printRow(*one, explanation.margin, columns, os);
   os << "mbs is the sequences of a micro-batch, micro the micro-batches of a step. A step is estimated (est)\n"
         "or compiled as a whole. Tokens, FLOPs and GB are those of one device. The bubble and exposed\n"
         "communication are shares of a compiled step.\n";

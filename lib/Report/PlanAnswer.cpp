@@ -144,6 +144,7 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("recompute", getName(chosen.recompute));
     json.attribute("zero", chosen.zero);
     json.attribute("sequence_parallel", chosen.sequenceParallel);
+    json.attribute("ring_attention", chosen.ringAttention);
     json.attribute("schedule", chosen.schedule);
     json.attribute("options", describeOptions(chosen));
     json.attribute("is_estimate", chosen.whole.seconds == 0);

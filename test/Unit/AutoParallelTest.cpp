@@ -7,11 +7,13 @@
 #include "mlir/Parser/Parser.h"
 
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Planner/SearchSpace.h"
 #include "moe/Report/Explanations.h"
 
 #include <atomic>
 #include <gtest/gtest.h>
 #include <memory>
+#include <set>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -84,6 +86,18 @@ TEST_F(AutoParallelTest, InterruptedAtOnce) {
   for (bool isModel : {false, true})
     expectPart(explain(getSource(isModel)),
                "expected groups of 4 ranks but the search was interrupted before it compared any");
+}
+
+/// No rank gets fewer than 4096 tokens of a sequence.
+TEST_F(AutoParallelTest, ContextSizes) {
+  EXPECT_EQ(getContextSizes(4096), SmallVector<int64_t>({1}));
+  EXPECT_EQ(getContextSizes(3 * 8192), SmallVector<int64_t>({1, 2, 4}));
+  std::set<int64_t> found;
+  for (ParallelAttr one : getParallelSpace(&context, 8, /*maxStages=*/2, /*maxExperts=*/4, 8, {1, 2, 4})) {
+    EXPECT_EQ(one.getPp() * one.getDp() * one.getCp() * one.getMp(), 8);
+    found.insert(one.getCp());
+  }
+  EXPECT_EQ(found, std::set<int64_t>({1, 2, 4}));
 }
 
 /// Later the best so far is taken.

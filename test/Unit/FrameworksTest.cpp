@@ -25,15 +25,17 @@ constexpr const char *kModels[] = {"mixtral-8x7b",      "mixtral-8x22b", "qwen3-
                                    "gpt3-medium-moe",   "gpt3-6.7b-moe", "qwen3-vl-30b-a3b"};
 
 struct Shape {
-  int64_t world, pp, tp, ep, etp, interleave, batch, microBatches;
+  int64_t world, pp, cp, tp, ep, etp, interleave, batch, microBatches;
   PipelineOrder order;
   Recompute recompute;
-  bool zero;
+  int64_t zero;
+  bool isRing;
 };
 constexpr Shape kShapes[] = {
-    {8, 1, 1, 4, 1, 1, 2, 4, PipelineOrder::OneForwardOneBackward, Recompute::Selective, true},
-    {64, 4, 2, 8, 1, 2, 1, 8, PipelineOrder::Overlapped1F1B, Recompute::None, true},
-    {128, 2, 4, 4, 4, 1, 1, 16, PipelineOrder::OneForwardOneBackward, Recompute::Block, false}};
+    {8, 1, 1, 1, 4, 1, 1, 2, 4, PipelineOrder::OneForwardOneBackward, Recompute::Selective, 1, false},
+    {64, 4, 1, 2, 8, 1, 2, 1, 8, PipelineOrder::Overlapped1F1B, Recompute::None, 1, false},
+    {64, 1, 2, 4, 4, 1, 1, 2, 4, PipelineOrder::OneForwardOneBackward, Recompute::None, 3, false},
+    {128, 2, 4, 4, 4, 4, 1, 1, 16, PipelineOrder::OneForwardOneBackward, Recompute::Block, 0, true}};
 
 DialectRegistry makeRegistry() {
   DialectRegistry registry;
@@ -60,8 +62,9 @@ Advice makeAdvice(MLIRContext &context, const Shape &shape, const ModelConfig &m
   bool isMoe = model.layer.experts > 0;
   Advice advice;
   Candidate &plan = advice.runnable;
-  plan.parallel = ParallelAttr::get(&context, shape.world, shape.pp, shape.world / (shape.pp * shape.tp), shape.tp,
-                                    isMoe ? std::gcd(shape.ep, model.layer.experts) : 1, isMoe ? shape.etp : 1);
+  plan.parallel =
+      ParallelAttr::get(&context, shape.world, shape.pp, shape.world / (shape.pp * shape.cp * shape.tp), shape.tp,
+                        isMoe ? std::gcd(shape.ep, model.layer.experts) : 1, isMoe ? shape.etp : 1, shape.cp);
   plan.interleave = shape.interleave;
   plan.batch = shape.batch;
   plan.microBatches = shape.microBatches;
@@ -69,6 +72,7 @@ Advice makeAdvice(MLIRContext &context, const Shape &shape, const ModelConfig &m
   plan.recompute = shape.recompute;
   plan.zero = shape.zero;
   plan.sequenceParallel = shape.tp > 1;
+  plan.ringAttention = shape.isRing;
   plan.schedule = isMoe && shape.tp > 1 ? "s1" : "baseline";
   if (shape.pp > 1)
     advice.stageBlocks = divide(static_cast<int64_t>(model.model->blocks.size()), shape.pp * shape.interleave);

@@ -88,7 +88,8 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
             cl::init(0), cl::cat(category)),
       vary("vary",
            cl::desc("What --parallel=auto may choose besides the groups: all, none, or a list of\n"
-                    "   batch, interleave, max-load, pipeline, recompute, sequence-parallel and zero.\n"
+                    "   batch, interleave, max-load, pipeline, recompute, ring-attention,\n"
+                    "   sequence-parallel and zero.\n"
                     "   An option on the command line stays as given. The name batch needs\n"
                     "   --global-batch, zero needs --optimizer, and max-load needs a dropless model.\n"
                     "   A bound below 2 is taken only if nothing fits with 2. The name pipeline\n"
@@ -224,8 +225,8 @@ FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) 
 
 LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request,
                                            const CompileOptions &options, int64_t givenBatch) const {
-  static constexpr StringLiteral known[] = {"batch",     "interleave",        "max-load", "pipeline",
-                                            "recompute", "sequence-parallel", "zero"};
+  static constexpr StringLiteral known[] = {"batch",     "interleave",     "max-load",          "pipeline",
+                                            "recompute", "ring-attention", "sequence-parallel", "zero"};
   SmallVector<StringRef> names;
   StringRef(vary).split(names, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   bool isAll = vary == "all", isNone = vary == "none";
@@ -465,7 +466,7 @@ static std::string describeBatches(const Candidate &one, bool isFixed) {
 /// Whether more than groups, micro-batches and a schedule was chosen.
 static bool choseMore(const Candidate &one) {
   return one.interleave > 1 || one.recompute != Recompute::None || one.zero || one.sequenceParallel ||
-         !one.stageBoundaries.empty();
+         one.ringAttention || !one.stageBoundaries.empty();
 }
 
 void CompileCommandLine::noteChoice(ModuleOp plan, CompileOptions options) const {

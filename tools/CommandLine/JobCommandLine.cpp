@@ -49,6 +49,7 @@ void CompileCommandLine::setPlanDefaults() {
     setDefault("micro-batches", llvm::Twine(plan.microBatches));
   setDefault("schedule", plan.schedule);
   setDefault("sequence-parallel", plan.sequenceParallel ? "true" : "false");
+  setDefault("ring-attention", plan.ringAttention ? "true" : "false");
   if (!isTraining())
     return;
   setDefault("interleave", llvm::Twine(plan.interleave));
@@ -127,6 +128,7 @@ LogicalResult CompileCommandLine::setJobStages(MLIRContext &context, llvm::Sourc
   plan.batch = shapes->front().batch;
   plan.recompute = options.recompute;
   plan.sequenceParallel = options.sequenceParallel;
+  plan.ringAttention = options.ringAttention;
   plan.schedule = options.schedule;
   setStages(context, *job, *source, options, plan);
   options.stageBoundaries = plan.stageBoundaries;

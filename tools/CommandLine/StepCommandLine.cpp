@@ -256,6 +256,9 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
   space.sequenceParallels = {options.sequenceParallel};
   if (isOpen(sequenceParallel))
     space.sequenceParallels = {false, true};
+  space.ringAttentions = {options.ringAttention};
+  if (isOpen(ringAttention))
+    space.ringAttentions = {false, true};
   if (!options.train)
     return;
   if (isOpen(pipeline))

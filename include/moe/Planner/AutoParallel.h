@@ -1,8 +1,8 @@
 //===- AutoParallel.h - the best groups for a model on a cluster -*- C++ -*-===//
 //
-// --parallel=auto: the sizes of pp, dp, mp, ep and esp. Where a group lies follows from its size alone: mp and esp are
-// neighbouring ranks, ep is next to them, pp is farthest apart. So the sizes are the placement, and what it costs to
-// leave a node is the cost model's to say.
+// --parallel=auto: the sizes of pp, dp, cp, mp, ep and esp. Where a group lies follows from its size alone: mp and esp
+// are neighbouring ranks, ep is next to them, pp is farthest apart. So the sizes are the placement, and what it costs
+// to leave a node is the cost model's to say.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_AUTOPARALLEL_H
@@ -52,16 +52,15 @@ struct StepSpace {
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<int64_t> zeros = {0};
   SmallVector<bool> sequenceParallels = {false};
-  /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room a step is not slower, and more plans
-  /// fit, but it fails where tokens choose less evenly. So the next one is for where nothing fits. May be empty.
+  SmallVector<bool> ringAttentions = {false};
+  /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room more plans fit, but a step takes
+  /// longer where tokens choose less evenly. So the next one is for where nothing fits. May be empty.
   SmallVector<double> maxLoads;
 };
 
 /// Sizes of groups that are given; the others are searched.
 struct GivenGroups {
-  std::optional<int64_t> pp, dp, mp, ep, esp;
-  /// Context parallelism is not searched: without a size there is none.
-  std::optional<int64_t> cp;
+  std::optional<int64_t> pp, dp, cp, mp, ep, esp;
 
   bool allow(ParallelAttr parallel) const;
 };

@@ -68,7 +68,7 @@ struct Candidate {
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   Recompute recompute = Recompute::None;
   int64_t zero = 0;
-  bool sequenceParallel = false;
+  bool sequenceParallel = false, ringAttention = false;
   /// Room for dropless rows, in times the even load, where the user does not give it.
   std::optional<double> maxLoad;
   SmallVector<int64_t> stageBoundaries;

@@ -32,10 +32,13 @@ SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
 /// Rings for `schedule` in which fewer chunks' values are alive than by itself, the largest first.
 SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
 
-/// All sizes of groups for `world` ranks that ParallelAttr allows, in the order of pp, mp, ep and esp, with at most so
-/// many stages and experts, and with this size of cp; mp and esp are at most a node, or 8.
+/// Sizes of cp for sequences of `tokens`: 1, and powers of two that leave a rank parts of at least 4096 tokens.
+SmallVector<int64_t> getContextSizes(int64_t tokens);
+
+/// All sizes of groups for `world` ranks that ParallelAttr allows, in the order of pp, cp, mp, ep and esp, with at most
+/// so many stages and experts, and with one of these sizes of cp; mp and esp are at most a node, or 8.
 std::vector<ParallelAttr> getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages, int64_t maxExperts,
-                                           int64_t devicesPerNode, int64_t cp = 1);
+                                           int64_t devicesPerNode, ArrayRef<int64_t> contextSizes = {1});
 
 } // namespace mlir::moe
 
