@@ -40,6 +40,7 @@ struct BoundedLayer {
   Value routedSlots;
   int64_t rows = 0, workers = 1, phases = 1; ///< room of each of so many holders of experts, in each phase
   bool canOverflow = false;                  ///< more rows than that may arrive
+  bool hasShadows = false;                   ///< of experts; who made them has told that there are no passes
   SmallVector<GroupAttr, 1> senders;         ///< those that send different rows to a worker
 
   /// Fails where the layer has room for all rows (`reason` is empty), and where it has to stay as it is.
@@ -107,7 +108,7 @@ bool BoundedLayer::findRoom(std::string &reason) {
         reason = "its rows are combined in several parts";
       combine = last;
     } else if (isa<ChooseShadowsOp, DivideChoicesOp>(op)) {
-      reason = "it has shadows of experts";
+      hasShadows = true;
     }
   }
   if (static_cast<int64_t>(route.getChunks()) > 1)
@@ -134,7 +135,7 @@ FailureOr<BoundedLayer> BoundedLayer::match(RouteOp route, const SpmdAnalysis &s
   layer.findOps();
   bool isSingle = layer.findRoom(reason);
   layer.findSenders(states);
-  if (!layer.canOverflow || layer.countFurtherPasses() < 1) {
+  if (layer.hasShadows || !layer.canOverflow || layer.countFurtherPasses() < 1) {
     reason.clear();
     return failure();
   }
