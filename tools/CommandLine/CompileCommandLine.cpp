@@ -136,8 +136,11 @@ LogicalResult CompileCommandLine::checkInput(const char *argv0) const {
 /// The upper end of published capacity factors: docs/CostModel.md, "Room for dropless rows".
 static constexpr double kDefaultMaxLoad = 2;
 
+/// Whether dropless layers serve any number of rows in further passes.
+static bool hasPasses(const ParsedSchedule &schedule) { return !schedule.canOverlap() && !schedule.everything; }
+
 FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster,
-                                                         bool hasRouting) {
+                                                         bool hasRouting, ArrayRef<std::string> others) {
   if (mode != "train" && mode != "forward")
     return reportUnknownName(context, mode, {"train", "forward"});
   if (threads > kMaxThreads)
@@ -176,7 +179,13 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
     return failure();
   // A host has memory for the worst case. With chunks or shadows, a step with more rows fails: then only who asks for a
   // search gets a bound.
-  bool hasDevices = cluster.processors.count == 0, servesAll = !parsed->canOverlap() && !parsed->everything;
+  bool hasDevices = cluster.processors.count == 0, servesAll = hasPasses(*parsed);
+  for (const std::string &other : others) {
+    FailureOr<ParsedSchedule> one = parseSchedule(&context, other);
+    if (failed(one))
+      return failure();
+    servesAll &= hasPasses(*one);
+  }
   if (hasDevices && (servesAll || (!hasRouting && (isOpen() || use == Use::Planning))))
     importing.setDefaultMaxLoad(kDefaultMaxLoad);
   if (!isOpen())

@@ -58,7 +58,9 @@ public:
   LogicalResult checkInput(const char *argv0) const;
   /// Options of compile(), which refer to the cluster. It also decides whether dropless rows are bounded by default: of
   /// plans for devices that are chosen or simulated, unless tokens choose by what the user gives (`hasRouting`).
-  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster, bool hasRouting = false);
+  /// `others`: schedules of which there are plans of the same model, too.
+  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster, bool hasRouting = false,
+                                       ArrayRef<std::string> others = {});
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.
