@@ -11,14 +11,14 @@ using namespace mlir::moe;
 
 namespace {
 
-using Members = llvm::SmallVector<uint32_t>;
+using MemberList = llvm::SmallVector<uint32_t>;
 
 class FlowBuilder {
 public:
   FlowBuilder(const Exchange &exchange, const NodeLayout &layout, size_t senders);
   bool build(Algorithm algorithm);
   bool isUniform() const {
-    return llvm::all_of(nodes, [&](const Members &node) { return node.size() == nodes[0].size(); });
+    return llvm::all_of(nodes, [&](const MemberList &node) { return node.size() == nodes[0].size(); });
   }
 
   std::vector<Phase> phases;
@@ -34,16 +34,16 @@ private:
   void beginPhase();
   void endPhase(bool isPipelined);
   void send(uint32_t from, uint32_t to, double bytes, uint32_t messages = 1);
-  void addRings(llvm::ArrayRef<Members> rings, double bytes);
-  void addHops(const Members &way);
-  void addChain(const Members &order, double bytes);
+  void addRings(llvm::ArrayRef<MemberList> rings, double bytes);
+  void addHops(const MemberList &way);
+  void addChain(const MemberList &order, double bytes);
   void addNodeTrees(size_t channel, double bytes);
-  void addPairwise(llvm::ArrayRef<Members> sets, bool isAcross,
+  void addPairwise(llvm::ArrayRef<MemberList> sets, bool isAcross,
                    llvm::function_ref<double(uint32_t from, uint32_t to)> bytes);
 
   void findChannels();
   /// The members in the order of a channel's ring.
-  Members getOrder(size_t channel) const;
+  MemberList getOrder(size_t channel) const;
   /// Where a channel leaves a node.
   uint32_t getExit(size_t node, size_t channel) const { return nodes[node][exits[node][channel]]; }
 
@@ -58,8 +58,8 @@ private:
   const NodeLayout &layout;
   uint32_t members, senders;
   /// Members in the order of the group, by node and by place in the node.
-  llvm::SmallVector<Members> nodes, indices;
-  llvm::SmallVector<Members> exits; ///< places in each node, by channel
+  llvm::SmallVector<MemberList> nodes, indices;
+  llvm::SmallVector<MemberList> exits; ///< places in each node, by channel
   size_t channels = 1;
   llvm::SmallVector<llvm::SmallVector<Send, 2>> sendsOf; ///< of the phase that is built
 };
@@ -73,7 +73,7 @@ FlowBuilder::FlowBuilder(const Exchange &exchange, const NodeLayout &layout, siz
     auto [it, isNew] = nodeOf.try_emplace(exchange.ranks[member] / layout.devicesPerNode, nodes.size());
     if (isNew)
       nodes.emplace_back();
-    Members &node = nodes[it->second];
+    MemberList &node = nodes[it->second];
     if (node.size() == indices.size())
       indices.emplace_back();
     indices[node.size()].push_back(member);
@@ -85,8 +85,8 @@ FlowBuilder::FlowBuilder(const Exchange &exchange, const NodeLayout &layout, siz
 /// A node's ways out that its members have, each by the last of them. One node needs none.
 void FlowBuilder::findChannels() {
   channels = nodes.size() > 1 ? members : 1;
-  for (const Members &node : nodes) {
-    Members ways, &places = exits.emplace_back();
+  for (const MemberList &node : nodes) {
+    MemberList ways, &places = exits.emplace_back();
     for (uint32_t place = 0; place < node.size(); ++place) {
       int64_t device = exchange.ranks[node[place]] % layout.devicesPerNode;
       uint32_t way = layout.exits.empty() ? 0 : layout.exits[device];
@@ -105,8 +105,8 @@ void FlowBuilder::findChannels() {
       places = {static_cast<uint32_t>(node.size() - 1)};
 }
 
-Members FlowBuilder::getOrder(size_t channel) const {
-  Members order;
+MemberList FlowBuilder::getOrder(size_t channel) const {
+  MemberList order;
   for (size_t node = 0; node < nodes.size(); ++node)
     for (size_t step = 1; step <= nodes[node].size(); ++step)
       order.push_back(nodes[node][(exits[node][channel] + step) % nodes[node].size()]);
@@ -146,22 +146,22 @@ void FlowBuilder::endPhase(bool isPipelined) {
 }
 
 /// Around each ring, all but one of its parts of `bytes` each.
-void FlowBuilder::addRings(llvm::ArrayRef<Members> rings, double bytes) {
+void FlowBuilder::addRings(llvm::ArrayRef<MemberList> rings, double bytes) {
   uint32_t rounds = getRounds();
-  for (const Members &ring : rings)
+  for (const MemberList &ring : rings)
     for (size_t i = 0, size = ring.size(); size > 1 && i < size; ++i)
       send(ring[i], ring[(i + 1) % size], rounds * bytes * static_cast<double>(size - 1), rounds * (size - 1));
 }
 
 /// The first byte goes from each of them to the next.
-void FlowBuilder::addHops(const Members &way) {
+void FlowBuilder::addHops(const MemberList &way) {
   for (size_t i = 1; i < way.size(); ++i)
     phases.back().hops.push_back({way[i - 1], way[i]});
 }
 
 /// From the root to the one before it, or from the one behind it to the root.
-void FlowBuilder::addChain(const Members &order, double bytes) {
-  Members chain = order;
+void FlowBuilder::addChain(const MemberList &order, double bytes) {
+  MemberList chain = order;
   auto *root = llvm::find(chain, static_cast<uint32_t>(exchange.root));
   std::rotate(chain.begin(), exchange.collective == Collective::Broadcast ? root : root + 1, chain.end());
   for (size_t i = 1; i < chain.size(); ++i)
@@ -212,10 +212,10 @@ static bool isRoot(size_t node, size_t count, unsigned tree) {
 
 /// Up and down both trees between the members where a channel leaves its nodes.
 void FlowBuilder::addNodeTrees(size_t channel, double bytes) {
-  Members longest; // way to the root
+  MemberList longest; // way to the root
   for (unsigned tree : {0, 1})
     for (size_t node = 0, count = nodes.size(); node < count; ++node) {
-      Members way = {getExit(node, channel)};
+      MemberList way = {getExit(node, channel)};
       for (size_t at = node; !isRoot(at, count, tree);)
         way.push_back(getExit(at = getParent(at, count, tree), channel));
       if (way.size() > longest.size())
@@ -233,7 +233,7 @@ bool FlowBuilder::buildTree() {
   Collective collective = exchange.collective;
   beginPhase();
   if (exchange.isRooted()) {
-    // Members are counted from the root.
+    // MemberList are counted from the root.
     auto at = [&](uint32_t place) { return (place + static_cast<uint32_t>(exchange.root)) % members; };
     bool isUp = collective == Collective::Reduce;
     for (uint32_t stride = 1; stride < members; stride *= 2) {
@@ -246,7 +246,7 @@ bool FlowBuilder::buildTree() {
     double bytes = payload() / static_cast<double>(channels);
     for (size_t channel = 0; channel < channels; ++channel) {
       for (size_t node = 0; node < nodes.size(); ++node) {
-        Members chain = nodes[node];
+        MemberList chain = nodes[node];
         std::rotate(chain.begin(), chain.begin() + exits[node][channel], chain.end());
         for (size_t i = 1; i < chain.size(); ++i) {
           send(chain[i], chain[i - 1], bytes);
@@ -273,11 +273,11 @@ bool FlowBuilder::buildNvls() {
   phases.back().hops.push_back({nodes[0][0], nodes[0][1]});
   double part = payload() / static_cast<double>(perNode);
   // What goes to the switch and comes from it loads the links as much as the same bytes to the next member do.
-  for (const Members &node : nodes)
+  for (const MemberList &node : nodes)
     for (size_t i = 0; i < perNode; ++i)
       send(node[i], node[(i + 1) % perNode], payload() + part);
   if (count > 1 && layout.networkReduces) {
-    for (const Members &index : indices)
+    for (const MemberList &index : indices)
       for (size_t i = 0; i < count; ++i)
         send(index[i], index[(i + 1) % count], part);
     phases.back().hops.push_back({indices[0][0], indices[0][1]});
@@ -297,7 +297,7 @@ bool FlowBuilder::buildNvls() {
 /// place. So all members of a node send to the same node, each to another member, and no way in has more to do than
 /// others. Those of the own set come between, so that ways out of the node are never idle meanwhile. Bytes of a matrix
 /// that are none are not sent.
-void FlowBuilder::addPairwise(llvm::ArrayRef<Members> sets, bool isAcross,
+void FlowBuilder::addPairwise(llvm::ArrayRef<MemberList> sets, bool isAcross,
                               llvm::function_ref<double(uint32_t from, uint32_t to)> bytes) {
   beginPhase();
   for (size_t set = 0; set < sets.size(); ++set)
@@ -312,7 +312,7 @@ void FlowBuilder::addPairwise(llvm::ArrayRef<Members> sets, bool isAcross,
       };
       auto addOwn = [&] { add(sets[set][(place + next++) % size]); };
       for (size_t shift = 1; isAcross && shift < sets.size(); ++shift) {
-        const Members &others = sets[(set + shift) % sets.size()];
+        const MemberList &others = sets[(set + shift) % sets.size()];
         for (size_t step = 0; step < others.size(); ++step) {
           add(others[(place + step) % others.size()]);
           if (next < size)
