@@ -44,6 +44,9 @@ explains the differences](Papers.md#fastermoe-beside-the-paper).""",
 are simulated in closed form, with all launches of the plan; the search uses the same times. The choice may use the device's memory, or
 as much memory as the paper's plan if that needs more. MPipeMoE exists to need less memory, so against it the choice may use no more
 memory than its plan. Gains are geometric means.""",
+    "Large runs": """DeepSeek-V3 on 1024 H100 and Qwen3-235B-A22B on 256 H100, simulated with and without what large runs use. Groups
+and tokens are the same in all rows of a table. They are not `moe-plan`'s choice. *Sums* and *gathers* are exchanges over
+data-parallel ranks in a step, on a mean rank.""",
     "Prediction against measurement": """Steps that `moe-sim` predicts against steps that `moe-run` measures. Calibration measures
 kernels and collectives of the machine. It has seen none of the plans.""",
     "Training curves": """One model, one text, one curve of losses: a model must learn the same on any number of ranks and with any
@@ -76,15 +79,16 @@ above" is N_MP = 4, top-2, capacity factor 1.2, four sequences, and every other 
     Entry("ppmoe-table2", "PPMoE", "Table 2",
           ("benchmarks/ppmoe.py --bin {bin} --parts=table2 --svg={out}/ppmoe-table2.svg",), 120,
           text="""Tokens a second and GPU of all settings beside the paper's. The paper leaves open how many sequences a micro-batch
-has, so each setting is simulated in three ways. Claims: PPMoE beats DPMoE in the large setting, DPMoE is slowest with tensor
-parallelism of 8, and PPMoE has no all-to-all.""",
-          after="""The sequences of a micro-batch decide the small setting. Without tensor parallelism they need much memory: two of
+has, so each setting is simulated in three ways. Claims: PPMoE beats DPMoE in the large setting in *plan*, DPMoE is slowest with
+tensor parallelism of 8, and PPMoE has no all-to-all.""",
+          after="""In *megatron*, DPMoE beats PPMoE in the large setting, because eight sequences of a micro-batch fit with recomputation,
+and because gradients are summed by buckets. The sequences of a micro-batch decide the small setting. Without tensor parallelism they need much memory: two of
 them fit in Megatron, and eight in our plans.""",
           show="^Ratios|^ +paper|^Tokens a second", pictures=("ppmoe-table2.svg",)),
     Entry("ppmoe-open", "PPMoE", "What the paper leaves open",
           ("benchmarks/ppmoe.py --bin {bin} --parts=open",), 20,
           text="""Throughput by sequences of a micro-batch and by micro-batches of a step, and the cost of the start-ups of exchanges.
-Our plans have one exchange for each parameter, while DeepSpeed merges gradients."""),
+Gradients are summed by buckets, as in DeepSpeed, so that start-ups take little time."""),
     Entry("ppmoe-parts", "PPMoE", "Parts of a forward step, Tables 1 and 3",
           ("benchmarks/ppmoe.py --bin {bin} --parts=parts",), 3,
           text="""The parts of a forward, beside the paper's measurement. One exchange takes 160 ms in Table 1. Here it takes 12 ms
@@ -189,6 +193,23 @@ nodes, and the search takes the usual numbers of both. Link-level times of the s
 slower in iteration 0 of the smallest layer (0.91), which two models have. There the search sees no gain in shadows, but at link level
 there is one.""",
           pictures=("auto-fastermoe.svg",)),
+    Entry("large-buckets", "Large runs", "Gradients in buckets",
+          ("benchmarks/large_runs.py --bin {bin} --only=buckets",), 240,
+          text="""Claim: no other size of buckets is more than 0.5% faster than auto.""",
+          after="""Here sums run beside the backward and start-ups are short beside a step. [PPMoE's settings](Papers.md#sums-of-gradients)
+gain more."""),
+    Entry("large-zero", "Large runs", "Stages of ZeRO",
+          ("benchmarks/large_runs.py --bin {bin} --only=zero",), 300,
+          text="""Claim: each stage of ZeRO needs no more memory than the one before it.""",
+          after="""In a pipeline, ZeRO-2 and ZeRO-3 exchange in each micro-batch, and a device has few of the parameters anyway. In one stage they
+make room: there ZeRO-1 needs three times the memory of ZeRO-3."""),
+    Entry("large-context", "Large runs", "Divided sequences",
+          ("benchmarks/large_runs.py --bin {bin} --only=context",), 240,
+          text="""Claim: divided sequences need less memory."""),
+    Entry("long-context", "Large runs", "Sequences of 131,072 tokens",
+          ("{bin}/moe-plan qwen3-30b-a3b 64 hgx-h100 --seq=131072 --global-batch=32",), 120,
+          text="""`moe-plan` divides Qwen3-30B-A3B and its sequences over 64 H100.""",
+          show="^groups|^memory|^the best by"),
     Entry("overlap-host", "Prediction against measurement", "Windows of two micro-batches",
           ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
            "benchmarks/overlap_host.py --bin {bin} --cluster={out}/cluster.json"), 420,
