@@ -1,8 +1,8 @@
 //===- AutoParallel.h - the best groups for a model on a cluster -*- C++ -*-===//
 //
 // --parallel=auto: the sizes of pp, dp, cp, mp, ep and esp. Where a group lies follows from its size alone: mp and esp
-// are neighbouring ranks, ep is next to them, pp is farthest apart. So the sizes are the placement, and what it costs
-// to leave a node is the cost model's to say.
+// are neighbouring ranks, cp and ep are next to them, pp is farthest apart. So the sizes are the placement, and what it
+// costs to leave a node is the cost model's to say.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_AUTOPARALLEL_H

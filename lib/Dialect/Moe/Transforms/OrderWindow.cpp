@@ -51,15 +51,15 @@ static bool isOfOtherStage(Operation *op, Operation *other) {
   return unit && its && unit->stage != its->stage;
 }
 
-std::vector<WindowOp> WindowOrderer::describe(const Lists &lists) {
+std::vector<TimedOp> WindowOrderer::describe(const Lists &lists) {
   llvm::DenseMap<Operation *, uint32_t> numbers;
   for (const List &list : lists)
     for (Operation *op : list.ops)
       numbers.try_emplace(op, numbers.size());
-  std::vector<WindowOp> window;
+  std::vector<TimedOp> window;
   for (auto [number, list] : llvm::enumerate(lists))
     for (Operation *op : list.ops) {
-      WindowOp &one = window.emplace_back();
+      TimedOp &one = window.emplace_back();
       one.seconds = timer.getSeconds(op);
       one.lane = static_cast<uint32_t>(timer.getLane(op));
       one.list = number;
@@ -96,7 +96,7 @@ const WindowOrderer::Order &WindowOrderer::findOrder(const PipelineWindow &windo
   auto [it, isNew] = kinds.try_emplace(kind, nullptr);
   if (!isNew)
     return *it->second;
-  std::vector<WindowOp> described = describe(lists);
+  std::vector<TimedOp> described = describe(lists);
   auto [order, isOther] = orders.try_emplace(described);
   if (isOther) {
     order->second.ops = searchWindow(described);

@@ -45,13 +45,13 @@ private:
   using Kind = std::pair<SmallVector<int64_t, 3>, SmallVector<size_t, 3>>;
 
   Lists getLists(const PipelineWindow &window) const;
-  std::vector<WindowOp> describe(const Lists &lists);
+  std::vector<TimedOp> describe(const Lists &lists);
   const Order &findOrder(const PipelineWindow &window, const Lists &lists);
 
   const UnitOps &units;
   OpTimer timer;
   std::map<Kind, const Order *> kinds;
-  std::map<std::vector<WindowOp>, Order> orders; ///< of blocks that are alike, the same
+  std::map<std::vector<TimedOp>, Order> orders; ///< of blocks that are alike, the same
 };
 
 } // namespace mlir::moe

@@ -27,18 +27,18 @@ struct Clock {
   Clock(size_t lanes, size_t ops, size_t lists)
       : free(lanes, 0), ends(ops, kNever), needed(lists, kNever), made(lists, 0), transfer(lists, 0) {}
 
-  double getBegin(const WindowOp &op) const {
+  double getBegin(const TimedOp &op) const {
     double begin = free[op.lane];
     for (uint32_t need : op.needs)
       begin = std::max(begin, ends[need]);
     return begin;
   }
-  void run(const WindowOp &op, uint32_t number);
+  void run(const TimedOp &op, uint32_t number);
   double getPeriod() const;
 };
 } // namespace
 
-void Clock::run(const WindowOp &op, uint32_t number) {
+void Clock::run(const TimedOp &op, uint32_t number) {
   double begin = getBegin(op);
   free[op.lane] = ends[number] = begin + op.seconds;
   if (op.receives && needed[op.list] == kNever)
@@ -63,15 +63,15 @@ double Clock::getPeriod() const {
   return seconds;
 }
 
-static uint32_t count(ArrayRef<WindowOp> ops, uint32_t WindowOp::*member) {
+static uint32_t count(ArrayRef<TimedOp> ops, uint32_t TimedOp::*member) {
   uint32_t most = 0;
-  for (const WindowOp &op : ops)
+  for (const TimedOp &op : ops)
     most = std::max(most, op.*member + 1);
   return most;
 }
 
-double mlir::moe::getPeriod(ArrayRef<WindowOp> ops, ArrayRef<uint32_t> order) {
-  Clock clock(count(ops, &WindowOp::lane), ops.size(), count(ops, &WindowOp::list));
+double mlir::moe::getPeriod(ArrayRef<TimedOp> ops, ArrayRef<uint32_t> order) {
+  Clock clock(count(ops, &TimedOp::lane), ops.size(), count(ops, &TimedOp::list));
   for (uint32_t op : order)
     clock.run(ops[op], op);
   return clock.getPeriod();
@@ -82,7 +82,7 @@ namespace {
 /// that each stretch of a list has. Stretches end at exchanges. Their head starts are found by local search.
 class WindowSearch {
 public:
-  explicit WindowSearch(ArrayRef<WindowOp> ops);
+  explicit WindowSearch(ArrayRef<TimedOp> ops);
 
   std::vector<uint32_t> run();
 
@@ -95,7 +95,7 @@ private:
   bool canRun(const Clock &clock, uint32_t op) const;
   double getBound() const;
 
-  ArrayRef<WindowOp> ops;
+  ArrayRef<TimedOp> ops;
   SmallVector<SmallVector<uint32_t>, 3> lists;
   std::vector<uint32_t> stretchOf; ///< by op
   SmallVector<double> headStarts;  ///< by stretch
@@ -103,7 +103,7 @@ private:
 };
 } // namespace
 
-WindowSearch::WindowSearch(ArrayRef<WindowOp> ops) : ops(ops), lists(count(ops, &WindowOp::list)) {
+WindowSearch::WindowSearch(ArrayRef<TimedOp> ops) : ops(ops), lists(count(ops, &TimedOp::list)) {
   uint32_t exchanges = 0, stretch = 0;
   for (auto [number, op] : llvm::enumerate(ops)) {
     if (number > 0 && (op.list != ops[number - 1].list || ops[number - 1].lane != 0))
@@ -125,7 +125,7 @@ bool WindowSearch::canRun(const Clock &clock, uint32_t op) const {
 }
 
 std::vector<uint32_t> WindowSearch::order() const {
-  Clock clock(count(ops, &WindowOp::lane), ops.size(), lists.size());
+  Clock clock(count(ops, &TimedOp::lane), ops.size(), lists.size());
   SmallVector<size_t, 3> next(lists.size(), 0);
   std::vector<uint32_t> order;
   while (order.size() < ops.size()) {
@@ -150,8 +150,8 @@ std::vector<uint32_t> WindowSearch::order() const {
 
 /// No order has a shorter period.
 double WindowSearch::getBound() const {
-  SmallVector<double, 3> lanes(count(ops, &WindowOp::lane), 0);
-  for (const WindowOp &op : ops)
+  SmallVector<double, 3> lanes(count(ops, &TimedOp::lane), 0);
+  for (const TimedOp &op : ops)
     lanes[op.lane] += op.seconds;
   return *llvm::max_element(lanes);
 }
@@ -196,4 +196,4 @@ std::vector<uint32_t> WindowSearch::run() {
   return best;
 }
 
-std::vector<uint32_t> mlir::moe::searchWindow(ArrayRef<WindowOp> ops) { return WindowSearch(ops).run(); }
+std::vector<uint32_t> mlir::moe::searchWindow(ArrayRef<TimedOp> ops) { return WindowSearch(ops).run(); }

@@ -10,8 +10,8 @@
 
 namespace mlir::moe {
 
-/// An op of a window. Windows whose ops are equal have the same order.
-struct WindowOp {
+/// An op of a window, and its time. Windows whose ops are equal have the same order.
+struct TimedOp {
   double seconds = 0;
   uint32_t lane = 0; ///< ops of a lane run one after the other, in the order in which they are issued
   uint32_t list = 0;
@@ -20,8 +20,8 @@ struct WindowOp {
   bool receives = false;            ///< it takes what another stage sends
   double transfer = 0;              ///< seconds of sending its results to another stage
 
-  bool operator<(const WindowOp &other) const {
-    auto all = [](const WindowOp &op) {
+  bool operator<(const TimedOp &other) const {
+    auto all = [](const TimedOp &op) {
       return std::tie(op.seconds, op.lane, op.list, op.needs, op.follows, op.receives, op.transfer);
     };
     return all(*this) < all(other);
@@ -30,11 +30,11 @@ struct WindowOp {
 
 /// From one of several such windows to the next. Lanes bound it, and transfers: what a list sends has to be at a
 /// neighbour, which is in a window alike, when that needs it.
-double getPeriod(ArrayRef<WindowOp> ops, ArrayRef<uint32_t> order);
+double getPeriod(ArrayRef<TimedOp> ops, ArrayRef<uint32_t> order);
 
 /// Indices of `ops` in an order of a short period. The ops of each list stay in the order that they have in `ops`. This
 /// is a beam search: from the first op to the last, it keeps the beginnings of orders whose bounds are the lowest.
-std::vector<uint32_t> searchWindow(ArrayRef<WindowOp> ops);
+std::vector<uint32_t> searchWindow(ArrayRef<TimedOp> ops);
 
 } // namespace mlir::moe
 
