@@ -29,6 +29,7 @@ struct Block {
   double bytes = 0;
   int32_t first = 0, last = 0; ///< launches
   bool isArgument = false;
+  bool isGathered = false; ///< of arguments, which do not pass
 };
 
 class PartCosts {
@@ -42,6 +43,7 @@ private:
   void findUnits();
   void addSeconds();
   void findBlocks();
+  void findGathered();
   void assignTail();
   void addBytes(const ProgramMemory &memory);
   void addPassing();
@@ -49,12 +51,16 @@ private:
   void setLayers(ArrayRef<double> seconds);
   /// The block of each operand of a launch that has one.
   SmallVector<size_t> getBlocks(const SimLaunch &launch) const;
+  SmallVector<size_t> getBlocks(ArrayRef<int32_t> buffers) const;
+  /// Whether a block passes: one direction of one micro-batch alone needs it.
+  bool isPassing(const Block &block) const;
   PartCost &getPart(int32_t part) { return part < 0 ? parts.back() : parts[part]; }
 
   const SimResult &step;
   const SimProgram &program;
   SmallVector<PartCost> parts;
-  std::vector<Unit> units; ///< by launch
+  std::vector<Unit> units;  ///< by launch
+  std::vector<bool> isOnce; ///< by launch: part of a unit of the first micro-batch alone
   int32_t lastMicroBatch = 0;
   std::vector<Block> blocks;
   std::vector<int32_t> blockOf;    ///< by buffer; -1: none
@@ -111,7 +117,7 @@ void PartCosts::addSeconds() {
     }
     PartCost &part = parts[unit.part];
     part.once += took[launch];
-    if (unit.microBatch != lastMicroBatch)
+    if (unit.microBatch != lastMicroBatch || isOnce[launch])
       continue;
     (unit.isBackward ? part.backward : part.forward) += took[launch];
     if (program.launches[launch].cost.resource != Resource::Network)
@@ -157,20 +163,43 @@ void PartCosts::findBlocks() {
   }
 }
 
-SmallVector<size_t> PartCosts::getBlocks(const SimLaunch &launch) const {
+SmallVector<size_t> PartCosts::getBlocks(ArrayRef<int32_t> buffers) const {
   SmallVector<size_t> result;
-  auto add = [&](ArrayRef<int32_t> buffers) {
-    for (int32_t buffer : buffers) {
-      if (buffer < 0)
-        continue;
-      int32_t base = program.buffers[buffer].base;
-      if (int32_t block = blockOf[base < 0 ? buffer : base]; block >= 0)
-        result.push_back(block);
-    }
-  };
-  add(launch.inputs);
-  add(launch.outputs);
+  for (int32_t buffer : buffers) {
+    if (buffer < 0)
+      continue;
+    int32_t base = program.buffers[buffer].base;
+    if (int32_t block = blockOf[base < 0 ? buffer : base]; block >= 0)
+      result.push_back(block);
+  }
   return result;
+}
+
+SmallVector<size_t> PartCosts::getBlocks(const SimLaunch &launch) const {
+  SmallVector<size_t> result = getBlocks(launch.inputs);
+  llvm::append_range(result, getBlocks(launch.outputs));
+  return result;
+}
+
+bool PartCosts::isPassing(const Block &block) const {
+  const Unit &first = units[block.first], &last = units[block.last];
+  return !block.isArgument && !first.isTail() && first.microBatch == last.microBatch &&
+         first.isBackward == last.isBackward;
+}
+
+/// With ZeRO-1, parameters are gathered before their first use, and stay for all micro-batches.
+void PartCosts::findGathered() {
+  isOnce.assign(units.size(), false);
+  for (auto [number, launch] : llvm::enumerate(program.launches)) {
+    SmallVector<size_t> from = getBlocks(launch.inputs), to = getBlocks(launch.outputs);
+    if (launch.cost.collective != Collective::AllGather || from.empty() || to.empty() ||
+        !llvm::all_of(from, [&](size_t block) { return blocks[block].isArgument; }) ||
+        llvm::all_of(to, [&](size_t block) { return isPassing(blocks[block]); }))
+      continue;
+    isOnce[number] = true;
+    for (size_t block : to)
+      blocks[block].isGathered = true;
+  }
 }
 
 /// A launch of the tail belongs to the part of its largest operand, as when a pipeline is divided into stages. So do
@@ -206,6 +235,8 @@ void PartCosts::addBytes(const ProgramMemory &memory) {
     Unit first = units[block.first], last = units[block.last];
     if (block.isArgument)
       getPart(partOf[number]).held += block.bytes * factor;
+    else if (block.isGathered)
+      getPart(partOf[number]).held += block.bytes;
     else if (!first.isTail() && (last.isTail() || first.microBatch != last.microBatch))
       (first.isBackward ? parts[first.part].gradients : parts[first.part].held) += block.bytes;
     else if (first.microBatch == lastMicroBatch && !first.isBackward && last.isBackward)
@@ -218,9 +249,7 @@ void PartCosts::addBytes(const ProgramMemory &memory) {
 void PartCosts::addPassing() {
   std::vector<double> change(units.size() + 1, 0);
   for (const Block &block : blocks) {
-    const Unit &first = units[block.first], &last = units[block.last];
-    if (block.isArgument || first.isTail() || first.microBatch != last.microBatch ||
-        first.isBackward != last.isBackward)
+    if (!isPassing(block))
       continue;
     change[block.first] += block.bytes;
     change[block.last + 1] -= block.bytes;
@@ -265,6 +294,7 @@ void PartCosts::addTail() {
 SmallVector<PartCost> PartCosts::get(const ProgramMemory &memory) {
   findUnits();
   findBlocks();
+  findGathered();
   assignTail();
   addSeconds();
   addBytes(memory);

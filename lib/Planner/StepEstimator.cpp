@@ -53,21 +53,22 @@ static CompileOptions getSampleOptions(const Candidate &candidate, const Compile
   return one;
 }
 
-const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp) {
+const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp, bool isRough) {
   ParallelAttr all = candidate.parallel;
   Launches launches = getLaunches(candidate, options);
+  bool isBesideOthers =
+      launches == Launches::Reordered || (all.getPp() == 1 && !isRough && exchangesBesideLayers(candidate));
   std::string key = llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11} {12} {13} {14}", dp, all.getCp(),
                                   all.getMp(), all.getEp(), all.getEsp(), candidate.batch,
                                   candidate.maxLoad.value_or(0), static_cast<int>(candidate.recompute), candidate.zero,
                                   candidate.sequenceParallel, candidate.ringAttention, candidate.schedule,
-                                  static_cast<int>(launches), candidate.microBatches > 1, all.getPp() > 1);
+                                  static_cast<int>(launches), candidate.microBatches > 1, isBesideOthers);
   {
     std::lock_guard lock(mutex);
     if (auto known = samples.find(key); known != samples.end())
       return *known->second;
   }
   auto sample = std::make_unique<Sample>();
-  bool isBesideOthers = launches == Launches::Reordered || (all.getPp() == 1 && exchangesBesideLayers(candidate));
   auto take = isBesideOthers ? sampleModelByDifference : sampleModel;
   sample->cost = take(source, kinds, {dp, candidate.batch, candidate.maxLoad}, getSampleOptions(candidate, options, dp),
                       sample->reason);
@@ -149,7 +150,7 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   // Where launches are reordered, what is done once is among what each micro-batch does.
   bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || exchangesBesideLayers(candidate);
   int64_t dp = isOfAll ? onceDp : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
-  const Sample &sample = getSample(candidate, dp);
+  const Sample &sample = getSample(candidate, dp, roughDp.has_value());
   if (!sample.cost) {
     reason = sample.reason;
     return std::nullopt;
@@ -166,7 +167,7 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   plain.sequenceParallel = false;
   plain.batch = 1;
   plain.maxLoad.reset();
-  const Sample &once = getSample(plain, onceDp);
+  const Sample &once = getSample(plain, onceDp, roughDp.has_value());
   if (!once.cost) {
     reason = once.reason;
     return std::nullopt;

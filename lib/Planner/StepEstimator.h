@@ -42,7 +42,8 @@ private:
     std::optional<ModelCost> cost;
     std::string reason; ///< why there is none
   };
-  const Sample &getSample(const Candidate &candidate, int64_t dp);
+  /// `isRough`: from one compilation, even where exchanges of a block run beside other blocks.
+  const Sample &getSample(const Candidate &candidate, int64_t dp, bool isRough);
   /// The sample of a micro-batch, and that of what is done and held once, in one.
   std::optional<ModelCost> getCost(Candidate candidate, std::optional<int64_t> roughDp, std::string &reason);
   /// Seconds in which every rank of a stage hands `bytes` to the rank `distance` after it.
