@@ -161,7 +161,11 @@ void ParallelSearch::estimate(Candidate &candidate) {
   if (!best)
     return refuse(candidate, Verdict::Illegal, reason);
   compareBatches(best, reason);
-  auto isRoomShort = [&] { return !mayFit(*best) || best->recompute != space.recomputes.front(); };
+  // In a pipeline a device has few of the parameters, and exchanges them in each of many micro-batches.
+  auto isRoomShort = [&] {
+    bool isPipeline = candidate.parallel.getPp() > 1;
+    return !mayFit(*best) || (!isPipeline && best->recompute != space.recomputes.front());
+  };
   for (int64_t zero : ArrayRef(space.zeros).drop_front()) {
     // They exchange more than ZeRO-1 does, so that they can only pay where they make room.
     if (zero >= 2 && !isRoomShort())
