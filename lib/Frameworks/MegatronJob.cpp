@@ -81,12 +81,18 @@ void JobReader::readContext() {
   if (job.plan.parallel.getCp() == 1)
     return;
   StringRef key = "cp_comm_type";
-  SmallVector<std::string> types;
+  std::vector<std::string> types = {"p2p"};
   if (reader.find(key))
-    llvm::append_range(types, reader.getStrings(key));
-  job.plan.ringAttention = types.empty() || !llvm::is_contained(types, "all_gather");
-  if (llvm::any_of(types, [](StringRef type) { return type.starts_with("a2a"); }))
-    remark(key, "MoePlan takes a ring of keys and values instead of AlltoAll");
+    types = reader.getStrings(key);
+  for (StringRef type : types)
+    if (!llvm::is_contained({"p2p", "all_gather", "a2a", "a2a+p2p"}, type))
+      return reader.fail(key, "p2p, all_gather, a2a or a2a+p2p");
+  job.plan.ringAttention = !llvm::is_contained(types, "all_gather");
+  bool isMixed = !job.plan.ringAttention && !llvm::all_equal(types);
+  if (isMixed)
+    remark(key, "MoePlan takes all_gather in all layers");
+  else if (job.plan.ringAttention && !llvm::all_of(types, [](StringRef type) { return type == "p2p"; }))
+    remark(key, "MoePlan takes p2p, a ring of keys and values, instead of AlltoAll");
 }
 
 void JobReader::readBatches(int64_t dp) {

@@ -177,6 +177,9 @@ TEST(MegatronJobTest, Errors) {
   EXPECT_EQ(readError("--expert-model-parallel-size 8"),
             "job.sh:4:1: error: 'expert_model_parallel_size': expected a divisor of the 4 experts but got 8");
   EXPECT_EQ(readError("--context-parallel-size 2"), "");
+  EXPECT_EQ(readError("--context-parallel-size 2 --cp-comm-type p2p a2a"), "");
+  EXPECT_EQ(readError("--context-parallel-size 2 --cp-comm-type gather"),
+            "job.sh:4:28: error: 'cp_comm_type': expected p2p, all_gather, a2a or a2a+p2p but got [\"gather\"]");
   EXPECT_EQ(readError("--context-parallel-size 3"),
             "job.sh:4:1: error: 'context_parallel_size': expected a number that divides the 8 ranks together with the "
             "tensor and pipeline parallel sizes, but got 3");
