@@ -58,7 +58,7 @@ protected:
         for (int64_t mp = 1; mp <= world; ++mp)
           for (int64_t ep = 1; ep <= world; ++ep)
             for (int64_t esp = 1; ep * esp <= world; ++esp)
-              for (int64_t cp : {1, 2}) {
+              for (int64_t cp : {1, 2, 3}) {
                 if (world % (pp * cp * mp) != 0 || world % (pp * ep * esp) != 0)
                   continue;
                 int64_t dp = world / (pp * cp * mp);

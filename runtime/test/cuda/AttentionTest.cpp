@@ -121,7 +121,7 @@ TEST(CudaAttentionTest, PartsOfSequences) {
     c.options.window = 40;
     c.hasBias = true;
     c.options.dropout = 0.3;
-    c.sequences = rows < 64 ? 2 : 1;
+    c.sequences = 2;
     expectAttention(c);
     c.options.window = 0;
     c.options.block = 50;
