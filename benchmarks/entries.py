@@ -44,8 +44,8 @@ explains the differences](Papers.md#fastermoe-beside-the-paper).""",
 are simulated in closed form, with all launches of the plan; the search uses the same times. The choice may use the device's memory, or
 as much memory as the paper's plan if that needs more. MPipeMoE exists to need less memory, so against it the choice may use no more
 memory than its plan. Gains are geometric means.""",
-    "Large runs": """DeepSeek-V3 on 1024 H100 and Qwen3-235B-A22B on 256 H100, simulated with and without what large runs use. Groups
-and tokens are the same in all rows of a table. They are not `moe-plan`'s choice. *Sums* and *gathers* are exchanges over
+    "Large runs": """DeepSeek-V3 on 1024 H100 and Qwen3-235B-A22B on 256 H100, simulated with and without what large runs use. Models
+and tokens are the same in all rows of a table. The groups are not `moe-plan`'s choice. *Sums* and *gathers* are exchanges over
 data-parallel ranks in a step, on a mean rank.""",
     "Prediction against measurement": """Steps that `moe-sim` predicts against steps that `moe-run` measures. Calibration measures
 kernels and collectives of the machine. It has seen none of the plans.""",
@@ -206,9 +206,9 @@ they make room: there ZeRO-1 needs three times the memory of ZeRO-3."""),
     Entry("large-context", "Large runs", "Divided sequences",
           ("benchmarks/large_runs.py --bin {bin} --only=context",), 240,
           text="""A step has as many tokens in all rows. Claim: divided sequences need less memory.""",
-          after="""There are few long sequences in a step. Whole ones make 4 micro-batches, so that a pipeline waits for most of the step.
-Divided ones make 16. That gains more than the exchange of keys costs. A ring needs as much memory as gathered keys here, because
-blocks are computed again."""),
+          after="""There are few long sequences in a step. Whole ones make 4 micro-batches, and the pipelines wait for 79% and 64% of the step.
+Divided ones make 16. That gains more than the exchange of keys costs. A ring needs as much memory as gathered keys here. The
+command above a table is that of its first row; divided sequences have a quarter of its dp."""),
     Entry("long-context", "Large runs", "Sequences of 131,072 tokens",
           ("{bin}/moe-plan qwen3-30b-a3b 64 hgx-h100 --seq=131072 --global-batch=32",), 120,
           text="""`moe-plan` divides Qwen3-30B-A3B and its sequences over 64 H100.""",

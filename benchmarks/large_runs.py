@@ -3,8 +3,8 @@
 
 Usage: large_runs.py --bin DIR [--only=PART]
 
-Each part is a table: the same model, groups and tokens, with one option changed from row to row. PART is buckets, zero or context. GB is
-the memory of the fullest of the H100's, which have 79.1 GB for plans. Exit status 1 if a claim fails.
+Each table has the same model and tokens in all rows, and one option that changes; with divided sequences, dp and the number of micro-batches
+change too. PART is buckets, zero or context. GB is the memory of the fullest H100, which has 79.1 GB for plans. Exit status 1 if a claim fails.
 """
 import argparse
 import json
@@ -100,7 +100,7 @@ def check(part, tables):
     if part == "buckets":
         return claim(all_of(lambda rows: rows[-1][1] <= 1.005 * min(seconds for _, seconds in rows)), "no other size of buckets is more than 0.5% faster than auto")
     if part == "zero":
-        return claim(all_of(lambda rows: all(after[0] <= 1.01 * before[0] for before, after in zip(rows[:4], rows[1:4]))),
+        return claim(all_of(lambda rows: all(after[0] <= before[0] for before, after in zip(rows[:4], rows[1:4]))),
                      "each stage of ZeRO needs no more memory than the one before it")
     return claim(all_of(lambda rows: all(row[0] < rows[0][0] for row in rows[1:])), "divided sequences need less memory")
 
