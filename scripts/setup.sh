@@ -81,8 +81,3 @@ moe_configure() {
   log=build/$name.configure.log
   cmake -B "build/$name" "$@" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
 }
-
-# moe_build PRESET TARGET..: configures and builds.
-moe_build() {
-  moe_configure "$1" --preset "$1" && cmake --build "build/$1" --target "${@:2}"
-}

@@ -29,7 +29,7 @@ struct Block {
   double bytes = 0;
   int32_t first = 0, last = 0; ///< launches
   bool isArgument = false;
-  bool isGathered = false; ///< of arguments, which do not pass
+  bool isGathered = false; ///< from arguments, and does not pass
 };
 
 class PartCosts {
