@@ -196,7 +196,7 @@ static llvm::Error setParmLines(ModuleOp graph, const PipelineOptions &options, 
 }
 
 //===----------------------------------------------------------------------===//
-// A device's rates, for the stages of a pipeline
+// A device's rates
 //===----------------------------------------------------------------------===//
 
 /// Bytes a second that a rank exchanges with the others of `ranks` neighbours; 0 where the cluster does not say.
@@ -243,7 +243,7 @@ FailureOr<ClusterAttr> mlir::moe::describeCluster(ModuleOp graph, const ParsedSc
   bool needsLayer = schedule.shadows || schedule.topologyGate, needsLines = schedule.layer == LayerRewrite::ParmAuto;
   if (!options.cluster && (needsLayer || needsLines))
     return emitUsageError(graph) << "expected a cluster for the schedule '" << schedule.getName() << "'";
-  if (options.cluster && options.hasStages())
+  if (options.cluster)
     setDeviceRates(graph, *options.cluster, options.devicesPerNode, rates);
   llvm::Error error = needsLayer ? setLayerRates(graph, options, rates) : llvm::Error::success();
   if (!error && needsLines)
