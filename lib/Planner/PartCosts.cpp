@@ -42,6 +42,7 @@ public:
 private:
   void findUnits();
   void addSeconds();
+  void moveSlowdown();
   void findBlocks();
   void findGathered();
   void assignTail();
@@ -125,9 +126,39 @@ void PartCosts::addSeconds() {
     (unit.isBackward ? part.backwardExposed : part.forwardExposed) += took[launch];
     (unit.isBackward ? part.backwardExchange : part.forwardExchange) += each[launch];
   }
+  moveSlowdown();
   for (PartCost &part : parts)
     part.once -= (part.forward + part.backward) * (lastMicroBatch + 1);
   setLayers(took);
+}
+
+/// What is done once slows the work beside it. A sample has few layers, and so its exchanges of gradients and of
+/// parameters run beside a larger share of each than in the model. The seconds count for the part that exchanges.
+void PartCosts::moveSlowdown() {
+  std::vector<const SimTime *> once, each;
+  for (const SimTime &time : step.times)
+    if (time.rank == 0 && program.launches[time.launch].cost.resource == Resource::Network)
+      (units[time.launch].isTail() || isOnce[time.launch] ? once : each).push_back(&time);
+  auto findBeside = [](ArrayRef<const SimTime *> exchanges, const SimTime &work) {
+    auto found =
+        llvm::find_if(exchanges, [&](const SimTime *one) { return one->begin < work.end && work.begin < one->end; });
+    return found == exchanges.end() ? nullptr : *found;
+  };
+  for (const SimTime &time : step.times) {
+    const Unit &unit = units[time.launch];
+    double slowdown = time.end - time.begin - time.alone;
+    if (time.rank != 0 || unit.isTail() || time.alone == 0 || slowdown <= 0 || findBeside(each, time))
+      continue;
+    const SimTime *exchange = findBeside(once, time);
+    if (!exchange)
+      continue;
+    PartCost &part = parts[unit.part];
+    if (unit.microBatch == lastMicroBatch)
+      (unit.isBackward ? part.backward : part.forward) -= slowdown;
+    part.once -= slowdown;
+    getPart(units[exchange->launch].isTail() ? tailPartOf[exchange->launch] : units[exchange->launch].part).once +=
+        slowdown;
+  }
 }
 
 //===----------------------------------------------------------------------===//

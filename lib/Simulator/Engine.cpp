@@ -234,7 +234,8 @@ llvm::Error Engine::end(uint32_t index) {
   uint32_t rank = getRankOf(index), launch = slot.launch;
   const LaunchCost &cost = execution.costs.get(rank)[launch];
   auto time = static_cast<int32_t>(times.size());
-  times.push_back({rank, launch, slot.begin, now, slot.cause, cost.rows, cost.flops, cost.bytes});
+  double alone = getLaunch(index).exchanges() ? 0 : cost.seconds * execution.slowdown[rank];
+  times.push_back({rank, launch, slot.begin, now, slot.cause, cost.rows, cost.flops, cost.bytes, alone});
   if (slot.state != Slot::State::Idle)
     changeBusy(rank, slot.resource, -1);
   slot.state = Slot::State::Idle;

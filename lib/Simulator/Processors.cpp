@@ -291,7 +291,10 @@ int32_t Executor::addTime(int64_t stream) {
   auto rank = static_cast<uint32_t>(policy.rankOf(stream)), launch = static_cast<uint32_t>(policy.head(stream)->index);
   const LaunchCost &cost = execution.costs.get(rank)[launch];
   auto index = static_cast<int32_t>(times.size());
-  times.push_back({rank, launch, calls[stream].begin, now, calls[stream].cause, cost.rows, cost.flops, cost.bytes});
+  const Call &call = calls[stream];
+  bool exchanges = world.getLinked(rank).launches[launch].group >= 0;
+  double alone = exchanges ? 0 : cost.seconds * execution.slowdown[rank];
+  times.push_back({rank, launch, call.begin, now, call.cause, cost.rows, cost.flops, cost.bytes, alone});
   return timeOf[rank][launch] = index;
 }
 

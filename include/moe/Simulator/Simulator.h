@@ -60,6 +60,7 @@ struct SimTime {
   int64_t rows = -1; ///< used by a ragged launch
   double flops = 0;  ///< by these rows
   double bytes = 0;  ///< moved, or sent by an exchange
+  double alone = 0;  ///< seconds without anything beside it; 0 of an exchange
 };
 
 /// A rank that was simulated, for itself and others that do exactly the same.
