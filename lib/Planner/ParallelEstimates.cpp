@@ -33,18 +33,25 @@ bool ParallelSearch::mayFit(const Candidate &candidate) const {
 // Estimates
 //===----------------------------------------------------------------------===//
 
-/// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less.
-void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
+/// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less. Whether
+/// it fits.
+bool ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
                              std::optional<int64_t> roughDp) {
   std::string why;
   std::optional<PipelineEstimate> step = estimator->estimate(one, why, roughDp);
   if (reason.empty())
     reason = why;
   if (!step)
-    return;
+    return false;
   one.estimate.seconds = step->seconds;
   one.stageBoundaries = step->stageBoundaries;
   one.estimate.bytes = static_cast<int64_t>(step->bytes * one.memoryScale.value_or(1));
+  bool isFitting = mayFit(one);
+  takeBetter(std::move(one), best);
+  return isFitting;
+}
+
+void ParallelSearch::takeBetter(Candidate one, std::optional<Candidate> &best) const {
   auto rank = [&](const Candidate &other) {
     return std::pair(mayFit(other) ? 0 : other.estimate.bytes, other.estimate.seconds);
   };
@@ -104,20 +111,38 @@ void ParallelSearch::roughlyEstimateAll() {
 }
 
 /// `like` in a schedule, in each order that is estimated and with each number of stages of a device that can be.
-void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
+/// Whether all fit.
+bool ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
                                 std::string &reason, std::optional<int64_t> roughDp) {
   like.schedule = schedule.str();
   like.recompute = recompute;
+  bool allFit = true;
   for (PipelineOrder order : getEstimatedOrders(like))
     for (int64_t interleave : getInterleaves(like, order)) {
       like.pipelineOrder = order;
       like.interleave = interleave;
-      compare(like, best, reason, roughDp);
+      allFit &= compare(like, best, reason, roughDp);
     }
+  return allFit;
 }
 
-/// Larger micro-batches than `best` has, while they are better.
+/// `like` with ever less kept for the backward, as long as that may make it fit: it makes no step faster. Whether all
+/// fit that keep the most.
+bool ParallelSearch::compareRecomputes(Candidate like, std::optional<Candidate> &best, std::string &reason) {
+  ArrayRef<Recompute> recomputes = request.space.recomputes;
+  if (compareAll(like, like.schedule, recomputes.front(), best, reason))
+    return true;
+  for (Recompute recompute : recomputes.drop_front())
+    if (compareAll(like, like.schedule, recompute, best, reason))
+      break;
+  return false;
+}
+
+/// Larger micro-batches than `best` has, while they are better. Each keeps for the backward as much as fits: else a
+/// small one that recomputes a block would be compared with a large one that does so, where it need not.
 void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string &reason) {
+  if (request.space.batches.back() > best->batch)
+    compareFinerRecompute(best, reason);
   for (int64_t batch : request.space.batches) {
     if (batch <= best->batch)
       continue;
@@ -125,8 +150,12 @@ void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string 
     setBatch(one, batch);
     if (one.verdict == Verdict::Illegal)
       return;
-    for (Recompute recompute : request.space.recomputes)
-      compareAll(one, one.schedule, recompute, best, reason);
+    std::optional<Candidate> larger;
+    compareRecomputes(one, larger, reason);
+    if (!larger)
+      return;
+    compareFinerRecompute(larger, reason);
+    takeBetter(std::move(*larger), best);
     if (best->batch != batch)
       return;
   }
@@ -152,11 +181,11 @@ void ParallelSearch::estimate(Candidate &candidate) {
   const StepSpace &space = request.space;
   candidate.verdict = Verdict::Skipped;
   SmallVector<std::string> schedules = getSchedules(candidate.parallel);
-  std::string likely = candidate.schedule.empty() ? schedules.front() : candidate.schedule;
-  for (Recompute recompute : space.recomputes)
-    compareAll(candidate, likely, recompute, best, reason);
+  if (candidate.schedule.empty())
+    candidate.schedule = schedules.front();
+  compareRecomputes(candidate, best, reason);
   for (const std::string &schedule : schedules)
-    if (schedule != likely)
+    if (schedule != candidate.schedule)
       compareAll(best ? *best : candidate, schedule, best ? best->recompute : space.recomputes.back(), best, reason);
   if (!best)
     return refuse(candidate, Verdict::Illegal, reason);
@@ -174,9 +203,8 @@ void ParallelSearch::estimate(Candidate &candidate) {
     one.zero = zero;
     if (zero < 2)
       compare(one, best, reason);
-    else
-      for (Recompute recompute : space.recomputes)
-        compareAll(one, one.schedule, recompute, best, reason);
+    else if (compareRecomputes(one, best, reason))
+      break;
   }
   auto compareSwitch = [&](ArrayRef<bool> values, bool Candidate::*choice) {
     for (bool value : values.drop_front()) {
@@ -191,8 +219,7 @@ void ParallelSearch::estimate(Candidate &candidate) {
     compareSwitch(space.ringAttentions, &Candidate::ringAttention);
   // Less memory is needed now, perhaps, so that more may be kept.
   if (best->sequenceParallel != candidate.sequenceParallel || best->ringAttention != candidate.ringAttention)
-    for (Recompute recompute : space.recomputes)
-      compareAll(*best, best->schedule, recompute, best, reason);
+    compareRecomputes(*best, best, reason);
   compareFinerRecompute(best, reason);
   candidate = std::move(*best);
   refuse(candidate, Verdict::Estimated, "");

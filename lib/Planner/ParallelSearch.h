@@ -84,11 +84,13 @@ private:
   void roughlyEstimate(MutableArrayRef<Candidate *> alike);
   void estimateNearest();
   void estimate(Candidate &candidate);
-  void compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
+  bool compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
                   std::string &reason, std::optional<int64_t> roughDp = std::nullopt);
+  void takeBetter(Candidate one, std::optional<Candidate> &best) const;
+  bool compareRecomputes(Candidate like, std::optional<Candidate> &best, std::string &reason);
   void compareBatches(std::optional<Candidate> &best, std::string &reason);
   void compareFinerRecompute(std::optional<Candidate> &best, std::string &reason);
-  void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
+  bool compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
                std::optional<int64_t> roughDp = std::nullopt);
   bool compileWhole(Candidate &candidate);
   std::optional<WholeModel> measureOrders(Candidate &candidate, std::string &reason);
