@@ -139,7 +139,7 @@ OpTimer::OpTimer(func::FuncOp function) : rates(getClusterRates(function)) {
 
 Lane OpTimer::getLane(Operation *op) const {
   auto priced = dyn_cast<MoeCostOpInterface>(op);
-  if (!priced || priced.getOpCost().resource != Resource::Network)
+  if (!priced || op->hasAttr(kPassAttrName) || priced.getOpCost().resource != Resource::Network)
     return Lane::Computation;
   return isInsideNode(priced.getCostGroup()) ? Lane::InsideNode : Lane::BetweenNodes;
 }

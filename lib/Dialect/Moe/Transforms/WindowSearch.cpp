@@ -91,11 +91,13 @@ private:
   /// Head starts, in times of the mean exchange.
   static constexpr double kHeadStarts[] = {-4, -2, -1, -0.5, -0.2, -0.05, 0, 0.05, 0.2, 0.5, 1, 2, 4};
 
-  std::vector<uint32_t> order() const;
+  /// An order, and its period.
+  std::pair<std::vector<uint32_t>, double> order() const;
   bool canRun(const Clock &clock, uint32_t op) const;
   double getBound() const;
 
   ArrayRef<TimedOp> ops;
+  size_t lanes;
   SmallVector<SmallVector<uint32_t>, 3> lists;
   std::vector<uint32_t> stretchOf; ///< by op
   SmallVector<double> headStarts;  ///< by stretch
@@ -103,7 +105,8 @@ private:
 };
 } // namespace
 
-WindowSearch::WindowSearch(ArrayRef<TimedOp> ops) : ops(ops), lists(count(ops, &TimedOp::list)) {
+WindowSearch::WindowSearch(ArrayRef<TimedOp> ops)
+    : ops(ops), lanes(count(ops, &TimedOp::lane)), lists(count(ops, &TimedOp::list)) {
   uint32_t exchanges = 0, stretch = 0;
   for (auto [number, op] : llvm::enumerate(ops)) {
     if (number > 0 && (op.list != ops[number - 1].list || ops[number - 1].lane != 0))
@@ -124,10 +127,11 @@ bool WindowSearch::canRun(const Clock &clock, uint32_t op) const {
   return llvm::all_of(ops[op].needs, isIssued) && llvm::all_of(ops[op].follows, isIssued);
 }
 
-std::vector<uint32_t> WindowSearch::order() const {
-  Clock clock(count(ops, &TimedOp::lane), ops.size(), lists.size());
+std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
+  Clock clock(lanes, ops.size(), lists.size());
   SmallVector<size_t, 3> next(lists.size(), 0);
   std::vector<uint32_t> order;
+  order.reserve(ops.size());
   while (order.size() < ops.size()) {
     std::optional<uint32_t> first;
     double least = 0;
@@ -145,23 +149,23 @@ std::vector<uint32_t> WindowSearch::order() const {
     ++next[ops[*first].list];
     order.push_back(*first);
   }
-  return order;
+  return {std::move(order), clock.getPeriod()};
 }
 
 /// No order has a shorter period.
 double WindowSearch::getBound() const {
-  SmallVector<double, 3> lanes(count(ops, &TimedOp::lane), 0);
+  SmallVector<double, 3> busy(lanes, 0);
   for (const TimedOp &op : ops)
-    lanes[op.lane] += op.seconds;
-  return *llvm::max_element(lanes);
+    busy[op.lane] += op.seconds;
+  return *llvm::max_element(busy);
 }
 
 std::vector<uint32_t> WindowSearch::run() {
   constexpr double nearlyBound = 1.002;
-  std::vector<uint32_t> best = order();
+  auto [best, least] = order();
   if (lists.size() == 1)
     return best;
-  double least = getPeriod(ops, best), enough = nearlyBound * getBound();
+  double enough = nearlyBound * getBound();
   // The same in every run.
   std::minstd_rand random(1);
   auto choose = [&](size_t count) { return random() % count; };
@@ -179,8 +183,7 @@ std::vector<uint32_t> WindowSearch::run() {
     for (int tries = 0; tries < kTries && least > enough; ++tries) {
       double &headStart = headStarts[choose(headStarts.size())];
       double before = std::exchange(headStart, kHeadStarts[choose(std::size(kHeadStarts))] * unit);
-      std::vector<uint32_t> other = order();
-      double seconds = getPeriod(ops, other);
+      auto [other, seconds] = order();
       if (seconds > current) {
         headStart = before;
         continue;
@@ -196,4 +199,100 @@ std::vector<uint32_t> WindowSearch::run() {
   return best;
 }
 
-std::vector<uint32_t> mlir::moe::searchWindow(ArrayRef<TimedOp> ops) { return WindowSearch(ops).run(); }
+//===----------------------------------------------------------------------===//
+// Ops without time
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A window without the ops that take no time, such as views and passes that few steps have. Each of them goes along
+/// with the next op of its list that stays. So the search has fewer ops to place.
+class ShorterWindow {
+public:
+  explicit ShorterWindow(ArrayRef<TimedOp> all);
+
+  ArrayRef<TimedOp> getOps() const { return ops; }
+  /// All ops, from an order of those that stay.
+  std::vector<uint32_t> expand(ArrayRef<uint32_t> order) const;
+
+private:
+  bool goesAlong(uint32_t number) const;
+  void addNeeds(uint32_t number, SmallVectorImpl<uint32_t> &needs) const;
+  void addWaits(uint32_t number);
+
+  ArrayRef<TimedOp> all;
+  std::vector<TimedOp> ops;
+  std::vector<SmallVector<uint32_t, 2>> members; ///< of each op that stays: it, behind those that go along with it
+  std::vector<uint32_t> place;                   ///< by op: the op that stays and has it
+};
+} // namespace
+
+bool ShorterWindow::goesAlong(uint32_t number) const {
+  const TimedOp &op = all[number];
+  bool isLast = number + 1 == all.size() || all[number + 1].list != op.list;
+  return op.seconds == 0 && op.lane == 0 && !op.receives && op.transfer == 0 && !isLast;
+}
+
+/// The ops that stay and whose results an op takes, also by way of those that do not stay.
+void ShorterWindow::addNeeds(uint32_t number, SmallVectorImpl<uint32_t> &needs) const {
+  for (uint32_t need : all[number].needs)
+    if (goesAlong(need))
+      addNeeds(need, needs);
+    else
+      needs.push_back(place[need]);
+}
+
+/// For what an op takes from other lists, and for what has to be issued before it.
+void ShorterWindow::addWaits(uint32_t number) {
+  SmallVector<uint32_t, 1> &follows = ops[place[number]].follows;
+  for (uint32_t need : all[number].needs)
+    if (all[need].list != all[number].list)
+      follows.push_back(place[need]);
+  // An op that goes along may be far behind the one that it was issued after. The latter stands for it.
+  for (uint32_t other : all[number].follows) {
+    uint32_t last = other;
+    while (goesAlong(last) && last > 0 && all[last - 1].list == all[other].list)
+      --last;
+    if (!goesAlong(last))
+      follows.push_back(place[last]);
+  }
+}
+
+ShorterWindow::ShorterWindow(ArrayRef<TimedOp> all) : all(all) {
+  members.emplace_back();
+  for (uint32_t number = 0; number < all.size(); ++number) {
+    members.back().push_back(number);
+    place.push_back(ops.size());
+    if (goesAlong(number))
+      continue;
+    TimedOp &op = ops.emplace_back(all[number]);
+    op.needs.clear();
+    op.follows.clear();
+    members.emplace_back();
+  }
+  members.pop_back();
+  for (uint32_t number = 0; number < all.size(); ++number) {
+    addWaits(number);
+    if (!goesAlong(number))
+      addNeeds(number, ops[place[number]].needs);
+  }
+  auto makeUnique = [](auto &numbers) {
+    llvm::sort(numbers);
+    numbers.erase(llvm::unique(numbers), numbers.end());
+  };
+  for (TimedOp &op : ops) {
+    makeUnique(op.needs);
+    makeUnique(op.follows);
+  }
+}
+
+std::vector<uint32_t> ShorterWindow::expand(ArrayRef<uint32_t> order) const {
+  std::vector<uint32_t> expanded;
+  for (uint32_t op : order)
+    expanded.insert(expanded.end(), members[op].begin(), members[op].end());
+  return expanded;
+}
+
+std::vector<uint32_t> mlir::moe::searchWindow(ArrayRef<TimedOp> ops) {
+  ShorterWindow window(ops);
+  return window.expand(WindowSearch(window.getOps()).run());
+}

@@ -32,8 +32,7 @@ struct TimedOp {
 /// neighbour, which is in a window alike, when that needs it.
 double getPeriod(ArrayRef<TimedOp> ops, ArrayRef<uint32_t> order);
 
-/// Indices of `ops` in an order of a short period. The ops of each list stay in the order that they have in `ops`. This
-/// is a beam search: from the first op to the last, it keeps the beginnings of orders whose bounds are the lowest.
+/// Indices of `ops` in an order of a short period. Lists follow each other in `ops`, and each stays in its order.
 std::vector<uint32_t> searchWindow(ArrayRef<TimedOp> ops);
 
 } // namespace mlir::moe
