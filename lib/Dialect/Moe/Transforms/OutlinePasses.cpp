@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
@@ -29,7 +29,7 @@ namespace {
 /// The ops of a pass, in program order.
 using PassOps = llvm::SetVector<Operation *>;
 
-/// Functions of passes, by their text without the name.
+/// The functions of passes, each once.
 class Functions {
 public:
   explicit Functions(ModuleOp module) : module(module) {}
@@ -38,7 +38,8 @@ public:
 
 private:
   ModuleOp module;
-  llvm::StringMap<FlatSymbolRefAttr> known;
+  llvm::DenseMap<llvm::hash_code, SmallVector<func::FuncOp, 1>> known; ///< by the hash of their ops
+  int64_t count = 0;
 };
 
 class Outliner {
@@ -65,18 +66,33 @@ private:
 };
 } // namespace
 
+/// Without the operands.
+static llvm::hash_code getHash(func::FuncOp function) {
+  llvm::hash_code hash = llvm::hash_value(function.getFunctionType().getAsOpaquePointer());
+  for (Operation &op : function.front())
+    hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(&op, OperationEquivalence::ignoreHashValue,
+                                                                      OperationEquivalence::ignoreHashValue,
+                                                                      OperationEquivalence::IgnoreLocations));
+  return hash;
+}
+
+static bool isAlike(func::FuncOp a, func::FuncOp b) {
+  return a.getFunctionType() == b.getFunctionType() && a.getArgAttrsAttr() == b.getArgAttrsAttr() &&
+         a.getResAttrsAttr() == b.getResAttrsAttr() &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
+}
+
 FlatSymbolRefAttr Functions::add(func::FuncOp function) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  function.print(os, OpPrintingFlags().useLocalScope());
-  FlatSymbolRefAttr &name = known[text];
-  if (name) {
-    function.erase();
-    return name;
-  }
-  function.setName(("subprogram" + Twine(known.size() - 1)).str());
+  SmallVector<func::FuncOp, 1> &same = known[getHash(function)];
+  for (func::FuncOp other : same)
+    if (isAlike(function, other)) {
+      function.erase();
+      return FlatSymbolRefAttr::get(other);
+    }
+  function.setName(("subprogram" + Twine(count++)).str());
   module.push_back(function);
-  return name = FlatSymbolRefAttr::get(function);
+  same.push_back(function);
+  return FlatSymbolRefAttr::get(function);
 }
 
 LogicalResult Outliner::addCarried(OpOperand &from, Value to) {
@@ -185,9 +201,11 @@ func::FuncOp Outliner::build() {
   for (Operation *op : ops) {
     Operation *copy = builder.clone(*op, mapping);
     copy->setLoc(loc);
+    NamedAttrList kept(copy->getDiscardableAttrDictionary());
     for (StringRef name :
          {kPassAttrName, kMicroBatchAttrName, kStageAttrName, kResidualAttrName, kRepeatedAttrName, kSecondsAttrName})
-      copy->removeAttr(name);
+      kept.erase(name);
+    copy->setDiscardableAttrs(kept.getDictionary(context));
   }
   SmallVector<Value> sums;
   for (auto [from, to] : carried)

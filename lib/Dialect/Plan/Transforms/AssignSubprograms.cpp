@@ -70,9 +70,11 @@ struct PlanAssignSubprograms : public plan::impl::PlanAssignSubprogramsBase<Plan
       if (failed(runPipeline(memory, function)))
         return signalPassFailure();
     }
-    module.walk([](LaunchOp launch) {
-      if (func::FuncOp subprogram = getSubprogram(launch))
-        addArena(launch, subprogram);
+    // Of the launches, which are many, few have one.
+    auto name = StringAttr::get(&getContext(), kProgramAttrName);
+    module.walk([&](LaunchOp launch) {
+      if (launch->hasAttr(name))
+        addArena(launch, getSubprogram(launch));
     });
   }
 };
