@@ -9,7 +9,6 @@
 #include "moe/Pipeline/Schedule.h"
 
 #include <cmath>
-#include <map>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -44,6 +43,7 @@ bool ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std:
   if (!step)
     return false;
   one.estimate.seconds = step->seconds;
+  one.secondsScale = 1;
   one.stageBoundaries = step->stageBoundaries;
   one.estimate.bytes = static_cast<int64_t>(step->bytes * one.memoryScale.value_or(1));
   bool isFitting = mayFit(one);
@@ -325,6 +325,7 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
     candidate.memoryScale = candidate.memoryScale.value_or(1) * static_cast<double>(whole->step.bytes) /
                             static_cast<double>(candidate.estimate.bytes);
     estimate(candidate);
+    correct(candidate);
     if (candidate.verdict == Verdict::Estimated)
       return false;
   }
@@ -333,20 +334,41 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
   return false;
 }
 
-/// By how much steps took longer than their estimates, at least, the estimates of others of their kind are raised: what
-/// is left out of all of them is left out of the others, too.
+/// What is left out of the estimates of all compiled steps is left out of the others of their kind, too. Of a kind
+/// without any, what is left out of all of its order is.
+void ParallelSearch::correct(Candidate &one) const {
+  double ratio = 1;
+  if (auto own = ratios.find(getKind(one)); own != ratios.end())
+    ratio = own->second;
+  else if (auto like = orderRatios.find(one.pipelineOrder); like != orderRatios.end())
+    ratio = like->second;
+  ratio = std::max(1.0, ratio);
+  one.estimate.seconds *= ratio / one.secondsScale;
+  one.secondsScale = ratio;
+}
+
 void ParallelSearch::correctEstimates() {
-  std::map<Kind, double> ratios;
+  constexpr int64_t several = 2;
+  std::map<PipelineOrder, int64_t> counts;
+  ratios.clear();
+  orderRatios.clear();
+  auto note = [](auto &known, auto key, double ratio) {
+    auto [it, isNew] = known.try_emplace(key, ratio);
+    it->second = std::min(it->second, ratio);
+  };
   for (const Candidate &one : candidates)
-    if (one.verdict == Verdict::Compiled && !llvm::is_contained(corrected, getKind(one))) {
-      double &ratio = ratios.try_emplace(getKind(one), HUGE_VAL).first->second;
-      ratio = std::min(ratio, one.whole.seconds / one.estimate.seconds);
+    if (one.verdict == Verdict::Compiled) {
+      double ratio = one.whole.seconds * one.secondsScale / one.estimate.seconds;
+      note(ratios, getKind(one), ratio);
+      note(orderRatios, one.pipelineOrder, ratio);
+      ++counts[one.pipelineOrder];
     }
+  for (auto [order, count] : counts)
+    if (count < several)
+      orderRatios.erase(order);
   for (Candidate &one : candidates)
-    if (auto ratio = ratios.find(getKind(one)); one.verdict == Verdict::Estimated && ratio != ratios.end())
-      one.estimate.seconds *= std::max(1.0, ratio->second);
-  for (const auto &[kind, ratio] : ratios)
-    corrected.push_back(kind);
+    if (one.verdict == Verdict::Estimated)
+      correct(one);
 }
 
 /// The nearest by estimate, then all that by their estimates may be faster than the fastest of these.
@@ -387,6 +409,7 @@ void ParallelSearch::compileFuller() {
         one->whole.bytes > 0 ? static_cast<double>(one->whole.bytes) / static_cast<double>(one->estimate.bytes) : 1;
     again.whole = {};
     estimate(again);
+    correct(again);
   });
   SmallVector<Candidate *> sorted = sort();
   llvm::erase_if(fuller, [&](const auto &pair) {

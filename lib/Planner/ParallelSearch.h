@@ -12,6 +12,7 @@
 #include "moe/Planner/AutoParallel.h"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 
 namespace mlir::moe {
@@ -100,6 +101,7 @@ private:
   using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t, int64_t>;
   static Kind getKind(const Candidate &one);
   void correctEstimates();
+  void correct(Candidate &one) const;
   void compileNearest();
   void compileFuller();
   /// What more room for dropless rows than `best` has would take, and whether less would be faster.
@@ -130,7 +132,9 @@ private:
   ArrayRef<double> maxLoads;
   std::optional<StepEstimator> estimator;
   std::vector<Candidate> candidates;
-  SmallVector<Kind> corrected; ///< whose estimates were
+  /// Of compiled steps, how many times as long as estimated they took, at least.
+  std::map<Kind, double> ratios;
+  std::map<PipelineOrder, double> orderRatios; ///< where several were compiled
   std::optional<Margin> margin;
   std::optional<double> refusedLoad, largestLoad, timesWithoutOverlap;
   std::vector<Candidate> withLessRoom;

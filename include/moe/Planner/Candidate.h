@@ -87,6 +87,8 @@ struct Candidate {
   StepFigures whole; ///< a step of the whole model, as it was compiled
   /// Groups: how many times as much memory as estimated a compiled step of them needed, where one was compiled.
   std::optional<double> memoryScale;
+  /// The estimated seconds are that many times those of samples: as compiled steps like it took longer.
+  double secondsScale = 1;
   /// Seconds by MPipeMoE's Eq. 10, where that is asked.
   std::optional<double> equation10;
   double secondsPerSequence = 0; ///< of the world's sequences; of a fixed graph, of a micro-batch
