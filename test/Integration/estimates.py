@@ -25,6 +25,7 @@ def cases():
     """Commands, of which the first that can be is compared."""
     for name, model, flags in (("one kind of blocks", "qwen3-30b-a3b", ("--global-batch=64",)),
                                ("one kind of blocks, recomputed", "qwen3-30b-a3b", ("--global-batch=64", "--recompute")),
+                               ("one kind of blocks, in part recomputed", "qwen3-235b-a22b", ("--global-batch=64", "--recompute=cheap-4")),
                                # Much is done once a step: experts' gradients are added up, and their parameters updated.
                                ("large experts", "mixtral-8x7b", ("--global-batch=128", "--recompute")),
                                ("two kinds of blocks", "deepseek-v2-lite", ("--global-batch=64", "--recompute"))):
