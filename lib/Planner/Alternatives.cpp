@@ -40,14 +40,12 @@ void mlir::moe::measureCandidates(const ModelSource &source, const CompileOption
                                   MutableArrayRef<Candidate> candidates) {
   if (candidates.empty())
     return;
-  StepEstimator estimator(source, options, candidates.front().parallel.getWorld());
   forAll(options.parallel.getContext(), candidates.size(), [&](size_t index) {
     Candidate &one = candidates[index];
     one.reason.clear();
     ModelForm form{one.parallel.getDp(), one.batch, one.maxLoad};
-    auto getGrowth = [&](int64_t fewer) { return estimator.getGrowth(one, fewer); };
     std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, form), getCandidateOptions(one, options),
-                                                         /*limit=*/0, one.reason, getGrowth);
+                                                         /*limit=*/0, one.reason);
     one.verdict = whole ? Verdict::Compiled : Verdict::Illegal;
     one.whole = whole ? whole->step : StepFigures();
   });

@@ -142,42 +142,20 @@ std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const
   return ModelMeasure(read, options, reason).measure(options.microBatches);
 }
 
-/// To a step of `work` times the work. Computation grows with it, and a pipeline that is full has no further bubble.
-/// What is left is exposed communication, much of which is done once, and the rest.
-static void lengthen(StepFigures &step, const StepGrowth &growth, double work) {
-  StepParts &parts = step.parts;
-  step.seconds *= growth.seconds;
-  parts.compute = std::min(parts.compute * work, std::max(0.0, step.seconds - parts.bubble));
-  parts.hiddenCommunication *= work;
-  double idle = parts.exposedCommunication + parts.other, left = step.seconds - parts.bubble - parts.compute;
-  double factor = idle > 0 ? std::max(0.0, left) / idle : 0;
-  parts.exposedCommunication *= factor;
-  parts.other *= factor;
-  step.work = step.work * work;
-  step.bytes = static_cast<int64_t>(static_cast<double>(step.bytes) * growth.bytes);
-}
-
 std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const CompileOptions &options,
-                                                        int64_t limit, std::string &reason,
-                                                        function_ref<StepGrowth(int64_t)> getGrowth) {
+                                                        int64_t limit, std::string &reason) {
   // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
-  // the next but one. Interleaved there are as many as a multiple of pp. Other orders than 1F1B are full after twice as
-  // many. Their growth is not known: estimates take windows to be as short as their work allows.
+  // the next but one. Interleaved there are as many as a multiple of pp, and these and other orders are full after
+  // twice as many.
   int64_t pp = options.parallel.getPp(), all = options.microBatches;
   bool isSplit = pp > 1 && splitsBackward(options.pipelineOrder), isInterleaved = options.interleave > 1 || isSplit;
-  if (isSplit)
-    getGrowth = nullptr;
-  int64_t filled = isInterleaved ? (getGrowth ? pp : 2 * pp) : pp == 1 ? 2 : pp + 4;
+  int64_t filled = isInterleaved ? 2 * pp : pp == 1 ? 2 : pp + 4;
   int64_t count = std::min(all, filled * options.sideBySide);
   ModelMeasure model(read, options, reason);
   std::optional<WholeModel> whole = model.measure(count, limit);
   if (!whole || count == all || !whole->peak.empty())
     return whole;
   StepFigures &step = whole->step;
-  if (step.interval == 0 && getGrowth) {
-    lengthen(step, getGrowth(count), static_cast<double>(all) / static_cast<double>(count));
-    return whole;
-  }
   if (step.interval == 0) {
     int64_t more = count + (isInterleaved ? pp : 1) * options.sideBySide;
     std::optional<WholeModel> longer = model.measure(more, limit);

@@ -22,22 +22,16 @@ using GraphReader = std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &
 /// Reads a graph that is here as text.
 GraphReader readText(StringRef graph);
 
-/// How many times as much a whole step takes as one of fewer micro-batches.
-struct StepGrowth {
-  double seconds = 1, bytes = 1;
-};
-
 /// Compiles in options.schedule and simulates, without a word, in a context of its own: a context keeps every attribute
 /// that ever was, and those of hundreds of plans are gigabytes. Nothing where it cannot be; the first error goes to
 /// `reason`.
 std::optional<WholeModel> measureModel(const GraphReader &read, const CompileOptions &options, std::string &reason);
 /// The same from steps of as many micro-batches as fill the pipeline: from there on each takes as long as the one
 /// before, and little more memory. Seconds and bytes alone are those of all micro-batches. A plan of more than `limit`
-/// bytes is not simulated; 0: any is. Where one step does not tell how long a further micro-batch takes, `getGrowth`
-/// says how many times as long the whole step is as one of so many micro-batches; null: a second step is compiled.
+/// bytes is not simulated; 0: any is. Where one step does not tell how long a further micro-batch takes, a second one
+/// is compiled.
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const CompileOptions &options, int64_t limit,
-                                             std::string &reason,
-                                             function_ref<StepGrowth(int64_t)> getGrowth = nullptr);
+                                             std::string &reason);
 
 struct SampledPart {
   PartCost cost;

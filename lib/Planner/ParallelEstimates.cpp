@@ -293,9 +293,7 @@ std::optional<WholeModel> ParallelSearch::measureOrders(Candidate &candidate, st
   };
   for (Candidate &one : getOrdersOf(candidate)) {
     std::string why;
-    std::optional<WholeModel> whole =
-        measureFilledModel(getReader(one), getOptions(one), /*limit=*/0, why,
-                           [&](int64_t fewer) { return estimator->getGrowth(one, fewer); });
+    std::optional<WholeModel> whole = measureFilledModel(getReader(one), getOptions(one), /*limit=*/0, why);
     if (!whole && reason.empty())
       reason = why;
     if (!whole || (best && rank(*whole) >= rank(*best)))

@@ -195,14 +195,6 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
   return estimate;
 }
 
-StepGrowth StepEstimator::getGrowth(const Candidate &candidate, int64_t fewer) {
-  std::string reason;
-  Candidate few = candidate;
-  few.microBatches = fewer;
-  std::optional<PipelineEstimate> filled = estimate(few, reason), whole = estimate(candidate, reason);
-  return filled && whole ? StepGrowth{whole->seconds / filled->seconds, whole->bytes / filled->bytes} : StepGrowth();
-}
-
 std::optional<BlockParts> StepEstimator::countParts(const Candidate &candidate, std::string &reason) {
   std::optional<ModelCost> cost = getCost(candidate, /*roughDp=*/std::nullopt, reason);
   if (!cost)

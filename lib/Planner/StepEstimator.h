@@ -32,8 +32,6 @@ public:
   /// A rough one is from samples in one micro-batch, with what is done once on `roughDp` data-parallel ranks.
   std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
                                            std::optional<int64_t> roughDp = std::nullopt);
-  /// How a step of candidate.microBatches compares with one of `fewer`, by the estimates.
-  StepGrowth getGrowth(const Candidate &candidate, int64_t fewer);
   /// Nothing where there is no sample of the candidate; `reason` says why.
   std::optional<BlockParts> countParts(const Candidate &candidate, std::string &reason);
 
