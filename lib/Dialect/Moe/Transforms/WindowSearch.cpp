@@ -204,8 +204,10 @@ std::vector<uint32_t> WindowSearch::run() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A window without the ops that take no time, such as views and passes that few steps have. Each of them goes along
-/// with the next op of its list that stays. So the search has fewer ops to place.
+/// A window without the ops that take no time, such as views and passes that few steps have, so that the search has
+/// fewer ops to place. Each of them goes along with the op before it in its list. But it goes along with the next one
+/// that stays if it takes something from other lists. It may come one exchange later so. Lists still do not wait for
+/// each other: gradients of weights that wait for exchanges wait for more of them.
 class ShorterWindow {
 public:
   explicit ShorterWindow(ArrayRef<TimedOp> all);
@@ -215,30 +217,66 @@ public:
   std::vector<uint32_t> expand(ArrayRef<uint32_t> order) const;
 
 private:
-  bool goesAlong(uint32_t number) const;
-  void addNeeds(uint32_t number, SmallVectorImpl<uint32_t> &needs) const;
+  void addOps();
+  bool isFirst(uint32_t number) const { return number == 0 || all[number - 1].list != all[number].list; }
+  bool isLast(uint32_t number) const { return number + 1 == all.size() || isFirst(number + 1); }
+  bool takesFromOthers(uint32_t number) const;
+  const SmallVector<uint32_t, 4> &findNeeds(uint32_t number);
   void addWaits(uint32_t number);
 
   ArrayRef<TimedOp> all;
-  std::vector<TimedOp> ops;
-  std::vector<SmallVector<uint32_t, 2>> members; ///< of each op that stays: it, behind those that go along with it
+  std::vector<TimedOp> ops;                      ///< those that stay
+  std::vector<SmallVector<uint32_t, 2>> members; ///< of each op that stays: it, and those that go along with it
   std::vector<uint32_t> place;                   ///< by op: the op that stays and has it
+  std::vector<bool> stays;                       ///< by op
+  std::vector<std::optional<SmallVector<uint32_t, 4>>> needs; ///< by op, as far as they are known: what stays
 };
 } // namespace
 
-bool ShorterWindow::goesAlong(uint32_t number) const {
-  const TimedOp &op = all[number];
-  bool isLast = number + 1 == all.size() || all[number + 1].list != op.list;
-  return op.seconds == 0 && op.lane == 0 && !op.receives && op.transfer == 0 && !isLast;
+bool ShorterWindow::takesFromOthers(uint32_t number) const {
+  return !all[number].follows.empty() ||
+         llvm::any_of(all[number].needs, [&](uint32_t need) { return all[need].list != all[number].list; });
+}
+
+void ShorterWindow::addOps() {
+  SmallVector<uint32_t, 2> waiting; // for the next op
+  for (uint32_t number = 0; number < all.size(); ++number) {
+    const TimedOp &op = all[number];
+    bool isFree = op.seconds == 0 && op.lane == 0 && !op.receives && op.transfer == 0;
+    bool goesWithLast = isFree && !isFirst(number) && waiting.empty() && !takesFromOthers(number);
+    stays.push_back(!isFree || (!goesWithLast && isLast(number)));
+    place.push_back(goesWithLast ? ops.size() - 1 : ops.size());
+    if (goesWithLast) {
+      members.back().push_back(number);
+      continue;
+    }
+    waiting.push_back(number);
+    if (!stays.back())
+      continue;
+    members.push_back(std::exchange(waiting, {}));
+    TimedOp &own = ops.emplace_back(op);
+    own.needs.clear();
+    own.follows.clear();
+  }
+}
+
+template <typename Numbers> static void makeUnique(Numbers &numbers) {
+  llvm::sort(numbers);
+  numbers.erase(llvm::unique(numbers), numbers.end());
 }
 
 /// The ops that stay and whose results an op takes, also by way of those that do not stay.
-void ShorterWindow::addNeeds(uint32_t number, SmallVectorImpl<uint32_t> &needs) const {
+const SmallVector<uint32_t, 4> &ShorterWindow::findNeeds(uint32_t number) {
+  if (needs[number])
+    return *needs[number];
+  SmallVector<uint32_t, 4> found;
   for (uint32_t need : all[number].needs)
-    if (goesAlong(need))
-      addNeeds(need, needs);
+    if (stays[need])
+      found.push_back(place[need]);
     else
-      needs.push_back(place[need]);
+      llvm::append_range(found, findNeeds(need));
+  makeUnique(found);
+  return needs[number].emplace(std::move(found));
 }
 
 /// For what an op takes from other lists, and for what has to be issued before it.
@@ -247,42 +285,24 @@ void ShorterWindow::addWaits(uint32_t number) {
   for (uint32_t need : all[number].needs)
     if (all[need].list != all[number].list)
       follows.push_back(place[need]);
-  // An op that goes along may be far behind the one that it was issued after. The latter stands for it.
+  // An op that goes along may come late. The one before it that stays stands for it.
   for (uint32_t other : all[number].follows) {
-    uint32_t last = other;
-    while (goesAlong(last) && last > 0 && all[last - 1].list == all[other].list)
-      --last;
-    if (!goesAlong(last))
-      follows.push_back(place[last]);
+    while (!stays[other] && !isFirst(other))
+      --other;
+    if (stays[other])
+      follows.push_back(place[other]);
   }
 }
 
-ShorterWindow::ShorterWindow(ArrayRef<TimedOp> all) : all(all) {
-  members.emplace_back();
-  for (uint32_t number = 0; number < all.size(); ++number) {
-    members.back().push_back(number);
-    place.push_back(ops.size());
-    if (goesAlong(number))
-      continue;
-    TimedOp &op = ops.emplace_back(all[number]);
-    op.needs.clear();
-    op.follows.clear();
-    members.emplace_back();
-  }
-  members.pop_back();
+ShorterWindow::ShorterWindow(ArrayRef<TimedOp> all) : all(all), needs(all.size()) {
+  addOps();
   for (uint32_t number = 0; number < all.size(); ++number) {
     addWaits(number);
-    if (!goesAlong(number))
-      addNeeds(number, ops[place[number]].needs);
+    if (stays[number])
+      ops[place[number]].needs = findNeeds(number);
   }
-  auto makeUnique = [](auto &numbers) {
-    llvm::sort(numbers);
-    numbers.erase(llvm::unique(numbers), numbers.end());
-  };
-  for (TimedOp &op : ops) {
-    makeUnique(op.needs);
+  for (TimedOp &op : ops)
     makeUnique(op.follows);
-  }
 }
 
 std::vector<uint32_t> ShorterWindow::expand(ArrayRef<uint32_t> order) const {

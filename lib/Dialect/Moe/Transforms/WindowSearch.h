@@ -3,6 +3,8 @@
 #define MOE_LIB_DIALECT_MOE_TRANSFORMS_WINDOWSEARCH_H
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
 #include <tuple>
