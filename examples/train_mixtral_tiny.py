@@ -71,7 +71,7 @@ def main():
         if dist.get_rank() == 0:
             model.save_pretrained(options.save, state_dict=state)
             print(f"saved {sum(value.numel() for value in state.values())} parameters to {os.path.basename(options.save)}")
-    # Gloo's threads let go of the last tensors meanwhile. PyTorch aborts where they do so after Python has ended.
+    # Meanwhile Gloo's threads can let go of their last tensors. PyTorch aborts if they do so after Python has ended.
     dist.barrier()
     dist.destroy_process_group()
 

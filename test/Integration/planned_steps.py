@@ -11,14 +11,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness
 
 MODEL = ["qwen3-30b-a3b", "--layers=8", "--seq=4096"]
-# Relative errors at most. Interleaved 1F1B grows by estimates.
-MEASURED, ESTIMATED = 0.005, 0.03
+# A relative error at most. The loop of a long step waits in each iteration where one of them has to: with ZeRO-2 it takes longer for that.
+MOST, IN_LOOP = 0.005, 0.01
 
 
 def cases():
-    for pipeline, most in (("1f1b --interleave=1", MEASURED), ("1f1b --interleave=2", ESTIMATED), ("1f1b-overlap --interleave=1", MEASURED),
-                           ("1f1b-overlap --interleave=2", MEASURED), ("dualpipe-v", MEASURED)):
-        yield pipeline, (f"--pipeline={pipeline}".split(), most)
+    for flags in ("--pipeline=1f1b --interleave=1", "--pipeline=1f1b --interleave=2", "--pipeline=1f1b-overlap --interleave=1",
+                  "--pipeline=1f1b-overlap --interleave=2", "--pipeline=dualpipe-v"):
+        yield f"pp=4, {flags}", (["--parallel=auto,pp=4,mp=1,ep=2,esp=1", *flags.split()], MOST)
+    # Gradients are summed beside the last micro-batch alone.
+    for zero in range(4):
+        yield f"pp=1, ZeRO-{zero}", (["--parallel=auto,pp=1,mp=1,ep=8,esp=1", f"--zero={zero}", "--vary=none"], IN_LOOP if zero == 2 else MOST)
 
 
 def ask(tools, tool, *arguments):
@@ -31,8 +34,7 @@ def ask(tools, tool, *arguments):
 def check(tools, case, folder, log):
     flags, most = case
     # Enough micro-batches that most of the step is not simulated.
-    answer = ask(tools, "moe-plan", MODEL[0], "8", "hgx-h100", *MODEL[1:], "--global-batch=128", "--batch=1", *flags,
-                 "--parallel=auto,pp=4,mp=1,ep=2,esp=1")
+    answer = ask(tools, "moe-plan", MODEL[0], "8", "hgx-h100", *MODEL[1:], "--global-batch=128", "--batch=1", *flags)
     whole = ask(tools, "moe-sim", *MODEL, "--whole-model", "--cluster=hgx-h100", "--dtype=bf16", "--optimizer=adam", *answer["options"].split())
     log.append(f"{answer['seconds']:.5g} s planned, {whole['step_s']:.5g} s simulated, {answer['seconds'] / whole['step_s'] - 1:+.2%}")
     if abs(answer["seconds"] / whole["step_s"] - 1) > most:

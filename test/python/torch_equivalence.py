@@ -182,6 +182,6 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     {"families": check_families, "training": check_training, "memory": check_memory}[sys.argv[1]]()
-    # Gloo's threads let go of the last tensors meanwhile. PyTorch aborts where they do so after Python has ended.
+    # Meanwhile Gloo's threads can let go of their last tensors. PyTorch aborts if they do so after Python has ended.
     dist.barrier()
     dist.destroy_process_group()

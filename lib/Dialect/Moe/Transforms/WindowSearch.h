@@ -34,7 +34,8 @@ struct TimedOp {
 /// neighbour, which is in a window alike, when that needs it.
 double getPeriod(ArrayRef<TimedOp> ops, ArrayRef<uint32_t> order);
 
-/// Indices of `ops` in an order of a short period. Lists follow each other in `ops`, and each stays in its order.
+/// Indices of `ops` in an order of a short period. Lists follow each other in `ops`, and each stays in its order. Where
+/// an op follows one without time, the one before that in its list, which takes some, stands for it.
 std::vector<uint32_t> searchWindow(ArrayRef<TimedOp> ops);
 
 } // namespace mlir::moe
