@@ -31,7 +31,7 @@
 
 // Without layers there is nothing to choose.
 // RUN: moe-opt %t/dense.mlir --moe-auto-schedule=cluster=hgx-h100 | FileCheck %s --check-prefix=DENSE
-// DENSE: module attributes {moe.cluster = #moe.cluster<node_ranks = 8, {{[^>]*}}>, moe.parallel = #moe.parallel<{{.*}}>, plan.model_flops = 0.0{{.*}}, plan.tokens = 64 : i64} {
+// DENSE: module attributes {moe.cluster = #moe.cluster<node_ranks = 8, flops = 6.69e13, memory_bytes = 2.837e12, inside_bytes = {{[0-9.e]+}}, outside_bytes = {{[0-9.e]+}}>, moe.parallel = #moe.parallel<{{.*}}>, plan.model_flops = 0.0{{.*}}, plan.tokens = 64 : i64} {
 // DENSE-NEXT: func.func @model(%arg0: tensor<64x8xf32> {moe.layout = #moe.layout<[], []>,
 // DENSE-NEXT: moe.add %arg0, %arg0 : tensor<64x8xf32>
 
