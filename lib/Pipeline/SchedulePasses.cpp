@@ -127,10 +127,6 @@ LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &s
                                     ModuleOp graph) {
   if (failed(checkDropless("shadow", graph)))
     return failure();
-  for (LayerOp layer : (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>())
-    if (layer.getMaxLoad())
-      layer.emitWarning() << "with shadows, a layer has no further passes: a step in which a rank gets more rows than "
-                             "--max-load has room for fails";
   MoeShadowExpertsOptions shadows;
   shadows.max = schedule.shadows->most;
   shadows.policy = schedule.shadows->policy;

@@ -287,14 +287,25 @@ static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place)
   return true;
 }
 
+/// Gathered counts in `chunks` chunks as the rule says; none where they do not suit it.
+static std::optional<moert::SentRows> getSent(const Counts::Value &gathered, const counts::Window &rule,
+                                              int64_t chunks) {
+  if (gathered.rows % chunks != 0 || gathered.columns % rule.workers != 0 || gathered.rows / chunks % rule.phases != 0)
+    return std::nullopt;
+  return moert::SentRows{gathered.data.data(), gathered.rows / chunks, gathered.columns, rule.workers, chunks,
+                         rule.phases};
+}
+
 /// What pass `pass` serves of member `member`'s rows.
 static bool window(const Counts::Value &from, Counts::Value &to, const counts::Window &rule, int64_t member,
                    int64_t pass) {
-  if (member >= from.rows || to.rows != 1 || to.columns != from.columns || from.columns % rule.workers != 0)
+  std::optional<moert::SentRows> sent = getSent(from, rule, to.rows);
+  if (!sent || member >= sent->members || to.columns != from.columns)
     return false;
-  moert::SentRows sent{from.data.data(), from.rows, from.columns, rule.workers};
-  moert::forEachServed(sent, member, pass, rule.rows,
-                       [&](int64_t expert, int64_t, int64_t count) { to.data[expert] = static_cast<int32_t>(count); });
+  for (int64_t chunk = 0; chunk < to.rows; ++chunk)
+    moert::forEachServed(*sent, member, chunk, pass, rule.rows, [&](int64_t expert, int64_t, int64_t count) {
+      to.data[chunk * to.columns + expert] = static_cast<int32_t>(count);
+    });
   return true;
 }
 
@@ -554,8 +565,13 @@ llvm::Expected<int64_t> Counts::getFurtherPasses(int64_t rank, uint32_t index) {
   llvm::Expected<const Value *> gathered = followInput(how.input, {rank, static_cast<uint32_t>(writer), 0});
   if (!gathered)
     return addLaunch(gathered.takeError(), world.getProgram(rank), index);
-  moert::SentRows sent{(*gathered)->data.data(), (*gathered)->rows, (*gathered)->columns, how.workers};
-  return moert::countPasses(sent, how.rows) - 1;
+  const SimProgram &program = world.getProgram(rank);
+  int32_t counts = program.launches[writer].outputs[rule->output];
+  llvm::ArrayRef<int64_t> shape = program.buffers[counts].shape;
+  std::optional<moert::SentRows> sent = getSent(**gathered, how, shape.empty() ? 1 : std::max<int64_t>(1, shape[0]));
+  if (!sent)
+    return addLaunch(makeUnknownError(), program, index);
+  return moert::countPasses(*sent, how.rows) - 1;
 }
 
 /// To the experts, each row goes to all that hold its expert. On the way back a member sends the rows that it has.

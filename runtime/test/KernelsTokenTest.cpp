@@ -259,7 +259,7 @@ TEST(KernelsWindowTest, PassesServeAllChoices) {
       for (int64_t pass = 0; pass < passes; ++pass) {
         // `left` may be `before`.
         EXPECT_OK(window(slots.view(), gathered.view(), pass ? left.view() : View(), left.view(), out.view(),
-                         counts.view(), 2, rows, member, 3));
+                         counts.view(), {2, rows, 0, 1, member, 3}));
         EXPECT_EQ(left[0], passes - 1 - pass);
         int64_t next = 0;
         for (int64_t i = 0; i < 12; ++i)
@@ -278,17 +278,56 @@ TEST(KernelsWindowTest, PassesServeAllChoices) {
   }
 }
 
+// A chunk of a phase has passes of its own, and a chunk's rows stay in its part of the buffer.
+TEST(KernelsWindowTest, ChunksAndPhases) {
+  // Two members, each exchanged in a phase of its own, with two chunks of 4 choices; each worker has one of two
+  // experts.
+  Tensor<int32_t> gathered({4, 2}, {4, 0, 1, 3, 2, 2, 0, 4}), slots({8, 1});
+  for (int64_t member = 0; member < 2; ++member) {
+    // A chunk has room for 5 rows.
+    for (int64_t i = 0; i < 8; ++i)
+      slots[i] = static_cast<int32_t>(i < 4 ? i : i + 1);
+    std::vector<int64_t> times(8);
+    Tensor<int32_t> left({1}, -1), out({8, 1}, -2), counts({2, 2}, -2);
+    // The fullest kind has 4 rows: two passes of 3.
+    for (int64_t pass = 0; pass < 2; ++pass) {
+      EXPECT_OK(window(slots.view(), gathered.view(), pass ? left.view() : View(), left.view(), out.view(),
+                       counts.view(), {2, 3, 5, 2, member, 2}));
+      EXPECT_EQ(left[0], 1 - pass);
+      for (int64_t chunk = 0; chunk < 2; ++chunk) {
+        int32_t next = static_cast<int32_t>(5 * chunk);
+        for (int64_t i = 4 * chunk; i < 4 * chunk + 4; ++i)
+          if (out[i] >= 0) {
+            EXPECT_EQ(out[i], next++);
+            ++times[i];
+          }
+        int32_t served = 0;
+        for (int64_t expert = 0; expert < 2; ++expert) {
+          const int32_t all = gathered[(member * 2 + chunk) * 2 + expert];
+          EXPECT_EQ(counts[chunk * 2 + expert], pass == 0 ? std::min(all, 3) : std::max(all - 3, 0));
+          served += counts[chunk * 2 + expert];
+        }
+        EXPECT_EQ(next - 5 * chunk, served);
+      }
+    }
+    EXPECT_EQ(times, std::vector<int64_t>(8, 1));
+  }
+}
+
 TEST(KernelsWindowTest, BadOperands) {
   Tensor<int32_t> slots({2, 1}, {0, 1}), gathered({1, 2}, {2, 0}), one({1}, 1), out({2, 1}), counts({1, 2});
-  auto expectBad = [&](int64_t workers, int64_t rows, int32_t before, const char *text) {
+  Tensor<int32_t> gatheredChunks({2, 2}, {1, 0, 1, 0}), countsOfChunks({2, 2});
+  auto expectBad = [&](View sent, View served, const WindowOptions &options, int32_t before, const char *text) {
     one[0] = before;
-    expectError(
-        window(slots.view(), gathered.view(), one.view(), one.view(), out.view(), counts.view(), workers, rows, 0, 1),
-        MOERT_ERROR_INVALID_ARGUMENT, text);
+    expectError(window(slots.view(), sent, one.view(), one.view(), out.view(), served, options),
+                MOERT_ERROR_INVALID_ARGUMENT, text);
   };
-  expectBad(3, 1, 1, "'workers' to divide 2 experts but got 3");
-  expectBad(2, 0, 1, "'rows' of 1 or more but got 0");
-  expectBad(2, 1, 3, "'before' of 1 to 2 passes but got 3");
+  expectBad(gathered.view(), counts.view(), {3, 1, 0, 1, 0, 1}, 1, "'workers' to divide 2 experts but got 3");
+  expectBad(gathered.view(), counts.view(), {2, 0, 0, 1, 0, 1}, 1, "'rows' of 1 or more but got 0");
+  expectBad(gathered.view(), counts.view(), {2, 1, 0, 2, 0, 1}, 1, "'phases' to divide 1 members but got 2");
+  expectBad(gathered.view(), counts.view(), {2, 1, 0, 1, 0, 1}, 3, "'before' of 1 to 2 passes but got 3");
+  expectBad(gathered.view(), countsOfChunks.view(), {2, 1, 1, 1, 0, 1}, 1, "'gathered' to be i32[2,2]");
+  expectBad(gatheredChunks.view(), countsOfChunks.view(), {2, 1, 0, 1, 0, 1}, 1, "'chunk_rows'");
 }
 
 TEST(KernelsLocalSlotsTest, BadOperands) {

@@ -38,7 +38,6 @@ func.func @model(%x: tensor<16x8xf32> {moe.name = "x", moe.role = "input"},
 }
 """
 CAPACITY = "activation = #moe<activation relu>, capacity_factor = 2.0 : f64, top_k = 1 : i64"
-BOUNDED = "activation = #moe<activation relu>, max_load = 1.0 : f64, top_k = 1 : i64"
 GRAPH = LAYER.replace("ATTRIBUTES", CAPACITY)
 
 CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 64, "moe_intermediate_size": 32, "num_experts": 8,
@@ -455,16 +454,6 @@ def tensors(suite):
     suite.expect_each("tensors: truncated", commands, r"cut\d+\.safetensors': ")
 
 
-def overflow(suite):
-    """More rows for a rank than --max-load reserved, in a layer whose chunks have no further passes."""
-    suite.make("moe-compile", suite.write("graph.mlir", LAYER.replace("ATTRIBUTES", BOUNDED)), "--parallel=dp=2,ep=2",
-               "--schedule=baseline+pipeline:2", "-o", suite.path("bounded.so"))
-    safetensors.save(suite.path("skew.safetensors"), {"layer0.gate_bias": np.array([1e3, 0, 0, 0])}, "f32")
-    for options in ([], ["--verify"]):
-        suite.expect(" ".join(["dropless overflow", *options]),
-                     ["moe-run", "bounded.so", "--load=skew.safetensors", "--allow-missing", *options], r"layer0", r"--max-load", status=(1, 2))
-
-
 def memory(suite):
     """Plans that do not fit."""
     sanitized = re.search(rb"__[at]san_init", open(os.path.join(suite.tools, "moe-run"), "rb").read())
@@ -575,7 +564,7 @@ def clusters(suite, toy):
                                              for n in cuts(len(toy.rstrip()), 40)], r"cut\d+\.json:\d+:\d+: error: ")
 
 
-GROUPS = [compile_graph, compile_options, configurations, plans, tensors, overflow, memory, simulations]
+GROUPS = [compile_graph, compile_options, configurations, plans, tensors, memory, simulations]
 
 
 def main():

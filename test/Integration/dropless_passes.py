@@ -2,7 +2,8 @@
 """Tests dropless layers that reserve 1.25 times the mean rows, and serve the others in further passes.
 
 Outputs and gradients equal the one-rank reference for routing that is skewed, that leaves experts without tokens, and that sends all tokens to
-one expert. The plan needs no more memory than a plan for that many rows, whatever the routing, and a run uses just what the plan says.
+one expert. Chunks, phases and shadows have passes like any other schedule. The plan needs no more memory than a plan for that many rows,
+whatever the routing, and a run uses just what the plan says.
 """
 
 import json
@@ -24,6 +25,14 @@ SCHEDULES = {
     "s1": [Layout(4, 2, 4, 1), Layout(8, 2, 4, 2)],
     "s2": [Layout(4, 2, 4, 1), Layout(8, 2, 4, 2)],
     "ppmoe": [Layout(4, 4, 4, 1), Layout(8, 4, 2, 2)],
+    "baseline+pipeline:2": [Layout(4, 2, 4, 1)],
+    "baseline+smart:2": [Layout(8, 2, 8, 1)],
+    "s1+pipeline:3+smart:2": [Layout(8, 2, 4, 2)],
+    "s2+pipeline:2": [Layout(8, 2, 4, 2)],
+    "s2+smart:2": [Layout(8, 4, 8, 1)],
+    "baseline+shadow:1": [Layout(4, 2, 4, 1)],
+    "s1+shadow:1+smart:2": [Layout(8, 2, 8, 1)],
+    "s2+shadow:1+pipeline:2": [Layout(8, 2, 4, 2)],
 }
 ROUTINGS = {
     "skewed": lambda experts: np.linspace(1.0, -1.0, experts) * 0.4,

@@ -224,9 +224,8 @@ def check(tools, compile_flags, run_flags, case, folder, log, pipeline=None):
     forward = "--mode=forward" in compile_flags
     path = partial(os.path.join, folder)
     with open(path("model.mlir"), "w") as file:
-        # Rows beyond the reserve are served in further passes; chunks have none, and room for the case that one rank of ep gets all choices.
-        reserve = float(layout.ep) if pipeline else 1.25
-        max_load = reserve if o["max_load"] == "bounded" else None
+        # Rows beyond the reserve are served in further passes.
+        max_load = 1.25 if o["max_load"] == "bounded" else None
         file.write(harness.mlir_text(model, o["dtype"], max_load))
     arguments = [path("model.mlir"), layout.flag(), *compile_flags]
     compile_plan(tools, arguments, path("plan.so"), log)

@@ -41,7 +41,7 @@ DRAWN = {
     "dtype": ("f64", "f32"),
     "biases": (False, True, False),
     "order": ("topology", "ring", "topology"),
-    "max_load": (None, None, "ep"),
+    "max_load": (None, None, 1.25),
     "gate": (False, False, True),
 }
 
@@ -126,7 +126,7 @@ def check(tools, seen, case, folder, log):
     layout, layer, group, o = case
     model, path = build_model(layout, o), partial(os.path.join, folder)
     with open(path("model.mlir"), "w") as file:
-        file.write(harness.mlir_text(model, o["dtype"], float(layout.ep) if o["max_load"] else None))
+        file.write(harness.mlir_text(model, o["dtype"], o["max_load"]))
     write_cluster(path("cluster.json"))
     safetensors.save(path("in.safetensors"), steering(o), o["dtype"])
     schedule = schedule_of(layer, group, o)

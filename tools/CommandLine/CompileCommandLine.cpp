@@ -136,11 +136,7 @@ LogicalResult CompileCommandLine::checkInput(const char *argv0) const {
 /// The upper end of published capacity factors: docs/CostModel.md, "Room for dropless rows".
 static constexpr double kDefaultMaxLoad = 2;
 
-/// Whether dropless layers serve any number of rows in further passes.
-static bool hasPasses(const ParsedSchedule &schedule) { return !schedule.canOverlap() && !schedule.everything; }
-
-FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster,
-                                                         bool hasRouting, ArrayRef<std::string> others) {
+FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster) {
   if (mode != "train" && mode != "forward")
     return reportUnknownName(context, mode, {"train", "forward"});
   if (threads > kMaxThreads)
@@ -158,8 +154,7 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
     return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else "
                                       "uses it";
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
-  FailureOr<ParsedSchedule> parsed = parseSchedule(&context, schedule);
-  if (failed(sequences) || failed(parsed))
+  if (failed(sequences) || failed(parseSchedule(&context, schedule)))
     return failure();
   CompileOptions options;
   if (!order.empty()) {
@@ -177,16 +172,8 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   options.cluster = &cluster;
   if (failed(step.setOptions(context, options, *sequences, isOpen())))
     return failure();
-  // A host has memory for the worst case. With chunks or shadows, a step with more rows fails: then only who asks for a
-  // search gets a bound.
-  bool hasDevices = cluster.processors.count == 0, servesAll = hasPasses(*parsed);
-  for (const std::string &other : others) {
-    FailureOr<ParsedSchedule> one = parseSchedule(&context, other);
-    if (failed(one))
-      return failure();
-    servesAll &= hasPasses(*one);
-  }
-  if (hasDevices && (servesAll || (!hasRouting && (isOpen() || use == Use::Planning))))
+  // A host has memory for the worst case.
+  if (bool hasDevices = cluster.processors.count == 0)
     importing.setDefaultMaxLoad(kDefaultMaxLoad);
   if (!isOpen())
     warnOfBubble(options);

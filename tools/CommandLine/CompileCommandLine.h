@@ -56,11 +56,8 @@ public:
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
   /// Fails where no model has the input's name. What else is wrong with it, reading it says.
   LogicalResult checkInput(const char *argv0) const;
-  /// Options of compile(), which refer to the cluster. It also decides whether dropless rows are bounded by default: of
-  /// plans for devices that are chosen or simulated, unless tokens choose by what the user gives (`hasRouting`).
-  /// `others`: schedules of which there are plans of the same model, too.
-  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster, bool hasRouting = false,
-                                       ArrayRef<std::string> others = {});
+  /// Options of compile(), which refer to the cluster. Also bounds dropless rows by default, in plans for devices.
+  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster);
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.

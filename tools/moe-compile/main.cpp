@@ -399,7 +399,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
-  FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster, routingOptions.isGiven());
+  FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)

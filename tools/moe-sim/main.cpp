@@ -327,8 +327,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
-  FailureOr<CompileOptions> options =
-      compiling.getOptions(context, *cluster, routingOptions.isGiven(), getRooflineSchedules());
+  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
   if (compiling.isOpen() && !rooflineSchedules.empty())

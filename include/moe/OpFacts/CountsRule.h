@@ -120,10 +120,11 @@ struct OwnExperts {
   bool operator==(const OwnExperts &) const = default;
 };
 
-/// Of gathered counts, [members, experts], what the first pass of the member's own serves: each of `workers` workers
-/// has as many of the experts, and serves its first `rows` rows, by expert and then by member.
+/// Gathered counts [members chunks, experts] give the counts that the first pass serves of the member's own, [chunks,
+/// experts]. Each of `workers` workers has as many of the experts. It serves the first `rows` rows of each chunk of
+/// each of `phases` equal blocks of members, by expert and then by member.
 struct Window {
-  int64_t input = 0, workers = 1, rows = 1;
+  int64_t input = 0, workers = 1, rows = 1, phases = 1;
 
   static constexpr llvm::StringLiteral name = "window";
   static constexpr Members members = Members::OwnPart;
@@ -131,6 +132,7 @@ struct Window {
     visitor.input("input", self.input);
     visitor.integer("workers", self.workers, 1, kMost);
     visitor.integer("rows", self.rows, 1, kMost);
+    visitor.integer("phases", self.phases, 1, kMost);
   }
   bool operator==(const Window &) const = default;
 };

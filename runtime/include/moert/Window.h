@@ -1,7 +1,9 @@
 //===- Window.h - which rows a pass of a dropless layer serves --*- C++ -*-===//
 //
 // A worker serves its rows in passes of equally many. They are numbered by expert, then by the member that sends them,
-// then as that member has them. The runtime and the compiler's simulator share these functions, so that they agree.
+// then as that member has them. Rows of different chunks, and of members that are exchanged in different phases, arrive
+// in memory of their own. So they are numbered on their own. The runtime and the compiler's simulator share these
+// functions, so that they agree.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WINDOW_H
@@ -12,37 +14,45 @@
 
 namespace moert {
 
-/// The rows that `members` members send to `experts` experts, `gathered` [members, experts]. `workers`, which divides
-/// `experts`, have equally many experts each.
+/// The rows that `members` members send to `experts` experts in `chunks` chunks, `gathered` [members chunks, experts].
+/// `workers`, which divides `experts`, have equally many experts each. `phases`, which divides `members`, is the number
+/// of blocks of members.
 struct SentRows {
   const int32_t *gathered;
-  int64_t members, experts, workers;
+  int64_t members, experts, workers, chunks = 1, phases = 1;
+
+  int64_t get(int64_t member, int64_t chunk, int64_t expert) const {
+    return gathered[(member * chunks + chunk) * experts + expert];
+  }
 };
 
 /// How many passes of `rows` rows serve the fullest worker; at least 1.
 inline int64_t countPasses(const SentRows &sent, int64_t rows) {
   int64_t most = 1;
-  const int64_t own = sent.experts / sent.workers;
-  for (int64_t worker = 0; worker < sent.workers; ++worker) {
-    int64_t sum = 0;
-    for (int64_t member = 0; member < sent.members; ++member)
-      for (int64_t expert = worker * own; expert < (worker + 1) * own; ++expert)
-        sum += sent.gathered[member * sent.experts + expert];
-    most = std::max(most, (sum + rows - 1) / rows);
-  }
+  const int64_t own = sent.experts / sent.workers, block = sent.members / sent.phases;
+  for (int64_t chunk = 0; chunk < sent.chunks; ++chunk)
+    for (int64_t first = 0; first < sent.members; first += block)
+      for (int64_t worker = 0; worker < sent.workers; ++worker) {
+        int64_t sum = 0;
+        for (int64_t member = first; member < first + block; ++member)
+          for (int64_t expert = worker * own; expert < (worker + 1) * own; ++expert)
+            sum += sent.get(member, chunk, expert);
+        most = std::max(most, (sum + rows - 1) / rows);
+      }
   return most;
 }
 
-/// visit(expert, first, count): of the rows that `member` sends to each expert, in order of the experts, the first that
-/// pass `pass` of `rows` rows serves, and how many.
+/// visit(expert, first, count): of the rows of chunk `chunk` that `member` sends to each expert, in order of the
+/// experts, the first that pass `pass` of `rows` rows serves, and how many.
 template <class Visit>
-void forEachServed(const SentRows &sent, int64_t member, int64_t pass, int64_t rows, Visit visit) {
+void forEachServed(const SentRows &sent, int64_t member, int64_t chunk, int64_t pass, int64_t rows, Visit visit) {
   const int64_t own = sent.experts / sent.workers, begin = pass * rows, end = begin + rows;
+  const int64_t block = sent.members / sent.phases, firstMember = member / block * block;
   for (int64_t expert = 0, row = 0; expert < sent.experts; ++expert) {
     if (expert % own == 0)
       row = 0;
-    for (int64_t other = 0; other < sent.members; ++other) {
-      const int64_t next = row + sent.gathered[other * sent.experts + expert];
+    for (int64_t other = firstMember; other < firstMember + block; ++other) {
+      const int64_t next = row + sent.get(other, chunk, expert);
       if (other == member) {
         const int64_t from = std::clamp(begin, row, next);
         visit(expert, from - row, std::clamp(end, row, next) - from);

@@ -132,7 +132,7 @@ void addTokens(std::vector<KernelCase> &cases) {
                    }});
   cases.push_back({Kind::Window, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
-                     attributes::Window{.workers = 1, .rows = tokens}.set(call);
+                     attributes::Window{.workers = 1, .rows = tokens, .phases = 1}.set(call);
                      call.members = 1;
                      View counts = pool.integers({1, kExperts},
                                                  [=](int64_t e) { return (2 * tokens + kExperts - 1 - e) / kExperts; });

@@ -176,13 +176,19 @@ void checkRestOfLocalSlots(Checker &check, View, View counts, View, View localCo
     check.shape("local_counts", localCounts, {1, options.ownExperts(counts.dims[1])});
 }
 
-void checkRestOfWindow(Checker &check, View, View gathered, View, View, View, View, int64_t workers, int64_t rows,
-                       int64_t index, int64_t size) {
-  checkMember(check, index, size);
-  check.shape("gathered", gathered, {size, gathered.dims[1]});
-  check.that(workers >= 1 && gathered.dims[1] % std::max<int64_t>(workers, 1) == 0,
-             [&] { return joined("expected 'workers' to divide ", gathered.dims[1], " experts but got ", workers); });
-  check.that(rows >= 1, [&] { return joined("expected 'rows' of 1 or more but got ", rows); });
+void checkRestOfWindow(Checker &check, View slots, View gathered, View, View, View, View passCounts,
+                       const WindowOptions &options) {
+  const int64_t chunks = passCounts.dims[0], experts = gathered.dims[1], size = options.size;
+  checkMember(check, options.index, size);
+  checkChunkCount(check, chunks);
+  check.shape("gathered", gathered, {size * chunks, experts});
+  check.that(options.workers >= 1 && experts % std::max<int64_t>(options.workers, 1) == 0,
+             [&] { return joined("expected 'workers' to divide ", experts, " experts but got ", options.workers); });
+  check.that(options.rows >= 1, [&] { return joined("expected 'rows' of 1 or more but got ", options.rows); });
+  check.that(options.phases >= 1 && size % std::max<int64_t>(options.phases, 1) == 0,
+             [&] { return joined("expected 'phases' to divide ", size, " members but got ", options.phases); });
+  if (check.ok())
+    checkDroplessChunks(check, slots.dims[0], slots.dims[1], chunks, options.chunkRows);
 }
 
 // --- Shadows -----------------------------------------------------------------

@@ -42,6 +42,11 @@ struct LocalOptions {
   int64_t firstExpert(int64_t experts) const { return index / copies * ownExperts(experts); }
 };
 
+/// As moert_window says them; member `index` of `size`.
+struct WindowOptions {
+  int64_t workers = 1, rows = 1, chunkRows = 0, phases = 1, index = 0, size = 1;
+};
+
 /// A rank's part (rank / stride) mod parts of something cut into equal parts.
 struct Part {
   int64_t parts = 1;
@@ -51,9 +56,8 @@ struct Part {
   int64_t index() const { return rank / stride % parts; }
 };
 
-/// Which rows of each sequence a rank has: part r of `parts` equal parts, or, with `zigzag`, the parts r and 2 parts -
-/// 1
-/// - r of 2 parts. So all have the same work where a row sees the rows before it.
+/// Which rows of each sequence a rank has: part r of `parts` equal parts, or, with `zigzag`, the parts r and
+/// 2 parts - 1 - r of 2 parts. So all have the same work where a row sees the rows before it.
 struct SequenceCut {
   int64_t parts = 1;
   int64_t stride = 1;

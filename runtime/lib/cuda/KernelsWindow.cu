@@ -13,14 +13,18 @@ namespace {
 struct Window {
   const int32_t *gathered;
   const int32_t *before; ///< null in pass 0
-  int64_t members, experts, workers, rows, member;
+  int64_t experts, chunks;
+  WindowOptions options;
+
+  /// The rows that a worker gets of one chunk and of the members of one phase: so many kinds are numbered on their own.
+  __host__ __device__ int64_t kinds() const { return chunks * options.phases; }
 };
 
-/// Of each expert, tables [experts]. Rows are this member's unless something else is said.
+/// By chunk and expert, tables [chunks, experts]. Rows are this member's unless something else is said.
 struct WindowTables {
-  int32_t *all;    ///< rows of all members up to this expert's last
+  int32_t *all;    ///< [phases, chunks, experts]: rows of the phase's members up to this expert's last
   int32_t *ahead;  ///< rows of this expert that come before this member's
-  int32_t *begin;  ///< of the expert's rows among all
+  int32_t *begin;  ///< of the expert's rows among those of the chunk
   int32_t *first;  ///< of the expert's rows that the pass serves
   int32_t *count;  ///< that the pass serves
   int32_t *served; ///< rows of the experts before that the pass serves
@@ -47,34 +51,69 @@ __device__ int32_t countPasses(const Window &window, const int32_t *all) {
   if (threadIdx.x == 0)
     passes = 1;
   __syncthreads();
-  const int64_t own = window.experts / window.workers;
-  for (int64_t worker = threadIdx.x; worker < window.workers; worker += kThreads) {
-    const int64_t rows = all[(worker + 1) * own - 1] - (worker == 0 ? 0 : all[worker * own - 1]);
-    atomicMax(&passes, static_cast<int32_t>((rows + window.rows - 1) / window.rows));
+  const int64_t workers = window.options.workers, own = window.experts / workers, room = window.options.rows;
+  for (int64_t i = threadIdx.x; i < workers * window.kinds(); i += kThreads) {
+    const int64_t worker = i % workers;
+    const int32_t *kind = all + i / workers * window.experts;
+    const int64_t rows = kind[(worker + 1) * own - 1] - (worker == 0 ? 0 : kind[worker * own - 1]);
+    atomicMax(&passes, static_cast<int32_t>((rows + room - 1) / room));
   }
   __syncthreads();
   return passes;
 }
 
+/// The rows of each expert in chunk `chunk`, of the members of phase `phase`, and those ahead of this member's.
+template <class Count>
+__device__ void sumMembers(const Window &window, const WindowTables &tables, int64_t phase, int64_t chunk,
+                           Count countOf) {
+  const int64_t block = window.options.size / window.options.phases;
+  int32_t *ahead = tables.ahead + chunk * window.experts;
+  scanExperts(window.experts, false, tables.all + (phase * window.chunks + chunk) * window.experts,
+              [&](int64_t expert) {
+                int32_t sum = 0;
+                for (int64_t member = phase * block; member < (phase + 1) * block; ++member) {
+                  if (member == window.options.index)
+                    ahead[expert] = sum;
+                  sum += countOf(member, chunk, expert);
+                }
+                return sum;
+              });
+}
+
+/// What the pass whose rows begin at `begin` serves of chunk `chunk`.
+template <class Count>
+__device__ void serveChunk(const Window &window, const WindowTables &tables, int64_t chunk, int64_t begin,
+                           int32_t *passCounts, Count countOf) {
+  const int64_t experts = window.experts, own = experts / window.options.workers, at = chunk * experts;
+  const int64_t phase = window.options.index / (window.options.size / window.options.phases);
+  const int32_t *all = tables.all + (phase * window.chunks + chunk) * experts;
+  scanExperts(experts, true, tables.served + at, [&](int64_t expert) {
+    const int64_t ofOthers = expert < own ? 0 : all[expert / own * own - 1];
+    const int64_t row = (expert == 0 ? 0 : all[expert - 1]) - ofOthers + tables.ahead[at + expert];
+    const int64_t end = row + countOf(window.options.index, chunk, expert);
+    auto clamped = [=](int64_t value) { return value < row ? row : value > end ? end : value; };
+    const int64_t from = clamped(begin);
+    tables.first[at + expert] = static_cast<int32_t>(from - row);
+    const auto count = static_cast<int32_t>(clamped(begin + window.options.rows) - from);
+    return tables.count[at + expert] = passCounts[at + expert] = count;
+  });
+}
+
 /// One block.
 __global__ void __launch_bounds__(kThreads)
     windowKernel(Window window, WindowTables tables, int32_t *left, int32_t *passCounts, FaultSite site) {
-  auto countOf = [&](int64_t member, int64_t expert) {
-    const int32_t count = window.gathered[member * window.experts + expert];
+  auto countOf = [&](int64_t member, int64_t chunk, int64_t expert) {
+    const int32_t count = window.gathered[(member * window.chunks + chunk) * window.experts + expert];
     if (count < 0)
       raise(site, FaultKind::CountNegative);
     return count > 0 ? count : 0;
   };
-  scanExperts(window.experts, false, tables.all, [&](int64_t expert) {
-    int32_t sum = 0;
-    for (int64_t member = 0; member < window.members; ++member) {
-      if (member == window.member)
-        tables.ahead[expert] = sum;
-      sum += countOf(member, expert);
-    }
-    return sum;
-  });
-  scanExperts(window.experts, true, tables.begin, [&](int64_t expert) { return countOf(window.member, expert); });
+  for (int64_t chunk = 0; chunk < window.chunks; ++chunk) {
+    for (int64_t phase = 0; phase < window.options.phases; ++phase)
+      sumMembers(window, tables, phase, chunk, countOf);
+    scanExperts(window.experts, true, tables.begin + chunk * window.experts,
+                [&](int64_t expert) { return countOf(window.options.index, chunk, expert); });
+  }
   const int32_t passes = countPasses(window, tables.all);
   const int32_t behind = window.before ? *window.before : passes;
   if ((behind < 1 || behind > passes) && threadIdx.x == 0)
@@ -82,51 +121,53 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   if (threadIdx.x == 0)
     *left = behind - 1;
-  const int64_t begin = (passes - behind) * window.rows, own = window.experts / window.workers;
-  scanExperts(window.experts, true, tables.served, [&](int64_t expert) {
-    const int64_t ofOthers = expert < own ? 0 : tables.all[expert / own * own - 1];
-    const int64_t row = (expert == 0 ? 0 : tables.all[expert - 1]) - ofOthers + tables.ahead[expert];
-    const int64_t end = row + countOf(window.member, expert);
-    auto clamped = [=](int64_t at) { return at < row ? row : at > end ? end : at; };
-    const int64_t from = clamped(begin);
-    tables.first[expert] = static_cast<int32_t>(from - row);
-    return tables.count[expert] = passCounts[expert] = static_cast<int32_t>(clamped(begin + window.rows) - from);
-  });
+  for (int64_t chunk = 0; chunk < window.chunks; ++chunk)
+    serveChunk(window, tables, chunk, (passes - behind) * window.options.rows, passCounts, countOf);
 }
 
 __global__ void __launch_bounds__(kThreads)
-    windowSlotsKernel(const int32_t *slots, WindowTables tables, int64_t experts, int64_t choices, int32_t *passSlots) {
+    windowSlotsKernel(const int32_t *slots, WindowTables tables, int64_t experts, int64_t chunks, int64_t chunkRows,
+                      int64_t choices, int32_t *passSlots) {
   for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
     const int32_t slot = slots[i];
+    const int64_t chunk = chunks > 1 && slot >= 0 ? slot / chunkRows : 0, firstRow = chunk * chunkRows;
+    if (slot < 0 || chunk >= chunks) {
+      passSlots[i] = -1;
+      continue;
+    }
     // The last expert that begins there or before.
+    const int32_t *begin = tables.begin + chunk * experts;
     int64_t low = 0, high = experts;
     while (high - low > 1) {
       const int64_t middle = (low + high) / 2;
-      (tables.begin[middle] <= slot ? low : high) = middle;
+      (begin[middle] <= slot - firstRow ? low : high) = middle;
     }
-    const int32_t row = slot - tables.begin[low] - tables.first[low];
-    passSlots[i] = slot >= 0 && row >= 0 && row < tables.count[low] ? tables.served[low] + row : -1;
+    const int64_t expert = chunk * experts + low;
+    const auto row = static_cast<int32_t>(slot - firstRow - begin[low] - tables.first[expert]);
+    passSlots[i] =
+        row >= 0 && row < tables.count[expert] ? static_cast<int32_t>(firstRow + tables.served[expert] + row) : -1;
   }
 }
 
 } // namespace
 
 Status CudaKernels::window(View slots, View gathered, View before, View left, View passSlots, View passCounts,
-                           int64_t workers, int64_t rows, int64_t index, int64_t size) {
-  MOERT_RETURN_IF_ERROR(checkWindow(slots, gathered, before, left, passSlots, passCounts, workers, rows, index, size));
-  const int64_t experts = gathered.dims[1], choices = slots.elements();
+                           const WindowOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkWindow(slots, gathered, before, left, passSlots, passCounts, options));
+  const int64_t experts = gathered.dims[1], chunks = passCounts.dims[0], choices = slots.elements();
   WindowTables tables{};
   MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
-    for (int32_t **table : {&tables.all, &tables.ahead, &tables.begin, &tables.first, &tables.count, &tables.served})
-      *table = pieces.take<int32_t>(experts);
+    tables.all = pieces.take<int32_t>(options.phases * chunks * experts);
+    for (int32_t **table : {&tables.ahead, &tables.begin, &tables.first, &tables.count, &tables.served})
+      *table = pieces.take<int32_t>(chunks * experts);
   }));
-  const Window window{gathered.as<const int32_t>(), before.as<const int32_t>(), size, experts, workers, rows, index};
+  const Window window{gathered.as<const int32_t>(), before.as<const int32_t>(), experts, chunks, options};
   MOERT_RETURN_IF_ERROR(launch(windowKernel, Grid(), target, window, tables, left.as<int32_t>(),
                                passCounts.as<int32_t>(), target.faults()));
   if (choices == 0)
     return {};
-  return launch(windowSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), tables, experts, choices,
-                passSlots.as<int32_t>());
+  return launch(windowSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), tables, experts, chunks,
+                options.chunkRows, choices, passSlots.as<int32_t>());
 }
 
 } // namespace moert::cuda

@@ -206,37 +206,53 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
   return {};
 }
 
-Status window(View slots, View gathered, View before, View left, View passSlots, View passCounts, int64_t workers,
-              int64_t rows, int64_t index, int64_t size) {
-  Checker check = checkOperands(Kind::Window, checkWindow, slots, gathered, before, left, passSlots, passCounts,
-                                workers, rows, index, size);
+namespace {
+/// Of chunk `chunk`, places[row] = the row in the pass, for each row that the pass serves; and their counts.
+void placeServed(const SentRows &sent, const WindowOptions &options, int64_t chunk, int64_t pass,
+                 const std::vector<int64_t> &offsets, int32_t *places, View passCounts) {
+  int32_t *counts = passCounts.as<int32_t>() + chunk * sent.experts;
+  const int64_t begin = chunk * options.chunkRows;
+  auto next = static_cast<int32_t>(begin);
+  forEachServed(sent, options.index, chunk, pass, options.rows, [&](int64_t expert, int64_t first, int64_t count) {
+    counts[expert] = static_cast<int32_t>(count);
+    for (int64_t row = begin + offsets[expert] + first, end = row + count; row < end; ++row)
+      places[row] = next++;
+  });
+}
+} // namespace
+
+Status window(View slots, View gathered, View before, View left, View passSlots, View passCounts,
+              const WindowOptions &options) {
+  Checker check =
+      checkOperands(Kind::Window, checkWindow, slots, gathered, before, left, passSlots, passCounts, options);
   readCounts(check, gathered, std::numeric_limits<int64_t>::max());
   if (!check.ok())
     return check.take();
-  View own = gathered;
-  own.dims[0] = 1;
-  own.data = gathered.as<int32_t>() + index * gathered.dims[1];
-  const std::vector<int64_t> &offsets = readCounts(check, own, slots.elements());
-  const SentRows sent{gathered.as<const int32_t>(), size, gathered.dims[1], workers};
-  const int64_t passes = countPasses(sent, rows), behind = before ? before.as<const int32_t>()[0] : passes;
+  const int64_t chunks = passCounts.dims[0], experts = gathered.dims[1];
+  const int64_t slotsOfChunk = chunks > 1 ? options.chunkRows : slots.elements(), allSlots = chunks * slotsOfChunk;
+  const SentRows sent{gathered.as<const int32_t>(), options.size, experts, options.workers, chunks, options.phases};
+  const int64_t passes = countPasses(sent, options.rows), behind = before ? before.as<const int32_t>()[0] : passes;
   check.that(behind >= 1 && behind <= passes,
              [&] { return joined("expected 'before' of 1 to ", passes, " passes but got ", behind); });
   if (!check.ok())
     return check.take();
-  left.as<int32_t>()[0] = static_cast<int32_t>(behind - 1);
-  std::fill_n(passSlots.as<int32_t>(), slots.elements(), -1);
   struct Tag;
-  int32_t *places = scratch<Tag, int32_t>(slots.elements());
-  std::fill_n(places, slots.elements(), -1);
-  int32_t next = 0;
-  forEachServed(sent, index, passes - behind, rows, [&](int64_t expert, int64_t first, int64_t count) {
-    passCounts.as<int32_t>()[expert] = static_cast<int32_t>(count);
-    for (int64_t row = offsets[expert] + first, end = row + count; row < end; ++row)
-      places[row] = next++;
-  });
-  for (int64_t i = 0; i < slots.elements(); ++i)
-    if (const int32_t slot = slots.as<const int32_t>()[i]; slot >= 0 && slot < slots.elements())
-      passSlots.as<int32_t>()[i] = places[slot];
+  int32_t *places = scratch<Tag, int32_t>(allSlots);
+  std::fill_n(places, allSlots, -1);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    View own = gathered;
+    own.dims[0] = 1;
+    own.data = gathered.as<int32_t>() + (options.index * chunks + chunk) * experts;
+    const std::vector<int64_t> &offsets = readCounts(check, own, slotsOfChunk);
+    if (!check.ok())
+      return check.take();
+    placeServed(sent, options, chunk, passes - behind, offsets, places, passCounts);
+  }
+  left.as<int32_t>()[0] = static_cast<int32_t>(behind - 1);
+  for (int64_t i = 0; i < slots.elements(); ++i) {
+    const int32_t slot = slots.as<const int32_t>()[i];
+    passSlots.as<int32_t>()[i] = slot >= 0 && slot < allSlots ? places[slot] : -1;
+  }
   return {};
 }
 

@@ -101,9 +101,26 @@ TEST(CudaTokenTest, ChoicesOfAPass) {
                     {randomSlots(15, 1, 15, 1), gathered, last, filledOperand(MOERT_I32, {1}, 9),
                      filledOperand(MOERT_I32, {15, 1}, 9), filledOperand(MOERT_I32, {1, 6}, 9)},
                     [=](Kernels &k, const Views &v) {
-                      return k.window(v[0], v[1], v[2], v[3], v[4], v[5], 2, rows, member, 3);
+                      return k.window(v[0], v[1], v[2], v[3], v[4], v[5], {2, rows, 0, 1, member, 3});
                     });
       }
+}
+
+TEST(CudaTokenTest, ChoicesOfAPassInChunksAndPhases) {
+  // Four members, the first two of which are exchanged in another phase, send rows to two workers of two experts in two
+  // chunks. At most 17 rows arrive in a kind: five passes of 4. A chunk has room for a row more than it gets.
+  const Operand gathered =
+      indices({8, 4}, {3, 1, 0, 4, 8, 0, 0, 0, 0, 1, 6, 1, 2, 2, 2, 2, 8, 0, 0, 0, 0, 0, 0, 8, 8, 0, 0, 0, 1, 0, 7, 0});
+  for (int64_t member = 0; member < 4; ++member)
+    for (int64_t before = 0; before < 4; ++before) {
+      const Operand last = before ? indices({1}, {static_cast<int>(before)}) : absent();
+      expectAlike(Kind::Window,
+                  {randomSlots(16, 1, 18, 1), gathered, last, filledOperand(MOERT_I32, {1}, 9),
+                   filledOperand(MOERT_I32, {16, 1}, 9), filledOperand(MOERT_I32, {2, 4}, 9)},
+                  [=](Kernels &k, const Views &v) {
+                    return k.window(v[0], v[1], v[2], v[3], v[4], v[5], {2, 4, 9, 2, member, 4});
+                  });
+    }
 }
 
 } // namespace

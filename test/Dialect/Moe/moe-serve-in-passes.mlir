@@ -66,6 +66,19 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
   // S2-LABEL: func.func @shared(
   // S2: [[ALL:%[a-z0-9_]+]] = moe.all_gather %counts over <"dp", 2, 2> {dim = 0 : i64}
   // S2: moe.window %slots, [[ALL]] over <"dp", 2, 2> {rows = 20 : i64, workers = 4 : i64}
+
+  // A phase has the rows of the two members of mp, and half of the 20 rows; a chunk has half of these. The choices are those that are left
+  // to experts that are no shadows, and the further pass has chunks and phases of its own, but no shadows.
+  // CHUNKS-LABEL: func.func @shared(
+  // CHUNKS: moe.divide_choices
+  // CHUNKS: [[ALL:%[a-z0-9_]+]] = moe.all_gather [[COUNTS:%[a-z0-9_]+]] over <"dp", 2, 2> {dim = 0 : i64} : (tensor<2x8xi32>) -> tensor<4x8xi32>
+  // CHUNKS: moe.window [[SLOTS:%[a-z0-9_]+]], [[ALL]] over <"dp", 2, 2> {chunk_rows = 16 : i64, phases = 2 : i64, rows = 5 : i64, workers = 4 : i64}
+  // CHUNKS: moe.window [[SLOTS]], [[ALL]] before({{.*}}) over <"dp", 2, 2> {chunk_rows = 16 : i64, moe.pass = "pass0"
+  // CHUNKS-COUNT-8: moe.all_to_all_v {{.*}}moe.pass = "pass0"
+  // CHUNKS: moe.combine {{.*}}moe.pass = "pass0"
+  // CHUNKS-NOT: moe.pass = "pass0"
+  // CHUNKS: moe.broadcast_experts
+  // CHUNKS: moe.add {{.*}}moe.pass = "pass0"
   func.func @shared(%x: tensor<32x8xf32>, %g: tensor<8x8xf32>, %w1: tensor<8x8x16xf32>, %w2: tensor<8x16x8xf32>) -> (tensor<32x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "layer0" %x gate(%g) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation gelu>, max_load = 1.25 : f64}
       : (tensor<32x8xf32>, tensor<8x8xf32>, tensor<8x8x16xf32>, tensor<8x16x8xf32>) -> (tensor<32x8xf32>, tensor<f32>)

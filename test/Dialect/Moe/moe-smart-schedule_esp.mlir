@@ -2,12 +2,10 @@
 // RUN:   | FileCheck %s
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-smart-schedule{group-size=1},moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=S2
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-smart-schedule{group-size=3},moe-verify-spmd))" \
-// RUN:   | FileCheck %s --check-prefix=WIDE
 
 // Members of esp hold parts of the same experts. In the baseline the ranks of a group over ep are two apart, so that one of them
-// is a group of more than one rank; in S2 two ranks that hold one expert are always in one group. A group of three is one of four,
-// which is half of the members.
+// is a group of more than one rank. In S2 the four ranks of mp send parts of the same rows, and are always in one group, which is half of
+// the members.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 4, ep = 4, esp = 2>} {
   // The counts are used in two states, of which a phase has a part each: where the sum over esp and the way back want them replicated
   // over mp they are.
@@ -23,23 +21,15 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
   // CHECK:         moe.all_to_all_v {{.*}} addend({{.*}}moe.chunk = #moe.chunk<3 of 4>
   // CHECK-NEXT:    moe.slice {{.*}} over <"esp", 2, 1>
 
+  // The tokens of a phase are those of four ranks. At most one choice of each of the 16 is for an expert.
   // S2-LABEL: func.func @esp(
   // S2:         [[C:%[a-z0-9_]+]] = moe.all_to_all {{.*}} over <"ep_esp", 8, 1>
-  // S2:         [[C0:%[a-z0-9_]+]] = moe.phase [[C]] over <"ep_esp", 8, 1> {phase = 0 : i64, phases = 4 : i64} : (tensor<8x1xi32>) -> tensor<2x1xi32>
+  // S2:         [[C0:%[a-z0-9_]+]] = moe.phase [[C]] over <"ep_esp", 8, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<8x1xi32>) -> tensor<4x1xi32>
   // S2-NEXT:    moe.all_to_all_v {{.*}}, [[C0]] over <"ep_esp", 8, 1>
-  // S2-SAME:      {copies = 2 : i64, direction = #moe<direction to_experts>, moe.chunk = #moe.chunk<0 of 4>, phases = 4 : i64}
-  // S2-SAME:      : (tensor<16x8xf32>, tensor<1x4xi32>, tensor<2x1xi32>) -> tensor<16x8xf32>
-  // S2:         moe.all_to_all_v {{.*}} addend({{.*}}) over <"ep_esp", 8, 1> {copies = 2 : i64, direction = #moe<direction from_experts>, moe.chunk = #moe.chunk<3 of 4>, phase = 3 : i64, phases = 4 : i64}
+  // S2-SAME:      {copies = 2 : i64, direction = #moe<direction to_experts>, moe.chunk = #moe.chunk<0 of 2>, phases = 2 : i64}
+  // S2-SAME:      : (tensor<16x8xf32>, tensor<1x4xi32>, tensor<4x1xi32>) -> tensor<16x8xf32>
+  // S2:         moe.all_to_all_v {{.*}} addend({{.*}}) over <"ep_esp", 8, 1> {copies = 2 : i64, direction = #moe<direction from_experts>, moe.chunk = #moe.chunk<1 of 2>, phase = 1 : i64, phases = 2 : i64}
   // S2-NEXT:    moe.local_reduce
-
-  // A member has 8 of its shard's 32 rows, and may have them all for one rank: there is room for those of the four members of a phase,
-  // and for no more than of the whole exchange.
-  // WIDE-LABEL: func.func @esp(
-  // WIDE:       moe.phase {{.*}} {phase = 0 : i64, phases = 2 : i64} : (tensor<8x1xi32>) -> tensor<4x1xi32>
-  // WIDE:       moe.all_to_all_v {{.*}}, moe.chunk = #moe.chunk<0 of 2>, phases = 2 : i64} : {{.*}} -> tensor<32x8xf32>
-  // WIDE:       moe.phase {{.*}} {phase = 1 : i64, phases = 2 : i64}
-  // WIDE-NOT:   moe.phase
-  // WIDE:       return
   func.func @esp(%x: tensor<32x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<32x8xf32> {
     %y, %aux = moe.layer "esp" %x gate(%g) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation relu>}
       : (tensor<32x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<32x8xf32>, tensor<f32>)

@@ -477,3 +477,23 @@ func.func @window_c2_rows(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) {
     : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
   return
 }
+
+// -----
+
+// moe.window (C2): equally many members in each phase.
+func.func @window_c2_phases(%s: tensor<16x2xi32>, %g: tensor<4x8xi32>) {
+  // expected-error @+1 {{expected phases to divide the 4 members but got 3}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {phases = 3 : i64, rows = 40 : i64, workers = 4 : i64}
+    : (tensor<16x2xi32>, tensor<4x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<1x8xi32>)
+  return
+}
+
+// -----
+
+// moe.window (C3): a chunk has room for the choices of its tokens.
+func.func @window_c3(%s: tensor<16x2xi32>, %g: tensor<8x8xi32>) {
+  // expected-error @+1 {{expected chunk_rows of at least 16 but got 15}}
+  %left, %slots, %counts = moe.window %s, %g over <"ep", 4, 1> {chunk_rows = 15 : i64, rows = 40 : i64, workers = 4 : i64}
+    : (tensor<16x2xi32>, tensor<8x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<2x8xi32>)
+  return
+}

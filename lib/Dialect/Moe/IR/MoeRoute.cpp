@@ -169,27 +169,44 @@ SmallVector<Attribute> RouteOp::getKernelParams() {
 // WindowOp
 //===----------------------------------------------------------------------===//
 
+/// A worker's rows are at most all choices of a chunk's tokens, and at most one of a token for each of its experts.
+int64_t WindowSizes::countMostPasses(RankedTensorType slots, int64_t members, int64_t experts) const {
+  int64_t tokens = llvm::divideCeil(slots.getDimSize(0), chunks);
+  int64_t most = members / phases * tokens * std::min(slots.getDimSize(1), experts / workers);
+  return std::max<int64_t>(1, llvm::divideCeil(most, rows));
+}
+
 void WindowOp::build(OpBuilder &builder, OperationState &state, Value slots, Value gathered, Value before,
-                     GroupAttr group, int64_t workers, int64_t rows) {
+                     GroupAttr group, const WindowSizes &sizes) {
   auto counts = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
   int64_t experts = cast<RankedTensorType>(gathered.getType()).getDimSize(1);
-  build(builder, state, TypeRange{counts({1}), slots.getType(), counts({1, experts})}, slots, gathered, before, group,
-        workers, rows);
+  build(builder, state, TypeRange{counts({1}), slots.getType(), counts({sizes.chunks, experts})}, slots, gathered,
+        before, group, sizes.workers, sizes.rows, sizes.chunkRows, sizes.phases);
+}
+WindowSizes WindowOp::getSizes() {
+  return {static_cast<int64_t>(getWorkers()), static_cast<int64_t>(getRows()), getCounts().getType().getDimSize(0),
+          static_cast<int64_t>(getChunkRows()), static_cast<int64_t>(getPhases())};
 }
 LogicalResult WindowOp::verify() {
-  int64_t experts = getGathered().getType().getDimSize(1), workers = getWorkers();
-  if (getSlots().getType() != getRoutedSlots().getType())
-    return emitOpError() << "expected slots to be " << getRoutedSlots().getType() << " but got "
-                         << getSlots().getType();
-  if (failed(verifyShape(*this, "gathered", getGathered(), {getGroup().getSize(), experts})) ||
-      failed(verifyShape(*this, "counts", getCounts(), {1, experts})) ||
+  auto [workers, rows, chunks, chunkRows, phases] = getSizes();
+  int64_t experts = getGathered().getType().getDimSize(1), members = getGroup().getSize();
+  RankedTensorType slots = getRoutedSlots().getType();
+  if (getSlots().getType() != slots)
+    return emitOpError() << "expected slots to be " << slots << " but got " << getSlots().getType();
+  if (failed(verifyShape(*this, "gathered", getGathered(), {members * chunks, experts})) ||
+      failed(verifyShape(*this, "counts", getCounts(), {chunks, experts})) ||
       failed(verifyShape(*this, "left", getLeft(), {1})) ||
       (getBefore() && failed(verifyShape(*this, "before", getBefore(), {1}))))
     return failure();
   if (workers < 1 || experts % workers != 0)
     return emitOpError() << "expected workers to divide the " << experts << " experts but got " << workers;
-  if (static_cast<int64_t>(getRows()) < 1)
-    return emitOpError() << "expected rows of at least 1 but got " << static_cast<int64_t>(getRows());
+  if (rows < 1)
+    return emitOpError() << "expected rows of at least 1 but got " << rows;
+  if (phases < 1 || members % phases != 0)
+    return emitOpError() << "expected phases to divide the " << members << " members but got " << phases;
+  int64_t least = slots.getDimSize(1) * static_cast<int64_t>(llvm::divideCeil(slots.getDimSize(0), chunks));
+  if (chunks > 1 && chunkRows < least)
+    return emitOpError() << "expected chunk_rows of at least " << least << " but got " << chunkRows;
   return success();
 }
 /// Members that disagreed about the number of passes would wait for each other.
@@ -216,14 +233,17 @@ void WindowOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gra
   gradients.resize(getNumOperands());
 }
 SmallVector<Value> WindowOp::getKernelInputs() { return {getRoutedSlots(), getGathered(), getBefore()}; }
-SmallVector<Attribute> WindowOp::getKernelParams() { return {getWorkersAttr(), getRowsAttr()}; }
+SmallVector<Attribute> WindowOp::getKernelParams() {
+  return {getWorkersAttr(), getRowsAttr(), getChunkRowsAttr(), getPhasesAttr()};
+}
 GroupAttr WindowOp::getKernelGroup() { return getGroup(); }
 SmallVector<int64_t> WindowOp::getInPlaceInputs() {
   return getBefore() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
 }
 SmallVector<CountsRule> WindowOp::getCountsRules() {
   return {{getResultNumber(getCounts()),
-           counts::Window{1, static_cast<int64_t>(getWorkers()), static_cast<int64_t>(getRows())}}};
+           counts::Window{1, static_cast<int64_t>(getWorkers()), static_cast<int64_t>(getRows()),
+                          static_cast<int64_t>(getPhases())}}};
 }
 
 //===----------------------------------------------------------------------===//

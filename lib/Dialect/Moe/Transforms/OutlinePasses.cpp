@@ -104,11 +104,16 @@ LogicalResult Outliner::addCarried(OpOperand &from, Value to) {
   return success();
 }
 
-/// Where `op` adds what the pass computes to a value from outside: that value.
+/// Where `op` adds what the pass computes to a value from outside: that value. Chunks add one after the other.
 static OpOperand *findAddend(Operation *op, function_ref<bool(Value)> isOutside) {
-  if (auto sum = dyn_cast<MoeAccumulatingOpInterface>(op))
-    return sum.getAddendMutable().empty() || !isOutside(sum.getAddendMutable()[0].get()) ? nullptr
-                                                                                         : &sum.getAddendMutable()[0];
+  if (auto sum = dyn_cast<MoeAccumulatingOpInterface>(op)) {
+    if (sum.getAddendMutable().empty())
+      return nullptr;
+    OpOperand &addend = sum.getAddendMutable()[0];
+    if (isOutside(addend.get()))
+      return &addend;
+    return addend.get().hasOneUse() ? findAddend(addend.get().getDefiningOp(), isOutside) : nullptr;
+  }
   if (!isa<AddOp>(op) || isOutside(op->getOperand(0)) == isOutside(op->getOperand(1)))
     return nullptr;
   return &op->getOpOperand(isOutside(op->getOperand(0)) ? 0 : 1);
@@ -165,13 +170,11 @@ LogicalResult Outliner::moveUsers() {
   return success();
 }
 
-/// A worker's rows are at most all choices of all members, and at most one of a token for each of its experts.
 int64_t Outliner::countMost() const {
-  WindowOp first = window;
-  RankedTensorType slots = first.getSlots().getType();
-  int64_t own = first.getCounts().getType().getDimSize(1) / static_cast<int64_t>(first.getWorkers());
-  int64_t most = first.getGroup().getSize() * slots.getDimSize(0) * std::min(slots.getDimSize(1), own);
-  return std::max<int64_t>(1, llvm::divideCeil(most, static_cast<int64_t>(first.getRows())) - 1);
+  WindowOp its = window;
+  int64_t most = its.getSizes().countMostPasses(its.getSlots().getType(), its.getGroup().getSize(),
+                                                its.getCounts().getType().getDimSize(1));
+  return std::max<int64_t>(1, most - 1);
 }
 
 func::FuncOp Outliner::build() {

@@ -28,40 +28,40 @@ using namespace mlir::moe;
 namespace {
 /// A layer whose experts have room for fewer rows than may arrive.
 struct BoundedLayer {
-  RouteOp route;
+  /// What gives the choices of experts their rows, and how many these are.
+  MoeSlotsOpInterface made;
   /// In program order, what depends on the slots or counts, but for casts of these, up to the combine, which is the
   /// last.
   SmallVector<Operation *> ops;
-  /// The routing's slots and counts, and casts of them.
+  /// Those that `made` gives, and casts of them.
   SmallVector<Value> slots, counts;
   CombineOp combine;
   /// The tokens' dispatch, and the slots there or where the choices of own experts are selected.
   DispatchOp dispatch;
   Value routedSlots;
-  int64_t rows = 0, workers = 1, phases = 1; ///< room of each of so many holders of experts, in each phase
-  bool canOverflow = false;                  ///< more rows than that may arrive
-  bool hasShadows = false;                   ///< of experts; who made them has told that there are no passes
-  SmallVector<GroupAttr, 1> senders;         ///< those that send different rows to a worker
+  WindowSizes sizes;
+  bool canOverflow = false;          ///< more rows than that may arrive
+  GroupAttr exchanging;              ///< null where no rows are exchanged
+  SmallVector<GroupAttr, 1> senders; ///< those that send different rows to a worker
 
   /// Fails where the layer has room for all rows (`reason` is empty), and where it has to stay as it is.
-  static FailureOr<BoundedLayer> match(RouteOp route, const SpmdAnalysis &states, std::string &reason);
-  /// The most passes behind the first one.
-  int64_t countFurtherPasses();
+  static FailureOr<BoundedLayer> match(MoeSlotsOpInterface made, const SpmdAnalysis &states, std::string &reason);
 
 private:
   void findOps();
   bool findRoom(std::string &reason);
   void findSenders(const SpmdAnalysis &states);
+  bool haveSendersOnePhase();
 };
 } // namespace
 
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 void BoundedLayer::findOps() {
-  slots = {route.getSlots()};
-  counts = {route.getCounts()};
-  llvm::DenseSet<Value> reached = {route.getSlots(), route.getCounts()};
-  for (Operation *op = route->getNextNode(); op; op = op->getNextNode()) {
+  slots = {made.getSlots()};
+  counts = {made.getCounts()};
+  llvm::DenseSet<Value> reached = {made.getSlots(), made.getCounts()};
+  for (Operation *op = made->getNextNode(); op; op = op->getNextNode()) {
     if (llvm::none_of(op->getOperands(), [&](Value operand) { return reached.contains(operand); }))
       continue;
     if (!isa<CombineOp>(op))
@@ -76,29 +76,24 @@ void BoundedLayer::findOps() {
   }
 }
 
-/// Whether the layer has one room, for exchanges to experts or for choices that stay on the rank, and no other form.
+/// Whether the layer has rooms of one size, for exchanges to experts or for choices that stay on the rank, and no other
+/// form.
 bool BoundedLayer::findRoom(std::string &reason) {
-  int64_t experts = getType(route.getCounts()).getDimSize(1);
-  auto note = [&](int64_t room, Value own) {
-    if (rows > 0 && rows != room)
-      reason = "its exchanges have room for different numbers of rows";
-    rows = room;
-    workers = experts / getType(own).getDimSize(1);
+  int64_t experts = getType(made.getCounts()).getDimSize(1);
+  auto note = [&](int64_t room, Value own, int64_t phases) {
+    WindowSizes found{experts / getType(own).getDimSize(1), room, made.getChunks(), 0, phases};
+    if (canOverflow && (sizes.rows != found.rows || sizes.workers != found.workers || sizes.phases != found.phases))
+      reason = "its rooms have different numbers of rows";
+    sizes = found;
+    canOverflow = true;
   };
-  routedSlots = route.getSlots();
+  routedSlots = made.getSlots();
   for (Operation *op : ops) {
-    if (auto exchange = dyn_cast<AllToAllVOp>(op)) {
-      phases = exchange.getPhases();
-      if (phases > 1 || exchange.getAddend())
-        reason = "its rows are exchanged in phases";
-      if (exchange.getDirection() != Direction::to_experts)
-        continue;
-      note(getType(exchange.getResult()).getDimSize(0), exchange.getExpertCounts());
-      int64_t sent = exchange.getBlockSideType().getDimSize(0) / static_cast<int64_t>(exchange.getCopies());
-      canOverflow |= exchange.getGroup().getSize() / phases * sent > rows;
+    if (auto exchange = dyn_cast<AllToAllVOp>(op); exchange && exchange.getDirection() == Direction::to_experts) {
+      note(getType(exchange.getResult()).getDimSize(0), exchange.getExpertCounts(), exchange.getPhases());
+      exchanging = exchange.getGroup();
     } else if (auto own = dyn_cast<LocalSlotsOp>(op)) {
-      note(own.getRoom(), own.getCounts());
-      canOverflow = true;
+      note(own.getRoom(), own.getCounts(), /*phases=*/1);
     } else if (auto other = dyn_cast<DispatchOp>(op); other && !dispatch) {
       dispatch = other;
       if (llvm::is_contained(slots, other.getSlots()))
@@ -107,13 +102,12 @@ bool BoundedLayer::findRoom(std::string &reason) {
       if (combine)
         reason = "its rows are combined in several parts";
       combine = last;
-    } else if (isa<ChooseShadowsOp, DivideChoicesOp>(op)) {
-      hasShadows = true;
     }
   }
-  if (static_cast<int64_t>(route.getChunks()) > 1)
-    reason = "its rows are in chunks";
-  return reason.empty() && rows > 0 && dispatch && combine && ops.back() == combine;
+  if (!dispatch || !combine)
+    return false;
+  sizes.chunkRows = sizes.chunks > 1 ? getType(dispatch.getResult()).getDimSize(0) / sizes.chunks : 0;
+  return reason.empty() && canOverflow && ops.back() == combine;
 }
 
 /// Members that have the same tokens send the same rows once, or as rows of their own: the slots' state says which.
@@ -125,37 +119,42 @@ void BoundedLayer::findSenders(const SpmdAnalysis &states) {
     else if (auto cast = dyn_cast<ToVaryingOp>(op); cast && isa<FloatType>(getType(cast.getInput()).getElementType()))
       met = met | *states.getAxes().getAxes(cast.getGroup());
   llvm::append_range(senders, states.getAxes().getGroups(met & states.getState(routedSlots)));
+  if (senders.empty())
+    senders.push_back(GroupAttr::get(made.getContext(), "self", 1, 1));
 }
 
-FailureOr<BoundedLayer> BoundedLayer::match(RouteOp route, const SpmdAnalysis &states, std::string &reason) {
+/// Whether ranks that have the same tokens are neighbours, and exchange in one phase.
+bool BoundedLayer::haveSendersOnePhase() {
+  GroupAttr group = senders.front();
+  return sizes.phases == 1 || (group.getSize() % sizes.phases == 0 &&
+                               group.getSize() * group.getStride() == exchanging.getSize() * exchanging.getStride());
+}
+
+FailureOr<BoundedLayer> BoundedLayer::match(MoeSlotsOpInterface made, const SpmdAnalysis &states, std::string &reason) {
   BoundedLayer layer;
-  layer.route = route;
-  if (!route.isDropless())
+  layer.made = made;
+  if (!made.isDropless() || made.getSlots().use_empty())
     return failure();
   layer.findOps();
   bool isSingle = layer.findRoom(reason);
+  if (!layer.canOverflow)
+    return failure();
   layer.findSenders(states);
-  if (layer.hasShadows || !layer.canOverflow || layer.countFurtherPasses() < 1) {
+  int64_t members = 1;
+  for (GroupAttr group : layer.senders)
+    members *= group.getSize();
+  RankedTensorType slots = getType(layer.routedSlots);
+  if (layer.sizes.countMostPasses(slots, members, getType(made.getCounts()).getDimSize(1)) == 1) {
     reason.clear();
     return failure();
   }
   if (isSingle && layer.senders.size() > 1)
     reason = "the ranks that send rows to its experts are no single group";
+  else if (isSingle && !layer.haveSendersOnePhase())
+    reason = "ranks that have the same tokens send their rows in different phases";
   if (!isSingle || !reason.empty())
     return failure();
-  if (layer.senders.empty())
-    layer.senders.push_back(GroupAttr::get(route.getContext(), "self", 1, 1));
   return layer;
-}
-
-int64_t BoundedLayer::countFurtherPasses() {
-  int64_t tokens = getType(routedSlots).getDimSize(0), k = getType(routedSlots).getDimSize(1);
-  int64_t own = getType(route->getResult(4)).getDimSize(1) / workers;
-  int64_t most = tokens * std::min(k, own);
-  for (GroupAttr group : senders)
-    most *= group.getSize();
-  int64_t room = rows * phases * static_cast<int64_t>(route.getChunks());
-  return static_cast<int64_t>(llvm::divideCeil(most, room)) - 1;
 }
 
 /// Marks an op of the further pass. The backward computes it again.
@@ -185,11 +184,11 @@ static void rewriteLayer(BoundedLayer &layer, StringAttr pass) {
   OpBuilder builder(layer.ops.front());
   Location loc = layer.combine.getLoc();
   GroupAttr senders = layer.senders.front();
-  Value gathered = layer.route.getCounts();
+  Value gathered = layer.made.getCounts();
   if (senders.getSize() > 1)
     gathered = builder.create<AllGatherOp>(loc, gathered, senders, /*dim=*/0);
   auto createWindow = [&](Value before) {
-    return builder.create<WindowOp>(loc, layer.routedSlots, gathered, before, senders, layer.workers, layer.rows);
+    return builder.create<WindowOp>(loc, layer.routedSlots, gathered, before, senders, layer.sizes);
   };
   WindowOp first = createWindow(Value()), further = createWindow(first.getLeft());
   IRMapping mapping;
@@ -226,15 +225,15 @@ struct MoeServeInPasses : moe::impl::MoeServeInPassesBase<MoeServeInPasses> {
 
   void runOnOperation() override {
     int64_t number = 0;
-    for (auto route : llvm::to_vector(getOperation().getOps<RouteOp>())) {
+    for (auto made : llvm::to_vector(getOperation().getOps<MoeSlotsOpInterface>())) {
       FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
       if (failed(states))
         return signalPassFailure();
       std::string reason;
-      FailureOr<BoundedLayer> layer = BoundedLayer::match(route, *states, reason);
+      FailureOr<BoundedLayer> layer = BoundedLayer::match(made, *states, reason);
       if (failed(layer) && !reason.empty())
-        route.emitWarning() << "moe-serve-in-passes leaves this layer as it is: " << reason
-                            << "; a step in which a rank gets more rows than --max-load has room for fails";
+        made.emitWarning() << "moe-serve-in-passes leaves this layer as it is: " << reason
+                           << "; a step in which a rank gets more rows than --max-load has room for fails";
       if (failed(layer))
         continue;
       rewriteLayer(*layer, StringAttr::get(&getContext(), "pass" + Twine(number++)));

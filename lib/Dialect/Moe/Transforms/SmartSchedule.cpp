@@ -11,6 +11,9 @@
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
+
+#include <numeric>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOESMARTSCHEDULE
@@ -72,11 +75,31 @@ SmallVector<Value> Round::getExpertCounts() {
   return counts.takeVector();
 }
 
-/// Of `members` of `group`, so many neighbours that blocks of them hold `ranks` ranks, or as few more as divide the
-/// group and have whole experts.
-static int64_t getBlockMembers(AllToAllVOp exchange, int64_t ranks) {
-  int64_t size = exchange.getGroup().getSize(), copies = exchange.getCopies();
-  for (int64_t members = copies; members < size; members += copies)
+/// The dispatched rows that `exchange` sends, through ops that move or repeat them, or null.
+static DispatchOp findDispatch(AllToAllVOp exchange) {
+  Operation *op = exchange.getRows().getDefiningOp();
+  while (op && !isa<DispatchOp>(op) && op->getNumOperands() > 0)
+    op = op->getOperand(0).getDefiningOp();
+  return dyn_cast_or_null<DispatchOp>(op);
+}
+
+/// So many members have the same tokens, and send parts of the same rows.
+static int64_t countSharers(AllToAllVOp exchange, const SpmdAnalysis &states) {
+  DispatchOp dispatch = findDispatch(exchange);
+  if (!dispatch)
+    return 1;
+  const SpmdAxes &axes = states.getAxes();
+  int64_t different = 1;
+  for (GroupAttr group : axes.getGroups(*axes.getAxes(exchange.getGroup()) & states.getState(dispatch.getSlots())))
+    different *= group.getSize();
+  return exchange.getGroup().getSize() / different;
+}
+
+/// So many neighbours that blocks of them hold `ranks` ranks, or as few more as divide the group, have whole experts,
+/// and hold all that share tokens: else the rows of a token could all be in the one phase or the other.
+static int64_t getBlockMembers(AllToAllVOp exchange, int64_t sharers, int64_t ranks) {
+  int64_t size = exchange.getGroup().getSize(), step = std::lcm(static_cast<int64_t>(exchange.getCopies()), sharers);
+  for (int64_t members = step; members < size; members += step)
     if (size % members == 0 && members * exchange.getGroup().getStride() >= ranks)
       return members;
   return size;
@@ -98,27 +121,6 @@ static SmallVector<int64_t> getOrder(SmartOrder order, int64_t phases, int64_t b
       return getCrossing(a, phases, blockRanks, nodeRanks) > getCrossing(b, phases, blockRanks, nodeRanks);
     });
   return sequence;
-}
-
-/// The dispatched rows that `exchange` sends, through ops that move or repeat them, or null.
-static DispatchOp findDispatch(AllToAllVOp exchange) {
-  Operation *op = exchange.getRows().getDefiningOp();
-  while (op && !isa<DispatchOp>(op) && op->getNumOperands() > 0)
-    op = op->getOperand(0).getDefiningOp();
-  return dyn_cast_or_null<DispatchOp>(op);
-}
-
-/// Rows that may arrive in one phase. Where each member has a share of sorted rows (S2), they may all be for one rank;
-/// else a member sends no more there than its tokens choose, of which the room for the whole is made.
-static int64_t getRoom(AllToAllVOp exchange, int64_t phases) {
-  int64_t whole = exchange.getResult().getType().getDimSize(0);
-  int64_t sent = exchange.getRows().getType().getDimSize(0) / static_cast<int64_t>(exchange.getCopies());
-  int64_t even = llvm::divideCeil(whole, phases), blocks = exchange.getBlockCounts().getType().getDimSize(0);
-  DispatchOp dispatch = findDispatch(exchange);
-  auto slots = dispatch ? skipToVarying(dispatch.getSlots()).getDefiningOp<MoeSlotsOpInterface>() : nullptr;
-  if (slots && sent * slots.getChunks() >= dispatch.getResult().getType().getDimSize(0) * blocks)
-    return even;
-  return std::max(even, std::min(whole, sent * exchange.getGroup().getSize() / phases));
 }
 
 /// Chunks are divided further.
@@ -187,21 +189,27 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
     for (auto exchange : getOperation().getOps<AllToAllVOp>())
       if (exchange.getDirection() == Direction::to_experts && exchange.getPhases() == 1)
         exchanges.push_back(exchange);
-    bool any = false;
+    FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
+    if (failed(states))
+      return signalPassFailure();
+    SmallVector<int64_t> sharers;
     for (AllToAllVOp exchange : exchanges)
-      any |= rewrite(exchange);
+      sharers.push_back(countSharers(exchange, *states));
+    bool any = false;
+    for (auto [exchange, its] : llvm::zip_equal(exchanges, sharers))
+      any |= rewrite(exchange, its);
     if (!any)
       getOperation().emitRemark()
           << "moe-smart-schedule: no ragged exchange of this program can be divided; layers with "
              "a capacity have no ragged exchange, and a single group has no other groups to exchange with";
   }
 
-  bool rewrite(AllToAllVOp exchange) {
+  bool rewrite(AllToAllVOp exchange, int64_t sharers) {
     GroupAttr group = exchange.getGroup();
     int64_t nodeRanks = getClusterRates(exchange).nodeRanks;
     int64_t ranks = groupSize > 0 ? static_cast<int64_t>(groupSize)
                                   : getSmartGroupSize(group.getSize() * group.getStride(), nodeRanks);
-    int64_t members = getBlockMembers(exchange, ranks), phases = group.getSize() / members;
+    int64_t members = getBlockMembers(exchange, sharers, ranks), phases = group.getSize() / members;
     if (phases == 1)
       return false;
     auto leave = [&](const Twine &reason) {
@@ -212,7 +220,8 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
     FailureOr<Round> round = Round::find(exchange, reason);
     if (failed(round))
       return leave(reason);
-    RowChunk chunk{getRoom(exchange, phases), exchange.getResult().getType().getDimSize(0)};
+    int64_t whole = exchange.getResult().getType().getDimSize(0);
+    RowChunk chunk{static_cast<int64_t>(llvm::divideCeil(whole, phases)), whole};
     for (Operation *op : round->experts)
       if (!cast<MoeChunkableOpInterface>(op).canChunk(chunk))
         return leave("'" + op->getName().getStringRef() + "' cannot be computed for " + Twine(chunk.part) + " of its " +

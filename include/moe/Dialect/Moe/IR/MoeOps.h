@@ -10,6 +10,19 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 
+namespace mlir::moe {
+
+/// What moe.window says of the rows of its workers; see there.
+struct WindowSizes {
+  int64_t workers = 1, rows = 1, chunks = 1, chunkRows = 0, phases = 1;
+
+  /// The most passes, for any routing. `slots` [S, k] are those of one of `members` members, who choose among `experts`
+  /// experts.
+  int64_t countMostPasses(RankedTensorType slots, int64_t members, int64_t experts) const;
+};
+
+} // namespace mlir::moe
+
 #define GET_OP_CLASSES
 #include "moe/Dialect/Moe/IR/MoeOps.h.inc"
 

@@ -105,9 +105,14 @@ def Moe_WindowOp : Moe_Op<"window", [
 
     Without `before` the op is of pass 0. With it, the op is of the pass behind the one whose `left` is `before`.
 
+    *Chunks and phases.* The rows of the n chunks of moe.route have `rows` rows on a worker each. So have the rows of the
+    `phases` equal blocks of members, each of which is exchanged in a phase of its own. The rows of a chunk and a block are
+    numbered on their own. Row j n + c of `gathered` has the counts of member j in chunk c.
+
     Constraints:
-    - (C1) routed_slots and slots are [S, k]; gathered is [size, E], counts [1, E]; left and before are [1].
-    - (C2) workers divides E; rows >= 1.
+    - (C1) routed_slots and slots are [S, k]; gathered is [size n, E], counts [n, E]; left and before are [1].
+    - (C2) workers divides E; phases divides size; rows >= 1.
+    - (C3) with more than one chunk, chunk_rows is at least k ceil(S / n).
 
     Example:
 
@@ -120,18 +125,20 @@ def Moe_WindowOp : Moe_Op<"window", [
     ```
   }];
   let arguments = (ins Moe_Index2D:$routed_slots, Moe_Index2D:$gathered, Optional<Moe_Index1D>:$before,
-                       Moe_GroupAttr:$group, I64Attr:$workers, I64Attr:$rows);
+                       Moe_GroupAttr:$group, I64Attr:$workers, I64Attr:$rows,
+                       DefaultValuedAttr<I64Attr, "0">:$chunk_rows, DefaultValuedAttr<I64Attr, "1">:$phases);
   let results = (outs Moe_Index1D:$left, Moe_Index2D:$slots, Moe_Index2D:$counts);
   let assemblyFormat = [{
     $routed_slots `,` $gathered (`before` `(` $before^ `)`)? `over` $group attr-dict `:`
     functional-type(operands, results)
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$slots, "::mlir::Value":$gathered, "::mlir::Value":$before,
-                                 "::mlir::moe::GroupAttr":$group, "int64_t":$workers, "int64_t":$rows)>];
+                                 "::mlir::moe::GroupAttr":$group, "const ::mlir::moe::WindowSizes &":$sizes)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    ::mlir::moe::WindowSizes getSizes();
     bool isDropless() { return true; }
-    int64_t getChunks() { return 1; }
+    int64_t getChunks() { return getSizes().chunks; }
     /// moe.route numbers the rows.
     bool canChunk() { return false; }
     void setChunked(int64_t, int64_t) { llvm_unreachable("rows that another op numbers"); }
