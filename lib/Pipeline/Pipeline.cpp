@@ -44,8 +44,8 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
 
 static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
     {Recompute::None, "none"},      {Recompute::Light, "light"},    {Recompute::Selective, "selective"},
-    {Recompute::Cheap4, "cheap-4"}, {Recompute::Cheap8, "cheap-8"}, {Recompute::Cheap, "cheap"},
-    {Recompute::Block, "block"}};
+    {Recompute::Cheap4, "cheap-4"}, {Recompute::Cheap6, "cheap-6"}, {Recompute::Cheap8, "cheap-8"},
+    {Recompute::Cheap, "cheap"},    {Recompute::Block, "block"}};
 
 StringRef mlir::moe::getName(Recompute recompute) {
   return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
@@ -99,6 +99,8 @@ static double getCostlyFrom(Recompute recompute) {
     return 1.75;
   case Recompute::Cheap4:
     return 4;
+  case Recompute::Cheap6:
+    return 6;
   case Recompute::Cheap8:
     return 8;
   case Recompute::Cheap:

@@ -171,7 +171,7 @@ GroupsExplanation ParallelSearch::explain() {
     candidate.secondsPerSequence = getSecondsPerSequence(candidate);
     candidate.speed = getSpeed(work, candidate.secondsPerSequence, taken.peakFlops);
   }
-  return {std::move(candidates), request.objective,       !stopped,           margin, refusedLoad,
+  return {std::move(candidates), request.objective,       !stopped,           margin, furtherPasses, refusedLoad,
           largestLoad,           std::move(withLessRoom), timesWithoutOverlap};
 }
 
@@ -207,14 +207,18 @@ Candidate *ParallelSearch::run() {
   return chooseWithRoom();
 }
 
+static bool hasLessRoom(const Candidate &a, const Candidate &b) { return *a.maxLoad < *b.maxLoad; }
+
 Candidate *ParallelSearch::chooseWithRoom() {
   Candidate *best = choose();
-  for (; !best && maxLoads.size() > 1 && !isStopped(); best = choose()) {
-    refusedLoad = maxLoads.front();
-    maxLoads = maxLoads.drop_front();
+  for (; !best && !maxLoads.empty() && !isStopped(); best = choose()) {
+    refusedLoad = llvm::max_element(candidates, hasLessRoom)->maxLoad;
+    maxLoads = maxLoads.drop_while([&](double load) { return load >= *refusedLoad; });
+    if (maxLoads.empty())
+      break;
     std::vector<Candidate> larger = std::exchange(candidates, {});
     for (const Candidate &one : larger)
-      addCandidate(one.parallel, maxLoads.front());
+      addCandidate(one.parallel);
     searchSpace();
   }
   if (!best)

@@ -179,6 +179,7 @@ void visit(One &one, Field &field)
   field("objective", one.objective);
   field("complete", one.isComplete);
   field.template part<MarginFields>("next", one.margin);
+  field("further_passes", one.furtherPasses);
   field("refused_load", one.refusedLoad);
   field("largest_load", one.largestLoad);
   field("times_without_overlap", one.timesWithoutOverlap);

@@ -450,13 +450,15 @@ void ParallelSearch::weighOverlap(const Candidate &best) {
 //===----------------------------------------------------------------------===//
 
 /// Bounds that a plan may have memory for beyond its own.
-static constexpr double kLargerLoads[] = {3, 4, 6, 8};
+static constexpr double kLargerLoads[] = {2, 3, 4, 6, 8};
 
 /// What more room than `best` has would take, and whether less would be faster.
 void ParallelSearch::weighRoom(const Candidate &best) {
   // Where each rank has all experts, rows are as many as are chosen.
   if (!isSampled() || maxLoads.empty() || best.parallel.getEp() == 1)
     return;
+  if (!rankLoads.empty())
+    furtherPasses = getFurtherPasses(*best.maxLoad, best.parallel);
   findLargestRoom(best);
   findFasterWithLessRoom(best);
 }

@@ -10,6 +10,7 @@
 #include "StepEstimator.h"
 
 #include "moe/Planner/AutoParallel.h"
+#include "moe/Simulator/RankLoads.h"
 
 #include <atomic>
 #include <map>
@@ -52,7 +53,9 @@ private:
 
   // The space, and ways through it (ParallelSpace.cpp).
   LogicalResult addSpace();
-  void addCandidate(ParallelAttr parallel, std::optional<double> maxLoad);
+  void addCandidate(ParallelAttr parallel);
+  std::optional<double> getMaxLoad(ParallelAttr parallel) const;
+  double getFurtherPasses(double load, ParallelAttr parallel) const;
   /// The batch, and micro-batches; a reason where there are none.
   void setBatch(Candidate &candidate, int64_t batch) const;
   /// Schedules that are simple enough to be tried with all groups.
@@ -128,15 +131,16 @@ private:
   MLIRContext *context;
   int64_t limit = 0;
   int64_t tokens = 0; ///< of a sequence; of a fixed graph, of a micro-batch
-  /// Bounds of dropless rows, ever smaller; empty where the model or the user has one.
+  /// Bounds of dropless rows that may be tried, ever smaller; empty where the model or the user has one.
   ArrayRef<double> maxLoads;
+  std::vector<RankLoads> rankLoads; ///< of the different layers, where bounds are open
   std::optional<StepEstimator> estimator;
   std::vector<Candidate> candidates;
   /// Of compiled steps, how many times as long as estimated they took, at least.
   std::map<Kind, double> ratios;
   std::map<PipelineOrder, double> orderRatios; ///< where several were compiled
   std::optional<Margin> margin;
-  std::optional<double> refusedLoad, largestLoad, timesWithoutOverlap;
+  std::optional<double> furtherPasses, refusedLoad, largestLoad, timesWithoutOverlap;
   std::vector<Candidate> withLessRoom;
   std::mutex progress;
   std::optional<Candidate> bestSoFar;

@@ -12,6 +12,8 @@
 #include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/SearchSpace.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -60,11 +62,51 @@ bool GivenGroups::allow(ParallelAttr all) const {
          isAs(esp, all.getEsp()) && isAs(cp, all.getCp());
 }
 
+/// The share of layers that need a further pass where there is room for `load` times the even load.
+double ParallelSearch::getFurtherPasses(double load, ParallelAttr parallel) const {
+  double most = 0;
+  for (const RankLoads &loads : rankLoads)
+    most = std::max(most, loads.getShareAbove(load, parallel.getEp()));
+  return most;
+}
+
+/// A further pass may be as rare as that with the bound that a search begins with.
+static constexpr double kRare = 0.01;
+/// A smaller bound is for where nothing else fits: the models' routings differ more than the synthetic ones.
+static constexpr double kLeastLoad = 1.5;
+
+std::optional<double> ParallelSearch::getMaxLoad(ParallelAttr parallel) const {
+  if (maxLoads.empty())
+    return std::nullopt;
+  double best = maxLoads.front();
+  for (double load : maxLoads.drop_front())
+    if (load >= kLeastLoad && getFurtherPasses(load, parallel) <= kRare)
+      best = load;
+  return best;
+}
+
+/// How a layer's experts are balanced, by what it has.
+static const RoutingPreset &getPreset(LayerOp layer) {
+  return layer.getSelectionBias() ? kAuxFreeRouting : kAuxLossRouting;
+}
+
+static std::vector<RankLoads> getRankLoads(ModuleOp graph) {
+  std::vector<RankLoads> loads;
+  std::set<std::tuple<bool, int64_t, int64_t>> known;
+  graph.walk([&](LayerOp layer) {
+    int64_t experts = layer.getW1().getType().getDimSize(0), topK = layer.getTopK();
+    const RoutingPreset &preset = getPreset(layer);
+    if (known.insert({&preset == &kAuxFreeRouting, experts, topK}).second)
+      loads.emplace_back(preset, experts, topK);
+  });
+  return loads;
+}
+
 /// With the first of all that the request leaves open, and the first batch that divides the global one.
-void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> maxLoad) {
+void ParallelSearch::addCandidate(ParallelAttr parallel) {
   Candidate &candidate = candidates.emplace_back();
   candidate.parallel = parallel;
-  candidate.maxLoad = maxLoad;
+  candidate.maxLoad = getMaxLoad(parallel);
   candidate.interleave = request.space.interleaves.front();
   candidate.sideBySide = options.sideBySide;
   candidate.pipelineOrder = request.space.pipelineOrders.front();
@@ -91,6 +133,8 @@ LogicalResult ParallelSearch::addSpace() {
   tokens = getTokens(**graph);
   if ((**graph)->hasAttr(kDefaultMaxLoadAttrName))
     maxLoads = request.space.maxLoads;
+  if (maxLoads.size() > 1)
+    rankLoads = getRankLoads(**graph);
   int64_t layers = 0, experts = 1;
   (*graph)->walk([&](LayerOp layer) {
     ++layers;
@@ -104,7 +148,7 @@ LogicalResult ParallelSearch::addSpace() {
   for (ParallelAttr parallel :
        getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode, contextSizes))
     if (request.given.allow(parallel))
-      addCandidate(parallel, maxLoads.empty() ? std::nullopt : std::optional(maxLoads.front()));
+      addCandidate(parallel);
   if (candidates.empty())
     return emitUsageError(context) << "expected sizes in --parallel that groups of " << request.world
                                    << " ranks can have, but no groups have the given sizes";

@@ -158,6 +158,9 @@ std::string mlir::moe::describeRoom(ModuleOp plan) {
   if (text.empty() || !groups)
     return text;
   llvm::raw_string_ostream os(text);
+  if (groups->furtherPasses)
+    os << llvm::format(". With synthetic routing, balanced as the model's, %.1f%% of layers need further passes",
+                       *groups->furtherPasses * 100);
   if (groups->refusedLoad)
     os << llvm::format(". Nothing fits with room for %g times", *groups->refusedLoad);
   if (groups->largestLoad)

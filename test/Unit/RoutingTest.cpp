@@ -1,4 +1,5 @@
 //===- RoutingTest.cpp - routing traces, read, written and made up --------===//
+#include "moe/Simulator/RankLoads.h"
 #include "moe/Simulator/Routing.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -355,6 +356,17 @@ TEST(RoutingTest, PresetsByExperts) {
   EXPECT_NEAR(kAuxFreeRouting.getSkew(256, 8), 0.23, 0.005);
   EXPECT_EQ(kAuxFreeRouting.getSkew(4, 4), 0);
   EXPECT_EQ(kUnbalancedRouting.getSkew(8, 2), 2.7);
+}
+
+/// The fewer experts a rank has, and the fewer of them there are, the more often one is full.
+TEST(RankLoadsTest, ShareOfLayers) {
+  RankLoads mixtral(kAuxLossRouting, 8, 2), qwen(kAuxLossRouting, 128, 8), deepseek(kAuxFreeRouting, 256, 8);
+  EXPECT_EQ(qwen.getShareAbove(1, 1), 0);
+  EXPECT_NEAR(mixtral.getShareAbove(1.5, 8), 0.04, 0.015);
+  EXPECT_NEAR(qwen.getShareAbove(1.25, 16), 0.53, 0.05);
+  EXPECT_LT(qwen.getShareAbove(1.5, 8), qwen.getShareAbove(1.5, 16));
+  EXPECT_EQ(deepseek.getShareAbove(1.5, 32), 0);
+  EXPECT_GT(deepseek.getShareAbove(1.25, 64), 0.7);
 }
 
 } // namespace

@@ -82,9 +82,9 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                          "   are norms, activation functions and other ops that only move memory; with\n"
                          "   light those of them that save the most bytes for their time. With cheap it\n"
                          "   is all of a block that takes less than 12 times as long to compute as to\n"
-                         "   write; with cheap-8 and cheap-4 less than 8 and 4 times as long. With block\n"
+                         "   write; with cheap-8, -6 and -4 less than 8, 6 and 4 times. With block\n"
                          "   it is all of a block. --recompute alone means block. Default: none"),
-                cl::value_desc("none|light|selective|cheap-4|cheap-8|cheap|block"), cl::ValueOptional, cl::init("none"),
+                cl::value_desc("none|light|selective|cheap-4|cheap-6|cheap-8|cheap|block"), cl::ValueOptional, cl::init("none"),
                 cl::cat(category)),
       ringAttention("ring-attention",
                     cl::desc("Where cp divides sequences, let keys and values go round its ranks instead\n"
@@ -182,8 +182,8 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (recompute.getNumOccurrences()) {
     std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);
     if (!parsed)
-      return emitUsageError(context) << "expected --recompute to be none, light, selective, cheap-4, cheap-8, cheap or "
-                                        "block but got '"
+      return emitUsageError(context) << "expected --recompute to be none, light, selective, cheap-4, cheap-6, cheap-8, "
+                                        "cheap or block but got '"
                                      << recompute << "'";
     options.recompute = *parsed;
   }

@@ -33,8 +33,8 @@ enum class Stage { Forward, Spmd, Plan };
 /// What the backward computes again instead of keeping it, from nothing to most: ops that only move memory, and save
 /// many bytes for their time; all that only move memory; all that a block does but what takes 4, 8 or 12 times as long
 /// to compute as to write; all that a block does.
-enum class Recompute { None, Light, Selective, Cheap4, Cheap8, Cheap, Block };
-/// "none", "light", "selective", "cheap-4", "cheap-8", "cheap", "block".
+enum class Recompute { None, Light, Selective, Cheap4, Cheap6, Cheap8, Cheap, Block };
+/// "none", "light", "selective", "cheap-4", "cheap-6", "cheap-8", "cheap", "block".
 StringRef getName(Recompute recompute);
 std::optional<Recompute> parseRecompute(StringRef name);
 

@@ -130,10 +130,18 @@ bool BoundedLayer::haveSendersOnePhase() {
                                group.getSize() * group.getStride() == exchanging.getSize() * exchanging.getStride());
 }
 
+/// Shadows leave casts of the slots that they replace.
+static bool hasUses(Value slots) {
+  return llvm::any_of(slots.getUsers(), [](Operation *user) {
+    auto cast = dyn_cast<ToVaryingOp>(user);
+    return !cast || hasUses(cast.getResult());
+  });
+}
+
 FailureOr<BoundedLayer> BoundedLayer::match(MoeSlotsOpInterface made, const SpmdAnalysis &states, std::string &reason) {
   BoundedLayer layer;
   layer.made = made;
-  if (!made.isDropless() || made.getSlots().use_empty())
+  if (!made.isDropless() || !hasUses(made.getSlots()))
     return failure();
   layer.findOps();
   bool isSingle = layer.findRoom(reason);
@@ -157,9 +165,11 @@ FailureOr<BoundedLayer> BoundedLayer::match(MoeSlotsOpInterface made, const Spmd
   return layer;
 }
 
-/// Marks an op of the further pass. The backward computes it again.
+/// Marks an op of the further pass. The backward computes it again. Its values are in no ring: those of the first pass
+/// have their turns there.
 static void mark(Operation *op, StringAttr pass) {
   op->setAttr(kPassAttrName, pass);
+  op->removeAttr(kRingAttrName);
   Residual residual = isCollective(op) ? Residual::recommunicate : Residual::recompute;
   op->setAttr(kResidualAttrName, ResidualAttr::get(op->getContext(), residual));
 }

@@ -307,7 +307,8 @@ def MoeServeInPasses : Pass<"moe-serve-in-passes", "::mlir::func::FuncOp"> {
     reads as if there was exactly one further pass, and moe-differentiate derives the backward of one. moe-outline-passes
     then makes of the marked ops what runs as often as the routing demands.
 
-    The pass runs after all rewrites of layers. It leaves layers in chunks or phases, and layers with shadows.
+    The pass runs after all rewrites of layers. A further pass has the chunks and phases of the layer, and their memory. It
+    has no shadows: these always have room.
 
     Before -> after:
 

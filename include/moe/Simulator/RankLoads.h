@@ -1,0 +1,24 @@
+//===- RankLoads.h - how full the fullest rank of experts is ----*- C++ -*-===//
+#ifndef MOE_SIMULATOR_RANKLOADS_H
+#define MOE_SIMULATOR_RANKLOADS_H
+
+#include "moe/Simulator/Routing.h"
+
+namespace mlir::moe {
+
+/// Loads of ranks in layers with synthetic routing, docs/CostModel.md. Each token chooses `topK` of `experts` experts.
+class RankLoads {
+public:
+  RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK);
+
+  /// The share of layers in which some of `ranks` ranks gets more than `load` times the mean. The ranks have equally
+  /// many of the experts each.
+  double getShareAbove(double load, int64_t ranks) const;
+
+private:
+  RoutingTrace trace;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_SIMULATOR_RANKLOADS_H
