@@ -78,14 +78,14 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                                "   stages of 8 parts: 0,4,8. Default: stages of about equal time on the cluster"),
                       cl::CommaSeparated, cl::cat(category)),
       recompute("recompute",
-                cl::desc("What the backward computes again instead of keeping it. With selective these\n"
-                         "   are norms, activation functions and other ops that only move memory; with\n"
-                         "   light those of them that save the most bytes for their time. With cheap it\n"
-                         "   is all of a block that takes less than 12 times as long to compute as to\n"
-                         "   write; with cheap-8, -6 and -4 less than 8, 6 and 4 times. With block\n"
-                         "   it is all of a block. --recompute alone means block. Default: none"),
-                cl::value_desc("none|light|selective|cheap-4|cheap-6|cheap-8|cheap|block"), cl::ValueOptional, cl::init("none"),
-                cl::cat(category)),
+                cl::desc("What the backward computes again instead of keeping it: none, light, selective,\n"
+                         "   cheap-4, cheap-6, cheap-8, cheap or block. With selective these are norms,\n"
+                         "   activation functions and other ops that only move memory; with light those of\n"
+                         "   them that save the most bytes for their time. With cheap it is all of a block\n"
+                         "   that takes less than 12 times as long to compute as to write; with cheap-8,\n"
+                         "   -6 and -4 less than 8, 6 and 4 times. With block it is all of a block.\n"
+                         "   --recompute alone means block. Default: none"),
+                cl::value_desc("level"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
       ringAttention("ring-attention",
                     cl::desc("Where cp divides sequences, let keys and values go round its ranks instead\n"
                              "   of gathering them. This needs less memory. Default: off"),

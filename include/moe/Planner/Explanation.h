@@ -68,8 +68,8 @@ struct GroupsExplanation {
   Objective objective = Objective::Throughput;
   bool isComplete = true;
   std::optional<Margin> margin; ///< from those that were compared in the same way as the choice
-  /// The share of layers that need further passes of dropless rows, with routing that is balanced as the model's. Absent
-  /// where the room was not looked for.
+  /// The share of layers that need further passes of dropless rows, with routing that is balanced as the model's.
+  /// Absent where the room was not looked for.
   std::optional<double> furtherPasses;
   /// The room for dropless rows with which nothing fits, where the choice has less.
   std::optional<double> refusedLoad;

@@ -55,11 +55,11 @@
   "\"ranks\":4," PROGRAM("moeplan_rank", LOCAL, LAYOUT) REFERENCE
 
 #ifdef VARIANTS
-const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":7,\"variants\":[{\"batch\":1,\"sequence\":4," REST
+const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":8,\"variants\":[{\"batch\":1,\"sequence\":4," REST
                                 "},{\"batch\":2,\"sequence\":4," REST "}]}";
 int64_t moeplan_choose(int64_t batch, int64_t sequence) { return sequence == 4 && batch <= 2 ? batch - 1 : -1; }
 #else
-const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":7," REST "}";
+const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":8," REST "}";
 #endif
 
 static int32_t route(moert_rank_t rank, int64_t op, int64_t tokens, int64_t groups, int64_t chunks, int64_t base,
