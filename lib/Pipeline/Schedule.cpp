@@ -100,6 +100,17 @@ static LogicalResult readSmart(MLIRContext *context, StringRef argument, ParsedS
                        [&](unsigned word) { smart.order = word == 0 ? SmartOrder::Ring : SmartOrder::Topology; });
 }
 
+static LogicalResult readOnce(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  parsed.once = argument == "rank";
+  if (parsed.once)
+    return success();
+  return emitUsageError(context) << "expected once:rank in --schedule but got 'once:" << argument << "'";
+}
+static std::optional<std::string> writeOnce(const ParsedSchedule &schedule) {
+  return schedule.once ? std::optional<std::string>(":rank") : std::nullopt;
+}
+static void dropOnce(ParsedSchedule &schedule) { schedule.once = false; }
+
 /// What was given besides what is taken by itself.
 static std::string writeArguments(int64_t number, StringRef word, bool isDefaultWord) {
   SmallVector<std::string> texts;
@@ -140,7 +151,7 @@ static std::optional<std::string> writeSmart(const ParsedSchedule &schedule) {
 
 namespace {
 /// Names of one kind exclude each other.
-enum class Kind { Layer, Overlap, Pipeline, Shadows, Smart, Gate, Residuals };
+enum class Kind { Layer, Overlap, Once, Pipeline, Shadows, Smart, Gate, Residuals };
 
 /// One name of --schedule. Functions that are null do nothing.
 struct Entry {
@@ -157,6 +168,8 @@ struct Entry {
   StringLiteral of = "";
   /// Whether it changes exchanges with the experts, or decides by them.
   bool needsExchanges = false;
+  /// Whether it can be with nothing but a rewrite of layers, their overlap and the gate.
+  bool isAlone = false;
   /// Of a rewrite of layers: whether it leaves such exchanges.
   bool leavesExchanges = true;
   /// Of a rewrite of layers: whether members of mp share the tokens that all of them have.
@@ -172,10 +185,10 @@ struct Entry {
 };
 } // namespace
 
-static constexpr Kind kOrderInName[] = {Kind::Layer, Kind::Overlap, Kind::Pipeline, Kind::Shadows,
-                                        Kind::Smart, Kind::Gate,    Kind::Residuals};
+static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::Once, Kind::Pipeline,
+                                        Kind::Shadows, Kind::Smart,   Kind::Gate, Kind::Residuals};
 /// An overlap's passes need the backward too (addOverlap).
-static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind::Shadows,
+static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind::Once, Kind::Shadows,
                                           Kind::Residuals, Kind::Pipeline, Kind::Smart};
 
 template <LayerRewrite rewrite>
@@ -217,6 +230,16 @@ static ArrayRef<Entry> getEntries() {
        .write = writeFlag<&ParsedSchedule::saa>,
        .of = "s2",
        .isCombined = true},
+      {.name = "once",
+       .kind = Kind::Once,
+       .read = readOnce,
+       .write = writeOnce,
+       .addPasses = addPass<createMoeSendOnce>,
+       .argument = "rank",
+       .needsExchanges = true,
+       .isAlone = true,
+       .pass = "moe-send-once",
+       .drop = dropOnce},
       {.name = "pipeline",
        .kind = Kind::Pipeline,
        .read = readPipeline,
@@ -327,6 +350,16 @@ static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, Str
   return success();
 }
 
+static LogicalResult checkAlone(MLIRContext *context, StringRef text,
+                                ArrayRef<std::pair<const Entry *, StringRef>> parts, StringRef schedule) {
+  for (auto [other, otherText] : parts)
+    if (other->addPasses && otherText != text && other->kind != Kind::Layer && other->kind != Kind::Gate)
+      return emitUsageError(context) << "expected '" << text << "' without '" << otherText
+                                     << "' in --schedule, which divides rows that go once for each choice, but got '"
+                                     << schedule << "'";
+  return success();
+}
+
 FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringRef schedule) {
   ParsedSchedule parsed;
   SmallVector<StringRef> texts;
@@ -354,7 +387,8 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
     return emitUsageError(context)
            << "expected 'auto' alone in --schedule, since it chooses the whole schedule, but got '" << schedule << "'";
   for (auto [entry, text] : parts)
-    if (failed(checkTogether(context, *entry, text, parsed, schedule)))
+    if (failed(checkTogether(context, *entry, text, parsed, schedule)) ||
+        (entry->isAlone && failed(checkAlone(context, text, parts, schedule))))
       return failure();
   return parsed;
 }

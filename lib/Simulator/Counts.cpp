@@ -237,6 +237,13 @@ template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Val
         follow(other, world.getLaunch(other, *otherIndex).inputs[otherRule->template getIf<Rule>()->input], at.depth);
     if (!input)
       return input.takeError();
+    if ((*input)->tokens > 0) {
+      if (member == 0)
+        value = Value();
+      if (llvm::Error error = appendChoices(**input, value, at))
+        return error;
+      continue;
+    }
     Part part = getPart(rule, group.size, member, group.getMember(at.rank), {(*input)->rows, (*input)->columns});
     if (!copyPart(**input, value, part))
       return fail(at, "expected the members' inputs to have as many counts as the output");
@@ -356,6 +363,16 @@ llvm::Error Counts::fillView(Value &value, int64_t rank, int32_t buffer, unsigne
   llvm::Expected<const Value *> base = follow(rank, view.base, depth);
   if (!base)
     return base.takeError();
+  if ((*base)->tokens > 0) {
+    // An equal part of the rows has as many choices of each expert as another one.
+    double share =
+        static_cast<double>(value.rows) / static_cast<double>(world.getProgram(rank).buffers[view.base].shape[0]);
+    value = **base;
+    value.tokens *= share;
+    for (int32_t &count : value.data)
+      count = static_cast<int32_t>(std::lround(count * share));
+    return llvm::Error::success();
+  }
   auto begin = (*base)->data.begin() + world.getProgram(rank).getFirstRow(buffer, rank) * (*base)->columns;
   value.data.assign(begin, begin + value.rows * value.columns);
   return llvm::Error::success();
@@ -450,6 +467,127 @@ llvm::Error Counts::fill(const counts::ShadowChoices &rule, Value &value, const 
   for (auto [isShadow, count] : llvm::zip_equal(division->shadows->data, division->chosen))
     if (isShadow != 0)
       value.data[place++] = count;
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows that go once
+//===----------------------------------------------------------------------===//
+
+/// What tokens chose of each expert, a row for each rank that they come from.
+llvm::Expected<Counts::Value> Counts::getChoices(int64_t choices, int64_t dropped, const Place &at) {
+  const SimProgram &program = world.getProgram(at.rank);
+  const std::vector<int32_t> &writer = writers[world.programOfRank[at.rank]];
+  int32_t buffer = getLaunch(at).inputs[choices], router = writer[buffer];
+  const CountsRule *routing = router < 0 ? nullptr : program.launches[router].getRouting();
+  if (!routing) {
+    llvm::Expected<const Value *> arrived = follow(at.rank, buffer, at.depth);
+    if (!arrived)
+      return arrived.takeError();
+    return (*arrived)->tokens > 0 ? llvm::Expected<Value>(**arrived) : fail(at, "expected the choices of tokens");
+  }
+  llvm::ArrayRef<int32_t> chosen = getChosen(at.rank, router);
+  Value value;
+  value.rows = 1;
+  value.columns = static_cast<int64_t>(chosen.size());
+  value.tokens = static_cast<double>(routing->getRouted()->tokens);
+  value.data.assign(chosen.begin(), chosen.end());
+  // A pass of a layer serves some of them.
+  int32_t divider = dropped < 0 ? -1 : writer[getLaunch(at).inputs[dropped]];
+  const CountsRule *window = divider < 0 ? nullptr : findRule<counts::Window>(program.launches[divider]);
+  if (!window)
+    return value;
+  llvm::Expected<const Value *> served = follow(at.rank, program.launches[divider].outputs[window->output], at.depth);
+  if (!served)
+    return served.takeError();
+  value.data.assign((*served)->perExpert.begin(), (*served)->perExpert.end());
+  return value;
+}
+
+/// How many of `tokens` tokens, which chose each expert of a holder so often, chose some of them. They draw from `top`
+/// of `groups` equal groups of all experts.
+static double getMergedRows(llvm::ArrayRef<int32_t> counts, double tokens, int64_t experts, int64_t groups,
+                            int64_t top) {
+  if (counts.size() == 1)
+    return counts.front();
+  int64_t perGroup = experts / groups;
+  double drawn = static_cast<double>(top) / static_cast<double>(groups);
+  // Of the holder's part of each group: no choice of it, where the token draws from the group.
+  llvm::SmallVector<double> misses;
+  for (size_t first = 0; first < counts.size(); first += perGroup) {
+    double miss = 1;
+    for (int32_t count : counts.slice(first, std::min<size_t>(perGroup, counts.size() - first)))
+      miss *= std::max(0.0, 1 - count / (tokens * drawn));
+    misses.push_back(miss);
+  }
+  double none = 0;
+  double missed = std::accumulate(misses.begin(), misses.end(), 0.0) / static_cast<double>(misses.size());
+  // So many of the holder's groups are among the drawn ones: a hypergeometric distribution.
+  auto its = static_cast<int64_t>(misses.size());
+  auto logChoose = [](int64_t n, int64_t k) {
+    return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
+  };
+  for (int64_t hit = std::max<int64_t>(0, its + top - groups); hit <= std::min(its, top); ++hit)
+    none += std::exp(logChoose(its, hit) + logChoose(groups - its, top - hit) - logChoose(groups, top)) *
+            std::pow(missed, static_cast<double>(hit));
+  return tokens * (1 - none);
+}
+
+llvm::Error Counts::fill(const counts::MergedRows &rule, Value &value, const Place &at) {
+  llvm::Expected<Value> choices = getChoices(rule.choices, rule.dropped, at);
+  if (!choices)
+    return choices.takeError();
+  const SimGroup &group = getPartGroup(at);
+  int64_t own = rule.experts * rule.holders / group.size, first = group.getMember(at.rank) / rule.holders * own;
+  if (choices->columns != rule.experts || value.rows != 1 || own % value.columns != 0 ||
+      rule.experts % rule.groups != 0 || rule.topGroups > rule.groups)
+    return fail(at, "expected choices of " + llvm::Twine(rule.experts) + " experts, which holders have equal parts of");
+  int64_t perHolder = own / value.columns;
+  for (int64_t holder = 0; holder < value.columns; ++holder) {
+    double rows = 0;
+    for (int64_t source = 0; source < choices->rows; ++source)
+      rows += getMergedRows(
+          llvm::ArrayRef(choices->data).slice(source * choices->columns + first + holder * perHolder, perHolder),
+          choices->tokens, rule.experts, rule.groups, rule.topGroups);
+    value.data[holder] = static_cast<int32_t>(std::lround(rows));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Counts::fill(const counts::SentChoices &rule, Value &value, const Place &at) {
+  llvm::Expected<Value> choices = getChoices(rule.choices, rule.dropped, at);
+  if (!choices)
+    return choices.takeError();
+  value = std::move(*choices);
+  return llvm::Error::success();
+}
+
+llvm::Error Counts::appendChoices(const Value &from, Value &value, const Place &at) {
+  if (value.rows > 0 && (value.columns != from.columns || value.tokens != from.tokens))
+    return fail(at, "expected the members to have choices of as many tokens");
+  value.columns = from.columns;
+  value.tokens = from.tokens;
+  value.rows += from.rows;
+  value.data.insert(value.data.end(), from.data.begin(), from.data.end());
+  return llvm::Error::success();
+}
+
+llvm::Error Counts::fill(const counts::ArrivedChoices &rule, Value &value, const Place &at) {
+  MeetingId id = world.getMeeting(at.rank, at.launch);
+  const SimGroup &group = world.groups[id.group];
+  value = Value();
+  for (int64_t member = 0; member < group.size; ++member) {
+    int64_t other = world.getRank(id, member);
+    std::optional<uint32_t> otherIndex = world.getMeetingLaunch(other, id);
+    if (!otherIndex)
+      return fail(at, "expected choices from rank " + llvm::Twine(other) + " too");
+    llvm::Expected<const Value *> input =
+        follow(other, world.getLaunch(other, *otherIndex).inputs[rule.input], at.depth);
+    if (!input)
+      return input.takeError();
+    if (llvm::Error error = appendChoices(**input, value, at))
+      return error;
+  }
   return llvm::Error::success();
 }
 

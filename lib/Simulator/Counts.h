@@ -29,6 +29,9 @@ public:
     std::vector<int32_t> data;      ///< [rows, columns]
     std::vector<int64_t> perExpert; ///< sums over the rows
     int64_t total = 0;
+    /// Of choices that tokens take along, and not of rows: how many tokens there are on each of the ranks that they
+    /// come from, of each of which there is a row. Else 0.
+    double tokens = 0;
   };
 
   /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs, and where a
@@ -92,6 +95,11 @@ private:
   llvm::Error fill(const counts::ChooseShadows &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::KeptChoices &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::ShadowChoices &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::MergedRows &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::SentChoices &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::ArrivedChoices &rule, Value &value, const Place &at);
+  llvm::Error appendChoices(const Value &from, Value &value, const Place &at);
+  llvm::Expected<Value> getChoices(int64_t choices, int64_t dropped, const Place &at);
   template <typename Rule> llvm::Error fillExchanged(const Rule &rule, Value &value, const Place &at);
   llvm::Error fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make);
   llvm::Expected<Division> getDivision(int64_t choices, int64_t shadows, const Place &at);

@@ -80,6 +80,8 @@ TEST_P(ChecksTest, Routing) {
   pass(checkSliceCounts(counts, counts, 12, 1, 2));
   pass(checkLocalSlots(choices, counts, choices, integers({1, 4}), {0, 12, 1, 1, 2}));
   pass(checkWindow(choices, integers({3, 8}), integers({1}), integers({1}), choices, counts, {4, 9, 0, 1, 2, 3}));
+  pass(
+      checkMergeChoices(choices, choices, integers({3, 1}), choices, integers({1, 2}), integers({9, 2}), {8, 1, 1, 2}));
   moert_shadow_costs costs{};
   costs.workers = costs.node_workers = costs.phases = 2;
   pass(checkChooseShadows(integers({2, 8}), counts, MOERT_SHADOWS_ALGORITHM1, costs));

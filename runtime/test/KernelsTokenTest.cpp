@@ -330,6 +330,43 @@ TEST(KernelsWindowTest, BadOperands) {
   expectBad(gatheredChunks.view(), countsOfChunks.view(), {2, 1, 0, 1, 0, 1}, 1, "'chunk_rows'");
 }
 
+// Two holders of two experts each, of eight on two members. Member 1 has the last four.
+TEST(KernelsMergeTest, RowsOfHolders) {
+  Tensor<int32_t> experts({4, 3}, {4, 5, 7, 7, 0, 6, -1, 5, 4, 5, 6, 7});
+  Tensor<int32_t> dropped({4, 3}, {0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0});
+  Tensor<int32_t> used({1, 2}, {1, 2}), slots({4, 3}, 9), counts({1, 2}, 9), sent({5, 3}, 9);
+  EXPECT_OK(mergeChoices(experts.view(), dropped.view(), used.view(), slots.view(), counts.view(), sent.view(),
+                         {8, 1, 1, 2}));
+  EXPECT_EQ(counts.data, (std::vector<int32_t>{2, 2}));
+  EXPECT_EQ(slots.data, (std::vector<int32_t>{0, -1, 2, 3, -1, -1, -1, 1, -1, -1, -1, -1}));
+  EXPECT_EQ(sent.data, (std::vector<int32_t>{4, 5, -1, -1, 5, 4, -1, -1, 7, 7, -1, -1, -1, -1, -1}));
+  // All tokens count without `used`, and all choices without `dropped`.
+  expectError(mergeChoices(experts.view(), View(), View(), slots.view(), counts.view(), sent.view(), {8, 1, 1, 2}),
+              MOERT_ERROR_OVERFLOW, "6 rows of tokens are sent, with room for 5");
+  Tensor<int32_t> large({8, 3});
+  EXPECT_OK(mergeChoices(experts.view(), View(), View(), slots.view(), counts.view(), large.view(), {8, 1, 1, 2}));
+  EXPECT_EQ(counts.data, (std::vector<int32_t>{3, 3}));
+}
+
+// A holder of one expert: the rows are sorted by expert, as those of a routing.
+TEST(KernelsMergeTest, RowsOfExperts) {
+  Tensor<int32_t> experts({3, 2}, {3, 2, 2, 0, 3, 2}), slots({3, 2}), counts({1, 2}), sent({5, 2});
+  EXPECT_OK(mergeChoices(experts.view(), View(), View(), slots.view(), counts.view(), sent.view(), {4, 2, 3, 4}));
+  EXPECT_EQ(counts.data, (std::vector<int32_t>{3, 2}));
+  EXPECT_EQ(slots.data, (std::vector<int32_t>{3, 0, 1, -1, 4, 2}));
+}
+
+TEST(KernelsMergeTest, BadOperands) {
+  Tensor<int32_t> experts({2, 1}, {0, 1}), slots({2, 1}), counts({1, 2}), sent({2, 1}), used({1, 1}, 3);
+  auto expectBad = [&](View of, MergeOptions options, int32_t code, const char *text) {
+    expectError(mergeChoices(experts.view(), View(), of, slots.view(), counts.view(), sent.view(), options), code,
+                text);
+  };
+  expectBad(View(), {2, 3, 0, 4}, MOERT_ERROR_INVALID_ARGUMENT, "'copies' to divide 4 members but got 3");
+  expectBad(View(), {3, 1, 0, 1}, MOERT_ERROR_INVALID_ARGUMENT, "a multiple of 1 times 2 holders but got 3");
+  expectBad(used.view(), {2, 1, 0, 1}, MOERT_ERROR_OVERFLOW, "");
+}
+
 TEST(KernelsLocalSlotsTest, BadOperands) {
   Tensor<int32_t> slots({3, 1}, {0, 2, 1}), out({3, 1}, 9), counts({1, 2}, {2, 1}), own({1, 1}, 9), two({2, 2});
   auto expectBad = [&](View countsOf, View to, View ownOf, LocalOptions options, const char *text) {

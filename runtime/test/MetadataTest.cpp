@@ -348,7 +348,7 @@ TEST(Metadata, Source) {
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 5"));
-  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 7"));
+  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 8"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

@@ -204,13 +204,60 @@ struct ShadowChoices {
   bool operator==(const ShadowChoices &) const = default;
 };
 
+/// One row for all choices that a token has of a holder, counted by holder. Input `choices` holds a routing's choices,
+/// or those that arrived from others. Of them, those are left out that the slots of input `dropped` leave out; -1:
+/// none. `holders` neighbouring members have the same equal part of the `experts` experts, and the holders have equal
+/// parts of that. How many choices a token has of the same holder is not known: it is as many as are expected where it
+/// draws its experts from `topGroups` of `groups` equal groups of them.
+struct MergedRows {
+  int64_t choices = 0, dropped = -1, experts = 1, holders = 1, groups = 1, topGroups = 1;
+
+  static constexpr llvm::StringLiteral name = "merged_rows";
+  static constexpr Members members = Members::OwnPart;
+  template <typename Self, typename Visitor> static void visit(Self &self, Visitor &&visitor) {
+    visitor.input("choices", self.choices);
+    visitor.integer("dropped", self.dropped, -1, kMost);
+    visitor.integer("experts", self.experts, 1, kMost);
+    visitor.integer("holders", self.holders, 1, kMost);
+    visitor.integer("groups", self.groups, 1, kMost);
+    visitor.integer("top_groups", self.topGroups, 1, kMost);
+  }
+  bool operator==(const MergedRows &) const = default;
+};
+
+/// The choices themselves, which go to the holders.
+struct SentChoices {
+  int64_t choices = 0, dropped = -1;
+
+  static constexpr llvm::StringLiteral name = "sent_choices";
+  static constexpr Members members = Members::None;
+  template <typename Self, typename Visitor> static void visit(Self &self, Visitor &&visitor) {
+    visitor.input("choices", self.choices);
+    visitor.integer("dropped", self.dropped, -1, kMost);
+  }
+  bool operator==(const SentChoices &) const = default;
+};
+
+/// Choices that all members sent.
+struct ArrivedChoices {
+  int64_t input = 0;
+
+  static constexpr llvm::StringLiteral name = "arrived_choices";
+  static constexpr Members members = Members::Meet;
+  template <typename Self, typename Visitor> static void visit(Self &self, Visitor &&visitor) {
+    visitor.input("input", self.input);
+  }
+  bool operator==(const ArrivedChoices &) const = default;
+};
+
 } // namespace counts
 
 /// How output number `output` of a launch is made.
 struct CountsRule {
-  using Variant = std::variant<counts::Route, counts::RouteNearHome, counts::Gather, counts::Exchange,
-                               counts::SliceRows, counts::OwnExperts, counts::Window, counts::Repeat,
-                               counts::ChooseShadows, counts::KeptChoices, counts::ShadowChoices>;
+  using Variant =
+      std::variant<counts::Route, counts::RouteNearHome, counts::Gather, counts::Exchange, counts::SliceRows,
+                   counts::OwnExperts, counts::Window, counts::Repeat, counts::ChooseShadows, counts::KeptChoices,
+                   counts::ShadowChoices, counts::MergedRows, counts::SentChoices, counts::ArrivedChoices>;
   int64_t output = 0;
   Variant how;
 

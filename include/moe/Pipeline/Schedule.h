@@ -44,6 +44,8 @@ struct ParsedSchedule {
   std::optional<ShadowSchedule> shadows;
   std::optional<SmartSchedule> smart;
   bool topologyGate = false;
+  /// once:rank: a token goes once to each rank that holds some of its experts.
+  bool once = false;
   /// Of auto: all of this is open.
   bool everything = false;
 

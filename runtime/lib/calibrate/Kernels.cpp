@@ -201,6 +201,15 @@ void addShadows(std::vector<KernelCase> &cases) {
                            pool.integers({rows, kExperts}, [](int64_t i) { return 1000 / (i % kExperts + 1); });
                        addViews(call, {counts, pool.outputOf(MOERT_I32, {1, kExperts})});
                      }});
+  cases.push_back({Kind::MergeChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     attributes::MergeChoices{.experts = kExperts, .copies = 1}.set(call);
+                     call.members = 1;
+                     View experts = makeChoices(pool, tokens);
+                     addViews(call, {experts, View(), View(), pool.outputOf(MOERT_I32, {tokens, kChoices}),
+                                     pool.outputOf(MOERT_I32, {1, kExperts / 4}),
+                                     pool.outputOf(MOERT_I32, {tokens * kChoices, kChoices})});
+                   }});
   cases.push_back({Kind::DivideChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
                      attributes::DivideChoices{.chunks = 1}.set(call);

@@ -191,6 +191,21 @@ void checkRestOfWindow(Checker &check, View slots, View gathered, View, View, Vi
     checkDroplessChunks(check, slots.dims[0], slots.dims[1], chunks, options.chunkRows);
 }
 
+void checkRestOfMergeChoices(Checker &check, View experts, View, View used, View, View counts, View,
+                             const MergeOptions &options) {
+  const int64_t size = options.size, copies = options.copies, holders = counts.dims[1];
+  checkMember(check, options.index, size);
+  check.that(copies >= 1 && size % std::max<int64_t>(copies, 1) == 0,
+             [&] { return joined("expected 'copies' to divide ", size, " members but got ", copies); });
+  if (!check.ok())
+    return;
+  check.that(holders >= 1 && options.experts >= 1 && options.experts % (size / copies * holders) == 0, [&] {
+    return joined("expected 'experts' to be a multiple of ", size / copies, " times ", holders, " holders but got ",
+                  options.experts);
+  });
+  checkRowCount(check, 1.0 * experts.dims[0] * experts.dims[1]);
+}
+
 // --- Shadows -----------------------------------------------------------------
 
 void checkRestOfChooseShadows(Checker &check, View counts, View, int64_t policy, moert_shadow_costs costs) {

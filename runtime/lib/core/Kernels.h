@@ -42,6 +42,13 @@ struct LocalOptions {
   int64_t firstExpert(int64_t experts) const { return index / copies * ownExperts(experts); }
 };
 
+/// As moert_merge_choices says them; member `index` of `size`.
+struct MergeOptions {
+  int64_t experts = 1, copies = 1, index = 0, size = 1;
+  int64_t ownExperts() const { return experts * copies / size; }
+  int64_t firstExpert() const { return index / copies * ownExperts(); }
+};
+
 /// As moert_window says them; member `index` of `size`.
 struct WindowOptions {
   int64_t workers = 1, rows = 1, chunkRows = 0, phases = 1, index = 0, size = 1;

@@ -20,6 +20,7 @@ set(MOERT_CUDA_SOURCES
   KernelsGemm.cpp
   KernelsHeads.cu
   KernelsLoss.cu
+  KernelsMerge.cu
   KernelsMove.cu
   KernelsNorm.cu
   KernelsOptimizer.cu

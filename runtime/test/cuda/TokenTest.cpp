@@ -106,6 +106,25 @@ TEST(CudaTokenTest, ChoicesOfAPass) {
       }
 }
 
+TEST(CudaTokenTest, MergedChoices) {
+  // Of 24 experts, the member has 8: in holders of one, two, or all.
+  for (int64_t holders : {1, 4, 8})
+    for (bool hasUsed : {false, true})
+      for (bool hasDropped : {false, true}) {
+        Operand experts = filledOperand(MOERT_I32, {500, 4}, 0);
+        for (size_t i = 0; i < experts.values.size(); ++i)
+          experts.values[i] = i % 4 == 3 ? -1 : static_cast<double>((i / 4 * 7 + i % 4 * (5 + i / 4 % 3)) % 24);
+        const Operand used = hasUsed ? indices({2, 2}, {100, 37, 200, 50}) : absent();
+        expectAlike(Kind::MergeChoices,
+                    {experts, hasDropped ? randomSlots(500, 4, 3000, 1) : absent(), used,
+                     filledOperand(MOERT_I32, {500, 4}, 9), filledOperand(MOERT_I32, {1, holders}, 9),
+                     filledOperand(MOERT_I32, {2000, 4}, 9)},
+                    [=](Kernels &k, const Views &v) {
+                      return k.mergeChoices(v[0], v[1], v[2], v[3], v[4], v[5], {24, 2, 3, 6});
+                    });
+      }
+}
+
 TEST(CudaTokenTest, ChoicesOfAPassInChunksAndPhases) {
   // Four members, the first two of which are exchanged in another phase, send rows to two workers of two experts in two
   // chunks. At most 17 rows arrive in a kind: five passes of 4. A chunk has room for a row more than it gets.

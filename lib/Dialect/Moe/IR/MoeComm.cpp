@@ -606,6 +606,12 @@ OpCost AllToAllVOp::getOpCost() {
   cost.peerDim = toExperts ? 1 : 0;
   return cost;
 }
+/// Rows of choices; how many choices of each expert they hold is known.
+SmallVector<CountsRule> AllToAllVOp::getCountsRules() {
+  if (!getResult().getType().getElementType().isInteger())
+    return {};
+  return {{0, counts::ArrivedChoices{0}}};
+}
 Value AllToAllVOp::getStoredRows() {
   auto dump = getRows().getDefiningOp<DumpOp>();
   bool whole = dump && getDirection() == Direction::to_experts && dump.getDim() == 0 && dump.getBlocks() == 1 &&

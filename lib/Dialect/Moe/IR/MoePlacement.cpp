@@ -181,6 +181,9 @@ std::string SlotDotOp::getIndexRule() {
 }
 std::string ChooseShadowsOp::getIndexRule() { return ""; }
 std::string WindowOp::getIndexRule() { return std::string("!s., _") + (getBefore() ? ", _" : "") + " -> ?, s., ?"; }
+std::string MergeChoicesOp::getIndexRule() {
+  return std::string("!s.") + (getRoutedSlots() ? ", s." : "") + (getUsed() ? ", _" : "") + " -> s., ?, ?";
+}
 std::string DivideChoicesOp::getIndexRule() { return "!s., _ -> s., ?, s., ?"; }
 
 /// `operands` and `results` of one placement.

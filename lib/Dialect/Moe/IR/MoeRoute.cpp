@@ -247,6 +247,66 @@ SmallVector<CountsRule> WindowOp::getCountsRules() {
 }
 
 //===----------------------------------------------------------------------===//
+// MergeChoicesOp
+//===----------------------------------------------------------------------===//
+
+void MergeChoicesOp::build(OpBuilder &builder, OperationState &state, Value chosen, Value routedSlots, Value used,
+                           GroupAttr group, int64_t experts, int64_t copies, int64_t holders, int64_t rows) {
+  auto type = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
+  int64_t k = cast<RankedTensorType>(chosen.getType()).getDimSize(1);
+  build(builder, state, TypeRange{chosen.getType(), type({1, holders}), type({rows, k})}, chosen, routedSlots, used,
+        group, experts, copies);
+}
+LogicalResult MergeChoicesOp::verify() {
+  RankedTensorType chosen = getChosen().getType(), counts = getCounts().getType();
+  if (getSlots().getType() != chosen || (getRoutedSlots() && getRoutedSlots().getType() != chosen))
+    return emitOpError() << "expected all slots to be " << chosen << " but got " << getSlots().getType();
+  if (counts.getDimSize(0) != 1 || getSent().getType().getDimSize(1) != chosen.getDimSize(1))
+    return emitOpError() << "expected counts [1, H] and sent [R, " << chosen.getDimSize(1) << "] but got " << counts
+                         << " and " << getSent().getType();
+  int64_t size = getGroup().getSize(), copies = getCopies(), experts = getExperts(), holders = counts.getDimSize(1);
+  if (copies < 1 || size % copies != 0)
+    return emitOpError() << "expected copies to divide the group's size " << size << " but got " << copies;
+  if (experts < 1 || experts % (size / copies * holders) != 0)
+    return emitOpError() << "expected experts to be a multiple of " << size / copies * holders
+                         << ", all holders, but got " << experts;
+  return success();
+}
+/// Each member has experts of its own.
+LogicalResult MergeChoicesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                        SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  FailureOr<AxisSet> set = axes.getAxes(*this, getGroup());
+  if (failed(set))
+    return failure();
+  AxisSet all = *set;
+  for (AxisSet operand : operands)
+    all = all | operand;
+  required.assign(operands.size(), all);
+  results.assign(getNumResults(), all);
+  return success();
+}
+void MergeChoicesOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) {
+  gradients.resize(getNumOperands());
+}
+SmallVector<Value> MergeChoicesOp::getKernelInputs() { return {getChosen(), getRoutedSlots(), getUsed()}; }
+SmallVector<Attribute> MergeChoicesOp::getKernelParams() { return {getExpertsAttr(), getCopiesAttr()}; }
+GroupAttr MergeChoicesOp::getKernelGroup() { return getGroup(); }
+SmallVector<CountsRule> MergeChoicesOp::getCountsRules() {
+  counts::MergedRows rows;
+  rows.dropped = getRoutedSlots() ? 1 : -1;
+  rows.experts = getExperts();
+  rows.holders = getCopies();
+  Value chosen = getChosen();
+  while (auto cast = chosen.getDefiningOp<ToVaryingOp>())
+    chosen = cast.getInput();
+  if (auto route = chosen.getDefiningOp<RouteOp>()) {
+    rows.groups = route.getExpertGroups();
+    rows.topGroups = route.getTopGroups();
+  }
+  return {{getResultNumber(getCounts()), rows}, {getResultNumber(getSent()), counts::SentChoices{0, rows.dropped}}};
+}
+
+//===----------------------------------------------------------------------===//
 // RouteGradOp
 //===----------------------------------------------------------------------===//
 

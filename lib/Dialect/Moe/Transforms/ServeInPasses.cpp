@@ -57,6 +57,12 @@ private:
 
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// Merged choices that arrived from other ranks, of rows that go once; null for other slots.
+static MergeChoicesOp getArrived(Value slots) {
+  auto merge = skipToVarying(slots).getDefiningOp<MergeChoicesOp>();
+  return merge && merge.getUsed() ? merge : MergeChoicesOp();
+}
+
 void BoundedLayer::findOps() {
   slots = {made.getSlots()};
   counts = {made.getCounts()};
@@ -64,7 +70,8 @@ void BoundedLayer::findOps() {
   for (Operation *op = made->getNextNode(); op; op = op->getNextNode()) {
     if (llvm::none_of(op->getOperands(), [&](Value operand) { return reached.contains(operand); }))
       continue;
-    if (!isa<CombineOp>(op))
+    auto last = dyn_cast<CombineOp>(op);
+    if (!last || getArrived(last.getSlots()))
       reached.insert(op->result_begin(), op->result_end());
     auto cast = dyn_cast<ToVaryingOp>(op);
     if (cast && llvm::is_contained(slots, cast.getInput()))
@@ -80,25 +87,34 @@ void BoundedLayer::findOps() {
 /// form.
 bool BoundedLayer::findRoom(std::string &reason) {
   int64_t experts = getType(made.getCounts()).getDimSize(1);
-  auto note = [&](int64_t room, Value own, int64_t phases) {
-    WindowSizes found{experts / getType(own).getDimSize(1), room, made.getChunks(), 0, phases};
+  auto note = [&](int64_t room, int64_t workers, int64_t phases) {
+    WindowSizes found{workers, room, made.getChunks(), 0, phases};
     if (canOverflow && (sizes.rows != found.rows || sizes.workers != found.workers || sizes.phases != found.phases))
       reason = "its rooms have different numbers of rows";
     sizes = found;
     canOverflow = true;
   };
+  auto getHolders = [](auto op) { return op.getGroup().getSize() / static_cast<int64_t>(op.getCopies()); };
+  // Rows that go once have as much room, or room for all.
+  bool isOnce = llvm::any_of(ops, [](Operation *op) { return isa<MergeChoicesOp>(op); });
   routedSlots = made.getSlots();
   for (Operation *op : ops) {
-    if (auto exchange = dyn_cast<AllToAllVOp>(op); exchange && exchange.getDirection() == Direction::to_experts) {
-      note(getType(exchange.getResult()).getDimSize(0), exchange.getExpertCounts(), exchange.getPhases());
+    auto exchange = dyn_cast<AllToAllVOp>(op);
+    if (exchange && exchange.getDirection() == Direction::to_experts && !isOnce) {
+      note(getType(exchange.getResult()).getDimSize(0), getHolders(exchange), exchange.getPhases());
       exchanging = exchange.getGroup();
     } else if (auto own = dyn_cast<LocalSlotsOp>(op)) {
-      note(own.getRoom(), own.getCounts(), /*phases=*/1);
+      note(own.getRoom(), experts / getType(own.getCounts()).getDimSize(1), /*phases=*/1);
+    } else if (auto merge = dyn_cast<MergeChoicesOp>(op)) {
+      if (merge.getUsed())
+        note(getType(merge.getSent()).getDimSize(0), getHolders(merge), /*phases=*/1);
+      else
+        routedSlots = merge.getRoutedSlots();
     } else if (auto other = dyn_cast<DispatchOp>(op); other && !dispatch) {
       dispatch = other;
       if (llvm::is_contained(slots, other.getSlots()))
         routedSlots = other.getSlots();
-    } else if (auto last = dyn_cast<CombineOp>(op)) {
+    } else if (auto last = dyn_cast<CombineOp>(op); last && !getArrived(last.getSlots())) {
       if (combine)
         reason = "its rows are combined in several parts";
       combine = last;

@@ -21,6 +21,8 @@ def Moe_AnyTensor : Moe_StaticTensor<!listconcat(Moe_FloatTypes, [I32]), "static
 def Moe_Scalar : Moe_RankedTensor<Moe_FloatTypes, [0], !strconcat("0-D tensor of ", Moe_FloatNames)>;
 def Moe_Tensor1D : Moe_RankedTensor<Moe_FloatTypes, [1], !strconcat("1-D tensor of ", Moe_FloatNames)>;
 def Moe_Tensor2D : Moe_RankedTensor<Moe_FloatTypes, [2], !strconcat("2-D tensor of ", Moe_FloatNames)>;
+def Moe_AnyTensor2D : Moe_RankedTensor<!listconcat(Moe_FloatTypes, [I32]), [2],
+                                       "2-D tensor of f32, f64, bf16, f16 or i32">;
 def Moe_Tensor3D : Moe_RankedTensor<Moe_FloatTypes, [3], !strconcat("3-D tensor of ", Moe_FloatNames)>;
 def Moe_Rows : Moe_RankedTensor<Moe_FloatTypes, [2, 3], !strconcat("rows, a 2-D or 3-D tensor of ", Moe_FloatNames)>;
 // Accumulator types, for routing, losses and other sums over a row. They are f32 where the other values have 16 bits, and

@@ -263,7 +263,7 @@ def Moe_JoinPhasesOp
 }
 
 def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams", "getInPlaceInputs"],
-                                      [Moe_ShadowableOwn, Moe_Accumulating]> {
+                                      [Moe_ShadowableOwn, Moe_Accumulating, Moe_Counts]> {
   let summary = "ragged exchange of the dropless form: varying -> varying";
   let description = [{
     Exchanges rows between the ranks of the tokens and the ranks of the experts. `to_experts` goes from the block side to
@@ -303,11 +303,11 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$rows, Moe_Index2D:$block_counts, Moe_Index2D:$expert_counts,
-                       Optional<Moe_Tensor2D>:$addend, Moe_GroupAttr:$group, Moe_DirectionAttr:$direction,
+  let arguments = (ins Moe_AnyTensor2D:$rows, Moe_Index2D:$block_counts, Moe_Index2D:$expert_counts,
+                       Optional<Moe_AnyTensor2D>:$addend, Moe_GroupAttr:$group, Moe_DirectionAttr:$direction,
                        DefaultValuedAttr<I64Attr, "1">:$copies, DefaultValuedAttr<I64Attr, "0">:$phase,
                        DefaultValuedAttr<I64Attr, "1">:$phases);
-  let results = (outs Moe_Tensor2D:$result);
+  let results = (outs Moe_AnyTensor2D:$result);
   let assemblyFormat = [{
     $rows `,` $block_counts `,` $expert_counts (`addend` `(` $addend^ `)`)? `over` $group attr-dict `:`
     functional-type(operands, results)

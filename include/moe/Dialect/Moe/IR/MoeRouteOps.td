@@ -145,6 +145,51 @@ def Moe_WindowOp : Moe_Op<"window", [
   }];
 }
 
+def Moe_MergeChoicesOp : Moe_Op<"merge_choices", [
+    AttrSizedOperandSegments, Moe_SpmdOwn, Moe_Differentiable, Moe_Cost, Moe_Counts,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getKernelGroup"]>]> {
+  let summary = "one row for all choices that a token has of a holder of experts";
+  let description = [{
+    `experts[s,j]` is an expert of token s, or -1 for none. With n = E copies / size, member j of `group` has the n experts
+    from floor(j / copies) n on. Each of the H holders has n / H consecutive ones of these. A holder is a node, a rank, or
+    an expert.
+
+    A token has one row for each holder of which it has choices, and not one row for each choice. Rows are sorted by
+    holder, then by token. `slots[s,j]` is the row if no choice before j is of the same holder, and else -1. So moe.dispatch
+    with these slots makes the rows, and moe.combine adds up what comes back of them. `counts` is how many rows each holder
+    has. `sent[r,j]` is choice j of row r's token where it is of the row's holder, and else -1: who gets the row merges these
+    choices again by holders of its own.
+
+    Choices of other experts do not count. Neither do dropped ones, whose `routed_slots` are -1, nor choices of the tokens
+    from sum(used) on.
+
+    Constraints:
+    - (C1) experts, routed_slots and slots are [S, k]; counts is [1, H], sent [R, k].
+    - (C2) copies divides size, and size / copies times H divides E.
+
+    Example:
+
+    ```mlir
+    func.func @merge_choices(%e: tensor<16x2xi32>) -> tensor<16x2xi32> {
+      %slots, %counts, %sent = moe.merge_choices %e over <"self", 1, 1> {experts = 8 : i64}
+        : (tensor<16x2xi32>) -> (tensor<16x2xi32>, tensor<1x4xi32>, tensor<32x2xi32>)
+      return %slots : tensor<16x2xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index2D:$chosen, Optional<Moe_Index2D>:$routed_slots, Optional<Moe_Index2D>:$used,
+                       Moe_GroupAttr:$group, I64Attr:$experts, DefaultValuedAttr<I64Attr, "1">:$copies);
+  let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts, Moe_Index2D:$sent);
+  let assemblyFormat = [{
+    $chosen (`dropped` `(` $routed_slots^ `)`)? (`used` `(` $used^ `)`)? `over` $group attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$chosen, "::mlir::Value":$routed_slots, "::mlir::Value":$used,
+                                 "::mlir::moe::GroupAttr":$group, "int64_t":$experts, "int64_t":$copies,
+                                 "int64_t":$holders, "int64_t":$rows)>];
+  let hasVerifier = 1;
+}
+
 def Moe_RouteGradOp : Moe_Op<"route_grad", [
     AttrSizedOperandSegments, AllTypesMatch<["scores", "result"]>, Moe_Spmd, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {

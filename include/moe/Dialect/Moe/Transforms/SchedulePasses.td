@@ -298,6 +298,42 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
+  let summary = "send a token once to each rank that holds some of its experts";
+  let description = [{
+    In a dropless layer, a token goes to a rank once for each of its experts there. After this pass it goes there once, with
+    the numbers of these experts and the weights of the routing. There it becomes a row for each expert. The experts' results
+    are added up, with their weights, to one row before the way back.
+
+    What moves the rows stays what it is: the baseline's exchanges, or those of S1 and S2. So the pass runs behind
+    moe-pause-mp. It leaves layers in chunks, with shadows, or with a capacity, and layers without an exchange.
+
+    Before -> after, with 8 experts on 4 ranks and 2 choices:
+
+    ```mlir
+    %d = moe.dispatch %x, %slots : .. -> tensor<32x8xf32>
+    %n = moe.all_to_all %counts over <"ep", 4, 1> : (tensor<1x8xi32>) -> tensor<4x2xi32>
+    %r = moe.all_to_all_v %d, %counts, %n over <"ep", 4, 1> : .. -> tensor<128x8xf32>
+    %h = .. experts of %r, counts(%n) ..
+    %b = moe.all_to_all_v %h, %counts, %n over <"ep", 4, 1> : .. -> tensor<32x8xf32>
+    %y = moe.combine %b, %slots weights(%weights) : ..
+    // ->
+    %slots1, %counts1, %sent = moe.merge_choices %experts dropped(%slots) over <"self", 1, 1> {experts = 8 : i64} : ..
+    %n1 = moe.all_to_all %counts1 over <"ep", 4, 1> : (tensor<1x4xi32>) -> tensor<4x1xi32>
+    // Rows, choices and weights go alike.
+    %r1 = moe.all_to_all_v (moe.dispatch %x, %slots1), %counts1, %n1 over <"ep", 4, 1> : .. -> tensor<64x8xf32>
+    %c1 = moe.all_to_all_v %sent, %counts1, %n1 over <"ep", 4, 1> : .. -> tensor<64x2xi32>
+    %w1 = moe.all_to_all_v (moe.dispatch %weights, %slots1), %counts1, %n1 over <"ep", 4, 1> : .. -> tensor<64x2xf32>
+    %slots2, %counts2, %_ = moe.merge_choices %c1 used(%n1) over <"ep", 4, 1> {experts = 8 : i64} : ..
+    %h = .. experts of (moe.dispatch %r1, %slots2), counts(%counts2) ..
+    %p = moe.combine %h, %slots2 weights(%w1) : ..
+    %b = moe.all_to_all_v %p, %counts1, %n1 over <"ep", 4, 1> : .. -> tensor<32x8xf32>
+    %y = moe.combine %b, %slots1 : ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeServeInPasses : Pass<"moe-serve-in-passes", "::mlir::func::FuncOp"> {
   let summary = "serve the rows of dropless layers in passes of the rows that are reserved";
   let description = [{

@@ -1,0 +1,98 @@
+//===- KernelsMerge.cu - one row for all choices of a holder --------------===//
+
+#include "core/Checks.h"
+#include "cuda/Choices.cuh"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+#include "cuda/Reduce.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// The holder of a choice that counts, among the member's own.
+struct HolderOfChoice {
+  const int32_t *experts, *dropped; ///< `dropped` may be null
+  const int32_t *tokens;            ///< how many have choices
+  int64_t choices, first, own, perHolder;
+
+  /// -1 where the choice does not count.
+  __device__ int32_t holder(int64_t choice) const {
+    const int64_t expert = experts[choice] - first;
+    const bool counts = choice / choices < *tokens && expert >= 0 && expert < own && (!dropped || dropped[choice] >= 0);
+    return counts ? static_cast<int32_t>(expert / perHolder) : -1;
+  }
+  /// The first choice of the same token and holder.
+  __device__ int64_t firstAlike(int64_t choice, int32_t its) const {
+    int64_t other = choice / choices * choices;
+    while (holder(other) != its)
+      ++other;
+    return other;
+  }
+  __device__ int32_t operator()(int64_t choice) const {
+    const int32_t its = holder(choice);
+    return its >= 0 && firstAlike(choice, its) == choice ? its : -1;
+  }
+};
+
+/// The sum of counts, no more than `most`. One block.
+__global__ void __launch_bounds__(kThreads)
+    countTokensKernel(const int32_t *used, int64_t count, int64_t most, int32_t *tokens, FaultSite site) {
+  int32_t before = 0;
+  for (int64_t first = 0; first < count; first += kThreads) {
+    const int64_t i = first + threadIdx.x;
+    const int32_t own = i < count ? used[i] : 0;
+    if (own < 0)
+      raise(site, FaultKind::CountNegative);
+    int32_t all = 0;
+    blockScan<int32_t>(own > 0 ? own : 0, all);
+    before += all;
+  }
+  if (threadIdx.x == 0)
+    *tokens = used && before < most ? before : static_cast<int32_t>(most);
+}
+
+__global__ void __launch_bounds__(kThreads) sentKernel(HolderOfChoice ofChoice, const int32_t *slots, int64_t choices,
+                                                       int64_t room, int32_t *sent, FaultSite site) {
+  for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
+    const int32_t holder = ofChoice.holder(i);
+    if (holder < 0)
+      continue;
+    const int64_t row = slots[ofChoice.firstAlike(i, holder)];
+    if (row >= room)
+      raise(site, FaultKind::SlotRange, room, row);
+    else
+      sent[row * ofChoice.choices + i % ofChoice.choices] = ofChoice.experts[i];
+  }
+}
+
+} // namespace
+
+Status CudaKernels::mergeChoices(View experts, View dropped, View used, View slots, View counts, View sent,
+                                 const MergeOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkMergeChoices(experts, dropped, used, slots, counts, sent, options));
+  const int64_t tokens = experts.dims[0], choices = experts.dims[1], holders = counts.dims[1];
+  HolderOfChoice ofChoice{
+      experts.as<const int32_t>(), dropped.as<const int32_t>(),   nullptr, choices, options.firstExpert(),
+      options.ownExperts(),        options.ownExperts() / holders};
+  ChunkChoices<HolderOfChoice> items{ofChoice, tokens, choices, 1};
+  const Ranking ranking = items.ranking(target, holders);
+  int32_t *tileCounts = nullptr, *offsets = nullptr, *usedTokens = nullptr;
+  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
+    tileCounts = pieces.take<int32_t>(ranking.counts());
+    offsets = pieces.take<int32_t>(holders);
+    usedTokens = pieces.take<int32_t>(1);
+  }));
+  items.ofChoice.tokens = ofChoice.tokens = usedTokens;
+  MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(sent.data, 0xff, static_cast<size_t>(sent.bytes()), target.stream.stream),
+                              "cannot clear 'sent'"));
+  MOERT_RETURN_IF_ERROR(launch(countTokensKernel, Grid(), target, used.as<const int32_t>(), used ? used.elements() : 0,
+                               tokens, usedTokens, target.faults()));
+  MOERT_RETURN_IF_ERROR(
+      sortChoices(target, items, ranking, 0, tileCounts, offsets, slots.as<int32_t>(), counts.as<int32_t>()));
+  if (experts.elements() == 0)
+    return {};
+  return launch(sentKernel, gridOf(target, experts.elements()), target, ofChoice, slots.as<const int32_t>(),
+                experts.elements(), sent.dims[0], sent.as<int32_t>(), target.faults());
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""Tests schedules in which a token goes once to each rank that holds some of its experts.
+
+Each case is verified against the one-rank reference: output, auxiliary loss and all gradients. Sums are in another order than in the reference:
+a rank adds up its experts' results first. So the tolerances are those of moe-run --verify, 1e-12 in f64 and 1e-5 in f32. The exchanges of
+tokens must move as many rows as the tokens' choices have different ranks, counted from the choices that the run recorded.
+"""
+
+import itertools
+import json
+import os
+import random
+import sys
+from functools import partial
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+import harness
+import safetensors
+from harness import Layout
+from oracle import Layer, Model
+
+LAYOUTS = [Layout(2, 1, 2, 1), Layout(4, 1, 4, 1), Layout(4, 2, 2, 1), Layout(4, 2, 4, 1), Layout(4, 4, 4, 1), Layout(4, 2, 2, 2), Layout(4, 1, 2, 2),
+           Layout(8, 1, 8, 1), Layout(8, 2, 8, 1), Layout(8, 4, 4, 2), Layout(8, 2, 4, 2), Layout(8, 1, 4, 1), Layout(8, 4, 8, 1), Layout(8, 8, 4, 2)]
+LAYERS = ("baseline", "s1", "s2")
+DRAWN = {
+    "routing": ("random", "skewed", "empty", "one"),
+    "experts": (8, 16),
+    "top_k": (1, 2, 3, 4, 6, 8),
+    "activation": ("swiglu", "gelu"),
+    "dtype": ("f64", "f32"),
+    "biases": (False, True, False),
+    "weigh_inputs": (False, False, True),
+    "max_load": (None, None, 1.25),
+    "recompute": ("none", "block"),
+}
+HIDDEN = 12
+
+
+def choose_cases(repeats, seed=5):
+    rng = random.Random(seed)
+    cases = []
+    for _, layout, layer in itertools.product(range(repeats), LAYOUTS, LAYERS):
+        o = {name: rng.choice(values) for name, values in DRAWN.items()}
+        cases.append((layout, layer, o))
+    return cases
+
+
+def describe(case):
+    layout, layer, o = case
+    words = [f"E {o['experts']}", f"k {o['top_k']}", o["routing"], o["activation"], o["dtype"], f"recompute {o['recompute']}"]
+    words += [name for name in ("biases", "weigh_inputs", "max_load") if o[name]]
+    return f"{layer}+once:rank: {layout}: {', '.join(words)}"
+
+
+def build_model(layout, o):
+    layer = Layer(hidden=HIDDEN, inner=8, experts=o["experts"], top_k=o["top_k"], activation=o["activation"], score="softmax",
+                  renormalize=o["top_k"] > 1, gate_bias=True, selection_bias=True, expert_biases=o["biases"], capacity_factor=None,
+                  weigh_inputs=o["weigh_inputs"])
+    return Model((layer,), 24 * layout.world)
+
+
+def steering(o):
+    experts, bias = o["experts"], np.zeros(o["experts"])
+    if o["routing"] == "skewed":
+        bias = np.linspace(1.0, -1.0, experts) * 0.4
+    elif o["routing"] == "empty":
+        bias = np.where(np.arange(experts) % 2 == 1, -1e3, 0)
+    elif o["routing"] == "one":
+        bias[experts // 2] = 1e3
+    return {"layer0.selection_bias": bias}
+
+
+def check(tools, case, folder, log):
+    layout, layer, o = case
+    model, path = build_model(layout, o), partial(os.path.join, folder)
+    with open(path("model.mlir"), "w") as file:
+        file.write(harness.mlir_text(model, o["dtype"], o["max_load"]))
+    safetensors.save(path("in.safetensors"), steering(o), o["dtype"])
+    _, stderr = tools.call_for_all(log, "moe-compile", path("model.mlir"), layout.flag(), f"--schedule={layer}+once:rank",
+                                   f"--recompute={o['recompute']}", "-o", path("plan.so"))
+    if "leaves this" in stderr:
+        raise harness.CaseFailed(f"expected the schedule in every layer\n{stderr}")
+    report = json.loads(tools.call(log, "moe-run", path("plan.so"), "--verify", "--json", f"--load={path('in.safetensors')}", "--allow-missing"))
+    errors = {value["name"]: value["relative_error"] for value in report["verify"]["values"]}
+    missing = {"y", "aux", *model.gradient_names()} - errors.keys()
+    if missing or report["verify"]["ok"] is not True:
+        raise harness.CaseFailed(f"not compared: {sorted(missing)}; errors: {errors}")
+    return f"{len(errors)} tensors, worst {max(errors.values()):.1e}"
+
+
+def main():
+    parser = harness.parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=1, help="cases of each layout and schedule (default: 1)")
+    options = parser.parse_args()
+    cases = choose_cases(options.repeats)
+    print(f"{len(cases)} cases")
+    return harness.run_cases([(describe(case), case) for case in cases], partial(check, harness.Tools(options.bin, options.backend)), options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
