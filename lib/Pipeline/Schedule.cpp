@@ -101,15 +101,25 @@ static LogicalResult readSmart(MLIRContext *context, StringRef argument, ParsedS
 }
 
 static LogicalResult readOnce(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
-  parsed.once = argument == "rank";
-  if (parsed.once)
+  OnceSchedule &once = parsed.once.emplace();
+  auto [word, ranks] = argument.split(',');
+  once.hasNodes = word == "node";
+  bool hasRanks = argument.contains(',');
+  bool isRead = !hasRanks || (once.hasNodes && !ranks.getAsInteger(10, once.nodeRanks) && once.nodeRanks > 1);
+  if ((once.hasNodes || word == "rank") && isRead)
     return success();
-  return emitUsageError(context) << "expected once:rank in --schedule but got 'once:" << argument << "'";
+  return emitUsageError(context) << "expected once:rank, once:node, or once:node,RANKS with RANKS of at least 2, in "
+                                    "--schedule but got 'once:"
+                                 << argument << "'";
 }
 static std::optional<std::string> writeOnce(const ParsedSchedule &schedule) {
-  return schedule.once ? std::optional<std::string>(":rank") : std::nullopt;
+  if (!schedule.once)
+    return std::nullopt;
+  if (!schedule.once->hasNodes)
+    return ":rank";
+  return schedule.once->nodeRanks == 0 ? ":node" : ":node," + std::to_string(schedule.once->nodeRanks);
 }
-static void dropOnce(ParsedSchedule &schedule) { schedule.once = false; }
+static void dropOnce(ParsedSchedule &schedule) { schedule.once.reset(); }
 
 /// What was given besides what is taken by itself.
 static std::string writeArguments(int64_t number, StringRef word, bool isDefaultWord) {
@@ -234,8 +244,8 @@ static ArrayRef<Entry> getEntries() {
        .kind = Kind::Once,
        .read = readOnce,
        .write = writeOnce,
-       .addPasses = addPass<createMoeSendOnce>,
-       .argument = "rank",
+       .addPasses = addOnce,
+       .argument = "rank|node[,RANKS]",
        .needsExchanges = true,
        .isAlone = true,
        .pass = "moe-send-once",

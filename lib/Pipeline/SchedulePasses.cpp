@@ -67,6 +67,17 @@ void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, 
     passes.addNestedPass<func::FuncOp>(createMoeSplitExchanges());
 }
 
+LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+                                 ModuleOp) {
+  MoeSendOnceOptions once;
+  if (schedule.once->hasNodes)
+    once.nodeRanks = schedule.once->nodeRanks ? schedule.once->nodeRanks : options.devicesPerNode;
+  // Exchanges in groups of one are none.
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createMoeSendOnce(once));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // MPipeMoE
 //===----------------------------------------------------------------------===//

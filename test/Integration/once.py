@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Tests schedules in which a token goes once to each rank that holds some of its experts.
+"""Tests schedules in which a token goes once to each rank, or to each node, that holds some of its experts.
 
 Each case is verified against the one-rank reference: output, auxiliary loss and all gradients. Sums are in another order than in the reference:
 a rank adds up its experts' results first. So the tolerances are those of moe-run --verify, 1e-12 in f64 and 1e-5 in f32. The exchanges of
@@ -11,6 +11,7 @@ import json
 import os
 import random
 import sys
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,7 @@ DRAWN = {
     "weigh_inputs": (False, False, True),
     "max_load": (None, None, 1.25),
     "recompute": ("none", "block"),
+    "node_ranks": (None, None, 2, 4),
 }
 HIDDEN = 12
 
@@ -43,15 +45,22 @@ def choose_cases(repeats, seed=5):
     cases = []
     for _, layout, layer in itertools.product(range(repeats), LAYOUTS, LAYERS):
         o = {name: rng.choice(values) for name, values in DRAWN.items()}
+        # Nodes are several, of several ranks, and hold whole experts.
+        if o["node_ranks"] and (layout.esp > 1 or o["node_ranks"] >= layout.ep):
+            o["node_ranks"] = 2 if layout.esp == 1 and layout.ep > 2 else None
         cases.append((layout, layer, o))
     return cases
+
+
+def schedule_of(layer, o):
+    return f"{layer}+once:" + (f"node,{o['node_ranks']}" if o["node_ranks"] else "rank")
 
 
 def describe(case):
     layout, layer, o = case
     words = [f"E {o['experts']}", f"k {o['top_k']}", o["routing"], o["activation"], o["dtype"], f"recompute {o['recompute']}"]
     words += [name for name in ("biases", "weigh_inputs", "max_load") if o[name]]
-    return f"{layer}+once:rank: {layout}: {', '.join(words)}"
+    return f"{schedule_of(layer, o)}: {layout}: {', '.join(words)}"
 
 
 def build_model(layout, o):
@@ -73,12 +82,18 @@ def steering(o):
 
 
 def count_rows(choices, layout, o):
-    """Rows that reach another rank: for each token, one for each other rank that holds some of its experts."""
-    own = o["experts"] // layout.ep
-    rows = 0
+    """Rows that reach another rank, by group. A token goes to each other rank that holds some of its experts. With nodes, it goes to the rank in
+    the same place in each other node, and from there, as in its own node, to the other ranks."""
+    own, node_ranks = o["experts"] // layout.ep, o["node_ranks"] or layout.ep
+    rows = Counter()
     for rank, flat in enumerate(choices):
+        member = rank % layout.ep
         for token in range(0, len(flat), o["top_k"]):
-            rows += len({expert // own for expert in flat[token:token + o["top_k"]]} - {rank % layout.ep})
+            ranks = {expert // own for expert in flat[token:token + o["top_k"]]}
+            nodes = {to // node_ranks for to in ranks}
+            rows["nodes"] += len(nodes - {member // node_ranks})
+            places = {node * node_ranks + member % node_ranks for node in nodes}
+            rows["node" if o["node_ranks"] else "ranks"] += len(ranks - places)
     return rows
 
 
@@ -91,8 +106,11 @@ def check_bytes(tools, plan, case, path, log):
     with open(path("routing.jsonl")) as file:
         choices = json.loads(file.readline())["choices"]
     size = {"f32": 4, "f64": 8}[o["dtype"]]
-    expected = count_rows(choices, layout, o) * (4 * HIDDEN * size + 2 * o["top_k"] * size + o["top_k"] * 4)
-    received = sum(c["bytes_received"] for c in report["collectives"] if c["collective"] == "all_to_all_v")
+    row = 4 * HIDDEN * size + 2 * o["top_k"] * size + o["top_k"] * 4
+    expected = {group: count * row for group, count in count_rows(choices, layout, o).items() if count}
+    # The ranks of a group have the name of another one where it has the same ranks.
+    levels = {c["group"]: next((name for name in ("nodes", "node") if c["group"].endswith("_" + name)), "ranks") for c in report["collectives"]}
+    received = {levels[c["group"]]: c["bytes_received"] for c in report["collectives"] if c["collective"] == "all_to_all_v" and c["bytes_received"]}
     if received != expected:
         raise harness.CaseFailed(f"expected the exchanges of rows to move {expected} bytes but they moved {received}")
 
@@ -103,7 +121,7 @@ def check(tools, case, folder, log):
     with open(path("model.mlir"), "w") as file:
         file.write(harness.mlir_text(model, o["dtype"], o["max_load"]))
     safetensors.save(path("in.safetensors"), steering(o), o["dtype"])
-    _, stderr = tools.call_for_all(log, "moe-compile", path("model.mlir"), layout.flag(), f"--schedule={layer}+once:rank",
+    _, stderr = tools.call_for_all(log, "moe-compile", path("model.mlir"), layout.flag(), f"--schedule={schedule_of(layer, o)}",
                                    f"--recompute={o['recompute']}", "-o", path("plan.so"))
     if "leaves this" in stderr:
         raise harness.CaseFailed(f"expected the schedule in every layer\n{stderr}")

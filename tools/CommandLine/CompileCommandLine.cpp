@@ -44,6 +44,8 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
                         "   baseline, s1, s2, s2+saa, ppmoe, parm-auto (S1 or S2, whichever is shorter\n"
                         "   on the cluster) or auto (the best schedule on the cluster).\n"
                         "   More parts may follow, such as s1+pipeline:4:\n"
+                        "   +once:rank: a token goes once to each rank that holds some of its experts.\n"
+                        "   +once:node or +once:node,RANKS: first once to each node, of RANKS ranks.\n"
                         "   +pipeline:N or +pipeline:auto: N chunks, or the best number of chunks. With\n"
                         "   N,RING only the values of RING chunks are alive at once.\n"
                         "   +mpipe-s1 .. +mpipe-s4 or +mpipe-auto: MPipeMoE's memory strategies; auto\n"

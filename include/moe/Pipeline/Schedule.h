@@ -23,6 +23,13 @@ struct SmartSchedule {
   SmartOrder order = SmartOrder::Topology;
 };
 
+/// once:rank, once:node[,RANKS]: a token goes once to each rank that holds some of its experts; with nodes, first once
+/// to each node of RANKS ranks, and from there to its ranks. RANKS 0: the cluster's nodes.
+struct OnceSchedule {
+  bool hasNodes = false;
+  int64_t nodeRanks = 0;
+};
+
 /// The rewrite of whole layers.
 enum class LayerRewrite {
 #define LAYER_REWRITE(value, ...) value,
@@ -44,8 +51,7 @@ struct ParsedSchedule {
   std::optional<ShadowSchedule> shadows;
   std::optional<SmartSchedule> smart;
   bool topologyGate = false;
-  /// once:rank: a token goes once to each rank that holds some of its experts.
-  bool once = false;
+  std::optional<OnceSchedule> once;
   /// Of auto: all of this is open.
   bool everything = false;
 

@@ -497,3 +497,43 @@ func.func @window_c3(%s: tensor<16x2xi32>, %g: tensor<8x8xi32>) {
     : (tensor<16x2xi32>, tensor<8x8xi32>) -> (tensor<1xi32>, tensor<16x2xi32>, tensor<2x8xi32>)
   return
 }
+
+// -----
+
+// moe.merge_choices (C1): slots for the same choices.
+func.func @merge_c1_slots(%e: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected all slots to be 'tensor<16x2xi32>' but got 'tensor<16x1xi32>'}}
+  %slots, %counts, %sent = moe.merge_choices %e over <"self", 1, 1> {experts = 8 : i64}
+    : (tensor<16x2xi32>) -> (tensor<16x1xi32>, tensor<1x4xi32>, tensor<32x2xi32>)
+  return
+}
+
+// -----
+
+// moe.merge_choices (C1): all choices of a row.
+func.func @merge_c1_sent(%e: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected counts [1, H] and sent [R, 2] but got 'tensor<1x4xi32>' and 'tensor<32x1xi32>'}}
+  %slots, %counts, %sent = moe.merge_choices %e over <"self", 1, 1> {experts = 8 : i64}
+    : (tensor<16x2xi32>) -> (tensor<16x2xi32>, tensor<1x4xi32>, tensor<32x1xi32>)
+  return
+}
+
+// -----
+
+// moe.merge_choices (C2): as many holders of each expert.
+func.func @merge_c2_copies(%e: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected copies to divide the group's size 4 but got 3}}
+  %slots, %counts, %sent = moe.merge_choices %e over <"ep", 4, 1> {copies = 3 : i64, experts = 8 : i64}
+    : (tensor<16x2xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>, tensor<32x2xi32>)
+  return
+}
+
+// -----
+
+// moe.merge_choices (C2): as many experts for each holder.
+func.func @merge_c2_experts(%e: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected experts to be a multiple of 12, all holders, but got 8}}
+  %slots, %counts, %sent = moe.merge_choices %e over <"ep", 4, 1> {experts = 8 : i64}
+    : (tensor<16x2xi32>) -> (tensor<16x2xi32>, tensor<1x3xi32>, tensor<32x2xi32>)
+  return
+}

@@ -296,10 +296,11 @@ SmallVector<CountsRule> MergeChoicesOp::getCountsRules() {
   rows.dropped = getRoutedSlots() ? 1 : -1;
   rows.experts = getExperts();
   rows.holders = getCopies();
-  Value chosen = getChosen();
-  while (auto cast = chosen.getDefiningOp<ToVaryingOp>())
-    chosen = cast.getInput();
-  if (auto route = chosen.getDefiningOp<RouteOp>()) {
+  // Casts, exchanges and other merges take the choices as their first operand.
+  Operation *maker = getChosen().getDefiningOp();
+  while (maker && !isa<RouteOp>(maker) && maker->getNumOperands() > 0)
+    maker = maker->getOperand(0).getDefiningOp();
+  if (auto route = dyn_cast_or_null<RouteOp>(maker)) {
     rows.groups = route.getExpertGroups();
     rows.topGroups = route.getTopGroups();
   }

@@ -27,27 +27,49 @@ static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape
 }
 
 namespace {
+/// Holders of experts, to each of whom a rank sends a token once: nodes, or ranks.
+struct Level {
+  GroupAttr group; ///< its members are the holders, or hold an expert together
+  GroupAttr outer; ///< the member's place in it says among whose experts
+  int64_t holders;
+};
+
+/// Tokens in rows, with their choices and weights. All rows are used where `used` is null.
+struct Rows {
+  Value tokens, choices, weights, used;
+};
+
 /// Rewrites one layer.
 class SentLayer {
 public:
-  /// Fails with what is in the way, a phrase, in `reason`.
-  static FailureOr<SentLayer> match(DispatchOp dispatch, std::string &reason);
+  /// Fails with what is in the way, a phrase, in `reason`. Nodes of no ranks: tokens go straight to ranks.
+  static FailureOr<SentLayer> match(DispatchOp dispatch, int64_t nodeRanks, std::string &reason);
   void rewrite();
 
 private:
-  explicit SentLayer(ExpertWay way) : way(std::move(way)), loc(this->way.dispatch.getLoc()) {}
+  explicit SentLayer(ExpertWay way)
+      : way(std::move(way)), loc(this->way.dispatch.getLoc()), builder(this->way.combine) {}
   bool divideWay();
+  std::string setLevels(int64_t nodeRanks);
   RowChunk getChunk();
-  int64_t getRoom();
-  Value carryThere(OpBuilder &builder, IRMapping &mapping, Value payload);
-  void carryCounts(OpBuilder &builder, IRMapping &mapping, Value counts);
-  Value carryBack(OpBuilder &builder, IRMapping &mapping, Value partial);
-  Operation *move(OpBuilder &builder, IRMapping &mapping, Operation *op, RankedTensorType rows);
+  int64_t getRoom(const Level &level, int64_t sent, int64_t tokens);
+  Operation *move(Operation *op, RankedTensorType rows);
+  void carryCounts(Value counts);
+  Value carryThere(Value payload);
+  Value carryBack(Value partial);
+  MergeChoicesOp merge(const Level &level, const Rows &rows);
+  Rows send(const Level &level, const Rows &rows, MergeChoicesOp merged);
+  Value returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows);
+  Value dispatch(Value tokens, Value slots, int64_t count, Value weights = Value());
+  Value compute(const Rows &rows);
 
   ExpertWay way;
   Location loc;
+  OpBuilder builder;
+  IRMapping mapping;
   RouteOp route;
   AllToAllVOp exchange; ///< to the experts
+  SmallVector<Level, 2> levels;
   /// Of the ops on the way, those on counts, those that move rows there, the experts, and those that move rows back.
   SmallVector<Operation *> onCounts, there, experts, back;
 };
@@ -58,7 +80,7 @@ static bool isExpert(Operation *op) { return isa<GroupedMatmulOp, BiasAddOp, Act
 /// Whether rows go to one exchange, to experts, and back by another one, and nothing else is done to them.
 bool SentLayer::divideWay() {
   llvm::DenseSet<Value> rows = {way.dispatch.getResult()}, results;
-  unsigned exchanges = 0;
+  int64_t exchanges = 0;
   for (Operation *op : way.ops) {
     Value first = op->getOperand(0);
     if (!isa<MoeChunkableOpInterface>(op) || op->getNumResults() != 1)
@@ -83,22 +105,43 @@ bool SentLayer::divideWay() {
   return exchange && exchanges == 2 && !experts.empty() && llvm::is_contained(there, exchange.getOperation());
 }
 
-/// The rows that a rank sends, of those for each choice. A token has no more rows than ranks hold experts.
+/// Sets the levels, or says what is in the way.
+std::string SentLayer::setLevels(int64_t nodeRanks) {
+  MLIRContext *context = loc.getContext();
+  GroupAttr group = exchange.getGroup();
+  int64_t copies = exchange.getCopies(), size = group.getSize(), inner = nodeRanks / group.getStride();
+  auto self = GroupAttr::get(context, "self", 1, 1);
+  if (size == copies)
+    return "every rank has all experts";
+  levels = {{group, self, size / copies}};
+  if (nodeRanks == 0)
+    return "";
+  if (inner < 2 || inner >= size || size % inner != 0)
+    return "the ranks of its exchange are not several nodes of several ranks each";
+  // What is done to rows between an exchange and the experts cuts experts into slices.
+  if (copies > 1 || there.back() != exchange || !isa<AllToAllVOp>(back.front()))
+    return "its experts are cut into slices";
+  auto nodes = GroupAttr::get(context, group.getName().str() + "_nodes", size / inner, group.getStride() * inner);
+  auto node = GroupAttr::get(context, group.getName().str() + "_node", inner, group.getStride());
+  levels = {{nodes, self, size / inner}, {node, nodes, inner}};
+  return "";
+}
+
+/// The rows that a rank sends, of those for each choice. A token has no more rows than there are holders.
 RowChunk SentLayer::getChunk() {
   RankedTensorType slots = way.dispatch.getSlots().getType();
-  int64_t holders = exchange.getGroup().getSize() / static_cast<int64_t>(exchange.getCopies());
-  return {slots.getDimSize(0) * std::min(slots.getDimSize(1), holders), slots.getDimSize(0) * slots.getDimSize(1)};
+  int64_t tokens = slots.getDimSize(0), choices = slots.getDimSize(1);
+  return {tokens * std::min(choices, levels.front().holders), tokens * choices};
 }
 
-/// For rows that arrive: no more than experts have room for choices, and than a member sends of each of the tokens that
-/// it has or gathered.
-int64_t SentLayer::getRoom() {
-  int64_t sent = getChunk().of(exchange.getBlockSideType().getDimSize(0) / static_cast<int64_t>(exchange.getCopies()));
-  int64_t tokens = way.dispatch.getSlots().getType().getDimSize(0) * getType(exchange.getBlockCounts()).getDimSize(0);
-  return std::min(getType(exchange.getResult()).getDimSize(0), exchange.getGroup().getSize() * std::min(sent, tokens));
+/// For rows that arrive, where a member sends `sent` rows of `tokens` tokens. At ranks, each of them has a choice of
+/// the experts, and these have room for no more choices.
+int64_t SentLayer::getRoom(const Level &level, int64_t sent, int64_t tokens) {
+  int64_t room = level.group.getSize() * std::min(sent, tokens);
+  return &level == &levels.back() ? std::min(room, getType(exchange.getResult()).getDimSize(0)) : room;
 }
 
-FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, std::string &reason) {
+FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, int64_t nodeRanks, std::string &reason) {
   FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
   if (failed(way))
     return failure();
@@ -110,36 +153,37 @@ FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, std::string &reason) 
     reason = "rows of a layer with a capacity are not repeated";
   else if (!layer.divideWay())
     reason = "its rows do not go to its experts and back in one exchange each";
-  else if (llvm::any_of(way->ops, [&](Operation *op) {
-             return !isExpert(op) && !cast<MoeChunkableOpInterface>(op).canChunk(layer.getChunk());
-           }))
+  else
+    reason = layer.setLevels(nodeRanks);
+  if (reason.empty() && llvm::any_of(way->ops, [&](Operation *op) {
+        return !isExpert(op) && !cast<MoeChunkableOpInterface>(op).canChunk(layer.getChunk());
+      }))
     reason = "its rows cannot be divided as they are";
   if (!reason.empty())
     return failure();
   return layer;
 }
 
-/// `op` for other rows: as many columns of as many bits as `rows` has.
-Operation *SentLayer::move(OpBuilder &builder, IRMapping &mapping, Operation *op, RankedTensorType rows) {
+/// `op` for other rows: as many columns of as many bits as `rows` has. Exchanges are those of the first level.
+Operation *SentLayer::move(Operation *op, RankedTensorType rows) {
   Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, getChunk());
   int64_t before = getType(op->getOperand(0)).getDimSize(0), after = getType(op->getResult(0)).getDimSize(0);
   int64_t count = rows.getDimSize(0) * after / before;
-  if (auto all = dyn_cast<AllToAllVOp>(op))
-    count = all == exchange ? getRoom() : getChunk().of(after);
+  if (auto all = dyn_cast<AllToAllVOp>(moved)) {
+    all.setGroupAttr(levels.front().group);
+    // Blocks that a rank gathered are of as many tokens each as it has.
+    int64_t tokens = way.dispatch.getSlots().getType().getDimSize(0) * all.getBlockCounts().getType().getDimSize(0);
+    int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
+    count = op == exchange ? getRoom(levels.front(), sent, tokens) : getChunk().of(after);
+  }
   moved->getResult(0).setType(withShape(rows, {count, rows.getDimSize(1)}));
   return moved;
 }
 
-Value SentLayer::carryThere(OpBuilder &builder, IRMapping &mapping, Value payload) {
-  mapping.map(way.dispatch.getResult(), payload);
-  for (Operation *op : there)
-    payload = move(builder, mapping, op, getType(payload))->getResult(0);
-  return payload;
-}
-
 /// Counts of holders, each of whom is one expert. Casts are inserted anew.
-void SentLayer::carryCounts(OpBuilder &builder, IRMapping &mapping, Value counts) {
-  int64_t own = getType(exchange.getExpertCounts()).getDimSize(1);
+void SentLayer::carryCounts(Value counts) {
+  const Level &level = levels.front();
+  int64_t size = exchange.getGroup().getSize(), experts = getType(way.slots.getCounts()).getDimSize(1);
   mapping.map(way.slots.getCounts(), counts);
   for (Operation *op : onCounts) {
     if (isa<ToVaryingOp>(op)) {
@@ -148,45 +192,91 @@ void SentLayer::carryCounts(OpBuilder &builder, IRMapping &mapping, Value counts
     }
     Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, getChunk());
     RankedTensorType type = getType(op->getResult(0));
-    moved->getResult(0).setType(withShape(type, {type.getDimSize(0), type.getDimSize(1) / own}));
+    int64_t rows = type.getDimSize(0), columns = type.getDimSize(1) * level.holders / experts;
+    if (auto all = dyn_cast<AllToAllOp>(moved)) {
+      all.setGroupAttr(level.group);
+      rows = rows / size * level.group.getSize();
+      columns = 1;
+    }
+    moved->getResult(0).setType(withShape(type, {rows, columns}));
   }
 }
 
-Value SentLayer::carryBack(OpBuilder &builder, IRMapping &mapping, Value partial) {
+Value SentLayer::carryThere(Value payload) {
+  mapping.map(way.dispatch.getResult(), payload);
+  for (Operation *op : there)
+    payload = move(op, getType(payload))->getResult(0);
+  return payload;
+}
+
+Value SentLayer::carryBack(Value partial) {
   mapping.map(experts.back()->getResult(0), partial);
   for (Operation *op : back)
-    partial = move(builder, mapping, op, getType(partial))->getResult(0);
+    partial = move(op, getType(partial))->getResult(0);
   return partial;
 }
 
-void SentLayer::rewrite() {
-  OpBuilder builder(way.combine);
-  GroupAttr group = exchange.getGroup();
-  int64_t copies = exchange.getCopies(), own = getType(exchange.getExpertCounts()).getDimSize(1);
-  int64_t holders = group.getSize() / copies, rows = getChunk().part;
-  auto self = GroupAttr::get(builder.getContext(), "self", 1, 1);
-  // Where members send the same rows as rows of their own, the slots are cast.
-  auto sent = builder.create<MergeChoicesOp>(loc, route.getExperts(), way.dispatch.getSlots(), /*used=*/Value(), self,
-                                             holders * own, /*copies=*/1, holders, rows);
-  Value weights = way.combine.getWeights() ? way.combine.getWeights() : way.dispatch.getWeights();
-  auto dispatch = [&](Value tokens, Value slots, int64_t count, Value its) -> Value {
-    RankedTensorType type = getType(tokens);
-    return builder.create<DispatchOp>(loc, withShape(type, {count, type.getDimSize(1)}), tokens, slots, its);
-  };
-  IRMapping mapping;
-  carryCounts(builder, mapping, sent.getCounts());
-  Value arrived = carryThere(builder, mapping, dispatch(way.dispatch.getTokens(), sent.getSlots(), rows, Value()));
-  Value choices = carryThere(builder, mapping, sent.getSent());
-  Value arrivedWeights = carryThere(builder, mapping, dispatch(weights, sent.getSlots(), rows, Value()));
+Value SentLayer::dispatch(Value tokens, Value slots, int64_t count, Value weights) {
+  RankedTensorType type = getType(tokens);
+  return builder.create<DispatchOp>(loc, withShape(type, {count, type.getDimSize(1)}), tokens, slots, weights);
+}
 
-  // What the experts take: their counts are the same ones as those of the exchange, in whatever state.
-  Value used;
-  for (Value operand : experts.front()->getOperands())
-    if (getType(operand).getElementType().isInteger())
-      used = mapping.lookup(operand);
-  int64_t room = getType(experts.front()->getOperand(0)).getDimSize(0);
-  auto divided = builder.create<MergeChoicesOp>(loc, choices, Value(), used, group, holders * own, copies, own, room);
-  Value result = dispatch(arrived, divided.getSlots(), room, way.dispatch.getWeights() ? arrivedWeights : Value());
+MergeChoicesOp SentLayer::merge(const Level &level, const Rows &rows) {
+  RankedTensorType choices = getType(rows.choices);
+  int64_t experts = getType(way.slots.getCounts()).getDimSize(1);
+  // Where members send the same rows as rows of their own, the slots are cast.
+  Value dropped = rows.used ? Value() : Value(way.dispatch.getSlots());
+  return builder.create<MergeChoicesOp>(loc, rows.choices, dropped, rows.used, level.outer, experts, /*copies=*/1,
+                                        level.holders,
+                                        choices.getDimSize(0) * std::min(choices.getDimSize(1), level.holders));
+}
+
+/// What arrives of rows that go once to each holder.
+Rows SentLayer::send(const Level &level, const Rows &rows, MergeChoicesOp merged) {
+  int64_t count = getType(merged.getSent()).getDimSize(0);
+  Value tokens = dispatch(rows.tokens, merged.getSlots(), count);
+  Value weights = dispatch(rows.weights, merged.getSlots(), count);
+  if (&level == &levels.front()) {
+    carryCounts(merged.getCounts());
+    return {carryThere(tokens), carryThere(merged.getSent()), carryThere(weights),
+            mapping.lookup(exchange.getExpertCounts())};
+  }
+  Value used = builder.create<AllToAllOp>(loc, withShape(getType(merged.getCounts()), {level.holders, 1}),
+                                          merged.getCounts(), level.group,
+                                          /*split_dim=*/1, /*concat_dim=*/0);
+  int64_t room = getRoom(level, count, getType(rows.choices).getDimSize(0));
+  auto exchanged = [&](Value payload) -> Value {
+    RankedTensorType type = withShape(getType(payload), {room, getType(payload).getDimSize(1)});
+    return builder.create<AllToAllVOp>(loc, type, payload, merged.getCounts(), used, level.group, Direction::to_experts,
+                                       /*copies=*/1);
+  };
+  return {exchanged(tokens), exchanged(merged.getSent()), exchanged(weights), used};
+}
+
+/// The sums of the rows that come back of `rows`.
+Value SentLayer::returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows) {
+  if (&level == &levels.front()) {
+    partial = carryBack(partial);
+  } else {
+    RankedTensorType type = getType(partial);
+    type = withShape(type, {getType(merged.getSent()).getDimSize(0), type.getDimSize(1)});
+    auto counts = mapping.lookup(merged.getCounts());
+    partial = builder.create<AllToAllVOp>(loc, type, partial, merged.getCounts(), counts, level.group,
+                                          Direction::from_experts, /*copies=*/1);
+  }
+  RankedTensorType type = getType(partial);
+  return builder.create<CombineOp>(loc, withShape(type, {getType(rows.choices).getDimSize(0), type.getDimSize(1)}),
+                                   partial, merged.getSlots(), Value());
+}
+
+/// What a rank's experts make of rows, a sum for each of them.
+Value SentLayer::compute(const Rows &rows) {
+  int64_t copies = exchange.getCopies(), own = getType(exchange.getExpertCounts()).getDimSize(1);
+  int64_t all = getType(way.slots.getCounts()).getDimSize(1),
+          room = getType(experts.front()->getOperand(0)).getDimSize(0);
+  auto divided = builder.create<MergeChoicesOp>(loc, rows.choices, Value(), rows.used, exchange.getGroup(), all, copies,
+                                                own, room);
+  Value result = dispatch(rows.tokens, divided.getSlots(), room, way.dispatch.getWeights() ? rows.weights : Value());
   for (Operation *op : experts) {
     IRMapping inner;
     inner.map(op->getOperand(0), result);
@@ -196,12 +286,23 @@ void SentLayer::rewrite() {
     result = builder.clone(*op, inner)->getResult(0);
   }
   RankedTensorType type = getType(result);
-  Value partial =
-      builder.create<CombineOp>(loc, withShape(type, {getType(arrived).getDimSize(0), type.getDimSize(1)}), result,
-                                divided.getSlots(), way.combine.getWeights() ? arrivedWeights : Value());
-  Value returned = carryBack(builder, mapping, partial);
-  Value output = builder.create<CombineOp>(loc, way.combine.getResult().getType(), returned, sent.getSlots(), Value());
-  way.combine.getResult().replaceAllUsesWith(output);
+  return builder.create<CombineOp>(loc, withShape(type, {getType(rows.tokens).getDimSize(0), type.getDimSize(1)}),
+                                   result, divided.getSlots(), way.combine.getWeights() ? rows.weights : Value());
+}
+
+void SentLayer::rewrite() {
+  Value weights = way.combine.getWeights() ? way.combine.getWeights() : way.dispatch.getWeights();
+  SmallVector<Rows> rows = {{way.dispatch.getTokens(), route.getExperts(), weights, Value()}};
+  SmallVector<MergeChoicesOp> merged;
+  for (const Level &level : levels) {
+    merged.push_back(merge(level, rows.back()));
+    rows.push_back(send(level, rows.back(), merged.back()));
+    mapping.map(merged.back().getCounts(), rows.back().used);
+  }
+  Value result = compute(rows.pop_back_val());
+  for (const Level &level : llvm::reverse(levels))
+    result = returnRows(level, result, merged.pop_back_val(), rows.pop_back_val());
+  way.combine.getResult().replaceAllUsesWith(result);
   way.combine.erase();
   for (Operation *op : llvm::reverse(way.ops))
     op->erase();
@@ -213,9 +314,13 @@ struct MoeSendOnce : moe::impl::MoeSendOnceBase<MoeSendOnce> {
   using Base::Base;
 
   void runOnOperation() override {
+    if (nodeRanks < 0) {
+      getOperation().emitError() << "expected node-ranks of at least 0 but got " << nodeRanks.getValue();
+      return signalPassFailure();
+    }
     for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation())) {
       std::string reason;
-      FailureOr<SentLayer> layer = SentLayer::match(dispatch, reason);
+      FailureOr<SentLayer> layer = SentLayer::match(dispatch, nodeRanks, reason);
       if (failed(layer))
         leaveLayer(dispatch, "moe-send-once", reason);
       else

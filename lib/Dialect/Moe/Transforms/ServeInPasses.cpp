@@ -97,6 +97,7 @@ bool BoundedLayer::findRoom(std::string &reason) {
   auto getHolders = [](auto op) { return op.getGroup().getSize() / static_cast<int64_t>(op.getCopies()); };
   // Rows that go once have as much room, or room for all.
   bool isOnce = llvm::any_of(ops, [](Operation *op) { return isa<MergeChoicesOp>(op); });
+  MergeChoicesOp atExperts; // the last one
   routedSlots = made.getSlots();
   for (Operation *op : ops) {
     auto exchange = dyn_cast<AllToAllVOp>(op);
@@ -106,9 +107,8 @@ bool BoundedLayer::findRoom(std::string &reason) {
     } else if (auto own = dyn_cast<LocalSlotsOp>(op)) {
       note(own.getRoom(), experts / getType(own.getCounts()).getDimSize(1), /*phases=*/1);
     } else if (auto merge = dyn_cast<MergeChoicesOp>(op)) {
-      if (merge.getUsed())
-        note(getType(merge.getSent()).getDimSize(0), getHolders(merge), /*phases=*/1);
-      else
+      atExperts = merge;
+      if (!merge.getUsed())
         routedSlots = merge.getRoutedSlots();
     } else if (auto other = dyn_cast<DispatchOp>(op); other && !dispatch) {
       dispatch = other;
@@ -120,6 +120,8 @@ bool BoundedLayer::findRoom(std::string &reason) {
       combine = last;
     }
   }
+  if (atExperts)
+    note(getType(atExperts.getSent()).getDimSize(0), getHolders(atExperts), /*phases=*/1);
   if (!dispatch || !combine)
     return false;
   sizes.chunkRows = sizes.chunks > 1 ? getType(dispatch.getResult()).getDimSize(0) / sizes.chunks : 0;

@@ -299,7 +299,7 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
 }
 
 def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
-  let summary = "send a token once to each rank that holds some of its experts";
+  let summary = "send a token once to each rank, or node, that holds some of its experts";
   let description = [{
     In a dropless layer, a token goes to a rank once for each of its experts there. After this pass it goes there once, with
     the numbers of these experts and the weights of the routing. There it becomes a row for each expert. The experts' results
@@ -307,6 +307,10 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
 
     What moves the rows stays what it is: the baseline's exchanges, or those of S1 and S2. So the pass runs behind
     moe-pause-mp. It leaves layers in chunks, with shadows, or with a capacity, and layers without an exchange.
+
+    With `node-ranks`, a token goes first once to each node of so many ranks: to the rank in the same place as its own. From
+    there it goes once to each rank of the node. On the way back the results are added up in the node first. Experts that
+    are cut into slices stay as they are.
 
     Before -> after, with 8 experts on 4 ranks and 2 choices:
 
@@ -331,6 +335,9 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
     %y = moe.combine %b, %slots1 : ..
     ```
   }];
+  let options = [
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"0", "consecutive ranks of a node; 0: tokens go straight to ranks">
+  ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
