@@ -18,6 +18,9 @@ RankLoads::RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK)
 }
 
 double RankLoads::getShareAbove(double load, int64_t ranks) const {
+  // Layers may differ in their experts. So many ranks cannot hold these.
+  if (trace.getNumExperts() % ranks != 0)
+    return 0;
   int64_t own = trace.getNumExperts() / ranks, above = 0;
   for (int64_t layer = 0; layer < kLayers; ++layer) {
     const std::vector<int32_t> &counts = *trace.getCounts(/*iteration=*/0, layer);

@@ -362,6 +362,8 @@ TEST(RoutingTest, PresetsByExperts) {
 TEST(RankLoadsTest, ShareOfLayers) {
   RankLoads mixtral(kAuxLossRouting, 8, 2), qwen(kAuxLossRouting, 128, 8), deepseek(kAuxFreeRouting, 256, 8);
   EXPECT_EQ(qwen.getShareAbove(1, 1), 0);
+  EXPECT_EQ(mixtral.getShareAbove(1, 16), 0);
+  EXPECT_EQ(mixtral.getShareAbove(1, 3), 0);
   EXPECT_NEAR(mixtral.getShareAbove(1.5, 8), 0.04, 0.015);
   EXPECT_NEAR(qwen.getShareAbove(1.25, 16), 0.53, 0.05);
   EXPECT_LT(qwen.getShareAbove(1.5, 8), qwen.getShareAbove(1.5, 16));

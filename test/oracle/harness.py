@@ -74,6 +74,15 @@ def layer_attributes(layer, max_load):
     return "{" + ", ".join([f"{k} = {v}" for k, v in attributes.items()] + units) + "}"
 
 
+def verified_errors(report, model):
+    """Relative errors by name, of a moe-run --verify that compared the outputs and all gradients and found them equal."""
+    errors = {value["name"]: value["relative_error"] for value in report["verify"]["values"]}
+    missing = {"y", "aux", *model.gradient_names()} - errors.keys()
+    if missing or report["verify"]["ok"] is not True:
+        raise CaseFailed(f"not compared: {sorted(missing)}; errors: {errors}")
+    return errors
+
+
 def mlir_text(model, dtype, max_load=None):
     """The L0 graph of an oracle.Model, named and ordered as moe-import would."""
     shapes = model.shapes()

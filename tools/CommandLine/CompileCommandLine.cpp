@@ -48,7 +48,7 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
                         "   N,RING only the values of RING chunks are alive at once.\n"
                         "   +mpipe-s1 .. +mpipe-s4 or +mpipe-auto: MPipeMoE's memory strategies; auto\n"
                         "   chooses by the paper's Eq. 10.\n"
-                        "   +once:rank: a token goes once to each rank with experts of it.\n"
+                        "   +once:rank: a token goes once to each rank of its experts.\n"
                         "   +once:node[,RANKS]: first once to each node, of RANKS ranks.\n"
                         "   +shadow[:MAX,POLICY]: at most MAX experts have copies on each rank. POLICY\n"
                         "   is algorithm1, prefix or simulate.\n"

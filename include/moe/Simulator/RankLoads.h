@@ -12,7 +12,7 @@ public:
   RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK);
 
   /// The share of layers in which some of `ranks` ranks gets more than `load` times the mean. The ranks have equally
-  /// many of the experts each.
+  /// many of the experts each; 0 where they cannot.
   double getShareAbove(double load, int64_t ranks) const;
 
 private:

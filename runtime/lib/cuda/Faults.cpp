@@ -37,6 +37,8 @@ static std::string messageOf(const Fault &fault) {
   case FaultKind::LocalOverflow:
     return a + " rows are for the experts of member " + b + ", whose buffer has room for " + c +
            "; compile with a larger --max-load, or with --max-load=none for the worst case";
+  case FaultKind::SentOverflow:
+    return a + " rows of tokens are sent, with room for " + b;
   case FaultKind::PassRange:
     return "expected 'before' of 1 to " + a + " passes but got " + b;
   case FaultKind::IndexWide:
@@ -69,7 +71,8 @@ Status faultStatus(const Fault &fault) {
   const auto kind = static_cast<FaultKind>(fault.kind);
   if (kind == FaultKind::None)
     return {};
-  const bool isOverflow = kind == FaultKind::CountsOverflow || kind == FaultKind::LocalOverflow;
+  const bool isOverflow =
+      kind == FaultKind::CountsOverflow || kind == FaultKind::LocalOverflow || kind == FaultKind::SentOverflow;
   const int32_t code = isOverflow                        ? MOERT_ERROR_OVERFLOW
                        : kind == FaultKind::ShadowMemory ? MOERT_ERROR_OUT_OF_MEMORY
                                                          : MOERT_ERROR_INVALID_ARGUMENT;

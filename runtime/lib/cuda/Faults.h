@@ -21,6 +21,7 @@ enum class FaultKind : int32_t {
   SlotTwice,      ///< the row
   PassRange,      ///< passes, the number of those that follow and this one
   LocalOverflow,  ///< rows of the member's experts, the member, room
+  SentOverflow,   ///< rows that are sent, room
   IndexWide,      ///< the index, its place
   StepNegative,   ///< the step
   IdRange,        ///< ids that there are, the id, its place

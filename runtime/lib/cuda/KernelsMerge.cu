@@ -47,20 +47,27 @@ __global__ void __launch_bounds__(kThreads)
     blockScan<int32_t>(own > 0 ? own : 0, all);
     before += all;
   }
-  if (threadIdx.x == 0)
-    *tokens = used && before < most ? before : static_cast<int32_t>(most);
+  if (threadIdx.x != 0)
+    return;
+  if (before > most)
+    raise(site, FaultKind::CountsOverflow, most, before);
+  *tokens = used && before < most ? before : static_cast<int32_t>(most);
 }
 
-__global__ void __launch_bounds__(kThreads) sentKernel(HolderOfChoice ofChoice, const int32_t *slots, int64_t choices,
-                                                       int64_t room, int32_t *sent, FaultSite site) {
+__global__ void __launch_bounds__(kThreads)
+    sentKernel(HolderOfChoice ofChoice, const int32_t *slots, const int32_t *counts, int64_t holders, int64_t choices,
+               int64_t room, int32_t *sent, FaultSite site) {
+  if (globalThread() == 0) {
+    int64_t rows = 0;
+    for (int64_t holder = 0; holder < holders; ++holder)
+      rows += counts[holder];
+    if (rows > room)
+      raise(site, FaultKind::SentOverflow, rows, room);
+  }
   for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
     const int32_t holder = ofChoice.holder(i);
-    if (holder < 0)
-      continue;
-    const int64_t row = slots[ofChoice.firstAlike(i, holder)];
-    if (row >= room)
-      raise(site, FaultKind::SlotRange, room, row);
-    else
+    const int64_t row = holder < 0 ? room : slots[ofChoice.firstAlike(i, holder)];
+    if (row < room)
       sent[row * ofChoice.choices + i % ofChoice.choices] = ofChoice.experts[i];
   }
 }
@@ -92,7 +99,8 @@ Status CudaKernels::mergeChoices(View experts, View dropped, View used, View slo
   if (experts.elements() == 0)
     return {};
   return launch(sentKernel, gridOf(target, experts.elements()), target, ofChoice, slots.as<const int32_t>(),
-                experts.elements(), sent.dims[0], sent.as<int32_t>(), target.faults());
+                counts.as<const int32_t>(), holders, experts.elements(), sent.dims[0], sent.as<int32_t>(),
+                target.faults());
 }
 
 } // namespace moert::cuda

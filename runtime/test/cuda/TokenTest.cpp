@@ -125,6 +125,21 @@ TEST(CudaTokenTest, MergedChoices) {
       }
 }
 
+TEST(CudaTokenTest, FaultsOfMergedChoices) {
+  const Operand experts = indices({3, 2}, {0, 1, 2, 3, 1, 3});
+  auto merge = [](Kernels &k, const Views &v) {
+    return k.mergeChoices(v[0], v[1], v[2], v[3], v[4], v[5], {4, 1, 0, 1});
+  };
+  auto expectBad = [&](const Operand &used, int64_t room, const char *text) {
+    expectSameError(Kind::MergeChoices,
+                    {experts, absent(), used, filledOperand(MOERT_I32, {3, 2}, 9), filledOperand(MOERT_I32, {1, 2}, 9),
+                     filledOperand(MOERT_I32, {room, 2}, 9)},
+                    merge, text);
+  };
+  expectBad(absent(), 3, "4 rows of tokens are sent, with room for 3");
+  expectBad(indices({2, 1}, {1, 3}), 4, "expected 'counts' of 3 rows in all at most but got 4");
+}
+
 TEST(CudaTokenTest, ChoicesOfAPassInChunksAndPhases) {
   // Four members, the first two of which are exchanged in another phase, send rows to two workers of two experts in two
   // chunks. At most 17 rows arrive in a kind: five passes of 4. A chunk has room for a row more than it gets.

@@ -150,9 +150,9 @@ def Moe_MergeChoicesOp : Moe_Op<"merge_choices", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getKernelGroup"]>]> {
   let summary = "one row for all choices that a token has of a holder of experts";
   let description = [{
-    `experts[s,j]` is an expert of token s, or -1 for none. With n = E copies / size, member j of `group` has the n experts
-    from floor(j / copies) n on. Each of the H holders has n / H consecutive ones of these. A holder is a node, a rank, or
-    an expert.
+    `chosen[s,j]` is one of E `experts` experts, a choice of token s, or -1 for none. With n = E copies / size, member j of
+    `group` has the n experts from floor(j / copies) n on. Each of the H holders has n / H consecutive ones of these. A
+    holder is a node, a rank, or an expert.
 
     A token has one row for each holder of which it has choices, and not one row for each choice. Rows are sorted by
     holder, then by token. `slots[s,j]` is the row if no choice before j is of the same holder, and else -1. So moe.dispatch
@@ -164,7 +164,7 @@ def Moe_MergeChoicesOp : Moe_Op<"merge_choices", [
     from sum(used) on.
 
     Constraints:
-    - (C1) experts, routed_slots and slots are [S, k]; counts is [1, H], sent [R, k].
+    - (C1) chosen, routed_slots and slots are [S, k]; counts is [1, H], sent [R, k].
     - (C2) copies divides size, and size / copies times H divides E.
 
     Example:
