@@ -1,0 +1,11 @@
+"""Checks how many rows of a token of `hidden` values in bf16, with 8 choices, leave its node in a simulated layer (moe-sim --json)."""
+
+import json
+import sys
+
+path, hidden, expected = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+with open(path) as file:
+    moved = sum(kernel["bytes"] for kernel in json.load(file)["kernels"] if kernel["kernel"] == "all_to_all_v [ep_nodes]")
+rows = moved / (4 * hidden * 2 + 2 * 8 * 4 + 8 * 4) / 4096
+if abs(rows / expected - 1) > 0.002:
+    sys.exit(f"expected {expected} rows of a token to leave its node but {rows:.4f} did")
