@@ -85,7 +85,7 @@ void dispatch(benchmark::State &state) {
   std::vector<int32_t> slots = routedSlots();
   View weighting = state.range(0) ? view(weights, {tokens, choices}) : View();
   for (auto _ : state)
-    check(state, host::dispatch(view(in, {tokens, width}), view(slots, {tokens, choices}), weighting,
+    check(state, host::dispatch(view(in, {tokens, width}), view(slots, {tokens, choices}), weighting, {},
                                 view(out, {rows, width})));
   setBytes(state, 2 * rows * width * 4);
 }
@@ -95,7 +95,7 @@ void combine(benchmark::State &state) {
   std::vector<int32_t> slots = routedSlots();
   for (auto _ : state)
     check(state, host::combine(view(in, {rows, width}), view(slots, {tokens, choices}),
-                               view(weights, {tokens, choices}), view(out, {tokens, width})));
+                               view(weights, {tokens, choices}), {}, view(out, {tokens, width})));
   setBytes(state, (rows + tokens) * width * 4);
 }
 
@@ -103,7 +103,7 @@ void slotDot(benchmark::State &state) {
   std::vector<float> in = normal(tokens * width), some = normal(rows * width), out(rows);
   std::vector<int32_t> slots = routedSlots();
   for (auto _ : state)
-    check(state, host::slotDot(view(in, {tokens, width}), view(some, {rows, width}), view(slots, {tokens, choices}),
+    check(state, host::slotDot(view(in, {tokens, width}), view(some, {rows, width}), view(slots, {tokens, choices}), {},
                                view(out, {tokens, choices})));
   setBytes(state, (rows + tokens) * width * 4);
 }

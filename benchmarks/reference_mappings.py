@@ -29,7 +29,7 @@ from run_all import get_commit
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(FOLDER, "..", "share", "models")
-CLUSTER = "hgx-h100"
+CLUSTER, DEVICES_PER_NODE = "hgx-h100", 8
 # The published runs issue their kernels from PyTorch, and sum gradients in f32. So do both predictions.
 FRAMEWORK = ["--host=megatron", "--grad-dtype=f32"]
 GIGA, TERA = 1e9, 1e12
@@ -126,7 +126,11 @@ def get_their_command(row, count):
     recompute = {"full": ["--recompute=block"], "norm, act": ["--recompute=selective"]}.get(row["recompute"], [])
     command += [f"--interleave={row['vp']}"] * (row["vp"] > 1) + recompute
     # Megatron's members of a tensor-parallel group send different tokens to the experts, as Parm's S1 does.
-    return command + (["--sequence-parallel", "--schedule=s1"] if row["tp"] > 1 else ["--schedule=baseline"])
+    schedule = "s1" if row["tp"] > 1 else "baseline"
+    # DeepEP sends a token once to each node, and there once to each rank.
+    if row.get("dispatcher") == "deepep":
+        schedule += "+once:node" if row["ep"] * row["etp"] > DEVICES_PER_NODE else "+once:rank"
+    return command + ["--sequence-parallel"] * (row["tp"] > 1) + [f"--schedule={schedule}"]
 
 
 def get_our_commands(row):

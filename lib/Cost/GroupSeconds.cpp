@@ -140,11 +140,12 @@ static Measured findMeasured(const ClusterProfile &profile, const Shape &shape) 
   });
   Measured inside = findBetween(profile, shape, shape.perNode,
                                 [&](const CollectiveFit &fit) { return fit.minMembers == fit.minPerNode; });
-  for (Measured *measured : {&same, &inside}) {
-    measured->coversGroup = *measured && measured->members == shape.members;
-    if (measured->coversGroup)
-      return *measured;
-  }
+  same.coversGroup = same && same.members == shape.members;
+  // A group of several nodes has fewer members on each.
+  inside.coversGroup = inside && inside.members == shape.members && shape.perNode == shape.members;
+  for (const Measured &measured : {same, inside})
+    if (measured.coversGroup)
+      return measured;
   return inside && inside.members <= shape.perNode ? inside : Measured();
 }
 

@@ -25,6 +25,8 @@ llvm::StringRef CountsRule::getName() const {
 std::optional<counts::Route> CountsRule::getRouted() const {
   if (const auto *route = getIf<counts::Route>())
     return *route;
+  if (const auto *route = getIf<counts::RouteInGroups>())
+    return counts::Route{route->tokens, route->topK};
   if (const auto *route = getIf<counts::RouteNearHome>())
     return counts::Route{route->tokens, route->topK};
   return std::nullopt;

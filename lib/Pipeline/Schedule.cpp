@@ -121,6 +121,20 @@ static std::optional<std::string> writeOnce(const ParsedSchedule &schedule) {
 }
 static void dropOnce(ParsedSchedule &schedule) { schedule.once.reset(); }
 
+static LogicalResult readHier(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  HierSchedule &hier = parsed.hier.emplace();
+  if (!argument.data() || (!argument.getAsInteger(10, hier.nodeRanks) && hier.nodeRanks > 1))
+    return success();
+  return emitUsageError(context)
+         << "expected hier, or hier:RANKS with RANKS of at least 2, in --schedule but got 'hier:" << argument << "'";
+}
+static std::optional<std::string> writeHier(const ParsedSchedule &schedule) {
+  if (!schedule.hier)
+    return std::nullopt;
+  return schedule.hier->nodeRanks == 0 ? "" : ":" + std::to_string(schedule.hier->nodeRanks);
+}
+static void dropHier(ParsedSchedule &schedule) { schedule.hier.reset(); }
+
 /// What was given besides what is taken by itself.
 static std::string writeArguments(int64_t number, StringRef word, bool isDefaultWord) {
   SmallVector<std::string> texts;
@@ -161,7 +175,7 @@ static std::optional<std::string> writeSmart(const ParsedSchedule &schedule) {
 
 namespace {
 /// Names of one kind exclude each other.
-enum class Kind { Layer, Overlap, Once, Pipeline, Shadows, Smart, Gate, Residuals };
+enum class Kind { Layer, Overlap, ByNode, Pipeline, Shadows, Smart, Gate, Residuals };
 
 /// One name of --schedule. Functions that are null do nothing.
 struct Entry {
@@ -178,27 +192,37 @@ struct Entry {
   StringLiteral of = "";
   /// Whether it changes exchanges with the experts, or decides by them.
   bool needsExchanges = false;
-  /// Whether it can be with nothing but a rewrite of layers, their overlap and the gate.
-  bool isAlone = false;
+  /// The kinds that it cannot be with (excludes), and why: the end of a sentence.
+  unsigned excluded = 0;
+  StringLiteral excludedFor = "";
   /// Of a rewrite of layers: whether it leaves such exchanges.
   bool leavesExchanges = true;
   /// Of a rewrite of layers: whether members of mp share the tokens that all of them have.
   bool sharesTokens = false;
-  /// Whether 'auto' tries it (getCombinations).
+  /// Whether 'auto' tries it (getCombinations), and with which arguments; none: without.
   bool isCombined = false;
+  ArrayRef<StringLiteral> combinedArguments = {};
   /// The pass that may leave layers as they are. `drop` takes this part away where it left them all.
   StringLiteral pass = "";
   void (*drop)(ParsedSchedule &) = nullptr;
 
   bool takesArgument() const { return !argument.empty(); }
   bool needsArgument() const { return takesArgument() && argument.front() != '['; }
+  bool excludes(Kind other) const { return (excluded & (1U << static_cast<unsigned>(other))) != 0; }
 };
 } // namespace
 
-static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::Once, Kind::Pipeline,
-                                        Kind::Shadows, Kind::Smart,   Kind::Gate, Kind::Residuals};
+static constexpr unsigned getBits(std::initializer_list<Kind> kinds) {
+  unsigned bits = 0;
+  for (Kind kind : kinds)
+    bits |= 1U << static_cast<unsigned>(kind);
+  return bits;
+}
+
+static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::ByNode, Kind::Pipeline,
+                                        Kind::Shadows, Kind::Smart,   Kind::Gate,   Kind::Residuals};
 /// An overlap's passes need the backward too (addOverlap).
-static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind::Once, Kind::Shadows,
+static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind::ByNode, Kind::Shadows,
                                           Kind::Residuals, Kind::Pipeline, Kind::Smart};
 
 template <LayerRewrite rewrite>
@@ -227,6 +251,7 @@ template <Strategy strategy> static Entry makeStrategy(StringLiteral name) {
 }
 
 static ArrayRef<Entry> getEntries() {
+  static constexpr StringLiteral onceArguments[] = {"rank", "node"};
   static const Entry entries[] = {
 #define LAYER_REWRITE(value, ...) makeLayer<LayerRewrite::value>(__VA_ARGS__),
 #include "moe/Pipeline/LayerRewrites.def"
@@ -241,15 +266,30 @@ static ArrayRef<Entry> getEntries() {
        .of = "s2",
        .isCombined = true},
       {.name = "once",
-       .kind = Kind::Once,
+       .kind = Kind::ByNode,
        .read = readOnce,
        .write = writeOnce,
        .addPasses = addOnce,
        .argument = "rank|node[,RANKS]",
        .needsExchanges = true,
-       .isAlone = true,
+       .excluded = getBits({Kind::Overlap, Kind::Shadows, Kind::Smart, Kind::Residuals}),
+       .excludedFor = "which changes exchanges that send a row for each choice",
+       .isCombined = true,
+       .combinedArguments = onceArguments,
        .pass = "moe-send-once",
        .drop = dropOnce},
+      {.name = "hier",
+       .kind = Kind::ByNode,
+       .read = readHier,
+       .write = writeHier,
+       .addPasses = addHier,
+       .argument = "[RANKS]",
+       .needsExchanges = true,
+       .excluded = getBits({Kind::Overlap, Kind::Shadows, Kind::Smart}),
+       .excludedFor = "which changes exchanges among all ranks",
+       .isCombined = true,
+       .pass = "moe-exchange-by-node",
+       .drop = dropHier},
       {.name = "pipeline",
        .kind = Kind::Pipeline,
        .read = readPipeline,
@@ -360,13 +400,17 @@ static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, Str
   return success();
 }
 
-static LogicalResult checkAlone(MLIRContext *context, StringRef text,
-                                ArrayRef<std::pair<const Entry *, StringRef>> parts, StringRef schedule) {
+/// A part of an excluded kind, or chunks in a ring, which moe-pipeline alone makes.
+static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, StringRef text,
+                                   ArrayRef<std::pair<const Entry *, StringRef>> parts, const ParsedSchedule &parsed,
+                                   StringRef schedule) {
   for (auto [other, otherText] : parts)
-    if (other->addPasses && otherText != text && other->kind != Kind::Layer && other->kind != Kind::Gate)
-      return emitUsageError(context) << "expected '" << text << "' without '" << otherText
-                                     << "' in --schedule, which divides rows that go once for each choice, but got '"
-                                     << schedule << "'";
+    if (entry.excludes(other->kind))
+      return emitUsageError(context) << "expected '" << text << "' without '" << otherText << "' in --schedule, "
+                                     << entry.excludedFor << ", but got '" << schedule << "'";
+  if (parsed.once && parsed.ring > 0)
+    return emitUsageError(context) << "expected '" << text << "' with pipeline:N without a ring in --schedule but got '"
+                                   << schedule << "'";
   return success();
 }
 
@@ -398,23 +442,36 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
            << "expected 'auto' alone in --schedule, since it chooses the whole schedule, but got '" << schedule << "'";
   for (auto [entry, text] : parts)
     if (failed(checkTogether(context, *entry, text, parsed, schedule)) ||
-        (entry->isAlone && failed(checkAlone(context, text, parts, schedule))))
+        failed(checkExcluded(context, *entry, text, parts, parsed, schedule)))
       return failure();
   return parsed;
 }
 
+/// Whether `entry` can be a further part of `schedule`.
+static bool canAdd(const Entry &entry, const ParsedSchedule &schedule) {
+  bool hasLayer = entry.of.empty() || getName(schedule.layer) == entry.of;
+  bool hasExchanges = !entry.needsExchanges || schedule.hasExchanges();
+  return hasLayer && hasExchanges && llvm::none_of(getParts(schedule, kOrderInName), [&](const Entry *part) {
+           return part->excludes(entry.kind) || entry.excludes(part->kind);
+         });
+}
+
 SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
   SmallVector<ParsedSchedule> all = {ParsedSchedule()};
-  for (Kind kind : {Kind::Layer, Kind::Overlap, Kind::Shadows, Kind::Smart})
+  for (Kind kind : {Kind::Layer, Kind::Overlap, Kind::ByNode, Kind::Shadows, Kind::Smart})
     for (const ParsedSchedule &schedule : std::exchange(all, {})) {
       if (kind != Kind::Layer)
         all.push_back(schedule);
       for (const Entry &entry : getEntries()) {
-        if (entry.kind != kind || !entry.isCombined || (!entry.of.empty() && getName(schedule.layer) != entry.of))
+        if (entry.kind != kind || !entry.isCombined || !canAdd(entry, schedule))
           continue;
-        all.push_back(schedule);
-        // Without an argument there is nothing to refuse.
-        (void)entry.read(/*context=*/nullptr, StringRef(), all.back());
+        static constexpr StringLiteral none[] = {StringLiteral("")};
+        bool hasArguments = !entry.combinedArguments.empty();
+        for (StringRef argument : hasArguments ? entry.combinedArguments : ArrayRef(none)) {
+          all.push_back(schedule);
+          // These arguments are not refused.
+          (void)entry.read(/*context=*/nullptr, hasArguments ? argument : StringRef(), all.back());
+        }
       }
     }
   return all;

@@ -67,14 +67,28 @@ void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, 
     passes.addNestedPass<func::FuncOp>(createMoeSplitExchanges());
 }
 
+//===----------------------------------------------------------------------===//
+// Exchanges by node
+//===----------------------------------------------------------------------===//
+
 LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
                                  ModuleOp) {
   MoeSendOnceOptions once;
   if (schedule.once->hasNodes)
     once.nodeRanks = schedule.once->nodeRanks ? schedule.once->nodeRanks : options.devicesPerNode;
+  once.chunks = std::max<int64_t>(1, schedule.chunks);
   // Exchanges in groups of one are none.
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createMoeSendOnce(once));
+  return success();
+}
+
+LogicalResult mlir::moe::addHier(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+                                 ModuleOp) {
+  MoeExchangeByNodeOptions hier;
+  hier.nodeRanks = schedule.hier->nodeRanks ? schedule.hier->nodeRanks : options.devicesPerNode;
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createMoeExchangeByNode(hier));
   return success();
 }
 

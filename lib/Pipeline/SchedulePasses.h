@@ -10,7 +10,7 @@ namespace mlir::moe {
 /// cluster lacks.
 using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
                                 ModuleOp graph);
-AddPasses addS1, addS2, addParmAuto, addOnce, addPipeline, addResiduals, addShadows, addSmart;
+AddPasses addS1, addS2, addParmAuto, addOnce, addHier, addPipeline, addResiduals, addShadows, addSmart;
 
 /// How many phases Parm's SAA has, 1 where it cannot be: the exchange has to leave the node, and the gather over mp
 /// not, to be on another stream.

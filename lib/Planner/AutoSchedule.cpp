@@ -23,7 +23,9 @@ using mpipemoe::Strategy;
 namespace {
 class AutoSearch {
 public:
-  AutoSearch(ModuleOp graph, const CompileOptions &options) : layers(graph, options), options(options) {}
+  AutoSearch(ModuleOp graph, const CompileOptions &options) : layers(graph, options), options(options) {
+    graph.walk([&](LayerOp layer) { isDropless |= layer.isDropless(); });
+  }
 
   ScheduleExplanation run();
 
@@ -53,6 +55,7 @@ private:
 
   LayerSamples layers;
   const CompileOptions &options;
+  bool isDropless = false; ///< some layer
   ScheduleExplanation result;
   llvm::StringMap<std::string> names; ///< of schedules, by what they come to
   double bestSeconds = std::numeric_limits<double>::infinity();
@@ -236,6 +239,8 @@ void AutoSearch::chooseBest() {
 ScheduleExplanation AutoSearch::run() {
   SmallVector<Class> classes;
   for (ScheduleClass &schedules : getScheduleClasses()) {
+    if (!mayExchangeByNode(schedules.first, options.parallel, options.devicesPerNode, isDropless))
+      continue;
     Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
     Candidate &first = add(one.schedules.first, one);
     // Where tokens choose evenly shadows save no time, but their buffers may be smaller.

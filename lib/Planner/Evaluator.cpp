@@ -194,11 +194,10 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   step.parts = report.mean;
   step.work = report.work * (1 / static_cast<double>(report.numRanks));
   step.peakFlops = prediction->result.roofline.peakFlops;
-  for (const KernelUse &kernel : report.kernels) {
+  for (const KernelUse &kernel : report.kernels)
     step.flops += kernel.flops;
-    if (kernel.resource == Resource::Network)
-      step.bytesSent += kernel.bytes;
-  }
+  step.bytesSent = prediction->result.sent.getSum();
+  step.bytesBetweenNodes = prediction->result.sent.betweenNodes;
   step.bytes = getMemory().getDeviceBytes();
   // Errors that are known for the smaller part of the critical path say too little of the step.
   if (2 * report.critical.fitted >= step.seconds)

@@ -88,6 +88,7 @@ struct ScheduleFields {
     visitParts(one.estimate.parts, field);
     field("flops", one.estimate.flops);
     field("bytes_sent", one.estimate.bytesSent);
+    field("bytes_between_nodes", one.estimate.bytesBetweenNodes);
     field("memory", one.estimate.bytes);
     field("limit", one.estimate.limit);
     field("uncertainty", one.estimate.uncertainty);

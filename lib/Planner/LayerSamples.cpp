@@ -235,6 +235,7 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
     sum.peakFlops = step->peakFlops;
     sum.flops += step->flops * sample.count;
     sum.bytesSent += step->bytesSent * sample.count;
+    sum.bytesBetweenNodes += step->bytesBetweenNodes * sample.count;
     sum.errors.add(step->errors, sample.count);
     if (seconds > longest) {
       longest = seconds;

@@ -71,7 +71,8 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
     // The schedules are compared with what needs the least memory. The baseline, which comes first, computes each token
     // on all members of mp: it is tried where no other one can be.
     SmallVector<std::string> schedules = getSchedules(candidate->parallel);
-    for (const std::string &schedule : ArrayRef(schedules).drop_front(schedules.size() > 1))
+    bool computesTwice = candidate->parallel.getMp() > 1 && schedules.size() > 1;
+    for (const std::string &schedule : ArrayRef(schedules).drop_front(computesTwice))
       compareAll(*candidate, schedule, recomputes.back(), best, reason, dp);
     if (!best)
       compareAll(*candidate, schedules.front(), recomputes.back(), best, reason, dp);

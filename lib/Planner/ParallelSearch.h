@@ -60,6 +60,7 @@ private:
   void setBatch(Candidate &candidate, int64_t batch) const;
   /// Schedules that are simple enough to be tried with all groups.
   SmallVector<std::string> getSchedules(ParallelAttr parallel) const;
+  bool mayPay(const ParsedSchedule &byNode, ParallelAttr parallel) const;
   SmallVector<int64_t> getInterleaves(const Candidate &candidate, PipelineOrder order) const;
   /// The open orders that estimates tell apart; at least one.
   SmallVector<PipelineOrder> getEstimatedOrders(const Candidate &candidate) const;
@@ -130,7 +131,8 @@ private:
   const CompileOptions &options;
   MLIRContext *context;
   int64_t limit = 0;
-  int64_t tokens = 0; ///< of a sequence; of a fixed graph, of a micro-batch
+  int64_t tokens = 0;      ///< of a sequence; of a fixed graph, of a micro-batch
+  bool isDropless = false; ///< some layer
   /// Bounds of dropless rows that may be tried, ever smaller; empty where the model or the user has one.
   ArrayRef<double> maxLoads;
   std::vector<RankLoads> rankLoads; ///< of the different layers, where bounds are open

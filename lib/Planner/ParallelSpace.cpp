@@ -138,6 +138,7 @@ LogicalResult ParallelSearch::addSpace() {
   int64_t layers = 0, experts = 1;
   (*graph)->walk([&](LayerOp layer) {
     ++layers;
+    isDropless |= layer.isDropless();
     experts = std::max(experts, layer.getW1().getType().getDimSize(0));
   });
   int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
@@ -175,6 +176,13 @@ CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const 
   return one;
 }
 
+/// Whether tokens that go once, or by node, may save time: between nodes, and where no member of mp has the same
+/// tokens.
+bool ParallelSearch::mayPay(const ParsedSchedule &byNode, ParallelAttr parallel) const {
+  bool hasNodes = !byNode.once || byNode.once->hasNodes, hasOwnTokens = parallel.getMp() == 1 || byNode.sharesTokens();
+  return hasNodes && hasOwnTokens && mayExchangeByNode(byNode, parallel, options.cluster->devicesPerNode, isDropless);
+}
+
 SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) const {
   if (options.schedule != "auto")
     return {options.schedule};
@@ -182,7 +190,8 @@ SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) con
   for (const ParsedSchedule &schedule : getCombinations()) {
     bool isLayerAlone = !schedule.saa && !schedule.dependsOnRouting();
     // Where no tokens are there twice, those that share them come to the same.
-    if (isLayerAlone && (parallel.getMp() > 1 || !schedule.sharesTokens()))
+    bool mayShare = parallel.getMp() > 1 || !schedule.sharesTokens();
+    if (isLayerAlone && mayShare && (!schedule.isByNode() || mayPay(schedule, parallel)))
       schedules.push_back(schedule.getName());
   }
   return schedules;

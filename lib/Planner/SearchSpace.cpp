@@ -15,6 +15,16 @@ SmallVector<ScheduleClass> mlir::moe::getScheduleClasses() {
                              [](const ParsedSchedule &first) { return ScheduleClass{first.getName(), first}; });
 }
 
+bool mlir::moe::mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode,
+                                  bool isDropless) {
+  bool hasNodes = !parallel.getGroup("ep_esp").isInsideNode(devicesPerNode, parallel.getWorld());
+  if (schedule.hier)
+    return hasNodes && !isDropless;
+  if (schedule.once)
+    return isDropless && (schedule.once->hasNodes ? hasNodes && parallel.getEsp() == 1 : parallel.getEp() > 1);
+  return true;
+}
+
 ArrayRef<int64_t> mlir::moe::getChunkCounts(int64_t most) {
   static const int64_t counts[] = {1, 2, 4, 8, 16};
   return ArrayRef(counts).take_while([&](int64_t count) { return count <= most; });

@@ -10,6 +10,7 @@
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Pipeline/Schedule.h"
 #include "moe/Report/Explanations.h"
 
 #include <cmath>
@@ -48,13 +49,14 @@ static void printMarks(const Candidate &one, const std::optional<Margin> &margin
 /// Rows of the same kind as what the search goes by: the layers alone, or the step where the model is one layer.
 static void printCandidates(ArrayRef<const Candidate *> rows, const std::optional<Margin> &margin,
                             llvm::raw_ostream &os) {
-  os << "     schedule                           ms exposed%       GB     GFLOP   MB sent  busiest\n";
+  os << "     schedule                           ms exposed%       GB MB inside MB between  busiest\n";
   for (const Candidate *one : rows) {
     const StepFigures &step = one->estimate;
     printMarks(*one, margin, os);
-    os << llvm::format("%9.3f%9s%9.3f%10.1f%10.1f  ", step.seconds * milli,
+    os << llvm::format("%9.3f%9s%9.3f%10.1f%11.1f  ", step.seconds * milli,
                        formatShare(step.parts.exposedCommunication, step.seconds).c_str(),
-                       static_cast<double>(step.bytes) * giga, step.flops * giga, step.bytesSent * mega)
+                       static_cast<double>(step.bytes) * giga, (step.bytesSent - step.bytesBetweenNodes) * mega,
+                       step.bytesBetweenNodes * mega)
        << step.limit << "\n";
   }
   for (const Candidate *one : rows)
@@ -168,6 +170,31 @@ void mlir::moe::printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostre
     os << "the profile does not say how far its times may be off\n";
 }
 
+/// What the choice saves where it exchanges in another way between nodes than inside: against the fastest that does
+/// not.
+static void printByNode(ArrayRef<const Candidate *> sorted, MLIRContext *context, llvm::raw_ostream &os) {
+  auto isByNode = [&](const Candidate *one) {
+    FailureOr<ParsedSchedule> schedule = parseSchedule(context, one->schedule);
+    return succeeded(schedule) && schedule->isByNode();
+  };
+  const auto *chosen = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });
+  const auto *other = llvm::find_if_not(sorted, isByNode);
+  if (chosen == sorted.end() || other == sorted.end() || !isByNode(*chosen))
+    return;
+  const StepFigures &its = (*chosen)->estimate, &without = (*other)->estimate;
+  auto print = [&](double bytes, double before, StringRef where) {
+    os << llvm::format("%.1f MB ", bytes * mega) << where << llvm::format(" in place of %.1f MB", before * mega);
+    if (before > 0)
+      os << llvm::format(" (%+.1f%%)", percent * (bytes / before - 1));
+  };
+  os << "\nexchanges by node: a rank sends ";
+  print(its.bytesBetweenNodes, without.bytesBetweenNodes, "between nodes");
+  os << ", and ";
+  print(its.bytesSent - its.bytesBetweenNodes, without.bytesSent - without.bytesBetweenNodes, "inside nodes");
+  os << llvm::format("; %.3f ms in place of %.3f ms with ", its.seconds * milli, without.seconds * milli)
+     << (*other)->schedule << "\n";
+}
+
 void mlir::moe::printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
   os << "other choices: ";
   if (!explanation.changes)
@@ -181,7 +208,7 @@ void mlir::moe::printChanges(const ScheduleExplanation &explanation, llvm::raw_o
   os << "\n";
 }
 
-static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
+static void printSchedules(const ScheduleExplanation &explanation, MLIRContext *context, llvm::raw_ostream &os) {
   SmallVector<const Candidate *> sorted = sortBySeconds(explanation.candidates);
   os << "schedules chosen from: " << explanation.candidates.size() << ", of which " << explanation.applied
      << " applied, " << explanation.simulated << " simulated, " << explanation.bounded << " too slow by their bound\n";
@@ -198,6 +225,7 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
   printSteps(explanation, os);
   printMargin(explanation.margin, explanation.isOpen.value_or(false), os);
   printRejected(explanation.candidates, os);
+  printByNode(sorted, context, os);
   printOverlap(sorted, os);
   printChanges(explanation, os);
 }
@@ -213,7 +241,7 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
     os << "== batch " << batch.getInt() << ", sequence "
        << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
-  printSchedules(*schedules, os);
+  printSchedules(*schedules, plan.getContext(), os);
 }
 
 //===----------------------------------------------------------------------===//

@@ -148,6 +148,18 @@ static void writeRoofline(json::OStream &json, const SimHeader &header, const Si
   });
 }
 
+static void writeReach(json::OStream &json, const TokenReach &reach) {
+  json.object([&] {
+    writeText(json, "layer", reach.layer);
+    json.attribute("num_ranks", reach.numRanks);
+    json.attribute("num_nodes", reach.numNodes);
+    json.attribute("ranks", reach.ranks);
+    json.attribute("nodes", reach.nodes);
+    json.attribute("other_nodes", reach.otherNodes);
+    json.attribute("counted", reach.isCounted);
+  });
+}
+
 static void writeComparison(json::OStream &json, const KernelComparison &kernel) {
   json.object([&] {
     writeText(json, "kernel", kernel.kernel);
@@ -196,6 +208,15 @@ void mlir::moe::writeReportSums(json::OStream &json, const SimHeader &header, co
   json.attribute("step_s", result.seconds);
   writeSums(json, report);
   json.attributeObject("roofline", [&] { writeRoofline(json, header, result, report); });
+  json.attributeObject("sent", [&] {
+    json.attribute("inside_nodes", result.sent.insideNodes);
+    json.attribute("between_nodes", result.sent.betweenNodes);
+  });
+  if (!result.reach.empty())
+    json.attributeArray("reach", [&] {
+      for (const TokenReach &reach : result.reach)
+        writeReach(json, reach);
+    });
   if (!comparison)
     return;
   json.attributeObject("comparison", [&] {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 using namespace mlir::moe;
 using llvm::format;
@@ -99,6 +101,9 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
   os << "exposed     communication "
      << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / milli,
                report.mean.communication / milli);
+  if (result.sent.getSum() > 0)
+    os << "sent        " << scale(result.sent.insideNodes, "B") << " a rank inside nodes, "
+       << scale(result.sent.betweenNodes, "B") << " between nodes\n";
   if (result.ranks.empty())
     return;
   double peak = report.ranks[report.largestMemoryRank].peakBytes;
@@ -107,6 +112,30 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
     os << ", " << format("%.1f%%", getShare(peak, header.memoryBytes)) << " of a device's "
        << scale(header.memoryBytes, "B");
   os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
+}
+
+/// Layers whose experts are on as many ranks and nodes have one line, with their mean.
+static void printReach(const SimResult &result, raw_ostream &os) {
+  std::map<std::tuple<int64_t, int64_t, bool>, std::vector<const TokenReach *>> kinds;
+  for (const TokenReach &reach : result.reach)
+    kinds[{reach.numRanks, reach.numNodes, reach.isCounted}].push_back(&reach);
+  for (const auto &[kind, layers] : kinds) {
+    auto [numRanks, numNodes, isCounted] = kind;
+    auto mean = [&layers = layers](double TokenReach::*figure) {
+      double sum = 0;
+      for (const TokenReach *layer : layers)
+        sum += layer->*figure;
+      return format("%.2f", sum / static_cast<double>(layers.size()));
+    };
+    os << "tokens      each meets " << mean(&TokenReach::ranks) << " of " << numRanks << " ranks";
+    if (numNodes > 1)
+      os << " on " << mean(&TokenReach::nodes) << " of " << numNodes << " nodes, " << mean(&TokenReach::otherNodes)
+         << " of them not its own";
+    os << (isCounted ? ", as the trace says" : ", as expected");
+    if (layers.size() > 1)
+      os << ", mean of " << layers.size() << " layers";
+    os << "\n";
+  }
 }
 
 static void printRoofline(const SimReport &report, raw_ostream &os) {
@@ -188,6 +217,7 @@ static void printKernels(const SimResult &result, const SimReport &report, raw_o
 void mlir::moe::printText(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   printHeader(header, result, report, os);
   printStep(header, result, report, os);
+  printReach(result, os);
   printRoofline(report, os);
   printDifferences(result, report, os);
   printPoints(header, result, report, os);

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
 #include <numeric>
 
 using namespace mlir::moe;
@@ -26,6 +27,12 @@ static const CountsRule *getRule(const SimLaunch &launch, int32_t buffer) {
   const auto *rule =
       llvm::find_if(launch.counts, [&](const CountsRule &rule) { return launch.outputs[rule.output] == buffer; });
   return rule == launch.counts.end() ? nullptr : rule;
+}
+
+static llvm::Error makeUnknownError() {
+  return makeError(
+      "numbers of rows depend on the routing: expected each launch from the routing on to say how it makes their "
+      "counts (`counts` of plan.launch)");
 }
 
 Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
@@ -54,6 +61,15 @@ void Counts::findWriters(const SimProgram &program) {
   for (auto [index, buffer] : llvm::enumerate(program.buffers))
     if (several[buffer.base < 0 ? static_cast<int32_t>(index) : buffer.base])
       writer[index] = -1;
+}
+
+/// The launch that writes the buffer, or what it is a view of; -1 where that is not known.
+int32_t Counts::getWriter(int64_t rank, int32_t buffer) const {
+  if (buffer < 0)
+    return -1;
+  const std::vector<int32_t> &writer = writers[world.programOfRank[rank]];
+  int32_t base = world.getProgram(rank).buffers[buffer].base;
+  return writer[buffer] >= 0 || base < 0 ? writer[buffer] : writer[base];
 }
 
 llvm::Expected<Counts> Counts::create(const World &world, const RoutingTrace *trace, int64_t iteration) {
@@ -99,6 +115,12 @@ llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, con
       return makeLaunchError(program, launch,
                              "routing trace: expected the counts of rank " + llvm::Twine(rank) + " to add up to " +
                                  llvm::Twine(choices) + " but got " + llvm::Twine(sum));
+    // Where the trace has them; that they are those of the counts was checked when it was read.
+    llvm::ArrayRef<RoutingTrace::Choice> ofTokens = getTokenChoices(rank, launch);
+    if (!ofTokens.empty() && static_cast<int64_t>(ofTokens.size()) != choices)
+      return makeLaunchError(program, launch,
+                             "routing trace: expected " + llvm::Twine(choices) + " choices of rank " +
+                                 llvm::Twine(rank) + " but got " + llvm::Twine(ofTokens.size()));
   }
   return llvm::Error::success();
 }
@@ -143,7 +165,6 @@ const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_
   return counts;
 }
 
-/// What a rank's tokens choose, [experts].
 llvm::ArrayRef<int32_t> Counts::getChosen(int64_t rank, uint32_t index) {
   const SimProgram &program = world.getProgram(rank);
   int64_t experts = getNumExperts(program, program.launches[index]);
@@ -154,6 +175,28 @@ llvm::ArrayRef<int32_t> Counts::getChosen(int64_t rank, uint32_t index) {
   std::vector<int32_t> &counts = gated[{rank, index}];
   if (counts.empty())
     counts = applyGate(*gate, routed, rank);
+  return counts;
+}
+
+llvm::ArrayRef<RoutingTrace::Choice> Counts::getTokenChoices(int64_t rank, uint32_t index) const {
+  const SimLaunch &launch = world.getLaunch(rank, index);
+  if (!trace || launch.getRouting()->getIf<counts::RouteNearHome>())
+    return {};
+  return trace->getChoices(iteration, layers.lookup(launch.label), rank);
+}
+
+/// The same in `parts` parts of the tokens, [parts, experts].
+std::vector<int32_t> Counts::divideChosen(int64_t rank, uint32_t index, int64_t parts) {
+  llvm::ArrayRef<int32_t> chosen = getChosen(rank, index);
+  TokenChoices choices = {getTokenChoices(rank, index), *world.getLaunch(rank, index).getRouting()->getRouted()};
+  if (choices.all.empty())
+    return divideChoices(chosen, parts);
+  std::vector<int32_t> counts(parts * chosen.size());
+  for (int64_t part = 0; part < parts; ++part) {
+    int64_t begin = choices.getBegin(part, parts), end = choices.getBegin(part + 1, parts);
+    for (RoutingTrace::Choice expert : choices.all.slice(begin, end - begin))
+      ++counts[part * chosen.size() + expert];
+  }
   return counts;
 }
 
@@ -357,24 +400,37 @@ llvm::Error Counts::fill(const counts::Repeat &rule, Value &value, const Place &
   return fillLocal(rule.input, at, [&](const Value &from) { return repeat(from, value, rule.dim, rule.blocks); });
 }
 
+/// Rows [first, first + rows) of the `all` rows that choices stand in: each equal part has as many of each expert, and
+/// all together have what there is.
+static void takePart(Counts::Value &choices, int64_t first, int64_t rows, int64_t all) {
+  choices.tokens *= static_cast<double>(rows) / static_cast<double>(all);
+  choices.chosen.clear();
+  for (int32_t &count : choices.data) {
+    int64_t before = count * first / all, behind = count * (first + rows) / all;
+    count = static_cast<int32_t>(behind - before);
+  }
+}
+
 /// The rows of a view.
 llvm::Error Counts::fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
-  const SimBuffer &view = world.getProgram(rank).buffers[buffer];
-  llvm::Expected<const Value *> base = follow(rank, view.base, depth);
-  if (!base)
-    return base.takeError();
-  if ((*base)->tokens > 0) {
-    // An equal part of the rows has as many choices of each expert as another one.
-    double share =
-        static_cast<double>(value.rows) / static_cast<double>(world.getProgram(rank).buffers[view.base].shape[0]);
-    value = **base;
-    value.tokens *= share;
-    for (int32_t &count : value.data)
-      count = static_cast<int32_t>(std::lround(count * share));
+  const SimProgram &program = world.getProgram(rank);
+  int32_t base = program.buffers[buffer].base;
+  llvm::Expected<const Value *> from = follow(rank, base, depth);
+  if (!from)
+    return from.takeError();
+  int64_t first = program.getFirstRow(buffer, rank);
+  if ((*from)->tokens == 0) {
+    auto begin = (*from)->data.begin() + first * (*from)->columns;
+    value.data.assign(begin, begin + value.rows * value.columns);
     return llvm::Error::success();
   }
-  auto begin = (*base)->data.begin() + world.getProgram(rank).getFirstRow(buffer, rank) * (*base)->columns;
-  value.data.assign(begin, begin + value.rows * value.columns);
+  int64_t rows = value.rows;
+  value = **from;
+  int32_t writer = getWriter(rank, base);
+  if (!value.chosen.empty() && writer >= 0)
+    if (const CountsRule *merged = findRule<counts::MergedRows>(program.launches[writer]))
+      return takeSent(value, *merged, {rank, static_cast<uint32_t>(writer), depth}, first, rows);
+  takePart(value, first, rows, program.buffers[base].shape[0]);
   return llvm::Error::success();
 }
 
@@ -435,7 +491,7 @@ llvm::Expected<Counts::Division> Counts::getDivision(int64_t choices, int64_t sh
   llvm::Expected<const Value *> flags = followInput(shadows, at);
   if (!flags)
     return flags.takeError();
-  Division division{getChosen(at.rank, router), *flags};
+  Division division{static_cast<uint32_t>(router), getChosen(at.rank, router), *flags};
   if ((*flags)->data.size() != division.chosen.size())
     return fail(at, "expected shadows of " + llvm::Twine(division.chosen.size()) + " experts");
   return division;
@@ -448,7 +504,7 @@ llvm::Error Counts::fill(const counts::KeptChoices &rule, Value &value, const Pl
   if (value.columns != static_cast<int64_t>(division->chosen.size()))
     return fail(at, "expected counts of " + llvm::Twine(division->chosen.size()) + " experts");
   // Which chunk a choice is of does not depend on what is a shadow.
-  value.data = divideChoices(division->chosen, value.rows);
+  value.data = divideChosen(at.rank, division->router, value.rows);
   for (auto [index, count] : llvm::enumerate(value.data))
     if (division->shadows->data[index % value.columns] != 0)
       count = 0;
@@ -474,63 +530,155 @@ llvm::Error Counts::fill(const counts::ShadowChoices &rule, Value &value, const 
 // Rows that go once
 //===----------------------------------------------------------------------===//
 
+/// The choices of a rank's tokens that a pass serves. The rows of an expert are in the order of tokens and of their
+/// choices, those of each chunk on their own.
+llvm::Expected<Counts::Choices> Counts::getServed(const Place &at, const counts::Window &rule, int64_t chunks,
+                                                  const TokenChoices &choices) {
+  llvm::Expected<const Value *> gathered = followInput(rule.input, at);
+  if (!gathered)
+    return gathered.takeError();
+  std::optional<moert::SentRows> sent = getSent(**gathered, rule, chunks);
+  if (!sent)
+    return makeUnknownError();
+  std::vector<RoutingTrace::Choice> &kept = served.emplace_back(choices.all.vec());
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    std::vector<std::pair<int64_t, int64_t>> rows(sent->experts); ///< the first one served, and how many are left
+    moert::forEachServed(*sent, getPartGroup(at).getMember(at.rank), chunk, getLaunch(at).pass, rule.rows,
+                         [&](int64_t expert, int64_t first, int64_t count) { rows[expert] = {first, count}; });
+    int64_t begin = choices.getBegin(chunk, chunks), end = choices.getBegin(chunk + 1, chunks);
+    for (RoutingTrace::Choice &choice : llvm::MutableArrayRef(kept).slice(begin, end - begin)) {
+      auto &[first, count] = rows[choice];
+      if (first-- > 0 || count-- <= 0)
+        choice = RoutingTrace::kNoChoice;
+    }
+  }
+  return kept;
+}
+
+/// How many choose each expert.
+static void countChoices(Counts::Value &value) {
+  value.data.assign(value.columns, 0);
+  for (RoutingTrace::Choice expert : value.chosen.front())
+    if (expert != RoutingTrace::kNoChoice)
+      ++value.data[expert];
+}
+
+/// Of the choices that a routing launch writes, those of the tokens that stand in `buffer`. `made` are their counts, a
+/// row for each chunk.
+void Counts::takeTokens(Value &value, const Value &made, int64_t rank, int32_t buffer) const {
+  const SimProgram &program = world.getProgram(rank);
+  int32_t base = program.buffers[buffer].base;
+  if (base < 0)
+    return;
+  int64_t rows = program.buffers[buffer].shape[0], all = program.buffers[base].shape[0];
+  int64_t first = program.getFirstRow(buffer, rank);
+  if (!value.chosen.empty()) {
+    int64_t topK = static_cast<int64_t>(value.chosen.front().size()) / all;
+    value.chosen.front() = value.chosen.front().slice(first * topK, rows * topK);
+    value.tokens = static_cast<double>(rows);
+    return countChoices(value);
+  }
+  if (made.rows * rows != all)
+    return takePart(value, first, rows, all);
+  value.tokens = static_cast<double>(rows);
+  value.data.assign(made.data.begin() + first / rows * made.columns,
+                    made.data.begin() + (first / rows + 1) * made.columns);
+}
+
 /// What tokens chose of each expert, a row for each rank that they come from.
 llvm::Expected<Counts::Value> Counts::getChoices(int64_t choices, int64_t dropped, const Place &at) {
   const SimProgram &program = world.getProgram(at.rank);
-  const std::vector<int32_t> &writer = writers[world.programOfRank[at.rank]];
-  int32_t buffer = getLaunch(at).inputs[choices], router = writer[buffer];
-  const CountsRule *routing = router < 0 ? nullptr : program.launches[router].getRouting();
-  if (!routing) {
+  const SimLaunch &launch = getLaunch(at);
+  int32_t buffer = launch.inputs[choices], router = getWriter(at.rank, buffer);
+  const CountsRule *rule = router < 0 ? nullptr : program.launches[router].getRouting();
+  if (!rule) {
     llvm::Expected<const Value *> arrived = follow(at.rank, buffer, at.depth);
     if (!arrived)
       return arrived.takeError();
     return (*arrived)->tokens > 0 ? llvm::Expected<Value>(**arrived) : fail(at, "expected the choices of tokens");
   }
-  llvm::ArrayRef<int32_t> chosen = getChosen(at.rank, router);
+  TokenChoices ofTokens = {getTokenChoices(at.rank, router), *rule->getRouted()};
   Value value;
   value.rows = 1;
-  value.columns = static_cast<int64_t>(chosen.size());
-  value.tokens = static_cast<double>(routing->getRouted()->tokens);
-  value.data.assign(chosen.begin(), chosen.end());
+  value.tokens = static_cast<double>(ofTokens.routed.tokens);
   // A pass of a layer serves some of them.
-  int32_t divider = dropped < 0 ? -1 : writer[getLaunch(at).inputs[dropped]];
+  int32_t divider = dropped < 0 ? -1 : getWriter(at.rank, launch.inputs[dropped]), counted = router;
   const CountsRule *window = divider < 0 ? nullptr : findRule<counts::Window>(program.launches[divider]);
-  if (!window)
-    return value;
-  llvm::Expected<const Value *> served = follow(at.rank, program.launches[divider].outputs[window->output], at.depth);
-  if (!served)
-    return served.takeError();
-  value.data.assign((*served)->perExpert.begin(), (*served)->perExpert.end());
+  if (window)
+    counted = divider, rule = window;
+  llvm::Expected<const Value *> made = follow(at.rank, program.launches[counted].outputs[rule->output], at.depth);
+  if (!made)
+    return made.takeError();
+  if (!ofTokens.all.empty())
+    value.chosen = {ofTokens.all};
+  if (window && !ofTokens.all.empty() && (*made)->total < static_cast<int64_t>(ofTokens.all.size())) {
+    llvm::Expected<Choices> kept = getServed({at.rank, static_cast<uint32_t>(divider), at.depth},
+                                             *window->getIf<counts::Window>(), (*made)->rows, ofTokens);
+    if (!kept)
+      return kept.takeError();
+    value.chosen = {*kept};
+  }
+  value.columns = (*made)->columns;
+  value.data.assign((*made)->perExpert.begin(), (*made)->perExpert.end());
+  takeTokens(value, **made, at.rank, buffer);
   return value;
 }
 
-/// How many of `tokens` tokens, which chose each expert of a holder so often, chose some of them. They draw from `top`
-/// of `groups` equal groups of all experts.
-static double getMergedRows(llvm::ArrayRef<int32_t> counts, double tokens, int64_t experts, int64_t groups,
-                            int64_t top) {
-  if (counts.size() == 1)
-    return counts.front();
-  int64_t perGroup = experts / groups;
-  double drawn = static_cast<double>(top) / static_cast<double>(groups);
-  // Of the holder's part of each group: no choice of it, where the token draws from the group.
-  llvm::SmallVector<double> misses;
-  for (size_t first = 0; first < counts.size(); first += perGroup) {
-    double miss = 1;
-    for (int32_t count : counts.slice(first, std::min<size_t>(perGroup, counts.size() - first)))
-      miss *= std::max(0.0, 1 - count / (tokens * drawn));
-    misses.push_back(miss);
+/// Rows [first, first + rows) of those that the launch sends, `value` being the choices that it sends them of. They are
+/// sorted by holder, and then as the tokens are.
+llvm::Error Counts::takeSent(Value &value, const CountsRule &merges, const Place &at, int64_t first, int64_t rows) {
+  const auto &rule = *merges.getIf<counts::MergedRows>();
+  llvm::Expected<const Value *> merged = follow(at.rank, getLaunch(at).outputs[merges.output], at.depth);
+  if (!merged)
+    return merged.takeError();
+  const SimGroup &group = getPartGroup(at);
+  int64_t own = rule.experts * rule.holders / group.size, perHolder = own / (*merged)->columns, row = 0;
+  std::vector<RoutingTrace::Choice> &sent = served.emplace_back();
+  for (int64_t holder = 0; holder < (*merged)->columns; ++holder) {
+    int64_t from = group.getMember(at.rank) / rule.holders * own + holder * perHolder;
+    auto isIts = [&](RoutingTrace::Choice expert) { return expert >= from && expert < from + perHolder; };
+    for (Choices source : value.chosen)
+      for (; !source.empty(); source = source.drop_front(rule.topK)) {
+        Choices token = source.take_front(rule.topK);
+        if (llvm::none_of(token, isIts))
+          continue;
+        if (row >= first && row < first + rows)
+          for (RoutingTrace::Choice expert : token)
+            sent.push_back(isIts(expert) ? expert : RoutingTrace::kNoChoice);
+        ++row;
+      }
   }
-  double none = 0;
-  double missed = std::accumulate(misses.begin(), misses.end(), 0.0) / static_cast<double>(misses.size());
-  // So many of the holder's groups are among the drawn ones: a hypergeometric distribution.
-  auto its = static_cast<int64_t>(misses.size());
-  auto logChoose = [](int64_t n, int64_t k) {
-    return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
-  };
-  for (int64_t hit = std::max<int64_t>(0, its + top - groups); hit <= std::min(its, top); ++hit)
-    none += std::exp(logChoose(its, hit) + logChoose(groups - its, top - hit) - logChoose(groups, top)) *
-            std::pow(missed, static_cast<double>(hit));
-  return tokens * (1 - none);
+  value.rows = 1;
+  value.tokens = static_cast<double>(rows);
+  value.chosen = {sent};
+  countChoices(value);
+  return llvm::Error::success();
+}
+
+/// Of each token's choices, one row for each of `holders` holders, who have `perHolder` experts each, from `first` on.
+static void addMergedRows(llvm::ArrayRef<RoutingTrace::Choice> chosen, int64_t topK, int64_t first, int64_t perHolder,
+                          llvm::MutableArrayRef<double> rows) {
+  std::vector<int64_t> lastToken(rows.size(), -1);
+  for (auto [index, expert] : llvm::enumerate(chosen)) {
+    int64_t token = static_cast<int64_t>(index) / topK, holder = (expert - first) / perHolder;
+    if (expert == RoutingTrace::kNoChoice || expert < first || holder >= static_cast<int64_t>(rows.size()) ||
+        lastToken[holder] == token)
+      continue;
+    lastToken[holder] = token;
+    ++rows[holder];
+  }
+}
+
+/// As many as are expected of `tokens` tokens, who chose each expert so often.
+static void addExpectedRows(llvm::ArrayRef<int32_t> counts, double tokens, const TokenDraw &draw, int64_t first,
+                            int64_t perHolder, llvm::MutableArrayRef<double> rows) {
+  for (auto [holder, its] : llvm::enumerate(rows)) {
+    int64_t from = first + static_cast<int64_t>(holder) * perHolder;
+    llvm::SmallVector<double> chances;
+    for (int32_t count : counts.slice(from, perHolder))
+      chances.push_back(count / tokens);
+    its += tokens * draw.getChanceOfSome(from, chances);
+  }
 }
 
 llvm::Error Counts::fill(const counts::MergedRows &rule, Value &value, const Place &at) {
@@ -543,14 +691,16 @@ llvm::Error Counts::fill(const counts::MergedRows &rule, Value &value, const Pla
       rule.experts % rule.groups != 0 || rule.topGroups > rule.groups)
     return fail(at, "expected choices of " + llvm::Twine(rule.experts) + " experts, which holders have equal parts of");
   int64_t perHolder = own / value.columns;
-  for (int64_t holder = 0; holder < value.columns; ++holder) {
-    double rows = 0;
-    for (int64_t source = 0; source < choices->rows; ++source)
-      rows += getMergedRows(
-          llvm::ArrayRef(choices->data).slice(source * choices->columns + first + holder * perHolder, perHolder),
-          choices->tokens, rule.experts, rule.groups, rule.topGroups);
-    value.data[holder] = static_cast<int32_t>(std::lround(rows));
-  }
+  std::vector<double> rows(value.columns);
+  for (int64_t source = 0; source < choices->rows; ++source)
+    // Each choice of a holder of one expert is a row.
+    if (perHolder > 1 && !choices->chosen.empty())
+      addMergedRows(choices->chosen[source], rule.topK, first, perHolder, rows);
+    else
+      addExpectedRows(llvm::ArrayRef(choices->data).slice(source * choices->columns, choices->columns), choices->tokens,
+                      rule.getDraw(), first, perHolder, rows);
+  for (auto [count, expected] : llvm::zip_equal(value.data, rows))
+    count = static_cast<int32_t>(std::lround(expected));
   return llvm::Error::success();
 }
 
@@ -565,6 +715,11 @@ llvm::Error Counts::fill(const counts::SentChoices &rule, Value &value, const Pl
 llvm::Error Counts::appendChoices(const Value &from, Value &value, const Place &at) {
   if (value.rows > 0 && (value.columns != from.columns || value.tokens != from.tokens))
     return fail(at, "expected the members to have choices of as many tokens");
+  bool isKnown = static_cast<int64_t>(value.chosen.size()) == value.rows && !from.chosen.empty();
+  if (isKnown)
+    llvm::append_range(value.chosen, from.chosen);
+  else
+    value.chosen.clear();
   value.columns = from.columns;
   value.tokens = from.tokens;
   value.rows += from.rows;
@@ -595,17 +750,14 @@ llvm::Error Counts::fill(const counts::ArrivedChoices &rule, Value &value, const
 // Values
 //===----------------------------------------------------------------------===//
 
-static llvm::Error makeUnknownError() {
-  return makeError(
-      "numbers of rows depend on the routing: expected each launch from the routing on to say how it makes their "
-      "counts (`counts` of plan.launch)");
-}
-
 llvm::Error Counts::fill(const counts::Route &, Value &value, const Place &at) {
   if (getNumExperts(world.getProgram(at.rank), getLaunch(at)) == 0)
     return makeUnknownError();
-  value.data = divideChoices(getChosen(at.rank, at.launch), value.rows);
+  value.data = divideChosen(at.rank, at.launch, value.rows);
   return llvm::Error::success();
+}
+llvm::Error Counts::fill(const counts::RouteInGroups &rule, Value &value, const Place &at) {
+  return fill(counts::Route{rule.tokens, rule.topK}, value, at);
 }
 llvm::Error Counts::fill(const counts::RouteNearHome &rule, Value &value, const Place &at) {
   return fill(counts::Route{rule.tokens, rule.topK}, value, at);

@@ -1,4 +1,4 @@
-//===- Roofline.cpp - the bounds of a step --------------------------------===//
+//===- Roofline.cpp - the bounds of a step, and its bytes -----------------===//
 #include "Roofline.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -150,4 +150,26 @@ llvm::Expected<SimResult::Roofline> mlir::moe::computeRoofline(const Execution &
     return addContext(seconds.takeError(), "the bound of the links");
   roofline.linkSeconds = *seconds;
   return roofline;
+}
+
+llvm::Expected<SimResult::Sent> mlir::moe::computeSent(const Execution &execution) {
+  const World &world = execution.world;
+  int64_t nodeRanks = execution.model.getProfile().devicesPerNode, all = world.getNumRanks();
+  SimResult::Sent sent;
+  for (const SimRank &it : execution.ranks) {
+    std::vector<double> row(all, 0.0);
+    for (const Repeated &exchange : getExchanges(execution, it.program)) {
+      const SimGroup &group = world.groups[world.getMeeting(it.rank, exchange.launch).group];
+      if (group.isChannel() && !group.isSender(it.rank))
+        continue;
+      if (llvm::Error error = execution.exchanges.addBytesSent(it.rank, exchange.launch, row, exchange.times))
+        return error;
+    }
+    double weight = static_cast<double>(it.count) / static_cast<double>(all);
+    for (auto [to, bytes] : llvm::enumerate(row)) {
+      bool isInside = static_cast<int64_t>(to) / nodeRanks == it.rank / nodeRanks;
+      (isInside ? sent.insideNodes : sent.betweenNodes) += weight * bytes;
+    }
+  }
+  return sent;
 }

@@ -1,4 +1,4 @@
-//===- Roofline.h - the bounds of a step ------------------------*- C++ -*-===//
+//===- Roofline.h - the bounds of a step, and its bytes ---------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_ROOFLINE_H
 #define MOE_LIB_SIMULATOR_ROOFLINE_H
 
@@ -7,6 +7,7 @@
 namespace mlir::moe {
 
 llvm::Expected<SimResult::Roofline> computeRoofline(const Execution &execution);
+llvm::Expected<SimResult::Sent> computeSent(const Execution &execution);
 
 } // namespace mlir::moe
 

@@ -45,7 +45,38 @@ static std::vector<int32_t> flatten(const std::vector<std::vector<int32_t>> &cou
   return flat;
 }
 
-/// Which token goes where is for moe-run to repeat; here only how many do.
+/// The choices of all ranks, one after the other; empty where `error` says what is wrong with them.
+static std::vector<RoutingTrace::Choice> flattenChoices(const moert::RoutingLine &line, std::string &error) {
+  std::vector<RoutingTrace::Choice> flat;
+  auto fail = [&](size_t rank, const Twine &text) {
+    error = ("'choices[" + Twine(rank) + "]': " + text).str();
+    return std::vector<RoutingTrace::Choice>();
+  };
+  if (line.choices.size() != line.counts.size()) {
+    error = ("'choices': expected lists of " + Twine(line.counts.size()) + " ranks, as 'counts' has, but got " +
+             Twine(line.choices.size()))
+                .str();
+    return {};
+  }
+  for (auto [rank, row] : llvm::enumerate(line.choices)) {
+    if (row.size() != line.choices.front().size())
+      return fail(rank, "expected " + Twine(line.choices.front().size()) + " choices, as of rank 0, but got " +
+                            Twine(row.size()));
+    std::vector<int32_t> counts(line.counts[rank].size());
+    for (int32_t expert : row) {
+      if (expert >= static_cast<int32_t>(counts.size()) || expert >= RoutingTrace::kNoChoice)
+        return fail(rank, "expected experts up to " +
+                              Twine(std::min<size_t>(counts.size(), RoutingTrace::kNoChoice) - 1) + " but got " +
+                              Twine(expert));
+      ++counts[expert];
+      flat.push_back(static_cast<RoutingTrace::Choice>(expert));
+    }
+    if (counts != line.counts[rank])
+      return fail(rank, "expected as many choices of each expert as 'counts[" + Twine(rank) + "]' has");
+  }
+  return flat;
+}
+
 Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
   RoutingTrace trace;
   moert::RoutingReader reader(text);
@@ -55,6 +86,9 @@ Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
   for (moert::RoutingLine line; reader.next(line);) {
     std::string error;
     std::vector<int32_t> counts = flatten(line.counts, error);
+    std::vector<Choice> choices;
+    if (error.empty() && !line.choices.empty())
+      choices = flattenChoices(line, error);
     if (!error.empty())
       return fail(error);
     int64_t ranks = line.counts.size(), experts = line.counts.front().size();
@@ -64,6 +98,8 @@ Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
     if (trace.getCounts(line.iteration, line.layer))
       return fail("iteration " + Twine(line.iteration) + ", layer " + Twine(line.layer) + ": expected only once");
     trace.setCounts(line.iteration, line.layer, ranks, experts, std::move(counts));
+    if (!choices.empty())
+      trace.setChoices(line.iteration, line.layer, std::move(choices));
   }
   return reader.error().empty() ? Expected<RoutingTrace>(std::move(trace)) : fail(reader.error());
 }
@@ -82,6 +118,8 @@ void RoutingTrace::write(llvm::raw_ostream &os) const {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       llvm::ArrayRef<int32_t> row = llvm::ArrayRef(values).slice(rank * experts, experts);
       line.counts.emplace_back(row.begin(), row.end());
+      if (llvm::ArrayRef<Choice> chosen = getChoices(line.iteration, line.layer, rank); !chosen.empty())
+        line.choices.emplace_back(chosen.begin(), chosen.end());
     }
     os << moert::routingText(line);
   }
@@ -114,6 +152,20 @@ void RoutingTrace::setCounts(int64_t iteration, int64_t layer, int64_t newRanks,
   ranks = newRanks;
   experts = newExperts;
   counts[{iteration, layer}] = std::move(values);
+}
+
+llvm::ArrayRef<RoutingTrace::Choice> RoutingTrace::getChoices(int64_t iteration, int64_t layer, int64_t rank) const {
+  auto it = choices.find({iteration, layer});
+  if (it == choices.end())
+    return {};
+  size_t perRank = it->second.size() / ranks;
+  return llvm::ArrayRef(it->second).slice(rank * perRank, perRank);
+}
+
+void RoutingTrace::setChoices(int64_t iteration, int64_t layer, std::vector<Choice> values) {
+  assert(getCounts(iteration, layer) && "counts first");
+  assert(values.size() % ranks == 0 && "as many of each rank");
+  choices[{iteration, layer}] = std::move(values);
 }
 
 std::vector<int32_t> mlir::moe::makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments) {

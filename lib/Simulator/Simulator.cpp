@@ -8,6 +8,7 @@
 #include "HostClock.h"
 #include "Repetition.h"
 #include "Roofline.h"
+#include "TokenReach.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -113,7 +114,12 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   if (!roofline)
     return roofline.takeError();
   result.roofline = *roofline;
+  llvm::Expected<SimResult::Sent> sent = computeSent(execution);
+  if (!sent)
+    return sent.takeError();
+  result.sent = *sent;
   result.confidences = findConfidences(execution);
+  result.reach = findTokenReach(*world, *counts, model.getProfile().devicesPerNode);
   return result;
 }
 

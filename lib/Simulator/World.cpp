@@ -85,6 +85,13 @@ static std::string getSizeError(const SimProgram &program, const SimLaunch &laun
     if (int64_t members = program.groups[launch.group].size; members % exchange->copies != 0)
       return "expected copies to divide the " + std::to_string(members) + " members but got " +
              std::to_string(exchange->copies);
+  if (const auto *route = rule.getIf<counts::RouteInGroups>()) {
+    const auto &shape = program.buffers[launch.outputs[rule.output]].shape;
+    if (shape.empty() || shape.back() % route->groups != 0 || route->topGroups > route->groups ||
+        route->topK > route->topGroups * (shape.back() / route->groups))
+      return "expected equal groups of experts, of which " + std::to_string(route->topGroups) + " of " +
+             std::to_string(route->groups) + " hold " + std::to_string(route->topK) + " choices";
+  }
   if (const auto *gate = rule.getIf<counts::RouteNearHome>()) {
     const auto &shape = program.buffers[launch.outputs[rule.output]].shape;
     if (shape.empty() || shape.back() % gate->homes != 0 || gate->tokens % gate->groups != 0)

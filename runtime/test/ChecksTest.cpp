@@ -73,10 +73,10 @@ TEST_P(ChecksTest, Routing) {
   View tokens = floats({6, 4}), rows = floats({12, 4}), packed = floats({8, 3, 4});
   pass(checkRoute(scores, floats({8}), scores, choices, choices, weights, counts, scalar(), {}, choices));
   pass(checkRouteGrad(scores, choices, weights, scalar(), scores, MOERT_SOFTMAX, true, 1, 1));
-  pass(checkDispatch(tokens, choices, weights, rows));
-  pass(checkDispatch(tokens, choices, {}, packed));
-  pass(checkCombine(rows, choices, {}, tokens));
-  pass(checkSlotDot(tokens, packed, choices, weights));
+  pass(checkDispatch(tokens, choices, weights, {}, rows));
+  pass(checkDispatch(tokens, choices, {}, {}, packed));
+  pass(checkCombine(rows, choices, {}, {}, tokens));
+  pass(checkSlotDot(tokens, packed, choices, {}, weights));
   pass(checkSliceCounts(counts, counts, 12, 1, 2));
   pass(checkLocalSlots(choices, counts, choices, integers({1, 4}), {0, 12, 1, 1, 2}));
   pass(checkWindow(choices, integers({3, 8}), integers({1}), integers({1}), choices, counts, {4, 9, 0, 1, 2, 3}));
@@ -158,9 +158,9 @@ TEST_P(ChecksTest, Accumulators) {
   View column = accumulators({6, 1}), weights = accumulators({6, 2}), lse = accumulators({6, 2}), sinks = floats({2});
   pass(checkRowScale(rows, column, rows));
   pass(checkRowDot(rows, rows, column));
-  pass(checkDispatch(rows, choices, weights, packed));
-  pass(checkCombine(packed, choices, weights, rows));
-  pass(checkSlotDot(rows, packed, choices, weights));
+  pass(checkDispatch(rows, choices, weights, {}, packed));
+  pass(checkCombine(packed, choices, weights, {}, rows));
+  pass(checkSlotDot(rows, packed, choices, {}, weights));
   pass(checkRowLogsumexp(rows, column));
   pass(checkRowLogsumexpGrad(rows, column, column, rows));
   pass(checkPick(rows, labels, column, {}));
@@ -181,9 +181,9 @@ TEST_P(ChecksTest, WrongAccumulators) {
   View rows = floats({6, 8}), packed = floats({12, 8}), choices = integers({6, 2});
   fail(checkRowScale(rows, makeView(other, {6, 1}), rows),
        "'row_scale': expected 'factors' to be " + type32 + "[6,1] but got " + otherType + "[6,1]");
-  fail(checkCombine(packed, choices, makeView(other, {6, 2}), rows),
+  fail(checkCombine(packed, choices, makeView(other, {6, 2}), {}, rows),
        "'combine': expected 'weights' to be " + type32 + "[6,2] but got " + otherType + "[6,2]");
-  fail(checkSlotDot(rows, packed, choices, makeView(other, {6, 2})),
+  fail(checkSlotDot(rows, packed, choices, {}, makeView(other, {6, 2})),
        "'slot_dot': expected 'out' to be " + type32 + "[6,2] but got " + otherType + "[6,2]");
   fail(checkPickGrad(integers({6}), makeView(other, {6, 1}), {}, rows, {}),
        "'pick_grad': expected 'grads' to be " + type32 + "[6,1] but got " + otherType + "[6,1]");
@@ -221,7 +221,7 @@ TEST_P(ChecksTest, Shapes) {
        "'grouped_matmul': expected 'rows' to be " + t + "[e,c,k] but got " + t + "[4,6]");
   fail(checkGroupedMatmul(x, floats({3, 6, 5}), counts, floats({4, 5}), false),
        "'grouped_matmul': expected 'counts' to be i32[3,3] but got i32[3,2]");
-  fail(checkDispatch(x, slots, {}, floats({8, 5})),
+  fail(checkDispatch(x, slots, {}, {}, floats({8, 5})),
        "'dispatch': expected 'out' to be " + t + "[8,6] but got " + t + "[8,5]");
   fail(checkRowScale(x, floats({4, 2}), x),
        "'row_scale': expected 'factors' to be " + t + "[4,1] but got " + t + "[4,2]");
@@ -271,8 +271,9 @@ TEST_P(ChecksTest, Beside) {
   const AttentionInputs inputs{tokens, tokens, tokens, {}, {}, {}};
   const bool isAllowed = isNarrow(GetParam()) || GetParam() == MOERT_F32;
   for (const Status &status :
-       {checkCombine(rows, choices, beside({6, 2}), tokens), checkDispatch(tokens, choices, beside({6, 2}), rows),
-        checkSlotDot(tokens, rows, choices, beside({6, 2})), checkRowScale(tokens, beside({6, 1}), tokens),
+       {checkCombine(rows, choices, beside({6, 2}), {}, tokens),
+        checkDispatch(tokens, choices, beside({6, 2}), {}, rows),
+        checkSlotDot(tokens, rows, choices, {}, beside({6, 2})), checkRowScale(tokens, beside({6, 1}), tokens),
         checkRowDot(tokens, tokens, beside({6, 1})), checkBiasAdd(tokens, beside({4}), {}, tokens, 1),
         checkBiasGrad(tokens, {}, {}, beside({4}), 1), checkSumSquares(tokens, rate),
         checkSgd(x, x, state, rate, rate, x, state, 0, 0), checkSgd(state, x, state, rate, {}, state, state, 0, 0),
@@ -282,7 +283,7 @@ TEST_P(ChecksTest, Beside) {
         checkAdam(x, x, state, state, rate, integers({}), rate, x, state, state, {})})
     EXPECT_EQ(status.ok(), isAllowed) << status.message;
   for (int32_t other : {MOERT_F64, MOERT_BF16, MOERT_F16})
-    EXPECT_EQ(checkCombine(rows, choices, makeView(other, {6, 2}), tokens).ok(), other == GetParam());
+    EXPECT_EQ(checkCombine(rows, choices, makeView(other, {6, 2}), {}, tokens).ok(), other == GetParam());
 }
 
 } // namespace

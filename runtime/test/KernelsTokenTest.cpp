@@ -52,9 +52,9 @@ TYPED_TEST(KernelsTokenTest, DispatchAgreesWithLoops) {
       auto tokens = randomTensor<T>({11, m}, 1), weights = randomTensor<T>({11, k}, 2);
       auto slots = randomSlots(11, k, 6 * 20, int(k));
       Tensor<T> out({6, 20, m}, T(NAN)), flat({120, m}, T(NAN));
-      EXPECT_OK(dispatch(tokens.view(), slots.view(), {}, out.view()));
+      EXPECT_OK(dispatch(tokens.view(), slots.view(), {}, {}, out.view()));
       expectNear(out.data, slowDispatch<T>(tokens, slots, nullptr, 120), 0);
-      EXPECT_OK(dispatch(tokens.view(), slots.view(), weights.view(), flat.view()));
+      EXPECT_OK(dispatch(tokens.view(), slots.view(), weights.view(), {}, flat.view()));
       expectNear(flat.data, slowDispatch<T>(tokens, slots, &weights, 120), tolerance<T>());
     }
 }
@@ -68,9 +68,9 @@ TYPED_TEST(KernelsTokenTest, CombineAgreesWithLoops) {
       auto slots = randomSlots(11, k, 120, int(k));
       std::fill_n(slots.data.begin() + 3 * k, k, -1);
       Tensor<T> out({11, m}, T(NAN));
-      EXPECT_OK(combine(rows.view(), slots.view(), weights.view(), out.view()));
+      EXPECT_OK(combine(rows.view(), slots.view(), weights.view(), {}, out.view()));
       expectNear(out.data, slowCombine<T>(rows, slots, &weights), tolerance<T>());
-      EXPECT_OK(combine(rows.view(), slots.view(), {}, out.view()));
+      EXPECT_OK(combine(rows.view(), slots.view(), {}, {}, out.view()));
       expectNear(out.data, slowCombine<T>(rows, slots, nullptr), tolerance<T>());
     }
 }
@@ -82,7 +82,7 @@ TYPED_TEST(KernelsTokenTest, SlotDotAgreesWithLoops) {
     auto tokens = randomTensor<T>({9, m}, 1), rows = randomTensor<T>({40, m}, 2);
     auto slots = randomSlots(9, 3, 40, 7);
     Tensor<T> out({9, 3}, T(NAN));
-    EXPECT_OK(slotDot(tokens.view(), rows.view(), slots.view(), out.view()));
+    EXPECT_OK(slotDot(tokens.view(), rows.view(), slots.view(), {}, out.view()));
     for (int64_t i = 0; i < 27; ++i) {
       double sum = 0;
       for (int64_t c = 0; c < m && slots[i] >= 0; ++c)
@@ -116,15 +116,28 @@ TYPED_TEST(KernelsTokenTest, Empty) {
   using T = TypeParam;
   Tensor<T> none({0, 5}), out({2, 2, 5}, T(NAN)), noRows({0, 5}), some({3, 5}, T(1)), result({3, 5}, T(NAN));
   Tensor<int32_t> noSlots({0, 2}), dropped({3, 2}, -1);
-  EXPECT_OK(dispatch(none.view(), noSlots.view(), {}, out.view()));
+  EXPECT_OK(dispatch(none.view(), noSlots.view(), {}, {}, out.view()));
   EXPECT_EQ(out.data, std::vector<T>(20, T(0)));
-  EXPECT_OK(dispatch(some.view(), dropped.view(), {}, noRows.view()));
-  EXPECT_OK(combine(noRows.view(), dropped.view(), {}, result.view()));
+  EXPECT_OK(dispatch(some.view(), dropped.view(), {}, {}, noRows.view()));
+  EXPECT_OK(combine(noRows.view(), dropped.view(), {}, {}, result.view()));
   EXPECT_EQ(result.data, std::vector<T>(15, T(0)));
   Tensor<T> narrow({3, 0}), narrowRows({4, 0}), dots({3, 2}, T(NAN));
-  EXPECT_OK(dispatch(narrow.view(), dropped.view(), {}, narrowRows.view()));
-  EXPECT_OK(slotDot(narrow.view(), narrowRows.view(), dropped.view(), dots.view()));
+  EXPECT_OK(dispatch(narrow.view(), dropped.view(), {}, {}, narrowRows.view()));
+  EXPECT_OK(slotDot(narrow.view(), narrowRows.view(), dropped.view(), {}, dots.view()));
   EXPECT_EQ(dots.data, std::vector<T>(6, T(0)));
+}
+
+// With counts of used rows, the others are not written.
+TYPED_TEST(KernelsTokenTest, UsedRows) {
+  using T = TypeParam;
+  Tensor<T> tokens({2, 3}, {1, 2, 3, 4, 5, 6}), rows({4, 3}, T(7)), sums({2, 3}, T(NAN)), dots({2, 2}, T(NAN));
+  Tensor<int32_t> slots({2, 2}, {1, -1, 0, -1}), used({1, 2}, {1, 1});
+  EXPECT_OK(dispatch(tokens.view(), slots.view(), {}, used.view(), rows.view()));
+  EXPECT_EQ(rows.data, (std::vector<T>{4, 5, 6, 1, 2, 3, 7, 7, 7, 7, 7, 7}));
+  EXPECT_OK(combine(rows.view(), slots.view(), {}, used.view(), sums.view()));
+  EXPECT_EQ(sums.data, tokens.data);
+  EXPECT_OK(slotDot(tokens.view(), rows.view(), slots.view(), used.view(), dots.view()));
+  EXPECT_EQ(dots.data, (std::vector<T>{14, 0, 77, 0}));
 }
 
 // Slots outside the rows, below -1 or given twice are refused, and nothing is written.
@@ -132,12 +145,13 @@ TYPED_TEST(KernelsTokenTest, BadSlots) {
   using T = TypeParam;
   Tensor<T> tokens({2, 3}, T(1)), rows({4, 3}, T(9)), out({2, 3}, T(9)), dots({2, 1}, T(9));
   Tensor<int32_t> high({2, 1}, {0, 4}), low({2, 1}, {-2, 0}), twice({2, 1}, {1, 1});
-  expectError(dispatch(tokens.view(), high.view(), {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT,
+  expectError(dispatch(tokens.view(), high.view(), {}, {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT,
               "'slots' from -1 to 3 but got 4");
-  expectError(dispatch(tokens.view(), low.view(), {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got -2");
-  expectError(dispatch(tokens.view(), twice.view(), {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT, "row 1 again");
-  expectError(combine(rows.view(), high.view(), {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got 4");
-  expectError(slotDot(tokens.view(), rows.view(), low.view(), dots.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got -2");
+  expectError(dispatch(tokens.view(), low.view(), {}, {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got -2");
+  expectError(dispatch(tokens.view(), twice.view(), {}, {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT, "row 1 again");
+  expectError(combine(rows.view(), high.view(), {}, {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got 4");
+  expectError(slotDot(tokens.view(), rows.view(), low.view(), {}, dots.view()), MOERT_ERROR_INVALID_ARGUMENT,
+              "but got -2");
   EXPECT_EQ(rows.data, std::vector<T>(12, T(9)));
   EXPECT_EQ(out.data, std::vector<T>(6, T(9)));
 }
@@ -147,11 +161,11 @@ TYPED_TEST(KernelsTokenTest, BadShapes) {
   using T = TypeParam;
   Tensor<T> tokens({2, 3}), wide({4, 5}), weights({2, 2}), out({4, 3});
   Tensor<int32_t> slots({2, 1}, {0, 1});
-  expectError(dispatch(tokens.view(), slots.view(), {}, wide.view()), MOERT_ERROR_INVALID_ARGUMENT, "'out' to be");
-  expectError(dispatch(tokens.view(), slots.view(), weights.view(), out.view()), MOERT_ERROR_INVALID_ARGUMENT,
+  expectError(dispatch(tokens.view(), slots.view(), {}, {}, wide.view()), MOERT_ERROR_INVALID_ARGUMENT, "'out' to be");
+  expectError(dispatch(tokens.view(), slots.view(), weights.view(), {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT,
               "'weights' to be");
-  expectError(combine(wide.view(), slots.view(), {}, tokens.view()), MOERT_ERROR_INVALID_ARGUMENT, "[2,5] but got");
-  expectError(dispatch(tokens.view(), {}, {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'slots'");
+  expectError(combine(wide.view(), slots.view(), {}, {}, tokens.view()), MOERT_ERROR_INVALID_ARGUMENT, "[2,5] but got");
+  expectError(dispatch(tokens.view(), {}, {}, {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'slots'");
 }
 
 // Row by row: each belongs to the expert whose counts reach it. Empty experts, unused rows, parts within one expert.
@@ -400,19 +414,19 @@ TEST(KernelsTokenGradientTest, AgreesWithFiniteDifferences) {
   auto slots = randomSlots(s, k, r, 6);
   Tensor<double> out({r, m}), combined({s, m}), gradTokens({s, m}), gradRows({r, m}), gradWeights({s, k});
   auto dispatchLoss = [&] {
-    EXPECT_OK(dispatch(tokens.view(), slots.view(), weights.view(), out.view()));
+    EXPECT_OK(dispatch(tokens.view(), slots.view(), weights.view(), {}, out.view()));
     return inner(out.data, toRows.data);
   };
-  EXPECT_OK(combine(toRows.view(), slots.view(), weights.view(), gradTokens.view()));
-  EXPECT_OK(slotDot(tokens.view(), toRows.view(), slots.view(), gradWeights.view()));
+  EXPECT_OK(combine(toRows.view(), slots.view(), weights.view(), {}, gradTokens.view()));
+  EXPECT_OK(slotDot(tokens.view(), toRows.view(), slots.view(), {}, gradWeights.view()));
   expectGradient(tokens, gradTokens.data, dispatchLoss);
   expectGradient(weights, gradWeights.data, dispatchLoss);
   auto combineLoss = [&] {
-    EXPECT_OK(combine(rows.view(), slots.view(), weights.view(), combined.view()));
+    EXPECT_OK(combine(rows.view(), slots.view(), weights.view(), {}, combined.view()));
     return inner(combined.data, toTokens.data);
   };
-  EXPECT_OK(dispatch(toTokens.view(), slots.view(), weights.view(), gradRows.view()));
-  EXPECT_OK(slotDot(toTokens.view(), rows.view(), slots.view(), gradWeights.view()));
+  EXPECT_OK(dispatch(toTokens.view(), slots.view(), weights.view(), {}, gradRows.view()));
+  EXPECT_OK(slotDot(toTokens.view(), rows.view(), slots.view(), {}, gradWeights.view()));
   expectGradient(rows, gradRows.data, combineLoss);
   expectGradient(weights, gradWeights.data, combineLoss);
 }

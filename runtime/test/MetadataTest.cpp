@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 5, "abi": 8, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 5, "abi": 9, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "programs": [{
@@ -53,7 +53,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 5}, {"abi", 8}, {"variants", variants}};
+  return {{"moeplan", 5}, {"abi", 9}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -348,7 +348,8 @@ TEST(Metadata, Source) {
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 5"));
-  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 8"));
+  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 10}}),
+              HasSubstr("abi: the plan has version 10, this runtime accepts 9"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

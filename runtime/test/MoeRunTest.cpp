@@ -206,7 +206,7 @@ TEST(MoeRun, BadUsage) {
            {"small", "--trace=/nonexistent/a", "cannot be written"},
            {"missing", "", "cannot load plan"},
            {"no-metadata", "", "does not export 'moeplan_metadata'"},
-           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 8"},
+           {"wrong-version", "", "abi: the plan has version 10, this runtime accepts 9"},
            {"small", "--emulate-links=parm-b", "no modelled times of transfers to emulate; compile it with --cluster="},
            {"untimed", "--emulate-links=test-cluster", "no modelled times of transfers to emulate"},
            {"chunks", "--emulate-links=parm-b",

@@ -79,7 +79,7 @@ func.func @aliases(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<2x4x8xf32, #plan<space device>>)
 // CHECK-SAME:   -> memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "combine"([[BUFFER4]], [[S]]) -> ([[R0]])
-// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<memory, flops = 2.56e2, read = 320, written = 256>}
+// CHECK-SAME:   {absent = array<i64: 2, 3>, cost = #plan.cost<memory, flops = 2.56e2, read = 320, written = 256>}
 // CHECK-SAME:   : (memref<2x4x8xf32, #plan<space device>>, memref<8x2xi32>) -> memref<8x8xf32>
 // CHECK-NEXT:   return
 func.func @absent(%r: tensor<2x4x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<2x8xf32>, %s: tensor<8x2xi32>) -> tensor<8x8xf32> {

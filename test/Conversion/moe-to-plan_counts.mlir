@@ -41,10 +41,13 @@ func.func @own_experts(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) -> (tensor<16x
 // CHECK-LABEL: func.func @gates(
 // CHECK:      plan.launch "route"{{.*}} counts = [#plan.counts<route_near_home, output = 4, tokens = 16, top_k = 2, groups = 1, leave = 3, homes = 2, home_stride = 2, home_span = 1>]
 // CHECK:      plan.launch "route"{{.*}} counts = [#plan.counts<route, output = 4, tokens = 16, top_k = 2>]
-func.func @gates(%l: tensor<16x4xf32>) -> (tensor<1x4xi32>, tensor<1x4xi32>) {
+// CHECK:      plan.launch "route"{{.*}} counts = [#plan.counts<route_in_groups, output = 4, tokens = 16, top_k = 2, groups = 2, top_groups = 1>]
+func.func @gates(%l: tensor<16x4xf32>) -> (tensor<1x4xi32>, tensor<1x4xi32>, tensor<1x4xi32>) {
   %0:6 = moe.route %l {leave = 3 : i64, homes = 2 : i64, home_stride = 2 : i64}
     : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
   %1:6 = moe.route %l {leave = 3 : i64}
     : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  return %0#4, %1#4 : tensor<1x4xi32>, tensor<1x4xi32>
+  %2:6 = moe.route %l {expert_groups = 2 : i64, top_groups = 1 : i64}
+    : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return %0#4, %1#4, %2#4 : tensor<1x4xi32>, tensor<1x4xi32>, tensor<1x4xi32>
 }

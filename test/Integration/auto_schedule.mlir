@@ -6,7 +6,7 @@
 // RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=- -o %t/capacity.so | FileCheck %s
 // CHECK: schedules chosen from: [[#]], of which [[#]] applied, [[#]] simulated, [[#]] too slow by their bound
 // CHECK: the fastest (* taken, ~ within the figures' uncertainty):
-// CHECK-NEXT: schedule ms exposed% GB GFLOP MB sent busiest
+// CHECK-NEXT: schedule ms exposed% GB MB inside MB between busiest
 // CHECK-NEXT: {{^ +\* }}[[CHOSEN:[a-z0-9+:]+]] {{.*}}{{(compute|comm).* [0-9]+%$}}
 // CHECK: the best of each kind:
 // CHECK-NEXT: schedule

@@ -361,8 +361,8 @@ def plans(suite):
     match = re.search(rb'"abi": ?(\d)', plan)
     if not match:
         sys.exit("error: expected '\"abi\":1' in the plan")
-    other = plan[: match.start(1)] + b"9" + plan[match.end(1) :]
-    bad("another ABI", suite.write("abi.so", other), r"abi\.so': .*(abi|version).*9")
+    other = plan[: match.start(1)] + b"1" + plan[match.end(1) :]
+    bad("another ABI", suite.write("abi.so", other), r"abi\.so': .*(abi|version).*1")
     bad("no metadata", suite.write("json.so", plan.replace(b'"moeplan"', b'"moeplam"')), r"json\.so': .*moeplan")
     bad("metadata that are no JSON", suite.write("json.so", plan.replace(b'"moeplan"', b'xmoeplan"')), r"json\.so': .*")
     libc = next((path for path in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6")

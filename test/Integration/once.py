@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Tests schedules in which a token goes once to each rank, or to each node, that holds some of its experts.
+"""Tests schedules in which a token goes once to each rank, or to each node, that holds some of its experts. Layers with a capacity exchange
+between nodes, and inside each.
 
 Each case is verified against the one-rank reference: output, auxiliary loss and all gradients. Sums are in another order than in the reference:
 a rank adds up its experts' results first. So the tolerances are those of moe-run --verify, 1e-12 in f64 and 1e-5 in f32. The exchanges of
@@ -36,6 +37,9 @@ DRAWN = {
     "max_load": (None, None, 1.25),
     "recompute": ("none", "block"),
     "node_ranks": (None, None, 2, 4),
+    "chunks": (1, 1, 2, 3),
+    "form": ("dropless", "dropless", "capacity"),
+    "strategy": ("none", "none", "mpipe-s1", "mpipe-s4"),
 }
 HIDDEN = 12
 
@@ -45,15 +49,35 @@ def choose_cases(repeats, seed=5):
     cases = []
     for _, layout, layer in itertools.product(range(repeats), LAYOUTS, LAYERS):
         o = {name: rng.choice(values) for name, values in DRAWN.items()}
+        if o["form"] == "capacity":
+            o["node_ranks"] = choose_node(layout, layer)
         # Nodes are several, of several ranks, and hold whole experts.
-        if o["node_ranks"] and (layout.esp > 1 or o["node_ranks"] >= layout.ep):
+        if o["form"] == "dropless" and o["node_ranks"] and (layout.esp > 1 or o["node_ranks"] >= layout.ep):
             o["node_ranks"] = 2 if layout.esp == 1 and layout.ep > 2 else None
+        if o["form"] == "capacity" and not o["node_ranks"]:
+            o["form"] = "dropless"
+        if o["form"] == "dropless":
+            o["strategy"] = "none"
+        else:
+            o["max_load"] = None
+        # Memory strategies have rings, and these keep too little for blocks that are computed again.
+        if o["strategy"] != "none":
+            o["recompute"] = "none"
         cases.append((layout, layer, o))
     return cases
 
 
+def choose_node(layout, layer):
+    """The ranks of a node, of which the exchange has several with several ranks each. None where no number will do, and where S1 and S2 send
+    rows to each slice of an expert."""
+    return 2 * layout.esp if layout.ep > 2 and (layer == "baseline" or layout.esp == 1) else None
+
+
 def schedule_of(layer, o):
-    return f"{layer}+once:" + (f"node,{o['node_ranks']}" if o["node_ranks"] else "rank")
+    nodes = o["node_ranks"]
+    by_node = f"hier:{nodes}" if o["form"] == "capacity" else f"once:node,{nodes}" if nodes else "once:rank"
+    parts = [layer, by_node] + [f"pipeline:{o['chunks']}"] * (o["chunks"] > 1) + [o["strategy"]] * (o["strategy"] != "none")
+    return "+".join(parts)
 
 
 def describe(case):
@@ -65,7 +89,8 @@ def describe(case):
 
 def build_model(layout, o):
     layer = Layer(hidden=HIDDEN, inner=8, experts=o["experts"], top_k=o["top_k"], activation=o["activation"], score="softmax",
-                  renormalize=o["top_k"] > 1, gate_bias=True, selection_bias=True, expert_biases=o["biases"], capacity_factor=None,
+                  renormalize=o["top_k"] > 1, gate_bias=True, selection_bias=True, expert_biases=o["biases"],
+                  capacity_factor=1.25 if o["form"] == "capacity" else None,
                   weigh_inputs=o["weigh_inputs"])
     return Model((layer,), 24 * layout.world)
 
@@ -128,7 +153,7 @@ def check(tools, case, folder, log):
     report = json.loads(tools.call(log, "moe-run", path("plan.so"), "--verify", "--json", f"--load={path('in.safetensors')}", "--allow-missing"))
     errors = harness.verified_errors(report, model)
     # Where nothing is sent twice, and ranks of mp have tokens of their own.
-    is_counted = o["max_load"] is None and o["recompute"] == "none" and layout.esp == 1 and (layer == "s1" or layout.mp == 1)
+    is_counted = o["form"] == "dropless" and o["max_load"] is None and o["recompute"] == "none" and layout.esp == 1 and (layer == "s1" or layout.mp == 1)
     if is_counted:
         check_bytes(tools, path("plan.so"), case, path, log)
     return f"{len(errors)} tensors, worst {max(errors.values()):.1e}{', bytes counted' if is_counted else ''}"

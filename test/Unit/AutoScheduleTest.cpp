@@ -435,8 +435,8 @@ double getSeconds(FailureOr<OwningOpRef<ModuleOp>> plan, const ClusterProfile &c
 /// Layers in one piece have an order too: what they exchange can run beside what computes gradients of weights.
 TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   Xl xl(load("mpipemoe-a100"), 1024);
-  OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
-  CompileOptions options = getOptions("dp=64,ep=64", xl.cluster);
+  OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=8,ep=8");
+  CompileOptions options = getOptions("dp=8,ep=8", xl.cluster);
   ScheduleExplanation result = searchSpace(*graph, options);
   ASSERT_TRUE(result.best.has_value());
   const Candidate &best = result.candidates[*result.best];

@@ -604,7 +604,9 @@ TEST(SharedProfiles, Sizes) {
                   {"fastermoe-trevor", 16, 4, "f32", 15.7e12},
                   {"hgx-h100", 512, 8, "bf16", 989.4e12},
                   {"hgx-h200", 512, 8, "bf16", 989.4e12},
-                  {"hgx-b200", 512, 8, "bf16", 2250e12}};
+                  {"hgx-b200", 512, 8, "bf16", 2250e12},
+                  {"gb300-nvl72", 64, 64, "bf16", 2250e12},
+                  {"mi300x", 512, 8, "bf16", 1307.4e12}};
   for (const auto &cluster : clusters) {
     SCOPED_TRACE(cluster.name);
     ClusterProfile p = loadShared(cluster.name);

@@ -355,6 +355,18 @@ TEST(CostModelTest, CurveInsideNodesAndLinksBetween) {
   EXPECT_DOUBLE_EQ(line.beta, 7 / 320.0);
 }
 
+/// A curve of so many members on one node says nothing of as many on two.
+TEST(CostModelTest, CurveOfANodeIsNoneOfSeveral) {
+  ClusterProfile profile = makeToyNics(2, 4);
+  for (const std::vector<int64_t> &ranks : {std::vector<int64_t>{0, 4}, {0, 1, 4, 5}}) {
+    profile.collectives.clear();
+    double fromLinks = getSeconds(profile, Collective::AllToAll, ranks, 1600);
+    auto members = static_cast<int64_t>(ranks.size());
+    profile.collectives = {makeCurve(Collective::AllToAll, members, members, {{20, 0.02}, {2000, 2}})};
+    EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllToAll, ranks, 1600), fromLinks);
+  }
+}
+
 /// What is known: inside the points of a curve its error; outside of them, and of other groups, that it is
 /// extrapolated.
 TEST(CostModelTest, ConfidenceOfExchanges) {

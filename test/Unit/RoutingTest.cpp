@@ -69,22 +69,33 @@ TEST(RoutingTest, Errors) {
             "trace.jsonl:2: error: 'counts': expected 1 ranks and 2 experts, as before, but got 2 and 1");
 }
 
-/// What moe-run records says to which expert each token went, too: it is checked and not kept.
+/// What moe-run records says to which expert each token went, too.
 TEST(RoutingTest, Choices) {
   constexpr llvm::StringLiteral begin = "{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 1], [0, 2]]";
   RoutingTrace trace =
       llvm::cantFail(RoutingTrace::parse((begin + ", \"choices\": [[1, 0], [1, 1]]}").str(), "t.jsonl"));
   EXPECT_EQ(*trace.getCounts(0, 0), std::vector<int32_t>({1, 1, 0, 2}));
+  EXPECT_EQ(trace.getChoices(0, 0, 0), llvm::ArrayRef<RoutingTrace::Choice>({1, 0}));
+  EXPECT_EQ(trace.getChoices(0, 0, 1), llvm::ArrayRef<RoutingTrace::Choice>({1, 1}));
+  EXPECT_TRUE(trace.getChoices(0, 1, 0).empty());
   std::string text;
   llvm::raw_string_ostream os(text);
   trace.write(os);
-  EXPECT_EQ(text, (begin + "}\n").str());
+  EXPECT_EQ(text, (begin + ", \"choices\": [[1, 0], [1, 1]]}\n").str());
   EXPECT_EQ(getError((begin + ", \"choices\": 1}").str()),
             "trace.jsonl:1: error: 'choices': expected a list for each rank");
   EXPECT_EQ(getError((begin + ", \"choices\": [[0], 1]}").str()),
             "trace.jsonl:1: error: 'choices[1]': expected the experts of each token");
   EXPECT_EQ(getError((begin + ", \"choices\": [[0, 0.5]]}").str()),
             "trace.jsonl:1: error: 'choices[0][1]': expected a whole number of at least 0 but got 0.5");
+  EXPECT_EQ(getError((begin + ", \"choices\": [[0, 1]]}").str()),
+            "trace.jsonl:1: error: 'choices': expected lists of 2 ranks, as 'counts' has, but got 1");
+  EXPECT_EQ(getError((begin + ", \"choices\": [[0, 1], [1]]}").str()),
+            "trace.jsonl:1: error: 'choices[1]': expected 2 choices, as of rank 0, but got 1");
+  EXPECT_EQ(getError((begin + ", \"choices\": [[0, 2], [1, 1]]}").str()),
+            "trace.jsonl:1: error: 'choices[0]': expected experts up to 1 but got 2");
+  EXPECT_EQ(getError((begin + ", \"choices\": [[0, 1], [0, 1]]}").str()),
+            "trace.jsonl:1: error: 'choices[1]': expected as many choices of each expert as 'counts[1]' has");
 }
 
 /// A file that is not there.

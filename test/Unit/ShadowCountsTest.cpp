@@ -212,6 +212,8 @@ TEST(CountsTest, RulesOfOtherSizes) {
       "counts by rule 'route_near_home': expected homes to divide the experts, and groups the tokens, but got ";
   expectContains(fail(Dropless::Route, {0, counts::RouteNearHome{4, 1, 1, 1, /*homes=*/3, 1, 1}}), homes + "3 and 1");
   expectContains(fail(Dropless::Route, {0, counts::RouteNearHome{4, 1, /*groups=*/3, 1, 2, 1, 1}}), homes + "2 and 3");
+  expectContains(fail(Dropless::Route, {0, counts::RouteInGroups{4, 2, /*groups=*/4, /*topGroups=*/1}}),
+                 "counts by rule 'route_in_groups': expected equal groups of experts, of which 1 of 4 hold 2 choices");
 }
 
 /// What is written through a view is known under that view's name, as long as the buffer has no other.

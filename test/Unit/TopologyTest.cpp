@@ -223,8 +223,9 @@ TEST(Topology, RefusesWhatDoesNotFit) {
 
 // Each shipped profile with links joins all of its devices; where it has 1024, nodes at the far ends too.
 TEST(Topology, SharedProfiles) {
-  for (const char *name : {"parm-a", "parm-b", "mpipemoe-a100", "ppmoe-v100-32", "ppmoe-v100-128", "fastermoe-johnny",
-                           "fastermoe-trevor", "hgx-h100", "hgx-h200", "hgx-b200", "gb200-nvl72", "h800"}) {
+  for (const char *name :
+       {"parm-a", "parm-b", "mpipemoe-a100", "ppmoe-v100-32", "ppmoe-v100-128", "fastermoe-johnny", "fastermoe-trevor",
+        "hgx-h100", "hgx-h200", "hgx-b200", "gb200-nvl72", "h800", "gb300-nvl72", "mi300x"}) {
     SCOPED_TRACE(name);
     llvm::Expected<ClusterProfile> profile =
         ClusterProfile::load(std::string(MOE_SHARE_DIR) + "/clusters/" + name + ".json");

@@ -8,6 +8,8 @@
 #ifndef MOE_OPFACTS_COUNTSRULE_H
 #define MOE_OPFACTS_COUNTSRULE_H
 
+#include "moe/OpFacts/TokenDraw.h"
+
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -44,6 +46,21 @@ struct Route {
     visitor.integer("top_k", self.topK, 1, kMost);
   }
   bool operator==(const Route &) const = default;
+};
+
+/// The same where a token draws its choices from `topGroups` of `groups` equal groups of experts.
+struct RouteInGroups {
+  int64_t tokens = 1, topK = 1, groups = 1, topGroups = 1;
+
+  static constexpr llvm::StringLiteral name = "route_in_groups";
+  static constexpr Members members = Members::None;
+  template <typename Self, typename Visitor> static void visit(Self &self, Visitor &&visitor) {
+    visitor.integer("tokens", self.tokens, 1, kMost);
+    visitor.integer("top_k", self.topK, 1, kMost);
+    visitor.integer("groups", self.groups, 1, kMost);
+    visitor.integer("top_groups", self.topGroups, 1, kMost);
+  }
+  bool operator==(const RouteInGroups &) const = default;
 };
 
 /// The same through FasterMoE's topology-aware gate. The experts are `homes` equal blocks. Routing group g of rank r is
@@ -207,10 +224,12 @@ struct ShadowChoices {
 /// One row for all choices that a token has of a holder, counted by holder. Input `choices` holds a routing's choices,
 /// or those that arrived from others. Of them, those are left out that the slots of input `dropped` leave out; -1:
 /// none. `holders` neighbouring members have the same equal part of the `experts` experts, and the holders have equal
-/// parts of that. How many choices a token has of the same holder is not known: it is as many as are expected where it
-/// draws its experts from `topGroups` of `groups` equal groups of them.
+/// parts of that. Where only the number of choices of each expert is known, it is as many rows as are expected of
+/// tokens that draw `topK` experts each, from `topGroups` of `groups` equal groups of them.
 struct MergedRows {
-  int64_t choices = 0, dropped = -1, experts = 1, holders = 1, groups = 1, topGroups = 1;
+  int64_t choices = 0, dropped = -1, experts = 1, holders = 1, topK = 1, groups = 1, topGroups = 1;
+
+  TokenDraw getDraw() const { return {experts, topK, groups, topGroups}; }
 
   static constexpr llvm::StringLiteral name = "merged_rows";
   static constexpr Members members = Members::OwnPart;
@@ -219,6 +238,7 @@ struct MergedRows {
     visitor.integer("dropped", self.dropped, -1, kMost);
     visitor.integer("experts", self.experts, 1, kMost);
     visitor.integer("holders", self.holders, 1, kMost);
+    visitor.integer("top_k", self.topK, 1, kMost);
     visitor.integer("groups", self.groups, 1, kMost);
     visitor.integer("top_groups", self.topGroups, 1, kMost);
   }
@@ -254,10 +274,10 @@ struct ArrivedChoices {
 
 /// How output number `output` of a launch is made.
 struct CountsRule {
-  using Variant =
-      std::variant<counts::Route, counts::RouteNearHome, counts::Gather, counts::Exchange, counts::SliceRows,
-                   counts::OwnExperts, counts::Window, counts::Repeat, counts::ChooseShadows, counts::KeptChoices,
-                   counts::ShadowChoices, counts::MergedRows, counts::SentChoices, counts::ArrivedChoices>;
+  using Variant = std::variant<counts::Route, counts::RouteInGroups, counts::RouteNearHome, counts::Gather,
+                               counts::Exchange, counts::SliceRows, counts::OwnExperts, counts::Window, counts::Repeat,
+                               counts::ChooseShadows, counts::KeptChoices, counts::ShadowChoices, counts::MergedRows,
+                               counts::SentChoices, counts::ArrivedChoices>;
   int64_t output = 0;
   Variant how;
 

@@ -30,6 +30,12 @@ struct OnceSchedule {
   int64_t nodeRanks = 0;
 };
 
+/// hier[:RANKS]: a layer with a capacity exchanges between nodes of RANKS ranks, and inside each. 0: the cluster's
+/// nodes.
+struct HierSchedule {
+  int64_t nodeRanks = 0;
+};
+
 /// The rewrite of whole layers.
 enum class LayerRewrite {
 #define LAYER_REWRITE(value, ...) value,
@@ -52,6 +58,7 @@ struct ParsedSchedule {
   std::optional<SmartSchedule> smart;
   bool topologyGate = false;
   std::optional<OnceSchedule> once;
+  std::optional<HierSchedule> hier;
   /// Of auto: all of this is open.
   bool everything = false;
 
@@ -59,6 +66,8 @@ struct ParsedSchedule {
   bool hasExchanges() const;
   /// Whether the members of mp share the tokens that all of them have, so that each dispatches a part of them.
   bool sharesTokens() const;
+  /// Whether a part of it exchanges in another way between nodes than inside.
+  bool isByNode() const { return once || hier; }
   /// Whether exchanges and computation of a layer can overlap.
   bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
   /// Whether what is exchanged when, or at all, depends on what the tokens choose.
@@ -81,8 +90,9 @@ StringRef getName(mpipemoe::Strategy strategy);
 /// Fails with an error that lists the known names or says which exclude each other.
 FailureOr<ParsedSchedule> parseSchedule(MLIRContext *context, StringRef schedule);
 
-/// Every combination of rewrites of layers, their overlap, shadows and the smart schedule that 'auto' may take. Which
-/// of them can be, the passes say. The topology-aware gate is none of them, since it changes what tokens choose.
+/// Every combination of rewrites of layers, their overlap, exchanges by node, shadows and the smart schedule that
+/// 'auto' may take. Which of them can be, the passes say. The topology-aware gate is none of them, since it changes
+/// what tokens choose.
 SmallVector<ParsedSchedule> getCombinations();
 
 /// Appends the passes that turn the baseline forward into `schedule`, which is not open. Fails with an error that says

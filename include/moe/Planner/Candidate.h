@@ -47,7 +47,7 @@ struct StepFigures {
   StepWork work;        ///< one rank's share of it: the step's, divided by the ranks
   double peakFlops = 0; ///< FLOP/s of a device, in the dtype in which most FLOPs of products are; 0: not known
   double flops = 0;
-  double bytesSent = 0;
+  double bytesSent = 0, bytesBetweenNodes = 0; ///< to all other ranks, and to those of other nodes alone
   int64_t bytes = 0; ///< of device memory, with the optimizer's states, on the rank that needs the most
   /// How far the step may be off, and that relative to it, as the profile's measurements say. Empty and 0 where they
   /// say nothing of at least half of its critical path. A candidate that was read back has the second alone.

@@ -19,6 +19,11 @@ struct ScheduleClass {
 /// All classes of the joint space, one for each of getCombinations().
 SmallVector<ScheduleClass> getScheduleClasses();
 
+/// Whether `schedule`, with `once` or `hier` in it, may come to something else than without, on nodes of so many
+/// devices: rows of dropless layers go once, those of other layers by node, and several nodes have experts. Others
+/// always may.
+bool mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode, bool isDropless);
+
 /// How many chunks are tried, from 1 up to at most `most`.
 ArrayRef<int64_t> getChunkCounts(int64_t most = 16);
 /// Those of pipeline:auto.

@@ -12,6 +12,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -21,9 +22,15 @@ namespace mlir::moe {
 /// Counts by rank, layer and iteration; the same numbers of ranks and experts everywhere. The file format is JSON
 /// lines, one object for each iteration and layer, docs/CostModel.md:
 ///   {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
-/// `layer` counts the MoE layers of the model from 0. What moe-run records has "choices" too, which are not kept.
+/// `layer` counts the MoE layers of the model from 0. What moe-run records has "choices" too: which experts each token
+/// chose. They take less memory than they do in the file.
 class RoutingTrace {
 public:
+  /// An expert in choices.
+  using Choice = uint16_t;
+  /// No expert.
+  static constexpr Choice kNoChoice = std::numeric_limits<Choice>::max();
+
   /// An error is a complete diagnostic, `file:line: error: ..`.
   static llvm::Expected<RoutingTrace> parse(llvm::StringRef text, llvm::StringRef fileName);
   static llvm::Expected<RoutingTrace> load(llvm::StringRef path);
@@ -39,10 +46,15 @@ public:
   const std::vector<int32_t> *getCounts(int64_t iteration, int64_t layer) const;
   /// `counts` is [ranks * experts]; `ranks` and `experts` are those of the counts set before, if any.
   void setCounts(int64_t iteration, int64_t layer, int64_t ranks, int64_t experts, std::vector<int32_t> counts);
+  /// What the tokens of a rank choose, token by token; empty where the trace does not have it.
+  llvm::ArrayRef<Choice> getChoices(int64_t iteration, int64_t layer, int64_t rank) const;
+  /// Of all ranks one after the other, each as many. They are those that the counts count.
+  void setChoices(int64_t iteration, int64_t layer, std::vector<Choice> choices);
 
 private:
   int64_t ranks = 0, experts = 0;
   std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> counts;
+  std::map<std::pair<int64_t, int64_t>, std::vector<Choice>> choices;
 };
 
 /// How unevenly the experts of a layer are chosen. docs/CostModel.md says where each constant comes from.

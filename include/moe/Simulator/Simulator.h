@@ -44,7 +44,7 @@ struct SimOptions {
   bool allRanks = false;
   /// Every iteration of a plan's loops, even where they repeat themselves in time.
   bool allIterations = false;
-  /// Also SimResult::roofline and confidences, which are of the whole step.
+  /// Also SimResult::roofline, sent, confidences and reach, which are of the whole step.
   bool figures = true;
   KnownCosts *known = nullptr; ///< of a single program; null: nothing is known
 };
@@ -70,6 +70,18 @@ struct SimRank {
   uint32_t program = 0;
 };
 
+/// How far the tokens of an MoE layer go: among the ranks that its rows are exchanged with, those that hold experts of
+/// a token. Means over the tokens of all ranks.
+struct TokenReach {
+  std::string layer;
+  int64_t numRanks = 1, numNodes = 1; ///< that the layer's experts are on; of nodes the most
+  double ranks = 0, nodes = 0;        ///< with experts of a token
+  double otherNodes = 0;              ///< of these, other nodes than the token's
+  bool isCounted = false;             ///< token by token, from a trace with choices; else it is what is expected
+
+  bool operator==(const TokenReach &) const = default;
+};
+
 struct SimResult {
   double seconds = 0;
   std::vector<SimProgram> programs;
@@ -85,7 +97,13 @@ struct SimResult {
     double totalFlops = 0;     ///< of all ranks
     double getRatio() const { return linkSeconds > 0 ? computeSeconds / linkSeconds : 0; } ///< R_CC
   } roofline;
-  uint64_t events = 0; ///< simulated ops, for benchmarks
+  /// Bytes that a rank sends to others in the whole step, of the mean rank.
+  struct Sent {
+    double insideNodes = 0, betweenNodes = 0;
+    double getSum() const { return insideNodes + betweenNodes; }
+  } sent;
+  std::vector<TokenReach> reach; ///< of the dropless layers whose experts are on several ranks
+  uint64_t events = 0;           ///< simulated ops, for benchmarks
   /// Of a step some of whose iterations are left out: what ends in times[begin, end) happens `count` times more, each
   /// time `seconds` later, and then what ends after it.
   struct Repetition {

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
-#define MOERT_ABI_VERSION 8
+#define MOERT_ABI_VERSION 9
 
 typedef enum moert_status {
   MOERT_OK = 0,

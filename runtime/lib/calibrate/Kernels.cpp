@@ -103,16 +103,16 @@ void addShapes(std::vector<KernelCase> &cases) {
 
 void addTokens(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::Dispatch, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), makeSlots(pool, rows, 2), View(),
+                     addViews(call, {pool.input({rows, kColumns}), makeSlots(pool, rows, 2), View(), View(),
                                      pool.output({2 * rows, kColumns})});
                    }});
   cases.push_back({Kind::Combine, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({2 * rows, kColumns}), makeSlots(pool, rows, 2),
-                                     pool.wideInput({rows, 2}), pool.output({rows, kColumns})});
+                                     pool.wideInput({rows, 2}), View(), pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::SlotDot, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}),
-                                     makeSlots(pool, rows, 2), pool.wideOutput({rows, 2})});
+                                     makeSlots(pool, rows, 2), View(), pool.wideOutput({rows, 2})});
                    }});
   cases.push_back({Kind::SliceCounts, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t experts = rows * kExperts;

@@ -60,6 +60,7 @@ template <class T, class W> struct DispatchRows {
   const W *weights; ///< or null
   T *out;
   int64_t choices, columns;
+  bool clears; ///< rows without a token
 
   __device__ TokenOfRow<T, A> row(int64_t r) const {
     const int32_t choice = source[r];
@@ -68,6 +69,8 @@ template <class T, class W> struct DispatchRows {
     return {tokens + choice / choices * columns, weights ? convert<A>(weights[choice]) : A(1)};
   }
   template <int N> __device__ void run(TokenOfRow<T, A> token, int64_t r, int64_t column) const {
+    if (!token.from && !clears)
+      return;
     Pack<T, N> pack;
 #pragma unroll
     for (int i = 0; i < N; ++i)
@@ -244,8 +247,8 @@ Status CudaKernels::rowDot(View a, View b, View out) {
   });
 }
 
-Status CudaKernels::dispatch(View tokens, View slots, View weights, View out) {
-  MOERT_RETURN_IF_ERROR(checkDispatch(tokens, slots, weights, out));
+Status CudaKernels::dispatch(View tokens, View slots, View weights, View used, View out) {
+  MOERT_RETURN_IF_ERROR(checkDispatch(tokens, slots, weights, used, out));
   const int64_t rows = rowCount(out), columns = tokens.dims[1], choices = slots.elements();
   if (choices > std::numeric_limits<int32_t>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'dispatch': more than 2^31 - 1 choices");
@@ -258,14 +261,15 @@ Status CudaKernels::dispatch(View tokens, View slots, View weights, View out) {
     return withBeside<T>(weights ? weights.dtype : tokens.dtype, [&](auto beside) {
       using W = MOERT_TYPE(beside);
       const DispatchRows<T, W> dispatchRows{tokens.as<const T>(), source,        weights.as<const W>(),
-                                            out.as<T>(),          slots.dims[1], columns};
+                                            out.as<T>(),          slots.dims[1], columns,
+                                            /*clears=*/!used};
       return forRows<kVector<T>>(target, {rows}, columns, areAligned(tokens.as<T>(), out.as<T>()), dispatchRows);
     });
   });
 }
 
-Status CudaKernels::combine(View rows, View slots, View weights, View out) {
-  MOERT_RETURN_IF_ERROR(checkCombine(rows, slots, weights, out));
+Status CudaKernels::combine(View rows, View slots, View weights, View used, View out) {
+  MOERT_RETURN_IF_ERROR(checkCombine(rows, slots, weights, used, out));
   const int64_t columns = out.dims[1];
   return withFloating(rows.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
@@ -284,8 +288,8 @@ Status CudaKernels::combine(View rows, View slots, View weights, View out) {
   });
 }
 
-Status CudaKernels::slotDot(View tokens, View rows, View slots, View out) {
-  MOERT_RETURN_IF_ERROR(checkSlotDot(tokens, rows, slots, out));
+Status CudaKernels::slotDot(View tokens, View rows, View slots, View used, View out) {
+  MOERT_RETURN_IF_ERROR(checkSlotDot(tokens, rows, slots, used, out));
   return withFloating(tokens.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(out.dtype, [&](auto beside) {

@@ -107,21 +107,21 @@ void combineAll(const T *rows, const int32_t *slots, const T *weights, T *out, i
 /// Writes the rows in order. A copy is a product with 1: memcpy of rows of a few KB is slower than this loop.
 template <class T>
 void dispatchAll(const T *tokens, const int64_t *source, const T *weights, T *out, int64_t rows, int64_t choices,
-                 int64_t columns) {
+                 int64_t columns, bool clears) {
   for (int64_t row = 0; row < rows; ++row) {
     T *to = out + row * columns;
     const T *from = tokens + (source[row] < 0 ? 0 : source[row] / choices) * columns;
-    if (source[row] < 0)
-      std::fill_n(to, columns, T(0));
-    else
+    if (source[row] >= 0)
       scaleRow(from, to, weights ? weights[source[row]] : T(1), columns);
+    else if (clears)
+      std::fill_n(to, columns, T(0));
   }
 }
 
 } // namespace
 
-Status dispatch(View tokens, View slots, View weights, View out) {
-  Checker check = checkOperands(Kind::Dispatch, checkDispatch, tokens, slots, weights, out);
+Status dispatch(View tokens, View slots, View weights, View used, View out) {
+  Checker check = checkOperands(Kind::Dispatch, checkDispatch, tokens, slots, weights, used, out);
   const int64_t rows = rowsOf(out), columns = columnsOf(out);
   checkSlots(check, slots, rows);
   if (!check.ok() || out.elements() == 0)
@@ -131,13 +131,14 @@ Status dispatch(View tokens, View slots, View weights, View out) {
     return check.take();
   withFloating(tokens.dtype, [&](auto zero) {
     using T = decltype(zero);
-    dispatchAll(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1], columns);
+    dispatchAll(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1], columns,
+                /*clears=*/!used);
   });
   return {};
 }
 
-Status combine(View rows, View slots, View weights, View out) {
-  Checker check = checkOperands(Kind::Combine, checkCombine, rows, slots, weights, out);
+Status combine(View rows, View slots, View weights, View used, View out) {
+  Checker check = checkOperands(Kind::Combine, checkCombine, rows, slots, weights, used, out);
   const int64_t count = slots.dims[0], choices = slots.dims[1], columns = columnsOf(rows);
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok() || out.elements() == 0)
@@ -151,8 +152,8 @@ Status combine(View rows, View slots, View weights, View out) {
   return {};
 }
 
-Status slotDot(View tokens, View rows, View slots, View out) {
-  Checker check = checkOperands(Kind::SlotDot, checkSlotDot, tokens, rows, slots, out);
+Status slotDot(View tokens, View rows, View slots, View used, View out) {
+  Checker check = checkOperands(Kind::SlotDot, checkSlotDot, tokens, rows, slots, used, out);
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok())
     return check.take();

@@ -52,18 +52,20 @@ TEST(CudaFaultsTest, SlotsOutOfRange) {
     const std::vector<Operand> operands{floats({3, 4}), indices({3, 1}, {2, slot, -1}), floats({6, 4}), floats({3, 1})};
     const std::string text = "expected 'slots' from -1 to 5 but got " + std::to_string(slot);
     expectSameError(
-        Kind::Dispatch, operands, [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[1], {}, v[2]); }, text);
+        Kind::Dispatch, operands, [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[1], {}, {}, v[2]); },
+        text);
     expectSameError(
-        Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[2], v[1], {}, v[0]); }, text);
+        Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[2], v[1], {}, {}, v[0]); }, text);
     expectSameError(
-        Kind::SlotDot, operands, [](Kernels &k, const Views &v) { return k.slotDot(v[0], v[2], v[1], v[3]); }, text);
+        Kind::SlotDot, operands, [](Kernels &k, const Views &v) { return k.slotDot(v[0], v[2], v[1], {}, v[3]); },
+        text);
   }
 }
 
 TEST(CudaFaultsTest, TwoChoicesOfOneRow) {
   expectSameError(
       Kind::Dispatch, {floats({3, 4}), indices({3, 1}, {2, 1, 2}), floats({6, 4})},
-      [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[1], {}, v[2]); }, "row 2 again");
+      [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[1], {}, {}, v[2]); }, "row 2 again");
 }
 
 TEST(CudaFaultsTest, NoRoomForAMember) {

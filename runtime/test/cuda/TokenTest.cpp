@@ -23,23 +23,30 @@ TEST(CudaTokenTest, RowsTimesFactors) {
         }
 }
 
-/// Tokens, rows, slots, weights, a result like tokens, one like rows, one like weights.
+/// Tokens, rows, slots, weights, a result like tokens, one like rows, one like weights, counts of the used rows.
 std::vector<Operand> tokenOperands(int32_t dtype, int32_t beside, int64_t tokens, int64_t choices, int64_t columns,
                                    std::vector<int64_t> rows) {
   const int64_t count = rows.size() == 2 ? rows[0] * rows[1] : rows[0];
   rows.push_back(columns);
-  return {randomOperand(dtype, {tokens, columns}, 1), randomOperand(dtype, rows, 2, 0.1),
-          randomSlots(tokens, choices, count, 3),     randomOperand(beside, {tokens, choices}, 4),
-          filledOperand(dtype, {tokens, columns}, 9), filledOperand(dtype, rows, 9),
-          filledOperand(beside, {tokens, choices}, 9)};
+  return {randomOperand(dtype, {tokens, columns}, 1),  randomOperand(dtype, rows, 2, 0.1),
+          randomSlots(tokens, choices, count, 3),      randomOperand(beside, {tokens, choices}, 4),
+          filledOperand(dtype, {tokens, columns}, 9),  filledOperand(dtype, rows, 9),
+          filledOperand(beside, {tokens, choices}, 9), indices({1, 1}, {static_cast<int>(count)})};
 }
 
 void expectTokens(const std::vector<Operand> &operands) {
-  expectAlike(Kind::Dispatch, operands, [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], v[3], v[5]); });
-  expectAlike(Kind::Dispatch, operands, [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], {}, v[5]); });
-  expectAlike(Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[1], v[2], v[3], v[4]); });
-  expectAlike(Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[1], v[2], {}, v[4]); });
-  expectAlike(Kind::SlotDot, operands, [](Kernels &k, const Views &v) { return k.slotDot(v[0], v[1], v[2], v[6]); });
+  expectAlike(Kind::Dispatch, operands,
+              [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], v[3], {}, v[5]); });
+  expectAlike(Kind::Dispatch, operands,
+              [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], {}, {}, v[5]); });
+  // Rows without a token stay as they are.
+  expectAlike(Kind::Dispatch, operands,
+              [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], v[3], v[7], v[5]); });
+  expectAlike(Kind::Combine, operands,
+              [](Kernels &k, const Views &v) { return k.combine(v[1], v[2], v[3], {}, v[4]); });
+  expectAlike(Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[1], v[2], {}, {}, v[4]); });
+  expectAlike(Kind::SlotDot, operands,
+              [](Kernels &k, const Views &v) { return k.slotDot(v[0], v[1], v[2], {}, v[6]); });
 }
 
 TEST(CudaTokenTest, DispatchAndCombine) {

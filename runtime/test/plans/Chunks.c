@@ -35,7 +35,7 @@
                                           "\"dp\"") "],\"reference\":{" PROGRAM("moeplan_v" number "_reference", rows, \
                                                                                 rows, "") "}"
 
-const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":8,\"cluster\":\"test-cluster\",\"variants\":[" VARIANT(
+const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":9,\"cluster\":\"test-cluster\",\"variants\":[" VARIANT(
     "0", "2", "1", "16", "8") "," VARIANT("1", "2", "2", "16", "8") "," VARIANT("2", "4", "1", "32",
                                                                                 "16") "," VARIANT("3", "4", "2", "32",
                                                                                                   "16") "]}";

@@ -15,7 +15,7 @@
   "\"layout\":[[]]}],"
 
 const char moeplan_metadata[] =
-    "{\"moeplan\":5,\"abi\":8,\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":5,\"abi\":9,\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"ep\",\"size\":4,\"stride\":1}],"
     "\"programs\":[{\"first_rank\":0,\"ranks\":4,\"symbol\":\"moeplan_rank\"," VALUES
     "\"arenas\":{\"device\":0,\"host_pinned\":0},\"streams\":[\"comm\"],\"events\":0,\"ops\":["

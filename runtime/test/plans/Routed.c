@@ -55,11 +55,11 @@
   "\"ranks\":4," PROGRAM("moeplan_rank", LOCAL, LAYOUT) REFERENCE
 
 #ifdef VARIANTS
-const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":8,\"variants\":[{\"batch\":1,\"sequence\":4," REST
+const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":9,\"variants\":[{\"batch\":1,\"sequence\":4," REST
                                 "},{\"batch\":2,\"sequence\":4," REST "}]}";
 int64_t moeplan_choose(int64_t batch, int64_t sequence) { return sequence == 4 && batch <= 2 ? batch - 1 : -1; }
 #else
-const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":8," REST "}";
+const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":9," REST "}";
 #endif
 
 static int32_t route(moert_rank_t rank, int64_t op, int64_t tokens, int64_t groups, int64_t chunks, int64_t base,
@@ -85,8 +85,8 @@ static int32_t layer(moert_rank_t rank, int64_t op, int64_t tokens, int64_t grou
   const moert_buffer rows = DEVICE(base + 1280, MOERT_F32, 2, 2 * tokens, 4);
 #endif
   TRY(route(rank, op, tokens, groups, chunks, base, in, experts));
-  TRY(moert_dispatch(rank, op + 1, in, &slots, NULL, &rows, 0));
-  return moert_combine(rank, op + 2, &rows, &slots, &weights, out, 0);
+  TRY(moert_dispatch(rank, op + 1, in, &slots, NULL, NULL, &rows, 0));
+  return moert_combine(rank, op + 2, &rows, &slots, &weights, NULL, out, 0);
 }
 
 static int32_t run(moert_rank_t rank, int64_t tokens, int64_t groups, int64_t chunks) {

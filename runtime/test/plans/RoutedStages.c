@@ -17,7 +17,7 @@
 #define REST "\"arenas\":{\"device\":8192,\"host_pinned\":0},\"streams\":[\"compute\"],\"events\":0,\"ops\":["
 
 const char moeplan_metadata[] =
-    "{\"moeplan\":5,\"abi\":8,\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":5,\"abi\":9,\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1},{\"name\":\"pp\",\"size\":2,\"stride\":2}],"
     "\"programs\":["
     "{\"first_rank\":0,\"ranks\":2,\"symbol\":\"moeplan_first\",\"arguments\":" INPUTS("2", "\"dp\"")
@@ -39,8 +39,8 @@ static int32_t layer(moert_rank_t rank, int64_t op, int64_t tokens, int64_t grou
   const moert_buffer rows = DEVICE(1280, MOERT_F32, 2, 2 * tokens, 4);
   TRY(moert_route(rank, op, in, NULL, &scores, &experts, &slots, &weights, &counts, &aux, MOERT_SOFTMAX, 0, 1, 1,
                   MOERT_GROUP_MAX, 0, groups, 1, 2 * tokens, -1, 2, 2, 1, 1.0, 0));
-  TRY(moert_dispatch(rank, op + 1, in, &slots, NULL, &rows, 0));
-  return moert_combine(rank, op + 2, &rows, &slots, &weights, out, 0);
+  TRY(moert_dispatch(rank, op + 1, in, &slots, NULL, NULL, &rows, 0));
+  return moert_combine(rank, op + 2, &rows, &slots, &weights, NULL, out, 0);
 }
 
 int32_t moeplan_first(moert_rank_t rank) {

@@ -26,7 +26,7 @@
   "\"bytes_sent\":0,\"rows\":0}"
 
 const char moeplan_metadata[] =
-    "{\"moeplan\":5,\"abi\":8,\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":5,\"abi\":9,\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"ep\",\"size\":4,\"stride\":1}],"
     "\"programs\":[{\"first_rank\":0,\"ranks\":4,\"symbol\":\"moeplan_rank\",\"arguments\":[{\"name\":\"x\","
     "\"role\":\"input\",\"dtype\":\"f32\",\"shape\":[64,2],\"local_shape\":[16,2],\"layout\":[[\"ep\"],[]]}],"

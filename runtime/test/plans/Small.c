@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "8"
+#define ABI "9"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5

@@ -15,7 +15,7 @@
 #define SUM(name) OP("all_reduce", "comm", name, "0", "64", "")
 
 const char moeplan_metadata[] =
-    "{\"moeplan\":5,\"abi\":8,\"cluster\":\"test-cluster\",\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\","
+    "{\"moeplan\":5,\"abi\":9,\"cluster\":\"test-cluster\",\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\","
     "\"mode\":\"train\",\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1},{\"name\":\"pp\","
     "\"size\":2,\"stride\":2},{\"name\":\"all\",\"size\":4,\"stride\":1}],"
     "\"programs\":["

@@ -33,7 +33,7 @@
 #define REST "\"arenas\":{\"device\":" ARENA ",\"host_pinned\":0},\"streams\":[\"compute\"],\"events\":0,\"ops\":["
 
 const char moeplan_metadata[] =
-    "{\"moeplan\":5,\"abi\":8,\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":5,\"abi\":9,\"world\":4,\"parallel\":{\"pp\":2},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1},{\"name\":\"pp\",\"size\":2,\"stride\":2}],"
     "\"programs\":["
     "{\"first_rank\":0,\"ranks\":2,\"symbol\":\"moeplan_first\",\"arguments\":["

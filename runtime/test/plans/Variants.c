@@ -22,7 +22,7 @@
                                           "\"dp\"") "],\"reference\":{" PROGRAM("moeplan_v" number "_reference", rows, \
                                                                                 rows, "") "}"
 
-const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":8,\"variants\":[" VARIANT(
+const char moeplan_metadata[] = "{\"moeplan\":5,\"abi\":9,\"variants\":[" VARIANT(
     "0", "2", "s1", "16", "8") "," VARIANT("1", "2", "s2", "16", "8") "," VARIANT("2", "4", "s1", "32", "16") "]}";
 
 static int32_t scale(moert_rank_t rank, int64_t rows) {

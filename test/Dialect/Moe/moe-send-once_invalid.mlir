@@ -2,7 +2,10 @@
 // RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-send-once{node-ranks=-1}))" 2>&1 | FileCheck %s --check-prefix=RANKS
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-send-once{node-ranks=3}))" -o %t 2>&1 | FileCheck %s --check-prefix=NODES
 
-// RANKS: error: expected node-ranks of at least 0 but got -1
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-send-once{chunks=5}))" -o %t 2>&1 | FileCheck %s --check-prefix=CHUNKS
+
+// RANKS: error: expected node-ranks of at least 0 and at least one chunk but got -1 and 1
+// CHUNKS: moe-send-once leaves this layer as it is: the 16 tokens of a rank are not divisible into 5 chunks
 
 // Rows of a layer with a capacity are not repeated.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {

@@ -382,7 +382,7 @@ func.func @buffer_c2_end() {
 
 // -----
 
-// expected-error @+1 {{expected a rule for counts, one of route, route_near_home, gather, exchange, slice_rows, own_experts, window, repeat, choose_shadows, kept_choices, shadow_choices, merged_rows, sent_choices, arrived_choices, but got 'guess'}}
+// expected-error @+1 {{expected a rule for counts, one of route, route_in_groups, route_near_home, gather, exchange, slice_rows, own_experts, window, repeat, choose_shadows, kept_choices, shadow_choices, merged_rows, sent_choices, arrived_choices, but got 'guess'}}
 func.func @unknown_rule() attributes {test.counts = #plan.counts<guess, output = 0>} {
   return
 }

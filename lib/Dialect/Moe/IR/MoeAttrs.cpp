@@ -29,6 +29,15 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
   return success();
 }
 
+std::optional<std::pair<GroupAttr, GroupAttr>> GroupAttr::divideByNode(int64_t nodeRanks) const {
+  int64_t inner = nodeRanks / getStride();
+  if (nodeRanks % getStride() != 0 || inner < 2 || inner >= getSize() || getSize() % inner != 0)
+    return std::nullopt;
+  std::string name = getName().str();
+  return std::pair(get(getContext(), name + "_nodes", getSize() / inner, nodeRanks),
+                   get(getContext(), name + "_node", inner, getStride()));
+}
+
 //===----------------------------------------------------------------------===//
 // ParallelAttr
 //===----------------------------------------------------------------------===//

@@ -168,16 +168,16 @@ static bool isConstant(Value tokens) {
   return tokens.getDefiningOp<FillOp>() != nullptr;
 }
 std::string DispatchOp::getIndexRule() {
-  std::string slots = ", !s.|e" + optional(getWeights(), "s.") + " -> ";
+  std::string slots = ", !s.|e" + optional(getWeights(), "s.") + optional(getUsed(), "_") + " -> ";
   return isConstant(getTokens()) && getWeights() ? "_" + slots + dispatchedColumn(getResult())
                                                  : "sm" + slots + dispatched(getResult());
 }
 std::string CombineOp::getIndexRule() {
-  return dispatched(getRows()) + ", !s.|e" + optional(getWeights(), "s.") + " -> sm";
+  return dispatched(getRows()) + ", !s.|e" + optional(getWeights(), "s.") + optional(getUsed(), "_") + " -> sm";
 }
 std::string SlotDotOp::getIndexRule() {
-  return isConstant(getTokens()) ? "_, " + dispatchedColumn(getRows()) + ", !s.|e -> s."
-                                 : "sm, " + dispatched(getRows()) + ", !s.|e -> s.";
+  std::string slots = ", !s.|e" + optional(getUsed(), "_") + " -> s.";
+  return isConstant(getTokens()) ? "_, " + dispatchedColumn(getRows()) + slots : "sm, " + dispatched(getRows()) + slots;
 }
 std::string ChooseShadowsOp::getIndexRule() { return ""; }
 std::string WindowOp::getIndexRule() { return std::string("!s., _") + (getBefore() ? ", _" : "") + " -> ?, s., ?"; }

@@ -140,8 +140,11 @@ SmallVector<CountsRule> RouteOp::getCountsRules() {
   CountsRule rule{getResultNumber(getCounts()), {}};
   int64_t tokens = getExperts().getType().getDimSize(0), topK = getExperts().getType().getDimSize(1);
   auto leave = static_cast<int64_t>(getLeave()), homes = static_cast<int64_t>(getHomes());
-  // With one home no choice leaves it.
-  if (leave < 0 || homes == 1)
+  auto groups = static_cast<int64_t>(getExpertGroups()), top = static_cast<int64_t>(getTopGroups());
+  bool isLimited = leave >= 0 && homes > 1; // With one home no choice leaves it.
+  if (!isLimited && top < groups)
+    rule.how = counts::RouteInGroups{tokens, topK, groups, top};
+  else if (!isLimited)
     rule.how = counts::Route{tokens, topK};
   else
     rule.how = counts::RouteNearHome{tokens,
@@ -296,6 +299,7 @@ SmallVector<CountsRule> MergeChoicesOp::getCountsRules() {
   rows.dropped = getRoutedSlots() ? 1 : -1;
   rows.experts = getExperts();
   rows.holders = getCopies();
+  rows.topK = getChosen().getType().getDimSize(1);
   // Casts, exchanges and other merges take the choices as their first operand.
   Operation *maker = getChosen().getDefiningOp();
   while (maker && !isa<RouteOp>(maker) && maker->getNumOperands() > 0)
@@ -345,54 +349,74 @@ SmallVector<Attribute> RouteGradOp::getKernelParams() {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedTensorType rows, RankedTensorType slots,
-                                 Value weights) {
+                                 Value weights, Value used) {
   if (slots.getDimSize(0) != tokens.getDimSize(0))
     return op->emitOpError() << "expected slots of " << tokens.getDimSize(0) << " tokens but got " << slots;
   if (rows.getShape().back() != tokens.getDimSize(1) || rows.getElementType() != tokens.getElementType())
     return op->emitOpError() << "expected rows with the columns and elements of the tokens " << tokens << " but got "
                              << rows;
+  if (used && rows.getRank() != 2)
+    return op->emitOpError() << "expected rows of two dimensions, of which the first are used, but got " << rows;
   return weights ? verifyAccumulator(op, "weights", weights, slots.getShape(), tokens) : success();
 }
 
-/// Two operations for each element that a choice touches.
-static OpCost getSlotCost(Operation *op, RankedTensorType tokens, RankedTensorType slots) {
+/// `flops` for each element that a choice touches. Where the number of used rows is known, as many are read and
+/// written.
+static OpCost getSlotCost(Operation *op, RankedTensorType rows, RankedTensorType slots, double flops, Value used) {
   OpCost cost = getMemoryCost(op);
-  cost.flops = 2.0 * static_cast<double>(slots.getNumElements()) * static_cast<double>(tokens.getDimSize(1));
+  cost.flops = flops * static_cast<double>(slots.getNumElements()) * static_cast<double>(rows.getShape().back());
+  if (!used)
+    return cost;
+  cost.flops = flops * static_cast<double>(rows.getNumElements());
+  cost.bytesRead = cost.bytesWritten = getByteSize(rows);
+  cost.raggedRows = rows.getDimSize(0);
+  SmallVector<Value> inputs = cast<MoeKernelOpInterface>(op).getKernelInputs();
+  cost.countsInput = llvm::find(inputs, used) - inputs.begin();
   return cost;
 }
 
 LogicalResult DispatchOp::verify() {
-  return verifySlots(*this, getTokens().getType(), getResult().getType(), getSlots().getType(), getWeights());
+  return verifySlots(*this, getTokens().getType(), getResult().getType(), getSlots().getType(), getWeights(),
+                     getUsed());
 }
 void DispatchOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      builder.create<CombineOp>(getLoc(), getTokens().getType(), cotangents[0], getSlots(), getWeights()));
-  gradients.push_back({});
+  gradients.assign(getNumOperands(), Value());
+  gradients.front() =
+      builder.create<CombineOp>(getLoc(), getTokens().getType(), cotangents[0], getSlots(), getWeights(), getUsed());
   if (getWeights())
-    gradients.push_back(builder.create<SlotDotOp>(getLoc(), getTokens(), cotangents[0], getSlots()));
+    gradients[2] = builder.create<SlotDotOp>(getLoc(), getTokens(), cotangents[0], getSlots(), getUsed());
 }
-SmallVector<Value> DispatchOp::getKernelInputs() { return {getTokens(), getSlots(), getWeights()}; }
+OpCost DispatchOp::getOpCost() {
+  return getSlotCost(*this, getResult().getType(), getSlots().getType(), /*flops=*/0, getUsed());
+}
+SmallVector<Value> DispatchOp::getKernelInputs() { return {getTokens(), getSlots(), getWeights(), getUsed()}; }
 
 LogicalResult CombineOp::verify() {
-  return verifySlots(*this, getResult().getType(), getRows().getType(), getSlots().getType(), getWeights());
+  return verifySlots(*this, getResult().getType(), getRows().getType(), getSlots().getType(), getWeights(), getUsed());
 }
 void CombineOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      builder.create<DispatchOp>(getLoc(), getRows().getType(), cotangents[0], getSlots(), getWeights()));
-  gradients.push_back({});
+  gradients.assign(getNumOperands(), Value());
+  gradients.front() =
+      builder.create<DispatchOp>(getLoc(), getRows().getType(), cotangents[0], getSlots(), getWeights(), getUsed());
   if (getWeights())
-    gradients.push_back(builder.create<SlotDotOp>(getLoc(), cotangents[0], getRows(), getSlots()));
+    gradients[2] = builder.create<SlotDotOp>(getLoc(), cotangents[0], getRows(), getSlots(), getUsed());
 }
-OpCost CombineOp::getOpCost() { return getSlotCost(*this, getResult().getType(), getSlots().getType()); }
-SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(), getWeights()}; }
+OpCost CombineOp::getOpCost() {
+  return getSlotCost(*this, getRows().getType(), getSlots().getType(), /*flops=*/2, getUsed());
+}
+SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(), getWeights(), getUsed()}; }
 
-void SlotDotOp::build(OpBuilder &builder, OperationState &state, Value tokens, Value rows, Value slots) {
+void SlotDotOp::build(OpBuilder &builder, OperationState &state, Value tokens, Value rows, Value slots, Value used) {
   auto shape = cast<RankedTensorType>(slots.getType()).getShape();
-  build(builder, state, getAccumulatorTensor(cast<RankedTensorType>(tokens.getType()), shape), tokens, rows, slots);
+  build(builder, state, getAccumulatorTensor(cast<RankedTensorType>(tokens.getType()), shape), tokens, rows, slots,
+        used);
 }
 LogicalResult SlotDotOp::verify() {
-  if (failed(verifySlots(*this, getTokens().getType(), getRows().getType(), getSlots().getType(), {})))
+  if (failed(verifySlots(*this, getTokens().getType(), getRows().getType(), getSlots().getType(), {}, getUsed())))
     return failure();
   return verifyAccumulator(*this, "the result", getResult(), getSlots().getType().getShape(), getTokens().getType());
 }
-OpCost SlotDotOp::getOpCost() { return getSlotCost(*this, getTokens().getType(), getSlots().getType()); }
+OpCost SlotDotOp::getOpCost() {
+  return getSlotCost(*this, getRows().getType(), getSlots().getType(), /*flops=*/2, getUsed());
+}
+SmallVector<Value> SlotDotOp::getKernelInputs() { return {getTokens(), getRows(), getSlots(), getUsed()}; }

@@ -22,6 +22,8 @@ bool mlir::moe::isCollective(Operation *op) {
   return kernel && kernel.isCollective();
 }
 
+bool mlir::moe::isExpert(Operation *op) { return isa<GroupedMatmulOp, BiasAddOp, ActivationOp>(op); }
+
 /// Whatever is computed from `roots`, in program order, up to `end` and without it.
 static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *end) {
   llvm::DenseSet<Value> reached(roots.begin(), roots.end());

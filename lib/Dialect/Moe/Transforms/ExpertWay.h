@@ -27,6 +27,9 @@ struct ExpertWay {
   static SmallVector<DispatchOp> getDispatches(func::FuncOp function);
 };
 
+/// Whether an op computes rows of experts, each alone.
+bool isExpert(Operation *op);
+
 /// The value without casts that move nothing.
 Value skipToVarying(Value value);
 

@@ -151,8 +151,10 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
     }
     if (chunks == 1)
       return;
+    // Another pass has already divided those in chunks.
     for (auto [number, dispatch] : llvm::enumerate(ExpertWay::getDispatches(getOperation())))
-      rewrite(dispatch, static_cast<int64_t>(number));
+      if (!dispatch->hasAttr(kChunkAttrName))
+        rewrite(dispatch, static_cast<int64_t>(number));
   }
 
   void rewrite(DispatchOp dispatch, int64_t number) {

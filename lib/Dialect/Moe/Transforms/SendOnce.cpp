@@ -1,14 +1,16 @@
 //===- SendOnce.cpp - moe-send-once ---------------------------------------===//
 //
 // Rows go to holders of experts, not to experts: the ops that move them are copied, for one expert on each rank. What
-// arrives is dispatched once more, among the rank's own experts. Only the forward is written: all ops have adjoints.
+// arrives is dispatched once more, among the rank's own experts. Chunks are equal parts of the tokens, each of which
+// goes this way alone. Only the forward is written: all ops have adjoints.
 //
 //===----------------------------------------------------------------------===//
-#include "ExpertWay.h"
+#include "RowWay.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
+#include "llvm/Support/MathExtras.h"
 
+#include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
@@ -34,212 +36,139 @@ struct Level {
   int64_t holders;
 };
 
-/// Tokens in rows, with their choices and weights. All rows are used where `used` is null.
+/// Tokens in rows, with their choices and weights. Choices whose `slots` are dropped do not count. Null slots: none is
+/// dropped. Null `used`: all rows are used.
 struct Rows {
-  Value tokens, choices, weights, used;
+  Value tokens, choices, weights, slots, used;
 };
 
 /// Rewrites one layer.
 class SentLayer {
 public:
   /// Fails with what is in the way, a phrase, in `reason`. Nodes of no ranks: tokens go straight to ranks.
-  static FailureOr<SentLayer> match(DispatchOp dispatch, int64_t nodeRanks, std::string &reason);
+  static FailureOr<SentLayer> match(DispatchOp dispatch, int64_t nodeRanks, int64_t chunks, std::string &reason);
   void rewrite();
 
 private:
-  explicit SentLayer(ExpertWay way)
-      : way(std::move(way)), loc(this->way.dispatch.getLoc()), builder(this->way.combine) {}
-  bool divideWay();
+  SentLayer(ExpertWay way, int64_t chunks)
+      : way(std::move(way)), chunks(chunks), loc(this->way.dispatch.getLoc()), builder(this->way.combine) {}
   std::string setLevels(int64_t nodeRanks);
+  int64_t getTokens() { return way.dispatch.getTokens().getType().getDimSize(0) / chunks; }
   RowChunk getChunk();
+  int64_t getExpertRoom();
   int64_t getRoom(const Level &level, int64_t sent, int64_t tokens);
-  Operation *move(Operation *op, RankedTensorType rows);
-  void carryCounts(Value counts);
-  Value carryThere(Value payload);
-  Value carryBack(Value partial);
   MergeChoicesOp merge(const Level &level, const Rows &rows);
   Rows send(const Level &level, const Rows &rows, MergeChoicesOp merged);
-  Value returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows);
-  Value dispatch(Value tokens, Value slots, int64_t count, Value weights = Value());
+  Value returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows, Value arrived);
+  Value dispatch(Value tokens, MergeChoicesOp merged, Value weights = Value());
+  Value combine(Value rows, MergeChoicesOp merged, int64_t tokens, Value weights = Value());
   Value compute(const Rows &rows);
+  Value rewrite(const Rows &tokens);
+  SmallVector<Rows> divide(const Rows &rows);
 
   ExpertWay way;
+  int64_t chunks;
   Location loc;
   OpBuilder builder;
-  IRMapping mapping;
   RouteOp route;
-  AllToAllVOp exchange; ///< to the experts
+  RowWay moves;
   SmallVector<Level, 2> levels;
-  /// Of the ops on the way, those on counts, those that move rows there, the experts, and those that move rows back.
-  SmallVector<Operation *> onCounts, there, experts, back;
+  std::optional<RowCarrier> carrier; ///< over the first level
 };
 } // namespace
 
-static bool isExpert(Operation *op) { return isa<GroupedMatmulOp, BiasAddOp, ActivationOp>(op); }
-
-/// Whether rows go to one exchange, to experts, and back by another one, and nothing else is done to them.
-bool SentLayer::divideWay() {
-  llvm::DenseSet<Value> rows = {way.dispatch.getResult()}, results;
-  int64_t exchanges = 0;
-  for (Operation *op : way.ops) {
-    Value first = op->getOperand(0);
-    if (!isa<MoeChunkableOpInterface>(op) || op->getNumResults() != 1)
-      return false;
-    if (!rows.contains(first)) {
-      onCounts.push_back(op);
-      continue;
-    }
-    rows.insert(op->getResult(0));
-    auto all = dyn_cast<AllToAllVOp>(op);
-    if (all && (all.getPhases() > 1 || ++exchanges > 2))
-      return false;
-    if (all && all.getDirection() == Direction::to_experts)
-      exchange = all;
-    bool isBehind = results.contains(first);
-    if (isExpert(op) || isBehind)
-      results.insert(op->getResult(0));
-    if (isExpert(op) && !back.empty())
-      return false;
-    (isExpert(op) ? experts : isBehind ? back : there).push_back(op);
-  }
-  return exchange && exchanges == 2 && !experts.empty() && llvm::is_contained(there, exchange.getOperation());
-}
-
 /// Sets the levels, or says what is in the way.
 std::string SentLayer::setLevels(int64_t nodeRanks) {
-  MLIRContext *context = loc.getContext();
-  GroupAttr group = exchange.getGroup();
-  int64_t copies = exchange.getCopies(), size = group.getSize(), inner = nodeRanks / group.getStride();
-  auto self = GroupAttr::get(context, "self", 1, 1);
+  GroupAttr group = moves.exchange.getGroup();
+  int64_t copies = moves.exchange.getCopies(), size = group.getSize();
+  auto self = GroupAttr::get(loc.getContext(), "self", 1, 1);
   if (size == copies)
     return "every rank has all experts";
   levels = {{group, self, size / copies}};
   if (nodeRanks == 0)
     return "";
-  if (inner < 2 || inner >= size || size % inner != 0)
+  auto divided = group.divideByNode(nodeRanks);
+  if (!divided)
     return "the ranks of its exchange are not several nodes of several ranks each";
-  // What is done to rows between an exchange and the experts cuts experts into slices.
-  if (copies > 1 || there.back() != exchange || !isa<AllToAllVOp>(back.front()))
+  if (!moves.hasWholeExperts())
     return "its experts are cut into slices";
-  auto nodes = GroupAttr::get(context, group.getName().str() + "_nodes", size / inner, group.getStride() * inner);
-  auto node = GroupAttr::get(context, group.getName().str() + "_node", inner, group.getStride());
-  levels = {{nodes, self, size / inner}, {node, nodes, inner}};
+  auto [nodes, node] = *divided;
+  levels = {{nodes, self, nodes.getSize()}, {node, nodes, node.getSize()}};
   return "";
 }
 
 /// The rows that a rank sends, of those for each choice. A token has no more rows than there are holders.
 RowChunk SentLayer::getChunk() {
   RankedTensorType slots = way.dispatch.getSlots().getType();
-  int64_t tokens = slots.getDimSize(0), choices = slots.getDimSize(1);
-  return {tokens * std::min(choices, levels.front().holders), tokens * choices};
+  int64_t choices = slots.getDimSize(1);
+  return {getTokens() * std::min(choices, levels.front().holders), slots.getNumElements()};
+}
+
+/// The experts' room for choices.
+int64_t SentLayer::getExpertRoom() {
+  return llvm::divideCeil(getType(moves.experts.front()->getOperand(0)).getDimSize(0), chunks);
 }
 
 /// For rows that arrive, where a member sends `sent` rows of `tokens` tokens. At ranks, each of them has a choice of
-/// the experts, and these have room for no more choices.
+/// the experts.
 int64_t SentLayer::getRoom(const Level &level, int64_t sent, int64_t tokens) {
   int64_t room = level.group.getSize() * std::min(sent, tokens);
-  return &level == &levels.back() ? std::min(room, getType(exchange.getResult()).getDimSize(0)) : room;
+  return &level == &levels.back() ? std::min(room, getExpertRoom()) : room;
 }
 
-FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, int64_t nodeRanks, std::string &reason) {
+FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, int64_t nodeRanks, int64_t chunks, std::string &reason) {
   FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
   if (failed(way))
     return failure();
-  SentLayer layer(*way);
+  int64_t tokens = dispatch.getTokens().getType().getDimSize(0);
+  SentLayer layer(*way, chunks);
   layer.route = dyn_cast<RouteOp>(way->slots.getOperation());
   if (!layer.route || way->slots.getChunks() != 1)
     reason = "it already has shadows or chunks";
   else if (!way->slots.isDropless())
     reason = "rows of a layer with a capacity are not repeated";
-  else if (!layer.divideWay())
+  else if (tokens % chunks != 0)
+    reason = "the " + std::to_string(tokens) + " tokens of a rank are not divisible into " + std::to_string(chunks) +
+             " chunks";
+  std::optional<RowWay> moves = RowWay::find(*way);
+  if (reason.empty() && !moves)
     reason = "its rows do not go to its experts and back in one exchange each";
-  else
-    reason = layer.setLevels(nodeRanks);
-  if (reason.empty() && llvm::any_of(way->ops, [&](Operation *op) {
-        return !isExpert(op) && !cast<MoeChunkableOpInterface>(op).canChunk(layer.getChunk());
-      }))
+  if (!reason.empty())
+    return failure();
+  layer.moves = *moves;
+  reason = layer.setLevels(nodeRanks);
+  if (reason.empty() && !moves->canChunk(layer.getChunk()))
     reason = "its rows cannot be divided as they are";
   if (!reason.empty())
     return failure();
   return layer;
 }
 
-/// `op` for other rows: as many columns of as many bits as `rows` has. Exchanges are those of the first level.
-Operation *SentLayer::move(Operation *op, RankedTensorType rows) {
-  Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, getChunk());
-  int64_t before = getType(op->getOperand(0)).getDimSize(0), after = getType(op->getResult(0)).getDimSize(0);
-  int64_t count = rows.getDimSize(0) * after / before;
-  if (auto all = dyn_cast<AllToAllVOp>(moved)) {
-    all.setGroupAttr(levels.front().group);
-    // Blocks that a rank gathered are of as many tokens each as it has.
-    int64_t tokens = way.dispatch.getSlots().getType().getDimSize(0) * all.getBlockCounts().getType().getDimSize(0);
-    int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
-    count = op == exchange ? getRoom(levels.front(), sent, tokens) : getChunk().of(after);
-  }
-  moved->getResult(0).setType(withShape(rows, {count, rows.getDimSize(1)}));
-  return moved;
+Value SentLayer::dispatch(Value tokens, MergeChoicesOp merged, Value weights) {
+  RankedTensorType type =
+      withShape(getType(tokens), {getType(merged.getSent()).getDimSize(0), getType(tokens).getDimSize(1)});
+  return builder.create<DispatchOp>(loc, type, tokens, merged.getSlots(), weights, merged.getCounts());
 }
-
-/// Counts of holders, each of whom is one expert. Casts are inserted anew.
-void SentLayer::carryCounts(Value counts) {
-  const Level &level = levels.front();
-  int64_t size = exchange.getGroup().getSize(), experts = getType(way.slots.getCounts()).getDimSize(1);
-  mapping.map(way.slots.getCounts(), counts);
-  for (Operation *op : onCounts) {
-    if (isa<ToVaryingOp>(op)) {
-      mapping.map(op->getResult(0), mapping.lookup(op->getOperand(0)));
-      continue;
-    }
-    Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, getChunk());
-    RankedTensorType type = getType(op->getResult(0));
-    int64_t rows = type.getDimSize(0), columns = type.getDimSize(1) * level.holders / experts;
-    if (auto all = dyn_cast<AllToAllOp>(moved)) {
-      all.setGroupAttr(level.group);
-      rows = rows / size * level.group.getSize();
-      columns = 1;
-    }
-    moved->getResult(0).setType(withShape(type, {rows, columns}));
-  }
-}
-
-Value SentLayer::carryThere(Value payload) {
-  mapping.map(way.dispatch.getResult(), payload);
-  for (Operation *op : there)
-    payload = move(op, getType(payload))->getResult(0);
-  return payload;
-}
-
-Value SentLayer::carryBack(Value partial) {
-  mapping.map(experts.back()->getResult(0), partial);
-  for (Operation *op : back)
-    partial = move(op, getType(partial))->getResult(0);
-  return partial;
-}
-
-Value SentLayer::dispatch(Value tokens, Value slots, int64_t count, Value weights) {
-  RankedTensorType type = getType(tokens);
-  return builder.create<DispatchOp>(loc, withShape(type, {count, type.getDimSize(1)}), tokens, slots, weights);
+Value SentLayer::combine(Value rows, MergeChoicesOp merged, int64_t tokens, Value weights) {
+  RankedTensorType type = withShape(getType(rows), {tokens, getType(rows).getDimSize(1)});
+  return builder.create<CombineOp>(loc, type, rows, merged.getSlots(), weights, merged.getCounts());
 }
 
 MergeChoicesOp SentLayer::merge(const Level &level, const Rows &rows) {
   RankedTensorType choices = getType(rows.choices);
-  int64_t experts = getType(way.slots.getCounts()).getDimSize(1);
-  // Where members send the same rows as rows of their own, the slots are cast.
-  Value dropped = rows.used ? Value() : Value(way.dispatch.getSlots());
-  return builder.create<MergeChoicesOp>(loc, rows.choices, dropped, rows.used, level.outer, experts, /*copies=*/1,
-                                        level.holders,
-                                        choices.getDimSize(0) * std::min(choices.getDimSize(1), level.holders));
+  int64_t most = choices.getDimSize(0) * std::min(choices.getDimSize(1), level.holders);
+  return builder.create<MergeChoicesOp>(loc, rows.choices, rows.slots, rows.used, level.outer, moves.numExperts,
+                                        /*copies=*/1, level.holders, most);
 }
 
 /// What arrives of rows that go once to each holder.
 Rows SentLayer::send(const Level &level, const Rows &rows, MergeChoicesOp merged) {
   int64_t count = getType(merged.getSent()).getDimSize(0);
-  Value tokens = dispatch(rows.tokens, merged.getSlots(), count);
-  Value weights = dispatch(rows.weights, merged.getSlots(), count);
+  Value tokens = dispatch(rows.tokens, merged), weights = dispatch(rows.weights, merged);
   if (&level == &levels.front()) {
-    carryCounts(merged.getCounts());
-    return {carryThere(tokens), carryThere(merged.getSent()), carryThere(weights),
-            mapping.lookup(exchange.getExpertCounts())};
+    Value arrived = carrier->carryCounts(merged.getCounts());
+    return {carrier->carryThere(tokens), carrier->carryThere(merged.getSent()), carrier->carryThere(weights), Value(),
+            arrived};
   }
   Value used = builder.create<AllToAllOp>(loc, withShape(getType(merged.getCounts()), {level.holders, 1}),
                                           merged.getCounts(), level.group,
@@ -250,63 +179,86 @@ Rows SentLayer::send(const Level &level, const Rows &rows, MergeChoicesOp merged
     return builder.create<AllToAllVOp>(loc, type, payload, merged.getCounts(), used, level.group, Direction::to_experts,
                                        /*copies=*/1);
   };
-  return {exchanged(tokens), exchanged(merged.getSent()), exchanged(weights), used};
+  return {exchanged(tokens), exchanged(merged.getSent()), exchanged(weights), Value(), used};
 }
 
-/// The sums of the rows that come back of `rows`.
-Value SentLayer::returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows) {
+/// The sums of the rows that come back of `rows`, of which other members have `arrived`.
+Value SentLayer::returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows, Value arrived) {
   if (&level == &levels.front()) {
-    partial = carryBack(partial);
+    partial = carrier->carryBack(partial);
   } else {
     RankedTensorType type = getType(partial);
     type = withShape(type, {getType(merged.getSent()).getDimSize(0), type.getDimSize(1)});
-    auto counts = mapping.lookup(merged.getCounts());
-    partial = builder.create<AllToAllVOp>(loc, type, partial, merged.getCounts(), counts, level.group,
+    partial = builder.create<AllToAllVOp>(loc, type, partial, merged.getCounts(), arrived, level.group,
                                           Direction::from_experts, /*copies=*/1);
   }
-  RankedTensorType type = getType(partial);
-  return builder.create<CombineOp>(loc, withShape(type, {getType(rows.choices).getDimSize(0), type.getDimSize(1)}),
-                                   partial, merged.getSlots(), Value());
+  return combine(partial, merged, getType(rows.choices).getDimSize(0));
 }
 
 /// What a rank's experts make of rows, a sum for each of them.
 Value SentLayer::compute(const Rows &rows) {
+  AllToAllVOp exchange = moves.exchange;
   int64_t copies = exchange.getCopies(), own = getType(exchange.getExpertCounts()).getDimSize(1);
-  int64_t all = getType(way.slots.getCounts()).getDimSize(1),
-          room = getType(experts.front()->getOperand(0)).getDimSize(0);
-  auto divided = builder.create<MergeChoicesOp>(loc, rows.choices, Value(), rows.used, exchange.getGroup(), all, copies,
-                                                own, room);
-  Value result = dispatch(rows.tokens, divided.getSlots(), room, way.dispatch.getWeights() ? rows.weights : Value());
-  for (Operation *op : experts) {
-    IRMapping inner;
-    inner.map(op->getOperand(0), result);
-    for (Value operand : op->getOperands().drop_front())
-      if (getType(operand).getElementType().isInteger())
-        inner.map(operand, divided.getCounts());
-    result = builder.clone(*op, inner)->getResult(0);
-  }
-  RankedTensorType type = getType(result);
-  return builder.create<CombineOp>(loc, withShape(type, {getType(rows.tokens).getDimSize(0), type.getDimSize(1)}),
-                                   result, divided.getSlots(), way.combine.getWeights() ? rows.weights : Value());
+  auto divided = builder.create<MergeChoicesOp>(loc, rows.choices, Value(), rows.used, exchange.getGroup(),
+                                                moves.numExperts, copies, own, getExpertRoom());
+  Value result = dispatch(rows.tokens, divided, way.dispatch.getWeights() ? rows.weights : Value());
+  for (Operation *op : moves.experts)
+    result = cloneOnRows(builder, op, result, divided.getCounts());
+  return combine(result, divided, getType(rows.tokens).getDimSize(0),
+                 way.combine.getWeights() ? rows.weights : Value());
 }
 
-void SentLayer::rewrite() {
-  Value weights = way.combine.getWeights() ? way.combine.getWeights() : way.dispatch.getWeights();
-  SmallVector<Rows> rows = {{way.dispatch.getTokens(), route.getExperts(), weights, Value()}};
+/// What the layer makes of some of its tokens.
+Value SentLayer::rewrite(const Rows &tokens) {
+  const Level &first = levels.front();
+  carrier.emplace(moves, builder, first.group, first.holders, getChunk(), getTokens(),
+                  [&](int64_t sent, int64_t tokens) { return getRoom(first, sent, tokens); });
+  SmallVector<Rows> rows = {tokens};
   SmallVector<MergeChoicesOp> merged;
   for (const Level &level : levels) {
     merged.push_back(merge(level, rows.back()));
     rows.push_back(send(level, rows.back(), merged.back()));
-    mapping.map(merged.back().getCounts(), rows.back().used);
   }
-  Value result = compute(rows.pop_back_val());
-  for (const Level &level : llvm::reverse(levels))
-    result = returnRows(level, result, merged.pop_back_val(), rows.pop_back_val());
-  way.combine.getResult().replaceAllUsesWith(result);
+  Value result = compute(rows.back());
+  for (const Level &level : llvm::reverse(levels)) {
+    Value arrived = rows.pop_back_val().used;
+    result = returnRows(level, result, merged.pop_back_val(), rows.back(), arrived);
+  }
+  return result;
+}
+
+/// The tokens of each chunk.
+SmallVector<Rows> SentLayer::divide(const Rows &rows) {
+  if (chunks == 1)
+    return {rows};
+  SmallVector<Rows> parts(chunks);
+  for (Value Rows::*field : {&Rows::tokens, &Rows::choices, &Rows::weights, &Rows::slots}) {
+    auto split = builder.create<SplitOp>(loc, rows.*field, chunks);
+    for (auto [part, value] : llvm::zip_equal(parts, split.getParts()))
+      part.*field = value;
+  }
+  return parts;
+}
+
+void SentLayer::rewrite() {
+  Value weights = way.combine.getWeights() ? way.combine.getWeights() : way.dispatch.getWeights();
+  // Where members send the same rows as rows of their own, the slots are cast.
+  Rows all = {way.dispatch.getTokens(), route.getExperts(), weights, way.dispatch.getSlots(), Value()};
+  SmallVector<Value> results;
+  for (auto [index, tokens] : llvm::enumerate(divide(all))) {
+    Operation *before = way.combine->getPrevNode();
+    results.push_back(rewrite(tokens));
+    for (Operation *op = before->getNextNode(); chunks > 1 && op != way.combine; op = op->getNextNode())
+      op->setAttr(kChunkAttrName, ChunkAttr::get(op->getContext(), static_cast<int64_t>(index), chunks));
+  }
+  way.combine.getResult().replaceAllUsesWith(chunks == 1 ? results.front() : builder.create<ConcatOp>(loc, results));
   way.combine.erase();
   for (Operation *op : llvm::reverse(way.ops))
     op->erase();
   way.dispatch.erase();
+  // Passes of the layer serve so many rows of each chunk.
+  if (chunks > 1)
+    route.setChunked(chunks, getType(route.getSlots()).getNumElements() / chunks);
 }
 
 namespace {
@@ -314,13 +266,14 @@ struct MoeSendOnce : moe::impl::MoeSendOnceBase<MoeSendOnce> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (nodeRanks < 0) {
-      getOperation().emitError() << "expected node-ranks of at least 0 but got " << nodeRanks.getValue();
+    if (nodeRanks < 0 || chunks < 1) {
+      getOperation().emitError() << "expected node-ranks of at least 0 and at least one chunk but got "
+                                 << nodeRanks.getValue() << " and " << chunks.getValue();
       return signalPassFailure();
     }
     for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation())) {
       std::string reason;
-      FailureOr<SentLayer> layer = SentLayer::match(dispatch, nodeRanks, reason);
+      FailureOr<SentLayer> layer = SentLayer::match(dispatch, nodeRanks, chunks, reason);
       if (failed(layer))
         leaveLayer(dispatch, "moe-send-once", reason);
       else

@@ -30,12 +30,12 @@ namespace {
 struct BoundedLayer {
   /// What gives the choices of experts their rows, and how many these are.
   MoeSlotsOpInterface made;
-  /// In program order, what depends on the slots or counts, but for casts of these, up to the combine, which is the
-  /// last.
+  /// In program order, what depends on the slots or counts, but for casts of these, up to `last`.
   SmallVector<Operation *> ops;
   /// Those that `made` gives, and casts of them.
   SmallVector<Value> slots, counts;
-  CombineOp combine;
+  /// The combine, or what joins those of equal parts of the tokens.
+  Operation *last = nullptr;
   /// The tokens' dispatch, and the slots there or where the choices of own experts are selected.
   DispatchOp dispatch;
   Value routedSlots;
@@ -63,6 +63,21 @@ static MergeChoicesOp getArrived(Value slots) {
   return merge && merge.getUsed() ? merge : MergeChoicesOp();
 }
 
+/// Whether an op adds up what experts make of the tokens, of which it has all or a part.
+static bool isCombine(Operation *op) {
+  auto combine = dyn_cast<CombineOp>(op);
+  return combine && !getArrived(combine.getSlots());
+}
+
+/// Whether an op gives what the layer makes of all tokens.
+static bool isLast(Operation *op) {
+  auto isJoined = [](Operation *user) { return isa<ConcatOp>(user); };
+  if (isa<ConcatOp>(op))
+    return llvm::all_of(op->getOperands(),
+                        [](Value part) { return part.getDefiningOp() && isCombine(part.getDefiningOp()); });
+  return isCombine(op) && llvm::none_of(op->getUsers(), isJoined);
+}
+
 void BoundedLayer::findOps() {
   slots = {made.getSlots()};
   counts = {made.getCounts()};
@@ -70,8 +85,7 @@ void BoundedLayer::findOps() {
   for (Operation *op = made->getNextNode(); op; op = op->getNextNode()) {
     if (llvm::none_of(op->getOperands(), [&](Value operand) { return reached.contains(operand); }))
       continue;
-    auto last = dyn_cast<CombineOp>(op);
-    if (!last || getArrived(last.getSlots()))
+    if (!isLast(op))
       reached.insert(op->result_begin(), op->result_end());
     auto cast = dyn_cast<ToVaryingOp>(op);
     if (cast && llvm::is_contained(slots, cast.getInput()))
@@ -114,18 +128,19 @@ bool BoundedLayer::findRoom(std::string &reason) {
       dispatch = other;
       if (llvm::is_contained(slots, other.getSlots()))
         routedSlots = other.getSlots();
-    } else if (auto last = dyn_cast<CombineOp>(op); last && !getArrived(last.getSlots())) {
-      if (combine)
+    } else if (isLast(op)) {
+      if (last)
         reason = "its rows are combined in several parts";
-      combine = last;
+      last = op;
     }
   }
   if (atExperts)
     note(getType(atExperts.getSent()).getDimSize(0), getHolders(atExperts), /*phases=*/1);
-  if (!dispatch || !combine)
+  if (!dispatch || !last)
     return false;
-  sizes.chunkRows = sizes.chunks > 1 ? getType(dispatch.getResult()).getDimSize(0) / sizes.chunks : 0;
-  return reason.empty() && canOverflow && ops.back() == combine;
+  int64_t rows = isOnce ? getType(made.getSlots()).getNumElements() : getType(dispatch.getResult()).getDimSize(0);
+  sizes.chunkRows = sizes.chunks > 1 ? rows / sizes.chunks : 0;
+  return reason.empty() && canOverflow && ops.back() == last;
 }
 
 /// Members that have the same tokens send the same rows once, or as rows of their own: the slots' state says which.
@@ -169,7 +184,7 @@ FailureOr<BoundedLayer> BoundedLayer::match(MoeSlotsOpInterface made, const Spmd
   int64_t members = 1;
   for (GroupAttr group : layer.senders)
     members *= group.getSize();
-  RankedTensorType slots = getType(layer.routedSlots);
+  RankedTensorType slots = getType(made.getSlots());
   if (layer.sizes.countMostPasses(slots, members, getType(made.getCounts()).getDimSize(1)) == 1) {
     reason.clear();
     return failure();
@@ -208,15 +223,18 @@ static void rewriteLayer(BoundedLayer &layer, StringAttr pass) {
   eraseCasts(layer);
   // Nothing else uses their results.
   for (Operation *op : ArrayRef(layer.ops).drop_back())
-    op->moveBefore(layer.combine);
+    op->moveBefore(layer.last);
   OpBuilder builder(layer.ops.front());
-  Location loc = layer.combine.getLoc();
+  Location loc = layer.last->getLoc();
   GroupAttr senders = layer.senders.front();
   Value gathered = layer.made.getCounts();
   if (senders.getSize() > 1)
     gathered = builder.create<AllGatherOp>(loc, gathered, senders, /*dim=*/0);
+  // Slots of a part of the tokens are made of those of all.
+  bool isWhole = skipToVarying(layer.routedSlots) == layer.made.getSlots();
+  Value slots = isWhole ? layer.routedSlots : layer.made.getSlots();
   auto createWindow = [&](Value before) {
-    return builder.create<WindowOp>(loc, layer.routedSlots, gathered, before, senders, layer.sizes);
+    return builder.create<WindowOp>(loc, slots, gathered, before, senders, layer.sizes);
   };
   WindowOp first = createWindow(Value()), further = createWindow(first.getLeft());
   IRMapping mapping;
@@ -230,12 +248,12 @@ static void rewriteLayer(BoundedLayer &layer, StringAttr pass) {
   mark(further, pass);
   for (Operation *op : layer.ops)
     mark(builder.clone(*op, mapping), pass);
-  Value output = layer.combine.getResult();
-  builder.setInsertionPointAfter(layer.combine);
+  Value output = layer.last->getResult(0);
+  builder.setInsertionPointAfter(layer.last);
   auto sum = builder.create<AddOp>(loc, output, mapping.lookup(output));
   sum->setAttr(kPassAttrName, pass);
   for (Operation *built : {gathered.getDefiningOp(), first.getOperation(), further.getOperation(), sum.getOperation()})
-    inheritUnit(layer.combine, built);
+    inheritUnit(layer.last, built);
   output.replaceAllUsesExcept(sum, sum);
 }
 

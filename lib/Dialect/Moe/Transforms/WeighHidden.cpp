@@ -93,7 +93,8 @@ void MoeWeighHidden::rewrite(const WeighedLayer &layer) {
   OpBuilder builder(last);
   Location loc = combine.getLoc();
   Value one = builder.create<FillOp>(loc, getColumn(dispatch.getTokens()), builder.getF64FloatAttr(1));
-  Value rows = builder.create<DispatchOp>(loc, getColumn(dispatch.getResult()), one, dispatch.getSlots(), weights);
+  Value rows = builder.create<DispatchOp>(loc, getColumn(dispatch.getResult()), one, dispatch.getSlots(), weights,
+                                          dispatch.getUsed());
   for (Operation *op : llvm::reverse(layer.there)) {
     IRMapping mapping;
     mapping.map(op->getOperand(0), rows);

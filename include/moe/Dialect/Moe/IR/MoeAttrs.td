@@ -32,6 +32,9 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
     bool isInsideNode(int64_t devicesPerNode, int64_t world) const {
       return getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % (getSize() * getStride()) == 0;
     }
+    /// Two groups that together reach the members of this one: those in the same place of every node of `nodeRanks`
+    /// consecutive ranks, and those of one node. None where the members are not several nodes of several each.
+    std::optional<std::pair<GroupAttr, GroupAttr>> divideByNode(int64_t nodeRanks) const;
   }];
 }
 

@@ -226,14 +226,17 @@ def Moe_RouteGradOp : Moe_Op<"route_grad", [
 }
 
 def Moe_DispatchOp : Moe_Op<"dispatch", [
-    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelInputs"]>]> {
+    AttrSizedOperandSegments, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
   let summary = "copies tokens into the rows of their experts";
   let description = [{
     `result[slots[s,j],:] = weights[s,j] tokens[s,:]`. Without weights the factor is 1. Rows that no choice takes are
     zero. This op is the adjoint of moe.combine.
 
+    With `used` the choices take the first sum(used) rows of [R, M]. The other rows are not written. They cost no time,
+    and nobody reads them.
+
     Constraints:
-    - (C1) tokens is [S, M], slots and weights [S, k]; the result is [E, T, M] or [R, M].
+    - (C1) tokens is [S, M], slots and weights [S, k]; the result is [E, T, M] or, always with `used`, [R, M].
     - (C2) tokens and result have one element type, and weights its accumulator type.
 
     Example:
@@ -245,21 +248,28 @@ def Moe_DispatchOp : Moe_Op<"dispatch", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Index2D:$slots, Optional<Moe_Accumulator2D>:$weights);
+  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Index2D:$slots, Optional<Moe_Accumulator2D>:$weights,
+                       Optional<Moe_Index2D>:$used);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$tokens `,` $slots (`weights` `(` $weights^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $tokens `,` $slots (`weights` `(` $weights^ `)`)? (`used` `(` $used^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$tokens, "::mlir::Value":$slots,
+                                 "::mlir::Value":$weights),
+                            [{ build($_builder, $_state, result, tokens, slots, weights, ::mlir::Value()); }]>];
   let hasVerifier = 1;
 }
 
 def Moe_CombineOp : Moe_Op<"combine", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
+    AttrSizedOperandSegments, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
   let summary = "weighted sum of each token's rows";
   let description = [{
     `result[s,:] = sum_j weights[s,j] rows[slots[s,j],:]`. Without weights the factor is 1. Dropped choices add nothing.
-    This op is the adjoint of moe.dispatch.
+    This op is the adjoint of moe.dispatch, and `used` says the same as there.
 
     Constraints:
-    - (C1) rows is [E, T, M] or [R, M]; slots and weights are [S, k]; the result is [S, M].
+    - (C1) rows is [E, T, M] or, always with `used`, [R, M]; slots and weights are [S, k]; the result is [S, M].
     - (C2) rows and result have one element type, and weights its accumulator type.
 
     Example:
@@ -271,20 +281,27 @@ def Moe_CombineOp : Moe_Op<"combine", [
     }
     ```
   }];
-  let arguments = (ins Moe_Rows:$rows, Moe_Index2D:$slots, Optional<Moe_Accumulator2D>:$weights);
+  let arguments = (ins Moe_Rows:$rows, Moe_Index2D:$slots, Optional<Moe_Accumulator2D>:$weights,
+                       Optional<Moe_Index2D>:$used);
   let results = (outs Moe_Tensor2D:$result);
-  let assemblyFormat = "$rows `,` $slots (`weights` `(` $weights^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $rows `,` $slots (`weights` `(` $weights^ `)`)? (`used` `(` $used^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$rows, "::mlir::Value":$slots,
+                                 "::mlir::Value":$weights),
+                            [{ build($_builder, $_state, result, rows, slots, weights, ::mlir::Value()); }]>];
   let hasVerifier = 1;
 }
 
-def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<>]> {
+def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
   let summary = "inner product of each token with each of its rows";
   let description = [{
     `result[s,j] = sum_m tokens[s,m] rows[slots[s,j],m]`, and 0 for dropped choices. This is the gradient of moe.combine's
-    weights.
+    weights. `used` says the same as for moe.dispatch.
 
     Constraints:
-    - (C1) tokens is [S, M], rows [E, T, M] or [R, M], slots and result [S, k].
+    - (C1) tokens is [S, M], slots and result are [S, k]; rows is [E, T, M] or, always with `used`, [R, M].
     - (C2) tokens and rows have one element type, and the result its accumulator type.
 
     Example:
@@ -296,10 +313,13 @@ def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<>]> {
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Rows:$rows, Moe_Index2D:$slots);
+  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Rows:$rows, Moe_Index2D:$slots, Optional<Moe_Index2D>:$used);
   let results = (outs Moe_Accumulator2D:$result);
-  let assemblyFormat = "$tokens `,` $rows `,` $slots attr-dict `:` functional-type(operands, results)";
-  let builders = [OpBuilder<(ins "::mlir::Value":$tokens, "::mlir::Value":$rows, "::mlir::Value":$slots)>];
+  let assemblyFormat = [{
+    $tokens `,` $rows `,` $slots (`used` `(` $used^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$tokens, "::mlir::Value":$rows, "::mlir::Value":$slots,
+                                 "::mlir::Value":$used)>];
   let hasVerifier = 1;
 }
 

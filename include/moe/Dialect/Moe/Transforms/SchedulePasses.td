@@ -298,6 +298,32 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeExchangeByNode : Pass<"moe-exchange-by-node", "::mlir::func::FuncOp"> {
+  let summary = "exchange the rows of a layer with a capacity between nodes, and then inside each node";
+  let description = [{
+    In a layer with a capacity, each rank sends rows to each other rank. After this pass it sends the rows for all ranks of a
+    node to one rank there, the one in the same place as its own. From there they go to their ranks. So a rank has fewer
+    and larger messages between nodes, of as many bytes. Tutel calls this 2DH.
+
+    The rows of an expert arrive in another order: by place in the node first. The experts compute each row alone, and the
+    way back restores the order. So the rewrite needs experts alone between the two exchanges. They have to be over
+    the same group, whose ranks are several nodes of `node-ranks` ranks each.
+
+    Before -> after, with 8 ranks in 2 nodes:
+
+    ```mlir
+    %r = moe.all_to_all %d over <"ep", 8, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3x4xf32>) -> tensor<1x24x4xf32>
+    // ->
+    %n = moe.all_to_all %d over <"ep_nodes", 2, 4> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3x4xf32>) -> tensor<4x6x4xf32>
+    %r = moe.all_to_all %n over <"ep_node", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x6x4xf32>) -> tensor<1x24x4xf32>
+    ```
+  }];
+  let options = [
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"0", "consecutive ranks of a node">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
   let summary = "send a token once to each rank, or node, that holds some of its experts";
   let description = [{
@@ -306,11 +332,13 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
     are added up, with their weights, to one row before the way back.
 
     What moves the rows stays what it is: the baseline's exchanges, or those of S1 and S2. So the pass runs behind
-    moe-pause-mp. It leaves layers in chunks, with shadows, or with a capacity, and layers without an exchange.
+    moe-pause-mp. It leaves layers with shadows or with a capacity, and layers without an exchange.
 
     With `node-ranks`, a token goes first once to each node of so many ranks: to the rank in the same place as its own. From
     there it goes once to each rank of the node. On the way back the results are added up in the node first. Experts that
     are cut into slices stay as they are.
+
+    With `chunks` = n > 1, each of n equal parts of a rank's tokens goes this way alone, as the chunks of moe-pipeline do.
 
     Before -> after, with 8 experts on 4 ranks and 2 choices:
 
@@ -336,7 +364,8 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"0", "consecutive ranks of a node; 0: tokens go straight to ranks">
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"0", "consecutive ranks of a node; 0: tokens go straight to ranks">,
+    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "equal parts of the tokens, each of which is sent alone">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }

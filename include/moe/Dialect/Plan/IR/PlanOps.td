@@ -71,9 +71,9 @@ def Plan_CountsAttr : Plan_Attr<"Counts", "counts"> {
   let summary = "how a launch makes counts of routed rows";
   let description = [{
     A `CountsRule` (moe/OpFacts/CountsRule.h). Output number `output` of the call holds counts, [sources, experts] i32.
-    They follow from the inputs by the named rule. The rules are `route`, `route_near_home`, `gather`, `exchange`,
-    `slice_rows`, `own_experts`, `window`, `repeat`, `choose_shadows`, `kept_choices` and `shadow_choices`. All fields are given, in
-    the order of that header.
+    They follow from the inputs by the named rule. The rules are `route`, `route_in_groups`, `route_near_home`, `gather`,
+    `exchange`, `slice_rows`, `own_experts`, `window`, `repeat`, `choose_shadows`, `kept_choices`, `shadow_choices`,
+    `merged_rows`, `sent_choices` and `arrived_choices`. All fields are given, in the order of that header.
 
     Examples: `#plan.counts<route, output = 4, tokens = 512, top_k = 2>`,
     `#plan.counts<exchange, output = 0, input = 0, split = 1, concat = 0, copies = 1>`

@@ -1,0 +1,96 @@
+//===- ExchangeByNode.cpp - moe-exchange-by-node --------------------------===//
+#include "ExpertWay.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOEEXCHANGEBYNODE
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// Both exchanges of a layer.
+struct ExchangedLayer {
+  AllToAllOp there, back;
+
+  /// Fails with what is in the way, a phrase, in `reason`.
+  static FailureOr<ExchangedLayer> find(DispatchOp dispatch, std::string &reason);
+};
+} // namespace
+
+/// Between the exchanges each row is computed alone, so that their order is of no matter.
+FailureOr<ExchangedLayer> ExchangedLayer::find(DispatchOp dispatch, std::string &reason) {
+  FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
+  if (failed(way))
+    return failure();
+  ExchangedLayer layer;
+  if (way->slots.isDropless())
+    reason = "its rows are not as many for each rank; 'once:node' sends rows of such layers by node";
+  bool isOther = false;
+  for (Operation *op : way->ops) {
+    if (isa<DumpOp>(op))
+      reason = "its experts are cut into slices, to each of which its rows are sent";
+    auto exchange = dyn_cast<AllToAllOp>(op);
+    if (exchange && !layer.there)
+      layer.there = exchange;
+    else if (exchange && !layer.back)
+      layer.back = exchange;
+    else if (exchange || (layer.there && !layer.back && !isExpert(op) && !isa<AllReduceOp, ToVaryingOp>(op)))
+      isOther = true;
+  }
+  bool arePair = layer.back && !isOther && layer.there.getGroup() == layer.back.getGroup() &&
+                 layer.there.getSplitDim() == layer.back.getConcatDim() &&
+                 layer.there.getConcatDim() == layer.back.getSplitDim();
+  if (reason.empty() && !arePair)
+    reason = "its rows do not go to its experts and back in one exchange each";
+  if (!reason.empty())
+    return failure();
+  return layer;
+}
+
+static void exchangeOver(AllToAllOp exchange, GroupAttr first, GroupAttr second) {
+  OpBuilder builder(exchange);
+  Value value = exchange.getInput();
+  for (GroupAttr group : {first, second})
+    value =
+        builder.create<AllToAllOp>(exchange.getLoc(), value, group, exchange.getSplitDim(), exchange.getConcatDim());
+  exchange.replaceAllUsesWith(value);
+  exchange.erase();
+}
+
+namespace {
+struct MoeExchangeByNode : moe::impl::MoeExchangeByNodeBase<MoeExchangeByNode> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (nodeRanks < 1) {
+      getOperation().emitError() << "expected node-ranks of at least 1 but got " << nodeRanks.getValue();
+      return signalPassFailure();
+    }
+    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation()))
+      if (std::string reason = rewrite(dispatch); !reason.empty())
+        leaveLayer(dispatch, "moe-exchange-by-node", reason);
+  }
+
+  /// What is in the way; empty where nothing is.
+  std::string rewrite(DispatchOp dispatch) {
+    std::string reason;
+    FailureOr<ExchangedLayer> layer = ExchangedLayer::find(dispatch, reason);
+    if (failed(layer))
+      return reason;
+    auto divided = layer->there.getGroup().divideByNode(nodeRanks);
+    if (!divided)
+      return "the ranks of its exchange are not several nodes of several ranks each";
+    auto [nodes, node] = *divided;
+    exchangeOver(layer->there, nodes, node);
+    exchangeOver(layer->back, node, nodes);
+    return "";
+  }
+};
+} // namespace

@@ -1,0 +1,98 @@
+//===- RowWay.cpp - how a dropless layer moves its rows -------------------===//
+#include "RowWay.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+std::optional<RowWay> RowWay::find(ExpertWay &way) {
+  RowWay found;
+  found.ownCounts = way.slots.getCounts();
+  found.numExperts = getType(found.ownCounts).getDimSize(1);
+  llvm::DenseSet<Value> rows = {way.dispatch.getResult()}, results;
+  int64_t exchanges = 0;
+  for (Operation *op : way.ops) {
+    Value first = op->getOperand(0);
+    if (!isa<MoeChunkableOpInterface>(op) || op->getNumResults() != 1)
+      return std::nullopt;
+    if (!rows.contains(first)) {
+      found.onCounts.push_back(op);
+      continue;
+    }
+    rows.insert(op->getResult(0));
+    auto all = dyn_cast<AllToAllVOp>(op);
+    if (all && (all.getPhases() > 1 || ++exchanges > 2))
+      return std::nullopt;
+    if (all && all.getDirection() == Direction::to_experts)
+      found.exchange = all;
+    bool isBehind = results.contains(first);
+    if (isExpert(op) || isBehind)
+      results.insert(op->getResult(0));
+    if (isExpert(op) && !found.back.empty())
+      return std::nullopt;
+    (isExpert(op) ? found.experts : isBehind ? found.back : found.there).push_back(op);
+  }
+  bool isWhole = found.exchange && exchanges == 2 && !found.experts.empty() &&
+                 llvm::is_contained(found.there, found.exchange.getOperation());
+  return isWhole ? std::optional(found) : std::nullopt;
+}
+
+bool RowWay::canChunk(RowChunk chunk) const {
+  auto can = [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); };
+  return llvm::all_of(onCounts, can) && llvm::all_of(there, can) && llvm::all_of(back, can);
+}
+
+bool RowWay::hasWholeExperts() const {
+  AllToAllVOp first = exchange;
+  return first.getCopies() == 1 && there.back() == first.getOperation() && isa<AllToAllVOp>(back.front());
+}
+
+/// `op` for other rows: as many columns of as many bits as `rows` has.
+Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
+  Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk);
+  int64_t before = getType(op->getOperand(0)).getDimSize(0), after = getType(op->getResult(0)).getDimSize(0);
+  int64_t count = rows.getDimSize(0) * after / before;
+  if (auto all = dyn_cast<AllToAllVOp>(moved)) {
+    all.setGroupAttr(group);
+    // Blocks that a rank gathered are of as many tokens each as it has.
+    int64_t blocks = all.getBlockCounts().getType().getDimSize(0);
+    int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
+    count = op == way.exchange ? getRoom(sent, tokens * blocks) : chunk.of(after);
+  }
+  moved->getResult(0).setType(withShape(rows, {count, rows.getDimSize(1)}));
+  return moved;
+}
+
+Value RowCarrier::carry(ArrayRef<Operation *> ops, Value rows) {
+  mapping.map(ops.front()->getOperand(0), rows);
+  for (Operation *op : ops)
+    rows = move(op, getType(rows))->getResult(0);
+  return rows;
+}
+
+Value RowCarrier::carryCounts(Value counts) {
+  AllToAllVOp exchange = way.exchange;
+  int64_t size = exchange.getGroup().getSize();
+  mapping.map(way.ownCounts, counts);
+  for (Operation *op : way.onCounts) {
+    // Casts are inserted anew.
+    if (isa<ToVaryingOp>(op)) {
+      mapping.map(op->getResult(0), mapping.lookup(op->getOperand(0)));
+      continue;
+    }
+    Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk);
+    RankedTensorType type = getType(op->getResult(0));
+    int64_t rows = type.getDimSize(0), columns = type.getDimSize(1) * holders / way.numExperts;
+    if (auto all = dyn_cast<AllToAllOp>(moved)) {
+      all.setGroupAttr(group);
+      rows = rows / size * group.getSize();
+      columns = 1;
+    }
+    moved->getResult(0).setType(withShape(type, {rows, columns}));
+  }
+  return mapping.lookup(exchange.getExpertCounts());
+}
