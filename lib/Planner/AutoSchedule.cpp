@@ -104,6 +104,7 @@ Candidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
   Candidate &candidate = result.candidates.emplace_back();
   candidate.schedule = schedule.getName();
   candidate.overlaps = schedule.canOverlap() || schedule.saa;
+  candidate.byNode = schedule.isByNode();
   candidate.scheduleClass = of.schedules.name;
   return candidate;
 }

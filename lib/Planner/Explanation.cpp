@@ -93,6 +93,7 @@ struct ScheduleFields {
     field("limit", one.estimate.limit);
     field("uncertainty", one.estimate.uncertainty);
     field("overlaps", one.overlaps);
+    field("by_node", one.byNode);
     field("model_seconds", one.whole.seconds);
     field("model_memory", one.whole.bytes);
     field("model_exposed", one.whole.parts.exposedCommunication);

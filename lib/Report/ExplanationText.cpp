@@ -10,7 +10,6 @@
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Pipeline/Schedule.h"
 #include "moe/Report/Explanations.h"
 
 #include <cmath>
@@ -172,11 +171,8 @@ void mlir::moe::printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostre
 
 /// What the choice saves where it exchanges in another way between nodes than inside: against the fastest that does
 /// not.
-static void printByNode(ArrayRef<const Candidate *> sorted, MLIRContext *context, llvm::raw_ostream &os) {
-  auto isByNode = [&](const Candidate *one) {
-    FailureOr<ParsedSchedule> schedule = parseSchedule(context, one->schedule);
-    return succeeded(schedule) && schedule->isByNode();
-  };
+static void printByNode(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
+  auto isByNode = [](const Candidate *one) { return one->byNode; };
   const auto *chosen = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });
   const auto *other = llvm::find_if_not(sorted, isByNode);
   if (chosen == sorted.end() || other == sorted.end() || !isByNode(*chosen))
@@ -208,7 +204,7 @@ void mlir::moe::printChanges(const ScheduleExplanation &explanation, llvm::raw_o
   os << "\n";
 }
 
-static void printSchedules(const ScheduleExplanation &explanation, MLIRContext *context, llvm::raw_ostream &os) {
+static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
   SmallVector<const Candidate *> sorted = sortBySeconds(explanation.candidates);
   os << "schedules chosen from: " << explanation.candidates.size() << ", of which " << explanation.applied
      << " applied, " << explanation.simulated << " simulated, " << explanation.bounded << " too slow by their bound\n";
@@ -225,7 +221,7 @@ static void printSchedules(const ScheduleExplanation &explanation, MLIRContext *
   printSteps(explanation, os);
   printMargin(explanation.margin, explanation.isOpen.value_or(false), os);
   printRejected(explanation.candidates, os);
-  printByNode(sorted, context, os);
+  printByNode(sorted, os);
   printOverlap(sorted, os);
   printChanges(explanation, os);
 }
@@ -241,7 +237,7 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
     os << "== batch " << batch.getInt() << ", sequence "
        << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
-  printSchedules(*schedules, plan.getContext(), os);
+  printSchedules(*schedules, os);
 }
 
 //===----------------------------------------------------------------------===//

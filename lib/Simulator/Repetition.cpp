@@ -250,6 +250,7 @@ SimResult mlir::moe::repeat(const SimResult &step, std::vector<SimProgram> progr
     longer.confidences.push_back(::repeat(confidences, program.loop));
   longer.programs = std::move(programs);
   longer.roofline = step.roofline;
+  longer.sent = step.sent;
   longer.reach = step.reach;
   longer.events = step.events;
   return longer;

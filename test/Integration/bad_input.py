@@ -212,7 +212,7 @@ def compile_options(suite):
     for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline", "shadows",
                  "smart2", "topology-gate:1", "topology-gate:", "topology"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            rf"made of {', '.join(REWRITES)}, auto, saa, once:rank\|node\[,RANKS\], pipeline:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
+            rf"made of {', '.join(REWRITES)}, auto, saa, once:rank\|node\[,RANKS\], hier\[:RANKS\], pipeline:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
             r"shadow\[:MAX,POLICY\], smart\[:RANKS,ORDER\], topology-gate, joined by '\+', "
             rf"but got '{re.escape(name)}'")
     for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO", "2,", "2,0", "2,65", "2,x", ",2", "auto,",
@@ -236,9 +236,18 @@ def compile_options(suite):
     for argument in ("", "x", "rank,2", "node,1", "node,x", "node,", "nodes"):
         bad(f"--schedule=once:{argument}", [f"--schedule=once:{argument}"],
             rf"expected once:rank, once:node, or once:node,RANKS with RANKS of at least 2, in --schedule but got 'once:{argument}'")
-    for other in ("pipeline:2", "shadow", "smart:2", "mpipe-s1"):
+    for other in ("shadow", "smart:2", "mpipe-s1"):
         bad(f"--schedule=once:rank+{other}", [f"--schedule=once:rank+{other}"],
-            rf"expected 'once:rank' without '{other}' in --schedule, which divides rows that go once for each choice")
+            rf"expected 'once:rank' without '{other}' in --schedule, which changes exchanges that send a row for each choice")
+    bad("--schedule=once:rank+pipeline:4,2", ["--schedule=once:rank+pipeline:4,2"],
+        r"expected 'once:rank' with pipeline:N without a ring in --schedule but got 'once:rank\+pipeline:4,2'")
+    for argument in ("", "1", "x", "2,2"):
+        bad(f"--schedule=hier:{argument}", [f"--schedule=hier:{argument}"],
+            rf"expected hier, or hier:RANKS with RANKS of at least 2, in --schedule but got 'hier:{argument}'")
+    for schedule, one, other in (("s2+saa+hier", "hier", "saa"), ("hier+shadow", "hier", "shadow")):
+        bad(f"--schedule={schedule}", [f"--schedule={schedule}"],
+            rf"expected '{one}' without '{other}' in --schedule, which changes exchanges among all ranks")
+    bad("--schedule=once:rank+hier", ["--schedule=once:rank+hier"], r"expected only one of 'once:rank' and 'hier' in --schedule")
     for name in ("saa", "s1+saa", "saa+pipeline:2", "parm-auto+saa"):
         bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
     for name in ("auto+saa", "auto+pipeline:2", "shadow+auto"):

@@ -435,17 +435,20 @@ double getSeconds(FailureOr<OwningOpRef<ModuleOp>> plan, const ClusterProfile &c
 /// Layers in one piece have an order too: what they exchange can run beside what computes gradients of weights.
 TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   Xl xl(load("mpipemoe-a100"), 1024);
-  OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=8,ep=8");
-  CompileOptions options = getOptions("dp=8,ep=8", xl.cluster);
+  OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
+  CompileOptions options = getOptions("dp=64,ep=64", xl.cluster);
   ScheduleExplanation result = searchSpace(*graph, options);
   ASSERT_TRUE(result.best.has_value());
-  const Candidate &best = result.candidates[*result.best];
-  EXPECT_EQ(best.schedule, "baseline");
-  EXPECT_EQ(best.order, OrderPolicy::Search);
-  // So it is compiled.
-  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), best.estimate.seconds);
+  auto baseline = llvm::find_if(result.candidates, [](const Candidate &one) { return one.schedule == "baseline"; });
+  ASSERT_NE(baseline, result.candidates.end());
+  EXPECT_EQ(baseline->order, OrderPolicy::Search);
+  EXPECT_LE(result.candidates[*result.best].estimate.seconds, baseline->estimate.seconds);
+  // Chosen, it is compiled so.
   options.schedule = "baseline";
-  EXPECT_LT(best.estimate.seconds, 0.95 * getSeconds(mlir::moe::compile(*graph, options), xl.cluster));
+  double inProgramOrder = getSeconds(mlir::moe::compile(*graph, options), xl.cluster);
+  EXPECT_LT(baseline->estimate.seconds, 0.95 * inProgramOrder);
+  options.order = OrderPolicy::Search;
+  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), baseline->estimate.seconds);
 }
 
 /// Where memory is short a paper's order may fit where the fastest one does not.

@@ -77,6 +77,7 @@ struct Candidate {
   /// The order of launches, where it is not the one that the schedule is compiled in by itself.
   std::optional<OrderPolicy> order;
   bool overlaps = false; ///< exchanges and computation of a layer can run at the same time
+  bool byNode = false;   ///< its exchanges are others between nodes than inside
 
   Verdict verdict = Verdict::Illegal;
   std::string reason;
