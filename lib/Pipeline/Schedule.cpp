@@ -105,10 +105,10 @@ static LogicalResult readOnce(MLIRContext *context, StringRef argument, ParsedSc
   auto [word, ranks] = argument.split(',');
   once.hasNodes = word == "node";
   bool hasRanks = argument.contains(',');
-  bool isRead = !hasRanks || (once.hasNodes && !ranks.getAsInteger(10, once.nodeRanks) && once.nodeRanks > 1);
+  bool isRead = !hasRanks || (once.hasNodes && !ranks.getAsInteger(10, once.nodeRanks) && once.nodeRanks > 0);
   if ((once.hasNodes || word == "rank") && isRead)
     return success();
-  return emitUsageError(context) << "expected once:rank, once:node, or once:node,RANKS with RANKS of at least 2, in "
+  return emitUsageError(context) << "expected once:rank, once:node, or once:node,RANKS with RANKS of at least 1, in "
                                     "--schedule but got 'once:"
                                  << argument << "'";
 }

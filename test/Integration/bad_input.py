@@ -233,9 +233,9 @@ def compile_options(suite):
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
             rf"expected only one of '{one}' and '{other}' in --schedule, since they exclude each other, but got '{re.escape(one + '+' + other)}'")
-    for argument in ("", "x", "rank,2", "node,1", "node,x", "node,", "nodes"):
+    for argument in ("", "x", "rank,2", "node,0", "node,x", "node,", "nodes"):
         bad(f"--schedule=once:{argument}", [f"--schedule=once:{argument}"],
-            rf"expected once:rank, once:node, or once:node,RANKS with RANKS of at least 2, in --schedule but got 'once:{argument}'")
+            rf"expected once:rank, once:node, or once:node,RANKS with RANKS of at least 1, in --schedule but got 'once:{argument}'")
     for other in ("shadow", "smart:2", "mpipe-s1"):
         bad(f"--schedule=once:rank+{other}", [f"--schedule=once:rank+{other}"],
             rf"expected 'once:rank' without '{other}' in --schedule, which changes exchanges that send a row for each choice")

@@ -36,7 +36,7 @@ DRAWN = {
     "weigh_inputs": (False, False, True),
     "max_load": (None, None, 1.25),
     "recompute": ("none", "block"),
-    "node_ranks": (None, None, 2, 4),
+    "node_ranks": (None, 1, 2, 4),
     "chunks": (1, 1, 2, 3),
     "form": ("dropless", "dropless", "capacity"),
     "strategy": ("none", "none", "mpipe-s1", "mpipe-s4"),
@@ -52,7 +52,7 @@ def choose_cases(repeats, seed=5):
         if o["form"] == "capacity":
             o["node_ranks"] = choose_node(layout, layer)
         # Nodes are several, of several ranks, and hold whole experts.
-        if o["form"] == "dropless" and o["node_ranks"] and (layout.esp > 1 or o["node_ranks"] >= layout.ep):
+        if o["form"] == "dropless" and o["node_ranks"] in (2, 4) and (layout.esp > 1 or o["node_ranks"] >= layout.ep):
             o["node_ranks"] = 2 if layout.esp == 1 and layout.ep > 2 else None
         if o["form"] == "capacity" and not o["node_ranks"]:
             o["form"] = "dropless"
@@ -108,8 +108,9 @@ def steering(o):
 
 def count_rows(choices, layout, o):
     """Rows that reach another rank, by group. A token goes to each other rank that holds some of its experts. With nodes, it goes to the rank in
-    the same place in each other node, and from there, as in its own node, to the other ranks."""
-    own, node_ranks = o["experts"] // layout.ep, o["node_ranks"] or layout.ep
+    the same place in each other node, and from there, as in its own node, to the other ranks. Nodes of one rank are ranks."""
+    has_nodes = o["node_ranks"] in (2, 4)
+    own, node_ranks = o["experts"] // layout.ep, o["node_ranks"] if has_nodes else layout.ep
     rows = Counter()
     for rank, flat in enumerate(choices):
         member = rank % layout.ep
@@ -118,7 +119,7 @@ def count_rows(choices, layout, o):
             nodes = {to // node_ranks for to in ranks}
             rows["nodes"] += len(nodes - {member // node_ranks})
             places = {node * node_ranks + member % node_ranks for node in nodes}
-            rows["node" if o["node_ranks"] else "ranks"] += len(ranks - places)
+            rows["node" if has_nodes else "ranks"] += len(ranks - places)
     return rows
 
 

@@ -85,7 +85,8 @@ std::string SentLayer::setLevels(int64_t nodeRanks) {
   if (size == copies)
     return "every rank has all experts";
   levels = {{group, self, size / copies}};
-  if (nodeRanks == 0)
+  // Where each of them is a node of its own, these are the ranks.
+  if (nodeRanks <= group.getStride())
     return "";
   auto divided = group.divideByNode(nodeRanks);
   if (!divided)
