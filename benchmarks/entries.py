@@ -209,10 +209,20 @@ they make room: there ZeRO-1 needs three times the memory of ZeRO-3."""),
           after="""There are few long sequences in a step. Whole ones make 4 micro-batches, and the pipelines wait for 79% and 64% of the step.
 Divided ones make 16. That gains more than the exchange of keys costs. A ring needs as much memory as gathered keys here. The
 command above a table is that of its first row; divided sequences have a quarter of its dp."""),
+    Entry("by-node", "Large runs", "Tokens that go once",
+          ("benchmarks/by_node.py --bin {bin}",), 200,
+          text="""One layer of DeepSeek-V3 and of Qwen3 235B on 64 H100, with `once:rank` and `once:node`, alone and in the best plan.
+Claims: bytes between nodes follow from the nodes that a token meets, and `once:node` is in the best plan."""),
     Entry("long-context", "Large runs", "Sequences of 131,072 tokens",
           ("{bin}/moe-plan qwen3-30b-a3b 64 hgx-h100 --seq=131072 --global-batch=32",), 120,
           text="""`moe-plan` divides Qwen3-30B-A3B and its sequences over 64 H100.""",
           show="^groups|^memory|^the best by"),
+    Entry("by-node-host", "Prediction against measurement", "Exchanges by node",
+          ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
+           "benchmarks/by_node_host.py --bin {bin} --cluster={out}/cluster.json"), 300,
+          text="""Layers on four and eight ranks of this machine with emulated links of two speeds, with `once:rank`, `once:node` and
+`hier`. Claim: each gain is within 10% of the prediction.""",
+          needs=("quiet",)),
     Entry("overlap-host", "Prediction against measurement", "Windows of two micro-batches",
           ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
            "benchmarks/overlap_host.py --bin {bin} --cluster={out}/cluster.json"), 420,
