@@ -408,7 +408,7 @@ static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, Str
     if (entry.excludes(other->kind))
       return emitUsageError(context) << "expected '" << text << "' without '" << otherText << "' in --schedule, "
                                      << entry.excludedFor << ", but got '" << schedule << "'";
-  if (parsed.once && parsed.ring > 0)
+  if (entry.kind == Kind::ByNode && parsed.once && parsed.ring > 0)
     return emitUsageError(context) << "expected '" << text << "' with pipeline:N without a ring in --schedule but got '"
                                    << schedule << "'";
   return success();
