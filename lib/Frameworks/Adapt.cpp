@@ -28,7 +28,7 @@ public:
   }
 
   void adaptSequences(StringRef reason);
-  void adaptSchedule(StringRef reason);
+  void adaptSchedule(StringRef reason, bool sendsOnce);
   void adaptOrder(StringRef reason);
   void adaptSideBySide(StringRef reason);
   void adaptRecompute(StringRef reason);
@@ -46,9 +46,12 @@ void Adapter::adaptSequences(StringRef reason) {
 }
 
 /// A framework's experts get the tokens that each member of a tensor parallel group has: the baseline without one, and
-/// S1 with sequence parallelism.
-void Adapter::adaptSchedule(StringRef reason) {
+/// S1 with sequence parallelism. It may have a library that sends tokens once.
+void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
   std::string own = job.hasExperts() && plan.parallel.getMp() > 1 && plan.sequenceParallel ? "s1" : "baseline";
+  std::string prefix = own == "baseline" ? "" : own + "+";
+  if (sendsOnce && (plan.schedule == prefix + "once:node" || plan.schedule == prefix + "once:rank"))
+    return;
   if (plan.schedule != own && !plan.schedule.empty())
     add("the schedule " + plan.schedule, reason.str(), "its own exchanges, as in " + own, [own](Candidate &one) {
       one.schedule = own;
@@ -106,7 +109,8 @@ std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
   if (hasExperts && job.plan.parallel.getEp() > 1)
     adapter.adaptSequences("Megatron-LM needs --sequence-parallel with tensor and expert parallelism");
   if (hasExperts)
-    adapter.adaptSchedule("Megatron-LM has one way to dispatch tokens for each --moe-token-dispatcher-type");
+    adapter.adaptSchedule("Megatron-LM has one way to dispatch tokens for each --moe-token-dispatcher-type",
+                          /*sendsOnce=*/true);
   adapter.adaptRecompute("--recompute-modules names modules, and has no level in between");
   const Candidate &plan = adapter.plan;
   if (plan.pipelineOrder == Order::Overlapped1F1B) {
@@ -144,7 +148,7 @@ std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
   const std::string noPlan = "MoePlan has no such plan to compare with";
   adapter.adaptSequences("torchtitan's tensor parallelism divides sequences always");
   if (job.hasExperts())
-    adapter.adaptSchedule("torchtitan has one way to dispatch tokens");
+    adapter.adaptSchedule("torchtitan has one way to dispatch tokens", /*sendsOnce=*/false);
   adapter.adaptRecompute("[activation_checkpoint] has the modes none, selective and full");
   if (!hasTorchtitanOrder(adapter.plan))
     adapter.adaptOrder("pipeline_parallel_schedule has no such order");

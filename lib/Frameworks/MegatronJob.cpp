@@ -247,8 +247,12 @@ void JobReader::readMoe() {
   if (experts > 0 && ep > 1 && dispatcher == 0)
     remark(reader.find(key) ? key : StringRef("expert_model_parallel_size"),
            "MoePlan takes the dispatcher alltoall instead of allgather, Megatron-LM's default");
-  if (experts > 0 && reader.getBool("moe_enable_deepep", false))
-    remark("moe_enable_deepep", "MoePlan takes AlltoAll instead, at the rates of the cluster's profile");
+  // DeepEP and HybridEP send a token once to each node, and there once to each rank.
+  bool isDeepEp = reader.getBool("moe_enable_deepep", false), isFlex = dispatcher == 3;
+  if (experts > 0 && ep > 1 && isFlex)
+    plan.schedule = plan.schedule == "s1" ? "s1+once:node" : "once:node";
+  else if (experts > 0 && isDeepEp)
+    remark("moe_enable_deepep", "Megatron-LM takes it with --moe-token-dispatcher-type flex; MoePlan takes AlltoAll");
   if (reader.getBool("overlap_moe_expert_parallel_comm", false))
     plan.pipelineOrder = PipelineOrder::Overlapped1F1B;
 }

@@ -101,10 +101,13 @@ static SettingGroup getExperts(const Advice &advice, const PlannedJob &job) {
   SettingGroup group{"Experts", {}, ""};
   if (!job.hasExperts())
     return group;
-  group.settings = {{"moe-token-dispatcher-type", {"alltoall"}, "model.moe_token_dispatcher_type"},
+  bool isOnce = StringRef(advice.runnable.schedule).contains("once:");
+  group.settings = {{"moe-token-dispatcher-type", {isOnce ? "flex" : "alltoall"}, "model.moe_token_dispatcher_type"},
                     makeSwitch("moe-grouped-gemm", "model.moe_grouped_gemm"),
                     makeSwitch("moe-permute-fusion", "model.moe_permute_fusion")};
-  if (advice.runnable.parallel.getEp() > 1)
+  if (isOnce)
+    group.settings.push_back(makeSwitch("moe-enable-deepep", "model.moe_enable_deepep"));
+  else if (advice.runnable.parallel.getEp() > 1)
     group.remark = "between nodes, --moe-token-dispatcher-type flex with --moe-enable-deepep may be faster";
   return group;
 }

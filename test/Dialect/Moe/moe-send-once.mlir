@@ -1,5 +1,7 @@
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{node-ranks=4}),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN:   | FileCheck %s
 // RUN: moe-opt %s -split-input-file \
 // RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-send-once),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=S2

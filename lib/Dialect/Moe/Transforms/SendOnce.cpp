@@ -85,8 +85,8 @@ std::string SentLayer::setLevels(int64_t nodeRanks) {
   if (size == copies)
     return "every rank has all experts";
   levels = {{group, self, size / copies}};
-  // Where each of them is a node of its own, these are the ranks.
-  if (nodeRanks <= group.getStride())
+  // Where each of them is a node of its own, or all are in one node.
+  if (nodeRanks <= group.getStride() || group.isInsideNode(nodeRanks, /*world=*/0))
     return "";
   auto divided = group.divideByNode(nodeRanks);
   if (!divided)

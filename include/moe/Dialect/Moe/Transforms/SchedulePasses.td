@@ -336,7 +336,7 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
 
     With `node-ranks`, a token goes first once to each node of so many ranks: to the rank in the same place as its own. From
     there it goes once to each rank of the node. On the way back the results are added up in the node first. Experts that
-    are cut into slices stay as they are.
+    are cut into slices stay as they are. Where all ranks are in one node, tokens go straight to them.
 
     With `chunks` = n > 1, each of n equal parts of a rank's tokens goes this way alone, as the chunks of moe-pipeline do.
 
