@@ -6,24 +6,24 @@ backward. Tokens of DeepSeek-V3 choose 8 of 256 experts, from 4 of 8 groups. Tok
 the synthetic statistics of its model's training.
 
 Alone: the baseline, once:rank and once:node, all with --order=search. In the best plan: --schedule=auto, and the best of its candidates
-without once.
+that does not exchange by node.
 
 Claims:
-  - With even routing, the forward moves as many bytes between nodes as the closed form says, within 1%. A token that chooses k of E experts,
-    from t of g groups, meets one of n nodes with the probability 1 - C(E', k, n) (see meets()). once:node sends one row for each other
-    node that it meets, once:rank one for each rank there, and the baseline one for each choice there.
+  - With even routing, the forward moves as many bytes between nodes as the closed form says, within 1%. A token that chooses k of E experts
+    meets a holder of n of them with the probability 1 - C(E - n, k) / C(E, k). Where it draws its experts from some groups, meets() says it.
+    once:node sends one row for each other node that the token meets, once:rank one for each rank there, and the baseline one for each
+    choice there.
   - once:node is in the best plan, and it gains with each routing.
 """
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from fractions import Fraction
 from math import comb
 
-from layers import report
+from layers import report, run
 
 RANKS, NODES, TOKENS = 64, 8, 4096
 MODELS = {
@@ -62,13 +62,6 @@ def bytes_between(model, schedule):
     return float(TOKENS * rows_between(model, schedule)) * row
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"error: {' '.join(command)}: {done.stderr.strip() or done.returncode}")
-    return done.stdout
-
-
 def get_flags(name, routing):
     flags = [name, f"--seq={TOKENS}", "--dtype=bf16", f"--parallel=dp={RANKS},ep={RANKS}", "--cluster=hgx-h100"]
     return flags + ([f"--synthetic-routing=preset={routing},iterations=1"] if routing != "even" else [])
@@ -81,7 +74,7 @@ def simulate(options, name, routing, schedule, *more):
 
 
 def search(options, name, routing, folder):
-    """The choice, and the best of all candidates without `once`."""
+    """The choice, and the best of all candidates that do not exchange by node."""
     path = os.path.join(folder, "explanation.json")
     run([os.path.join(options.bin, "moe-compile"), *get_flags(name, routing), "--schedule=auto", f"--explain={path}", "--emit=plan", "-o",
          os.path.join(folder, "plan.mlir")])
@@ -123,6 +116,8 @@ def main():
                 print()
                 gains[name, routing] = without["seconds"] / best["seconds"]
                 chosen.append("once:node" in best["schedule"])
+    if not gains:
+        parser.error(f"--only: expected a part of a model's name and routing, such as 'deepseek-v3 even', but got '{options.only}'")
     for name, model in MODELS.items():
         print(f"{name}: a token's rows that leave its node: " + ", ".join(
             f"{schedule} {float(rows_between(model, schedule)):.3f}" for schedule in SCHEDULES))

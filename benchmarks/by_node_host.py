@@ -15,13 +15,12 @@ measured gain is the median of the rounds' gains.
 Claim: each measured gain is within 10% of the predicted gain.
 """
 import argparse
-import json
 import os
 import statistics
 import sys
 import tempfile
 
-from layers import graph, load_profile, report, run, write_profile
+from layers import LinkedPlans, graph, load_profile, report, run, write_profile
 
 WANTED = 0.1
 TOP_K, EXPERTS = 8, 32
@@ -48,59 +47,34 @@ def make_profile(per_node, rate, post):
     return profile
 
 
-class Case:
-    """A layer with its links: plans, predictions and measurements by schedule."""
+class Case(LinkedPlans):
+    """A layer, by schedule."""
 
     def __init__(self, options, folder, number, case):
-        self.form, ((m, h), self.tokens), self.per_node, ratio = case
-        self.options, self.folder, self.number, self.ranks = options, folder, number, 2 * self.per_node
-        self.model = os.path.join(folder, f"layer{number}.mlir")
+        super().__init__(options, folder, number)
+        form, ((m, h), tokens), self.per_node, ratio = case
+        self.ranks, self.model, self.links = 2 * self.per_node, self.path("layer.mlir"), self.path("links.json")
         with open(self.model, "w") as file:
-            file.write(graph((m, h), self.tokens * self.ranks, EXPERTS, TOP_K, None if self.form == "dropless" else 1.0))
-        self.links = os.path.join(folder, f"links{number}.json")
-        self.post = 0.0 if self.form == "dropless" else 1e-3
+            file.write(graph((m, h), tokens * self.ranks, EXPERTS, TOP_K, None if form == "dropless" else 1.0))
+        self.post = 0.0 if form == "dropless" else 1e-3
         self.write(1e12)
         compute = self.predict("baseline")["mean"]["compute_s"]
         # Four exchanges, each with half of the rows for the other node.
-        self.write(4 * TOP_K * self.tokens * m * 4 / 2 / (ratio * compute))
-        schedules = SCHEDULES[self.form]
-        self.predicted = {schedule: self.predict(schedule)["step_s"] for schedule in schedules}
-        self.plans = {schedule: self.compile(schedule, f"{number}-{schedule}.so") for schedule in schedules}
-        self.measured = {schedule: [] for schedule in schedules}
+        self.write(4 * TOP_K * tokens * m * 4 / 2 / (ratio * compute))
+        self.prepare(SCHEDULES[form])
 
     def write(self, rate):
         write_profile(make_profile(self.per_node, rate, self.post), self.links)
 
-    def compile(self, schedule, name, *flags):
-        path = os.path.join(self.folder, name)
+    def compile(self, schedule, path, *flags):
         run([os.path.join(self.options.bin, "moe-compile"), self.model, f"--parallel=dp={self.ranks},ep={self.ranks}",
-             f"--schedule={schedule}", "--order=program", f"--cluster={self.links}", "--reference=false", *flags,
-             "-o", path])
-        return path
-
-    def predict(self, schedule):
-        plan = self.compile(schedule, f"{self.number}-{schedule}.mlir", "--emit=plan")
-        return json.loads(run([os.path.join(self.options.bin, "moe-sim"), plan, f"--cluster={self.options.cluster}", "--emulate-links",
-                               "--json"]))
-
-    def measure(self):
-        """One round; a run's first step touches the memory for the first time and does not count."""
-        for schedule, plan in self.plans.items():
-            result = json.loads(run([os.path.join(self.options.bin, "moe-run"), plan, f"--iters={self.options.steps + 1}", "--workers=2",
-                                     "--emulate-links=emulated-links", "--json"]))
-            self.measured[schedule].append(statistics.median(result["step_ms"]["all"][1:]) / 1e3)
-
-    def get_gain(self, schedule):
-        return statistics.median(one / other for one, other in zip(self.measured["baseline"], self.measured[schedule]))
-
-    def get_predicted_gain(self, schedule):
-        return self.predicted["baseline"] / self.predicted[schedule]
+             f"--schedule={schedule}", "--order=program", f"--cluster={self.links}", "--reference=false", *flags, "-o", path])
 
 
 def print_case(text, case):
     print(text)
-    for schedule, steps in case.measured.items():
-        line = f"  {schedule:<12} {1e3 * statistics.median(steps):8.1f} ({1e3 * case.predicted[schedule]:8.1f}) ms"
+    for schedule in case.plans:
+        line = f"  {schedule:<12} {1e3 * case.get_seconds(schedule):8.1f} ({1e3 * case.predicted[schedule]['step_s']:8.1f}) ms"
         if schedule != "baseline":
             line += f"   gain {case.get_gain(schedule):6.3f} ({case.get_predicted_gain(schedule):6.3f})"
         print(line, flush=True)
@@ -122,8 +96,10 @@ def main():
             for _ in range(options.rounds):
                 case.measure()
             print_case(describe(shape), case)
-            errors += [abs(case.get_gain(schedule) / case.get_predicted_gain(schedule) - 1) for schedule in case.measured
+            errors += [abs(case.get_gain(schedule) / case.get_predicted_gain(schedule) - 1) for schedule in case.plans
                        if schedule != "baseline"]
+    if not errors:
+        parser.error(f"--only: expected a part of a case's description, such as '{describe(CASES[0])}', but got '{options.only}'")
     print()
     ok = report(max(errors) <= WANTED, f"{len(errors)} gains are as predicted within {100 * statistics.fmean(errors):.1f}% in the mean, "
                 f"{100 * max(errors):.1f}% at worst; wanted {WANTED:.0%}")

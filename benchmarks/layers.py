@@ -5,6 +5,7 @@ load (capacity factor 1), f32, one expert a rank.
 """
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -70,6 +71,50 @@ class Tools:
         return json.loads(run([os.path.join(self.bin, "moe-sim"), self.write_graph(model, tokens, ranks),
                                f"--parallel=dp={ranks},ep={ranks}", f"--schedule={schedule}", f"--cluster={cluster}",
                                *self.order, "--json"]))
+
+
+class LinkedPlans:
+    """The plans of a case, by name, whose transfers take as long as on an invented cluster named emulated-links. moe-run moves a transfer's
+    data, then waits without using a core. A derived class has compile(name, path, *flags), and calls prepare() when its cluster is written.
+    `options` has bin, steps, and cluster, the profile of this machine."""
+
+    def __init__(self, options, folder, number):
+        self.options, self.folder, self.number = options, folder, number
+
+    def path(self, ending):
+        return os.path.join(self.folder, f"{self.number}-{ending}")
+
+    def prepare(self, names):
+        """Gains are those against the first of `names`."""
+        self.first = names[0]
+        self.predicted = {name: self.predict(name) for name in names}
+        self.plans = {name: self.path(f"{name}.so") for name in names}
+        for name, plan in self.plans.items():
+            self.compile(name, plan)
+        self.measured = {name: [] for name in names}
+
+    def predict(self, name):
+        """What moe-sim says of a plan, as JSON."""
+        plan = self.path(f"{name}.mlir")
+        self.compile(name, plan, "--emit=plan")
+        return json.loads(run([os.path.join(self.options.bin, "moe-sim"), plan, f"--cluster={self.options.cluster}", "--emulate-links",
+                               "--json"]))
+
+    def measure(self):
+        """One round; a run's first step touches the memory for the first time and does not count."""
+        for name, plan in self.plans.items():
+            result = json.loads(run([os.path.join(self.options.bin, "moe-run"), plan, f"--iters={self.options.steps + 1}", "--workers=2",
+                                     "--emulate-links=emulated-links", "--json"]))
+            self.measured[name].append(statistics.median(result["step_ms"]["all"][1:]) / 1e3)
+
+    def get_seconds(self, name):
+        return statistics.median(self.measured[name])
+
+    def get_gain(self, name):
+        return statistics.median(one / other for one, other in zip(self.measured[self.first], self.measured[name]))
+
+    def get_predicted_gain(self, name):
+        return self.predicted[self.first]["step_s"] / self.predicted[name]["step_s"]
 
 
 def load_profile(name):

@@ -18,13 +18,12 @@ predicted; a single one can be halved by an error of 3% of the step. The layer w
 4096 bytes apart. There oneDNN is slow with few rows, and chunks cost as much as they gain.
 """
 import argparse
-import json
 import os
 import statistics
 import sys
 import tempfile
 
-from layers import Tools, load_profile, report, run, write_profile
+from layers import LinkedPlans, Tools, load_profile, report, run, write_profile
 
 # M, H, tokens of a rank, exchange over computation.
 CASES = [(m, h, tokens, ratio) for m, h, tokens in [(480, 1920, 1024), (640, 1600, 1024), (360, 1440, 1536), (512, 2048, 1024)]
@@ -53,56 +52,30 @@ def get_schedule(chunks):
     return "baseline" if chunks == 1 else f"pipeline:{chunks}"
 
 
-class Case:
-    """A layer with its links: plans, predictions and measurements by n."""
+class Case(LinkedPlans):
+    """A layer, by n."""
 
     def __init__(self, options, folder, number, case):
+        super().__init__(options, folder, number)
         self.model, self.tokens, ratio = case[:2], case[2], case[3]
-        self.options, self.folder, self.number = options, folder, number
         payload = 4 * self.tokens * self.model[0]
         self.profile = self.write(1e-12)
         compute = self.predict(1)["mean"]["compute_s"]
         self.profile = self.write((ratio * compute / 4 - ALPHA) / payload)
-        self.predicted = {n: self.predict(n) for n in CHUNKS}
-        self.plans = {n: self.build(n) for n in CHUNKS}
-        self.measured = {n: [] for n in CHUNKS}
+        self.prepare(CHUNKS)
 
     def write(self, beta):
-        return write_profile(make_profile(beta), os.path.join(self.folder, f"links{self.number}.json"))
+        return write_profile(make_profile(beta), self.path("links.json"))
 
-    def get_tools(self, chunks):
-        return Tools(self.options.bin, self.folder, "program" if chunks == 1 else self.options.order)
-
-    def predict(self, chunks):
-        plan = os.path.join(self.folder, f"plan{self.number}-{chunks}.mlir")
-        self.get_tools(chunks).compile(self.model, self.tokens, 2, get_schedule(chunks), "--emit=plan", "-o", plan,
-                                       cluster=self.profile)
-        return json.loads(run([os.path.join(self.options.bin, "moe-sim"), plan, f"--cluster={self.options.cluster}",
-                               "--emulate-links", "--json"]))
-
-    def build(self, chunks):
-        plan = os.path.join(self.folder, f"plan{self.number}-{chunks}.so")
-        self.get_tools(chunks).compile(self.model, self.tokens, 2, get_schedule(chunks), "-o", plan, cluster=self.profile)
-        return plan
-
-    def measure(self):
-        """One round; a run's first step touches the memory for the first time and does not count."""
-        for n, plan in self.plans.items():
-            result = json.loads(run([os.path.join(self.options.bin, "moe-run"), plan, f"--iters={self.options.steps + 1}",
-                                     "--workers=2", "--emulate-links=emulated-links", "--json"]))
-            self.measured[n].append(statistics.median(result["step_ms"]["all"][1:]) / 1e3)
-
-    def get_gain(self, n):
-        return statistics.median(one / other for one, other in zip(self.measured[1], self.measured[n]))
-
-    def get_predicted_gain(self, n):
-        return self.predicted[1]["step_s"] / self.predicted[n]["step_s"]
+    def compile(self, chunks, path, *flags):
+        tools = Tools(self.options.bin, self.folder, "program" if chunks == 1 else self.options.order)
+        tools.compile(self.model, self.tokens, 2, get_schedule(chunks), *flags, "-o", path, cluster=self.profile)
 
 
 def print_case(text, case):
     mean = case.predicted[1]["mean"]
     print(f"{text:<34} {1e3 * mean['compute_s']:7.1f} {1e3 * mean['communication_s']:7.1f}  "
-          + "  ".join(f"{1e3 * statistics.median(case.measured[n]):6.1f} ({1e3 * case.predicted[n]['step_s']:6.1f})" for n in CHUNKS)
+          + "  ".join(f"{1e3 * case.get_seconds(n):6.1f} ({1e3 * case.predicted[n]['step_s']:6.1f})" for n in CHUNKS)
           + "  " + "  ".join(f"{case.get_gain(n):5.3f} ({case.get_predicted_gain(n):5.3f})" for n in CHUNKS[1:]), flush=True)
 
 
@@ -124,7 +97,7 @@ def main():
             for _ in range(options.rounds):
                 case.measure()
             print_case(describe(shape), case)
-            errors += [abs(case.predicted[n]["step_s"] / statistics.median(case.measured[n]) - 1) for n in CHUNKS]
+            errors += [abs(case.predicted[n]["step_s"] / case.get_seconds(n) - 1) for n in CHUNKS]
             ratios += [case.get_gain(n) / case.get_predicted_gain(n) for n in CHUNKS[1:]]
             for n in CHUNKS[1:]:
                 if case.get_predicted_gain(n) >= LITTLE:

@@ -20,7 +20,7 @@ import statistics
 import sys
 import tempfile
 
-from layers import load_profile, report, run, write_profile
+from layers import LinkedPlans, load_profile, report, run, write_profile
 
 ALPHA = 0.5e-3
 SIGN, MEAN = 0.03, 0.1
@@ -60,52 +60,30 @@ def write_links(path, ranks, beta):
     return write_profile(profile, path)
 
 
-class Case:
-    """A training step with its links: plans, predictions and measurements by order."""
+class Case(LinkedPlans):
+    """A training step, by order."""
 
     def __init__(self, options, folder, number, case):
+        super().__init__(options, folder, number)
         (hidden, wide, self.tokens), (self.pp, self.chunks, self.count), ratio = case
-        self.options, self.folder, self.number = options, folder, number
-        self.model = write_model(os.path.join(folder, f"model{number}.json"), hidden, wide)
-        self.links = os.path.join(folder, f"links{number}.json")
+        self.model = write_model(self.path("model.json"), hidden, wide)
+        self.links = self.path("links.json")
         self.write(1e-12)
         mean = self.predict(ORDERS[0])["mean"]
         if ratio:
             # Four exchanges for each micro-batch and block of the rank, of two choices of each token.
             exchanges = 4 * self.count * 4 / self.pp
             self.write(max(1e-12, (ratio * mean["compute_s"] / exchanges - ALPHA) / (4 * 2 * self.tokens * hidden)))
-        self.predicted = {order: self.predict(order)["step_s"] for order in ORDERS}
-        self.plans = {order: self.compile(order, f"{number}-{order}.so") for order in ORDERS}
-        self.measured = {order: [] for order in ORDERS}
+        self.prepare(ORDERS)
 
     def write(self, beta):
         write_links(self.links, 2 * self.pp, beta)
 
-    def compile(self, order, name, *flags):
-        path = os.path.join(self.folder, name)
+    def compile(self, order, path, *flags):
         run([os.path.join(self.options.bin, "moe-compile"), self.model, "--whole-model", "--batch=1", f"--seq={self.tokens}",
              "--dtype=f32", f"--parallel=pp={self.pp},dp=2,ep=2", f"--interleave={self.chunks}", f"--micro-batches={self.count}",
              "--capacity-factor=2", "--order=program", f"--pipeline={order}", f"--cluster={self.links}", "--reference=false", *flags,
              "-o", path])
-        return path
-
-    def predict(self, order):
-        plan = self.compile(order, f"{self.number}-{order}.mlir", "--emit=plan")
-        return json.loads(run([os.path.join(self.options.bin, "moe-sim"), plan, f"--cluster={self.options.cluster}", "--emulate-links",
-                               "--json"]))
-
-    def measure(self):
-        """One round; a run's first step touches the memory for the first time and does not count."""
-        for order, plan in self.plans.items():
-            result = json.loads(run([os.path.join(self.options.bin, "moe-run"), plan, f"--iters={self.options.steps + 1}", "--workers=2",
-                                     "--emulate-links=emulated-links", "--json"]))
-            self.measured[order].append(statistics.median(result["step_ms"]["all"][1:]) / 1e3)
-
-    def get_gain(self):
-        return statistics.median(one / other for one, other in zip(*(self.measured[order] for order in ORDERS))) - 1
-
-    def get_predicted_gain(self):
-        return self.predicted[ORDERS[0]] / self.predicted[ORDERS[1]] - 1
 
 
 def main():
@@ -123,9 +101,9 @@ def main():
             case = Case(options, folder, number, shape)
             for _ in range(options.rounds):
                 case.measure()
-            gains.append((case.get_gain(), case.get_predicted_gain()))
-            print(f"{describe(shape):<48} " + " ".join(f"{1e3 * statistics.median(case.measured[order]):7.1f} "
-                                                        f"({1e3 * case.predicted[order]:7.1f})" for order in ORDERS)
+            gains.append((case.get_gain(ORDERS[1]) - 1, case.get_predicted_gain(ORDERS[1]) - 1))
+            print(f"{describe(shape):<48} " + " ".join(f"{1e3 * case.get_seconds(order):7.1f} "
+                                                        f"({1e3 * case.predicted[order]['step_s']:7.1f})" for order in ORDERS)
                   + f" {100 * gains[-1][0]:6.1f}% ({100 * gains[-1][1]:5.1f}%)", flush=True)
     clear = [(measured, predicted) for measured, predicted in gains if abs(measured) > SIGN]
     right = sum(measured * predicted > 0 for measured, predicted in clear)
