@@ -20,16 +20,6 @@ static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value el
   return cost;
 }
 
-/// In the dropless form the figures hold for all rows of `rows`.
-static OpCost withRows(OpCost cost, Value counts, Value rows, MoeKernelOpInterface kernel) {
-  if (counts) {
-    cost.raggedRows = getType(rows).getDimSize(0);
-    SmallVector<Value> inputs = kernel.getKernelInputs();
-    cost.countsInput = llvm::find(inputs, counts) - inputs.begin();
-  }
-  return cost;
-}
-
 /// A product of each expert's rows: [E, C, ..], or with counts an E-th of the rows each.
 static OpCost getGemmCost(Operation *op, GemmShape shape) {
   OpCost cost = getMemoryCost(op);
@@ -264,7 +254,7 @@ OpCost GroupedMatmulOp::getOpCost() {
   OpCost cost =
       getGemmCost(*this, {experts, getRowsPerExpert(rows, experts), result.getShape().back(), rows.getShape().back()});
   cost.flops = 2 * getElements(getResult()) * static_cast<double>(rows.getShape().back());
-  return withRows(cost, getCounts(), getRows(), *this);
+  return withRows(cost, getCounts(), getRows().getType(), *this);
 }
 SmallVector<Value> GroupedMatmulOp::getKernelInputs() { return {getRows(), getWeights(), getCounts()}; }
 SmallVector<Attribute> GroupedMatmulOp::getKernelParams() {
@@ -289,7 +279,7 @@ OpCost GroupedMatmulWgradOp::getOpCost() {
       getGemmCost(*this, {experts, result.getDimSize(1), result.getDimSize(2), getRowsPerExpert(rows, experts)});
   cost.raggedDepth = true;
   cost.flops = 2 * getElements(getRows()) * static_cast<double>(result.getDimSize(2));
-  return withRows(cost, getCounts(), getRows(), *this);
+  return withRows(cost, getCounts(), getRows().getType(), *this);
 }
 SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts(), getAddend()}; }
 SmallVector<int64_t> GroupedMatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 3); }
@@ -321,7 +311,7 @@ void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
 /// Rows with counts are experts', not tokens'.
 bool BiasAddOp::canDivideRows(GroupAttr group) { return !getCounts() && hasRowsFor(getResult().getType(), group); }
 OpCost BiasAddOp::getOpCost() {
-  return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows(), *this);
+  return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows().getType(), *this);
 }
 SmallVector<Value> BiasAddOp::getKernelInputs() { return {getRows(), getBias(), getCounts()}; }
 SmallVector<Attribute> BiasAddOp::getKernelParams() { return {getScaleAttr()}; }
@@ -334,7 +324,7 @@ LogicalResult BiasGradOp::verify() {
   return bias ? verifySumType(*this, "the bias", getResult().getType(), bias) : failure();
 }
 OpCost BiasGradOp::getOpCost() {
-  return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads(), *this);
+  return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads().getType(), *this);
 }
 SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts(), getAddend()}; }
 SmallVector<int64_t> BiasGradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 2); }
@@ -376,7 +366,8 @@ void ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Small
   gradients.resize(getNumOperands());
 }
 OpCost ActivationOp::getOpCost() {
-  return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(), getInput(), *this);
+  return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(),
+                  getInput().getType(), *this);
 }
 SmallVector<Value> ActivationOp::getKernelInputs() { return {getInput(), getCounts()}; }
 SmallVector<Attribute> ActivationOp::getKernelParams() { return getActivationForm(*this); }
@@ -388,8 +379,8 @@ LogicalResult ActivationGradOp::verify() {
   return verifyActivation(*this, getKind(), getInput().getType(), getGrad().getType(), getCounts(), "grad");
 }
 OpCost ActivationGradOp::getOpCost() {
-  return withRows(getElementwiseCost(*this, 2 * getActivationFlops(getKind()), getInput()), getCounts(), getInput(),
-                  *this);
+  return withRows(getElementwiseCost(*this, 2 * getActivationFlops(getKind()), getInput()), getCounts(),
+                  getInput().getType(), *this);
 }
 SmallVector<Value> ActivationGradOp::getKernelInputs() { return {getInput(), getGrad(), getCounts()}; }
 SmallVector<Attribute> ActivationGradOp::getKernelParams() { return getActivationForm(*this); }

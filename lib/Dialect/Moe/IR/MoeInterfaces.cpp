@@ -26,6 +26,15 @@ OpCost mlir::moe::getMemoryCost(Operation *op) {
   return cost;
 }
 
+OpCost mlir::moe::withRows(OpCost cost, Value counts, RankedTensorType rows, MoeKernelOpInterface kernel) {
+  if (counts) {
+    cost.raggedRows = rows.getDimSize(0);
+    SmallVector<Value> inputs = kernel.getKernelInputs();
+    cost.countsInput = llvm::find(inputs, counts) - inputs.begin();
+  }
+  return cost;
+}
+
 Value mlir::moe::cloneWide(Operation *op, OpBuilder &builder) {
   Operation *wide = builder.clone(*op);
   auto type = cast<RankedTensorType>(wide->getResult(0).getType());

@@ -362,17 +362,15 @@ static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedT
 
 /// `flops` for each element that a choice touches. Where the number of used rows is known, as many are read and
 /// written.
-static OpCost getSlotCost(Operation *op, RankedTensorType rows, RankedTensorType slots, double flops, Value used) {
+static OpCost getSlotCost(MoeKernelOpInterface op, RankedTensorType rows, RankedTensorType slots, double flops,
+                          Value used) {
   OpCost cost = getMemoryCost(op);
   cost.flops = flops * static_cast<double>(slots.getNumElements()) * static_cast<double>(rows.getShape().back());
-  if (!used)
-    return cost;
-  cost.flops = flops * static_cast<double>(rows.getNumElements());
-  cost.bytesRead = cost.bytesWritten = getByteSize(rows);
-  cost.raggedRows = rows.getDimSize(0);
-  SmallVector<Value> inputs = cast<MoeKernelOpInterface>(op).getKernelInputs();
-  cost.countsInput = llvm::find(inputs, used) - inputs.begin();
-  return cost;
+  if (used) {
+    cost.flops = flops * static_cast<double>(rows.getNumElements());
+    cost.bytesRead = cost.bytesWritten = getByteSize(rows);
+  }
+  return withRows(cost, used, rows, op);
 }
 
 LogicalResult DispatchOp::verify() {

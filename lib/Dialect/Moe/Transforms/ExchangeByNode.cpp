@@ -34,7 +34,7 @@ FailureOr<ExchangedLayer> ExchangedLayer::find(DispatchOp dispatch, std::string 
     reason = "its rows are not as many for each rank; 'once:node' sends rows of such layers by node";
   bool isOther = false;
   for (Operation *op : way->ops) {
-    if (isa<DumpOp>(op))
+    if (reason.empty() && isa<DumpOp>(op))
       reason = "its experts are cut into slices, to each of which its rows are sent";
     auto exchange = dyn_cast<AllToAllOp>(op);
     if (exchange && !layer.there)

@@ -94,10 +94,15 @@ inline constexpr StringLiteral kCopyKernel = "copy";
 /// The kernel of an op that has its name.
 template <typename Op> StringRef getKernelNameOf() { return StringRef(Op::getOperationName()).split('.').second; }
 
+class MoeKernelOpInterface;
+
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);
 /// Of Resource::Memory: every operand read once, every result written once.
 OpCost getMemoryCost(Operation *op);
+/// `cost`, whose figures hold for all rows of `rows`; with `counts`, an input of the kernel, as many are used as they
+/// count.
+OpCost withRows(OpCost cost, Value counts, RankedTensorType rows, MoeKernelOpInterface kernel);
 
 } // namespace mlir::moe
 
