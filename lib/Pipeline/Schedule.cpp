@@ -400,7 +400,9 @@ static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, Str
   return success();
 }
 
-/// A part of an excluded kind, or chunks in a ring, which moe-pipeline alone makes.
+/// moe-pipeline alone makes rings.
+static bool hasRingOfOnce(const ParsedSchedule &schedule) { return schedule.once && schedule.ring > 0; }
+
 static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, StringRef text,
                                    ArrayRef<std::pair<const Entry *, StringRef>> parts, const ParsedSchedule &parsed,
                                    StringRef schedule) {
@@ -408,7 +410,7 @@ static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, Str
     if (entry.excludes(other->kind))
       return emitUsageError(context) << "expected '" << text << "' without '" << otherText << "' in --schedule, "
                                      << entry.excludedFor << ", but got '" << schedule << "'";
-  if (entry.kind == Kind::ByNode && parsed.once && parsed.ring > 0)
+  if (entry.kind == Kind::ByNode && hasRingOfOnce(parsed))
     return emitUsageError(context) << "expected '" << text << "' with pipeline:N without a ring in --schedule but got '"
                                    << schedule << "'";
   return success();
@@ -447,13 +449,14 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
   return parsed;
 }
 
-/// Whether `entry` can be a further part of `schedule`.
-static bool canAdd(const Entry &entry, const ParsedSchedule &schedule) {
-  bool hasLayer = entry.of.empty() || getName(schedule.layer) == entry.of;
-  bool hasExchanges = !entry.needsExchanges || schedule.hasExchanges();
-  return hasLayer && hasExchanges && llvm::none_of(getParts(schedule, kOrderInName), [&](const Entry *part) {
-           return part->excludes(entry.kind) || entry.excludes(part->kind);
-         });
+bool mlir::moe::isPossible(const ParsedSchedule &schedule) {
+  SmallVector<const Entry *> parts = getParts(schedule, kOrderInName);
+  bool isTogether = llvm::all_of(parts, [&](const Entry *part) {
+    return (part->of.empty() || getName(schedule.layer) == part->of) &&
+           (!part->needsExchanges || schedule.hasExchanges()) &&
+           llvm::none_of(parts, [&](const Entry *other) { return part->excludes(other->kind); });
+  });
+  return isTogether && !hasRingOfOnce(schedule);
 }
 
 SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
@@ -463,7 +466,7 @@ SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
       if (kind != Kind::Layer)
         all.push_back(schedule);
       for (const Entry &entry : getEntries()) {
-        if (entry.kind != kind || !entry.isCombined || !canAdd(entry, schedule))
+        if (entry.kind != kind || !entry.isCombined)
           continue;
         static constexpr StringLiteral none[] = {StringLiteral("")};
         bool hasArguments = !entry.combinedArguments.empty();
@@ -471,6 +474,8 @@ SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
           all.push_back(schedule);
           // These arguments are not refused.
           (void)entry.read(/*context=*/nullptr, hasArguments ? argument : StringRef(), all.back());
+          if (!isPossible(all.back()))
+            all.pop_back();
         }
       }
     }

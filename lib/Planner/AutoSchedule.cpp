@@ -172,6 +172,8 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
   bool needsLess = mayNotFit();
   for (Strategy strategy : getStrategies(*options.cluster)) {
     schedule.strategy = strategy;
+    if (!isPossible(schedule))
+      continue;
     // The first of the class was decided on before.
     if (chunks == 1 && strategy == Strategy::None) {
       needsLess |= isShort(result.candidates[one.first]);
@@ -202,6 +204,8 @@ void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const Can
     return;
   for (int64_t ring : getSmallerRings(schedule)) {
     schedule.ring = ring;
+    if (!isPossible(schedule))
+      return;
     Candidate &smaller = add(schedule, one);
     layers.apply(schedule, smaller);
     decide(schedule, smaller, /*isFirst=*/false);

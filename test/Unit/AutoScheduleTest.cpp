@@ -17,12 +17,14 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
+#include "moe/Pipeline/Schedule.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/RoutingSource.h"
 
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -437,18 +439,53 @@ TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   Xl xl(load("mpipemoe-a100"), 1024);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
   CompileOptions options = getOptions("dp=64,ep=64", xl.cluster);
+  // As if all devices were in one node, where there is nothing to exchange by node.
+  options.devicesPerNode = 64;
   ScheduleExplanation result = searchSpace(*graph, options);
   ASSERT_TRUE(result.best.has_value());
-  auto baseline = llvm::find_if(result.candidates, [](const Candidate &one) { return one.schedule == "baseline"; });
-  ASSERT_NE(baseline, result.candidates.end());
-  EXPECT_EQ(baseline->order, OrderPolicy::Search);
-  EXPECT_LE(result.candidates[*result.best].estimate.seconds, baseline->estimate.seconds);
-  // Chosen, it is compiled so.
+  const Candidate &best = result.candidates[*result.best];
+  EXPECT_EQ(best.schedule, "baseline");
+  EXPECT_EQ(best.order, OrderPolicy::Search);
+  // So it is compiled.
+  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), best.estimate.seconds);
   options.schedule = "baseline";
-  double inProgramOrder = getSeconds(mlir::moe::compile(*graph, options), xl.cluster);
-  EXPECT_LT(baseline->estimate.seconds, 0.95 * inProgramOrder);
-  options.order = OrderPolicy::Search;
-  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), baseline->estimate.seconds);
+  EXPECT_LT(best.estimate.seconds, 0.95 * getSeconds(mlir::moe::compile(*graph, options), xl.cluster));
+}
+
+/// On several nodes, layers with a capacity may exchange by node, and dropless ones send tokens once.
+TEST_F(AutoScheduleTest, ExchangesByNode) {
+  auto getClasses = [&](StringRef parallel, int64_t capacity) {
+    Xl xl(load("mpipemoe-a100"), 16);
+    xl.layer.capacity = capacity;
+    OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), parallel);
+    std::set<std::string> classes;
+    for (const Candidate &one : searchSpace(*graph, getOptions(parallel, xl.cluster)).candidates)
+      if (one.byNode)
+        classes.insert(one.scheduleClass);
+    return classes;
+  };
+  using Classes = std::set<std::string>;
+  EXPECT_EQ(getClasses("dp=16,ep=16", 1), (Classes{"hier", "s1+hier", "s2+hier"}));
+  EXPECT_EQ(getClasses("dp=16,ep=16", 0),
+            (Classes{"once:node", "once:rank", "s1+once:node", "s1+once:rank", "s2+once:node", "s2+once:rank"}));
+  EXPECT_EQ(getClasses("dp=8,ep=8", 1), Classes());
+  EXPECT_EQ(getClasses("dp=8,ep=8", 0), (Classes{"once:rank", "s1+once:rank", "s2+once:rank"}));
+}
+
+/// What the search tries, --schedule takes.
+TEST_F(AutoScheduleTest, CombinationsAreSchedules) {
+  for (const ParsedSchedule &one : getCombinations()) {
+    EXPECT_TRUE(isPossible(one)) << one.getName();
+    EXPECT_TRUE(succeeded(parseSchedule(&context, one.getName()))) << one.getName();
+  }
+  for (StringRef name : {"once:rank+pipeline:4,2", "once:node+mpipe-s4", "hier+smart", "s2+saa+hier", "ppmoe+shadow"}) {
+    std::string error = getError([&] { EXPECT_TRUE(failed(parseSchedule(&context, name))) << name.str(); });
+    EXPECT_NE(error, "") << name.str();
+  }
+  ParsedSchedule once = *parseSchedule(&context, "once:node+pipeline:4");
+  EXPECT_TRUE(isPossible(once));
+  once.ring = 2;
+  EXPECT_FALSE(isPossible(once));
 }
 
 /// Where memory is short a paper's order may fit where the fastest one does not.

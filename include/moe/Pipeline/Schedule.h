@@ -90,6 +90,9 @@ StringRef getName(mpipemoe::Strategy strategy);
 /// Fails with an error that lists the known names or says which exclude each other.
 FailureOr<ParsedSchedule> parseSchedule(MLIRContext *context, StringRef schedule);
 
+/// Whether --schedule takes its parts together.
+bool isPossible(const ParsedSchedule &schedule);
+
 /// Every combination of rewrites of layers, their overlap, exchanges by node, shadows and the smart schedule that
 /// 'auto' may take. Which of them can be, the passes say. The topology-aware gate is none of them, since it changes
 /// what tokens choose.
