@@ -251,7 +251,7 @@ void JobReader::readMoe() {
   bool isDeepEp = reader.getBool("moe_enable_deepep", false), isFlex = dispatcher == 3;
   if (experts > 0 && ep > 1 && isFlex)
     plan.schedule = plan.schedule == "s1" ? "s1+once:node" : "once:node";
-  else if (experts > 0 && isDeepEp)
+  else if (experts > 0 && isDeepEp && !isFlex)
     remark("moe_enable_deepep", "Megatron-LM takes it with --moe-token-dispatcher-type flex; MoePlan takes AlltoAll");
   if (reader.getBool("overlap_moe_expert_parallel_comm", false))
     plan.pipelineOrder = PipelineOrder::Overlapped1F1B;

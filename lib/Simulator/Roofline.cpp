@@ -86,10 +86,16 @@ static llvm::Expected<double> getExchangeBound(const Execution &execution,
   return longest;
 }
 
-static llvm::Expected<double> getLinkSeconds(const Execution &execution) {
+/// By program.
+static std::vector<std::vector<Repeated>> getExchanges(const Execution &execution) {
   std::vector<std::vector<Repeated>> exchanges;
   for (uint32_t program = 0; program < execution.world.programs.size(); ++program)
     exchanges.push_back(getExchanges(execution, program));
+  return exchanges;
+}
+
+static llvm::Expected<double> getLinkSeconds(const Execution &execution) {
+  std::vector<std::vector<Repeated>> exchanges = getExchanges(execution);
   int64_t ranks = execution.world.getNumRanks();
   if (ranks <= maxMatrixRanks || static_cast<int64_t>(execution.ranks.size()) == ranks)
     return getMatrixBound(execution, exchanges);
@@ -155,10 +161,11 @@ llvm::Expected<SimResult::Roofline> mlir::moe::computeRoofline(const Execution &
 llvm::Expected<SimResult::Sent> mlir::moe::computeSent(const Execution &execution) {
   const World &world = execution.world;
   int64_t nodeRanks = execution.model.getProfile().devicesPerNode, all = world.getNumRanks();
+  std::vector<std::vector<Repeated>> exchanges = getExchanges(execution);
   SimResult::Sent sent;
   for (const SimRank &it : execution.ranks) {
     std::vector<double> row(all, 0.0);
-    for (const Repeated &exchange : getExchanges(execution, it.program)) {
+    for (const Repeated &exchange : exchanges[it.program]) {
       const SimGroup &group = world.groups[world.getMeeting(it.rank, exchange.launch).group];
       if (group.isChannel() && !group.isSender(it.rank))
         continue;
