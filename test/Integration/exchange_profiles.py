@@ -79,6 +79,15 @@ class ExchangesTest(unittest.TestCase):
         for key in ("device", "interference"):
             self.assertEqual(changed[key], profile[key])
 
+    def test_unmeasured_profiles_are_those_that_ship(self):
+        made = run(os.path.join(PROFILES, "unmeasured.py"), f"--out={self.folder}")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json"))
+        self.assertEqual(names, ["gb300-nvl72.json", "mi300x.json"])
+        for name in names:
+            with open(os.path.join(self.folder, name)) as file, open(os.path.join(ROOT, "share", "clusters", name)) as shipped:
+                self.assertEqual(file.read(), shipped.read(), name)
+
     def test_rows_left_out_are_predicted(self):
         table = run(os.path.join(ROOT, "benchmarks", "predictions", "exchanges.py"), f"--bin={BIN}",
                     f"--measured={self.folder}", "--seeds=0")
