@@ -30,7 +30,7 @@ std::string inputFile(float first, int64_t rows = 8, const std::string &name = "
 } // namespace
 
 TEST(MoeRun, Verify) {
-  for (const char *flags : {"--verify", "--verify=f64", "--verify --workers=1 --iters=3",
+  for (const char *flags : {"--verify", "--verify=f64", "--verify=exact", "--verify --workers=1 --iters=3",
                             "--verify --workers=5 --seed=77 --ranks=4", "--verify --timeout=60 --backend=host"}) {
     Outcome outcome = runPlan("small", flags);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -67,6 +67,10 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(root["verify"]["dtype"], "f64");
   EXPECT_LT(root["verify"]["max_relative_error"], 1e-14);
   EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
+  root = json::parse(runPlan("small", "--verify=exact --json").out);
+  EXPECT_EQ(root["verify"]["dtype"], "field");
+  EXPECT_EQ(root["verify"]["draws"], 2);
+  EXPECT_EQ(root["verify"]["max_relative_error"], 0);
   root = json::parse(runPlan("small", "--json").out);
   EXPECT_TRUE(root["verify"].is_null());
   EXPECT_EQ(root["collectives"], json::array({gather, sum}));

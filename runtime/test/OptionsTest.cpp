@@ -63,8 +63,10 @@ TEST(Options, Wrong) {
            {{"a.so", "--adaptive", "--routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--adaptive", "--record-routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--reference", "--emulate-links=x"}, "no transfers to emulate"},
-           {{"a.so", "--verify=f32"}, "expected --verify or --verify=f64 but got '--verify=f32'"},
-           {{"a.so", "--verify=f64", "--save-checkpoint=x"}, "which writes the plan's types"},
+           {{"a.so", "--verify=f32"}, "expected --verify, --verify=f64 or --verify=exact but got '--verify=f32'"},
+           {{"a.so", "--verify=f64", "--save-checkpoint=x"}, "expected no --save-checkpoint, which writes these"},
+           {{"a.so", "--verify=exact", "--backend=mpi"}, "--verify=exact runs on backend host"},
+           {{"a.so", "--verify=exact", "--load=x"}, "expected neither --load nor --save"},
            {{"a.so", "--verify", "--reference"}, "nothing to compare"},
            {{"a.so", "--verify="}, "expected a value: --verify=..."},
            {{"a.so", "--save-checkpoint=x", "--shard-bytes=5GiB"},
@@ -83,7 +85,7 @@ TEST(Options, Wrong) {
 TEST(Options, Help) {
   const std::string help = helpText();
   EXPECT_THAT(help, testing::StartsWith("usage: moe-run PLAN.so [options]\n"));
-  for (const char *usage : {"\n  --ranks=N  ", "\n  --verify[=f64]  ", "\n  --json  ",
+  for (const char *usage : {"\n  --ranks=N  ", "\n  --verify[=f64|exact]\n", "\n  --json  ",
                             "\n  --data-type=bytes|uint16|int32|uint32|int64\n", "\n  --checkpoint-every=N\n"})
     EXPECT_THAT(help, HasSubstr(usage));
   std::istringstream lines(help);

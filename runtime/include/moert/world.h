@@ -79,6 +79,16 @@ typedef struct moert_cuda_caller {
   const char *(*last_error)(void *context);
 } moert_cuda_caller;
 
+/// Which type all floating-point values have, in memory, in kernels and in what moert_world_write and _read take: the
+/// same program, call by call, without the rounding of its own types.
+typedef enum moert_wide {
+  MOERT_WIDE_NONE = 0, ///< each its own
+  MOERT_WIDE_F64 = 1,
+  /// 8 bytes: an integer below 2^61 - 1, modulo which sums and products are exact. What is no sum or product is a
+  /// stand-in (docs/Rationale.md). On backend host.
+  MOERT_WIDE_FIELD = 2
+} moert_wide;
+
 typedef struct moert_world_config {
   uint64_t size;       ///< sizeof(moert_world_config)
   uint32_t version;    ///< MOERT_WORLD_CONFIG_VERSION
@@ -98,9 +108,7 @@ typedef struct moert_world_config {
   /// What else all processes must have alike, in lines "name: value"; may be null. Where they differ no world is made,
   /// and the error has the rank, the name and both values. The plan's file and this structure are compared anyway.
   const char *agreement;
-  /// 1: all floating-point values are f64, in memory, in kernels and in what moert_world_write and _read take: the same
-  /// program, call by call, without the rounding of its own type.
-  int32_t wide;
+  int32_t wide; ///< moert_wide
   /// Not 0: each value that a kernel computes is moved by up to so many units in the last place, at random, so that two
   /// runs show how far rounding carries. How far is a function of the value and `perturb_seed` alone: what is computed
   /// twice, by several ranks or again for the backward, is moved alike. On backend host.

@@ -51,6 +51,9 @@ struct Call {
   RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded
   int64_t leastShadows = 0;       ///< of an op that chooses shadows: that it makes even where they do not pay
   Repetition repetition;          ///< the loop that the call is in, where it may be one of too many iterations
+  int32_t place = -1;             ///< index into Metadata::groups of the group that `member` is of, or -1
+  /// The views as the program gave them, while it issues the call; null for absent ones, and for calls of no plan.
+  std::array<const moert_buffer *, 12> buffers{};
 };
 
 /// visit(begin, end) of the bytes of each view that the call writes.

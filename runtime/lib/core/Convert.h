@@ -7,6 +7,7 @@
 #ifndef MOERT_CORE_CONVERT_H
 #define MOERT_CORE_CONVERT_H
 
+#include "core/Field.h"
 #include "core/Inline.h"
 #include "core/View.h"
 
@@ -80,6 +81,10 @@ MOERT_INLINE Half toHalf(float value) {
 template <class To, class From> MOERT_INLINE To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
     return value;
+  else if constexpr (std::is_same_v<From, Field>)
+    return convert<To>(value.size());
+  else if constexpr (std::is_same_v<To, Field>)
+    return Field(convert<double>(value));
   else if constexpr (std::is_same_v<To, double>)
     return widenTwice(widen(value));
   else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, double>)
@@ -103,6 +108,8 @@ template <class Function> void withAnyFloating(int32_t dtype, Function function)
     return function(Bf16{});
   case MOERT_F16:
     return function(Half{});
+  case kFieldType:
+    return function(Field{});
   default:
     return function(float{});
   }

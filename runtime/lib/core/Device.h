@@ -105,6 +105,9 @@ public:
   virtual Status issue(int64_t rank, int64_t stream, Call call) = 0;
 };
 
+/// Makes of a call that one rank of a program issued the one that another rank issued; see bindCall in core/Issue.h.
+using BindCall = std::function<Status(int64_t rank, Call &call)>;
+
 struct BackendOptions {
   int64_t workers = 0; ///< threads; 0: one for each core
   bool verify = false; ///< check what is assumed replicated
@@ -124,6 +127,9 @@ struct BackendOptions {
   const moert_communicator *communicator = nullptr;
   /// Of backend "cuda" on a caller's stream.
   const moert_cuda_caller *cudaCaller = nullptr;
+  /// For backends that run many ranks in this process, and keep what they have in common once.
+  BindCall bind;
+  bool times = true; ///< whether steps note when ops ran
   /// Lists the channels of all ranks, for backends that make them before a step.
   std::function<Status(std::vector<std::array<int64_t, 2>> &)> listChannels;
 };

@@ -4,6 +4,7 @@
 #include "core/Attributes.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 namespace moert {
@@ -14,13 +15,14 @@ constexpr std::chrono::seconds kGrace(2);
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
                    std::vector<int64_t> localRanks, Client &client, const Options &options)
     : groups(groups), client(client), local(std::move(localRanks)), ranks(static_cast<size_t>(rankCount)),
-      policy(options.emulate) {
+      bind(options.bind), keepsTimes(options.times), policy(options.emulate) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
     Rank &state = ranks[static_cast<size_t>(rank)];
     state.program = &programs[programIndex(programs, rank)];
     state.queues = PolicyProgram(static_cast<int64_t>(state.program->streams.size()));
     policy.addRank(state.queues);
-    streams.resize(streams.size() + state.program->streams.size());
+    for (size_t stream = 0; stream < state.program->streams.size(); ++stream)
+      streams.emplace_back().calls = &calls[{state.program, stream}];
   }
   int64_t workerCount = options.workers;
   if (workerCount <= 0)
@@ -41,10 +43,58 @@ Executor::~Executor() {
 
 void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
   Stream &queue = queueOf(indexOf(rank, stream));
-  ranks[static_cast<size_t>(rank)].queues.submit(stream, static_cast<int32_t>(queue.calls.size()));
-  queue.calls.push_back(call);
+  ranks[static_cast<size_t>(rank)].queues.submit(stream, queue.count);
+  Call issued = call;
+  issued.rank = rank;
   if (isCollective(call.kind))
-    queue.calls.back().sequence = ranks[static_cast<size_t>(rank)].issued[channelOf(rank, call)]++;
+    issued.sequence = ranks[static_cast<size_t>(rank)].issued[channelOf(rank, call)]++;
+  if (!queue.calls->keep(static_cast<size_t>(queue.count), issued, static_cast<bool>(bind)))
+    queue.own.emplace(queue.count, issued);
+  ++queue.count;
+}
+
+/// Whether two ranks of a program issue this alike, so that it can be bound to either.
+static bool isAlike(const Call &a, const Call &b) {
+  if (a.viewCount != b.viewCount)
+    return false;
+  for (size_t i = 0; i < static_cast<size_t>(a.viewCount); ++i) {
+    const moert_buffer *x = a.buffers[i], *y = b.buffers[i];
+    if (bool(x) != bool(a.views[i]) || bool(x) != bool(y) || (x && std::memcmp(x, y, sizeof *x) != 0))
+      return false;
+  }
+  return !a.routing && !b.routing && !a.repetition.times && !b.repetition.times && a.kind == b.kind && a.op == b.op &&
+         a.group == b.group && a.place == b.place && a.members == b.members && a.sequence == b.sequence &&
+         a.ints == b.ints && a.reals == b.reals && a.leastShadows == b.leastShadows;
+}
+
+bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
+  std::lock_guard lock(mutex);
+  if (index == calls.size()) {
+    Kept &kept = calls.emplace_back(Kept{call, {}});
+    for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+      if (call.buffers[i]) {
+        kept.buffers[i] = *call.buffers[i];
+        kept.call.buffers[i] = &kept.buffers[i];
+      }
+    return true;
+  }
+  // A rank that comes later may have issued fewer calls that others have, never more than one too many.
+  return index < calls.size() && canBind && isAlike(calls[index].call, call);
+}
+
+Call Executor::Calls::get(size_t index) const {
+  std::lock_guard lock(mutex);
+  return calls[index].call;
+}
+
+Status Executor::callOf(int64_t stream, const Item &item, Call &call) const {
+  const Stream &queue = streams[static_cast<size_t>(stream)];
+  if (auto own = queue.own.find(item.index); own != queue.own.end()) {
+    call = own->second;
+    return {};
+  }
+  call = queue.calls->get(static_cast<size_t>(item.index));
+  return call.rank == rankOf(stream) ? Status{} : bind(rankOf(stream), call);
 }
 
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
@@ -97,8 +147,11 @@ Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
 
 void Executor::reset() {
   policy.reset();
+  for (auto &[place, shared] : calls)
+    shared.clear();
   for (Stream &stream : streams) {
-    stream.calls.clear();
+    stream.own.clear();
+    stream.count = 0;
     stream.times.clear();
     stream.current = nullptr;
   }
@@ -174,7 +227,7 @@ void Executor::endTransfers() {
 /// When the call at the head of a stream ends at the earliest, where links are emulated.
 int64_t Executor::endOf(int64_t stream) const {
   const std::vector<Op> &ops = programOf(rankOf(stream)).ops;
-  auto op = static_cast<size_t>(callOf(stream, *policy.head(stream)).op);
+  auto op = static_cast<size_t>(streams[static_cast<size_t>(stream)].head.op);
   double seconds = op < ops.size() ? ops[op].seconds : 0;
   return streams[static_cast<size_t>(stream)].begin + static_cast<int64_t>(seconds * 1e9);
 }
@@ -214,7 +267,7 @@ void Executor::advance(int64_t stream) {
       return;
     const Item &item = *policy.head(stream);
     // Where this stops, another worker may already have taken the stream on.
-    if (item.type == Item::Type::Call ? !runCall(stream, callOf(stream, item)) : !runEvent(stream, item))
+    if (item.type == Item::Type::Call ? !runHead(stream, item) : !runEvent(stream, item))
       return;
   }
   std::lock_guard lock(mutex);
@@ -251,6 +304,15 @@ bool Executor::isPassedOver(int64_t stream, const Call &call) {
     return call.repetition.iteration >= times;
   fail(located(std::move(status), stream, call));
   return true;
+}
+
+bool Executor::runHead(int64_t stream, const Item &item) {
+  Call &head = queueOf(stream).head;
+  if (Status status = callOf(stream, item, head); !status.ok()) {
+    fail(located(std::move(status), stream, head));
+    return false;
+  }
+  return runCall(stream, head);
 }
 
 bool Executor::runCall(int64_t stream, const Call &call) {
@@ -312,8 +374,8 @@ void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
 /// Notes when the call at the head of a stream ran. Only who runs the stream may do so.
 void Executor::completeCall(int64_t stream, int64_t end) {
   Stream &queue = queueOf(stream);
-  const Call &call = callOf(stream, *policy.head(stream));
-  queue.times.push_back({call.op, client.rows(call), queue.begin, end, queue.received});
+  if (keepsTimes)
+    queue.times.push_back({queue.head.op, client.rows(queue.head), queue.begin, end, queue.received});
 }
 
 Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {

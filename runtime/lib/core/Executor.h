@@ -19,6 +19,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <unordered_map>
 
 namespace moert {
 
@@ -76,6 +77,8 @@ public:
   struct Options {
     int64_t workers = 0;  ///< 0: one for each core
     bool emulate = false; ///< see BackendOptions
+    BindCall bind = {};   ///< see BackendOptions
+    bool times = true;    ///< whether timelines are kept
   };
 
   /// Runs `localRanks` of `ranks`. `programs`, which stand in the order of their ranks, `groups` and `client` must
@@ -112,8 +115,28 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
+  /// The calls of one stream of a program, which its ranks have in common.
+  class Calls {
+  public:
+    void clear() { calls.clear(); }
+    /// Keeps call number `index`, which a rank issued. False where another rank has issued another one.
+    bool keep(size_t index, const Call &call, bool canBind);
+    /// As the first rank issued it. Its `buffers` live as long as the step.
+    Call get(size_t index) const;
+
+  private:
+    struct Kept {
+      Call call;
+      std::array<moert_buffer, 12> buffers;
+    };
+    mutable std::mutex mutex;
+    std::deque<Kept> calls;
+  };
   struct Stream {
-    std::vector<Call> calls;
+    Calls *calls = nullptr;
+    std::unordered_map<int64_t, Call> own; ///< calls that are not in `calls`, by number
+    int32_t count = 0;                     ///< of calls
+    Call head;                             ///< the call at the head, from when its turn comes on
     std::vector<OpTime> times;
     int64_t begin = 0;     ///< of the call at the head
     int64_t received = -1; ///< by it, see OpTime
@@ -150,9 +173,8 @@ private:
   Place placeOf(int64_t stream) const { return {rankOf(stream), stream - indexOf(rankOf(stream), 0)}; }
   int64_t indexOf(int64_t rank, int64_t stream) const { return policy.indexOf(rank, stream); }
   Stream &queueOf(int64_t stream) { return streams[static_cast<size_t>(stream)]; }
-  const Call &callOf(int64_t stream, const Item &item) const {
-    return streams[static_cast<size_t>(stream)].calls[static_cast<size_t>(item.index)];
-  }
+  /// As its rank issued it.
+  Status callOf(int64_t stream, const Item &item, Call &call) const;
   const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
   Channel channelOf(int64_t rank, const Call &call) const;
   int64_t memberOf(int64_t rank, const Call &call) const;
@@ -168,6 +190,7 @@ private:
   void advance(int64_t stream);
   void startRemote(int64_t stream, const Call &call);
   bool runEvent(int64_t stream, const Item &item);
+  bool runHead(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
   bool isPassedOver(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
@@ -203,6 +226,9 @@ private:
 
   std::vector<Rank> ranks;
   std::deque<Stream> streams; ///< of all ranks, rank by rank
+  std::map<std::pair<const Program *, size_t>, Calls> calls;
+  const BindCall bind;
+  const bool keepsTimes;
   /// In the order in which they were issued.
   std::map<Channel, std::deque<Meeting>> meetings;
 

@@ -90,7 +90,9 @@ std::string Executor::waitText(int64_t stream) const {
   std::string where = "rank " + std::to_string(rankOf(stream)) + ": ";
   if (item.type != Item::Type::Call)
     return where + eventText(stream, item);
-  const Call &call = callOf(stream, item);
+  Call call;
+  if (Status status = callOf(stream, item, call); !status.ok())
+    return where + status.message;
   where += callText(stream, call);
   bool meets = isCollective(call.kind) && !client.isRemote(call);
   return where + (meets ? missingText(channelOf(rankOf(stream), call), call) : " is not done");

@@ -45,9 +45,14 @@ bool fitsArgument(const moert_buffer &buffer, const Value &value, int64_t bytes)
   return buffer.begin <= whole - bytes;
 }
 
+/// The type that a value has here which has type `dtype` in the plan.
+int32_t typeOf(const moert_rank &rank, int32_t dtype) {
+  return rank.wideType != kPlanTypes && isFloating(dtype) ? rank.wideType : dtype;
+}
+
 /// How many times as large as in the plan a value is.
 int64_t growthOf(const moert_rank &rank, int32_t dtype) {
-  return rank.isWide && isFloating(dtype) ? static_cast<int64_t>(sizeof(double) / dtypeSize(dtype)) : 1;
+  return static_cast<int64_t>(dtypeSize(typeOf(rank, dtype)) / dtypeSize(dtype));
 }
 
 Status resolveArgument(const moert_rank &rank, moert_buffer buffer, View &view) {
@@ -101,13 +106,14 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
   const int64_t growth = growthOf(rank, buffer.dtype), part = view.bytes() / growth;
   int64_t begin = buffer.offset + partOf(buffer, rank.rank) * part;
-  if (part > 0)
-    rank.touched[buffer.space] = std::max(rank.touched[buffer.space], begin + part);
+  // Of a call that is bound again it is known.
+  if (part > 0 && begin + part > rank.touched[buffer.space])
+    rank.touched[buffer.space] = begin + part;
   return placeInArena(rank, buffer.space, begin, begin + part, growth, view.data);
 }
 
 Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
-  if (dtypeSize(buffer.dtype) == 0)
+  if (dtypeSize(buffer.dtype) == 0 || buffer.dtype == kFieldType)
     return invalid("unknown dtype " + std::to_string(buffer.dtype));
   if (buffer.rank < 0 || buffer.rank > 4)
     return invalid(range("a rank", buffer.rank, 5));
@@ -117,7 +123,7 @@ Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
     return invalid("expected a stride of 1 or more for parts but got " + std::to_string(buffer.stride));
   if (bufferElements(buffer) < 0)
     return invalid("the dimensions are negative or too large");
-  view.dtype = rank.isWide && isFloating(buffer.dtype) ? MOERT_F64 : buffer.dtype;
+  view.dtype = typeOf(rank, buffer.dtype);
   view.rank = buffer.rank;
   for (int64_t dim = 0; dim < buffer.rank; ++dim)
     view.dims[static_cast<size_t>(dim)] = buffer.dims[dim];
@@ -152,6 +158,11 @@ void complete(moert_rank &rank, Call &call) {
     call.routing = rank.routing.next(call.op, rank.program->ops.size());
   if (call.kind == Kind::ChooseShadows)
     call.leastShadows = rank.leastShadows;
+}
+
+/// Which of its operands says how many rows a call uses.
+void findCounts(Call &call) {
+  call.countsView = infoOf(call.kind).ragged;
   if (call.kind != Kind::AllToAllV)
     return;
   // A rank sends the rows of the side that it reads: of the block side, those for the block of this phase.
@@ -168,6 +179,7 @@ Status resolveOperands(moert_rank &rank, std::initializer_list<const moert_buffe
   for (const moert_buffer *buffer : operands) {
     const KernelInfo::Operand &operand = info.operands[call.viewCount];
     View &view = call.views[static_cast<size_t>(call.viewCount++)];
+    call.buffers[static_cast<size_t>(call.viewCount - 1)] = buffer;
     if (!buffer && operand.isOptional)
       continue;
     Status status = buffer ? resolve(rank, *buffer, view) : invalid("expected a buffer but got null");
@@ -200,6 +212,7 @@ Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *
   int32_t index = -1;
   if (Status status = findGroup(rank, group, index); !status.ok())
     return status;
+  call.place = index;
   call.member = (*rank.groups)[static_cast<size_t>(index)].memberOf(rank.rank);
   call.members = group->size;
   if (!isCollective(call.kind))
@@ -230,7 +243,7 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
   call.rank = rank.rank;
   if (rank.repetition.times && rank.repetition.iteration >= 0)
     call.repetition = rank.repetition;
-  call.countsView = info.ragged;
+  findCounts(call);
   complete(rank, call);
   return resolveOperands(rank, operands, call);
 }
@@ -275,6 +288,18 @@ int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kin
                                   : rank->device->launch(rank->rank, stream, call);
     return locate(std::move(status), *rank, op, kind);
   });
+}
+
+Status bindCall(moert_rank &rank, Call &call) {
+  call.rank = rank.rank;
+  if (call.place >= 0)
+    call.member = (*rank.groups)[static_cast<size_t>(call.place)].memberOf(rank.rank);
+  findCounts(call);
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+    if (call.buffers[i])
+      if (Status status = resolve(rank, *call.buffers[i], call.views[i]); !status.ok())
+        return status;
+  return {};
 }
 
 int32_t issueRecord(moert_rank_t rank, int64_t event, moert_stream_t stream) {

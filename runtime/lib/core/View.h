@@ -16,13 +16,18 @@
 
 namespace moert {
 
-/// Bytes of one element of a moert_dtype; 0 for an unknown one.
+/// A dtype beside those of moert_dtype: elements are Fields (core/Field.h). No plan has such values; a world whose
+/// arithmetic is exact has them in place of floating-point ones.
+inline constexpr int32_t kFieldType = 0x100;
+
+/// Bytes of one element of a dtype; 0 for an unknown one.
 inline size_t dtypeSize(int32_t dtype) {
   switch (dtype) {
   case MOERT_F32:
   case MOERT_I32:
     return 4;
   case MOERT_F64:
+  case kFieldType:
     return 8;
   case MOERT_BF16:
   case MOERT_F16:
@@ -45,6 +50,8 @@ inline const char *dtypeName(int32_t dtype) {
     return "i32";
   case MOERT_F16:
     return "f16";
+  case kFieldType:
+    return "field";
   default:
     return "?";
   }
@@ -52,8 +59,10 @@ inline const char *dtypeName(int32_t dtype) {
 
 /// Whether a moert_dtype is a floating type of 16 bits.
 inline bool isNarrow(int32_t dtype) { return dtype == MOERT_BF16 || dtype == MOERT_F16; }
-/// Whether a moert_dtype is a floating type.
-inline bool isFloating(int32_t dtype) { return dtype == MOERT_F32 || dtype == MOERT_F64 || isNarrow(dtype); }
+/// Whether a dtype is a floating type, or stands in for one.
+inline bool isFloating(int32_t dtype) {
+  return dtype == MOERT_F32 || dtype == MOERT_F64 || dtype == kFieldType || isNarrow(dtype);
+}
 
 /// The largest relative error of rounding one number to a type; 0 for exact types.
 inline double unitRoundoff(int32_t dtype) {

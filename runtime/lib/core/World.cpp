@@ -2,6 +2,7 @@
 
 #include "core/World.h"
 #include "core/Error.h"
+#include "core/Issue.h"
 #include "core/Listing.h"
 #include "core/Routings.h"
 
@@ -14,12 +15,12 @@ namespace moert {
 /// 0xff bytes are NaN in every floating-point dtype and -1 as an index: what a plan reads without having written shows.
 constexpr char kPoison = static_cast<char>(0xff);
 
-/// `program` where all floating-point values are f64. Arenas are still those of the plan.
-static Program widened(Program program) {
+/// `program` where all floating-point values are of `type`. Arenas are still those of the plan.
+static Program widened(Program program, int32_t type) {
   for (std::vector<Value> *values : {&program.arguments, &program.results})
     for (Value &value : *values)
       if (isFloating(value.dtype))
-        value.dtype = MOERT_F64;
+        value.dtype = type;
   return program;
 }
 
@@ -27,14 +28,15 @@ World::World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t
     : programs(run.programs), planPrograms(run.programs), entries(run.entries.begin(), run.entries.end()),
       groups(groups), worldSize(size), options(options) {
   // As many arenas as there are sizes of floating-point values: of 4 and of 2 bytes. All may have f32 ones.
-  if (options.isWide)
+  const bool isWide = options.wideType != kPlanTypes;
+  if (isWide)
     arenaKinds = 2;
-  for (const Program &program : options.isWide ? run.programs : std::span<const Program>()) {
+  for (const Program &program : isWide ? run.programs : std::span<const Program>()) {
     for (int64_t i = 0; i < program.valueCount(); ++i)
       arenaKinds = isNarrow(program.value(i).dtype) ? 3 : arenaKinds;
-    widePrograms.push_back(widened(program));
+    widePrograms.push_back(widened(program, options.wideType));
   }
-  if (options.isWide)
+  if (isWide)
     programs = widePrograms;
 }
 
@@ -45,6 +47,11 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
     return status;
   made->fences = Fences(made->guard.value_or(0));
   BackendOptions device = options.device;
+  device.bind = [world = made.get()](int64_t rank, Call &call) {
+    return bindCall(world->ranks[static_cast<size_t>(rank)], call);
+  };
+  // Of stand-ins for numbers nobody asks how long they took.
+  device.times = options.wideType != kFieldType;
   device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
   if (Status status = createBackend(options.backend, made->programs, groups, size, device, made->backend); !status.ok())
     return status;
@@ -64,7 +71,7 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
 
 /// Tells the device the calls of this process's programs.
 Status World::prepare() const {
-  if (!backend.device->wantsCalls() || options.isWide)
+  if (!backend.device->wantsCalls() || options.wideType != kPlanTypes)
     return {};
   std::set<size_t> own;
   for (int64_t rank : backend.device->ranks())
@@ -190,7 +197,7 @@ Status World::allocateRank(moert_rank &state) {
   state.communicator = backend.communicator.get();
   const Program &program = *state.program;
   state.groups = &groups;
-  state.isWide = options.isWide;
+  state.wideType = options.wideType;
   state.leastShadows = options.device.verify ? 1 : 0;
   state.values.resize(static_cast<size_t>(program.valueCount()));
   if (options.isBound)

@@ -6,6 +6,11 @@
 #include "core/Guard.h"
 #include "moert/world.h"
 
+namespace moert {
+/// In place of the type of all values: each has that of the plan.
+inline constexpr int32_t kPlanTypes = -1;
+} // namespace moert
+
 /// What a program sees of one rank.
 struct moert_rank {
   moert::Device *device = nullptr;
@@ -13,16 +18,16 @@ struct moert_rank {
   const moert::Program *program = nullptr;
   const std::vector<moert::Group> *groups = nullptr;
   int64_t rank = 0;
-  /// By moert_space, and where all floating-point values are f64 by how many times as large they are in the plan (1, 2,
-  /// 4 times): values of one size keep their places among each other, and i32 and f64 values stay as they are.
+  /// By moert_space, and where all floating-point values are of 8 bytes by how many times as large they are in the plan
+  /// (1, 2, 4 times): values of one size keep their places among each other, and i32 and f64 values stay as they are.
   char *arenas[2][3] = {};
   /// Where MOERT_GUARD is set, in place of the arenas.
   std::vector<moert::ArenaPiece> pieces[2];
-  bool isWide = false;
-  moert::Repetition repetition; ///< the loop whose calls the rank issues
-  int64_t leastShadows = 0;     ///< that a layer makes, where it may have some
-  int64_t touched[2] = {0, 0};  ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
-  std::vector<char *> values;   ///< arguments, then results
+  int32_t wideType = moert::kPlanTypes; ///< see moert::WorldOptions
+  moert::Repetition repetition;         ///< the loop whose calls the rank issues
+  int64_t leastShadows = 0;             ///< that a layer makes, where it may have some
+  int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
+  std::vector<char *> values;  ///< arguments, then results
   moert::RoutingBook routing;
 };
 
@@ -31,8 +36,9 @@ namespace moert {
 struct WorldOptions {
   std::string backend = "host";
   BackendOptions device;
-  double timeout = 0;   ///< seconds, 0 for none
-  bool isWide = false;  ///< all floating-point values are f64
+  double timeout = 0; ///< seconds, 0 for none
+  /// The type of all floating-point values, MOERT_F64 or kFieldType, or kPlanTypes.
+  int32_t wideType = kPlanTypes;
   bool isBound = false; ///< the caller says where values and arenas lie
 };
 

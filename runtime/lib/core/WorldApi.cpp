@@ -73,7 +73,7 @@ static std::string identityOf(const PlanLibrary &library, const moert_world_conf
   add("program", config.program);
   add("verify", config.verify);
   add("tf32", config.tf32);
-  add("f64", config.wide);
+  add("wide", config.wide);
   add("graphs", config.graphs);
   add("emulated links", config.emulate);
   std::ostringstream seconds;
@@ -82,9 +82,20 @@ static std::string identityOf(const PlanLibrary &library, const moert_world_conf
   return config.agreement ? text + config.agreement : text;
 }
 
+static Status chooseArithmetic(const moert_world_config &config, WorldOptions &options) {
+  if (config.wide < MOERT_WIDE_NONE || config.wide > MOERT_WIDE_FIELD)
+    return invalid("expected wide to be a moert_wide but got " + std::to_string(config.wide));
+  if (config.wide == MOERT_WIDE_FIELD && options.backend != "host")
+    return invalid("expected backend 'host' for wide = MOERT_WIDE_FIELD but got '" + options.backend + "'");
+  options.wideType = config.wide == MOERT_WIDE_NONE  ? kPlanTypes
+                     : config.wide == MOERT_WIDE_F64 ? MOERT_F64
+                                                     : kFieldType;
+  return {};
+}
+
 /// What a world of a caller's memory and processes can be.
 static Status checkCaller(const moert_world_config &config, const WorldOptions &options) {
-  if (options.isBound && options.isWide)
+  if (options.isBound && options.wideType != kPlanTypes)
     return invalid("expected wide = 0 of a world whose memory the caller gives");
   const moert_communicator *table = config.communicator;
   if ((options.backend == "caller") != (table != nullptr))
@@ -141,7 +152,8 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device.tf32 = config->tf32 != 0;
   options.device.identity = identityOf(plan->library, *config);
   options.device.timeout = config->timeout_s;
-  options.isWide = config->wide != 0;
+  if (Status status = chooseArithmetic(*config, options); !status.ok())
+    return status;
   options.device.perturbation = {config->perturb_ulps, config->perturb_seed};
   if (config->perturb_ulps < 0 || (config->perturb_ulps > 0 && options.backend != "host"))
     return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +

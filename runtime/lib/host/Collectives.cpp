@@ -149,6 +149,9 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
   case MOERT_F64:
     sumBlocks<double>(sources, out, count);
     return {};
+  case kFieldType:
+    sumBlocks<Field>(sources, out, count);
+    return {};
   case MOERT_I32:
     // Unsigned, because the overflow of a signed sum is undefined.
     sumBlocks<uint32_t>(sources, out, count);

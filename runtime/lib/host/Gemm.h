@@ -2,6 +2,7 @@
 #ifndef MOERT_HOST_GEMM_H
 #define MOERT_HOST_GEMM_H
 
+#include "core/Field.h"
 #include "core/View.h"
 
 namespace moert::host {
@@ -19,6 +20,7 @@ struct GemmShape {
 
 Status gemm(const GemmShape &shape, const float *a, const float *b, float *c);
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c);
+Status gemm(const GemmShape &shape, const Field *a, const Field *b, Field *c);
 
 } // namespace moert::host
 

@@ -8,6 +8,7 @@
 
 #include "core/Checker.h"
 #include "core/Checks.h"
+#include "core/Field.h"
 #include "core/Inline.h"
 #include "core/Shapes.h"
 #include "host/HostMemory.h"
@@ -102,8 +103,18 @@ inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64
 
 /// Calls function(T{}) with the T of a floating dtype, after the checks have passed.
 template <class Function> auto withFloating(int32_t dtype, Function function) {
-  return dtype == MOERT_F64 ? function(double{}) : function(float{});
+  switch (dtype) {
+  case MOERT_F64:
+    return function(double{});
+  case kFieldType:
+    return function(Field{});
+  default:
+    return function(float{});
+  }
 }
+
+/// For sums of many T.
+template <class T> using Wide = std::conditional_t<std::is_same_v<T, Field>, Field, double>;
 
 /// `count` uninitialised elements that belong to the calling thread until it asks for the same Tag and T again. Aligned
 /// as arguments and arenas are: libraries' products add up in another order where operands are not.
@@ -118,12 +129,19 @@ template <class Tag, class T> T *scratch(int64_t count) {
   return static_cast<T *>(memory.get());
 }
 
-// --- Vectorised loops --------------------------------------------------------
+// --- Functions ---------------------------------------------------------------
+// Kernels call these by one name for all types. What holds an argument within limits so that nothing overflows holds no
+// Field: its limit is infinite.
 
 MOERT_INLINE float vectorExp(float x) { return ::expf(x); }
 MOERT_INLINE double vectorExp(double x) { return ::exp(x); }
 MOERT_INLINE float vectorErfc(float x) { return ::erfcf(x); }
 MOERT_INLINE double vectorErfc(double x) { return ::erfc(x); }
+MOERT_INLINE Field vectorExp(Field x) { return fieldExp(x); }
+MOERT_INLINE Field vectorErfc(Field x) { return standIn(Oracle::Erfc, x); }
+
+template <class T> MOERT_INLINE T squareRoot(T x) { return std::sqrt(x); }
+MOERT_INLINE Field squareRoot(Field x) { return standIn(Oracle::SquareRoot, x); }
 
 /// `value`, of which the compiler knows nothing. Without it GCC folds exp(constant) of a clamped argument and calls the
 /// vector exp on the argument as it was before the clamp, where it is a hundred times slower.
@@ -132,9 +150,16 @@ template <class T> MOERT_INLINE T opaque(T value) {
   return value;
 }
 
+/// A limit of f32 and one of f64.
+template <class T> constexpr T limitOf(double single, double twice) {
+  if constexpr (std::is_same_v<T, Field>)
+    return Field::infinity();
+  return T(sizeof(T) == 4 ? single : twice);
+}
+
 /// Arguments within [-limit, limit] keep the vector exp off its slow path; beyond it, exp(-x) is 0 or infinite but for
 /// rounding.
-template <class T> inline constexpr T expLimit = sizeof(T) == 4 ? T(87) : T(700);
+template <class T> inline constexpr T expLimit = limitOf<T>(87, 700);
 
 /// min and max that return x where x is NaN.
 template <class T> MOERT_INLINE T atLeast(T x, T low) { return x < low ? low : x; }
@@ -142,6 +167,80 @@ template <class T> MOERT_INLINE T atMost(T x, T high) { return x > high ? high :
 
 /// exp(-x) with x held within +-limit, which must be opaque(expLimit<T>) read before the loop.
 template <class T> MOERT_INLINE T expOfMinus(T x, T limit) { return vectorExp(-atMost(atLeast(x, -limit), limit)); }
+
+/// 1 / (1 + exp(-x)); limit as of expOfMinus.
+template <class T> struct Logistic {
+  T power; ///< exp(-x)
+  MOERT_INLINE Logistic(T x, T limit) : power(expOfMinus(x, limit)) {}
+  MOERT_INLINE T value() const { return 1 / (1 + power); }
+  MOERT_INLINE T times(T factor) const { return factor / (1 + power); }
+  /// s (1 - s) of value s: here 1 - s = exp(-x) s does not cancel.
+  MOERT_INLINE T slope(T s) const { return power * s * s; }
+};
+template <> struct Logistic<Field> {
+  Field s;
+  MOERT_INLINE Logistic(Field x, Field) : s(standIn(Oracle::Logistic, x)) {}
+  MOERT_INLINE Field value() const { return s; }
+  MOERT_INLINE Field times(Field factor) const { return factor * s; }
+  MOERT_INLINE Field slope(Field) const { return s * (1 - s); }
+};
+
+/// exp(x) for x below +limit; exactly 0 below -limit, which must be opaque(expLimit<T>) read before the loop. By a
+/// factor of 0 or 1: of a choice GCC makes a branch around the call, which is then scalar.
+template <class T> MOERT_INLINE T expOrZero(T x, T limit) {
+  return vectorExp(atMost(atLeast(x, -limit), limit)) * (x < -limit ? T(0) : T(1));
+}
+
+/// exp(x - reference), with limit as of expOrZero. Loops have one reference for many x.
+template <class T> MOERT_INLINE T expOfDifference(T x, T reference, T limit) { return expOrZero(x - reference, limit); }
+MOERT_INLINE Field expOfDifference(Field x, Field reference, Field = {}) {
+  thread_local Field last = 0, factor = fieldExp(0).inverse();
+  if (x.isInfinite())
+    return 0;
+  if (!(reference == last)) {
+    last = reference;
+    factor = fieldExp(reference).inverse();
+  }
+  return fieldExp(x) * factor;
+}
+/// The same without a limit.
+MOERT_INLINE double expOfDifference(double x, double reference) { return std::exp(x - reference); }
+
+/// log(sum of exp(x)), of which `sum` is the sum of exp(x - reference).
+template <class T> MOERT_INLINE T logOfSum(T reference, T sum) { return reference + std::log(sum); }
+MOERT_INLINE Field logOfSum(Field reference, Field sum) { return fieldLog(fieldExp(reference) * sum); }
+
+template <class T> MOERT_INLINE bool isInfinite(T x) { return std::isinf(x); }
+MOERT_INLINE bool isInfinite(Field x) { return x.isInfinite(); }
+
+/// Values from -limit to limit, a constant of the model. Few Fields would be so small: their size is compared.
+template <class T> class Bound {
+public:
+  explicit Bound(double limit) : limit(opaque(T(limit))), size(limit) {}
+  /// Whether x > limit.
+  MOERT_INLINE bool isBelow(T x) const {
+    if constexpr (std::is_same_v<T, Field>)
+      return x.size() > size;
+    else
+      return x > limit;
+  }
+  MOERT_INLINE bool contains(T x) const {
+    if constexpr (std::is_same_v<T, Field>)
+      return std::abs(x.size()) <= size;
+    else
+      return x >= -limit && x <= limit;
+  }
+  /// x, or the limit where it is above that.
+  MOERT_INLINE T atMost(T x) const { return isBelow(x) ? limit : x; }
+  /// The nearest value to x.
+  MOERT_INLINE T nearest(T x) const { return isBelow(x) ? limit : isBelow(-x) ? -limit : x; }
+
+private:
+  T limit;
+  double size;
+};
+
+// --- Vectorised loops --------------------------------------------------------
 
 template <class T> MOERT_INLINE T dotProduct(const T *a, const T *b, int64_t count) {
   T sum = 0;

@@ -119,11 +119,11 @@ template <class T> MOERT_INLINE void multiplyRow(T *row, const T *factors, int64
 }
 
 /// row = exp(row - reference); returns the sum.
-template <class T> MOERT_INLINE double expRow(T *row, int64_t count, T reference, T limit) {
-  double result = 0;
+template <class T> MOERT_INLINE Wide<T> expRow(T *row, int64_t count, T reference, T limit) {
+  Wide<T> result = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart)
     result +=
-        static_cast<double>(expPart(row + begin, row + begin, std::min(kSumPart, count - begin), reference, limit));
+        static_cast<Wide<T>>(expPart(row + begin, row + begin, std::min(kSumPart, count - begin), reference, limit));
   return result;
 }
 
@@ -139,10 +139,10 @@ template <class T> MOERT_INLINE void softmaxBlock(Rows<T> rows, T *scores, T sin
       addRow(seen, rows.biasOf(r) + rows.begin(r), count);
     const T largest = std::max(maximum(seen, count), sink);
     const T reference = largest == lowest ? T(0) : largest;
-    double sum = expRow(seen, count, reference, limit);
+    Wide<T> sum = expRow(seen, count, reference, limit);
     if (sink != lowest)
-      sum += std::exp(static_cast<double>(sink - reference));
-    lse[r * rows.shape.heads] = sum == 0 ? lowest : static_cast<T>(static_cast<double>(reference) + std::log(sum));
+      sum += expOfDifference(static_cast<Wide<T>>(sink), static_cast<Wide<T>>(reference));
+    lse[r * rows.shape.heads] = sum == 0 ? lowest : static_cast<T>(logOfSum(static_cast<Wide<T>>(reference), sum));
     inverse[r] = sum == 0 ? T(0) : static_cast<T>(1 / sum);
     if (rows.drops) {
       rows.dropRow(r);
@@ -165,7 +165,7 @@ MOERT_INLINE void scaleBlock(T *out, const T *factors, int64_t rows, int64_t col
 template <class T> MOERT_INLINE void gradRow(T *row, T *grad, int64_t count, T below, T sum, T limit) {
   MOERT_SIMD
   for (int64_t j = 0; j < count; ++j) {
-    const T p = expOrZero(row[j] - below, limit);
+    const T p = expOfDifference(row[j], below, limit);
     row[j] = p;
     grad[j] = p * (grad[j] - sum);
   }
@@ -175,7 +175,7 @@ template <class T>
 MOERT_INLINE void gradRowOfDropped(T *row, T *grad, const T *factors, int64_t count, T below, T sum, T limit) {
   MOERT_SIMD
   for (int64_t j = 0; j < count; ++j) {
-    const T p = expOrZero(row[j] - below, limit);
+    const T p = expOfDifference(row[j], below, limit);
     row[j] = p * factors[j];
     grad[j] = p * (factors[j] * grad[j] - sum);
   }
@@ -347,12 +347,12 @@ template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended,
   // What other ranks' queries add is theirs.
   if (shape.allQueries > shape.queries)
     std::fill_n(out, shape.heads * shape.allQueries * shape.keys, T(0));
-  double *sums = scratch<Tag, double>(problem.mostQueries() * shape.keys);
+  auto *sums = scratch<Tag, Wide<T>>(problem.mostQueries() * shape.keys);
   for (int64_t h = 0; h < shape.heads; ++h)
     for (int64_t first = 0; first < shape.queries; first += problem.mostQueries()) {
       // All sequences have the same blocks.
       const QueryBlock block = blockAt(shape, 0, h, first, problem.mostQueries());
-      std::fill_n(sums, block.queries * block.keys, 0.0);
+      std::fill_n(sums, block.queries * block.keys, Wide<T>(0));
       for (int64_t b = 0; b < shape.sequences; ++b) {
         if (Status status = problem.gradScores(blockAt(shape, b, h, first, block.queries), attended, lse, grads);
             !status.ok())
@@ -370,12 +370,12 @@ template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended,
 }
 
 template <class T>
-MOERT_INLINE double sinksGrad(const T *lse, const T *attended, const T *grads, int64_t rows, int64_t heads,
-                              int64_t width, double sink) {
-  double sum = 0;
+MOERT_INLINE Wide<T> sinksGrad(const T *lse, const T *attended, const T *grads, int64_t rows, int64_t heads,
+                               int64_t width, Wide<T> sink) {
+  Wide<T> sum = 0;
   for (int64_t s = 0; s < rows; ++s) {
-    const double dot = static_cast<double>(dotProduct(attended + s * heads * width, grads + s * heads * width, width));
-    sum -= std::exp(sink - static_cast<double>(lse[s * heads])) * dot;
+    const T dot = dotProduct(attended + s * heads * width, grads + s * heads * width, width);
+    sum -= expOfDifference(sink, static_cast<Wide<T>>(lse[s * heads])) * static_cast<Wide<T>>(dot);
   }
   return sum;
 }
@@ -387,11 +387,12 @@ template <class T> T mergeHead(const T *a, T lseA, const T *b, T lseB, T *to, in
     std::fill_n(to, width, T(0));
     return largest;
   }
-  const T ofA = std::exp(lseA - largest), ofB = std::exp(lseB - largest), sum = ofA + ofB;
+  const T limit = expLimit<T>, ofA = expOfDifference(lseA, largest, limit);
+  const T ofB = expOfDifference(lseB, largest, limit), sum = ofA + ofB;
   MOERT_SIMD
   for (int64_t j = 0; j < width; ++j)
     to[j] = (ofA * a[j] + ofB * b[j]) / sum;
-  return largest + std::log(sum);
+  return logOfSum(largest, sum);
 }
 
 } // namespace
@@ -469,7 +470,7 @@ Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View 
       out.as<T>()[h] = isNone ? T(0)
                               : static_cast<T>(runVectorised<sinksGrad<T>>(
                                     lse.as<const T>() + h, attended.as<const T>() + h * width,
-                                    grads.as<const T>() + h * width, rows, heads, width, static_cast<double>(sink)));
+                                    grads.as<const T>() + h * width, rows, heads, width, static_cast<Wide<T>>(sink)));
     }
   });
   return {};

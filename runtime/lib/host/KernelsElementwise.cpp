@@ -23,27 +23,28 @@ template <class T> struct Relu {
 
 template <class T> struct Sigmoid {
   T limit = opaque(expLimit<T>);
-  MOERT_INLINE T value(T x) const { return 1 / (1 + expOfMinus(x, limit)); }
-  /// s (1 - s), where 1 - s = e s does not cancel.
+  MOERT_INLINE T value(T x) const { return Logistic<T>(x, limit).value(); }
   MOERT_INLINE T gradient(T x, T g) const {
-    T e = expOfMinus(x, limit), s = 1 / (1 + e);
-    return g * (e * s * s);
+    const Logistic<T> logistic(x, limit);
+    return g * logistic.slope(logistic.value());
   }
 };
 
 template <class T> struct Silu {
   T limit = opaque(expLimit<T>);
-  MOERT_INLINE T value(T x) const { return atLeast(x, -limit) / (1 + expOfMinus(x, limit)); }
+  MOERT_INLINE T value(T x) const { return Logistic<T>(x, limit).times(atLeast(x, -limit)); }
   MOERT_INLINE T slope(T x) const {
-    T held = atMost(atLeast(x, -limit), limit), e = vectorExp(-held), s = 1 / (1 + e);
-    return s + held * (e * s * s);
+    const T held = atMost(atLeast(x, -limit), limit);
+    const Logistic<T> logistic(held, limit);
+    const T s = logistic.value();
+    return s + held * logistic.slope(s);
   }
   MOERT_INLINE T gradient(T x, T g) const { return g * slope(x); }
 };
 
 /// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf keeps its digits in the left tail.
 template <class T> struct Gelu {
-  T limit = opaque(sizeof(T) == 4 ? T(12.5) : T(37));
+  T limit = opaque(limitOf<T>(12.5, 37));
   static constexpr T rootHalf = T(0.70710678118654752440), density = T(0.39894228040143267794);
   MOERT_INLINE T value(T x) const {
     T held = atLeast(x, -limit);
@@ -58,16 +59,17 @@ template <class T> struct Gelu {
 /// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, 1 + tanh(u) being 2 s(2 u).
 template <class T> struct GeluTanh {
   // Beyond it s is 0 or 1 but for rounding, and x^3 stays small.
-  T bound = opaque(sizeof(T) == 4 ? T(10) : T(20)), limit = opaque(expLimit<T>);
+  T bound = opaque(limitOf<T>(10, 20)), limit = opaque(expLimit<T>);
   static constexpr T root = T(1.59576912160573071176), cube = T(0.044715);
   MOERT_INLINE T value(T x) const {
     T held = atMost(atLeast(x, -bound), bound);
-    return atLeast(x, -bound) / (1 + expOfMinus(root * (held + cube * held * held * held), limit));
+    return Logistic<T>(root * (held + cube * held * held * held), limit).times(atLeast(x, -bound));
   }
   MOERT_INLINE T gradient(T x, T g) const {
     T held = atMost(atLeast(x, -bound), bound);
-    T e = expOfMinus(root * (held + cube * held * held * held), limit), s = 1 / (1 + e);
-    return g * (s + held * (e * s * s) * root * (1 + 3 * cube * held * held));
+    const Logistic<T> logistic(root * (held + cube * held * held * held), limit);
+    const T s = logistic.value();
+    return g * (s + held * logistic.slope(s) * root * (1 + 3 * cube * held * held));
   }
 };
 
@@ -84,18 +86,19 @@ template <class T> struct Swiglu : Gated {
 };
 
 template <class T> struct ClampedSwiglu : Gated {
-  T limit = opaque(expLimit<T>), alpha, bound, lowest;
+  T limit = opaque(expLimit<T>), alpha, lowest;
+  Bound<T> bound;
   explicit ClampedSwiglu(ActivationForm form)
-      : alpha(T(form.alpha)), bound(T(form.limit)), lowest(-opaque(expLimit<T>) / T(form.alpha)) {}
+      : alpha(T(form.alpha)), lowest(isInfinite(limit) ? -limit : -limit / alpha), bound(form.limit) {}
   MOERT_INLINE T value(T gate, T up) const {
-    T x = atLeast(atMost(gate, bound), lowest), u = atMost(atLeast(up, -bound), bound);
-    return x / (1 + expOfMinus(alpha * x, limit)) * (u + 1);
+    const T x = atLeast(bound.atMost(gate), lowest);
+    return Logistic<T>(alpha * x, limit).times(x) * (bound.nearest(up) + 1);
   }
   MOERT_INLINE Pair<T> gradient(T gate, T up, T g) const {
-    T x = atLeast(atMost(gate, bound), lowest), u = atMost(atLeast(up, -bound), bound);
-    T e = expOfMinus(alpha * x, limit), s = 1 / (1 + e);
-    T toGate = g * (u + 1) * (s + alpha * x * (e * s * s)), toUp = g * x * s;
-    return {gate > bound ? T(0) : toGate, up > bound ? T(0) : (up < -bound ? T(0) : toUp)};
+    const T x = atLeast(bound.atMost(gate), lowest), u = bound.nearest(up);
+    const Logistic<T> logistic(alpha * x, limit);
+    const T s = logistic.value(), toGate = g * (u + 1) * (s + alpha * x * logistic.slope(s)), toUp = g * x * s;
+    return {bound.isBelow(gate) ? T(0) : toGate, bound.isBelow(up) ? T(0) : bound.isBelow(-up) ? T(0) : toUp};
   }
 };
 
@@ -159,23 +162,23 @@ template <class T> void biasRows(const T *rows, const T *bias, T *out, int64_t c
   }
 }
 
-/// out[n] = scale * sum of rows[:,n]; `sum` is scratch for `columns` doubles. Four rows are added in T before they join
+/// out[n] = scale * sum of rows[:,n]; `sum` is scratch for `columns` of them. Four rows are added in T before they join
 /// the sum, which halves the cost of the conversion and loses at most two roundings.
 template <class T>
-void sumRows(const T *rows, const T *addend, T *out, double *sum, int64_t count, int64_t columns, double scale) {
-  std::fill_n(sum, columns, 0.0);
+void sumRows(const T *rows, const T *addend, T *out, Wide<T> *sum, int64_t count, int64_t columns, Wide<T> scale) {
+  std::fill_n(sum, columns, Wide<T>(0));
   int64_t r = 0;
   for (; r + 4 <= count; r += 4) {
     const T *a = rows + r * columns, *b = a + columns, *c = b + columns, *d = c + columns;
     MOERT_SIMD
     for (int64_t n = 0; n < columns; ++n)
-      sum[n] += static_cast<double>((a[n] + b[n]) + (c[n] + d[n]));
+      sum[n] += static_cast<Wide<T>>((a[n] + b[n]) + (c[n] + d[n]));
   }
   for (; r < count; ++r) {
     const T *row = rows + r * columns;
     MOERT_SIMD
     for (int64_t n = 0; n < columns; ++n)
-      sum[n] += static_cast<double>(row[n]);
+      sum[n] += static_cast<Wide<T>>(row[n]);
   }
   if (!addend) {
     MOERT_SIMD
@@ -185,7 +188,7 @@ void sumRows(const T *rows, const T *addend, T *out, double *sum, int64_t count,
   }
   MOERT_SIMD
   for (int64_t n = 0; n < columns; ++n)
-    out[n] = static_cast<T>(static_cast<double>(addend[n]) + scale * sum[n]);
+    out[n] = static_cast<T>(static_cast<Wide<T>>(addend[n]) + scale * sum[n]);
 }
 
 /// Where the rows of each expert start, in the three forms of moert_bias_add; the plain form is one expert.
@@ -277,7 +280,7 @@ Status biasGrad(View grads, View counts, View addend, View out, double scale) {
     using T = decltype(zero);
     struct Tag;
     const int64_t columns = columnsOf(grads);
-    double *sum = scratch<Tag, double>(columns);
+    auto *sum = scratch<Tag, Wide<T>>(columns);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
       sumRows(grads.as<const T>() + offsets[e] * columns, addend ? addend.as<const T>() + e * columns : nullptr,
               out.as<T>() + e * columns, sum, offsets[e + 1] - offsets[e], columns, scale);

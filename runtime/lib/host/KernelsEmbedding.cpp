@@ -42,7 +42,7 @@ TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t
 
 /// Each row of the table is written once, so that a table which is much larger than the tokens costs one pass.
 template <class T>
-void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, double *sum, int64_t size, int64_t columns) {
+void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, Wide<T> *sum, int64_t size, int64_t columns) {
   for (int64_t v = 0; v < size; ++v) {
     T *to = out + v * columns;
     const T *from = addend ? addend + v * columns : nullptr;
@@ -54,7 +54,7 @@ void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, double 
         copyRow(from, to, columns);
       continue;
     }
-    std::fill_n(sum, columns, 0.0);
+    std::fill_n(sum, columns, Wide<T>(0));
     if (from)
       addTo(sum, from, columns);
     for (; token != end; ++token)
@@ -155,7 +155,7 @@ Status embeddingGrad(View ids, View grads, View addend, View out, Part part, int
   withFloating(grads.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    sumTokens(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(), scratch<Tag, double>(columns), size,
+    sumTokens(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(), scratch<Tag, Wide<T>>(columns), size,
               columns);
   });
   return {};

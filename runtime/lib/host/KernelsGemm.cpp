@@ -1,6 +1,7 @@
 //===- KernelsGemm.cpp - dense and grouped matrix products -----------------===//
 //
-// f32 is oneDNN's sgemm and f64 OpenBLAS's dgemm, each single threaded: the executor runs many kernels at once.
+// f32 is oneDNN's sgemm and f64 OpenBLAS's dgemm, each single threaded: the executor runs many kernels at once. No
+// library has products of Fields.
 //
 //===----------------------------------------------------------------------===//
 #include "host/Gemm.h"
@@ -65,6 +66,20 @@ Status multiply(const GemmShape &s, const double *a, const double *b, double *c)
   return {};
 }
 
+Status multiply(const GemmShape &s, const Field *a, const Field *b, Field *c) {
+  const Field alpha = s.alpha;
+  for (int64_t i = 0; i < s.m; ++i)
+    for (int64_t j = 0; j < s.n; ++j) {
+      Field sum = 0;
+      for (int64_t l = 0; l < s.k; ++l)
+        sum += a[s.transposeA ? l * s.leadingA + i : i * s.leadingA + l] *
+               b[s.transposeB ? j * s.leadingB + l : l * s.leadingB + j];
+      Field &to = c[i * s.leadingC + j];
+      to = s.accumulate ? to + alpha * sum : alpha * sum;
+    }
+  return {};
+}
+
 /// The libraries refuse or ignore some of the empty sizes.
 template <class T> Status anyProduct(const GemmShape &given, const T *a, const T *b, T *c) {
   const GemmShape shape = withLeading(given);
@@ -103,6 +118,7 @@ private:
 
 Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) { return anyProduct(shape, a, b, c); }
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) { return anyProduct(shape, a, b, c); }
+Status gemm(const GemmShape &shape, const Field *a, const Field *b, Field *c) { return anyProduct(shape, a, b, c); }
 
 Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   Checker check = checkOperands(Kind::Matmul, checkMatmul, a, b, c, transposeA, transposeB);

@@ -28,16 +28,16 @@ Status appendToHeadsGrad(View grads, View gradX, View gradShared) {
   withFloating(grads.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    double *sums = scratch<Tag, double>(shape.shared);
+    auto *sums = scratch<Tag, Wide<T>>(shape.shared);
     const T *from = grads.as<const T>();
     T *own = gradX.as<T>(), *common = gradShared.as<T>();
     for (int64_t s = 0; s < grads.dims[0]; ++s) {
-      std::fill_n(sums, shape.shared, 0.0);
+      std::fill_n(sums, shape.shared, Wide<T>(0));
       for (int64_t h = 0; h < shape.heads; ++h, from += shape.own + shape.shared) {
         own = std::copy_n(from, shape.own, own);
         addTo(sums, from + shape.own, shape.shared);
       }
-      common = std::transform(sums, sums + shape.shared, common, [](double sum) { return static_cast<T>(sum); });
+      common = std::transform(sums, sums + shape.shared, common, [](Wide<T> sum) { return static_cast<T>(sum); });
     }
   });
   return {};

@@ -9,16 +9,16 @@ namespace moert::host {
 namespace {
 
 /// Sums of exp(x - reference) that follow the largest x seen.
-struct RunningSum {
-  double reference = -std::numeric_limits<double>::infinity(), sum = 0;
+template <class T> struct RunningSum {
+  T reference = -std::numeric_limits<T>::infinity(), sum = 0;
 
   /// Adds `part`, a sum of exp(x - largest).
-  void add(double largest, double part) {
+  void add(T largest, T part) {
     if (largest > reference) {
-      sum *= std::isinf(reference) ? 1 : std::exp(reference - largest);
+      sum *= isInfinite(reference) ? 1 : expOfDifference(reference, largest);
       reference = largest;
-    } else if (!std::isinf(reference)) {
-      part *= std::isinf(largest) ? 1 : std::exp(largest - reference);
+    } else if (!isInfinite(reference)) {
+      part *= isInfinite(largest) ? 1 : expOfDifference(largest, reference);
     }
     sum += part;
   }
@@ -26,17 +26,17 @@ struct RunningSum {
 
 /// The columns come in blocks that stay in the first-level cache between their maximum and their sum.
 template <class T> T logsumexp(const T *x, int64_t columns, T limit) {
-  RunningSum running;
+  RunningSum<Wide<T>> running;
   T powers[kSumPart];
   for (int64_t begin = 0; begin < columns; begin += kSumPart) {
     const int64_t count = std::min(kSumPart, columns - begin);
     const T largest = maximum(x + begin, count);
-    running.add(largest, expPart(x + begin, powers, count, std::isinf(largest) ? T(0) : largest, limit));
+    running.add(largest, expPart(x + begin, powers, count, isInfinite(largest) ? T(0) : largest, limit));
   }
   // Where all are -inf the sum is zero; NaN reaches the result through it.
-  if (std::isinf(running.reference) && running.sum == running.sum)
+  if (isInfinite(running.reference) && running.sum == running.sum)
     return static_cast<T>(running.reference);
-  return static_cast<T>(running.reference + std::log(running.sum));
+  return static_cast<T>(logOfSum(running.reference, running.sum));
 }
 
 template <class T>
@@ -48,7 +48,7 @@ void logsumexpGradRows(const T *x, const T *lse, const T *grads, T *out, int64_t
     const T below = lse[s], grad = grads[s];
     MOERT_SIMD
     for (int64_t j = 0; j < columns; ++j)
-      to[j] = grad * expOrZero(in[j] - below, limit);
+      to[j] = grad * expOfDifference(in[j], below, limit);
   }
 }
 
@@ -124,10 +124,10 @@ Status labelSum(View rows, View labels, View sum) {
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
-    double total = 0;
+    Wide<T> total = 0;
     for (int64_t s = 0; s < rows.dims[0]; ++s)
       if (labels.as<int32_t>()[s] >= 0)
-        total += static_cast<double>(rows.as<T>()[s]);
+        total += static_cast<Wide<T>>(rows.as<T>()[s]);
     *sum.as<T>() = static_cast<T>(total);
   });
   return {};

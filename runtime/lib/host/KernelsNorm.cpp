@@ -13,28 +13,28 @@ template <class T> struct Moments {
   T mean, factor;
 };
 
-template <class T> double sumOf(const T *x, int64_t count) {
-  double result = 0;
+template <class T> Wide<T> sumOf(const T *x, int64_t count) {
+  Wide<T> result = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart) {
     const int64_t end = std::min(begin + kSumPart, count);
     T sum = 0;
     MOERT_SIMD_SUM(sum)
     for (int64_t i = begin; i < end; ++i)
       sum += x[i];
-    result += static_cast<double>(sum);
+    result += static_cast<Wide<T>>(sum);
   }
   return result;
 }
 
-template <class T> double squaresOf(const T *x, T mean, int64_t count) {
-  double result = 0;
+template <class T> Wide<T> squaresOf(const T *x, T mean, int64_t count) {
+  Wide<T> result = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart) {
     const int64_t end = std::min(begin + kSumPart, count);
     T sum = 0;
     MOERT_SIMD_SUM(sum)
     for (int64_t i = begin; i < end; ++i)
       sum += (x[i] - mean) * (x[i] - mean);
-    result += static_cast<double>(sum);
+    result += static_cast<Wide<T>>(sum);
   }
   return result;
 }
@@ -43,9 +43,9 @@ template <class T> double squaresOf(const T *x, T mean, int64_t count) {
 template <class T> Moments<T> momentsOf(const T *x, int64_t count, int64_t kind, double eps) {
   if (kind == MOERT_NO_NORM)
     return {0, 1};
-  const double size = static_cast<double>(count);
+  const auto size = static_cast<Wide<T>>(count);
   const T mean = kind == MOERT_LAYER_NORM ? static_cast<T>(sumOf(x, count) / size) : T(0);
-  return {mean, static_cast<T>(1 / std::sqrt(squaresOf(x, mean, count) / size + eps))};
+  return {mean, static_cast<T>(1 / squareRoot(squaresOf(x, mean, count) / size + eps))};
 }
 
 template <class T>
@@ -73,7 +73,7 @@ template <class T> struct Means {
 };
 
 template <class T> Means<T> meansOf(const T *x, const T *gamma, const T *grads, Moments<T> m, int64_t count) {
-  double plain = 0, normed = 0;
+  Wide<T> plain = 0, normed = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart) {
     const int64_t end = std::min(begin + kSumPart, count);
     T sum = 0, dot = 0;
@@ -82,10 +82,10 @@ template <class T> Means<T> meansOf(const T *x, const T *gamma, const T *grads, 
       sum += h;
       dot += h * ((x[i] - m.mean) * m.factor);
     }
-    plain += static_cast<double>(sum);
-    normed += static_cast<double>(dot);
+    plain += static_cast<Wide<T>>(sum);
+    normed += static_cast<Wide<T>>(dot);
   }
-  const double size = static_cast<double>(count);
+  const auto size = static_cast<Wide<T>>(count);
   return {static_cast<T>(plain / size), static_cast<T>(normed / size)};
 }
 
@@ -105,7 +105,7 @@ void normGradBlocks(const T *x, const T *gamma, const T *grads, T *out, int64_t 
   }
 }
 
-template <class T> void addFour(const T *x, const T *grads, double *sum, int64_t count, int64_t kind, double eps) {
+template <class T> void addFour(const T *x, const T *grads, Wide<T> *sum, int64_t count, int64_t kind, double eps) {
   const T *x1 = x + count, *x2 = x1 + count, *x3 = x2 + count;
   const T *g1 = grads + count, *g2 = g1 + count, *g3 = g2 + count;
   const Moments<T> m0 = momentsOf(x, count, kind, eps), m1 = momentsOf(x1, count, kind, eps),
@@ -114,14 +114,15 @@ template <class T> void addFour(const T *x, const T *grads, double *sum, int64_t
   for (int64_t i = 0; i < count; ++i) {
     const T first = (x[i] - m0.mean) * m0.factor * grads[i] + (x1[i] - m1.mean) * m1.factor * g1[i];
     const T second = (x2[i] - m2.mean) * m2.factor * g2[i] + (x3[i] - m3.mean) * m3.factor * g3[i];
-    sum[i] += static_cast<double>(first + second);
+    sum[i] += static_cast<Wide<T>>(first + second);
   }
 }
 
 /// Adds n(x) * grads of all blocks to `sum`. As many as four are added in T before they join it, which saves
 /// conversions and loses two roundings.
 template <class T>
-void normWgradBlocks(const T *x, const T *grads, double *sum, int64_t blocks, int64_t count, int64_t kind, double eps) {
+void normWgradBlocks(const T *x, const T *grads, Wide<T> *sum, int64_t blocks, int64_t count, int64_t kind,
+                     double eps) {
   int64_t b = 0;
   for (; b + 4 <= blocks; b += 4)
     addFour(x + b * count, grads + b * count, sum, count, kind, eps);
@@ -130,7 +131,7 @@ void normWgradBlocks(const T *x, const T *grads, double *sum, int64_t blocks, in
     const Moments<T> m = momentsOf(in, count, kind, eps);
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      sum[i] += static_cast<double>((in[i] - m.mean) * m.factor * grad[i]);
+      sum[i] += static_cast<Wide<T>>((in[i] - m.mean) * m.factor * grad[i]);
   }
 }
 
@@ -168,9 +169,9 @@ Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    double *sum = scratch<Tag, double>(count);
+    auto *sum = scratch<Tag, Wide<T>>(count);
     for (int64_t i = 0; i < count; ++i)
-      sum[i] = addend ? static_cast<double>(addend.as<const T>()[i]) : 0.0;
+      sum[i] = addend ? static_cast<Wide<T>>(addend.as<const T>()[i]) : Wide<T>(0);
     normWgradBlocks(x.as<const T>(), grads.as<const T>(), sum, blocks, count, kind, eps);
     for (int64_t i = 0; i < count; ++i)
       out.as<T>()[i] = static_cast<T>(sum[i]);
@@ -189,7 +190,7 @@ Status inverseRoot(View in, View out, double scale, double eps) {
     const int64_t count = in.elements();
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      root[i] = 1 / std::sqrt(factor * x[i] + least);
+      root[i] = 1 / squareRoot(factor * x[i] + least);
   });
   return {};
 }
@@ -216,12 +217,13 @@ Status clamp(View in, View out, double limit) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T *x = in.as<const T>(), most = T(limit);
+    const T *x = in.as<const T>();
+    const Bound<T> bound(limit);
     T *to = out.as<T>();
     const int64_t count = in.elements();
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      to[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
+      to[i] = bound.nearest(x[i]);
   });
   return {};
 }
@@ -232,12 +234,13 @@ Status clampGrad(View in, View grads, View out, double limit) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T *x = in.as<const T>(), *grad = grads.as<const T>(), most = T(limit);
+    const T *x = in.as<const T>(), *grad = grads.as<const T>();
+    const Bound<T> bound(limit);
     T *to = out.as<T>();
     const int64_t count = in.elements();
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      to[i] = x[i] >= -most && x[i] <= most ? grad[i] : T(0);
+      to[i] = bound.contains(x[i]) ? grad[i] : T(0);
   });
   return {};
 }

@@ -10,15 +10,16 @@ namespace {
 
 /// Four squares are added in T before they join the sum, which saves conversions and loses three roundings at most. So
 /// f32 values below 3e-23 count as 0: their squares are none in f32.
-template <class T> double squaresOf(const T *in, int64_t count) {
+template <class T> Wide<T> squaresOf(const T *in, int64_t count) {
   const int64_t part = count / 4;
   const T *second = in + part, *third = second + part, *fourth = third + part;
-  double sum = 0;
+  Wide<T> sum = 0;
   MOERT_SIMD_SUM(sum)
   for (int64_t i = 0; i < part; ++i)
-    sum += static_cast<double>((in[i] * in[i] + second[i] * second[i]) + (third[i] * third[i] + fourth[i] * fourth[i]));
+    sum +=
+        static_cast<Wide<T>>((in[i] * in[i] + second[i] * second[i]) + (third[i] * third[i] + fourth[i] * fourth[i]));
   for (int64_t i = 4 * part; i < count; ++i)
-    sum += static_cast<double>(in[i] * in[i]);
+    sum += static_cast<Wide<T>>(in[i] * in[i]);
   return sum;
 }
 
@@ -54,11 +55,20 @@ void adamStep(const T *param, const T *grad, const T *first, const T *second, T 
     const T g = used(grad[i], with.factor);
     const T m = with.beta1 * first[i] + with.rest1 * g;
     const T v = with.beta2 * second[i] + with.rest2 * g * g;
-    const T moved = with.rate * m / (std::sqrt(v * with.secondFactor) + with.eps);
+    const T moved = with.rate * m / (squareRoot(v * with.secondFactor) + with.eps);
     paramOut[i] = with.kept * param[i] - moved;
     firstOut[i] = m;
     secondOut[i] = v;
   }
+}
+
+/// What gradients of this sum of squares are multiplied by.
+double clipping(double squares, double most) {
+  return std::isfinite(squares) ? std::min(1.0, most / (std::sqrt(squares) + 1e-6)) : 0;
+}
+Field clipping(Field squares, double most) {
+  const Field factor = most / (host::squareRoot(squares) + 1e-6);
+  return Bound<Field>(1).isBelow(factor) ? 1 : factor;
 }
 
 template <class T> T factorOf(View factor) { return factor ? *factor.as<const T>() : T(1); }
@@ -82,8 +92,7 @@ Status clipFactor(View sumSquares, View out, double most) {
     return check.take();
   withFloating(out.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const double sum = static_cast<double>(*sumSquares.as<const T>());
-    *out.as<T>() = std::isfinite(sum) ? static_cast<T>(std::min(1.0, most / (std::sqrt(sum) + 1e-6))) : T(0);
+    *out.as<T>() = static_cast<T>(clipping(static_cast<Wide<T>>(*sumSquares.as<const T>()), most));
   });
   return {};
 }
@@ -94,7 +103,7 @@ Status squareRoot(View in, View out) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    *out.as<T>() = std::sqrt(*in.as<const T>());
+    *out.as<T>() = host::squareRoot(*in.as<const T>());
   });
   return {};
 }
@@ -125,7 +134,8 @@ Status adam(View param, View grad, View first, View second, View rate, View step
     return check.take();
   withFloating(param.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const double learning = static_cast<double>(*rate.as<const T>()), t = static_cast<double>(steps);
+    const auto learning = static_cast<Wide<T>>(*rate.as<const T>());
+    const auto t = static_cast<double>(steps);
     AdamFactors<T> with;
     with.factor = factorOf<T>(factor);
     with.beta1 = T(options.beta1);

@@ -162,9 +162,9 @@ Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, i
   withFloating(out.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    double *sums = scratch<Tag, double>(queries + keys + buckets), *ofBuckets = sums + queries + keys;
+    auto *sums = scratch<Tag, Wide<T>>(queries + keys + buckets), *ofBuckets = sums + queries + keys;
     for (int64_t h = 0; h < heads; ++h) {
-      std::fill_n(sums, queries + keys + buckets, 0.0);
+      std::fill_n(sums, queries + keys + buckets, Wide<T>(0));
       for (int64_t i = 0; i < queries; ++i)
         addTo(sums + queries - 1 - i, grads.as<const T>() + (h * queries + i) * keys, keys);
       for (int64_t at = 0; at < queries + keys - 1; ++at)

@@ -34,7 +34,7 @@ template <class T> void sigmoidRows(const T *logits, T *scores, int64_t tokens, 
     T *out = scores + s * experts;
     MOERT_SIMD
     for (int64_t e = 0; e < experts; ++e)
-      out[e] = 1 / (1 + expOfMinus(in[e], limit));
+      out[e] = Logistic<T>(in[e], limit).value();
   }
 }
 
@@ -341,53 +341,54 @@ void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, 
 // --- Auxiliary loss ----------------------------------------------------------
 
 /// loads[e] = f[g,e], the share of expert e in the choices of routing group g.
-void groupLoads(const int32_t *experts, double *loads, const RouteShape &shape, int64_t g) {
-  std::fill_n(loads, shape.experts, 0.0);
+template <class T> void groupLoads(const int32_t *experts, T *loads, const RouteShape &shape, int64_t g) {
+  std::fill_n(loads, shape.experts, T(0));
   const int64_t count = shape.groupTokens() * shape.choices;
   for (int64_t i = g * count; i < (g + 1) * count; ++i)
-    loads[experts[i]] += 1.0;
+    loads[experts[i]] += 1;
   for (int64_t e = 0; e < shape.experts; ++e)
-    loads[e] /= static_cast<double>(count);
+    loads[e] /= static_cast<T>(count);
 }
 
 /// What a score is multiplied by to give the probability P averages: 1 for softmax, 1 / (sum of the row) for sigmoid.
-template <class T> double normaliser(const T *scores, int64_t experts, int64_t kind) {
+template <class T> Wide<T> normaliser(const T *scores, int64_t experts, int64_t kind) {
   if (kind == MOERT_SOFTMAX)
-    return 1.0;
-  double sum = 0;
+    return 1;
+  Wide<T> sum = 0;
   MOERT_SIMD_SUM(sum)
   for (int64_t e = 0; e < experts; ++e)
-    sum += static_cast<double>(scores[e]);
-  return 1.0 / sum;
+    sum += static_cast<Wide<T>>(scores[e]);
+  return 1 / sum;
 }
 
 /// sums[e] = the sum over `tokens` rows of the normalised scores.
-template <class T> void sumProbabilities(const T *scores, double *sums, int64_t tokens, int64_t experts, int64_t kind) {
-  std::fill_n(sums, experts, 0.0);
+template <class T>
+void sumProbabilities(const T *scores, Wide<T> *sums, int64_t tokens, int64_t experts, int64_t kind) {
+  std::fill_n(sums, experts, Wide<T>(0));
   for (int64_t s = 0; s < tokens; ++s) {
     const T *row = scores + s * experts;
-    const double factor = normaliser(row, experts, kind);
+    const Wide<T> factor = normaliser(row, experts, kind);
     MOERT_SIMD
     for (int64_t e = 0; e < experts; ++e)
-      sums[e] += factor * static_cast<double>(row[e]);
+      sums[e] += factor * static_cast<Wide<T>>(row[e]);
   }
 }
 
 template <class T>
-double auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape &shape, int64_t kind) {
+Wide<T> auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape &shape, int64_t kind) {
   struct Loads;
   struct Sums;
   if (shape.tokens == 0 || shape.choices == 0)
     return 0;
-  double *loads = scratch<Loads, double>(shape.experts), *sums = scratch<Sums, double>(shape.experts);
-  double total = 0;
+  auto *loads = scratch<Loads, Wide<T>>(shape.experts), *sums = scratch<Sums, Wide<T>>(shape.experts);
+  Wide<T> total = 0;
   for (int64_t g = 0; g < shape.groups; ++g) {
     groupLoads(experts, loads, shape, g);
     sumProbabilities(scores + g * shape.groupTokens() * shape.experts, sums, shape.groupTokens(), shape.experts, kind);
     for (int64_t e = 0; e < shape.experts; ++e)
       total += loads[e] * sums[e];
   }
-  return total * static_cast<double>(shape.experts) / static_cast<double>(shape.tokens);
+  return total * static_cast<Wide<T>>(shape.experts) / static_cast<Wide<T>>(shape.tokens);
 }
 
 // --- Gradient ----------------------------------------------------------------
@@ -464,13 +465,14 @@ template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gr
   struct Loads;
   struct Probabilities;
   const RouteShape &shape = arguments.shape;
-  double *loads = scratch<Loads, double>(shape.experts);
+  auto *loads = scratch<Loads, Wide<T>>(shape.experts);
   T *toProbabilities = scratch<Probabilities, T>(shape.experts);
   for (int64_t g = 0; g < shape.groups; ++g) {
     arguments.first = g * shape.groupTokens();
     arguments.last = arguments.first + shape.groupTokens();
     if (gradAux && shape.tokens && shape.choices) {
-      const double factor = static_cast<double>(gradAux.as<T>()[0]) * shape.experts / shape.tokens;
+      const auto factor = static_cast<Wide<T>>(gradAux.as<T>()[0]) * static_cast<Wide<T>>(shape.experts) /
+                          static_cast<Wide<T>>(shape.tokens);
       groupLoads(arguments.experts, loads, shape, g);
       for (int64_t e = 0; e < shape.experts; ++e)
         toProbabilities[e] = static_cast<T>(factor * loads[e]);

@@ -9,23 +9,23 @@
 namespace moert::host {
 namespace {
 
-/// Of the logits of one token, in double precision.
-struct TokenRouting {
-  double lse = 0;                    ///< the logarithm of the sum of their exponentials
-  std::vector<double> probabilities; ///< their softmax
+/// Of the logits of one token.
+template <class T> struct TokenRouting {
+  Wide<T> lse = 0;                    ///< the logarithm of the sum of their exponentials
+  std::vector<Wide<T>> probabilities; ///< their softmax
 
   explicit TokenRouting(int64_t experts) : probabilities(static_cast<size_t>(experts)) {}
 
-  template <class T> void read(const T *logits) {
-    double largest = -std::numeric_limits<double>::infinity();
+  void read(const T *logits) {
+    Wide<T> largest = -std::numeric_limits<Wide<T>>::infinity();
     for (size_t e = 0; e < probabilities.size(); ++e)
-      largest = std::max(largest, static_cast<double>(logits[e]));
-    double sum = 0;
+      largest = std::max(largest, static_cast<Wide<T>>(logits[e]));
+    Wide<T> sum = 0;
     for (size_t e = 0; e < probabilities.size(); ++e)
-      sum += probabilities[e] = std::exp(static_cast<double>(logits[e]) - largest);
-    for (double &probability : probabilities)
+      sum += probabilities[e] = expOfDifference(static_cast<Wide<T>>(logits[e]), largest);
+    for (Wide<T> &probability : probabilities)
       probability /= sum;
-    lse = largest + std::log(sum);
+    lse = logOfSum(largest, sum);
   }
 };
 
@@ -37,10 +37,10 @@ template <class T> struct IsBefore {
 
 template <class T>
 void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, int64_t experts, int64_t topK) {
-  std::vector<double> load(static_cast<size_t>(experts)), share(load);
+  std::vector<Wide<T>> load(static_cast<size_t>(experts)), share(load);
   std::vector<int64_t> order(load.size());
-  TokenRouting token(experts);
-  double squares = 0;
+  TokenRouting<T> token(experts);
+  Wide<T> squares = 0;
   for (int64_t s = 0; s < tokens; ++s, logits += experts) {
     token.read(logits);
     squares += token.lse * token.lse;
@@ -52,10 +52,10 @@ void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, in
       share[e] += token.probabilities[e];
   }
   for (size_t e = 0; e < share.size(); ++e) {
-    loads[e] = static_cast<T>(load[e] / static_cast<double>(tokens));
-    shares[e] = static_cast<T>(share[e] / static_cast<double>(tokens));
+    loads[e] = static_cast<T>(load[e] / static_cast<Wide<T>>(tokens));
+    shares[e] = static_cast<T>(share[e] / static_cast<Wide<T>>(tokens));
   }
-  *square = static_cast<T>(squares / static_cast<double>(tokens));
+  *square = static_cast<T>(squares / static_cast<Wide<T>>(tokens));
 }
 
 } // namespace
@@ -83,18 +83,18 @@ Status routerMeansGrad(View logits, View gradShares, View gradSquares, View grad
   const int64_t tokens = logits.dims[0] / groups, experts = logits.dims[1];
   withFloating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    TokenRouting token(experts);
+    TokenRouting<T> token(experts);
     for (int64_t s = 0; s < logits.dims[0]; ++s) {
       token.read(logits.as<const T>() + s * experts);
       const int64_t group = s / tokens;
       const T *toShares = gradShares ? gradShares.as<const T>() + group * experts : nullptr;
-      double toAll = gradSquares ? 2 * token.lse * static_cast<double>(gradSquares.as<const T>()[group]) : 0;
+      Wide<T> toAll = gradSquares ? 2 * token.lse * static_cast<Wide<T>>(gradSquares.as<const T>()[group]) : Wide<T>(0);
       for (int64_t e = 0; toShares && e < experts; ++e)
-        toAll -= token.probabilities[static_cast<size_t>(e)] * static_cast<double>(toShares[e]);
+        toAll -= token.probabilities[static_cast<size_t>(e)] * static_cast<Wide<T>>(toShares[e]);
       for (int64_t e = 0; e < experts; ++e)
         gradLogits.as<T>()[s * experts + e] =
-            static_cast<T>(token.probabilities[static_cast<size_t>(e)] / static_cast<double>(tokens) *
-                           (toAll + (toShares ? static_cast<double>(toShares[e]) : 0)));
+            static_cast<T>(token.probabilities[static_cast<size_t>(e)] / static_cast<Wide<T>>(tokens) *
+                           (toAll + (toShares ? static_cast<Wide<T>>(toShares[e]) : Wide<T>(0))));
     }
   });
   return {};

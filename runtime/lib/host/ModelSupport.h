@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace moert::host {
 
@@ -34,12 +35,6 @@ inline void startFrom(View addend, View out) {
     std::memmove(out.data, addend.data, out.bytes());
 }
 
-/// exp(x) for x below +limit; exactly 0 below -limit, which must be opaque(expLimit<T>) read before the loop. By a
-/// factor of 0 or 1: of a choice GCC makes a branch around the call, which is then scalar.
-template <class T> MOERT_INLINE T expOrZero(T x, T limit) {
-  return vectorExp(atMost(atLeast(x, -limit), limit)) * (x < -limit ? T(0) : T(1));
-}
-
 /// So many elements are summed in T before they join a sum in double precision.
 inline constexpr int64_t kSumPart = 512;
 
@@ -48,7 +43,7 @@ inline constexpr int64_t kSumPart = 512;
 template <class T> MOERT_INLINE T expPart(const T *in, T *out, int64_t count, T reference, T limit) {
   MOERT_SIMD
   for (int64_t i = 0; i < count; ++i)
-    out[i] = expOrZero(in[i] - reference, limit);
+    out[i] = expOfDifference(in[i], reference, limit);
   T sum = 0;
   MOERT_SIMD_SUM(sum)
   for (int64_t i = 0; i < count; ++i)
@@ -63,12 +58,16 @@ template <class T> MOERT_INLINE T maximum(const T *in, int64_t count) {
       in[i] > largest ? in[i] : largest;
   return largest;
 }
+/// A reduction of Fields has no maximum.
+MOERT_INLINE Field maximum(const Field *in, int64_t count) {
+  return std::accumulate(in, in + count, -Field::infinity(), [](Field a, Field b) { return std::max(a, b); });
+}
 
 /// in + out, widened: where many terms are added, T loses digits.
-template <class T> MOERT_INLINE void addTo(double *sum, const T *in, int64_t count) {
+template <class T> MOERT_INLINE void addTo(Wide<T> *sum, const T *in, int64_t count) {
   MOERT_SIMD
   for (int64_t i = 0; i < count; ++i)
-    sum[i] += static_cast<double>(in[i]);
+    sum[i] += static_cast<Wide<T>>(in[i]);
 }
 
 } // namespace moert::host

@@ -57,8 +57,7 @@ Status Session::open() {
     return status;
   for (Plan &plan : plans) {
     arguments.push_back(argumentsOf(plan.programs(false)));
-    if (options.verifyWide)
-      plan.widen();
+    plan.widen(options.wide);
   }
   for (const auto &[shape, variants] : choices)
     for (int64_t count : chunks)
@@ -167,9 +166,8 @@ Status Session::prepare(size_t index, Active &active) {
   std::ostringstream ignored;
   if (Status status = makeInputs(arguments[index], "", options.seed, ignored, inputs); !status.ok())
     return status;
-  for (auto &[name, tensor] : inputs)
-    if (Status status = plan.isWide ? widen(tensor) : Status{}; !status.ok())
-      return status;
+  if (Status status = widenInputs(plan.wide, arguments[index], options.seed, inputs); !status.ok())
+    return status;
   if (Status status = active.runner->writeInputs(inputs); !status.ok())
     return status;
   Routing chosen;

@@ -200,4 +200,43 @@ Status makeInputs(const std::vector<Value> &arguments, const std::string &load, 
   return makeInputs(arguments, loads, {seed}, log, inputs);
 }
 
+static Status drawElements(uint64_t key, Tensor &tensor) {
+  if (!isFloating(tensor.dtype))
+    return {};
+  Tensor drawn;
+  if (Status status = Tensor::allocate({"a value", "", kFieldType, tensor.shape, {}, {}}, drawn); !status.ok())
+    return status;
+  for (int64_t i = 0, e = tensor.elements(); i < e; ++i)
+    drawn.as<Field>()[i] = Field::of(mix(key + static_cast<uint64_t>(i)));
+  tensor = std::move(drawn);
+  return {};
+}
+
+Status fillIds(const Value &value, uint64_t seed, Tensor &tensor) {
+  if (Status status = fillRandom(value, seed, tensor); !status.ok() || value.name != "labels")
+    return status;
+  const uint64_t key = ~mix(mix(seed) ^ hashName(value.name));
+  for (int64_t i = 1, e = value.elements(); i < e; ++i)
+    if (mix(key + static_cast<uint64_t>(i)) % 2)
+      tensor.as<int32_t>()[i] = -1;
+  return {};
+}
+
+Status widenInputs(moert_wide wide, const std::vector<Value> &arguments, uint64_t seed, Tensors &inputs) {
+  for (const Value &value : arguments) {
+    Tensor &tensor = inputs.at(value.name);
+    const Value *parameter = masterOf(value, arguments);
+    Status status;
+    if (wide == MOERT_WIDE_F64)
+      status = widen(tensor);
+    else if (wide == MOERT_WIDE_FIELD && value.below > 0)
+      status = fillIds(value, seed, tensor);
+    else if (wide == MOERT_WIDE_FIELD)
+      status = drawElements(mix(mix(seed) ^ hashName((parameter ? *parameter : value).name)), tensor);
+    if (!status.ok())
+      return status;
+  }
+  return {};
+}
+
 } // namespace moert::run

@@ -2,6 +2,7 @@
 #ifndef MOERT_RUN_INPUTS_H
 #define MOERT_RUN_INPUTS_H
 
+#include "moert/world.h"
 #include "run/Checkpoint.h"
 
 #include <ostream>
@@ -35,6 +36,15 @@ Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const Input
 /// The same from what `load` names, if it is not empty.
 Status makeInputs(const std::vector<Value> &arguments, const std::string &load, uint64_t seed, std::ostream &log,
                   Tensors &inputs);
+
+/// Random ids in place of the integers of `tensor`, for exact arithmetic: half of all labels are masked, so that it
+/// matters which.
+Status fillIds(const Value &value, uint64_t seed, Tensor &tensor);
+
+/// The inputs of a plan that is run in the type `wide`: the same numbers in f64, or elements of the field that `seed`
+/// draws for each name, a parameter's for its f32 copy. In exact arithmetic ids are those of fillIds; other integers
+/// stay what they are.
+Status widenInputs(moert_wide wide, const std::vector<Value> &arguments, uint64_t seed, Tensors &inputs);
 
 } // namespace moert::run
 

@@ -118,8 +118,7 @@ Status Session::open() {
     if (Status status = checkComparable(metadata); !status.ok())
       return status;
   arguments = argumentsOf(programs());
-  if (options.verifyWide)
-    plan.widen();
+  plan.widen(options.wide);
   return Routing::open(options, plan, routing);
 }
 
@@ -128,9 +127,8 @@ Status Session::load() {
     return status;
   if (Status status = makeInputs(arguments, loads, {options.seed, options.allowMissing}, err, inputs); !status.ok())
     return status;
-  for (auto &[name, tensor] : inputs)
-    if (Status status = plan.isWide ? widen(tensor) : Status{}; !status.ok())
-      return status;
+  if (Status status = widenInputs(plan.wide, arguments, options.seed, inputs); !status.ok())
+    return status;
   return options.saveCheckpoint.empty()
              ? Status{}
              : checkpoint.open(options.saveCheckpoint, arguments, loads, err, {options.shardBytes});

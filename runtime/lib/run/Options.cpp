@@ -15,10 +15,10 @@ Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_IN
 
 Status parseVerify(Options &options, const std::string &value) {
   options.verify = true;
-  options.verifyWide = !value.empty();
-  return value.empty() || value == "f64"
+  options.wide = value == "f64" ? MOERT_WIDE_F64 : value == "exact" ? MOERT_WIDE_FIELD : MOERT_WIDE_NONE;
+  return value.empty() || options.wide != MOERT_WIDE_NONE
              ? Status{}
-             : invalid("expected --verify or --verify=f64 but got '--verify=" + value + "'");
+             : invalid("expected --verify, --verify=f64 or --verify=exact but got '--verify=" + value + "'");
 }
 
 Status parseTimeout(Options &options, const std::string &value) {
@@ -65,10 +65,11 @@ OptionSection runOptions(Options &o) {
         "shapes, drawn at random (see --seed)"},
        {"--emulate-links", "NAME", &o.emulateLinks,
         "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled"},
-       {"--verify", "[=f64]", [&o](const std::string &value) { return parseVerify(o, value); },
+       {"--verify", "[=f64|exact]", [&o](const std::string &value) { return parseVerify(o, value); },
         "also run the reference, which is the model on one rank, and compare all outputs and gradients. They must not "
         "differ by more than rounding explains. =f64 runs both in f64, whatever types the plan has. This finds "
-        "errors that rounding in f32 or 16 bits hides"},
+        "errors that rounding in f32 or 16 bits hides. =exact runs both in arithmetic without rounding, on random "
+        "values. Their results must be equal"},
        {"--reference", "", &o.reference, "run only the reference, which is the model on one rank"},
        {"--seed", "N", &o.seed, "seed of the random values (default: 0)"},
        {"--load", "PATH", &o.loads,
@@ -155,6 +156,21 @@ Status checkTraining(const Options &options) {
   return {};
 }
 
+/// What a plan that is not run in its own types cannot do.
+Status checkWide(const Options &options) {
+  if (options.wide != MOERT_WIDE_NONE && !options.saveCheckpoint.empty())
+    return invalid("--verify=f64 and --verify=exact do not run the plan in its own types: expected no "
+                   "--save-checkpoint, which writes these");
+  if (options.wide != MOERT_WIDE_FIELD)
+    return {};
+  if (options.backend != "host")
+    return invalid("--verify=exact runs on backend host, but the backend is '" + options.backend + "'");
+  if (!options.loads.empty() || !options.save.empty())
+    return invalid("--verify=exact computes with random elements of a field, which are no real numbers: expected "
+                   "neither --load nor --save");
+  return {};
+}
+
 /// Whether there are files that --shard-bytes and --keep are about.
 Status checkCheckpoints(const Options &options) {
   bool isFolder = CheckpointFolder::isMeant(options.train.checkpoint);
@@ -192,8 +208,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("expected at most 4096 for --workers but got " + std::to_string(options.workers));
   if (options.reference && options.verify)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
-  if (options.verifyWide && !options.saveCheckpoint.empty())
-    return invalid("--verify=f64 runs the plan in f64: expected no --save-checkpoint, which writes the plan's types");
+  if (Status status = checkWide(options); !status.ok())
+    return status;
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
   if (options.tf32 && !options.backend.starts_with("cuda"))

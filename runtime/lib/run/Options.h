@@ -3,6 +3,7 @@
 #define MOERT_RUN_OPTIONS_H
 
 #include "core/View.h"
+#include "moert/world.h"
 
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ struct Options {
   bool tf32 = false;    ///< of GPUs: f32 products in tf32
   bool adaptive = false;
   bool verify = false;
-  bool verifyWide = false; ///< the plan and its reference are run in f64
+  moert_wide wide = MOERT_WIDE_NONE; ///< in which the plan and its reference are run, under `verify`
   bool reference = false;
   bool json = false;
   bool help = false;

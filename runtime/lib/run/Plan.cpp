@@ -44,10 +44,13 @@ Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan
   return {};
 }
 
-void Plan::widen() {
-  isWide = true;
-  metadata.dtype = dtypeName(MOERT_F64);
-  auto widenOne = [](Value &value) { value.dtype = isFloating(value.dtype) ? MOERT_F64 : value.dtype; };
+void Plan::widen(moert_wide type) {
+  wide = type;
+  if (type == MOERT_WIDE_NONE)
+    return;
+  const int32_t dtype = type == MOERT_WIDE_F64 ? MOERT_F64 : kFieldType;
+  metadata.dtype = dtypeName(dtype);
+  auto widenOne = [&](Value &value) { value.dtype = isFloating(value.dtype) ? dtype : value.dtype; };
   auto widenAll = [&](std::vector<Value> &values) {
     for (Value &value : values) {
       widenOne(value);
@@ -68,7 +71,7 @@ Status Plan::openVariants(const std::string &path, std::vector<Plan> &plans) {
   if (Status status = openHandle(path, handle, variants); !status.ok())
     return status;
   for (Metadata &metadata : variants)
-    plans.push_back({handle, static_cast<int64_t>(plans.size()), std::move(metadata), false});
+    plans.push_back({handle, static_cast<int64_t>(plans.size()), std::move(metadata), MOERT_WIDE_NONE});
   return {};
 }
 

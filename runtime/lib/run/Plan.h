@@ -19,10 +19,10 @@ struct Plan {
   std::shared_ptr<moert_plan> handle; ///< of all variants
   int64_t variant = 0;
   Metadata metadata;
-  bool isWide = false; ///< it is run in f64, whatever its types
+  moert_wide wide = MOERT_WIDE_NONE; ///< the type in which it is run
 
-  /// From here on the plan is run in f64: what it says of its floating-point values is that they are f64.
-  void widen();
+  /// From here on the plan is run in this type: what it says of its floating-point values is that they are of it.
+  void widen(moert_wide type);
   /// For `batch` sequences of `sequence` tokens; where either is 0, those of the plan's first variant.
   static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
   /// All variants, in their order; a plan of one shape is one.

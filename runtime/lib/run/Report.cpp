@@ -41,6 +41,7 @@ json verificationJson(const Verification *verification) {
                       {"mostly_rounding", value.isRounding()}});
   return {{"ok", verification->ok()},
           {"dtype", verification->dtype},
+          {"draws", verification->draws},
           {"rounded_runs", verification->roundedRuns},
           {"tokens", verification->tokens},
           {"near_ties", verification->nearTies},
@@ -169,7 +170,18 @@ void printRounding(const Verification &verification, std::ostream &out) {
     out << "mostly rounding, so that little of " << (count == 1 ? "it" : "them") << " is tested: " << names << "\n";
 }
 
+/// Of a plan whose values are elements of a field.
+void printExactVerification(const Verification &verification, std::ostream &out) {
+  const auto differing = std::count_if(verification.values.begin(), verification.values.end(),
+                                       [](const Comparison &value) { return !value.ok(); });
+  out << format("verification %s: %lld of %zu results are exactly equal, with %lld draws of the inputs\n",
+                verification.ok() ? "ok" : "FAILED", static_cast<long long>(verification.values.size()) - differing,
+                verification.values.size(), static_cast<long long>(verification.draws));
+}
+
 void printVerification(const Verification &verification, std::ostream &out) {
+  if (verification.dtype == dtypeName(kFieldType))
+    return printExactVerification(verification, out);
   out << format("\n%-58s %15s %15s %8s\n", "result", "relative error", "rounding bound", "");
   for (const Comparison &value : verification.values)
     out << format("%-58s %15.3g %15.3g %8s\n", fitted(value.name, 58).c_str(), value.relativeError, value.bound,
@@ -185,7 +197,24 @@ void printVerification(const Verification &verification, std::ostream &out) {
 
 } // namespace
 
+/// What there is to say of steps that computed no numbers: not what they took.
+static json exactJson(const Report &report) {
+  return {{"backend", report.options.backend},
+          {"ranks", report.result.ranks},
+          {"iters", report.result.stepSeconds.size()},
+          {"seed", report.options.seed},
+          {"batch", sizeJson(report.metadata.batch)},
+          {"sequence", sizeJson(report.metadata.sequence)},
+          {"schedule", report.metadata.schedule},
+          {"memory", memoryJson(report.result.arenas)},
+          {"verify", verificationJson(report.verification)}};
+}
+
 void printJson(const Report &report, std::ostream &out) {
+  if (report.isExact()) {
+    out << exactJson(report).dump(2) << "\n";
+    return;
+  }
   double flops = 0;
   std::map<std::string, double> bytesSent;
   forEachOp(report, [&](const Program &, const Op &op, const OpTotals &totals) {
@@ -223,6 +252,8 @@ void printJson(const Report &report, std::ostream &out) {
 }
 
 void printTables(const Report &report, std::ostream &out) {
+  if (report.isExact())
+    return printVerification(*report.verification, out);
   printOps(report, out);
   StepTimes times = stepTimes(report.result.stepSeconds);
   out << format("\n%lld ranks, %zu steps: median %.3f ms (%.3f to %.3f)\n", static_cast<long long>(report.result.ranks),

@@ -28,7 +28,7 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
   config.emulate = !reference && !options.emulateLinks.empty();
   config.graphs = !options.noGraph;
   config.tf32 = options.tf32;
-  config.wide = plan.isWide;
+  config.wide = plan.wide;
   return config;
 }
 
@@ -188,7 +188,7 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   result.rankFlops.assign(everyone.size(), 0);
   int64_t timed = 0;
   for (int64_t step = 0; step < steps; ++step) {
-    bool isTimed = !usesGraphs() || step + 1 == steps;
+    bool isTimed = (!usesGraphs() || step + 1 == steps) && !isExact();
     if (Status status = checked(moert_world_time_ops(world.get(), isTimed)); !status.ok())
       return status;
     if (Status status = runStep(); !status.ok())
@@ -203,9 +203,9 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   for (OpTotals &totals : result.ops)
     for (double *figure :
          {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent, &totals.collectives, &totals.bytesReceived})
-      *figure /= static_cast<double>(timed);
+      *figure /= static_cast<double>(std::max<int64_t>(timed, 1));
   for (double &flops : result.rankFlops)
-    flops /= static_cast<double>(timed);
+    flops /= static_cast<double>(std::max<int64_t>(timed, 1));
   return addMemory();
 }
 

@@ -76,6 +76,8 @@ struct Runner {
   Status meet(const Status &own);
   /// Whether steps whose ops are timed differ from others, so that only the last one is.
   bool usesGraphs() const { return !reference && options.backend == "cuda" && !options.noGraph; }
+  /// Whether no numbers are computed, of whose time nobody asks.
+  bool isExact() const { return options.verify && options.wide == MOERT_WIDE_FIELD; }
   /// A step of which only the time is noted.
   Status runStep();
 

@@ -85,6 +85,8 @@ double squaredNorm(const Tensor &a) {
     return sumSquares(a.as<float>(), a.elements());
   if (a.dtype == MOERT_F64)
     return sumSquares(a.as<double>(), a.elements());
+  if (a.dtype == kFieldType)
+    return static_cast<double>(a.elements());
   double sum = 0;
   for (int64_t i = 0, e = a.elements(); i < e; ++i)
     sum += std::pow(elementAt(a.as<char>(), a.dtype, i), 2);
@@ -97,6 +99,11 @@ double squaredDistance(const void *a, const void *b, int32_t dtype, int64_t elem
   if (dtype == MOERT_F64)
     return sumDistance(static_cast<const double *>(a), static_cast<const double *>(b), elements);
   double sum = 0;
+  if (dtype == kFieldType) {
+    for (int64_t i = 0; i < elements; ++i)
+      sum += static_cast<const Field *>(a)[i] == static_cast<const Field *>(b)[i] ? 0 : 1;
+    return sum;
+  }
   for (int64_t i = 0; i < elements; ++i)
     sum += std::pow(elementAt(a, dtype, i) - elementAt(b, dtype, i), 2);
   return sum;

@@ -41,7 +41,8 @@ void setElement(void *data, int32_t dtype, int64_t index, double value);
 /// "NaN at [3, 17]" for the first element that is NaN or infinite; empty where there is none.
 std::string firstNotFinite(const Tensor &tensor);
 
-/// The sum of squares of the elements of a, and of the differences a - b, in double.
+/// The sum of squares of the elements of a, and of the differences a - b, in double. Elements of a field have no size:
+/// how many there are, and how many differ.
 double squaredNorm(const Tensor &a);
 double squaredDistance(const void *a, const void *b, int32_t dtype, int64_t elements);
 

@@ -27,6 +27,7 @@ struct Comparison {
 struct Verification {
   std::string dtype; ///< in which the plan computed
   std::vector<Comparison> values;
+  int64_t draws = 0;       ///< of inputs: 1, or 2 in exact arithmetic
   int64_t roundedRuns = 0; ///< runs that measured rounding; 0 where results are close enough without
   int64_t tokens = 0;      ///< whose experts were compared
   int64_t nearTies = 0;    ///< of these, those for which rounding chose other experts
