@@ -135,12 +135,14 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   // Else the backward computes no results of experts again.
   if (options.train && options.recompute >= Recompute::Cheap4)
     passes.addNestedPass<func::FuncOp>(createMoeWeighHidden());
-  if (options.hasStages())
+  if (options.choices)
+    ; // compileWritten() copies them.
+  else if (options.hasStages())
     passes.addNestedPass<func::FuncOp>(
         createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
   else if (options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
-  if (options.recompute != Recompute::None)
+  if (options.recompute != Recompute::None && !options.choices)
     passes.addNestedPass<func::FuncOp>(
         createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
   // Without a bound there is room for all rows.
@@ -243,7 +245,11 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
 /// From a plan in its order to its waits and memory.
 static void addPlanPasses(PassManager &passes, const PipelineOptions &options) {
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams());
-  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
+  plan::PlanAssignMemoryOptions memory;
+  // Of small values the gaps between them would be most of an arena.
+  if (options.choices)
+    memory.alignment = 8;
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory(memory));
 }
 
 static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &schedule,
@@ -384,6 +390,28 @@ static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule
   return options.leaveOutOrder ? success() : orderAndAssign(module, schedule, options, prefix);
 }
 
+/// Gives the ops of `small` the stages and residuals that the same ops have in `large`, and its parameters the bytes
+/// that they have there.
+static LogicalResult copyChoices(func::FuncOp large, func::FuncOp small) {
+  auto from = llvm::to_vector(llvm::make_pointer_range(large.getOps()));
+  auto to = llvm::to_vector(llvm::make_pointer_range(small.getOps()));
+  if (large.getNumArguments() != small.getNumArguments() || from.size() != to.size())
+    return small.emitError() << "the small model has " << to.size() << " ops where the large one has " << from.size();
+  for (auto [op, its] : llvm::zip_equal(from, to)) {
+    if (op->getName() != its->getName())
+      return its->emitError() << "the small model has '" << its->getName() << "' where the large one has '"
+                              << op->getName() << "'";
+    for (StringRef name : {kStageAttrName, kResidualAttrName})
+      if (Attribute value = op->getAttr(name))
+        its->setAttr(name, value);
+  }
+  Builder builder(small.getContext());
+  for (auto [index, type] : llvm::enumerate(large.getArgumentTypes()))
+    small.setArgAttr(index, kCountedBytesAttrName,
+                     builder.getI64IntegerAttr(getByteSize(cast<RankedTensorType>(type))));
+  return success();
+}
+
 /// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
 /// reference. `applied`: the name of the schedule without what no layer could be given.
 static FailureOr<OwningOpRef<ModuleOp>> compileWritten(ModuleOp graph, const ParsedSchedule &schedule,
@@ -398,6 +426,8 @@ static FailureOr<OwningOpRef<ModuleOp>> compileWritten(ModuleOp graph, const Par
     return success();
   };
   if (failed(runStage(options.runPasses, prefix + "forward", *module, addForward)))
+    return failure();
+  if (!reference && options.choices && failed(copyChoices(getFunction(options.choices), getFunction(*module))))
     return failure();
   if (!reference && failed(copyRouting(getFunction(*module), graph)))
     return failure();
@@ -445,6 +475,19 @@ static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
   return filled + (options.microBatches - filled) % period;
 }
 
+/// Else a loop saves too little.
+static bool isWorthALoop(int64_t written, int64_t microBatches) { return 4 * written <= 3 * microBatches; }
+
+int64_t mlir::moe::getFewestMicroBatches(const PipelineOptions &options, int64_t further) {
+  const int64_t written = chooseWritten(options, /*reference=*/false), period = getPeriod(options, /*reference=*/false);
+  if (!options.hasLoop || !isWorthALoop(written, options.microBatches))
+    return options.microBatches;
+  int64_t fewest = options.microBatches;
+  while (fewest > period && isWorthALoop(written, fewest - period))
+    fewest -= period;
+  return std::min(options.microBatches, fewest + 2 * further * std::max(period, options.parallel.getPp()));
+}
+
 /// Compiles a form that may not suit the program. Then `reason` is the first error, and another form is to be tried.
 /// Else `said` is what is to be said if the form is taken.
 static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSchedule &schedule,
@@ -487,8 +530,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
   PipelineOptions form = options;
   if (mayHaveLoop(schedule, options, reference))
     form.written = chooseWritten(options, reference);
-  // Else a loop saves too little.
-  auto isShort = [&] { return 4 * form.written <= 3 * options.microBatches; };
+  auto isShort = [&] { return isWorthALoop(form.written, options.microBatches); };
   bool mayLoop = form.written > 0 && isShort();
   for (int64_t tries = 0; mayLoop && tries < kMostTries && failed(looped) && isShort(); ++tries) {
     looped = tryForm(graph, schedule, form, reference, applied, saidOfLooped, noLoop);
@@ -634,6 +676,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
       failed(finishPlan(*module, options)))
     return failure();
   return module;
+}
+
+LogicalResult mlir::moe::provePlan(ModuleOp plan, const PipelineOptions &options) {
+  return failure(failed(checkPrograms(plan)) || failed(finishPlan(plan, options)));
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileHalves(ModuleOp plan, const PipelineOptions &options) {

@@ -162,7 +162,10 @@ func.func @model(%x: tensor<4x4xf32> {moe.name = "x", moe.role = "input"}) -> te
         bad("deep nesting of " + opening, opening * 100000, r"bad\.mlir:1: error: expected brackets nested at most 256 deep")
     bad("binary", b"\x7fELF\x00\xff\xfe" + bytes(range(256)), r"bad\.mlir:1:1: error: ")
     suite.make("moe-compile", suite.write("graph.mlir", GRAPH), "--emit=plan", "-o", suite.path("stage.mlir"))
-    suite.expect("graph: the plan", ["moe-compile", "stage.mlir", "-o", "bad.so"], r"stage\.mlir:\d+:\d+: error: .*expected .* model graph")
+    suite.expect("plan: an option of models", ["moe-compile", "stage.mlir", "--schedule=s1", "-o", "bad.so"],
+                 r"expected --schedule with a model only: 'stage\.mlir' is a plan, in which this is fixed")
+    suite.expect("plan: as a rank program", ["moe-compile", "stage.mlir", "--emit=spmd"],
+                 r"expected --emit=plan, llvm, obj or so with 'stage\.mlir', which is already a plan")
     suite.make("moe-compile", "graph.mlir", "--emit=spmd", "-o", suite.path("rank.mlir"))
     suite.expect("graph: the program of a rank in moe-sim", ["moe-sim", "rank.mlir"],
                  r"rank\.mlir:1:1: error: expected a model graph but got a rank program")
@@ -403,7 +406,11 @@ def plans(suite):
     option("--ranks=4", r"compiled for 2 ranks, but --ranks asks for 4")
     option("--backend=foo", r"unknown backend 'foo', expected caller, host, mpi, cuda or cuda-loopback")
     option("--iters", r"expected a value: --iters=")
-    option("--verify=1", r"expected --verify or --verify=f64 but got '--verify=1'")
+    option("--verify=1", r"expected --verify, --verify=f64 or --verify=exact but got '--verify=1'")
+    exact = ["moe-run", "plan.so", "--verify=exact"]
+    suite.expect("moe-run: exact on a GPU", [*exact, "--backend=cuda-loopback"],
+                 r"--verify=exact runs on backend host, but the backend is 'cuda-loopback'")
+    suite.expect("moe-run: exact saves", [*exact, "--save=x.safetensors"], r"--verify=exact computes with random elements of a field")
     option("--foo", r"unknown option '--foo'; moe-run --help lists them")
     option("other.so", r"expected one plan but got 'plan\.so' and 'other\.so'")
     suite.expect("moe-run: --reference --verify", ["moe-run", "plan.so", "--reference", "--verify"], r"nothing to compare")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Verifies random plans, each in its own type and in f64, to find errors that nobody thought of.
+"""Verifies random plans, each in its own type and in exact arithmetic, to find errors that nobody thought of.
 
 A plan depends on (--seed, its number). It has a tiny model of some family, its MoE layers alone or the whole model, groups, schedule,
 chunks, micro-batches, optimizer, kept values, and type. If moe-compile refuses a plan, this is no failure, and another plan is drawn.
@@ -84,7 +84,7 @@ def draw(seed, number, attempt):
     flags = [os.path.join(MODELS, rng.choice(sorted(name for name in os.listdir(MODELS) if name.endswith(".json")))),
              "--parallel=" + ",".join(f"{name}={size}" for name, size in groups.items()), f"--schedule={schedule}", *form,
              f"--batch={rng.choice((1, 2, 2, 3))}", f"--seq={rng.choice((4, 8, 8, 12, 16))}", f"--mode={mode}",
-             f"--dtype={rng.choice(('f32', 'f32', 'f32', 'f64'))}"]
+             f"--dtype={rng.choice(('f32', 'f32', 'f64', 'bf16'))}"]
     if "auto" in schedule:
         flags.append("--cluster=parm-b")
     if not whole:
@@ -115,8 +115,8 @@ def message_of(stderr):
 
 
 def verify(tools, command, flags, run_flags, plan, outcome):
-    """In the plan's own type and, unless that is it, in f64."""
-    for verification in ["--verify"] + ["--verify=f64"] * ("--dtype=f32" in flags):
+    """In exact arithmetic and, unless 16 bits hide too much, in the plan's own type."""
+    for verification in ["--verify=exact"] + ["--verify"] * ("--dtype=bf16" not in flags):
         run = [os.path.join(tools, "moe-run"), plan, verification, "--json", "--workers=1", *run_flags]
         status, stdout, stderr = called(run)
         if status != 0:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes plans wrong, one call at a time. --verify=f64 must find each fault.
+"""Makes plans wrong, one call at a time. --verify=exact must find each fault.
 
 The faults are those that a compiler makes. A sum over a group is forgotten or done twice. A norm lacks one of its terms. A scale is wrong.
 Masked labels count. The gradient of a shadow is lost. Each correct plan must pass. Faults that --verify in f32 finds are only counted,
@@ -55,13 +55,13 @@ def check(tools, preload, case, folder, log):
     plan = os.path.join(folder, "plan.so")
     tools.call(log, "moe-compile", os.path.join(MODELS, model + ".json"), *flags, "--mode=train", "-o", plan)
     # A state of the optimizer that the first step made shows what a factor of all gradients hid.
-    for verification in ("--verify", "--verify=f64"):
+    for verification in ("--verify", "--verify=exact"):
         if not passes(tools, log, plan, [verification], preload):
             raise harness.CaseFailed(f"a sound plan fails {verification}")
     faults = choose_faults(plan)
-    missed = [fault for fault in faults if passes(tools, log, plan, ["--verify=f64"], preload, fault)]
+    missed = [fault for fault in faults if passes(tools, log, plan, ["--verify=exact"], preload, fault)]
     if missed:
-        raise harness.CaseFailed(f"--verify=f64 does not find {missed}")
+        raise harness.CaseFailed(f"--verify=exact does not find {missed}")
     found = sum(not passes(tools, log, plan, ["--verify"], preload, fault) for fault in faults)
     return f"{len(faults)} faults, of which f32 shows {found}"
 

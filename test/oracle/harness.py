@@ -135,7 +135,8 @@ def metadata_of(plan):
 class Tools:
     """The tools in one folder. Each call raises CaseFailed unless the command exits with 0.
 
-    With a backend of one process a rank, moe-run is started as often as its plan has ranks.
+    With a backend of one process a rank, moe-run is started as often as its plan has ranks. What moe-run verified on the host, it verifies
+    in exact arithmetic as well, on values of its own.
     """
 
     def __init__(self, folder, backend="host", timeout=300):
@@ -167,6 +168,9 @@ class Tools:
         if done.returncode != 0:
             tail = "\n".join((done.stdout[-1500:] + done.stderr[-3000:]).splitlines()[-30:])
             raise CaseFailed(f"{tool} exited with {done.returncode}\n{tail}")
+        if tool == "moe-run" and "--verify" in arguments and self.backend == "host":
+            kept = [one for one in map(str, arguments) if one.startswith(("--iters=", "--batch=", "--seq=", "--seed="))]
+            self.call_for_all(log, tool, arguments[0], "--verify=exact", *kept)
         return done.stdout, done.stderr
 
 

@@ -405,10 +405,12 @@ FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
 
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &context, llvm::SourceMgr &sources,
                                                                 const char *argv0, int64_t dataParallel,
-                                                                std::optional<ImportShape> shape) const {
+                                                                std::optional<ImportShape> shape,
+                                                                const ReducedSizes *reduced) const {
   if (!isGraph()) {
     llvm::Expected<OwningOpRef<ModuleOp>> module =
-        importing.importFile(context, input, argv0, dataParallel, /*loss=*/mode == "train", shape);
+        importing.importFile(context, input, argv0, dataParallel, /*loss=*/mode == "train", shape, /*blocks=*/{},
+                             /*change=*/{}, reduced);
     if (module)
       return std::move(*module);
     llvm::errs() << llvm::toString(module.takeError()) << "\n";

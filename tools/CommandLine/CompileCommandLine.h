@@ -80,10 +80,10 @@ public:
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
   /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
-  /// tokens. Without a `shape` the options must give one.
+  /// tokens. Without a `shape` the options must give one. `reduced`: of a configuration, in the smallest sizes.
   FailureOr<OwningOpRef<ModuleOp>> readModule(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                              int64_t dataParallel,
-                                              std::optional<ImportShape> shape = std::nullopt) const;
+                                              int64_t dataParallel, std::optional<ImportShape> shape = std::nullopt,
+                                              const ReducedSizes *reduced = nullptr) const;
 
 private:
   /// The job's options that do not depend on its groups, and then those that do.

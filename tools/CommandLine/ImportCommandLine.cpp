@@ -256,11 +256,10 @@ std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, boo
   return flags;
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
-                                                                    const char *argv0, int64_t dataParallel, bool loss,
-                                                                    std::optional<ImportShape> shape,
-                                                                    llvm::ArrayRef<int64_t> blocks,
-                                                                    const ModelChange &change) const {
+llvm::Expected<OwningOpRef<ModuleOp>>
+ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, const char *argv0, int64_t dataParallel,
+                              bool loss, std::optional<ImportShape> shape, llvm::ArrayRef<int64_t> blocks,
+                              const ModelChange &change, const ReducedSizes *reduced) const {
   if (!shape) {
     llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
     if (!shapes)
@@ -289,6 +288,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
       taken.push_back(config->model->blocks[block]);
     config->model->blocks = taken;
     options.layers.reset();
+  }
+  if (reduced) {
+    *config = reduceModel(*config, options.seq, *reduced);
+    options.seq = reduceSequence(options.seq, *reduced);
   }
   return importModel(context, *config, options);
 }

@@ -8,6 +8,7 @@
 #include "Parsers.h"
 #include "moe/Import/Import.h"
 #include "moe/Import/MegatronArguments.h"
+#include "moe/Import/ReducedModel.h"
 #include "moe/Planner/Remedies.h"
 
 namespace mlir::moe {
@@ -34,11 +35,12 @@ public:
   /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
   /// `shape` the options must give one. `loss`: of a whole model, for training. `blocks`:
   /// of a whole model its blocks of these indices alone; empty for all. `change`: instead of what is asked for.
+  /// `reduced`: in the smallest sizes for these groups.
   llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
                                                    int64_t dataParallel, bool loss,
                                                    std::optional<ImportShape> shape = std::nullopt,
-                                                   llvm::ArrayRef<int64_t> blocks = {},
-                                                   const ModelChange &change = {}) const;
+                                                   llvm::ArrayRef<int64_t> blocks = {}, const ModelChange &change = {},
+                                                   const ReducedSizes *reduced = nullptr) const;
 
   /// Flags that are not given, and with which a plan for `shape` needs less memory. `hasGlobalBatch`: a smaller batch
   /// makes more micro-batches, not a smaller step.

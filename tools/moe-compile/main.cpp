@@ -12,6 +12,7 @@
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Planner/AutoSchedule.h"
 #include "moe/Planner/BatchShapes.h"
 #include "moe/Report/Explanations.h"
@@ -24,12 +25,15 @@
 #include "../StandardOutput.h"
 #include "../Version.h"
 #include "PassOptions.h"
+#include "Prove.h"
 
 using namespace mlir;
 namespace cl = llvm::cl;
 
 /// Exit status for bad usage or input.
 static constexpr int badInput = 2;
+/// --prove found a plan wrong, or could not prove it.
+static constexpr int notProved = 1;
 
 namespace {
 enum class Emit { L0, Spmd, Plan, LLVM, Object, SharedLibrary };
@@ -74,6 +78,14 @@ static cl::list<std::string>
                           "   JSON if the name ends in .json, a page if in .html, otherwise text; - means\n"
                           "   standard output. May be repeated. Default: no explanation"),
                  cl::value_desc("file"), cl::cat(category));
+
+static cl::opt<std::string>
+    proof("prove", cl::ValueOptional,
+          cl::desc("Prove that the plan computes its model, and write what was proved to this file:\n"
+                   "   JSON if the name ends in .json, otherwise text. The model is made as small as its\n"
+                   "   groups allow, compiled in the same way and run in exact arithmetic. Without a\n"
+                   "   file, or with -, to standard output. No other output is needed then. Default: off"),
+          cl::value_desc("file"), cl::cat(category));
 
 static cl::opt<bool>
     printPipeline("print-pipeline",
@@ -314,19 +326,20 @@ static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::C
   return merged;
 }
 
-/// Options about what comes behind the program of a rank; all others are about what is decided in it.
-static LogicalResult checkSpmdOptions(MLIRContext &context) {
-  if (emit == Emit::L0)
-    return emitError(UnknownLoc::get(&context)) << "expected --emit=spmd, plan, llvm, obj or so with '"
-                                                << compiling.getInput() << "', which is already a rank program";
-  static constexpr StringLiteral behind[] = {"cluster", "digest", "emit",           "explain",   "num-threads",
-                                             "o",       "order",  "print-pipeline", "reference", "report"};
+/// Options about what comes behind the program of a rank, or behind a plan; all others are about what is decided in it.
+static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
+  if (emit == Emit::L0 || (emit == Emit::Spmd && what == "plan"))
+    return emitError(UnknownLoc::get(&context))
+           << "expected --emit=" << (what == "plan" ? "" : "spmd, ") << "plan, llvm, obj or so with '"
+           << compiling.getInput() << "', which is already a " << what;
+  static constexpr StringLiteral behind[] = {"cluster", "digest",         "emit",  "explain",   "num-threads", "o",
+                                             "order",   "print-pipeline", "prove", "reference", "report"};
   for (const auto &option : cl::getRegisteredOptions())
     if (option.getValue()->getNumOccurrences() > 0 && llvm::is_contained(option.getValue()->Categories, &category) &&
         !llvm::is_contained(behind, option.getKey()))
       return emitError(UnknownLoc::get(&context))
-             << "expected --" << option.getKey() << " with a model only: '" << compiling.getInput()
-             << "' is a rank program, in which this is fixed; leave the option out";
+             << "expected --" << option.getKey() << " with a model only: '" << compiling.getInput() << "' is a " << what
+             << ", in which this is fixed; leave the option out";
   return success();
 }
 
@@ -352,9 +365,14 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
   if (failed(graph))
     return failure();
   if (moe::isSpmdProgram(**graph)) {
-    if (failed(checkSpmdOptions(context)))
+    if (failed(checkSpmdOptions(context, "rank program")))
       return failure();
     return moe::compileSpmd(**graph, options);
+  }
+  if (!plan::getRankPrograms(**graph).empty()) {
+    if (failed(checkSpmdOptions(context, "plan")) || failed(moe::provePlan(**graph, options)))
+      return failure();
+    return graph;
   }
   if (emit == Emit::L0)
     return graph;
@@ -373,6 +391,20 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions
   return success();
 }
 
+/// Whether the plan is what its model says; the verdict is written as --prove says.
+static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *argv0,
+                           const moe::CompileOptions &options, bool &isProved) {
+  FailureOr<moe::Proof> verdict = moe::proveResults(plan, compiling, options, sources, argv0);
+  if (failed(verdict))
+    return failure();
+  isProved = verdict->failures.empty();
+  return moe::writeFile(*plan.getContext(), proof.empty() ? StringRef("-") : StringRef(proof),
+                        [&](llvm::raw_pwrite_stream &os) {
+                          moe::writeProof(*verdict, isJson(proof), os);
+                          return success();
+                        });
+}
+
 /// --print-pipeline writes nothing else.
 static LogicalResult checkPrintPipeline(MLIRContext &context) {
   // The address of a list is that of its values.
@@ -387,8 +419,9 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
   return success();
 }
 
+/// `isProved`: unless --prove says otherwise.
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command,
-                         moe::PassWatcher &watcher) {
+                         moe::PassWatcher &watcher, bool &isProved) {
   if (printPipeline && failed(checkPrintPipeline(context)))
     return failure();
   if (emit != Emit::SharedLibrary && digest)
@@ -402,7 +435,10 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
-  if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
+  const bool proves = proof.getNumOccurrences() > 0;
+  if (proves && (emit == Emit::L0 || emit == Emit::Spmd || halves))
+    return emitError(UnknownLoc::get(&context)) << "expected --prove with a plan of a whole step";
+  if (emit == Emit::SharedLibrary && output == "-" && !printPipeline && !proves)
     return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
   if (failed(compiling.setJobStages(context, sources, argv0, *options)))
     return failure();
@@ -452,6 +488,10 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
       if (failed(writeExplanations(**module, *cluster, command, path, *advice)))
         return failure();
   }
+  if (proves && failed(prove(**module, sources, argv0, *options, isProved)))
+    return failure();
+  if (proves && (!isProved || output.getNumOccurrences() == 0))
+    return success();
   if (halves)
     module = makeHalves(**module, *options);
   if (failed(module) || (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses))))
@@ -481,5 +521,8 @@ int main(int argc, char **argv) {
   if (printPipeline)
     watcher.printPipelines();
   std::string command = moe::getCommand(argc, argv);
-  return succeeded(run(context, diagnostics.getSources(), argv[0], command, watcher)) ? 0 : badInput;
+  bool isProved = true;
+  if (failed(run(context, diagnostics.getSources(), argv[0], command, watcher, isProved)))
+    return badInput;
+  return isProved ? 0 : notProved;
 }

@@ -101,6 +101,9 @@ struct PipelineOptions {
   std::optional<OrderPolicy> order;
   /// For what is decided by times; else it may be null.
   const ClusterProfile *cluster = nullptr;
+  /// The forward program (Stage::Forward) of the same model in larger sizes. What passes decide by times and bytes is
+  /// taken from it: the stages, what is computed again, and which parameters share a bucket. May be null.
+  ModuleOp choices;
   /// Leaves out moe-verify-spmd and plan-verify, of plans that are only compared.
   bool leaveOutProofs = false;
   /// Stops before the order of launches, which orderCompiled() makes; without a reference.
@@ -140,6 +143,10 @@ FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const PipelineOpti
 FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
                                                  const PipelineOptions &options);
 
+/// The fewest micro-batches whose programs are those of options.microBatches but for how often loops run. With
+/// `further` steps of it, a few more.
+int64_t getFewestMicroBatches(const PipelineOptions &options, int64_t further = 0);
+
 /// Makes a plan of what compileSchedule() made with `options`, but for leaveOutOrder. They may differ in `order`.
 LogicalResult orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const PipelineOptions &options);
 
@@ -150,6 +157,9 @@ bool isSpmdProgram(ModuleOp module);
 /// module's `moe.parallel`, and a `@reference` if it has one. Of `options` it takes those about the stages behind:
 /// stage, reference, order, cluster, devicesPerNode and runPasses.
 FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const PipelineOptions &options);
+
+/// Checks a module at the plan stage, which may be written by hand, and proves with plan-verify that it is one.
+LogicalResult provePlan(ModuleOp plan, const PipelineOptions &options);
 
 /// The forward and the backward of a plan as plans of their own, for a caller that runs other code between them
 /// (plan-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no

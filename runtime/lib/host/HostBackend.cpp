@@ -48,8 +48,9 @@ Status create(const std::string &, std::span<const Program> programs, const std:
   std::vector<int64_t> all(static_cast<size_t>(world));
   std::iota(all.begin(), all.end(), 0);
   auto client = std::make_unique<HostClient>(groups, options.perturbation);
-  auto executor = std::make_unique<Executor>(programs, groups, world, std::move(all), *client,
-                                             Executor::Options{options.workers, options.emulate, options.bind, options.times});
+  auto executor =
+      std::make_unique<Executor>(programs, groups, world, std::move(all), *client,
+                                 Executor::Options{options.workers, options.emulate, options.bind, options.times});
   auto communicator = std::make_unique<ExecutorCommunicator>(*executor, groups, options.verify);
   backend = {nullptr, std::make_unique<OwningDevice>(std::move(client), std::move(executor)), std::move(communicator)};
   return {};

@@ -94,6 +94,7 @@ struct Session {
   Verification verification = {};
 
   std::vector<Value> arguments = {}; ///< of all programs, in the plan's types
+  bool isRun = true;                 ///< whether there are results
 
   Status open();
   Status load();
@@ -156,8 +157,14 @@ Status Session::run() {
   if (options.verify)
     checkInputs(inputs, verification);
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
-  if (Status status = runPrograms(plan, options.reference, options, inputs, &routing, progress, result); !status.ok())
-    return status;
+  if (Status status = runPrograms(plan, options.reference, options, inputs, &routing, progress, result); !status.ok()) {
+    // Nothing was given to the plan that could be wrong.
+    if (plan.wide != MOERT_WIDE_FIELD || status.code != MOERT_ERROR_INVALID_ARGUMENT)
+      return status;
+    verification.failures.push_back(status.message);
+    isRun = false;
+    return {};
+  }
   if (!options.isFirst())
     return {};
   if (options.verify)
@@ -168,6 +175,8 @@ Status Session::run() {
 
 Status Session::write() {
   static const std::vector<Group> noGroups;
+  if (!isRun)
+    return {};
   if (Status status = routing.close(); !status.ok() || !options.isFirst())
     return status;
   if (!options.save.empty())

@@ -170,19 +170,19 @@ func.func private @f(tensor<4x8xf32> {moe.role})
 // -----
 
 // Values have no other attributes of the dialect.
-// expected-error @+1 {{expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', 'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates' or 'moe.updated' on a value but got 'moe.lay_out'}}
+// expected-error @+1 {{expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', 'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates', 'moe.counted_bytes' or 'moe.updated' on a value but got 'moe.lay_out'}}
 func.func private @f(tensor<4x8xf32> {moe.lay_out = #moe.layout<[], []>})
 
 // -----
 
 // Nor a world.
-// expected-error @+1 {{expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', 'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates' or 'moe.updated' on a value but got 'moe.parallel'}}
+// expected-error @+1 {{expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', 'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates', 'moe.counted_bytes' or 'moe.updated' on a value but got 'moe.parallel'}}
 func.func private @f(tensor<4x8xf32> {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>})
 
 // -----
 
 // Nor have results.
-// expected-error @+1 {{expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', 'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates' or 'moe.updated' on a value but got 'moe.parallel'}}
+// expected-error @+1 {{expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', 'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates', 'moe.counted_bytes' or 'moe.updated' on a value but got 'moe.parallel'}}
 func.func private @f(tensor<4x8xf32>) -> (tensor<4x8xf32> {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>})
 
 // -----

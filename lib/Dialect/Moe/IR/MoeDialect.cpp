@@ -182,7 +182,7 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
       return op->emitError() << "expected '" << name << "' to be an f64 but got " << attribute.getValue();
     return success();
   }
-  if (name == kBelowAttrName || name == kSequenceAttrName) {
+  if (name == kBelowAttrName || name == kSequenceAttrName || name == kCountedBytesAttrName) {
     auto below = dyn_cast<IntegerAttr>(attribute.getValue());
     if (!below || !below.getType().isInteger(64) || below.getInt() < 1)
       return op->emitError() << "expected '" << name << "' to be a positive i64 but got " << attribute.getValue();
@@ -202,7 +202,7 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
     return success();
   }
   return op->emitError() << "expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', "
-                            "'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates' or "
+                            "'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates', 'moe.counted_bytes' or "
                             "'moe.updated' on a value but got '"
                          << name << "'";
 }

@@ -176,7 +176,8 @@ LogicalResult Bucketer::collect() {
     bool isShared = llvm::any_of(piece.value.getUsers(), [&, stage = kind.stage](Operation *user) {
       return user->getAttr(kStageAttrName) != stage || (hasStages && !stage);
     });
-    int64_t bytes = getByteSize(piece.argument.getType());
+    auto counted = function.getArgAttrOfType<IntegerAttr>(piece.argument.getArgNumber(), kCountedBytesAttrName);
+    int64_t bytes = counted ? counted.getInt() : getByteSize(piece.argument.getType());
     auto open = llvm::find_if(buckets, [&, kind = kind](const Bucket &bucket) {
       return bucket.kind == kind && bucket.bytes < options.bytes;
     });

@@ -45,6 +45,8 @@ inline constexpr StringLiteral kStageAttrName = "moe.stage";
 /// On a function that is cut everywhere where it can be, a dense array of f64: of each part the bytes that it receives
 /// from the parts before it.
 inline constexpr StringLiteral kPartBytesAttrName = "moe.part_bytes";
+/// On an argument (i64): the bytes that it counts as where parameters share buckets, in place of its own.
+inline constexpr StringLiteral kCountedBytesAttrName = "moe.counted_bytes";
 /// The device of each stage. Absent: stage s is on device s mod devices.
 inline constexpr StringLiteral kStageDevicesAttrName = "moe.stage_devices";
 /// On a function, where it is the program of some ranks only: the first of them and how many they are.

@@ -1,0 +1,253 @@
+//===- SameProgram.cpp - programs that differ in their sizes alone --------===//
+//
+// Each launch gets a hash of what it is and of the hashes of the launches that made its inputs. So two programs have
+// the same hashes, in any order, if they are the same graphs.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Dialect/Plan/IR/SameProgram.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/Hashing.h"
+
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+using namespace mlir::plan;
+using llvm::hash_code;
+using llvm::hash_combine;
+
+/// Hashes are of texts and numbers, and not of attributes: the plans may be in different contexts.
+static hash_code hashGroup(std::optional<moe::GroupAttr> group) {
+  if (!group || !*group)
+    return hash_code(0);
+  return hash_combine(group->getName(), group->getSize(), group->getStride());
+}
+
+/// Whether a view is a piece of a bucket that holds no value: how many there are depends on sizes.
+static bool isPadding(Value value) {
+  auto view = value.getDefiningOp<ViewOp>();
+  return view && view.getAt() && llvm::all_of(view->getUsers(), [](Operation *user) {
+           auto launch = dyn_cast<LaunchOp>(user);
+           return launch && launch.getInputs().empty();
+         });
+}
+
+namespace {
+/// Bytes of a memory, and which of its parts a rank has where that depends on the rank.
+using Place = std::tuple<int64_t, int64_t, size_t>;
+
+/// The launches of a program in an order of issue, with their hashes.
+class Graph {
+public:
+  Graph(func::FuncOp program, int64_t microBatches, ArrayRef<int64_t> iterations);
+
+  struct Node {
+    hash_code hash;
+    LaunchOp launch;
+  };
+  ArrayRef<Node> getNodes() const { return nodes; }
+  /// Of what is in the arguments in the end: results, and states that steps change.
+  hash_code getResults() const { return results; }
+
+private:
+  void visit(LaunchOp launch, int64_t iteration);
+  /// `value`, or the memory whose only piece it is: behind it there may be a gap.
+  Value skipOnlyPiece(Value value) const;
+  Place getPlace(Value value, int64_t iteration) const;
+  hash_code hashView(Value value, int64_t iteration) const;
+  hash_code read(Value value, int64_t iteration);
+  void write(Value value, int64_t iteration, hash_code hash);
+
+  const int64_t microBatches;
+  /// Which of the pieces of a memory begins at an element: elements depend on sizes.
+  llvm::DenseMap<Value, std::map<int64_t, size_t>> pieces;
+  llvm::DenseMap<Value, std::map<Place, hash_code>> contents;
+  std::vector<Node> nodes;
+  hash_code results{0};
+};
+} // namespace
+
+static int64_t getBytes(Value value) { return getByteSize(cast<MemRefType>(value.getType())); }
+
+Graph::Graph(func::FuncOp program, int64_t microBatches, ArrayRef<int64_t> iterations) : microBatches(microBatches) {
+  program.walk([&](ViewOp view) {
+    if (view.getAt() && !isPadding(view))
+      pieces[getMemory(view)][static_cast<int64_t>(*view.getAt())] = 0;
+  });
+  for (auto &[memory, ofMemory] : pieces)
+    for (auto [number, piece] : llvm::enumerate(ofMemory))
+      piece.second = number;
+  for (auto [index, argument] : llvm::enumerate(program.getArguments())) {
+    auto name = program.getArgAttrOfType<StringAttr>(index, moe::kNameAttrName);
+    contents[argument][{0, getBytes(argument), 0}] = hash_combine(name ? name.getValue() : StringRef(), index);
+  }
+  size_t loop = 0;
+  llvm::DenseMap<Operation *, int64_t> times;
+  for (LoopOp op : program.getOps<LoopOp>())
+    times[op] = iterations[loop++];
+  forEachIssued(
+      program, [&](LoopOp op) { return times.lookup(op); },
+      [&](Operation *op, int64_t iteration) {
+        if (auto launch = dyn_cast<LaunchOp>(op))
+          visit(launch, iteration);
+      });
+  for (Value argument : program.getArguments())
+    for (const auto &[place, hash] : contents[argument])
+      results = hash_combine(results, hash);
+}
+
+Value Graph::skipOnlyPiece(Value value) const {
+  auto view = value.getDefiningOp<ViewOp>();
+  if (!view || !view.getAt())
+    return value;
+  auto ofMemory = pieces.find(getMemory(value));
+  return ofMemory != pieces.end() && ofMemory->second.size() == 1 ? view.getSource() : value;
+}
+
+/// A part that depends on the rank counts as all that it is part of, under the view's own hash.
+Place Graph::getPlace(Value value, int64_t iteration) const {
+  size_t part = 0;
+  if (auto view = value.getDefiningOp<ViewOp>(); view && view.getGroup()) {
+    part = hashView(value, iteration);
+    value = view.getSource();
+  }
+  value = skipOnlyPiece(value);
+  auto view = value.getDefiningOp<ViewOp>();
+  const int64_t begin = view ? view.getByteOffset(/*rank=*/0, iteration) : 0;
+  return {begin, begin + getBytes(value), part};
+}
+
+hash_code Graph::hashView(Value value, int64_t iteration) const {
+  hash_code hash(0);
+  for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>()) {
+    if (skipOnlyPiece(view) != view)
+      continue;
+    size_t piece = 0;
+    if (view.getAt())
+      piece = 1 + pieces.find(getMemory(view))->second.at(static_cast<int64_t>(*view.getAt()));
+    // The part of one micro-batch, of a value of all.
+    const int64_t parts = !view.getGroup() && view.getParts() == microBatches ? 0 : view.getParts();
+    const int64_t part = view.getGroup() ? view.getShift() : view.getPart(/*rank=*/0, iteration);
+    hash = hash_combine(hash, part, parts, hashGroup(view.getGroup()), piece);
+  }
+  return hash;
+}
+
+hash_code Graph::read(Value value, int64_t iteration) {
+  const std::map<Place, hash_code> &content = contents[getMemory(value)];
+  const Place place = getPlace(value, iteration);
+  const auto [begin, end, part] = place;
+  // Where a value lies does not matter to those that read all of it, perhaps with a gap behind it.
+  hash_code hash = hashView(value, iteration), last(0);
+  size_t values = 0;
+  bool isWhole = true;
+  for (const auto &[other, written] : content) {
+    const auto [otherBegin, otherEnd, otherPart] = other;
+    if (otherEnd <= begin || otherBegin >= end)
+      continue;
+    ++values;
+    isWhole &= otherBegin >= begin && otherEnd <= end && otherPart == part;
+    hash = hash_combine(hash, last = written, otherPart);
+  }
+  return isWhole && values == 1 ? last : hash;
+}
+
+void Graph::write(Value value, int64_t iteration, hash_code hash) {
+  std::map<Place, hash_code> &content = contents[getMemory(value)];
+  const Place place = getPlace(value, iteration);
+  const auto [begin, end, part] = place;
+  // What all of its bytes are written over of is gone.
+  for (auto it = content.begin(); it != content.end();) {
+    const auto [otherBegin, otherEnd, otherPart] = it->first;
+    const bool isGone = otherBegin >= begin && otherEnd <= end && (part == 0 || it->first == place);
+    it = isGone ? content.erase(it) : std::next(it);
+  }
+  content[place] = hash;
+}
+
+void Graph::visit(LaunchOp launch, int64_t iteration) {
+  if (!launch.getOutputs().empty() && llvm::all_of(launch.getOutputs(), isPadding))
+    return;
+  hash_code hash = hash_combine(
+      launch.getKernel(), launch.getCollective(), hashGroup(launch.getGroup()), launch.getPeer().value_or(-1),
+      llvm::hash_combine_range(launch.getAbsentInputs().begin(), launch.getAbsentInputs().end()));
+  auto addType = [&](Value value) {
+    auto type = cast<MemRefType>(value.getType());
+    std::string element;
+    llvm::raw_string_ostream(element) << type.getElementType();
+    hash = hash_combine(hash, type.getRank(), element);
+  };
+  for (Value input : launch.getInputs()) {
+    addType(input);
+    hash = hash_combine(hash, read(input, iteration));
+  }
+  llvm::for_each(launch.getOutputs(), addType);
+  nodes.push_back({hash, launch});
+  for (auto [index, output] : llvm::enumerate(launch.getOutputs()))
+    write(output, iteration, hash_combine(hash, index));
+}
+
+/// Whether the numbers of `small` are those of `large`, or smaller ones.
+static bool hasSmallerNumbers(LaunchOp large, LaunchOp small) {
+  auto getParams = [](LaunchOp launch) {
+    return launch.getParams() ? launch.getParams()->getValue() : ArrayRef<Attribute>();
+  };
+  ArrayRef<Attribute> ofLarge = getParams(large), ofSmall = getParams(small);
+  return ofLarge.size() == ofSmall.size() && llvm::all_of(llvm::zip_equal(ofLarge, ofSmall), [](const auto &pair) {
+           auto whole = dyn_cast<IntegerAttr>(std::get<0>(pair)), reduced = dyn_cast<IntegerAttr>(std::get<1>(pair));
+           if (!whole || !reduced)
+             return !whole && !reduced;
+           return whole.getInt() == reduced.getInt() || (reduced.getInt() > 0 && reduced.getInt() < whole.getInt());
+         });
+}
+
+static std::optional<std::string> findDifference(func::FuncOp program, const Graph &large, const Graph &small) {
+  auto describe = [&](LaunchOp launch, StringRef what) {
+    return ("in '" + program.getName() + "', " + launch.describe() + " " + what).str();
+  };
+  std::multimap<size_t, LaunchOp> left;
+  for (const Graph::Node &node : small.getNodes())
+    left.emplace(node.hash, node.launch);
+  for (const Graph::Node &node : large.getNodes()) {
+    auto alike = left.find(node.hash);
+    if (alike == left.end())
+      return describe(node.launch, "has no counterpart");
+    if (!hasSmallerNumbers(node.launch, alike->second))
+      return describe(node.launch, "has other attributes than its counterpart");
+    left.erase(alike);
+  }
+  if (!left.empty())
+    return describe(left.begin()->second, "of the small plan has no counterpart");
+  if (large.getResults() != small.getResults())
+    return ("in '" + program.getName() + "', other launches make the results").str();
+  return std::nullopt;
+}
+
+/// The programs of ranks, and those that they run.
+static SmallVector<func::FuncOp> getPrograms(ModuleOp plan) {
+  SmallVector<func::FuncOp> programs = getRankPrograms(plan);
+  llvm::append_range(programs, llvm::make_filter_range(plan.getOps<func::FuncOp>(), isSubprogram));
+  return programs;
+}
+
+std::optional<std::string> mlir::plan::findDifference(ModuleOp large, int64_t largeMicroBatches, ModuleOp small,
+                                                      int64_t smallMicroBatches) {
+  SmallVector<func::FuncOp> ofLarge = getPrograms(large), ofSmall = getPrograms(small);
+  if (ofLarge.size() != ofSmall.size())
+    return "there are " + std::to_string(ofLarge.size()) + " programs in place of " + std::to_string(ofSmall.size());
+  for (auto [program, its] : llvm::zip_equal(ofLarge, ofSmall)) {
+    auto iterations = llvm::map_to_vector(its.getOps<LoopOp>(), getCount);
+    auto loops = llvm::to_vector(program.getOps<LoopOp>());
+    if (loops.size() != iterations.size())
+      return ("in '" + program.getName() + "', there are " + Twine(loops.size()) + " loops in place of " +
+              Twine(iterations.size()))
+          .str();
+    if (std::optional<std::string> difference = ::findDifference(program, Graph(program, largeMicroBatches, iterations),
+                                                                 Graph(its, smallMicroBatches, iterations)))
+      return difference;
+  }
+  return std::nullopt;
+}

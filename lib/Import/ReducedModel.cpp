@@ -1,0 +1,97 @@
+//===- ReducedModel.cpp - the same model in its smallest sizes ------------===//
+
+#include "moe/Import/ReducedModel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// `wanted` or a little more, so that it is divisible by `divisor` if `size` is; `size` itself if that is not more.
+static int64_t reduce(int64_t size, int64_t wanted, int64_t divisor) {
+  if (size <= wanted)
+    return size;
+  const bool isDivided = divisor > 1 && size % divisor == 0;
+  int64_t reduced = isDivided ? static_cast<int64_t>(llvm::alignTo(wanted, divisor)) : wanted;
+  // What a divided size lacks of a multiple it goes on lacking.
+  if (divisor > 1 && !isDivided && reduced % divisor == 0)
+    ++reduced;
+  return std::min(size, reduced);
+}
+
+int64_t mlir::moe::reduceSequence(int64_t seq, const ReducedSizes &sizes) {
+  // Zigzag parts of sequences are two for each rank of cp.
+  const int64_t parts = sizes.parallel.getCp() > 1 ? 2 * sizes.parallel.getCp() : 1;
+  const int64_t divisor = std::lcm(parts * sizes.parallel.getMp(), sizes.chunks);
+  return reduce(seq, std::max<int64_t>(divisor, 4 * sizes.factor), divisor);
+}
+
+static void reduceLayer(LayerSpec &layer, int64_t seq, int64_t reducedSeq, const ReducedSizes &sizes) {
+  const ParallelAttr groups = sizes.parallel;
+  layer.expertHidden = reduce(layer.expertHidden, 2 * sizes.factor, std::lcm(groups.getEsp(), groups.getMp()));
+  if (layer.sharedHidden)
+    layer.sharedHidden = reduce(layer.sharedHidden, 2 * sizes.factor, std::lcm(groups.getEsp(), groups.getMp()));
+  // A rank that has several experts keeps several, a group of experts has more than are scored in it, and not all
+  // experts are chosen.
+  const int64_t ofRank = std::min<int64_t>(2 * sizes.factor, layer.experts / groups.getEp());
+  const int64_t ofGroup = layer.expertGroups > 1 ? std::max<int64_t>(3, layer.topK / layer.topGroups + 1) : 1;
+  const int64_t least = std::max({groups.getEp() * ofRank, layer.expertGroups * ofGroup, layer.topK + 1});
+  layer.experts = reduce(layer.experts, least, std::lcm(groups.getEp(), layer.expertGroups));
+  if (layer.expertCapacity)
+    layer.expertCapacity = std::max<int64_t>(1, llvm::divideCeil(*layer.expertCapacity * reducedSeq, seq));
+}
+
+static void reduceAttention(AttentionSpec &attention, const ReducedSizes &sizes) {
+  if (attention.heads == 0)
+    return;
+  // Query heads of a key head are several if they were.
+  const int64_t mp = sizes.parallel.getMp(), shared = attention.heads / std::max<int64_t>(1, attention.keyHeads);
+  const int64_t keyHeads = reduce(attention.keyHeads, mp * sizes.factor, mp);
+  const int64_t ofKey = attention.keyHeads % mp == 0 ? std::min<int64_t>(2, shared) : shared;
+  attention.keyHeads = keyHeads;
+  attention.heads = std::min(attention.heads, keyHeads * ofKey);
+  const bool isPartial = attention.rotary && attention.rotary->dim > 0 && attention.rotary->dim < attention.headDim;
+  attention.headDim = reduce(attention.headDim, 4, 2);
+  if (attention.rotary && attention.rotary->dim > 0)
+    attention.rotary->dim = isPartial ? 2 : attention.headDim;
+  if (LatentSpec *latent = attention.latent ? &*attention.latent : nullptr) {
+    if (latent->queryRank)
+      latent->queryRank = reduce(latent->queryRank, 5, 1);
+    latent->rank = reduce(latent->rank, 3, 1);
+    latent->plainDim = reduce(latent->plainDim, 2, 1);
+    latent->rotaryDim = reduce(latent->rotaryDim, 2, 2);
+    latent->valueDim = reduce(latent->valueDim, 3, 1);
+  }
+  attention.relativeBuckets = reduce(attention.relativeBuckets, 8, 2);
+  attention.maxDistance = reduce(attention.maxDistance, 16, 1);
+}
+
+static void reduceSpec(ModelSpec &model, int64_t seq, int64_t reducedSeq, const ReducedSizes &sizes) {
+  const int64_t mp = sizes.parallel.getMp();
+  auto inSequence = [&](int64_t tokens) {
+    return tokens >= seq ? tokens : std::max<int64_t>(1, tokens * reducedSeq / seq);
+  };
+  model.vocabulary = reduce(model.vocabulary, 4 * mp * sizes.factor, mp);
+  model.padding = std::min<int64_t>(model.padding, 1);
+  model.learnedPositions = model.learnedPositions ? std::max(reducedSeq, inSequence(model.learnedPositions)) : 0;
+  model.denseHidden = reduce(model.denseHidden, 2 * mp * sizes.factor, mp);
+  reduceAttention(model.attention, sizes);
+  for (auto *blocks : {&model.blocks, &model.decoder})
+    for (BlockSpec &block : *blocks) {
+      block.window = block.window ? inSequence(block.window) : 0;
+      block.chunk = block.chunk ? inSequence(block.chunk) : 0;
+    }
+}
+
+ModelConfig mlir::moe::reduceModel(const ModelConfig &config, int64_t seq, const ReducedSizes &sizes) {
+  ModelConfig reduced = config;
+  const int64_t reducedSeq = reduceSequence(seq, sizes);
+  reduced.layer.hidden = reduce(config.layer.hidden, 6 * sizes.factor, 1);
+  reduceLayer(reduced.layer, seq, reducedSeq, sizes);
+  if (reduced.model)
+    reduceSpec(*reduced.model, seq, reducedSeq, sizes);
+  return reduced;
+}

@@ -1,0 +1,231 @@
+//===- Prove.cpp - moe-compile --prove ------------------------------------===//
+#include "Prove.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+#include "moe/Conversion/Variants.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/IR/SameProgram.h"
+#include "moe/Pipeline/Schedule.h"
+#include "moe/Target/Object.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// So many sizes of the small model are tried, each twice as large as the one before.
+static constexpr int64_t kMostTries = 4;
+
+namespace {
+/// A plan, and what it was compiled from.
+class Prover {
+public:
+  Prover(ModuleOp plan, const CompileCommandLine &command, const CompileOptions &given, llvm::SourceMgr &sources,
+         const char *argv0)
+      : plan(plan), context(*plan.getContext()), command(command), options(given), sources(sources), argv0(argv0) {}
+
+  FailureOr<Proof> prove();
+
+private:
+  LogicalResult fixChoices();
+  FailureOr<OwningOpRef<ModuleOp>> compileSmall(int64_t attempt, Proof &proof);
+  LogicalResult run(ModuleOp small, Proof &proof);
+  InFlightDiagnostic emitError() { return mlir::emitError(UnknownLoc::get(&context)); }
+
+  ModuleOp plan;
+  MLIRContext &context;
+  const CompileCommandLine &command;
+  CompileOptions options;
+  OwningOpRef<ModuleOp> choices;
+  llvm::SourceMgr &sources;
+  const char *argv0;
+};
+} // namespace
+
+/// What was decided by times and bytes, which are others in a small model, is given.
+LogicalResult Prover::fixChoices() {
+  options.schedule = plan->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue().str();
+  options.memoryLimit = 0;
+  options.runPasses = nullptr;
+  options.reference = true;
+  FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
+  FailureOr<OwningOpRef<ModuleOp>> graph = command.readModule(context, sources, argv0, options.parallel.getDp());
+  if (failed(schedule) || failed(graph))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> prepared = prepareGraph(**graph, options);
+  if (failed(prepared))
+    return failure();
+  PipelineOptions forward = options;
+  forward.stage = Stage::Forward;
+  FailureOr<OwningOpRef<ModuleOp>> program = compileSchedule(**prepared, *schedule, forward);
+  if (failed(program))
+    return failure();
+  choices = std::move(*program);
+  options.choices = *choices;
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Prover::compileSmall(int64_t attempt, Proof &proof) {
+  FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
+  FailureOr<SmallVector<ImportShape>> shapes = command.getShapes();
+  if (failed(schedule) || failed(shapes))
+    return failure();
+  ReducedSizes sizes{options.parallel, std::max<int64_t>(1, schedule->chunks), proof.factor = int64_t(1) << attempt};
+  CompileOptions small = options;
+  small.microBatches = proof.microBatches = getFewestMicroBatches(options, attempt);
+  proof.sequence = reduceSequence(shapes->front().seq, sizes);
+  FailureOr<OwningOpRef<ModuleOp>> graph =
+      command.readModule(context, sources, argv0, options.parallel.getDp(), std::nullopt, &sizes);
+  if (failed(graph))
+    return failure();
+  return compile(**graph, small);
+}
+
+/// Reads a report of moe-run --json.
+static LogicalResult readReport(StringRef text, Proof &proof) {
+  llvm::Expected<llvm::json::Value> report = llvm::json::parse(text);
+  if (!report) {
+    llvm::consumeError(report.takeError());
+    return failure();
+  }
+  const llvm::json::Object *root = report->getAsObject();
+  const llvm::json::Object *verify = root ? root->getObject("verify") : nullptr;
+  const llvm::json::Array *values = verify ? verify->getArray("values") : nullptr;
+  if (!values)
+    return failure();
+  proof.results = static_cast<int64_t>(values->size());
+  proof.draws = verify->getInteger("draws").value_or(0);
+  return success();
+}
+
+LogicalResult Prover::run(ModuleOp small, Proof &proof) {
+  SmallString<128> folder;
+  if (std::error_code error = llvm::sys::fs::createUniqueDirectory("moe-prove", folder))
+    return emitError() << "cannot make a folder for the proof: " << error.message();
+  auto removeFolder = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
+  const std::string library = (folder + "/small.so").str(), out = (folder + "/out").str(),
+                    errors = (folder + "/errors").str();
+  if (failed(lowerToLLVM(small)) || failed(emitSharedLibrary(small, library)))
+    return failure();
+  std::string own = llvm::sys::fs::getMainExecutable(argv0, reinterpret_cast<void *>(&writeProof));
+  llvm::ErrorOr<std::string> runner = llvm::sys::findProgramByName("moe-run", {llvm::sys::path::parent_path(own)});
+  if (!runner)
+    runner = llvm::sys::findProgramByName("moe-run");
+  if (!runner)
+    return emitError() << "expected moe-run beside moe-compile, or in PATH, for --prove";
+  std::string message;
+  const int status = llvm::sys::ExecuteAndWait(*runner, {"moe-run", library, "--verify=exact", "--json"}, std::nullopt,
+                                               {StringRef(), StringRef(out), StringRef(errors)}, 0, 0, &message);
+  auto read = [](StringRef path) {
+    auto file = llvm::MemoryBuffer::getFile(path);
+    return file ? (*file)->getBuffer().str() : std::string();
+  };
+  if (failed(readReport(read(out), proof)) && status == 0)
+    return emitError() << "moe-run gave no report for the proof";
+  // Results differ, or the step does not work; else it could not be run, for example for want of memory.
+  if (status != 0) {
+    std::string said = read(errors);
+    proof.isWrong = status == 1;
+    if (said.empty())
+      said = "moe-run ended with status " + std::to_string(status) + (message.empty() ? "" : ": " + message);
+    for (StringRef line : llvm::split(StringRef(said).rtrim(), '\n')) {
+      line.consume_front("moe-run: ");
+      line.consume_front("check failed: ");
+      proof.failures.push_back(line.str());
+    }
+  }
+  return success();
+}
+
+FailureOr<Proof> Prover::prove() {
+  // What there is to say of the plan was said when it was compiled.
+  ScopedDiagnosticHandler errorsAlone(
+      &context, [](Diagnostic &diagnostic) { return success(diagnostic.getSeverity() != DiagnosticSeverity::Error); });
+  Proof proof;
+  auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
+  proof.ranks = parallel ? parallel.getWorld() : 1;
+  proof.programs = static_cast<int64_t>(plan::getRankPrograms(plan).size());
+  proof.deviceBytes = getDeviceBytes(plan);
+  if (command.isGraph()) {
+    OwningOpRef<ModuleOp> copy = plan.clone();
+    // The reference has ranks of its own.
+    if (llvm::none_of(copy->getOps<func::FuncOp>(), [](func::FuncOp one) { return one->hasAttr(kParallelAttrName); }))
+      return emitError() << "expected --prove with a plan that has a reference, the model on one rank";
+    if (failed(run(*copy, proof)))
+      return failure();
+    return proof;
+  }
+  if (failed(fixChoices()))
+    return failure();
+  for (int64_t attempt = 0; attempt < kMostTries; ++attempt) {
+    FailureOr<OwningOpRef<ModuleOp>> small = compileSmall(attempt, proof);
+    if (failed(small))
+      return failure();
+    std::optional<std::string> difference =
+        plan::findDifference(plan, options.microBatches, **small, proof.microBatches);
+    if (!difference) {
+      proof.failures.clear();
+      if (failed(run(**small, proof)))
+        return failure();
+      return proof;
+    }
+    proof.failures.push_back(
+        llvm::formatv("a model with sequences of {0} tokens has other programs: {1}", proof.sequence, *difference));
+  }
+  return proof;
+}
+
+FailureOr<Proof> mlir::moe::proveResults(ModuleOp plan, const CompileCommandLine &command,
+                                         const CompileOptions &options, llvm::SourceMgr &sources, const char *argv0) {
+  if (command.isOpen() || !plan::getVariants(plan).empty())
+    return emitError(UnknownLoc::get(plan.getContext())) << "expected --prove with given groups and one shape";
+  return Prover(plan, command, options, sources, argv0).prove();
+}
+
+static void writeJson(const Proof &proof, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    json.attribute("proved", proof.failures.empty());
+    json.attribute("wrong", proof.isWrong);
+    json.attribute("ranks", proof.ranks);
+    json.attribute("programs", proof.programs);
+    json.attribute("device_bytes", proof.deviceBytes);
+    json.attributeObject("small_model", [&] {
+      json.attribute("sequence", proof.sequence);
+      json.attribute("micro_batches", proof.microBatches);
+      json.attribute("factor", proof.factor);
+    });
+    json.attribute("results", proof.results);
+    json.attribute("draws", proof.draws);
+    json.attributeArray("failures", [&] {
+      for (const std::string &failure : proof.failures)
+        json.value(failure);
+    });
+  });
+  os << "\n";
+}
+
+void mlir::moe::writeProof(const Proof &proof, bool asJson, llvm::raw_ostream &os) {
+  if (asJson)
+    return writeJson(proof, os);
+  os << llvm::formatv("{0} ranks, {1} program{2}\n", proof.ranks, proof.programs, proof.programs == 1 ? "" : "s")
+     << "proved: no hang, no race, no stale read, no access out of bounds\n"
+     << llvm::formatv("proved: at most {0:F3} GB of device memory on a rank\n",
+                      static_cast<double>(proof.deviceBytes) * 1e-9);
+  if (proof.failures.empty())
+    os << llvm::formatv("proved: all {0} results equal the model's, in exact arithmetic with {1} draws of the inputs\n",
+                        proof.results, proof.draws);
+  if (proof.failures.empty() && proof.factor > 0)
+    os << llvm::formatv(
+        "  on the same model with sequences of {0} tokens and {1} micro-batch{2}, whose programs differ "
+        "in sizes alone\n",
+        proof.sequence, proof.microBatches, proof.microBatches == 1 ? "" : "es");
+  for (const std::string &failure : proof.failures)
+    os << (proof.isWrong ? "WRONG: " : "not proved: ") << failure << "\n";
+}

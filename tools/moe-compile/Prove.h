@@ -1,0 +1,34 @@
+//===- Prove.h - moe-compile --prove ----------------------------*- C++ -*-===//
+#ifndef MOE_TOOLS_MOE_COMPILE_PROVE_H
+#define MOE_TOOLS_MOE_COMPILE_PROVE_H
+
+#include "CompileCommandLine.h"
+
+namespace mlir::moe {
+
+/// What --prove found out about a plan.
+struct Proof {
+  int64_t ranks = 0, programs = 0;
+  int64_t deviceBytes = 0; ///< of the rank that needs the most
+  /// The small model: tokens of a sequence, micro-batches, and how many times as large as necessary it is; 0 where the
+  /// plan itself was run.
+  int64_t sequence = 0, microBatches = 0, factor = 0;
+  int64_t results = 0, draws = 0;
+  /// Why the plan is not proved, a line each: that it is wrong, or that no small model has its programs.
+  std::vector<std::string> failures;
+  bool isWrong = false; ///< a small model with the same programs computes something else than the plan's model
+};
+
+/// Proves that `plan`, which was compiled with `options` and has passed plan-verify, computes its model: compiles the
+/// model in its smallest sizes in the same way, checks that the programs are the same but for sizes
+/// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. What
+/// was made of an MLIR file is run in its own sizes. Fails after an error where it cannot be tried.
+FailureOr<Proof> proveResults(ModuleOp plan, const CompileCommandLine &command, const CompileOptions &options,
+                              llvm::SourceMgr &sources, const char *argv0);
+
+/// As text, or as one JSON object.
+void writeProof(const Proof &proof, bool asJson, llvm::raw_ostream &os);
+
+} // namespace mlir::moe
+
+#endif // MOE_TOOLS_MOE_COMPILE_PROVE_H
