@@ -110,6 +110,18 @@ static double getCostlyFrom(Recompute recompute) {
   }
 }
 
+/// What is decided by the times of ops and by bytes: stages, and what the backward computes again.
+static void addChoices(PassManager &passes, const PipelineOptions &options) {
+  if (options.hasStages())
+    passes.addNestedPass<func::FuncOp>(
+        createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
+  else if (options.markParts)
+    passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
+  if (options.recompute != Recompute::None)
+    passes.addNestedPass<func::FuncOp>(
+        createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
+}
+
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
                                       const PipelineOptions &options, ModuleOp graph, bool reference) {
@@ -135,16 +147,9 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   // Else the backward computes no results of experts again.
   if (options.train && options.recompute >= Recompute::Cheap4)
     passes.addNestedPass<func::FuncOp>(createMoeWeighHidden());
-  if (options.choices)
-    ; // compileWritten() copies them.
-  else if (options.hasStages())
-    passes.addNestedPass<func::FuncOp>(
-        createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
-  else if (options.markParts)
-    passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
-  if (options.recompute != Recompute::None && !options.choices)
-    passes.addNestedPass<func::FuncOp>(
-        createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
+  // Else compileWritten() copies them.
+  if (!options.choices)
+    addChoices(passes, options);
   // Without a bound there is room for all rows.
   if (llvm::any_of(getFunction(graph).getOps<LayerOp>(), [](LayerOp layer) { return layer.getMaxLoad().has_value(); }))
     passes.addNestedPass<func::FuncOp>(createMoeServeInPasses());
@@ -483,7 +488,7 @@ int64_t mlir::moe::getFewestMicroBatches(const PipelineOptions &options, int64_t
   if (!options.hasLoop || !isWorthALoop(written, options.microBatches))
     return options.microBatches;
   int64_t fewest = options.microBatches;
-  while (fewest > period && isWorthALoop(written, fewest - period))
+  while (fewest - 2 * period >= written)
     fewest -= period;
   return std::min(options.microBatches, fewest + 2 * further * std::max(period, options.parallel.getPp()));
 }
@@ -530,7 +535,10 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
   PipelineOptions form = options;
   if (mayHaveLoop(schedule, options, reference))
     form.written = chooseWritten(options, reference);
-  auto isShort = [&] { return isWorthALoop(form.written, options.microBatches); };
+  // A small model has the loop that a large one has.
+  auto isShort = [&] {
+    return options.choices ? form.written < options.microBatches : isWorthALoop(form.written, options.microBatches);
+  };
   bool mayLoop = form.written > 0 && isShort();
   for (int64_t tries = 0; mayLoop && tries < kMostTries && failed(looped) && isShort(); ++tries) {
     looped = tryForm(graph, schedule, form, reference, applied, saidOfLooped, noLoop);

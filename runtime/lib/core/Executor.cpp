@@ -4,7 +4,6 @@
 #include "core/Attributes.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 namespace moert {
@@ -53,13 +52,20 @@ void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
   ++queue.count;
 }
 
+/// Whether all that the buffers say is the same; there are more `dims` than dimensions.
+static bool isAlike(const moert_buffer &a, const moert_buffer &b) {
+  return a.space == b.space && a.dtype == b.dtype && a.offset == b.offset && a.rank == b.rank && a.parts == b.parts &&
+         a.shift == b.shift && a.stride == b.stride && a.begin == b.begin &&
+         std::equal(a.dims, a.dims + a.rank, b.dims);
+}
+
 /// Whether two ranks of a program issue this alike, so that it can be bound to either.
 static bool isAlike(const Call &a, const Call &b) {
   if (a.viewCount != b.viewCount)
     return false;
   for (size_t i = 0; i < static_cast<size_t>(a.viewCount); ++i) {
     const moert_buffer *x = a.buffers[i], *y = b.buffers[i];
-    if (bool(x) != bool(a.views[i]) || bool(x) != bool(y) || (x && std::memcmp(x, y, sizeof *x) != 0))
+    if (bool(x) != bool(a.views[i]) || bool(x) != bool(y) || (x && !isAlike(*x, *y)))
       return false;
   }
   return !a.routing && !b.routing && !a.repetition.times && !b.repetition.times && a.kind == b.kind && a.op == b.op &&

@@ -147,6 +147,21 @@ Status World::allocate() {
   return {};
 }
 
+/// Which of the arenas of a world whose values have 8 bytes has those of a type; see moert_rank.
+static size_t kindOf(int32_t dtype) { return isFloating(dtype) ? sizeof(double) / dtypeSize(dtype) / 2 : 0; }
+
+/// Sorts them, and joins those that overlap or touch.
+void World::join(std::vector<Bytes> &some) {
+  std::sort(some.begin(), some.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  size_t count = 0;
+  for (const Bytes &one : some)
+    if (count > 0 && one.begin <= some[count - 1].end)
+      some[count - 1].end = std::max(some[count - 1].end, one.end);
+    else
+      some[count++] = one;
+  some.resize(count);
+}
+
 Status World::poison(void *data, int64_t bytes) {
   std::vector<char> pattern(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), kPoison);
   for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(pattern.size())) {
@@ -158,20 +173,54 @@ Status World::poison(void *data, int64_t bytes) {
 }
 
 Status World::allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what,
-                            char *&data) {
+                            char *&data, bool isPoisoned) {
   Status status =
       fences.allocate(*backend.device, rank, space, bytes, phase, what + " of rank " + std::to_string(rank), data);
-  return status.ok() && options.device.verify ? poison(data, bytes) : status;
+  return status.ok() && options.device.verify && isPoisoned ? poison(data, bytes) : status;
 }
 
+/// Where values of each size lie in the arenas of each program.
+Status World::listUses() {
+  uses.resize(planPrograms.size());
+  for (size_t i = 0; i < planPrograms.size(); ++i) {
+    auto visit = [&](const Call &call) -> Status {
+      for (int8_t v = 0; v < call.viewCount; ++v)
+        if (const View &view = call.views[static_cast<size_t>(v)]; view && view.bytes() > 0)
+          if (auto place = arenaPlaceOf(view))
+            uses[i][static_cast<size_t>(place->space)][kindOf(view.dtype)].push_back(
+                {place->offset, place->offset + view.bytes()});
+      return {};
+    };
+    if (Status status = listCalls(planPrograms[i], groups, entries[i], planPrograms[i].firstRank, visit); !status.ok())
+      return status;
+    for (auto &ofSpace : uses[i])
+      for (std::vector<Bytes> &some : ofSpace)
+        join(some);
+  }
+  return {};
+}
+
+/// Where values of several sizes have arenas of their own, most of each is never used: no page is touched for it.
 Status World::allocateArenas(moert_rank &state) {
+  const bool isWide = options.wideType != kPlanTypes;
+  if (isWide && uses.empty())
+    if (Status status = listUses(); !status.ok())
+      return status;
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (int kind = 0; kind < arenaKinds; ++kind)
-      if (Status status = allocateBlock(state.rank, space, state.program->arenaBytes[space] << kind, 0,
-                                        space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena",
-                                        state.arenas[space][kind]);
+    for (int kind = 0; kind < arenaKinds; ++kind) {
+      char *&arena = state.arenas[space][kind];
+      const char *what = space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena";
+      if (Status status = allocateBlock(state.rank, space, state.program->arenaBytes[space] << kind, 0, what, arena,
+                                        /*isPoisoned=*/!isWide);
           !status.ok())
         return status;
+      if (!isWide || !options.device.verify)
+        continue;
+      for (const Bytes &used :
+           uses[programIndex(programs, state.rank)][static_cast<size_t>(space)][static_cast<size_t>(kind)])
+        if (Status status = poison(arena + (used.begin << kind), (used.end - used.begin) << kind); !status.ok())
+          return status;
+    }
   return {};
 }
 

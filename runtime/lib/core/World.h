@@ -105,10 +105,12 @@ private:
   Status allocateRank(moert_rank &state);
   Status allocateValues(moert_rank &state);
   Status checkBound() const;
-  Status allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what, char *&data);
+  Status allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what, char *&data,
+                       bool isPoisoned = true);
   Status allocateArenas(moert_rank &state);
   Status allocatePieces(moert_rank &state);
   Status poison(void *data, int64_t bytes);
+  Status listUses();
   Status checkRank(int64_t rank) const;
   Status checkLocal(int64_t rank) const;
   template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read readLocal);
@@ -120,7 +122,14 @@ private:
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
-  int arenaKinds = 1;                ///< see moert_rank::arenas
+  struct Bytes {
+    int64_t begin, end;
+  };
+  static void join(std::vector<Bytes> &some);
+
+  int arenaKinds = 1; ///< see moert_rank::arenas
+  /// By program, moert_space and kind of arena: what calls use of it in a wide world, sorted.
+  std::vector<std::array<std::array<std::vector<Bytes>, 3>, 2>> uses;
   std::vector<Program> widePrograms; ///< where all floating-point values are f64
   std::span<const Program> programs;
   std::span<const Program> planPrograms; ///< as the plan has them

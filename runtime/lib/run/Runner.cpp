@@ -232,6 +232,7 @@ Status Runner::read(const Value &value, Find find, Tensor &tensor, double &disag
     return status;
   Assembler assembler(value, groups, tensor);
   std::vector<char> part;
+  std::map<int64_t, std::vector<char>> parts;
   for (size_t i = 0; i < programs.size(); ++i) {
     const Program::Found found = (programs[i].*find)(value.name);
     for (int64_t rank : everyone) {
@@ -244,11 +245,15 @@ Status Runner::read(const Value &value, Find find, Tensor &tensor, double &disag
           !status.ok())
         return status;
       assembler.add(rank, part.data());
+      if (isExact())
+        parts[rank] = part;
     }
   }
   if (!assembler.complete())
     return Status::error(MOERT_ERROR_INTERNAL, "the ranks of this process do not hold all of '" + value.name + "'");
   disagreement = assembler.disagreement();
+  if (disagreement > 0)
+    result.unlike[value.name] = std::move(parts);
   return {};
 }
 

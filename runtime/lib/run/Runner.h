@@ -43,6 +43,8 @@ struct RunResult {
   std::vector<RankTime> lastStep;
   Tensors results;                          ///< global
   std::map<std::string, double> replicaGap; ///< by result: how far its replicas lie apart (2-norm)
+  /// In exact arithmetic, of results whose replicas are not equal: each rank's part.
+  std::map<std::string, std::map<int64_t, std::vector<char>>> unlike;
 };
 
 /// One world at work on the programs' values.

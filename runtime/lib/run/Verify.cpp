@@ -1,6 +1,7 @@
 //===- Verify.cpp - comparing a plan's results with its reference's -------===//
 
 #include "run/Verify.h"
+#include "run/Diagnose.h"
 #include "run/Inputs.h"
 
 #include <algorithm>
@@ -153,14 +154,8 @@ void Comparisons::report(Verification &verification) const {
     if (!mine.empty() || !theirs.empty() || value.ok())
       continue;
     const bool differs = !(item.error <= item.bound());
-    if (plan.results.at(name).dtype == kFieldType) {
-      const double most = std::max(item.error, item.replicas), count = item.scale * item.scale;
-      fail(name, std::string(differs ? " differs from the reference"
-                                     : " differs between ranks that should hold equal parts") +
-                     " in " + std::to_string(std::llround(most * most)) + " of " + std::to_string(std::llround(count)) +
-                     " elements");
+    if (plan.results.at(name).dtype == kFieldType)
       continue;
-    }
     fail(name, (differs ? " differs from the reference by " : ": ranks that should hold equal parts differ by ") +
                    scientific(value.relativeError) + " (rounding explains " + scientific(value.bound) + ")");
   }
@@ -183,6 +178,7 @@ private:
   Status measureRounding(Comparisons &comparisons);
   void addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons);
   Status comparePlan(RunResult &base);
+  void reportDifferences();
   void compareChoices();
   void reportChoices(const std::set<RoutedToken> &tokens);
   /// By how many units in the last place rounding moves a value: to nearest, by half a unit; the next type rounds more.
@@ -216,6 +212,7 @@ Status Verifier::run() {
     if (Status status = measureRounding(comparisons); !status.ok())
       return status;
   comparisons.report(verification);
+  reportDifferences();
   if (comparisons.isFinite() && referenceChoices.hasKept())
     compareChoices();
   return {};
@@ -256,6 +253,27 @@ Status Verifier::measureRounding(Comparisons &comparisons) {
     addSample(false, seed, options.backend == "host" ? result : onHost, comparisons);
   }
   return {};
+}
+
+/// Of results in exact arithmetic, those first of which it is known what is wrong.
+void Verifier::reportDifferences() {
+  std::vector<std::string> others;
+  for (const auto &[name, own] : result.results) {
+    if (own.dtype != kFieldType)
+      continue;
+    const Tensor &expected = reference.results.at(name);
+    const double count = squaredDistance(own.as<char>(), expected.as<char>(), own.dtype, own.elements());
+    const double gap = result.replicaGap.at(name);
+    if (count == 0 && gap == 0)
+      continue;
+    std::string text = "result '" + name + "' differs " +
+                       (count > 0 ? "from the reference" : "between ranks that should hold equal parts") + " in " +
+                       std::to_string(std::llround(count > 0 ? count : gap * gap)) + " of " +
+                       std::to_string(own.elements()) + " elements";
+    const std::string why = diagnose(plan, result, reference, name);
+    (why.empty() ? others : verification.failures).push_back(text + (why.empty() ? "" : ": " + why));
+  }
+  verification.failures.insert(verification.failures.end(), others.begin(), others.end());
 }
 
 /// A run that fails, e.g. for want of memory, is none.
