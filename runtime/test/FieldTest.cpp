@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <set>
+#include <vector>
 
 using namespace moert;
 
@@ -29,6 +30,20 @@ TEST(FieldTest, SumsAndProductsHaveNoOrder) {
   EXPECT_EQ(Field(1) / Field(0), Field(0));
   EXPECT_EQ(Field::of(Field::kPrime), Field(0));
   EXPECT_EQ(Field(-1) + 1, Field(0));
+}
+
+TEST(FieldTest, DotProducts) {
+  std::vector<Field> a, b;
+  for (uint64_t i = 0; i < 600; ++i) {
+    a.push_back(i % 3 ? drawn(i) : Field(-1));
+    b.push_back(i % 3 ? drawn(~i) : Field(-1));
+  }
+  for (int64_t count : {0, 1, 63, 64, 65, 200}) {
+    Field sum = 0;
+    for (int64_t i = 0; i < count; ++i)
+      sum += a[static_cast<size_t>(3 * i)] * b[static_cast<size_t>(2 * i)];
+    EXPECT_EQ(Field::dot(a.data(), 3, b.data(), 2, count), sum) << count;
+  }
 }
 
 TEST(FieldTest, RealNumbersAreFractions) {

@@ -70,10 +70,8 @@ Status multiply(const GemmShape &s, const Field *a, const Field *b, Field *c) {
   const Field alpha = s.alpha;
   for (int64_t i = 0; i < s.m; ++i)
     for (int64_t j = 0; j < s.n; ++j) {
-      Field sum = 0;
-      for (int64_t l = 0; l < s.k; ++l)
-        sum += a[s.transposeA ? l * s.leadingA + i : i * s.leadingA + l] *
-               b[s.transposeB ? j * s.leadingB + l : l * s.leadingB + j];
+      const Field sum = Field::dot(s.transposeA ? a + i : a + i * s.leadingA, s.transposeA ? s.leadingA : 1,
+                                   s.transposeB ? b + j * s.leadingB : b + j, s.transposeB ? 1 : s.leadingB, s.k);
       Field &to = c[i * s.leadingC + j];
       to = s.accumulate ? to + alpha * sum : alpha * sum;
     }

@@ -35,11 +35,12 @@ std::string fractionText(Field factor) {
   return "";
 }
 
-std::string joined(const std::vector<std::string> &names) {
-  std::string text;
-  for (const std::string &name : names)
-    text += (text.empty() ? "'" : ", '") + name + "'";
-  return text;
+/// "group 'mp' (or 'ep')".
+std::string groupText(const std::vector<std::string> &names) {
+  std::string text = "group '" + names.front() + "'";
+  for (size_t i = 1; i < names.size(); ++i)
+    text += (i == 1 ? " (or '" : ", '") + names[i] + "'";
+  return text + (names.size() > 1 ? ")" : "");
 }
 
 /// The groups over whose members the sum of all parts is what the reference has.
@@ -76,7 +77,7 @@ std::string diagnose(const Plan &plan, const RunResult &result, const RunResult 
     return "";
   if (auto parts = result.unlike.find(name); parts != result.unlike.end() && !parts->second.empty())
     if (std::vector<std::string> groups = missingSums(plan, parts->second, name, expected); !groups.empty())
-      return "it lacks a sum over group " + joined(groups);
+      return "it lacks a sum over " + groupText(groups);
   const auto count = static_cast<size_t>(own.elements());
   std::optional<Field> factor = factorOf({own.as<Field>(), count}, {expected.as<Field>(), count});
   if (!factor || *factor == Field(1))
@@ -86,10 +87,9 @@ std::string diagnose(const Plan &plan, const RunResult &result, const RunResult 
     if (group.size > 1 && *factor == Field(group.size))
       groups.push_back(group.name);
   const std::string fraction = fractionText(*factor);
-  return fraction.empty()
-             ? ""
-             : "it is " + fraction + " times the reference's" +
-                   (groups.empty() ? "" : ", as if summed over group " + joined(groups) + " once too often");
+  return fraction.empty() ? ""
+                          : "it is " + fraction + " times the reference's" +
+                                (groups.empty() ? "" : ", as if summed over " + groupText(groups) + " once too often");
 }
 
 } // namespace moert::run
