@@ -25,7 +25,7 @@ PLANS = (
     ("baseline", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=2,mp=2,ep=2,esp=2", "--capacity-factor=1")),
     ("s1", "mixtral", (*TINY, "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2", "--schedule=s1+pipeline:2", "--dropless")),
     ("s2", "mixtral", (*TINY, "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s2+saa", "--capacity-factor=1.5")),
-    ("ppmoe", "qwen2-moe", (*WHOLE, "--layers=1", "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2", "--schedule=ppmoe", "--optimizer=sgd",
+    ("ppmoe", "mixtral", (*WHOLE, "--layers=1", "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2", "--schedule=ppmoe", "--optimizer=sgd",
                             "--clip-norm=0.01")),
     ("mpipe", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=2,ep=2", "--schedule=baseline+pipeline:4+mpipe-s1", "--capacity-factor=1")),
     ("shadows", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=4,ep=4", "--schedule=baseline+shadow:2+smart:2", "--dropless",
