@@ -2,6 +2,7 @@
 #include "Prove.h"
 
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -30,7 +31,8 @@ public:
          const char *argv0)
       : plan(plan), context(*plan.getContext()), command(command), options(given), sources(sources), argv0(argv0) {}
 
-  FailureOr<Proof> prove();
+  /// Errors are among its failures.
+  Proof prove();
 
 private:
   LogicalResult fixChoices();
@@ -143,38 +145,45 @@ LogicalResult Prover::run(ModuleOp small, Proof &proof) {
   return success();
 }
 
-FailureOr<Proof> Prover::prove() {
-  // What there is to say of the plan was said when it was compiled.
-  ScopedDiagnosticHandler errorsAlone(
-      &context, [](Diagnostic &diagnostic) { return success(diagnostic.getSeverity() != DiagnosticSeverity::Error); });
+Proof Prover::prove() {
+  // What there is to say of the plan was said when it was compiled; errors are why there is no proof.
+  std::string reason;
+  ScopedDiagnosticHandler keepErrors(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
   Proof proof;
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   proof.ranks = parallel ? parallel.getWorld() : 1;
   proof.programs = static_cast<int64_t>(plan::getRankPrograms(plan).size());
   proof.deviceBytes = getDeviceBytes(plan);
+  auto runToEnd = [&](ModuleOp module) {
+    proof.failures.clear();
+    if (failed(run(module, proof)))
+      proof.failures.push_back(reason);
+    return proof;
+  };
   if (command.isGraph()) {
     OwningOpRef<ModuleOp> copy = plan.clone();
     // The reference has ranks of its own.
-    if (llvm::none_of(copy->getOps<func::FuncOp>(), [](func::FuncOp one) { return one->hasAttr(kParallelAttrName); }))
-      return emitError() << "expected --prove with a plan that has a reference, the model on one rank";
-    if (failed(run(*copy, proof)))
-      return failure();
+    if (llvm::any_of(copy->getOps<func::FuncOp>(), [](func::FuncOp one) { return one->hasAttr(kParallelAttrName); }))
+      return runToEnd(*copy);
+    proof.failures.push_back("the plan has no reference, the model on one rank, to compare it with");
     return proof;
   }
-  if (failed(fixChoices()))
-    return failure();
+  if (failed(fixChoices())) {
+    proof.failures.push_back(reason);
+    return proof;
+  }
   for (int64_t attempt = 0; attempt < kMostTries; ++attempt) {
+    reason.clear();
     FailureOr<OwningOpRef<ModuleOp>> small = compileSmall(attempt, proof);
-    if (failed(small))
-      return failure();
-    std::optional<std::string> difference =
-        plan::findDifference(plan, options.microBatches, **small, proof.microBatches);
-    if (!difference) {
-      proof.failures.clear();
-      if (failed(run(**small, proof)))
-        return failure();
-      return proof;
-    }
+    std::optional<std::string> difference = "it cannot be compiled: " + reason;
+    if (succeeded(small))
+      difference = plan::findDifference(plan, options.microBatches, **small, proof.microBatches);
+    if (!difference)
+      return runToEnd(**small);
     proof.failures.push_back(
         llvm::formatv("a model with sequences of {0} tokens has other programs: {1}", proof.sequence, *difference));
   }

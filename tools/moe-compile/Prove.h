@@ -22,7 +22,7 @@ struct Proof {
 /// Proves that `plan`, which was compiled with `options` and has passed plan-verify, computes its model: compiles the
 /// model in its smallest sizes in the same way, checks that the programs are the same but for sizes
 /// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. What
-/// was made of an MLIR file is run in its own sizes. Fails after an error where it cannot be tried.
+/// was made of an MLIR file is run in its own sizes. Fails after an error where options do not allow it.
 FailureOr<Proof> proveResults(ModuleOp plan, const CompileCommandLine &command, const CompileOptions &options,
                               llvm::SourceMgr &sources, const char *argv0);
 

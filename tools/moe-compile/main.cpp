@@ -84,7 +84,8 @@ static cl::opt<std::string>
           cl::desc("Prove that the plan computes its model, and write what was proved to this file:\n"
                    "   JSON if the name ends in .json, otherwise text. The model is made as small as its\n"
                    "   groups allow, compiled in the same way and run in exact arithmetic. Without a\n"
-                   "   file, or with -, to standard output. No other output is needed then. Default: off"),
+                   "   file, or with -, to standard output. No other output is needed then. The exit\n"
+                   "   status is 1 if the plan is wrong, or not proved. Default: off"),
           cl::value_desc("file"), cl::cat(category));
 
 static cl::opt<bool>
