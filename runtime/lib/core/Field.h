@@ -55,8 +55,9 @@ public:
 
   /// The sum of a[i * strideA] b[i * strideB], of `count` products.
   static constexpr Field dot(const Field *a, int64_t strideA, const Field *b, int64_t strideB, int64_t count);
-  /// Itself to the power of p - 2, by Fermat.
-  constexpr Field inverse() const;
+  constexpr Field inverse() const {
+    return Field(std::is_constant_evaluated() ? inverted(bits) : remembered(bits, inverted), Raw{});
+  }
   /// A number from 0 on, below 2^61, that names the element.
   constexpr uint64_t index() const { return bits; }
   constexpr bool isInfinite() const { return bits == kHighest || bits == kLowest; }
@@ -79,7 +80,24 @@ private:
     const uint64_t size = reduced(number < 0 ? -static_cast<uint64_t>(number) : static_cast<uint64_t>(number));
     return number < 0 && size ? kPrime - size : size;
   }
-  static constexpr uint64_t fromReal(double number);
+  static constexpr uint64_t fromReal(double number) {
+    return std::is_constant_evaluated()
+               ? nearest(number)
+               : remembered(std::bit_cast<uint64_t>(number), [number](uint64_t) { return nearest(number); });
+  }
+  static constexpr uint64_t nearest(double number);
+  static constexpr uint64_t inverted(uint64_t bits);
+  /// compute(key), which is 0 for 0. Kernels divide by the same numbers again and again, so a thread keeps some.
+  template <class Compute> static uint64_t remembered(uint64_t key, Compute compute) {
+    struct Slot {
+      uint64_t key, value;
+    };
+    thread_local Slot slots[64];
+    Slot &slot = slots[key * 0x9e3779b97f4a7c15 >> 58];
+    if (slot.key != key)
+      slot = {key, compute(key)};
+    return slot.value;
+  }
   constexpr int64_t place() const {
     if (bits == kHighest)
       return std::numeric_limits<int64_t>::max();
@@ -106,20 +124,21 @@ constexpr Field Field::dot(const Field *a, int64_t strideA, const Field *b, int6
   return sum;
 }
 
-constexpr Field Field::inverse() const {
+/// The power of p - 2, by Fermat.
+constexpr uint64_t Field::inverted(uint64_t bits) {
   // p - 2 is 2^61 - 3: 59 ones, then 01.
   auto squared = [](Field x, int times) {
     for (int i = 0; i < times; ++i)
       x *= x;
     return x;
   };
-  const Field x1 = *this, x2 = squared(x1, 1) * x1, x3 = squared(x2, 1) * x1, x6 = squared(x3, 3) * x3;
+  const Field x1(bits, Raw{}), x2 = squared(x1, 1) * x1, x3 = squared(x2, 1) * x1, x6 = squared(x3, 3) * x3;
   const Field x7 = squared(x6, 1) * x1, x14 = squared(x7, 7) * x7, x28 = squared(x14, 14) * x14;
   const Field x29 = squared(x28, 1) * x1, x58 = squared(x29, 29) * x29, x59 = squared(x58, 1) * x1;
-  return squared(x59, 2) * x1;
+  return (squared(x59, 2) * x1).bits;
 }
 
-constexpr uint64_t Field::fromReal(double number) {
+constexpr uint64_t Field::nearest(double number) {
   if (number != number)
     return kLowest;
   const double size = number < 0 ? -number : number;
