@@ -59,6 +59,12 @@ static bool isAlike(const moert_buffer &a, const moert_buffer &b) {
          std::equal(a.dims, a.dims + a.rank, b.dims);
 }
 
+static bool isAlike(const Repetition &a, const Repetition &b) {
+  if (!a.times && !b.times)
+    return true;
+  return a.buffer && b.buffer && isAlike(*a.buffer, *b.buffer) && a.most == b.most && a.iteration == b.iteration;
+}
+
 /// Whether two ranks of a program issue this alike, so that it can be bound to either.
 static bool isAlike(const Call &a, const Call &b) {
   if (a.viewCount != b.viewCount)
@@ -68,30 +74,47 @@ static bool isAlike(const Call &a, const Call &b) {
     if (bool(x) != bool(a.views[i]) || bool(x) != bool(y) || (x && !isAlike(*x, *y)))
       return false;
   }
-  return !a.routing && !b.routing && !a.repetition.times && !b.repetition.times && a.kind == b.kind && a.op == b.op &&
+  return !a.routing && !b.routing && isAlike(a.repetition, b.repetition) && a.kind == b.kind && a.op == b.op &&
          a.group == b.group && a.place == b.place && a.members == b.members && a.sequence == b.sequence &&
          a.ints == b.ints && a.reals == b.reals && a.leastShadows == b.leastShadows;
 }
 
-bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
-  std::lock_guard lock(mutex);
-  if (index == calls.size()) {
-    Kept &kept = calls.emplace_back(Kept{call, {}});
-    for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
-      if (call.buffers[i]) {
-        kept.buffers[i] = *call.buffers[i];
-        kept.call.buffers[i] = &kept.buffers[i];
-      }
-    return true;
-  }
-  // A rank that comes later may have issued fewer calls that others have, never more than one too many.
-  return index < calls.size() && canBind && isAlike(calls[index].call, call);
+void Executor::Calls::clear() {
+  count = 0;
+  for (std::unique_ptr<std::byte[]> &part : parts)
+    part.reset();
 }
 
-Call Executor::Calls::get(size_t index) const {
-  std::lock_guard lock(mutex);
-  return calls[index].call;
+Executor::Calls::Kept *Executor::Calls::at(size_t index) const {
+  const size_t part = partOf(index);
+  return reinterpret_cast<Kept *>(parts[part].get()) + (index + 1 - (size_t(1) << part));
 }
+
+bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
+  if (index >= count.load(std::memory_order_acquire)) {
+    std::lock_guard lock(mutex);
+    if (index == count.load(std::memory_order_relaxed)) {
+      if (std::unique_ptr<std::byte[]> &part = parts[partOf(index)]; !part)
+        part = std::make_unique_for_overwrite<std::byte[]>(sizeof(Kept) << partOf(index));
+      Kept &kept = *new (at(index)) Kept{call, {}, {}};
+      auto own = [](const moert_buffer *&buffer, moert_buffer &copy) {
+        if (buffer) {
+          copy = *buffer;
+          buffer = &copy;
+        }
+      };
+      for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+        own(kept.call.buffers[i], kept.buffers[i]);
+      own(kept.call.repetition.buffer, kept.times);
+      count.store(index + 1, std::memory_order_release);
+      return true;
+    }
+  }
+  // A rank that comes later may have issued fewer calls that others have, never more than one too many.
+  return index < count.load(std::memory_order_acquire) && canBind && isAlike(at(index)->call, call);
+}
+
+const Call &Executor::Calls::get(size_t index) const { return at(index)->call; }
 
 Status Executor::callOf(int64_t stream, const Item &item, Call &call) const {
   const Stream &queue = streams[static_cast<size_t>(stream)];

@@ -14,6 +14,7 @@
 #include "moert/ExecutorPolicy.h"
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -118,19 +119,26 @@ private:
   /// The calls of one stream of a program, which its ranks have in common.
   class Calls {
   public:
-    void clear() { calls.clear(); }
+    void clear();
     /// Keeps call number `index`, which a rank issued. False where another rank has issued another one.
     bool keep(size_t index, const Call &call, bool canBind);
-    /// As the first rank issued it. Its `buffers` live as long as the step.
-    Call get(size_t index) const;
+    /// As the first rank issued it, for ranks that have issued it too. Its `buffers` live as long as the step.
+    const Call &get(size_t index) const;
 
   private:
     struct Kept {
       Call call;
       std::array<moert_buffer, 12> buffers;
+      moert_buffer times;
     };
-    mutable std::mutex mutex;
-    std::deque<Kept> calls;
+    static_assert(std::is_trivially_destructible_v<Kept>);
+    /// Part i has room for 2^i calls. So none ever moves, and they are read without a lock.
+    static size_t partOf(size_t index) { return static_cast<size_t>(std::bit_width(index + 1)) - 1; }
+    Kept *at(size_t index) const;
+
+    std::mutex mutex; ///< of who adds one
+    std::atomic<size_t> count = 0;
+    std::array<std::unique_ptr<std::byte[]>, 48> parts; ///< memory of `count` of them, one behind the other
   };
   struct Stream {
     Calls *calls = nullptr;

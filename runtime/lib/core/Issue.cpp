@@ -295,6 +295,9 @@ Status bindCall(moert_rank &rank, Call &call) {
   if (call.place >= 0)
     call.member = (*rank.groups)[static_cast<size_t>(call.place)].memberOf(rank.rank);
   findCounts(call);
+  if (Repetition &loop = call.repetition; loop.times)
+    if (Status status = resolve(rank, *loop.buffer, loop.times); !status.ok())
+      return status;
   for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
     if (call.buffers[i])
       if (Status status = resolve(rank, *call.buffers[i], call.views[i]); !status.ok())
@@ -318,6 +321,7 @@ int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, 
       return status;
     Repetition loop;
     loop.most = most;
+    loop.buffer = times;
     if (Status status = resolve(*rank, *times, loop.times); !status.ok())
       return invalid("operand 'times': " + status.message);
     if (loop.times.dtype != MOERT_I32 || loop.times.elements() != 1 || most < 0)

@@ -15,7 +15,7 @@ int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kin
                   std::initializer_list<double> reals, const moert_group *group = nullptr);
 
 /// Makes of a call that another rank of the same program issued the one that `rank` issued: its operands lie elsewhere,
-/// and the rank has another place in groups. Not for calls whose `routing` or `repetition` is there.
+/// and the rank has another place in groups. Not for calls whose `routing` is there.
 Status bindCall(moert_rank &rank, Call &call);
 
 /// Event calls likewise.
