@@ -223,6 +223,16 @@ void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Piec
   }
 }
 
+void piecesSentToAll(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &byTarget) {
+  byTarget.resize(static_cast<size_t>(size));
+  for (Pieces &pieces : byTarget)
+    pieces.clear();
+  if (call.kind == Kind::AllToAllV)
+    return Ragged(call, size, member).listSentToAll(byTarget);
+  for (int64_t to = 0; to < size; ++to)
+    piecesSent(call, size, member, to, byTarget[static_cast<size_t>(to)]);
+}
+
 void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &bySource) {
   bySource.resize(static_cast<size_t>(size));
   for (Pieces &pieces : bySource)

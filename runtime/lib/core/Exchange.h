@@ -44,6 +44,8 @@ Status checkAlike(const Call &call, int64_t member, const Call &first);
 /// What `member` of `size` sends to `to`, which may be itself: pieces of sentOperand, as many as `to` lists for
 /// `member` and in the same order. Of a channel, member 0 of 2 sends to member 1.
 void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Pieces &pieces);
+/// The same of what it sends to each, by target.
+void piecesSentToAll(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &byTarget);
 /// What `member` receives, by source: pieces of receivedOperand.
 void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &bySource);
 /// The pieces of receivedOperand that nobody sends: they become the same pieces of `addend`, or zero where it is

@@ -63,8 +63,29 @@ Status Ragged::check() const {
   return {};
 }
 
+template <class Visit> void Ragged::forEachFromExperts(Visit visit) const {
+  int64_t row = 0;
+  for (int64_t e = 0; e < ownExperts; ++e)
+    for (int64_t s = 0; s < sources(); ++s) {
+      visit(firstSource + s / blocks, rows(row, expertCount(s, e)));
+      row += expertCount(s, e);
+    }
+}
+
 void Ragged::listSent(int64_t to, Pieces &pieces) const {
-  toExperts ? listToExperts(to, pieces) : listFromExperts(to, pieces);
+  if (toExperts)
+    return listToExperts(to, pieces);
+  forEachFromExperts([&](int64_t member, Piece piece) {
+    if (member == to)
+      pieces.push_back(piece);
+  });
+}
+
+void Ragged::listSentToAll(std::vector<Pieces> &byTarget) const {
+  for (size_t to = 0; toExperts && to < byTarget.size(); ++to)
+    listToExperts(static_cast<int64_t>(to), byTarget[to]);
+  if (!toExperts)
+    forEachFromExperts([&](int64_t member, Piece piece) { byTarget[static_cast<size_t>(member)].push_back(piece); });
 }
 
 void Ragged::listReceived(std::vector<Pieces> &bySource) const {
@@ -91,18 +112,6 @@ void Ragged::listArrived(std::vector<Pieces> &bySource) const {
   for (int64_t e = 0; e < ownExperts; ++e)
     for (int64_t s = 0; s < sources(); ++s) {
       bySource[static_cast<size_t>(firstSource + s / blocks)].push_back(rows(row, expertCount(s, e)));
-      row += expertCount(s, e);
-    }
-}
-
-void Ragged::listFromExperts(int64_t to, Pieces &pieces) const {
-  if (!isSource(to))
-    return;
-  int64_t row = 0;
-  for (int64_t e = 0; e < ownExperts; ++e)
-    for (int64_t s = 0; s < sources(); ++s) {
-      if (firstSource + s / blocks == to)
-        pieces.push_back(rows(row, expertCount(s, e)));
       row += expertCount(s, e);
     }
 }

@@ -14,6 +14,7 @@ public:
   /// Counts come from the plan's memory: what they say must stay inside both sides.
   Status check() const;
   void listSent(int64_t to, Pieces &pieces) const;
+  void listSentToAll(std::vector<Pieces> &byTarget) const;
   void listReceived(std::vector<Pieces> &bySource) const;
   /// Rows of the block side that no expert sends.
   void listFilled(Pieces &pieces) const;
@@ -32,7 +33,8 @@ private:
   Piece rows(int64_t first, int64_t count) const { return {first * rowBytes, count * rowBytes}; }
 
   void listToExperts(int64_t to, Pieces &pieces) const;
-  void listFromExperts(int64_t to, Pieces &pieces) const;
+  /// visit(member, piece) of all that goes back, in the order in which each member receives it.
+  template <class Visit> void forEachFromExperts(Visit visit) const;
   void listArrived(std::vector<Pieces> &bySource) const;
   void listReturned(std::vector<Pieces> &bySource) const;
 

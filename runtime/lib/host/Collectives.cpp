@@ -139,6 +139,39 @@ Status pullExchange(Share &share) {
   return {};
 }
 
+/// An exchange of all members: what each sends is listed once.
+Status exchangeWhole(Calls calls, std::span<int64_t> received) {
+  const auto size = static_cast<int64_t>(calls.size());
+  thread_local std::vector<std::vector<Pieces>> sent;
+  thread_local std::vector<Pieces> expected;
+  sent.resize(std::max(sent.size(), calls.size()));
+  for (int64_t member = 0; member < size; ++member) {
+    const Call &call = *calls[static_cast<size_t>(member)];
+    Status status = checkExchangeValues(call, size, member);
+    if (status.ok())
+      status = checkAlike(call, member, *calls[0]);
+    if (!status.ok())
+      return status;
+    piecesSentToAll(call, size, member, sent[static_cast<size_t>(member)]);
+  }
+  for (size_t member = 0; member < calls.size(); ++member) {
+    const Call &call = *calls[member];
+    piecesReceived(call, size, static_cast<int64_t>(member), expected);
+    for (size_t source = 0; source < calls.size(); ++source) {
+      int64_t bytes = 0;
+      const Side from{*calls[source], static_cast<int64_t>(source), sent[source][member]};
+      const Side to{call, static_cast<int64_t>(member), expected[source]};
+      if (expected[source].empty())
+        continue;
+      if (Status status = copyPieces(from, to, bytes); !status.ok())
+        return status;
+      received[member] += source == member ? 0 : bytes;
+    }
+    fillUnsent(call, size, static_cast<int64_t>(member));
+  }
+  return {};
+}
+
 } // namespace
 
 Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count, int32_t dtype) {
@@ -197,6 +230,25 @@ void Share::copy(int64_t source, char *to, const char *from, int64_t bytes) {
   copyBytes(to, from, bytes);
   if (source != member && to != from)
     received += bytes;
+}
+
+bool isPulledWhole(const Call &call, int64_t size) {
+  constexpr int64_t kMost = 1 << 17;
+  const View &sent = sentOperand(call), &received = receivedOperand(call);
+  return sent.dtype == kFieldType || std::max(sent.bytes(), received.bytes()) <= kMost / size;
+}
+
+Status pullWhole(Calls calls, std::span<int64_t> received, const Group &group, int64_t instance) {
+  if (isExchange(calls[0]->kind))
+    return exchangeWhole(calls, received);
+  for (int phase = 0; phase < collectivePhases(calls[0]->kind); ++phase)
+    for (size_t member = 0; member < calls.size(); ++member) {
+      Share share{calls, static_cast<int64_t>(member)};
+      if (Status status = pullCollective(share, phase, group, instance); !status.ok())
+        return status;
+      received[member] += share.received;
+    }
+  return {};
 }
 
 Status pullCollective(Share &share, int phase, const Group &group, int64_t instance) {

@@ -19,11 +19,15 @@ Status HostClient::execute(const Executor::Place &, const Call &call) {
   return status;
 }
 
-int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }
+int HostClient::phases(const Call &call) const {
+  return isPulledWhole(call, groups[static_cast<size_t>(call.group)].size) ? 0 : collectivePhases(call.kind);
+}
 
 Status HostClient::pull(const Executor::Gathering &gathering, int64_t member, int phase) {
   Share share{gathering.calls, member};
   const Group &group = groups[static_cast<size_t>(share.mine().group)];
+  if (phases(share.mine()) == 0)
+    return pullWhole(gathering.calls, gathering.received, group, gathering.instance);
   Status status = pullCollective(share, phase, group, gathering.instance);
   gathering.received[static_cast<size_t>(member)] += share.received;
   return status;
