@@ -56,6 +56,8 @@ public:
     BackendOptions options;
     options.workers = 2;
     options.verify = verify;
+    if (std::getenv("MOERT_TEST_DIVIDE"))
+      options.wholeBytes = 0;
     options.listChannels = [this](auto &channels) { return listChannels(channels); };
     if (canRun(ranks))
       created = createBackend(testBackend(), {&program, 1}, groups, ranks, options, backend);

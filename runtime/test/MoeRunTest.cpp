@@ -69,7 +69,7 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
   root = json::parse(runPlan("small", "--verify=exact --json").out);
   EXPECT_EQ(root["verify"]["dtype"], "field");
-  EXPECT_EQ(root["verify"]["draws"], 2);
+  EXPECT_EQ(root["verify"]["draws"], 3);
   EXPECT_EQ(root["verify"]["max_relative_error"], 0);
   root = json::parse(runPlan("small", "--json").out);
   EXPECT_TRUE(root["verify"].is_null());
@@ -182,6 +182,18 @@ TEST(MoeRun, FailedChecks) {
   EXPECT_EQ(json::parse(outcome.out)["verify"]["ok"], false);
   EXPECT_THAT(outcome.err, HasSubstr("result 'y' differs from the reference by 0.25"));
   EXPECT_EQ(runPlan("wrong-factor").status, 0);
+
+  // Exact arithmetic tells where it begins, and how wrong it is.
+  outcome = runPlan("wrong-factor", "--verify=exact --json");
+  EXPECT_EQ(outcome.status, 1);
+  const json departure = json::parse(outcome.out)["verify"]["departure"];
+  EXPECT_EQ(departure["op"], "op 1 scale 'layer0'");
+  EXPECT_EQ(departure["ranks"], 4);
+  EXPECT_EQ(departure["before"], "");
+  EXPECT_EQ(departure["after"], "op 2 all_gather 'layer0' over group 'mp'");
+  EXPECT_EQ(departure["cause"], "what it makes is 5/2 times a value of the reference");
+  EXPECT_THAT(outcome.err,
+              HasSubstr("values depart from the reference's at op 1 scale 'layer0' on rank 0 and 3 others"));
 
   outcome = runPlan("not-replicated", "--verify");
   EXPECT_EQ(outcome.status, 1);
@@ -305,7 +317,7 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 10"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 11"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;

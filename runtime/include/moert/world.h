@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 10
+#define MOERT_WORLD_CONFIG_VERSION 11
 #define MOERT_COMMUNICATOR_VERSION 1
 #define MOERT_CUDA_CALLER_VERSION 1
 
@@ -89,6 +89,26 @@ typedef enum moert_wide {
   MOERT_WIDE_FIELD = 2
 } moert_wide;
 
+/// An operand of a call that ran. `dtype` is a moert_dtype, or another number for elements of exact arithmetic.
+typedef struct moert_operand {
+  const void *data;
+  int64_t bytes;
+  int32_t dtype;
+  int32_t is_output;
+} moert_operand;
+
+/// A call that ran on a rank. `op` is its number in the rank's program; a loop calls the same op again.
+typedef struct moert_ran {
+  int64_t rank;
+  int64_t op;
+  int64_t operand_count;
+  const moert_operand *operands; ///< those that are there
+} moert_ran;
+
+/// Gets a call that ran, or those of all members of an exchange, before a call that needs what they wrote begins. Any
+/// thread calls it, one at a time.
+typedef void (*moert_observe)(void *context, const moert_ran *calls, int64_t count);
+
 typedef struct moert_world_config {
   uint64_t size;       ///< sizeof(moert_world_config)
   uint32_t version;    ///< MOERT_WORLD_CONFIG_VERSION
@@ -121,6 +141,9 @@ typedef struct moert_world_config {
   int32_t bound;
   /// For backend "cuda" of a caller, with `bound`; null otherwise. The structure is copied.
   const moert_cuda_caller *cuda_caller;
+  /// Null, or told of all calls; with `wide` = MOERT_WIDE_FIELD alone.
+  moert_observe observe;
+  void *observe_context;
 } moert_world_config;
 
 /// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank

@@ -158,6 +158,9 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   if (config->perturb_ulps < 0 || (config->perturb_ulps > 0 && options.backend != "host"))
     return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
                    std::to_string(config->perturb_ulps) + " on '" + options.backend + "'");
+  if (config->observe && config->wide != MOERT_WIDE_FIELD)
+    return invalid("expected wide = MOERT_WIDE_FIELD where calls are observed");
+  options.device.observer = {config->observe, config->observe_context};
   options.timeout = config->timeout_s;
   options.isBound = config->bound != 0;
   options.device.communicator = config->communicator;

@@ -232,12 +232,6 @@ void Share::copy(int64_t source, char *to, const char *from, int64_t bytes) {
     received += bytes;
 }
 
-bool isPulledWhole(const Call &call, int64_t size) {
-  constexpr int64_t kMost = 1 << 17;
-  const View &sent = sentOperand(call), &received = receivedOperand(call);
-  return sent.dtype == kFieldType || std::max(sent.bytes(), received.bytes()) <= kMost / size;
-}
-
 Status pullWhole(Calls calls, std::span<int64_t> received, const Group &group, int64_t instance) {
   if (isExchange(calls[0]->kind))
     return exchangeWhole(calls, received);

@@ -38,9 +38,6 @@ Status pullCollective(Share &share, int phase, const Group &group, int64_t insta
 
 /// Runs all phases for all members. `received` grows by the bytes that each receives.
 Status pullWhole(Calls calls, std::span<int64_t> received, const Group &group, int64_t instance);
-/// Whether one thread does so: where little is moved, which dividing would delay, and in exact arithmetic, where
-/// computing takes so much longer. Says the same of all members' calls.
-bool isPulledWhole(const Call &call, int64_t size);
 
 /// Copies what one member sends to where another one, or itself, receives it. `bytes` grows by what was copied.
 Status copyPieces(const Side &from, const Side &to, int64_t &bytes);

@@ -16,8 +16,9 @@ Status launchWideKernel(HostKernels &kernels, const Call &call);
 /// What the executor calls when the time of a call has come.
 class HostClient : public Executor::Client {
 public:
-  explicit HostClient(const std::vector<Group> &groups, Perturbation perturbation = {})
-      : groups(groups), perturbation(perturbation) {}
+  explicit HostClient(const std::vector<Group> &groups, const BackendOptions &options = {})
+      : groups(groups), perturbation(options.perturbation), observer(options.observer), wholeBytes(options.wholeBytes) {
+  }
 
   void beginThread() override;
   Status execute(const Executor::Place &place, const Call &call) override;
@@ -25,8 +26,14 @@ public:
   Status pull(const Executor::Gathering &gathering, int64_t member, int phase) override;
 
 private:
+  bool isPulledWhole(const Call &call) const;
+  void tell(std::span<const Call *const> calls);
+
   const std::vector<Group> &groups;
-  Perturbation perturbation;
+  const Perturbation perturbation;
+  const Observer observer;
+  const int64_t wholeBytes;
+  std::mutex telling;
   HostKernels kernels;
 };
 

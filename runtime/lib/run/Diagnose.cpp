@@ -25,7 +25,8 @@ std::optional<Field> factorOf(std::span<const Field> a, std::span<const Field> b
   return factor;
 }
 
-/// "3/4", for a fraction of small numbers.
+} // namespace
+
 std::string fractionText(Field factor) {
   constexpr int64_t kMost = 4096;
   for (int64_t bottom = 1; bottom <= kMost; ++bottom)
@@ -35,13 +36,14 @@ std::string fractionText(Field factor) {
   return "";
 }
 
-/// "group 'mp' (or 'ep')".
 std::string groupText(const std::vector<std::string> &names) {
   std::string text = "group '" + names.front() + "'";
   for (size_t i = 1; i < names.size(); ++i)
     text += (i == 1 ? " (or '" : ", '") + names[i] + "'";
   return text + (names.size() > 1 ? ")" : "");
 }
+
+namespace {
 
 /// The groups over whose members the sum of all parts is what the reference has.
 std::vector<std::string> missingSums(const Plan &plan, const std::map<int64_t, std::vector<char>> &parts,

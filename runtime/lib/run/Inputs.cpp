@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace moert::run {
 namespace {
@@ -220,6 +221,16 @@ Status fillIds(const Value &value, uint64_t seed, Tensor &tensor) {
     if (mix(key + static_cast<uint64_t>(i)) % 2)
       tensor.as<int32_t>()[i] = -1;
   return {};
+}
+
+void repeatFirst(const Value &value, Tensor &tensor) {
+  // Ids are tokens; else a row is one.
+  const int64_t tokens = value.below > 0 || value.shape.empty() ? value.elements() : value.shape[0];
+  const int64_t period = value.sequence > 0 ? value.sequence : tokens, repeated = period - (period + 7) / 8;
+  const size_t row = static_cast<size_t>(value.elements() / tokens) * dtypeSize(tensor.dtype);
+  for (int64_t token = 0; token < tokens; ++token)
+    if (token % period < repeated)
+      std::memmove(tensor.as<char>() + static_cast<size_t>(token) * row, tensor.as<char>(), row);
 }
 
 Status widenInputs(moert_wide wide, const std::vector<Value> &arguments, uint64_t seed, Tensors &inputs) {

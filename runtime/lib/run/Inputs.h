@@ -41,6 +41,9 @@ Status makeInputs(const std::vector<Value> &arguments, const std::string &load, 
 /// matters which.
 Status fillIds(const Value &value, uint64_t seed, Tensor &tensor);
 
+/// Makes all tokens of each sequence but the last eighth the same as the first of all.
+void repeatFirst(const Value &value, Tensor &tensor);
+
 /// The inputs of a plan that is run in the type `wide`: the same numbers in f64, or elements of the field that `seed`
 /// draws for each name, a parameter's for its f32 copy. In exact arithmetic ids are those of fillIds; other integers
 /// stay what they are.

@@ -11,6 +11,10 @@
 #include "run/Trace.h"
 #include "run/Train.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <chrono>
 #include <exception>
 #include <thread>
@@ -78,6 +82,17 @@ int conclude(const Options &options, const Status &status, const std::vector<std
   if (isSaid)
     std::this_thread::sleep_for(kUntilFirstHasSpoken);
   return failures.empty() ? exitStatus(status) : CheckFailed;
+}
+
+/// An exact verification runs several programs one after another. What one has freed must not wait for the next one,
+/// which may not fit beside it.
+void returnFreedMemory() {
+#ifdef __GLIBC__
+  // Else glibc raises both on its own.
+  constexpr int kLarge = 1 << 18;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TRIM_THRESHOLD, kLarge);
+#endif
 }
 
 struct Session {
@@ -240,6 +255,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
       return conclude(options, train(options, out, err), {}, err);
     if (options.adaptive)
       return runAdaptiveSession(options, out, err, isTerminal && options.isFirst());
+    if (options.verify && options.wide == MOERT_WIDE_FIELD)
+      returnFreedMemory();
     return runSession(Session{options, out, err, isTerminal && options.isFirst()});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";

@@ -30,6 +30,13 @@ StepTimes stepTimes(std::vector<double> seconds) {
 /// Null in a plan of one shape, which does not say its sizes.
 json sizeJson(int64_t size) { return size ? json(size) : json(nullptr); }
 
+json departureJson(const std::optional<Departure> &departure) {
+  if (!departure)
+    return nullptr;
+  return {{"op", departure->op},         {"rank", departure->rank},   {"ranks", departure->ranks},
+          {"before", departure->before}, {"after", departure->after}, {"cause", departure->cause}};
+}
+
 json verificationJson(const Verification *verification) {
   if (!verification)
     return nullptr;
@@ -46,6 +53,7 @@ json verificationJson(const Verification *verification) {
           {"tokens", verification->tokens},
           {"near_ties", verification->nearTies},
           {"max_relative_error", verification->maxError()},
+          {"departure", departureJson(verification->departure)},
           {"values", values}};
 }
 

@@ -50,8 +50,14 @@ Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunR
 Status Runner::create(const Plan &plan, bool reference) {
   moert_world_config config = makeConfig(plan, reference, options);
   config.verify = options.verify;
-  config.perturb_ulps = perturbation.ulps;
-  config.perturb_seed = perturbation.seed;
+  config.perturb_ulps = extras.perturbation.ulps;
+  config.perturb_seed = extras.perturbation.seed;
+  if (extras.observe) {
+    config.observe = [](void *context, const moert_ran *calls, int64_t count) {
+      static_cast<const RunExtras *>(context)->observe({calls, static_cast<size_t>(count)});
+    };
+    config.observe_context = &extras;
+  }
   moert_world_t handle = nullptr;
   if (Status status = checked(moert_world_create(plan.handle.get(), &config, &handle)); !status.ok())
     return status;
@@ -299,9 +305,9 @@ Status checkMemory(const Plan &plan, bool reference, const Options &options) {
 }
 
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
-                   std::ostream *progress, RunResult &result, const Perturbation &perturbation) {
+                   std::ostream *progress, RunResult &result, const RunExtras &extras) {
   Runner runner = Runner::of(plan, reference, options, result);
-  runner.perturbation = perturbation;
+  runner.extras = extras;
   // All steps start from the same arguments, but may be routed differently: the plan's results are those of its last.
   // Where steps change their arguments each one counts.
   const std::vector<Value> arguments = argumentsOf(plan.programs(reference));

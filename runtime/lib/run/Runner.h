@@ -7,6 +7,7 @@
 #include "run/Routing.h"
 #include "run/Tensor.h"
 
+#include <functional>
 #include <ostream>
 #include <span>
 
@@ -47,6 +48,13 @@ struct RunResult {
   std::map<std::string, std::map<int64_t, std::vector<char>>> unlike;
 };
 
+/// How a run differs from what the options say.
+struct RunExtras {
+  Perturbation perturbation = {};
+  /// Gets all calls that ran, in exact arithmetic; see moert_observe.
+  std::function<void(std::span<const moert_ran>)> observe = nullptr;
+};
+
 /// One world at work on the programs' values.
 struct Runner {
   std::span<const Program> programs;
@@ -59,7 +67,7 @@ struct Runner {
   Routing *routing = nullptr;     ///< what steps are to choose, or null
   bool reference = false;         ///< whether this is the reference, and
   int64_t nextStep = 0;           ///< which step comes next, for `routing`
-  Perturbation perturbation = {};
+  RunExtras extras = {};
 
   /// The plan, options and result must outlive the runner.
   static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);
@@ -105,7 +113,7 @@ size_t firstOp(std::span<const Program> programs, size_t index);
 
 /// Runs `options.iters` steps, of the reference under --verify only the last. `progress` and `routing` may be null.
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
-                   std::ostream *progress, RunResult &result, const Perturbation &perturbation = {});
+                   std::ostream *progress, RunResult &result, const RunExtras &extras = {});
 
 } // namespace moert::run
 

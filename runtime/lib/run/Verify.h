@@ -11,7 +11,7 @@
 #ifndef MOERT_RUN_VERIFY_H
 #define MOERT_RUN_VERIFY_H
 
-#include "run/Runner.h"
+#include "run/Departure.h"
 
 namespace moert::run {
 
@@ -27,12 +27,14 @@ struct Comparison {
 struct Verification {
   std::string dtype; ///< in which the plan computed
   std::vector<Comparison> values;
-  int64_t draws = 0;       ///< of inputs: 1, or 2 in exact arithmetic
+  int64_t draws = 0;       ///< of inputs: 1, or 3 in exact arithmetic
   int64_t roundedRuns = 0; ///< runs that measured rounding; 0 where results are close enough without
   int64_t tokens = 0;      ///< whose experts were compared
   int64_t nearTies = 0;    ///< of these, those for which rounding chose other experts
   /// What failed, a line each.
   std::vector<std::string> failures;
+  /// In exact arithmetic, where results differ: where they begin to, if that is found.
+  std::optional<Departure> departure = {};
 
   bool ok() const { return failures.empty(); }
   /// Of the results that are not rounding, and of those that failed.

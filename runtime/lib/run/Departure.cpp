@@ -1,0 +1,450 @@
+//===- Departure.cpp - where a plan departs from its reference -------------===//
+
+#include "run/Departure.h"
+
+#include "core/Exchange.h"
+#include "core/Field.h"
+#include "run/Diagnose.h"
+
+#include <algorithm>
+
+namespace moert::run {
+namespace {
+
+/// How many of a call's elements are kept to find what is wrong with them.
+constexpr size_t kSample = 64;
+/// So many calls are remembered of a value, the first ones. Where it comes from more, later ones may be reported.
+constexpr size_t kMostMakers = 4096;
+
+/// Part of a value.
+struct Bytes {
+  int64_t begin, end;
+};
+
+/// Whether it says where it comes from.
+bool isTelling(Field x) { return x != Field(0) && !x.isInfinite(); }
+
+std::span<const Field> fieldsOf(const moert_operand &operand) {
+  return {static_cast<const Field *>(operand.data),
+          operand.dtype == kFieldType ? static_cast<size_t>(operand.bytes) / sizeof(Field) : 0};
+}
+
+/// The elements that a run computed.
+class Elements {
+public:
+  void add(std::span<const Field> fields) {
+    for (Field x : fields)
+      if (isTelling(x))
+        all.push_back(x.index());
+    if (all.size() > 2 * known)
+      sort();
+  }
+  void sort() {
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    known = std::max<size_t>(all.size(), 1 << 20);
+  }
+  bool has(Field x) const { return !isTelling(x) || std::binary_search(all.begin(), all.end(), x.index()); }
+  /// All of them, of which one has to tell.
+  bool has(std::span<const Field> fields) const {
+    return std::any_of(fields.begin(), fields.end(), isTelling) &&
+           std::all_of(fields.begin(), fields.end(), [this](Field x) { return has(x); });
+  }
+
+private:
+  std::vector<uint64_t> all;
+  size_t known = 1 << 20;
+};
+
+/// What values of a memory come from.
+struct Origin {
+  std::vector<int32_t> makers; ///< calls, by number, that made elements the reference lacks; sorted
+  int64_t exchange = -1;       ///< the last exchange before, as an op
+
+  void merge(const Origin &other) {
+    if (other.makers.empty() || makers == other.makers) {
+      exchange = std::max(exchange, other.exchange);
+      return;
+    }
+    std::vector<int32_t> both;
+    std::set_union(makers.begin(), makers.end(), other.makers.begin(), other.makers.end(), std::back_inserter(both));
+    both.resize(std::min(both.size(), kMostMakers));
+    makers = std::move(both);
+    exchange = std::max(exchange, other.exchange);
+  }
+};
+
+/// By address, of all that was written.
+class Origins {
+public:
+  using Address = uintptr_t;
+
+  Origin of(Address begin, Address end) const {
+    Origin origin;
+    for (auto it = from(begin); it != parts.end() && it->first < end; ++it)
+      origin.merge(it->second.origin);
+    return origin;
+  }
+  /// Adds where parts begin in [begin, end), relative to `begin`.
+  void addBounds(Address begin, Address end, std::vector<int64_t> &bounds) const {
+    for (auto it = from(begin); it != parts.end() && it->first < end; ++it) {
+      bounds.push_back(static_cast<int64_t>(std::max(it->first, begin) - begin));
+      bounds.push_back(static_cast<int64_t>(std::min(it->second.end, end) - begin));
+    }
+  }
+  void set(Address begin, Address end, Origin origin) {
+    split(begin);
+    split(end);
+    parts.erase(parts.lower_bound(begin), parts.lower_bound(end));
+    parts[begin] = {end, std::move(origin)};
+  }
+
+private:
+  struct Part {
+    Address end;
+    Origin origin;
+  };
+  using Parts = std::map<Address, Part>;
+
+  /// The first part that ends behind `begin`.
+  Parts::const_iterator from(Address begin) const {
+    auto it = parts.upper_bound(begin);
+    return it != parts.begin() && std::prev(it)->second.end > begin ? std::prev(it) : it;
+  }
+  void split(Address at) {
+    auto it = parts.lower_bound(at);
+    if (it == parts.begin() || (--it)->second.end <= at)
+      return;
+    parts[at] = it->second;
+    it->second.end = at;
+  }
+
+  Parts parts;
+};
+
+/// A call, of one rank, that made elements which the reference lacks.
+struct Maker {
+  int64_t rank, op;
+  int64_t before;                     ///< the exchange that its inputs come from, as an op; -1: none
+  std::vector<Field> sample;          ///< of what it made first
+  Origin taken = {};                  ///< of all its inputs
+  std::vector<Field> wrong = {};      ///< of what it made last, elements that the reference lacks
+  int64_t afterRank = -1, after = -1; ///< the first exchange that takes what it made, as an op of that rank; -1: none
+  bool isPart = false;                ///< whether elements of the reference came from what it made
+};
+
+/// Follows a run of a plan.
+class Tracker {
+public:
+  Tracker(const Plan &plan, const Elements &right) : plan(plan), right(right) {}
+
+  /// A call that ran, or those of all members of an exchange.
+  void follow(std::span<const moert_ran> calls);
+  /// `results` are what is in the plan's results.
+  std::optional<Departure> find(const Elements &results) const;
+
+private:
+  struct Written {
+    const moert_ran *call;
+    const moert_operand *out;
+    Bytes bytes;
+    Origin origin; ///< of what it was computed from
+  };
+
+  const Program &programOf(int64_t rank) const {
+    return plan.metadata.programs[programIndex(plan.metadata.programs, rank)];
+  }
+  const Op &opOf(const moert_ran &call) const { return programOf(call.rank).ops[static_cast<size_t>(call.op)]; }
+  std::string nameOf(int64_t rank, int64_t number) const;
+  std::vector<int64_t> boundsOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const;
+  void noteExchange(std::span<const moert_ran> calls, const Origin &origin);
+  void write(const Written &written, int64_t exchange, bool moves);
+  std::vector<Bytes> wrongOf(std::span<const Field> all, Bytes bytes) const;
+  int32_t makerOf(const Written &written, std::span<const Field> made, std::span<const Bytes> wrong);
+  std::vector<bool> findUsed(const Elements &results) const;
+  std::vector<std::string> groupsOf(const Maker &maker) const;
+  std::string relationOf(const Maker &maker) const;
+  bool isCompleted(const Maker &maker) const;
+  std::string causeOf(const Maker &maker) const;
+
+  const Plan &plan;
+  const Elements &right;
+  Origins origins;
+  std::map<std::pair<int64_t, int64_t>, int32_t> numbers; ///< of makers, by rank and op
+  std::vector<Maker> makers;                              ///< in the order in which they ran
+};
+
+uintptr_t addressOf(const moert_operand &operand) { return reinterpret_cast<uintptr_t>(operand.data); }
+
+std::vector<Field> sampleOf(std::span<const Field> fields) {
+  const std::span<const Field> first = fields.first(std::min(fields.size(), kSample));
+  return {first.begin(), first.end()};
+}
+
+std::span<const moert_operand> operandsOf(const moert_ran &call) {
+  return {call.operands, static_cast<size_t>(call.operand_count)};
+}
+
+std::string Tracker::nameOf(int64_t rank, int64_t number) const {
+  const Op &op = programOf(rank).ops[static_cast<size_t>(number)];
+  return "op " + std::to_string(number) + " " + op.name + (op.label.empty() ? "" : " '" + op.label + "'") +
+         (op.group < 0 ? "" : " over group '" + plan.metadata.groups[static_cast<size_t>(op.group)].name + "'");
+}
+
+/// Of all inputs, or of these bytes of each.
+Origin originOf(const Origins &origins, std::span<const moert_ran> calls, std::optional<Bytes> at) {
+  Origin origin;
+  for (const moert_ran &call : calls)
+    for (const moert_operand &in : operandsOf(call))
+      if (!in.is_output) {
+        const uintptr_t begin = addressOf(in);
+        const auto end = begin + static_cast<uintptr_t>(in.bytes);
+        origin.merge(at ? origins.of(begin + static_cast<uintptr_t>(at->begin), begin + static_cast<uintptr_t>(at->end))
+                        : origins.of(begin, end));
+      }
+  return origin;
+}
+
+/// Where an output of a sum is cut, so that what is wrong with one of the values in a bucket is not said of all.
+std::vector<int64_t> Tracker::boundsOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const {
+  std::vector<int64_t> bounds{0, size};
+  for (const moert_ran &call : calls)
+    for (const moert_operand &in : operandsOf(call))
+      if (!in.is_output && in.bytes >= first + size) {
+        const uintptr_t begin = addressOf(in) + static_cast<uintptr_t>(first);
+        origins.addBounds(begin, begin + static_cast<uintptr_t>(size), bounds);
+      }
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  return bounds;
+}
+
+void Tracker::follow(std::span<const moert_ran> calls) {
+  const KernelInfo *info = findKernel(opOf(calls[0]).name);
+  const auto kind = static_cast<Kind>(info - kKernels);
+  const bool meets = isCollective(kind), isDivided = kind == Kind::AllReduce || kind == Kind::ReduceScatter;
+  const Origin all = originOf(origins, calls, std::nullopt);
+  if (meets)
+    noteExchange(calls, all);
+  std::vector<Written> written;
+  for (size_t member = 0; member < calls.size(); ++member)
+    for (const moert_operand &out : operandsOf(calls[member])) {
+      if (!out.is_output)
+        continue;
+      if (!isDivided) {
+        written.push_back({&calls[member], &out, {0, out.bytes}, all});
+        continue;
+      }
+      const int64_t first = kind == Kind::ReduceScatter ? static_cast<int64_t>(member) * out.bytes : 0;
+      const std::vector<int64_t> bounds = boundsOf(calls, first, out.bytes);
+      for (size_t i = 0; i + 1 < bounds.size(); ++i)
+        written.push_back({&calls[member],
+                           &out,
+                           {bounds[i], bounds[i + 1]},
+                           originOf(origins, calls, Bytes{first + bounds[i], first + bounds[i + 1]})});
+    }
+  // Outputs may lie where inputs of other members do.
+  for (const Written &one : written)
+    write(one, meets ? one.call->op : one.origin.exchange, isExchange(kind));
+}
+
+void Tracker::noteExchange(std::span<const moert_ran> calls, const Origin &origin) {
+  for (int32_t number : origin.makers) {
+    Maker &maker = makers[static_cast<size_t>(number)];
+    if (maker.after >= 0)
+      continue;
+    auto own = std::find_if(calls.begin(), calls.end(), [&](const moert_ran &call) { return call.rank == maker.rank; });
+    const moert_ran &call = own == calls.end() ? calls[0] : *own;
+    maker.afterRank = call.rank;
+    maker.after = call.op;
+  }
+}
+
+void Tracker::write(const Written &written, int64_t exchange, bool moves) {
+  const auto &[call, out, bytes, origin] = written;
+  Origin marked{origin.makers, exchange};
+  const uintptr_t begin = addressOf(*out) + static_cast<uintptr_t>(bytes.begin);
+  const uintptr_t end = addressOf(*out) + static_cast<uintptr_t>(bytes.end);
+  const std::span<const Field> all = fieldsOf(*out);
+  const std::vector<Bytes> wrong = all.empty() ? std::vector<Bytes>{} : wrongOf(all, bytes);
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Field));
+  const auto isTold = [&] {
+    return std::any_of(all.begin() + bytes.begin / kSize, all.begin() + bytes.end / kSize, isTelling);
+  };
+  if (all.empty() || !isTold())
+    return origins.set(begin, end, marked);
+  if (wrong.empty() && !moves)
+    for (int32_t number : origin.makers)
+      makers[static_cast<size_t>(number)].isPart = true;
+  origins.set(begin, end, {{}, exchange});
+  if (wrong.empty())
+    return;
+  if (!moves || origin.makers.empty())
+    marked.merge({{makerOf(written, all, wrong)}, -1});
+  for (const Bytes &part : wrong)
+    origins.set(addressOf(*out) + static_cast<uintptr_t>(part.begin),
+                addressOf(*out) + static_cast<uintptr_t>(part.end), marked);
+}
+
+/// Runs of elements that the reference lacks.
+std::vector<Bytes> Tracker::wrongOf(std::span<const Field> all, Bytes bytes) const {
+  constexpr int64_t kSize = sizeof(Field), kGap = 16 * kSize;
+  constexpr size_t kMost = 64;
+  std::vector<Bytes> wrong;
+  for (int64_t at = bytes.begin; at < bytes.end; at += kSize) {
+    if (right.has(all[static_cast<size_t>(at / kSize)]))
+      continue;
+    if (!wrong.empty() && (at - wrong.back().end < kGap || wrong.size() == kMost))
+      wrong.back().end = at + kSize;
+    else
+      wrong.push_back({at, at + kSize});
+  }
+  return wrong;
+}
+
+int32_t Tracker::makerOf(const Written &written, std::span<const Field> made, std::span<const Bytes> wrong) {
+  const auto &[call, out, bytes, origin] = written;
+  const auto [it, isNew] = numbers.try_emplace({call->rank, call->op}, static_cast<int32_t>(makers.size()));
+  if (isNew)
+    makers.push_back({call->rank, call->op, origin.exchange, sampleOf(made)});
+  Maker &maker = makers[static_cast<size_t>(it->second)];
+  maker.taken.merge(origin);
+  maker.wrong.clear();
+  for (size_t i = 0; i < std::min(wrong.size(), kSample); ++i)
+    maker.wrong.push_back(made[static_cast<size_t>(wrong[i].begin) / sizeof(Field)]);
+  return it->second;
+}
+
+/// The groups over which it is a part of a sum that the reference has.
+std::vector<std::string> Tracker::groupsOf(const Maker &maker) const {
+  std::vector<std::string> names;
+  for (const Group &group : plan.metadata.groups) {
+    std::vector<Field> sum(maker.sample.size(), Field(0));
+    bool isWhole = group.size > 1;
+    for (int64_t member = 0; isWhole && member < group.size; ++member) {
+      auto number = numbers.find({group.rankOf(group.instanceOf(maker.rank), member), maker.op});
+      isWhole = number != numbers.end() && makers[static_cast<size_t>(number->second)].sample.size() == sum.size();
+      for (size_t i = 0; isWhole && i < sum.size(); ++i)
+        sum[i] += makers[static_cast<size_t>(number->second)].sample[i];
+    }
+    if (isWhole && right.has(std::span<const Field>(sum)))
+      names.push_back(group.name);
+  }
+  return names;
+}
+
+/// "is 2 times a value of the reference".
+std::string Tracker::relationOf(const Maker &maker) const {
+  if (std::vector<std::string> names = groupsOf(maker); !names.empty())
+    return "is the reference's, summed over " + groupText(names);
+  constexpr int64_t kMost = 256, kMostBoth = 8;
+  for (int64_t top = 1; top <= kMost; ++top)
+    for (int64_t bottom = 1; bottom <= kMost && std::min(top, bottom) <= kMostBoth; ++bottom)
+      for (int sign : {1, -1}) {
+        const Field factor = Field(sign * top) / Field(bottom);
+        std::vector<Field> other = maker.sample;
+        for (Field &x : other)
+          x = x / factor;
+        if (factor != Field(1) && right.has(std::span<const Field>(other)))
+          return "is " + fractionText(factor) + " times a value of the reference";
+      }
+  return "";
+}
+
+std::string Tracker::causeOf(const Maker &maker) const {
+  if (std::string relation = relationOf(maker); !relation.empty())
+    return "what it makes " + relation;
+  const std::vector<int32_t> &taken = maker.taken.makers;
+  for (auto number = taken.rbegin(); number != taken.rend(); ++number)
+    if (const Maker &its = makers[static_cast<size_t>(*number)]; &its != &maker)
+      if (std::string relation = relationOf(its); !relation.empty())
+        return "what it takes of " + nameOf(its.rank, its.op) + " " + relation;
+  return "";
+}
+
+/// Whether the next exchange completes it, so that what is wrong comes later.
+bool Tracker::isCompleted(const Maker &maker) const {
+  if (maker.after < 0)
+    return false;
+  const Op &op = programOf(maker.afterRank).ops[static_cast<size_t>(maker.after)];
+  const std::vector<std::string> names = groupsOf(maker);
+  return !isExchange(static_cast<Kind>(findKernel(op.name) - kKernels)) &&
+         std::count(names.begin(), names.end(), plan.metadata.groups[static_cast<size_t>(op.group)].name);
+}
+
+/// The makers of what is in results, and of what these took. Nobody needs what others made.
+std::vector<bool> Tracker::findUsed(const Elements &results) const {
+  std::vector<bool> isUsed(makers.size());
+  for (size_t i = makers.size(); i-- > 0;) {
+    const Maker &maker = makers[i];
+    auto isIn = [&](Field x) { return results.has(x); };
+    if (!isUsed[i] && std::none_of(maker.wrong.begin(), maker.wrong.end(), isIn))
+      continue;
+    isUsed[i] = true;
+    for (int32_t taken : maker.taken.makers)
+      isUsed[static_cast<size_t>(taken)] = true;
+  }
+  return isUsed;
+}
+
+std::optional<Departure> Tracker::find(const Elements &results) const {
+  const std::vector<bool> isUsed = findUsed(results);
+  auto isWrong = [&](const Maker &maker) {
+    return !maker.isPart && isUsed[static_cast<size_t>(&maker - makers.data())];
+  };
+  auto isFirst = [&](const Maker &maker) { return isWrong(maker) && !isCompleted(maker); };
+  auto first = std::find_if(makers.begin(), makers.end(), isFirst);
+  if (first == makers.end())
+    return std::nullopt;
+  const Program &program = programOf(first->rank);
+  const int64_t ranks = std::count_if(makers.begin(), makers.end(), [&](const Maker &maker) {
+    return isWrong(maker) && maker.op == first->op && &programOf(maker.rank) == &program;
+  });
+  return Departure{nameOf(first->rank, first->op),
+                   first->rank,
+                   ranks,
+                   first->before < 0 ? "" : nameOf(first->rank, first->before),
+                   first->after < 0 ? "" : nameOf(first->afterRank, first->after),
+                   causeOf(*first)};
+}
+
+} // namespace
+
+std::string Departure::text() const {
+  return "values depart from the reference's at " + op + " on rank " + std::to_string(rank) +
+         (ranks > 1 ? " and " + std::to_string(ranks - 1) + (ranks > 2 ? " others" : " other") : "") +
+         (before.empty() ? "" : ", after " + before) + (cause.empty() ? "" : ": " + cause) +
+         (after.empty() ? "; no exchange follows" : "; the first exchange of it is " + after);
+}
+
+Status findDeparture(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
+                     std::optional<Departure> &departure) {
+  Elements right;
+  RunResult reference, again;
+  Routing its = routing.repeated(), own = routing.repeated();
+  RunExtras collect;
+  collect.observe = [&](std::span<const moert_ran> calls) {
+    for (const moert_ran &call : calls)
+      for (const moert_operand &operand : operandsOf(call))
+        right.add(fieldsOf(operand));
+  };
+  if (Status status = runPrograms(plan, true, options, inputs, &its, nullptr, reference, collect); !status.ok())
+    return status;
+  right.sort();
+  Tracker tracker(plan, right);
+  RunExtras follow;
+  follow.observe = [&](std::span<const moert_ran> calls) { tracker.follow(calls); };
+  if (Status status = runPrograms(plan, false, options, inputs, &own, nullptr, again, follow); !status.ok())
+    return status;
+  Elements results;
+  for (const auto &[name, tensor] : again.results)
+    results.add(fieldsOf({tensor.as<char>(), tensor.bytes(), tensor.dtype, 0}));
+  for (const auto &[name, parts] : again.unlike)
+    for (const auto &[rank, part] : parts)
+      results.add(fieldsOf({part.data(), static_cast<int64_t>(part.size()), kFieldType, 0}));
+  results.sort();
+  departure = tracker.find(results);
+  return {};
+}
+
+} // namespace moert::run
