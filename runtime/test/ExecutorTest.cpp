@@ -170,6 +170,42 @@ TEST_F(ExecutorTest, ManyRanks) {
   }
 }
 
+// One rank issues for all of its program, and each rank gets its own operands.
+TEST_F(ExecutorTest, AlikeRanks) {
+  std::vector<int64_t> values(5);
+  std::vector<int32_t> times = {0, 2, 1, 2, 0};
+  std::atomic<int64_t> issued = 0;
+  moert_buffer place{}, loop{};
+  Executor::Options options{/*workers=*/1};
+  options.alike = true;
+  options.bind = [&](int64_t rank, Call &call) {
+    call.rank = rank;
+    call.views[0].data = call.buffers[0] ? &values[static_cast<size_t>(rank)] : nullptr;
+    call.repetition.times.data = call.repetition.times ? &times[static_cast<size_t>(rank)] : nullptr;
+    return Status{};
+  };
+  Executor executor({&program, 1}, groups, 5, allOf(5), log, options);
+  for (int step = 1; step <= 2; ++step) {
+    Status status = executor.run(
+        [&](int64_t rank) {
+          ++issued;
+          Call call = kernel(0, 0, &values[static_cast<size_t>(rank)]);
+          call.viewCount = 1;
+          call.buffers[0] = &place;
+          executor.submit(rank, 0, call);
+          call.repetition = {{&times[static_cast<size_t>(rank)], MOERT_I32}, /*most=*/2, /*iteration=*/0, &loop};
+          for (; call.repetition.iteration < 2; ++call.repetition.iteration)
+            executor.submit(rank, 0, call);
+          return Status{};
+        },
+        0);
+    EXPECT_TRUE(status.ok()) << status.message;
+    EXPECT_EQ(issued, step);
+    for (size_t rank = 0; rank < 5; ++rank)
+      EXPECT_EQ(values[rank], step * (1 + times[rank])) << rank;
+  }
+}
+
 // A collective that one member never issues is found at once, and the message says who waits for whom.
 TEST_F(ExecutorTest, HangOnMissingMember) {
   Status status = run(4, [](Executor &executor, int64_t rank) {

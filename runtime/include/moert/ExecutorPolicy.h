@@ -127,6 +127,12 @@ public:
     ++unfinished;
     push({Job::Type::Issue, rank});
   }
+  /// The rank issues, or has issued, `program` from now on; until reset it has issued nothing else.
+  void use(int64_t rank, const PolicyProgram &program) {
+    ranks[static_cast<size_t>(rank)].program = &program;
+    for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
+      streams[static_cast<size_t>(stream)].items = &program.items[static_cast<size_t>(stream - indexOf(rank, 0))];
+  }
   /// It has. Returns how many streams got ready.
   int64_t endIssue(int64_t rank, const Note &note = {}) {
     ranks[static_cast<size_t>(rank)].signals.assign(ranks[static_cast<size_t>(rank)].program->signals.size(), {});

@@ -26,7 +26,7 @@ std::string callName(const Program &program, const Call &call);
 struct Repetition {
   View times; ///< one i32; null for a call that is in no such loop
   int64_t most = 0;
-  int64_t iteration = -1; ///< of a call
+  int64_t iteration = -1;               ///< of a call
   const moert_buffer *buffer = nullptr; ///< `times` as the program gave it, while it issues calls of the loop
 
   /// Fails where the loop runs `count` times, and may not.

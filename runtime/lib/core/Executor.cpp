@@ -14,12 +14,13 @@ constexpr std::chrono::seconds kGrace(2);
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
                    std::vector<int64_t> localRanks, Client &client, const Options &options)
     : groups(groups), client(client), local(std::move(localRanks)), ranks(static_cast<size_t>(rankCount)),
-      bind(options.bind), keepsTimes(options.times), policy(options.emulate) {
+      bind(options.bind), keepsTimes(options.times), issuesAlike(options.alike), policy(options.emulate) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
     Rank &state = ranks[static_cast<size_t>(rank)];
     state.program = &programs[programIndex(programs, rank)];
-    state.queues = PolicyProgram(static_cast<int64_t>(state.program->streams.size()));
-    policy.addRank(state.queues);
+    state.own = PolicyProgram(static_cast<int64_t>(state.program->streams.size()));
+    state.queues = &state.own;
+    policy.addRank(state.own);
     for (size_t stream = 0; stream < state.program->streams.size(); ++stream)
       streams.emplace_back().calls = &calls[{state.program, stream}];
   }
@@ -42,7 +43,7 @@ Executor::~Executor() {
 
 void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
   Stream &queue = queueOf(indexOf(rank, stream));
-  ranks[static_cast<size_t>(rank)].queues.submit(stream, queue.count);
+  ranks[static_cast<size_t>(rank)].own.submit(stream, queue.count);
   Call issued = call;
   issued.rank = rank;
   if (isCollective(call.kind))
@@ -71,7 +72,7 @@ static bool isAlike(const Call &a, const Call &b) {
     return false;
   for (size_t i = 0; i < static_cast<size_t>(a.viewCount); ++i) {
     const moert_buffer *x = a.buffers[i], *y = b.buffers[i];
-    if (bool(x) != bool(a.views[i]) || bool(x) != bool(y) || (x && !isAlike(*x, *y)))
+    if (bool(y) != bool(b.views[i]) || bool(x) != bool(y) || (x && !isAlike(*x, *y)))
       return false;
   }
   return !a.routing && !b.routing && isAlike(a.repetition, b.repetition) && a.kind == b.kind && a.op == b.op &&
@@ -116,23 +117,28 @@ bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
 
 const Call &Executor::Calls::get(size_t index) const { return at(index)->call; }
 
-Status Executor::callOf(int64_t stream, const Item &item, Call &call) const {
+const Call &Executor::issuedAt(int64_t stream, const Item &item) const {
   const Stream &queue = streams[static_cast<size_t>(stream)];
-  if (auto own = queue.own.find(item.index); own != queue.own.end()) {
-    call = own->second;
-    return {};
-  }
-  call = queue.calls->get(static_cast<size_t>(item.index));
+  auto own = queue.own.find(item.index);
+  return own != queue.own.end() ? own->second : queue.calls->get(static_cast<size_t>(item.index));
+}
+
+Status Executor::bindTo(int64_t stream, Call &call) const {
   return call.rank == rankOf(stream) ? Status{} : bind(rankOf(stream), call);
 }
 
+Status Executor::callOf(int64_t stream, const Item &item, Call &call) const {
+  call = issuedAt(stream, item);
+  return bindTo(stream, call);
+}
+
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
-  ranks[static_cast<size_t>(rank)].queues.record(stream, event);
+  ranks[static_cast<size_t>(rank)].own.record(stream, event);
   return {};
 }
 
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
-  if (ranks[static_cast<size_t>(rank)].queues.wait(stream, event))
+  if (ranks[static_cast<size_t>(rank)].own.wait(stream, event))
     return {};
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                        streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
@@ -176,6 +182,9 @@ Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
 
 void Executor::reset() {
   policy.reset();
+  for (int64_t rank : local)
+    policy.use(rank, ranks[static_cast<size_t>(rank)].own);
+  models.clear();
   for (auto &[place, shared] : calls)
     shared.clear();
   for (Stream &stream : streams) {
@@ -185,7 +194,8 @@ void Executor::reset() {
     stream.current = nullptr;
   }
   for (Rank &rank : ranks) {
-    rank.queues.clear();
+    rank.own.clear();
+    rank.queues = &rank.own;
     for (auto &[channel, count] : rank.issued)
       count = 0;
   }
@@ -280,14 +290,34 @@ void Executor::runJob(const Job &job) {
 }
 
 void Executor::issueRank(int64_t rank) {
-  std::atomic<bool> &issuing = ranks[static_cast<size_t>(rank)].issuing;
-  issuing = true;
+  if (issuesAlike && issueLikeOthers(rank))
+    return;
+  Rank &state = ranks[static_cast<size_t>(rank)];
+  state.issuing = true;
   Status status = (*issue)(rank);
-  issuing = false;
+  state.issuing = false;
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(std::move(status));
+  bool isModel = issuesAlike;
+  for (int64_t stream = indexOf(rank, 0), end = indexOf(rank + 1, 0); stream < end; ++stream)
+    isModel = isModel && queueOf(stream).own.empty();
+  if (isModel)
+    models.try_emplace(state.program, &state.own);
   wake(policy.endIssue(rank) - 1);
+}
+
+/// False where no rank of its program has issued what all can.
+bool Executor::issueLikeOthers(int64_t rank) {
+  std::lock_guard lock(mutex);
+  Rank &state = ranks[static_cast<size_t>(rank)];
+  auto model = models.find(state.program);
+  if (model == models.end())
+    return false;
+  state.queues = model->second;
+  policy.use(rank, *model->second);
+  wake(policy.endIssue(rank) - 1);
+  return true;
 }
 
 void Executor::advance(int64_t stream) {
@@ -336,20 +366,38 @@ bool Executor::isPassedOver(int64_t stream, const Call &call) {
 }
 
 bool Executor::runHead(int64_t stream, const Item &item) {
+  const Call &issued = issuedAt(stream, item);
   Call &head = queueOf(stream).head;
-  if (Status status = callOf(stream, item, head); !status.ok()) {
-    fail(located(std::move(status), stream, head));
-    return false;
+  auto fails = [&](Status status) {
+    if (!status.ok())
+      fail(located(std::move(status), stream, head));
+    return !status.ok();
+  };
+  // Many iterations are passed over: most of what the call says is not needed for that.
+  if (issued.repetition.times && issued.rank != rankOf(stream)) {
+    head = {};
+    head.kind = issued.kind;
+    head.op = issued.op;
+    head.group = issued.group;
+    head.rank = issued.rank;
+    head.repetition = issued.repetition;
+    if (fails(bindTo(stream, head)))
+      return false;
+    if (isPassedOver(stream, head))
+      return passOver(stream, head);
   }
-  return runCall(stream, head);
+  return !fails(callOf(stream, item, head)) &&
+         (isPassedOver(stream, head) ? passOver(stream, head) : runCall(stream, head));
+}
+
+/// True: the stream goes on.
+bool Executor::passOver(int64_t stream, const Call &call) {
+  if (isCollective(call.kind) && client.isRemote(call))
+    client.passOver(placeOf(stream).stream, call);
+  return true;
 }
 
 bool Executor::runCall(int64_t stream, const Call &call) {
-  if (isPassedOver(stream, call)) {
-    if (isCollective(call.kind) && client.isRemote(call))
-      client.passOver(placeOf(stream).stream, call);
-    return true;
-  }
   if (isCollective(call.kind) && client.isRemote(call)) {
     startRemote(stream, call);
     return false;

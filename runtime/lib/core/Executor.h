@@ -80,6 +80,7 @@ public:
     bool emulate = false; ///< see BackendOptions
     BindCall bind = {};   ///< see BackendOptions
     bool times = true;    ///< whether timelines are kept
+    bool alike = false;   ///< see BackendOptions
   };
 
   /// Runs `localRanks` of `ranks`. `programs`, which stand in the order of their ranks, `groups` and `client` must
@@ -163,8 +164,9 @@ private:
   };
   struct Rank {
     const Program *program = nullptr;
-    PolicyProgram queues;
-    std::map<Channel, int64_t> issued; ///< collectives, by who meets
+    PolicyProgram own;                     ///< what it issued itself
+    const PolicyProgram *queues = nullptr; ///< what it issued, perhaps another rank's
+    std::map<Channel, int64_t> issued;     ///< collectives, by who meets
     std::atomic<bool> issuing = false;
   };
   struct Meeting : PolicyMeeting {
@@ -182,6 +184,9 @@ private:
   int64_t indexOf(int64_t rank, int64_t stream) const { return policy.indexOf(rank, stream); }
   Stream &queueOf(int64_t stream) { return streams[static_cast<size_t>(stream)]; }
   /// As its rank issued it.
+  /// As it was issued, perhaps by another rank.
+  const Call &issuedAt(int64_t stream, const Item &item) const;
+  Status bindTo(int64_t stream, Call &call) const;
   Status callOf(int64_t stream, const Item &item, Call &call) const;
   const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
   Channel channelOf(int64_t rank, const Call &call) const;
@@ -195,11 +200,13 @@ private:
   void work();
   void runJob(const Job &job);
   void issueRank(int64_t rank);
+  bool issueLikeOthers(int64_t rank);
   void advance(int64_t stream);
   void startRemote(int64_t stream, const Call &call);
   bool runEvent(int64_t stream, const Item &item);
   bool runHead(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
+  bool passOver(int64_t stream, const Call &call);
   bool isPassedOver(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
 
@@ -237,6 +244,8 @@ private:
   std::map<std::pair<const Program *, size_t>, Calls> calls;
   const BindCall bind;
   const bool keepsTimes;
+  const bool issuesAlike;
+  std::map<const Program *, const PolicyProgram *> models; ///< what all ranks of a program issue, where one has
   /// In the order in which they were issued.
   std::map<Channel, std::deque<Meeting>> meetings;
 

@@ -52,6 +52,7 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
   };
   // Of stand-ins for numbers nobody asks how long they took.
   device.times = options.wideType != kFieldType;
+  device.alike = options.wideType == kFieldType;
   device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
   if (Status status = createBackend(options.backend, made->programs, groups, size, device, made->backend); !status.ok())
     return status;

@@ -85,10 +85,12 @@ inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64
   const int64_t sources = counts.dims[0], experts = counts.dims[1];
   offsets.assign(experts + 1, 0);
   bool positive = true;
-  for (int64_t i = 0; i < sources * experts; ++i) {
-    positive &= counts.as<int32_t>()[i] >= 0;
-    offsets[i % experts + 1] += counts.as<int32_t>()[i];
-  }
+  for (int64_t s = 0; s < sources; ++s)
+    for (int64_t e = 0; e < experts; ++e) {
+      const int32_t count = counts.as<const int32_t>()[s * experts + e];
+      positive &= count >= 0;
+      offsets[e + 1] += count;
+    }
   for (int64_t e = 0; e < experts; ++e)
     offsets[e + 1] += offsets[e];
   check.that(positive, [] { return std::string("expected 'counts' of 0 or more"); });
