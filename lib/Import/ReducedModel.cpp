@@ -86,6 +86,13 @@ static void reduceSpec(ModelSpec &model, int64_t seq, int64_t reducedSeq, const 
     }
 }
 
+double mlir::moe::getLeastMaxLoad(const LayerSpec &layer, ParallelAttr parallel) {
+  constexpr double kPasses = 3;
+  // At worst all tokens choose experts of one rank; the room is max_load times the mean of all ranks.
+  const int64_t ofRank = std::min(layer.topK, layer.experts / parallel.getEp());
+  return static_cast<double>(parallel.getEp() * ofRank) / (static_cast<double>(layer.topK) * kPasses);
+}
+
 ModelConfig mlir::moe::reduceModel(const ModelConfig &config, int64_t seq, const ReducedSizes &sizes) {
   ModelConfig reduced = config;
   const int64_t reducedSeq = reduceSequence(seq, sizes);

@@ -292,6 +292,10 @@ ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, const
   if (reduced) {
     *config = reduceModel(*config, options.seq, *reduced);
     options.seq = reduceSequence(options.seq, *reduced);
+    const double least = getLeastMaxLoad(config->layer, reduced->parallel);
+    for (std::optional<double> *load : {&options.maxLoad, &options.defaultMaxLoad})
+      if (*load)
+        *load = std::max(**load, least);
   }
   return importModel(context, *config, options);
 }

@@ -30,6 +30,10 @@ int64_t reduceSequence(int64_t seq, const ReducedSizes &sizes);
 /// stay.
 ModelConfig reduceModel(const ModelConfig &config, int64_t seq, const ReducedSizes &sizes);
 
+/// The least max_load with which the experts of `layer` are served in three passes, whatever the routing: as many as
+/// show that a pass goes on where the one before it ended.
+double getLeastMaxLoad(const LayerSpec &layer, ParallelAttr parallel);
+
 } // namespace mlir::moe
 
 #endif // MOE_IMPORT_REDUCEDMODEL_H
