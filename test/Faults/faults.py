@@ -2,7 +2,7 @@
 """Makes plans wrong and lets moe-compile --prove find it: by plan-verify, or by running the plan in exact arithmetic.
 
 A fault is one change of the text of a plan that the compiler wrote. It depends on --seed, the plan and its class. The table at the end says,
-for each class, who found its faults, and which changes are none. A change of memory, streams or order that plan-verify proves is another
+for each class, who found its faults, of how many the run's first message names a changed launch, and which changes are none. A change of memory, streams or order that plan-verify proves is another
 correct plan. A change of an attribute is none if it says nothing, such as the seed of a dropout that drops nothing. All others have to be found.
 """
 
@@ -365,6 +365,20 @@ class Plan:
         self.world = world
 
 
+def ops_of(plan, changes):
+    """The numbers of the launches that are changed, or that take a changed value, as errors have them. A removed or doubled one moves others."""
+    numbers = set()
+    for program in plan.programs:
+        for line in changes:
+            value = re.match(r"\s*(%\S+) = ", plan.lines[line])
+            for number, one in enumerate(program.launches):
+                if one.number == line:
+                    numbers |= {number, number + 1} if isinstance(changes[line], (list, type(None))) else {number}
+                elif value and program.first < line < program.end and value[1] in one.inputs + one.outputs:
+                    numbers.add(number)
+    return numbers
+
+
 def world_of(flags):
     groups = dict(pair.split("=") for pair in next(flag for flag in flags if flag.startswith("--parallel="))[11:].split(","))
     return int(groups.get("pp", 1)) * int(groups.get("dp", 1)) * int(groups.get("cp", 1)) * int(groups.get("mp", 1))
@@ -411,7 +425,7 @@ def main():
             print(f"FAIL {name}: {stderr.strip()}")
             failures += 1
             continue
-        work.append((name, "sound", "the plan as it is", path))
+        work.append((name, "sound", "the plan as it is", path, set()))
         with open(path, encoding="utf-8") as file:
             plan = Plan(file.read(), world_of(flags))
         for kind in CLASSES:
@@ -427,23 +441,24 @@ def main():
                 line = min(changes)
                 launch = LAUNCH.match(plan.lines[line])
                 what += f": {launch[1] if launch else plan.lines[line].strip()[:80]}"
-                work.append((name, kind.__name__, what, path))
+                work.append((name, kind.__name__, what, path, ops_of(plan, changes)))
     table = collections.defaultdict(collections.Counter)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for (name, kind, what, path), (who, said) in zip(work, pool.map(lambda item: judge(options.bin, item[3]), work)):
+        for (name, kind, what, path, ops), (who, said) in zip(work, pool.map(lambda item: judge(options.bin, item[3]), work)):
             if who == "nobody" and (kind in PROVED_ANEW or "(" in what.split(":")[0]):
                 who = "none"
             table[kind][who] += 1
+            table[kind]["named"] += who == "proof" and bool(ops & {int(number) for number in re.findall(r"op (\d+) ", said)})
             isBad = who not in (("nobody",) if kind == "sound" else ("verifier", "proof", "none"))
             failures += isBad
             if isBad or options.verbose:
                 print(f"{'FAIL' if isBad else 'ok  '} {name} {kind}: {what}: {who}: {said if who != 'nobody' else ''}\n     {path}", flush=True)
-    print(f"\n{'class':20} {'changes':>7} {'verifiers':>9} {'proof':>6} {'no fault':>8} {'missed':>6}")
+    print(f"\n{'class':20} {'changes':>7} {'verifiers':>9} {'proof':>6} {'named':>6} {'no fault':>8} {'missed':>6}")
     for kind, counts in table.items():
-        row = [sum(counts.values()), counts["verifier"], counts["proof"], counts["none"], counts["nobody"] + counts["crash"]]
+        row = [counts["verifier"], counts["proof"], counts["none"], counts["nobody"] + counts["crash"]]
         if kind == "sound":
-            row[3:] = [counts["nobody"], counts["crash"]]
-        print(f"{kind:20} {row[0]:7} {row[1]:9} {row[2]:6} {row[3]:8} {row[4]:6}")
+            row[2:] = [counts["nobody"], counts["crash"]]
+        print(f"{kind:20} {sum(row):7} {row[0]:9} {row[1]:6} {counts['named']:6} {row[2]:8} {row[3]:6}")
     print(f"{failures} failures")
     return 1 if failures else 0
 

@@ -406,11 +406,11 @@ FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &context, llvm::SourceMgr &sources,
                                                                 const char *argv0, int64_t dataParallel,
                                                                 std::optional<ImportShape> shape,
-                                                                const ReducedSizes *reduced) const {
+                                                                const ReducedSizes *reduced,
+                                                                const ModelChange &change) const {
   if (!isGraph()) {
-    llvm::Expected<OwningOpRef<ModuleOp>> module =
-        importing.importFile(context, input, argv0, dataParallel, /*loss=*/mode == "train", shape, /*blocks=*/{},
-                             /*change=*/{}, reduced);
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
+        context, input, argv0, dataParallel, /*loss=*/mode == "train", shape, /*blocks=*/{}, change, reduced);
     if (module)
       return std::move(*module);
     llvm::errs() << llvm::toString(module.takeError()) << "\n";

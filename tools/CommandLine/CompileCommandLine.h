@@ -81,9 +81,11 @@ public:
   FailureOr<SmallVector<ImportShape>> getShapes() const;
   /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
   /// tokens. Without a `shape` the options must give one. `reduced`: of a configuration, in the smallest sizes.
+  /// `change`: of a configuration.
   FailureOr<OwningOpRef<ModuleOp>> readModule(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                               int64_t dataParallel, std::optional<ImportShape> shape = std::nullopt,
-                                              const ReducedSizes *reduced = nullptr) const;
+                                              const ReducedSizes *reduced = nullptr,
+                                              const ModelChange &change = {}) const;
 
 private:
   /// The job's options that do not depend on its groups, and then those that do.

@@ -15,6 +15,8 @@
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/IR/SameProgram.h"
 #include "moe/Pipeline/Schedule.h"
+#include "moe/Planner/AutoParallel.h"
+#include "moe/Planner/Explanation.h"
 #include "moe/Target/Object.h"
 
 using namespace mlir;
@@ -24,18 +26,28 @@ using namespace mlir::moe;
 static constexpr int64_t kMostTries = 4;
 
 namespace {
-/// A plan, and what it was compiled from.
+/// A plan, and what it was compiled from: of a configuration, the shape and what a search changed.
+struct Subject {
+  ModuleOp plan;
+  CompileOptions options;
+  std::optional<ImportShape> shape = std::nullopt;
+  ModelChange change = {};
+};
+
 class Prover {
 public:
-  Prover(ModuleOp plan, const CompileCommandLine &command, const CompileOptions &given, llvm::SourceMgr &sources,
-         const char *argv0)
-      : plan(plan), context(*plan.getContext()), command(command), options(given), sources(sources), argv0(argv0) {}
+  Prover(const Subject &subject, const CompileCommandLine &command, llvm::SourceMgr &sources, const char *argv0)
+      : plan(subject.plan), context(*plan.getContext()), command(command), options(subject.options),
+        shape(subject.shape), change(subject.change), sources(sources), argv0(argv0) {}
 
   /// Errors are among its failures.
   Proof prove();
 
 private:
   LogicalResult fixChoices();
+  FailureOr<OwningOpRef<ModuleOp>> readModel(const ReducedSizes *reduced) const {
+    return command.readModule(context, sources, argv0, options.parallel.getDp(), shape, reduced, change);
+  }
   FailureOr<OwningOpRef<ModuleOp>> compileSmall(int64_t attempt, Proof &proof);
   LogicalResult run(ModuleOp small, Proof &proof);
   InFlightDiagnostic emitError() { return mlir::emitError(UnknownLoc::get(&context)); }
@@ -44,6 +56,8 @@ private:
   MLIRContext &context;
   const CompileCommandLine &command;
   CompileOptions options;
+  const std::optional<ImportShape> shape;
+  const ModelChange change;
   OwningOpRef<ModuleOp> choices;
   llvm::SourceMgr &sources;
   const char *argv0;
@@ -57,7 +71,7 @@ LogicalResult Prover::fixChoices() {
   options.runPasses = nullptr;
   options.reference = true;
   FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
-  FailureOr<OwningOpRef<ModuleOp>> graph = command.readModule(context, sources, argv0, options.parallel.getDp());
+  FailureOr<OwningOpRef<ModuleOp>> graph = readModel(/*reduced=*/nullptr);
   if (failed(schedule) || failed(graph))
     return failure();
   FailureOr<OwningOpRef<ModuleOp>> prepared = prepareGraph(**graph, options);
@@ -75,15 +89,13 @@ LogicalResult Prover::fixChoices() {
 
 FailureOr<OwningOpRef<ModuleOp>> Prover::compileSmall(int64_t attempt, Proof &proof) {
   FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
-  FailureOr<SmallVector<ImportShape>> shapes = command.getShapes();
-  if (failed(schedule) || failed(shapes))
+  if (failed(schedule))
     return failure();
   ReducedSizes sizes{options.parallel, std::max<int64_t>(1, schedule->chunks), proof.factor = int64_t(1) << attempt};
   CompileOptions small = options;
   small.microBatches = proof.microBatches = getFewestMicroBatches(options, attempt);
-  proof.sequence = reduceSequence(shapes->front().seq, sizes);
-  FailureOr<OwningOpRef<ModuleOp>> graph =
-      command.readModule(context, sources, argv0, options.parallel.getDp(), std::nullopt, &sizes);
+  proof.sequence = reduceSequence(shape->seq, sizes);
+  FailureOr<OwningOpRef<ModuleOp>> graph = readModel(&sizes);
   if (failed(graph))
     return failure();
   return compile(**graph, small);
@@ -103,6 +115,8 @@ static LogicalResult readReport(StringRef text, Proof &proof) {
     return failure();
   proof.results = static_cast<int64_t>(values->size());
   proof.draws = verify->getInteger("draws").value_or(0);
+  if (const llvm::json::Object *departure = verify->getObject("departure"))
+    proof.departure = llvm::json::Object(*departure);
   return success();
 }
 
@@ -115,7 +129,7 @@ LogicalResult Prover::run(ModuleOp small, Proof &proof) {
                     errors = (folder + "/errors").str();
   if (failed(lowerToLLVM(small)) || failed(emitSharedLibrary(small, library)))
     return failure();
-  std::string own = llvm::sys::fs::getMainExecutable(argv0, reinterpret_cast<void *>(&writeProof));
+  std::string own = llvm::sys::fs::getMainExecutable(argv0, reinterpret_cast<void *>(&writeProofs));
   llvm::ErrorOr<std::string> runner = llvm::sys::findProgramByName("moe-run", {llvm::sys::path::parent_path(own)});
   if (!runner)
     runner = llvm::sys::findProgramByName("moe-run");
@@ -190,16 +204,59 @@ Proof Prover::prove() {
   return proof;
 }
 
-FailureOr<Proof> mlir::moe::proveResults(ModuleOp plan, const CompileCommandLine &command,
-                                         const CompileOptions &options, llvm::SourceMgr &sources, const char *argv0) {
-  if (command.isOpen() || !plan::getVariants(plan).empty())
-    return emitError(UnknownLoc::get(plan.getContext())) << "expected --prove with given groups and one shape";
-  return Prover(plan, command, options, sources, argv0).prove();
+/// What was compiled for the groups that a search chose.
+static LogicalResult setChosen(Subject &subject) {
+  std::optional<GroupsExplanation> groups = getGroupsExplanation(subject.plan);
+  auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };
+  if (!groups || llvm::none_of(groups->candidates, isChosen))
+    return emitError(UnknownLoc::get(subject.plan.getContext()))
+           << "cannot prove the plan: it does not say which groups were chosen";
+  const Candidate &chosen = *llvm::find_if(groups->candidates, isChosen);
+  subject.options = getCandidateOptions(chosen, subject.options);
+  subject.change.maxLoad = chosen.maxLoad;
+  if (subject.shape)
+    subject.shape->batch = chosen.batch;
+  return success();
 }
 
-static void writeJson(const Proof &proof, llvm::raw_ostream &os) {
-  llvm::json::OStream json(os, /*IndentSize=*/2);
+FailureOr<SmallVector<Proof>> mlir::moe::proveResults(ModuleOp module, const CompileCommandLine &command,
+                                                      const CompileOptions &options, llvm::SourceMgr &sources,
+                                                      const char *argv0) {
+  std::vector<Subject> subjects;
+  for (ModuleOp variant : plan::getVariants(module)) {
+    auto getSize = [&](StringRef name) { return variant->getAttrOfType<IntegerAttr>(name).getInt(); };
+    subjects.push_back(
+        {variant, options, ImportShape{getSize(plan::kBatchAttrName), getSize(plan::kSequenceAttrName)}});
+  }
+  const bool isOne = subjects.empty();
+  if (isOne)
+    subjects.push_back({module, options});
+  if (isOne && !command.isGraph()) {
+    FailureOr<SmallVector<ImportShape>> shapes = command.getShapes();
+    if (failed(shapes))
+      return failure();
+    subjects.front().shape = shapes->front();
+  }
+  SmallVector<Proof> proofs;
+  for (Subject &subject : subjects) {
+    if (command.isOpen() && failed(setChosen(subject)))
+      return failure();
+    Proof &proof = proofs.emplace_back(Prover(subject, command, sources, argv0).prove());
+    if (isOne)
+      continue;
+    proof.shape = subject.shape;
+    proof.schedule = subject.plan->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue();
+  }
+  return proofs;
+}
+
+static void writeJson(const Proof &proof, llvm::json::OStream &json) {
   json.object([&] {
+    if (proof.shape) {
+      json.attribute("batch", proof.shape->batch);
+      json.attribute("sequence", proof.shape->seq);
+      json.attribute("schedule", proof.schedule);
+    }
     json.attribute("proved", proof.failures.empty());
     json.attribute("wrong", proof.isWrong);
     json.attribute("ranks", proof.ranks);
@@ -212,17 +269,18 @@ static void writeJson(const Proof &proof, llvm::raw_ostream &os) {
     });
     json.attribute("results", proof.results);
     json.attribute("draws", proof.draws);
+    json.attribute("departure", proof.departure ? llvm::json::Value(llvm::json::Object(*proof.departure)) : nullptr);
     json.attributeArray("failures", [&] {
       for (const std::string &failure : proof.failures)
         json.value(failure);
     });
   });
-  os << "\n";
 }
 
-void mlir::moe::writeProof(const Proof &proof, bool asJson, llvm::raw_ostream &os) {
-  if (asJson)
-    return writeJson(proof, os);
+static void writeText(const Proof &proof, llvm::raw_ostream &os) {
+  if (proof.shape)
+    os << llvm::formatv("== batch {0}, sequence {1}, schedule {2} ==\n", proof.shape->batch, proof.shape->seq,
+                        proof.schedule);
   os << llvm::formatv("{0} ranks, {1} program{2}\n", proof.ranks, proof.programs, proof.programs == 1 ? "" : "s")
      << "proved: no hang, no race, no stale read, no access out of bounds\n"
      << llvm::formatv("proved: at most {0:F3} GB of device memory on a rank\n",
@@ -237,4 +295,23 @@ void mlir::moe::writeProof(const Proof &proof, bool asJson, llvm::raw_ostream &o
         proof.sequence, proof.microBatches, proof.microBatches == 1 ? "" : "es");
   for (const std::string &failure : proof.failures)
     os << (proof.isWrong ? "WRONG: " : "not proved: ") << failure << "\n";
+}
+
+void mlir::moe::writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostream &os) {
+  if (!asJson) {
+    for (const Proof &proof : proofs)
+      writeText(proof, os);
+    return;
+  }
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  if (!proofs.front().shape)
+    writeJson(proofs.front(), json);
+  else
+    json.object([&] {
+      json.attributeArray("variants", [&] {
+        for (const Proof &proof : proofs)
+          writeJson(proof, json);
+      });
+    });
+  os << "\n";
 }

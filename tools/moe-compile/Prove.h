@@ -4,6 +4,8 @@
 
 #include "CompileCommandLine.h"
 
+#include "llvm/Support/JSON.h"
+
 namespace mlir::moe {
 
 /// What --prove found out about a plan.
@@ -17,17 +19,23 @@ struct Proof {
   /// Why the plan is not proved, a line each: that it is wrong, or that no small model has its programs.
   std::vector<std::string> failures;
   bool isWrong = false; ///< a small model with the same programs computes something else than the plan's model
+  /// Where it goes wrong, as moe-run --json says it; absent where that is not found.
+  std::optional<llvm::json::Object> departure;
+  /// Of a plan of several shapes, which one it is.
+  std::optional<ImportShape> shape;
+  StringRef schedule;
 };
 
 /// Proves that `plan`, which was compiled with `options` and has passed plan-verify, computes its model: compiles the
 /// model in its smallest sizes in the same way, checks that the programs are the same but for sizes
 /// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. What
-/// was made of an MLIR file is run in its own sizes. Fails after an error where options do not allow it.
-FailureOr<Proof> proveResults(ModuleOp plan, const CompileCommandLine &command, const CompileOptions &options,
-                              llvm::SourceMgr &sources, const char *argv0);
+/// was made of an MLIR file is run in its own sizes. A proof for each shape of `plan`. Fails after an error where there
+/// is nothing to prove.
+FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command,
+                                           const CompileOptions &options, llvm::SourceMgr &sources, const char *argv0);
 
 /// As text, or as one JSON object.
-void writeProof(const Proof &proof, bool asJson, llvm::raw_ostream &os);
+void writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
 

@@ -395,13 +395,13 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions
 /// Whether the plan is what its model says; the verdict is written as --prove says.
 static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *argv0,
                            const moe::CompileOptions &options, bool &isProved) {
-  FailureOr<moe::Proof> verdict = moe::proveResults(plan, compiling, options, sources, argv0);
-  if (failed(verdict))
+  FailureOr<SmallVector<moe::Proof>> proofs = moe::proveResults(plan, compiling, options, sources, argv0);
+  if (failed(proofs))
     return failure();
-  isProved = verdict->failures.empty();
+  isProved = llvm::all_of(*proofs, [](const moe::Proof &one) { return one.failures.empty(); });
   return moe::writeFile(*plan.getContext(), proof.empty() ? StringRef("-") : StringRef(proof),
                         [&](llvm::raw_pwrite_stream &os) {
-                          moe::writeProof(*verdict, isJson(proof), os);
+                          moe::writeProofs(*proofs, isJson(proof), os);
                           return success();
                         });
 }

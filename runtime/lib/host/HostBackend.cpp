@@ -2,17 +2,40 @@
 
 #include "host/HostBackend.h"
 #include "core/ExecutorCommunicator.h"
+#include "core/Field.h"
 #include "core/Module.h"
 #include "host/Kernels.h"
 #include "host/Perturb.h"
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace moert::host {
 
 void HostClient::beginThread() { initialiseThread(); }
 
+/// Whether the call takes what is in an output's memory.
+static bool takes(const Call &call, const View &out) {
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+    if (const View &in = call.views[i]; in && !infoOf(call.kind).operands[i].isOutput)
+      if (in.as<const char>() < out.as<const char>() + out.bytes() &&
+          out.as<const char>() < in.as<const char>() + in.bytes())
+        return true;
+  return false;
+}
+
+/// Rows that a ragged call does not use keep what an earlier call left there: nobody is to take it for the call's.
+static void forgetOutputs(const Call &call) {
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+    if (const View &out = call.views[i];
+        out && out.dtype == kFieldType && infoOf(call.kind).operands[i].isOutput && !takes(call, out))
+      std::fill_n(out.as<Field>(), out.elements(), -std::numeric_limits<Field>::infinity());
+}
+
 Status HostClient::execute(const Executor::Place &, const Call &call) {
+  if (observer.tell)
+    forgetOutputs(call);
   Status status = needsWideKernel(call) ? launchWideKernel(kernels, call) : launchKernel(kernels, call);
   if (status.ok() && perturbation.ulps > 0)
     perturbOutputs(call, perturbation);

@@ -125,12 +125,15 @@ private:
 /// A call, of one rank, that made elements which the reference lacks.
 struct Maker {
   int64_t rank, op;
-  int64_t before;                     ///< the exchange that its inputs come from, as an op; -1: none
-  std::vector<Field> sample;          ///< of what it made first
-  Origin taken = {};                  ///< of all its inputs
-  std::vector<Field> wrong = {};      ///< of what it made last, elements that the reference lacks
-  int64_t afterRank = -1, after = -1; ///< the first exchange that takes what it made, as an op of that rank; -1: none
-  bool isPart = false;                ///< whether elements of the reference came from what it made
+  int64_t before;                ///< the exchange that its inputs come from, as an op; -1: none
+  std::vector<Field> sample;     ///< of what it made first
+  Origin taken = {};             ///< of all its inputs
+  std::vector<Field> wrong = {}; ///< of what it made last, elements that the reference lacks
+  /// The first call, and the first exchange, that takes what it made, as ops of these ranks; -1: none.
+  struct Taker {
+    int64_t rank = -1, op = -1;
+  } next = {}, after = {};
+  bool isPart = false; ///< whether elements of the reference came from what it made
 };
 
 /// Follows a run of a plan.
@@ -157,7 +160,7 @@ private:
   const Op &opOf(const moert_ran &call) const { return programOf(call.rank).ops[static_cast<size_t>(call.op)]; }
   std::string nameOf(int64_t rank, int64_t number) const;
   std::vector<int64_t> boundsOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const;
-  void noteExchange(std::span<const moert_ran> calls, const Origin &origin);
+  void noteTaker(std::span<const moert_ran> calls, const Origin &origin, bool meets);
   void write(const Written &written, int64_t exchange, bool moves);
   std::vector<Bytes> wrongOf(std::span<const Field> all, Bytes bytes) const;
   int32_t makerOf(const Written &written, std::span<const Field> made, std::span<const Bytes> wrong);
@@ -166,6 +169,7 @@ private:
   std::string relationOf(const Maker &maker) const;
   bool isCompleted(const Maker &maker) const;
   std::string causeOf(const Maker &maker) const;
+  std::string takerOf(const Maker::Taker &taker) const { return taker.op < 0 ? "" : nameOf(taker.rank, taker.op); }
 
   const Plan &plan;
   const Elements &right;
@@ -224,8 +228,7 @@ void Tracker::follow(std::span<const moert_ran> calls) {
   const auto kind = static_cast<Kind>(info - kKernels);
   const bool meets = isCollective(kind), isDivided = kind == Kind::AllReduce || kind == Kind::ReduceScatter;
   const Origin all = originOf(origins, calls, std::nullopt);
-  if (meets)
-    noteExchange(calls, all);
+  noteTaker(calls, all, meets);
   std::vector<Written> written;
   for (size_t member = 0; member < calls.size(); ++member)
     for (const moert_operand &out : operandsOf(calls[member])) {
@@ -248,15 +251,15 @@ void Tracker::follow(std::span<const moert_ran> calls) {
     write(one, meets ? one.call->op : one.origin.exchange, isExchange(kind));
 }
 
-void Tracker::noteExchange(std::span<const moert_ran> calls, const Origin &origin) {
+void Tracker::noteTaker(std::span<const moert_ran> calls, const Origin &origin, bool meets) {
   for (int32_t number : origin.makers) {
     Maker &maker = makers[static_cast<size_t>(number)];
-    if (maker.after >= 0)
-      continue;
     auto own = std::find_if(calls.begin(), calls.end(), [&](const moert_ran &call) { return call.rank == maker.rank; });
     const moert_ran &call = own == calls.end() ? calls[0] : *own;
-    maker.afterRank = call.rank;
-    maker.after = call.op;
+    if (maker.next.op < 0)
+      maker.next = {call.rank, call.op};
+    if (meets && maker.after.op < 0)
+      maker.after = {call.rank, call.op};
   }
 }
 
@@ -279,7 +282,7 @@ void Tracker::write(const Written &written, int64_t exchange, bool moves) {
   origins.set(begin, end, {{}, exchange});
   if (wrong.empty())
     return;
-  if (!moves || origin.makers.empty())
+  if (!moves)
     marked.merge({{makerOf(written, all, wrong)}, -1});
   for (const Bytes &part : wrong)
     origins.set(addressOf(*out) + static_cast<uintptr_t>(part.begin),
@@ -364,9 +367,9 @@ std::string Tracker::causeOf(const Maker &maker) const {
 
 /// Whether the next exchange completes it, so that what is wrong comes later.
 bool Tracker::isCompleted(const Maker &maker) const {
-  if (maker.after < 0)
+  if (maker.after.op < 0)
     return false;
-  const Op &op = programOf(maker.afterRank).ops[static_cast<size_t>(maker.after)];
+  const Op &op = programOf(maker.after.rank).ops[static_cast<size_t>(maker.after.op)];
   const std::vector<std::string> names = groupsOf(maker);
   return !isExchange(static_cast<Kind>(findKernel(op.name) - kKernels)) &&
          std::count(names.begin(), names.end(), plan.metadata.groups[static_cast<size_t>(op.group)].name);
@@ -404,7 +407,8 @@ std::optional<Departure> Tracker::find(const Elements &results) const {
                    first->rank,
                    ranks,
                    first->before < 0 ? "" : nameOf(first->rank, first->before),
-                   first->after < 0 ? "" : nameOf(first->afterRank, first->after),
+                   takerOf(first->next),
+                   takerOf(first->after),
                    causeOf(*first)};
 }
 
@@ -414,7 +418,8 @@ std::string Departure::text() const {
   return "values depart from the reference's at " + op + " on rank " + std::to_string(rank) +
          (ranks > 1 ? " and " + std::to_string(ranks - 1) + (ranks > 2 ? " others" : " other") : "") +
          (before.empty() ? "" : ", after " + before) + (cause.empty() ? "" : ": " + cause) +
-         (after.empty() ? "; no exchange follows" : "; the first exchange of it is " + after);
+         (next.empty() ? "; no call takes it" : "; it goes to " + next) +
+         (after.empty() || after == next ? "" : " and to " + after);
 }
 
 Status findDeparture(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,

@@ -19,7 +19,8 @@ struct Departure {
   int64_t rank = 0;
   int64_t ranks = 1;  ///< how many ranks depart in the op
   std::string before; ///< the exchange that its inputs come from, in the same words; empty where there is none
-  std::string after;  ///< the first exchange of what it made; empty where there is none
+  std::string next;   ///< the first call that takes what it made; empty where there is none
+  std::string after;  ///< the first exchange that takes it; empty where there is none
   /// How what it makes, or takes, is related to what the reference has: "what it makes is the reference's, summed over
   /// group 'mp'"; empty where that is not found.
   std::string cause;

@@ -33,8 +33,9 @@ json sizeJson(int64_t size) { return size ? json(size) : json(nullptr); }
 json departureJson(const std::optional<Departure> &departure) {
   if (!departure)
     return nullptr;
-  return {{"op", departure->op},         {"rank", departure->rank},   {"ranks", departure->ranks},
-          {"before", departure->before}, {"after", departure->after}, {"cause", departure->cause}};
+  return {{"op", departure->op},         {"rank", departure->rank}, {"ranks", departure->ranks},
+          {"before", departure->before}, {"next", departure->next}, {"after", departure->after},
+          {"cause", departure->cause}};
 }
 
 json verificationJson(const Verification *verification) {
