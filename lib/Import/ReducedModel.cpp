@@ -31,9 +31,13 @@ int64_t mlir::moe::reduceSequence(int64_t seq, const ReducedSizes &sizes) {
 
 static void reduceLayer(LayerSpec &layer, int64_t seq, int64_t reducedSeq, const ReducedSizes &sizes) {
   const ParallelAttr groups = sizes.parallel;
-  layer.expertHidden = reduce(layer.expertHidden, 2 * sizes.factor, std::lcm(groups.getEsp(), groups.getMp()));
+  const int64_t hidden = reduce(layer.hidden, 6 * sizes.factor, 1), shards = std::lcm(groups.getEsp(), groups.getMp());
+  // Passes ask whether a shard of an expert is wider than the model (moe-weigh-hidden): the proportion stays.
+  const int64_t ofExpert = hidden * layer.expertHidden / layer.hidden;
+  layer.expertHidden = reduce(layer.expertHidden, std::max(2 * sizes.factor, ofExpert - ofExpert % shards), shards);
+  layer.hidden = hidden;
   if (layer.sharedHidden)
-    layer.sharedHidden = reduce(layer.sharedHidden, 2 * sizes.factor, std::lcm(groups.getEsp(), groups.getMp()));
+    layer.sharedHidden = reduce(layer.sharedHidden, 2 * sizes.factor, shards);
   // A rank that has several experts keeps several, a group of experts has more than are scored in it, and not all
   // experts are chosen.
   const int64_t ofRank = std::min<int64_t>(2 * sizes.factor, layer.experts / groups.getEp());
@@ -75,7 +79,7 @@ static void reduceSpec(ModelSpec &model, int64_t seq, int64_t reducedSeq, const 
     return tokens >= seq ? tokens : std::max<int64_t>(1, tokens * reducedSeq / seq);
   };
   model.vocabulary = reduce(model.vocabulary, 4 * mp * sizes.factor, mp);
-  model.padding = std::min<int64_t>(model.padding, 1);
+  model.padding = sizes.keepsPadding ? std::min<int64_t>(model.padding, 1) : -1;
   model.learnedPositions = model.learnedPositions ? std::max(reducedSeq, inSequence(model.learnedPositions)) : 0;
   model.denseHidden = reduce(model.denseHidden, 2 * mp * sizes.factor, mp);
   reduceAttention(model.attention, sizes);
@@ -96,7 +100,6 @@ double mlir::moe::getLeastMaxLoad(const LayerSpec &layer, ParallelAttr parallel)
 ModelConfig mlir::moe::reduceModel(const ModelConfig &config, int64_t seq, const ReducedSizes &sizes) {
   ModelConfig reduced = config;
   const int64_t reducedSeq = reduceSequence(seq, sizes);
-  reduced.layer.hidden = reduce(config.layer.hidden, 6 * sizes.factor, 1);
   reduceLayer(reduced.layer, seq, reducedSeq, sizes);
   if (reduced.model)
     reduceSpec(*reduced.model, seq, reducedSeq, sizes);

@@ -406,7 +406,7 @@ def plans(suite):
     option("--ranks=4", r"compiled for 2 ranks, but --ranks asks for 4")
     option("--backend=foo", r"unknown backend 'foo', expected caller, host, mpi, cuda or cuda-loopback")
     option("--iters", r"expected a value: --iters=")
-    option("--verify=1", r"expected --verify, --verify=f64 or --verify=exact but got '--verify=1'")
+    option("--verify=1", r"expected --verify, or one of f64, exact and gradients behind it, but got '--verify=1'")
     exact = ["moe-run", "plan.so", "--verify=exact"]
     suite.expect("moe-run: exact on a GPU", [*exact, "--backend=cuda-loopback"],
                  r"--verify=exact runs on backend host, but the backend is 'cuda-loopback'")

@@ -49,7 +49,10 @@ private:
     return command.readModule(context, sources, argv0, options.parallel.getDp(), shape, reduced, change);
   }
   FailureOr<OwningOpRef<ModuleOp>> compileSmall(int64_t attempt, Proof &proof);
-  LogicalResult run(ModuleOp small, Proof &proof);
+  FailureOr<OwningOpRef<ModuleOp>> compileSingle(int64_t factor);
+  FailureOr<llvm::json::Object> run(ModuleOp module, StringRef flag, StringRef prefix, Proof &proof);
+  LogicalResult compareResults(ModuleOp module, Proof &proof);
+  LogicalResult checkGradients(ModuleOp module, Proof &proof);
   InFlightDiagnostic emitError() { return mlir::emitError(UnknownLoc::get(&context)); }
 
   ModuleOp plan;
@@ -101,33 +104,27 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSmall(int64_t attempt, Proof &pr
   return compile(**graph, small);
 }
 
-/// Reads a report of moe-run --json.
-static LogicalResult readReport(StringRef text, Proof &proof) {
+/// What a report of moe-run --json says of its verification; null where there is none.
+static std::optional<llvm::json::Object> readVerification(StringRef text) {
   llvm::Expected<llvm::json::Value> report = llvm::json::parse(text);
   if (!report) {
     llvm::consumeError(report.takeError());
-    return failure();
+    return std::nullopt;
   }
   const llvm::json::Object *root = report->getAsObject();
   const llvm::json::Object *verify = root ? root->getObject("verify") : nullptr;
-  const llvm::json::Array *values = verify ? verify->getArray("values") : nullptr;
-  if (!values)
-    return failure();
-  proof.results = static_cast<int64_t>(values->size());
-  proof.draws = verify->getInteger("draws").value_or(0);
-  if (const llvm::json::Object *departure = verify->getObject("departure"))
-    proof.departure = llvm::json::Object(*departure);
-  return success();
+  return verify && verify->getArray("values") ? std::optional(llvm::json::Object(*verify)) : std::nullopt;
 }
 
-LogicalResult Prover::run(ModuleOp small, Proof &proof) {
+/// Runs `module` with `flag`. What moe-run finds wrong is among the proof's failures, behind `prefix`.
+FailureOr<llvm::json::Object> Prover::run(ModuleOp module, StringRef flag, StringRef prefix, Proof &proof) {
   SmallString<128> folder;
   if (std::error_code error = llvm::sys::fs::createUniqueDirectory("moe-prove", folder))
     return emitError() << "cannot make a folder for the proof: " << error.message();
   auto removeFolder = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
   const std::string library = (folder + "/small.so").str(), out = (folder + "/out").str(),
                     errors = (folder + "/errors").str();
-  if (failed(lowerToLLVM(small)) || failed(emitSharedLibrary(small, library)))
+  if (failed(lowerToLLVM(module)) || failed(emitSharedLibrary(module, library)))
     return failure();
   std::string own = llvm::sys::fs::getMainExecutable(argv0, reinterpret_cast<void *>(&writeProofs));
   llvm::ErrorOr<std::string> runner = llvm::sys::findProgramByName("moe-run", {llvm::sys::path::parent_path(own)});
@@ -136,13 +133,14 @@ LogicalResult Prover::run(ModuleOp small, Proof &proof) {
   if (!runner)
     return emitError() << "expected moe-run beside moe-compile, or in PATH, for --prove";
   std::string message;
-  const int status = llvm::sys::ExecuteAndWait(*runner, {"moe-run", library, "--verify=exact", "--json"}, std::nullopt,
+  const int status = llvm::sys::ExecuteAndWait(*runner, {"moe-run", library, flag, "--json"}, std::nullopt,
                                                {StringRef(), StringRef(out), StringRef(errors)}, 0, 0, &message);
   auto read = [](StringRef path) {
     auto file = llvm::MemoryBuffer::getFile(path);
     return file ? (*file)->getBuffer().str() : std::string();
   };
-  if (failed(readReport(read(out), proof)) && status == 0)
+  std::optional<llvm::json::Object> verification = readVerification(read(out));
+  if (!verification && status == 0)
     return emitError() << "moe-run gave no report for the proof";
   // Results differ, or the step does not work; else it could not be run, for example for want of memory.
   if (status != 0) {
@@ -153,10 +151,47 @@ LogicalResult Prover::run(ModuleOp small, Proof &proof) {
     for (StringRef line : llvm::split(StringRef(said).rtrim(), '\n')) {
       line.consume_front("moe-run: ");
       line.consume_front("check failed: ");
-      proof.failures.push_back(line.str());
+      proof.failures.push_back((prefix + line).str());
     }
   }
+  return verification ? std::move(*verification) : llvm::json::Object();
+}
+
+LogicalResult Prover::compareResults(ModuleOp module, Proof &proof) {
+  FailureOr<llvm::json::Object> verification = run(module, "--verify=exact", "", proof);
+  if (failed(verification))
+    return failure();
+  if (const llvm::json::Array *values = verification->getArray("values"))
+    proof.results = static_cast<int64_t>(values->size());
+  proof.draws = verification->getInteger("draws").value_or(0);
+  if (const llvm::json::Object *departure = verification->getObject("departure"))
+    proof.departure = llvm::json::Object(*departure);
   return success();
+}
+
+/// The reference is made by the same rules of differentiation, which the forward alone can show to be wrong.
+LogicalResult Prover::checkGradients(ModuleOp module, Proof &proof) {
+  FailureOr<llvm::json::Object> verification =
+      run(module, "--verify=gradients", "in the model on one rank, without any parallelism: ", proof);
+  if (failed(verification))
+    return failure();
+  const llvm::json::Array *values = verification->getArray("values");
+  const llvm::json::Object *all = values && !values->empty() ? (*values)[0].getAsObject() : nullptr;
+  proof.gradientError = all ? all->getNumber("relative_error") : std::nullopt;
+  return success();
+}
+
+/// The small model on one rank, whose gradients are results.
+FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
+  CompileOptions single;
+  single.parallel = ParallelAttr::getSingle(&context);
+  single.cluster = options.cluster;
+  ReducedSizes sizes{options.parallel, 1, factor, /*keepsPadding=*/false};
+  FailureOr<OwningOpRef<ModuleOp>> graph =
+      command.readModule(context, sources, argv0, /*dataParallel=*/1, shape, &sizes, change);
+  if (failed(graph))
+    return failure();
+  return compile(**graph, single);
 }
 
 Proof Prover::prove() {
@@ -174,9 +209,14 @@ Proof Prover::prove() {
   proof.deviceBytes = getDeviceBytes(plan);
   auto runToEnd = [&](ModuleOp module) {
     proof.failures.clear();
-    if (failed(run(module, proof)))
+    if (failed(compareResults(module, proof)))
       proof.failures.push_back(reason);
-    return proof;
+    if (!proof.failures.empty() || !options.train || command.isGraph())
+      return std::move(proof);
+    FailureOr<OwningOpRef<ModuleOp>> single = compileSingle(proof.factor);
+    if (failed(single) || failed(checkGradients(**single, proof)))
+      proof.failures.push_back(reason);
+    return std::move(proof);
   };
   if (command.isGraph()) {
     OwningOpRef<ModuleOp> copy = plan.clone();
@@ -269,6 +309,7 @@ static void writeJson(const Proof &proof, llvm::json::OStream &json) {
     });
     json.attribute("results", proof.results);
     json.attribute("draws", proof.draws);
+    json.attribute("gradient_error", proof.gradientError);
     json.attribute("departure", proof.departure ? llvm::json::Value(llvm::json::Object(*proof.departure)) : nullptr);
     json.attributeArray("failures", [&] {
       for (const std::string &failure : proof.failures)
@@ -293,6 +334,10 @@ static void writeText(const Proof &proof, llvm::raw_ostream &os) {
         "  on the same model with sequences of {0} tokens and {1} micro-batch{2}, whose programs differ "
         "in sizes alone\n",
         proof.sequence, proof.microBatches, proof.microBatches == 1 ? "" : "es");
+  if (proof.failures.empty() && proof.gradientError)
+    os << llvm::formatv("checked: gradients of that model on one rank agree with difference quotients of its loss, "
+                        "to {0:e1}\n",
+                        *proof.gradientError);
   for (const std::string &failure : proof.failures)
     os << (proof.isWrong ? "WRONG: " : "not proved: ") << failure << "\n";
 }

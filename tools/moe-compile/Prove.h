@@ -16,6 +16,9 @@ struct Proof {
   /// plan itself was run.
   int64_t sequence = 0, microBatches = 0, factor = 0;
   int64_t results = 0, draws = 0;
+  /// How far gradients of the small model on one rank are from difference quotients of its loss, in f64; absent where
+  /// that was not run.
+  std::optional<double> gradientError;
   /// Why the plan is not proved, a line each: that it is wrong, or that no small model has its programs.
   std::vector<std::string> failures;
   bool isWrong = false; ///< a small model with the same programs computes something else than the plan's model

@@ -20,6 +20,9 @@ struct ReducedSizes {
   /// How many times as large as necessary sizes are: 1, or a power of two where a smaller model would be divided
   /// otherwise.
   int64_t factor = 1;
+  /// Whether the embedding leaves out the row of the padding in training, if the model's does. Its gradient is then not
+  /// the loss's derivative.
+  bool keepsPadding = true;
 };
 
 /// Tokens of a sequence of `seq` tokens in the small model, at most as many.

@@ -5,6 +5,7 @@
 #include "run/Adaptive.h"
 #include "run/Agreement.h"
 #include "run/CheckpointWriter.h"
+#include "run/Gradients.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
 #include "run/Safetensors.h"
@@ -169,7 +170,7 @@ Status Session::run() {
       return Status::error(status.code, "reference: " + status.message);
   if (Status status = load(); !status.ok())
     return status;
-  if (options.verify)
+  if (options.verifies())
     checkInputs(inputs, verification);
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
   if (Status status = runPrograms(plan, options.reference, options, inputs, &routing, progress, result); !status.ok()) {
@@ -185,7 +186,7 @@ Status Session::run() {
   if (options.verify)
     return verifyAgainstReference(plan, options, inputs, routing, isTerminal ? &err : nullptr, result, verification);
   checkReplicas(plan.metadata, options.tf32, result, verification);
-  return {};
+  return options.gradients ? checkGradients(plan, options, inputs, routing, result, verification) : Status{};
 }
 
 Status Session::write() {
@@ -205,7 +206,7 @@ Status Session::write() {
             writeTrace(options.trace, programs(), options.reference ? noGroups : plan.metadata.groups, result);
         !status.ok())
       return status;
-  Report report{options, plan.metadata, programs(), result, options.verify ? &verification : nullptr};
+  Report report{options, plan.metadata, programs(), result, options.verifies() ? &verification : nullptr};
   if (options.json)
     printJson(report, out);
   else

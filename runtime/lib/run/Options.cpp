@@ -14,11 +14,15 @@ namespace {
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
 Status parseVerify(Options &options, const std::string &value) {
-  options.verify = true;
-  options.wide = value == "f64" ? MOERT_WIDE_F64 : value == "exact" ? MOERT_WIDE_FIELD : MOERT_WIDE_NONE;
+  options.gradients = value == "gradients";
+  options.verify = !options.gradients;
+  options.wide = value == "f64" || options.gradients ? MOERT_WIDE_F64
+                 : value == "exact"                  ? MOERT_WIDE_FIELD
+                                                     : MOERT_WIDE_NONE;
   return value.empty() || options.wide != MOERT_WIDE_NONE
              ? Status{}
-             : invalid("expected --verify, --verify=f64 or --verify=exact but got '--verify=" + value + "'");
+             : invalid("expected --verify, or one of f64, exact and gradients behind it, but got '--verify=" + value +
+                       "'");
 }
 
 Status parseTimeout(Options &options, const std::string &value) {
@@ -65,11 +69,12 @@ OptionSection runOptions(Options &o) {
         "shapes, drawn at random (see --seed)"},
        {"--emulate-links", "NAME", &o.emulateLinks,
         "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled"},
-       {"--verify", "[=f64|exact]", [&o](const std::string &value) { return parseVerify(o, value); },
+       {"--verify", "[=f64|exact|gradients]", [&o](const std::string &value) { return parseVerify(o, value); },
         "also run the reference, which is the model on one rank, and compare all outputs and gradients. They must not "
         "differ by more than rounding explains. =f64 runs both in f64, whatever types the plan has. This finds "
         "errors that rounding in f32 or 16 bits hides. =exact runs both in arithmetic without rounding, on random "
-        "values. Their results must be equal"},
+        "values. Their results must be equal. =gradients compares the plan's gradients with difference quotients "
+        "of its own loss, in f64"},
        {"--reference", "", &o.reference, "run only the reference, which is the model on one rank"},
        {"--seed", "N", &o.seed, "seed of the random values (default: 0)"},
        {"--load", "PATH", &o.loads,
@@ -149,7 +154,7 @@ Status checkTraining(const Options &options) {
                : invalid("expected --train with --data, --data-type, --checkpoint and --log");
   if (train.data.empty())
     return invalid("expected --data=FILE with --train");
-  if (options.verify || options.adaptive || !options.save.empty() || !options.trace.empty() ||
+  if (options.verifies() || options.adaptive || !options.save.empty() || !options.trace.empty() ||
       !options.routing.empty() || !options.recordRouting.empty())
     return invalid(
         "expected none of --verify, --adaptive, --save, --trace, --routing and --record-routing with --train");
@@ -159,7 +164,7 @@ Status checkTraining(const Options &options) {
 /// What a plan that is not run in its own types cannot do.
 Status checkWide(const Options &options) {
   if (options.wide != MOERT_WIDE_NONE && !options.saveCheckpoint.empty())
-    return invalid("--verify=f64 and --verify=exact do not run the plan in its own types: expected no "
+    return invalid("--verify=f64, exact and gradients do not run the plan in its own types: expected no "
                    "--save-checkpoint, which writes these");
   if (options.wide != MOERT_WIDE_FIELD)
     return {};
@@ -208,6 +213,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("expected at most 4096 for --workers but got " + std::to_string(options.workers));
   if (options.reference && options.verify)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
+  if (options.gradients && (options.reference || options.adaptive))
+    return invalid("--verify=gradients runs one plan on its ranks: expected neither --reference nor --adaptive");
   if (Status status = checkWide(options); !status.ok())
     return status;
   if (options.reference && !options.emulateLinks.empty())

@@ -45,6 +45,8 @@ struct Options {
   bool tf32 = false;    ///< of GPUs: f32 products in tf32
   bool adaptive = false;
   bool verify = false;
+  bool gradients = false; ///< compare gradients with difference quotients instead
+  bool verifies() const { return verify || gradients; }
   moert_wide wide = MOERT_WIDE_NONE; ///< in which the plan and its reference are run, under `verify`
   bool reference = false;
   bool json = false;

@@ -188,6 +188,13 @@ void printExactVerification(const Verification &verification, std::ostream &out)
                 verification.values.size(), static_cast<long long>(verification.draws));
 }
 
+void printGradients(const Verification &verification, std::ostream &out) {
+  for (const Comparison &value : verification.values)
+    out << format("%s: relative error %.3g, of %.3g allowed\n", value.name.c_str(), value.relativeError, value.bound);
+  out << format("verification %s: gradients against difference quotients of the loss\n",
+                verification.ok() ? "ok" : "FAILED");
+}
+
 void printVerification(const Verification &verification, std::ostream &out) {
   if (verification.dtype == dtypeName(kFieldType))
     return printExactVerification(verification, out);
@@ -207,7 +214,7 @@ void printVerification(const Verification &verification, std::ostream &out) {
 } // namespace
 
 /// What there is to say of steps that computed no numbers: not what they took.
-static json exactJson(const Report &report) {
+static json verdictJson(const Report &report) {
   return {{"backend", report.options.backend},
           {"ranks", report.result.ranks},
           {"iters", report.result.stepSeconds.size()},
@@ -220,8 +227,8 @@ static json exactJson(const Report &report) {
 }
 
 void printJson(const Report &report, std::ostream &out) {
-  if (report.isExact()) {
-    out << exactJson(report).dump(2) << "\n";
+  if (report.isVerdict()) {
+    out << verdictJson(report).dump(2) << "\n";
     return;
   }
   double flops = 0;
@@ -261,8 +268,9 @@ void printJson(const Report &report, std::ostream &out) {
 }
 
 void printTables(const Report &report, std::ostream &out) {
-  if (report.isExact())
-    return printVerification(*report.verification, out);
+  if (report.isVerdict())
+    return report.options.gradients ? printGradients(*report.verification, out)
+                                    : printVerification(*report.verification, out);
   printOps(report, out);
   StepTimes times = stepTimes(report.result.stepSeconds);
   out << format("\n%lld ranks, %zu steps: median %.3f ms (%.3f to %.3f)\n", static_cast<long long>(report.result.ranks),

@@ -13,8 +13,8 @@ struct Report {
   std::span<const Program> programs;
   const RunResult &result;
   const Verification *verification;
-  /// Whether the steps were in exact arithmetic, and nobody measured them.
-  bool isExact() const { return verification && options.wide == MOERT_WIDE_FIELD; }
+  /// Whether the steps were only to verify something, and nobody measures them.
+  bool isVerdict() const { return options.gradients || (verification && options.wide == MOERT_WIDE_FIELD); }
 };
 
 /// What there is to say about a run of --adaptive.

@@ -215,7 +215,7 @@ static bool changesArguments(const Plan &plan) {
 Status Routing::open(const Options &options, const Plan &plan, Routing &routing) {
   // A GPU that launches steps as graphs is not looked into. Exact results differ where choices do.
   const bool isExact = options.wide == MOERT_WIDE_FIELD;
-  if (options.verify && !isExact && options.routing.empty() && (options.backend != "cuda" || options.noGraph)) {
+  if (options.verifies() && !isExact && options.routing.empty() && (options.backend != "cuda" || options.noGraph)) {
     routing.keeps = plan.metadata.reference && findLayers(plan, routing.layers).ok() && !routing.layers.empty();
     routing.keepsAll = changesArguments(plan);
   }
