@@ -86,7 +86,7 @@ TEST(Options, Wrong) {
 TEST(Options, Help) {
   const std::string help = helpText();
   EXPECT_THAT(help, testing::StartsWith("usage: moe-run PLAN.so [options]\n"));
-  for (const char *usage : {"\n  --ranks=N  ", "\n  --verify[=f64|exact]\n", "\n  --json  ",
+  for (const char *usage : {"\n  --ranks=N  ", "\n  --verify[=f64|exact|gradients]\n", "\n  --json  ",
                             "\n  --data-type=bytes|uint16|int32|uint32|int64\n", "\n  --checkpoint-every=N\n"})
     EXPECT_THAT(help, HasSubstr(usage));
   std::istringstream lines(help);

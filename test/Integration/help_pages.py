@@ -26,7 +26,7 @@ COMPLETED = [
     ("moe-compile", ["--emit", "="], ["l0", "spmd", "plan", "llvm", "obj", "so"]),
     ("moe-compile", ["mixtral-8x7b", "--emit", "=", "s"], ["spmd", "so"]),
     ("moe-run", ["--data"], ["--data=", "--data-type="]),
-    ("moe-run", ["--verify", "="], ["f64", "exact"]),
+    ("moe-run", ["--verify", "="], ["f64", "exact", "gradients"]),
     ("moe-run", ["--data-type", "=", "u"], ["uint16", "uint32"]),
     ("moe-calibrate", ["--backend", "="], ["host", "cuda", "cuda-loopback"]),
     ("moe-run", ["--data", "=", "x"], []),

@@ -13,8 +13,9 @@ namespace {
 
 /// How many of a call's elements are kept to find what is wrong with them.
 constexpr size_t kSample = 64;
-/// So many calls are remembered of a value, the first ones. Where it comes from more, later ones may be reported.
-constexpr size_t kMostMakers = 4096;
+/// So many calls are remembered of a value, the first ones. Where it comes from more, later ones may be reported. A
+/// thousand ranks have a million values.
+constexpr size_t kMostMakers = 256;
 
 /// Part of a value.
 struct Bytes {
@@ -157,7 +158,7 @@ private:
   const Program &programOf(int64_t rank) const {
     return plan.metadata.programs[programIndex(plan.metadata.programs, rank)];
   }
-  const Op &opOf(const moert_ran &call) const { return programOf(call.rank).ops[static_cast<size_t>(call.op)]; }
+  const Op &opOf(int64_t rank, int64_t number) const { return programOf(rank).ops[static_cast<size_t>(number)]; }
   std::string nameOf(int64_t rank, int64_t number) const;
   std::vector<int64_t> boundsOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const;
   void noteTaker(std::span<const moert_ran> calls, const Origin &origin, bool meets);
@@ -178,6 +179,12 @@ private:
   std::vector<Maker> makers;                              ///< in the order in which they ran
 };
 
+/// Of an op that the metadata names otherwise than the call, a copy's.
+Kind kindOf(const Op &op) {
+  const KernelInfo *info = findKernel(op.name);
+  return info ? static_cast<Kind>(info - kKernels) : Kind::Copy;
+}
+
 uintptr_t addressOf(const moert_operand &operand) { return reinterpret_cast<uintptr_t>(operand.data); }
 
 std::vector<Field> sampleOf(std::span<const Field> fields) {
@@ -190,7 +197,7 @@ std::span<const moert_operand> operandsOf(const moert_ran &call) {
 }
 
 std::string Tracker::nameOf(int64_t rank, int64_t number) const {
-  const Op &op = programOf(rank).ops[static_cast<size_t>(number)];
+  const Op &op = opOf(rank, number);
   return "op " + std::to_string(number) + " " + op.name + (op.label.empty() ? "" : " '" + op.label + "'") +
          (op.group < 0 ? "" : " over group '" + plan.metadata.groups[static_cast<size_t>(op.group)].name + "'");
 }
@@ -224,8 +231,7 @@ std::vector<int64_t> Tracker::boundsOf(std::span<const moert_ran> calls, int64_t
 }
 
 void Tracker::follow(std::span<const moert_ran> calls) {
-  const KernelInfo *info = findKernel(opOf(calls[0]).name);
-  const auto kind = static_cast<Kind>(info - kKernels);
+  const Kind kind = kindOf(opOf(calls[0].rank, calls[0].op));
   const bool meets = isCollective(kind), isDivided = kind == Kind::AllReduce || kind == Kind::ReduceScatter;
   const Origin all = originOf(origins, calls, std::nullopt);
   noteTaker(calls, all, meets);
@@ -369,9 +375,9 @@ std::string Tracker::causeOf(const Maker &maker) const {
 bool Tracker::isCompleted(const Maker &maker) const {
   if (maker.after.op < 0)
     return false;
-  const Op &op = programOf(maker.after.rank).ops[static_cast<size_t>(maker.after.op)];
+  const Op &op = opOf(maker.after.rank, maker.after.op);
   const std::vector<std::string> names = groupsOf(maker);
-  return !isExchange(static_cast<Kind>(findKernel(op.name) - kKernels)) &&
+  return op.group >= 0 && !isExchange(kindOf(op)) &&
          std::count(names.begin(), names.end(), plan.metadata.groups[static_cast<size_t>(op.group)].name);
 }
 
