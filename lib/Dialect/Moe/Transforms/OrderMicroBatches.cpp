@@ -157,13 +157,26 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
       return signalPassFailure();
     // Places in the block change with the first move.
     SmallVector<Operation *> ordered = getOps(*schedule, units, others);
-    for (Operation &op : body)
+    for (Operation &op : body) {
       op.removeAttr(kSecondsAttrName);
+      divideRing(&op);
+    }
     Mover mover(body.getTerminator());
     for (Operation *op : ordered)
       mover.move(op);
     for (Operation *op : others)
       mover.move(op);
+  }
+
+  /// Buffers of a ring take turns. Those of micro-batches side by side, which are ordered together, have rings of their
+  /// own: no turns are right in all orders.
+  void divideRing(Operation *op) const {
+    auto ring = op->getAttrOfType<RingAttr>(kRingAttrName);
+    auto place = op->getAttrOfType<ChunkAttr>(kMicroBatchAttrName);
+    if (!ring || !place || sideBySide == 1)
+      return;
+    std::string name = ring.getName().str() + "." + std::to_string(place.getIndex() % sideBySide);
+    op->setAttr(kRingAttrName, RingAttr::get(op->getContext(), name, ring.getDepth()));
   }
 
   /// Those of all windows. Behind a window that is not the last one of its device, also what the end of the step can do

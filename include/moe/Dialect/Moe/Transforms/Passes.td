@@ -262,7 +262,8 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
 
     `side-by-side` makes one micro-batch of so many neighbours: a device orders the ops of their forwards together, and
     those of their backwards. So exchanges of one run beside computation of another, as where a micro-batch of several
-    sequences is cut into chunks. All orders are then of these larger micro-batches.
+    sequences is cut into chunks. All orders are then of these larger micro-batches. Rings of buffers (`moe.ring`) of
+    neighbours get names of their own, because their turns do not fit into one order.
 
     `most-kept` limits what a device keeps. A stage keeps of a micro-batch what its backward needs of forwards, and what
     its gradients of weights need of both. It keeps this from the forward until the gradients of weights are done.
