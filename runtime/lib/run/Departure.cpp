@@ -7,6 +7,7 @@
 #include "run/Diagnose.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert::run {
 namespace {
@@ -30,22 +31,16 @@ std::span<const Field> fieldsOf(const moert_operand &operand) {
           operand.dtype == kFieldType ? static_cast<size_t>(operand.bytes) / sizeof(Field) : 0};
 }
 
-/// The elements that a run computed.
+/// The elements that a run computed: a hash table, at most half full. A large model has tens of millions, and each
+/// value that its plan computes is looked up.
 class Elements {
 public:
   void add(std::span<const Field> fields) {
     for (Field x : fields)
-      if (isTelling(x))
-        all.push_back(x.index());
-    if (all.size() > 2 * known)
-      sort();
+      if (isTelling(x) && insert(x.index()) && 2 * ++count > slots.size())
+        grow();
   }
-  void sort() {
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    known = std::max<size_t>(all.size(), 1 << 20);
-  }
-  bool has(Field x) const { return !isTelling(x) || std::binary_search(all.begin(), all.end(), x.index()); }
+  bool has(Field x) const { return !isTelling(x) || slots[find(x.index())] != 0; }
   /// All of them, of which one has to tell.
   bool has(std::span<const Field> fields) const {
     return std::any_of(fields.begin(), fields.end(), isTelling) &&
@@ -53,8 +48,28 @@ public:
   }
 
 private:
-  std::vector<uint64_t> all;
-  size_t known = 1 << 20;
+  /// Where the key is, or would be.
+  size_t find(uint64_t key) const {
+    size_t slot = (key * 0x9e3779b97f4a7c15) >> (64 - bits);
+    while (slots[slot] != 0 && slots[slot] != key)
+      slot = (slot + 1) % slots.size();
+    return slot;
+  }
+  bool insert(uint64_t key) {
+    uint64_t &slot = slots[find(key)];
+    return std::exchange(slot, key) == 0;
+  }
+  void grow() {
+    std::vector<uint64_t> old = std::exchange(slots, std::vector<uint64_t>(2 * slots.size()));
+    ++bits;
+    for (uint64_t key : old)
+      if (key != 0)
+        insert(key);
+  }
+
+  int bits = 16;
+  std::vector<uint64_t> slots = std::vector<uint64_t>(size_t(1) << bits); ///< 0: none
+  size_t count = 0;
 };
 
 /// What values of a memory come from.
@@ -148,11 +163,15 @@ public:
   std::optional<Departure> find(const Elements &results) const;
 
 private:
+  struct Summed {
+    Bytes bytes;
+    Origin origin;
+  };
   struct Written {
     const moert_ran *call;
     const moert_operand *out;
     Bytes bytes;
-    Origin origin; ///< of what it was computed from
+    const Origin &origin; ///< of what it was computed from
   };
 
   const Program &programOf(int64_t rank) const {
@@ -160,7 +179,7 @@ private:
   }
   const Op &opOf(int64_t rank, int64_t number) const { return programOf(rank).ops[static_cast<size_t>(number)]; }
   std::string nameOf(int64_t rank, int64_t number) const;
-  std::vector<int64_t> boundsOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const;
+  std::vector<Summed> sumOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const;
   void noteTaker(std::span<const moert_ran> calls, const Origin &origin, bool meets);
   void write(const Written &written, int64_t exchange, bool moves);
   std::vector<Bytes> wrongOf(std::span<const Field> all, Bytes bytes) const;
@@ -216,8 +235,9 @@ Origin originOf(const Origins &origins, std::span<const moert_ran> calls, std::o
   return origin;
 }
 
-/// Where an output of a sum is cut, so that what is wrong with one of the values in a bucket is not said of all.
-std::vector<int64_t> Tracker::boundsOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const {
+/// What `size` bytes of a sum come from, from byte `first` of its inputs on: in pieces, so that what is wrong with one
+/// of the values in a bucket is not said of all.
+std::vector<Tracker::Summed> Tracker::sumOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const {
   std::vector<int64_t> bounds{0, size};
   for (const moert_ran &call : calls)
     for (const moert_operand &in : operandsOf(call))
@@ -227,34 +247,38 @@ std::vector<int64_t> Tracker::boundsOf(std::span<const moert_ran> calls, int64_t
       }
   std::sort(bounds.begin(), bounds.end());
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  return bounds;
+  std::vector<Summed> pieces;
+  for (size_t i = 0; i + 1 < bounds.size(); ++i)
+    pieces.push_back(
+        {{bounds[i], bounds[i + 1]}, originOf(origins, calls, Bytes{first + bounds[i], first + bounds[i + 1]})});
+  return pieces;
 }
 
 void Tracker::follow(std::span<const moert_ran> calls) {
   const Kind kind = kindOf(opOf(calls[0].rank, calls[0].op));
-  const bool meets = isCollective(kind), isDivided = kind == Kind::AllReduce || kind == Kind::ReduceScatter;
+  const bool meets = isCollective(kind), isScattered = kind == Kind::ReduceScatter;
   const Origin all = originOf(origins, calls, std::nullopt);
   noteTaker(calls, all, meets);
-  std::vector<Written> written;
+  // Outputs may lie where inputs of other members do: all is read before anything is written.
+  std::vector<std::vector<Summed>> pieces;
+  for (size_t member = 0; member < calls.size(); ++member)
+    for (const moert_operand &out : operandsOf(calls[member])) {
+      if (!out.is_output || (!isScattered && !pieces.empty()))
+        continue;
+      const int64_t first = isScattered ? static_cast<int64_t>(member) * out.bytes : 0;
+      pieces.push_back(isScattered || kind == Kind::AllReduce ? sumOf(calls, first, out.bytes) : std::vector<Summed>());
+    }
   for (size_t member = 0; member < calls.size(); ++member)
     for (const moert_operand &out : operandsOf(calls[member])) {
       if (!out.is_output)
         continue;
-      if (!isDivided) {
-        written.push_back({&calls[member], &out, {0, out.bytes}, all});
-        continue;
-      }
-      const int64_t first = kind == Kind::ReduceScatter ? static_cast<int64_t>(member) * out.bytes : 0;
-      const std::vector<int64_t> bounds = boundsOf(calls, first, out.bytes);
-      for (size_t i = 0; i + 1 < bounds.size(); ++i)
-        written.push_back({&calls[member],
-                           &out,
-                           {bounds[i], bounds[i + 1]},
-                           originOf(origins, calls, Bytes{first + bounds[i], first + bounds[i + 1]})});
+      const std::vector<Summed> &own = pieces[isScattered ? member : 0];
+      const int64_t exchange = meets ? calls[member].op : all.exchange;
+      for (const Summed &piece : own)
+        write({&calls[member], &out, piece.bytes, piece.origin}, exchange, isExchange(kind));
+      if (own.empty())
+        write({&calls[member], &out, {0, out.bytes}, all}, exchange, isExchange(kind));
     }
-  // Outputs may lie where inputs of other members do.
-  for (const Written &one : written)
-    write(one, meets ? one.call->op : one.origin.exchange, isExchange(kind));
 }
 
 void Tracker::noteTaker(std::span<const moert_ran> calls, const Origin &origin, bool meets) {
@@ -441,7 +465,6 @@ Status findDeparture(const Plan &plan, const Options &options, const Tensors &in
   };
   if (Status status = runPrograms(plan, true, options, inputs, &its, nullptr, reference, collect); !status.ok())
     return status;
-  right.sort();
   Tracker tracker(plan, right);
   RunExtras follow;
   follow.observe = [&](std::span<const moert_ran> calls) { tracker.follow(calls); };
@@ -453,7 +476,6 @@ Status findDeparture(const Plan &plan, const Options &options, const Tensors &in
   for (const auto &[name, parts] : again.unlike)
     for (const auto &[rank, part] : parts)
       results.add(fieldsOf({part.data(), static_cast<int64_t>(part.size()), kFieldType, 0}));
-  results.sort();
   departure = tracker.find(results);
   return {};
 }
