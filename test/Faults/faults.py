@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Makes plans wrong and lets moe-compile --prove find it: by plan-verify, or by running the plan in exact arithmetic.
 
-A fault is one change of the text of a plan that the compiler wrote. It depends on --seed, the plan and its class. The table at the end says,
-for each class, who found its faults, of how many the run's first message names a changed launch, and which changes are none. A change of memory, streams or order that plan-verify proves is another
-correct plan. A change of an attribute is none if it says nothing, such as the seed of a dropout that drops nothing. All others have to be found.
+A fault is one change of the text of a plan that the compiler wrote. It depends on --seed, the plan and its class. The table at the end
+says, for each class, who found its faults, in how many cases the run's first message names a changed launch, and which changes are none. A
+change of memory, streams or order that plan-verify proves is another correct plan. A change of an attribute is none if it says nothing,
+such as the seed of a dropout that drops nothing. All others have to be found.
 """
 
 import argparse
