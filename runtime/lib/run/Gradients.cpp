@@ -127,7 +127,8 @@ Status Differences::compare(std::span<const Pair> some, Comparison &comparison, 
     const double scale = squares > 0 ? std::sqrt(squares) : 1;
     const Comparison here{comparison.name, std::abs(measured - derived) / scale,
                           std::max(kTolerance, rounding / scale)};
-    if (here.relativeError / here.bound < comparison.relativeError / comparison.bound) {
+    // A loss that is no number is to be said too.
+    if (!(here.relativeError / here.bound >= comparison.relativeError / comparison.bound)) {
       comparison = here;
       char text[160];
       std::snprintf(text, sizeof text, "%.9g along a random direction, along which the loss changes by %.9g", derived,
