@@ -81,8 +81,7 @@ Status create(const std::string &, std::span<const Program> programs, const std:
               const BackendOptions &options, Backend &backend) {
   auto device = std::make_unique<Callers>();
   for (int64_t rank = 0; rank < world; ++rank)
-    if (Status status = device->add(programs, groups, rank, world, options); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(device->add(programs, groups, rank, world, options));
   backend.communicator = std::make_unique<CallersCommunicator>(*device);
   backend.device = std::move(device);
   return {};

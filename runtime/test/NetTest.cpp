@@ -13,8 +13,7 @@ TEST_F(Processes4, TellEachOther) {
   for (size_t i = 1; i < 4; ++i)
     others.push_back(std::async(std::launch::async, [&, i]() -> Status {
       for (const std::string &text : {std::to_string(i), large})
-        if (Status status = stars[i]->send(bytesOf(text)); !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(stars[i]->send(bytesOf(text)));
       std::vector<char> bytes;
       Status status = stars[i]->broadcast(bytes);
       return status.ok() && bytes != bytesOf(large) ? Status::error(MOERT_ERROR_INTERNAL, "other bytes") : status;

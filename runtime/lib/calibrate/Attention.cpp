@@ -103,8 +103,7 @@ Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate
   pool.setReach(pool.bench().reach.cold);
   Progress progress(settings.progress, "attention of " + rate.dtype, calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
-  if (Status status = measureKernels(pool.bench(), calls, passes, progress, seconds); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, passes, progress, seconds));
   for (CurveCalls &one : all) {
     for (size_t call : one.points)
       // A profile has no fractions above 1. The clock may say that attention is faster than the fastest product.

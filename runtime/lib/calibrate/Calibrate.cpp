@@ -69,17 +69,12 @@ Status calibrateHost(const Settings &settings, Profile &profile) {
   for (int32_t dtype : {MOERT_F32, MOERT_F64}) {
     HostBench bench;
     Pool pool;
-    if (Status status = pool.create(bench, dtype); !status.ok())
-      return status;
-    if (Status status = calibrateProducts(pool, settings, profile.rates.emplace_back()); !status.ok())
-      return status;
-    if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
-      return status;
-    if (Status status = measureMemory(pool, settings, profile.memoryBytesPerSecond); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(pool.create(bench, dtype));
+    MOERT_RETURN_IF_ERROR(calibrateProducts(pool, settings, profile.rates.emplace_back()));
+    MOERT_RETURN_IF_ERROR(calibrateKernels(pool, settings, profile.kernels));
+    MOERT_RETURN_IF_ERROR(measureMemory(pool, settings, profile.memoryBytesPerSecond));
   }
-  if (Status status = calibrateShares(settings, profile.exchanges); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(calibrateShares(settings, profile.exchanges));
   return calibrateExecutor(settings, profile);
 }
 

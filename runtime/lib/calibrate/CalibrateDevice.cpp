@@ -62,8 +62,7 @@ Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
   const Call product = makeRagged(pool, {false, false, kExperts, 1, kSize, kSize}, counts);
   std::vector<double> seconds, waits;
   for (int pass = 0; pass <= kPasses; ++pass) {
-    if (Status status = bench.timeStep({}, {slice, product, product}, seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(bench.timeStep({}, {slice, product, product}, seconds));
     // From the second step on, the counts are on their way to the host as soon as they are written.
     if (pass > 0)
       waits.push_back(seconds.at(2) - seconds.at(3));
@@ -92,8 +91,7 @@ Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings
                                      settings.device.sustainedSeconds;
        ++step) {
     std::vector<double> seconds;
-    if (Status status = bench.timeStep({}, calls, seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(bench.timeStep({}, calls, seconds));
     seconds.erase(seconds.begin());
     last = typical(std::move(seconds));
     first = step == 1 ? last : first;
@@ -106,10 +104,8 @@ Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings
 Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &profile) {
   const int64_t most = settings.device.copyBytes;
   void *onDevice = nullptr, *onHost = nullptr;
-  if (Status status = bench.allocateIn(MOERT_SPACE_DEVICE, most, onDevice); !status.ok())
-    return status;
-  if (Status status = bench.allocateIn(MOERT_SPACE_HOST_PINNED, most, onHost); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(bench.allocateIn(MOERT_SPACE_DEVICE, most, onDevice));
+  MOERT_RETURN_IF_ERROR(bench.allocateIn(MOERT_SPACE_HOST_PINNED, most, onHost));
   std::vector<MakeCall> calls;
   std::vector<Sample> samples;
   for (int64_t bytes = 1 << 12; bytes <= most; bytes *= settings.quick ? 32 : 4)
@@ -128,8 +124,7 @@ Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &pr
   const int passes = settings.quick ? 3 : 7;
   Progress progress(settings.progress, "host link", calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
-  if (Status status = measureKernels(bench, calls, passes, progress, seconds); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(bench, calls, passes, progress, seconds));
   for (size_t i = 0; i < samples.size(); ++i)
     samples[i].seconds = seconds[i];
   profile.hostLink = fitLine(samples);
@@ -144,25 +139,17 @@ Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &pr
 Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &profile) {
   Pool pool;
   for (int32_t dtype : {MOERT_F32, MOERT_BF16, MOERT_F16}) {
-    if (Status status = pool.create(bench, dtype); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(pool.create(bench, dtype));
     if (dtype == MOERT_F32) {
-      if (Status status = measureLaunches(bench, pool, profile); !status.ok())
-        return status;
-      if (Status status = measureCountsWait(bench, pool, profile); !status.ok())
-        return status;
-      if (Status status = measureMemory(pool, settings, profile.memoryBytesPerSecond); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(measureLaunches(bench, pool, profile));
+      MOERT_RETURN_IF_ERROR(measureCountsWait(bench, pool, profile));
+      MOERT_RETURN_IF_ERROR(measureMemory(pool, settings, profile.memoryBytesPerSecond));
     }
-    if (Status status = calibrateProducts(pool, settings, profile.rates.emplace_back()); !status.ok())
-      return status;
-    if (Status status = calibrateAttention(pool, settings, profile.rates.back(), profile.attention); !status.ok())
-      return status;
-    if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(calibrateProducts(pool, settings, profile.rates.emplace_back()));
+    MOERT_RETURN_IF_ERROR(calibrateAttention(pool, settings, profile.rates.back(), profile.attention));
+    MOERT_RETURN_IF_ERROR(calibrateKernels(pool, settings, profile.kernels));
     if (dtype == MOERT_BF16)
-      if (Status status = measureSustained(bench, pool, settings, profile); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(measureSustained(bench, pool, settings, profile));
   }
   return measureHostLink(bench, settings, profile);
 }
@@ -181,8 +168,7 @@ std::string profileName(const std::string &device) {
 Status describe(Device &device, const ProcessPlace &place, const Settings &settings, Profile &profile) {
   int64_t bytes = 0;
   profile.deviceName = "GPU";
-  if (Status status = device.describe(profile.deviceName, bytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(device.describe(profile.deviceName, bytes));
   const bool isShared = settings.backend == "cuda-loopback";
   profile.name = profileName(profile.deviceName) + (isShared ? "-loopback" : "");
   profile.memoryBytes = static_cast<double>(bytes);
@@ -220,9 +206,8 @@ Status readPlace(const Settings &settings, ProcessPlace &place) {
 Status checkPlace(const ProcessPlace &place) {
   if (place.size % place.localSize == 0)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the same number of processes on each machine, but " +
-                                                         std::to_string(place.localSize) + " of " +
-                                                         std::to_string(place.size) + " run on this one");
+  return invalid("expected the same number of processes on each machine, but " + std::to_string(place.localSize) +
+                 " of " + std::to_string(place.size) + " run on this one");
 }
 
 } // namespace
@@ -245,37 +230,27 @@ std::string identityOf(const ProcessPlace &place, const Settings &settings, cons
 
 Status calibrateDevice(const Settings &settings, Profile &profile) {
   ProcessPlace place;
-  if (Status status = readPlace(settings, place); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readPlace(settings, place));
   RanksOptions options{settings.backend, place.size, 1, settings.device.arenaBytes,
                        allGroups(place.size, place.localSize)};
   options.identity = identityOf(place, settings, options.groups);
   std::unique_ptr<Ranks> ranks;
-  if (Status status = Ranks::create(options, ranks); !status.ok())
-    return status;
-  if (Status status = checkPlace(place); !status.ok())
-    return status;
-  if (Status status = describe(ranks->device(), place, settings, profile); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
+  MOERT_RETURN_IF_ERROR(checkPlace(place));
+  MOERT_RETURN_IF_ERROR(describe(ranks->device(), place, settings, profile));
   std::unique_ptr<DeviceBench> bench;
-  if (Status status = DeviceBench::create(*ranks, options.arenaBytes, settings.device.coldBytes, bench); !status.ok())
-    return status;
-  if (Status status = measureDevice(*bench, settings, profile); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(DeviceBench::create(*ranks, options.arenaBytes, settings.device.coldBytes, bench));
+  MOERT_RETURN_IF_ERROR(measureDevice(*bench, settings, profile));
   if (settings.backend == "cuda-loopback") {
-    if (Status status = calibrateShares(settings, profile.exchanges); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(calibrateShares(settings, profile.exchanges));
     return measureReserved(ranks->device(), profile);
   }
-  if (Status status = calibrateGroups(*bench, options.groups, place.localSize, settings, profile.exchanges);
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(calibrateGroups(*bench, options.groups, place.localSize, settings, profile.exchanges));
   std::optional<size_t> all;
   for (size_t g = 0; g < options.groups.size(); ++g)
     if (options.groups[g].size == place.size)
       all = g;
-  if (Status status = calibrateInterference(*bench, settings, all, profile.interference); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(calibrateInterference(*bench, settings, all, profile.interference));
   return measureReserved(ranks->device(), profile);
 }
 

@@ -64,8 +64,7 @@ Status measureType(Pool &pool, Device &device, int passes, std::vector<MeasuredD
     if (product.dtype != pool.type())
       continue;
     std::string name;
-    if (Status status = device.describeAlgorithm(makeDense(pool, product.shape), name); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(device.describeAlgorithm(makeDense(pool, product.shape), name));
     auto isKnown = [&](const MeasuredDense::Algorithm &known) { return known.name == name; };
     if (name.empty() || std::any_of(product.algorithms.begin(), product.algorithms.end(), isKnown))
       continue;
@@ -73,8 +72,7 @@ Status measureType(Pool &pool, Device &device, int passes, std::vector<MeasuredD
     Progress silent(nullptr, "", 1);
     std::vector<double> seconds;
     const MakeCall make = [&] { return makeDense(pool, product.shape); };
-    if (Status status = measureKernels(pool.bench(), {make}, passes, silent, seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), {make}, passes, silent, seconds));
     product.algorithms.push_back({name, seconds[0]});
   }
   return {};
@@ -87,8 +85,7 @@ Status measureProposal(const Settings &settings, int64_t proposal, int64_t callB
   options.arenaBytes = settings.device.arenaBytes;
   options.denseProposal = proposal;
   std::unique_ptr<Ranks> ranks;
-  if (Status status = Ranks::create(options, ranks); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
   return measureTypes(settings, *ranks, callBytes, [&](Pool &pool) {
     return measureType(pool, ranks->device(), settings.quick ? 2 : 5, products, isNew);
   });
@@ -100,14 +97,11 @@ Status measureTypes(const Settings &settings, Ranks &ranks, int64_t callBytes,
                     const std::function<Status(Pool &)> &measure) {
   std::unique_ptr<DeviceBench> bench;
   const DeviceSizes &sizes = settings.device;
-  if (Status status = DeviceBench::create(ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(DeviceBench::create(ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes));
   Pool pool;
   for (int32_t dtype : kTableTypes) {
-    if (Status status = pool.create(*bench, dtype); !status.ok())
-      return status;
-    if (Status status = measure(pool); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(pool.create(*bench, dtype));
+    MOERT_RETURN_IF_ERROR(measure(pool));
   }
   return {};
 }
@@ -129,8 +123,7 @@ Status calibrateDense(const Settings &settings, std::vector<MeasuredDense> &prod
   bool isNew = true;
   for (int64_t proposal = 1; proposal <= kProposals && isNew; ++proposal) {
     isNew = false;
-    if (Status status = measureProposal(settings, proposal, callBytes, products, isNew); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureProposal(settings, proposal, callBytes, products, isNew));
     progress.step();
   }
   std::erase_if(products, [](const MeasuredDense &product) { return product.algorithms.empty(); });

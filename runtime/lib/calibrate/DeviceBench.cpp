@@ -11,8 +11,7 @@ namespace moert::calibrate {
 Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result,
                            int64_t callBytes) {
   result.reset(new DeviceBench(ranks, coldBytes, callBytes));
-  if (Status status = result->findBallast(arenaBytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(result->findBallast(arenaBytes));
   MakeCall copyNothing = [] {
     Call call;
     call.kind = Kind::Copy;
@@ -34,8 +33,7 @@ Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, 
 
 Status DeviceBench::allocateIn(int32_t space, int64_t bytes, void *&data) {
   if (space == MOERT_SPACE_DEVICE)
-    if (Status status = owner.device().checkAvailable(bytes, "calibrating"); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(owner.device().checkAvailable(bytes, "calibrating"));
   return owner.device().allocate(owner.local(), space, bytes, "operands", data);
 }
 
@@ -56,8 +54,7 @@ Status DeviceBench::findBallast(int64_t arenaBytes) {
   for (;; ballast *= 2) {
     // The first one of a shape waits for its library.
     for (int pass = 0; pass < 2; ++pass)
-      if (Status status = timeStep({}, {}, seconds); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(timeStep({}, {}, seconds));
     if (seconds.at(0) >= kAhead || 3 * 2 * 4 * ballast * ballast > arenaBytes)
       return {};
   }
@@ -101,8 +98,7 @@ Status DeviceBench::timeBatch(const MakeCall &make, int count, double &seconds) 
   if (hasCounts(calls.front()))
     before.push_back(calls.front());
   std::vector<double> times;
-  if (Status status = timeStep(before, calls, times); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(timeStep(before, calls, times));
   times.erase(times.begin());
   seconds = withoutClock(typical(std::move(times)));
   return {};

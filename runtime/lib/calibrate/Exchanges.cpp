@@ -126,8 +126,7 @@ Status timeOnDevice(const Scene &scene, const Issue &issue, double &seconds) {
   std::vector<double> all;
   for (int pass = 0; pass <= scene.passes; ++pass) {
     Ranks::StepTime time;
-    if (Status status = scene.ranks.run(issue, time); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(scene.ranks.run(issue, time));
     const std::vector<OpTime> &ops = scene.ranks.device().timeline(scene.ranks.local(), Ranks::kMeet);
     for (size_t i = 1; i < ops.size() && pass > 0; ++i)
       all.push_back(static_cast<double>(ops[i].end - ops[i].begin) * 1e-9);
@@ -156,8 +155,7 @@ Status timeExchange(const Scene &scene, const ExchangeCase &one, const Exchange 
     return status;
   }
   Ranks::StepTime time;
-  if (Status status = scene.ranks.measure(issue, scene.passes, time); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(scene.ranks.measure(issue, scene.passes, time));
   seconds = time.work / static_cast<double>(places * exchange.members);
   return {};
 }
@@ -173,8 +171,7 @@ Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group
       continue;
     Sample &sample = fit.samples.emplace_back();
     sample.bytes = static_cast<double>(bytes);
-    if (Status status = timeExchange(scene, one, exchange, sample.seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(timeExchange(scene, one, exchange, sample.seconds));
   }
   fit.fit = fitLine(fit.samples);
   return {};
@@ -188,8 +185,7 @@ Status measureGroup(const Scene &scene, size_t group, const ExchangeFit &shape, 
       ExchangeFit &fit = fits.emplace_back(shape);
       fit.collective = one.name;
       fit.dtype = dtype;
-      if (Status status = measureExchange(scene, one, group, fit, progress); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(measureExchange(scene, one, group, fit, progress));
       // Of very many members no size may fit.
       if (fit.samples.empty())
         fits.pop_back();
@@ -233,14 +229,12 @@ Status calibrateShares(const Settings &settings, std::vector<ExchangeFit> &fits)
     RanksOptions options{settings.backend, members};
     options.arenaBytes = onHost ? std::max(coldBytes() / members, kRecentBytes) : settings.device.arenaBytes / members;
     std::unique_ptr<Ranks> ranks;
-    if (Status status = Ranks::create(options, ranks); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
     Scene scene{*ranks, options.arenaBytes, nullptr, onHost, sizes, sumTypes, settings.quick ? 2 : 5};
     ExchangeFit shape;
     shape.minMembers = shape.minPerNode = below + 1;
     shape.maxMembers = shape.maxPerNode = members;
-    if (Status status = measureGroup(scene, 0, shape, fits, progress); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureGroup(scene, 0, shape, fits, progress));
     below = members;
   }
   return {};
@@ -286,8 +280,7 @@ Status calibrateGroups(DeviceBench &bench, const std::vector<Group> &groups, int
     shape.minMembers = shape.maxMembers = groups[g].size;
     shape.isCurve = true;
     shape.minPerNode = shape.maxPerNode = membersOnNode(groups[g], bench.ranks().size(), perNode);
-    if (Status status = measureGroup(scene, g, shape, fits, progress); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureGroup(scene, g, shape, fits, progress));
   }
   return {};
 }

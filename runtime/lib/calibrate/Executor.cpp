@@ -16,13 +16,11 @@ constexpr int64_t kMegabyte = int64_t(1) << 20;
 /// Launches that do next to nothing: what issuing them takes, and what running them does.
 Status measureLaunches(Profile &profile) {
   std::unique_ptr<Ranks> ranks;
-  if (Status status = Ranks::create({.arenaBytes = 4096}, ranks); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Ranks::create({.arenaBytes = 4096}, ranks));
   auto issue = [&](moert_rank_t rank) { return Ranks::launchLittle(rank, kLaunches); };
   constexpr int kPasses = 21;
   Ranks::StepTime time;
-  if (Status status = ranks->measure(issue, kPasses, time); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(ranks->measure(issue, kPasses, time));
   profile.launchSeconds = time.issue / kLaunches;
   profile.kernelSeconds = time.work / kLaunches;
   return {};
@@ -67,13 +65,10 @@ using IssueWork = int32_t (*)(moert_rank_t, const moert_group &);
 /// CPU seconds of a step on `workers` workers.
 Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, double &seconds) {
   std::unique_ptr<Ranks> ranks;
-  if (Status status = Ranks::create({.ranks = size, .workers = workers, .arenaBytes = 32 * kMegabyte}, ranks);
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Ranks::create({.ranks = size, .workers = workers, .arenaBytes = 32 * kMegabyte}, ranks));
   Ranks::StepTime time;
   auto issue = [&](moert_rank_t rank) { return work(rank, ranks->group()); };
-  if (Status status = ranks->measure(issue, passes, time); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(ranks->measure(issue, passes, time));
   seconds = time.work;
   return {};
 }
@@ -85,8 +80,7 @@ Status measureSpeeds(const Settings &settings, IssueWork work, std::vector<doubl
   for (int64_t busy = 1; busy <= settings.workers;
        busy = busy == settings.workers ? busy + 1 : std::min(2 * busy, settings.workers)) {
     double seconds = 0;
-    if (Status status = measureWork(busy, 2 * settings.workers, work, settings.quick ? 3 : 9, seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureWork(busy, 2 * settings.workers, work, settings.quick ? 3 : 9, seconds));
     if (busy == 1)
       alone = seconds;
     double speed = std::min(1.0, alone / seconds);
@@ -101,15 +95,13 @@ Status measureSpeeds(const Settings &settings, IssueWork work, std::vector<doubl
 } // namespace
 
 Status calibrateExecutor(const Settings &settings, Profile &profile) {
-  if (Status status = measureLaunches(profile); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(measureLaunches(profile));
   Progress progress(settings.progress, "processors", 3);
   const std::pair<IssueWork, std::vector<double> *> works[] = {{issueMatrix, &profile.speeds.matrix},
                                                                {issueMemory, &profile.speeds.memory},
                                                                {issueNetwork, &profile.speeds.network}};
   for (const auto &[work, speeds] : works) {
-    if (Status status = measureSpeeds(settings, work, *speeds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureSpeeds(settings, work, *speeds));
     progress.step();
   }
   return {};

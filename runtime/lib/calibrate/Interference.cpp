@@ -59,8 +59,7 @@ Status measureTogether(Ranks &ranks, const Works &works, int passes, std::vector
   std::vector<std::vector<double>> measured(works.size());
   for (int pass = 0; pass <= passes; ++pass) {
     std::vector<std::vector<OpTime>> times;
-    if (Status status = runTogether(ranks, works, times); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(runTogether(ranks, works, times));
     for (size_t w = 0; w < works.size(); ++w)
       if (times[w].size() != static_cast<size_t>(works[w]->repeats))
         return Status::error(MOERT_ERROR_INTERNAL, "the device timed " + std::to_string(times[w].size()) + " of " +
@@ -81,11 +80,9 @@ Status measureAlone(Ranks &ranks, std::vector<Work> &works, int passes) {
   double longest = 0;
   for (Work &work : works) {
     std::vector<double> seconds;
-    if (Status status = measureTogether(ranks, {&work}, passes, seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureTogether(ranks, {&work}, passes, seconds));
     work.alone = seconds[0];
-    if (Status status = ranks.agree(work.alone); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(ranks.agree(work.alone));
     longest = std::max(longest, work.alone);
   }
   constexpr double kMostRepeats = 64;
@@ -96,10 +93,8 @@ Status measureAlone(Ranks &ranks, std::vector<Work> &works, int passes) {
 
 Status makeCopy(DeviceBench &bench, int64_t bytes, Work &work) {
   void *from = nullptr, *to = nullptr;
-  if (Status status = bench.allocateIn(MOERT_SPACE_DEVICE, bytes, from); !status.ok())
-    return status;
-  if (Status status = bench.allocateIn(MOERT_SPACE_HOST_PINNED, bytes, to); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(bench.allocateIn(MOERT_SPACE_DEVICE, bytes, from));
+  MOERT_RETURN_IF_ERROR(bench.allocateIn(MOERT_SPACE_HOST_PINNED, bytes, to));
   work = {"copy", Ranks::kCopy, [=](moert_rank_t rank) {
             Call call;
             call.kind = Kind::Copy;
@@ -144,11 +139,9 @@ Status calibrateInterference(DeviceBench &bench, const Settings &settings, std::
   std::vector<Work> works = {{"compute", Ranks::kCompute, [&](moert_rank_t rank) { return bench.issueBallast(rank); }}};
   if (group)
     works.push_back(makeCommunication(ranks, *group, arena, bytes));
-  if (Status status = makeCopy(bench, bytes, works.emplace_back()); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(makeCopy(bench, bytes, works.emplace_back()));
   const int passes = settings.quick ? 3 : 7;
-  if (Status status = measureAlone(ranks, works, passes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(measureAlone(ranks, works, passes));
   for (unsigned chosen = 1; chosen < 1u << works.size(); ++chosen) {
     Works together;
     for (size_t w = 0; w < works.size(); ++w)
@@ -157,8 +150,7 @@ Status calibrateInterference(DeviceBench &bench, const Settings &settings, std::
     if (together.size() < 2)
       continue;
     std::vector<double> seconds;
-    if (Status status = measureTogether(ranks, together, passes, seconds); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureTogether(ranks, together, passes, seconds));
     Interference &set = sets.emplace_back();
     for (size_t w = 0; w < together.size(); ++w) {
       set.running.push_back(together[w]->kind);

@@ -559,8 +559,7 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
   std::vector<double> seconds;
   std::string dtype = dtypeName(pool.type());
   Progress progress(settings.progress, "kernels of " + dtype, calls.size() * static_cast<size_t>(passes));
-  if (Status status = measureKernels(pool.bench(), calls, passes, progress, seconds); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, passes, progress, seconds));
   for (size_t c = 0; c < cases.size(); ++c) {
     KernelFit &fit = fits.emplace_back();
     fit.calls = {kindName(cases[c].kind), cases[c].params};

@@ -68,8 +68,7 @@ Status HostBench::timeBatch(const MakeCall &make, int count, double &seconds) {
   host::HostKernels kernels;
   double begin = threadSeconds();
   for (const Call &call : calls)
-    if (Status status = launchKernel(kernels, call); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(launchKernel(kernels, call));
   seconds = (threadSeconds() - begin) / count;
   return {};
 }
@@ -80,8 +79,7 @@ Status Pool::allocate() {
       {&inputs, most.cold + most.call}, {&outputs, most.cold + most.call}, {&tables, 2 * most.call}};
   for (const auto &[ring, bytes] : rings) {
     void *data = nullptr;
-    if (Status status = owner->allocate(bytes, data); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(owner->allocate(bytes, data));
     ring->data = static_cast<char *>(data);
   }
   return {};
@@ -91,8 +89,7 @@ Status Pool::create(Bench &bench, int32_t type) {
   dtype = type;
   if (!owner) {
     owner = &bench;
-    if (Status status = allocate(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(allocate());
   }
   setReach(bench.reach.cold);
   std::vector<char> numbers(size_t(1) << 20);
@@ -159,8 +156,7 @@ Status measureKernels(Bench &bench, const std::vector<MakeCall> &calls, int pass
   std::vector<std::vector<double>> times(calls.size());
   for (int pass = 0; pass < passes; ++pass)
     for (size_t i = 0; i < calls.size(); ++i) {
-      if (Status status = bench.time(calls[i], times[i].emplace_back()); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(bench.time(calls[i], times[i].emplace_back()));
       progress.step();
     }
   seconds.clear();

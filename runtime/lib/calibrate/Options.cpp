@@ -9,8 +9,6 @@ namespace moert::calibrate {
 
 namespace {
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 Status parseWorkers(const std::string &text, int64_t &workers) {
   // The profile's format has room for no more.
   constexpr int64_t kMostWorkers = 4096;
@@ -70,8 +68,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
         return invalid("expected a file after -o");
       options.output = arguments[++i];
     } else if (argument.size() > 1 && argument[0] == '-') {
-      if (Status status = line.parse(argument); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(line.parse(argument));
     } else {
       return invalid("unexpected argument '" + argument + "'; moe-calibrate --help lists the options");
     }

@@ -187,8 +187,7 @@ Status addRaggedCalls(Pool &pool, const CurveGrid &grid, RaggedCounts &counts, M
           const bool isFirst = groups == grid.curve.groups.front();
           if (isFirst || bytesOf(shape, pool.type()) <= pool.bench().reach.call) {
             View view;
-            if (Status status = counts.find(groups, rows, curve.isSkewed, view); !status.ok())
-              return status;
+            MOERT_RETURN_IF_ERROR(counts.find(groups, rows, curve.isSkewed, view));
             all.flops.push_back(countFlops(groups, rows, n, k));
             all.calls.push_back([&pool, shape, view] { return makeRagged(pool, shape, view); });
           }
@@ -205,8 +204,8 @@ Status addAll(Pool &pool, const std::vector<CurveGrid> &grids, RaggedCounts &cou
       CurveCalls curve{g, isSkewed, all.calls.size(), 0, {}};
       if (!grids[g].curve.isRagged)
         addCalls(pool, grids[g], all, curve);
-      else if (Status status = addRaggedCalls(pool, grids[g], counts, all, curve); !status.ok())
-        return status;
+      else
+        MOERT_RETURN_IF_ERROR(addRaggedCalls(pool, grids[g], counts, all, curve));
       curve.end = all.calls.size();
       all.curves.push_back(std::move(curve));
     }
@@ -253,15 +252,13 @@ Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
         thin(*axis);
   RaggedCounts counts(pool.bench());
   Measurements all;
-  if (Status status = addAll(pool, grids, counts, all); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(addAll(pool, grids, counts, all));
   const int passes = settings.quick ? 2 : 5;
   pool.setReach(pool.bench().reach.cold);
   rate.dtype = dtypeName(pool.type());
   Progress progress(settings.progress, "products of " + rate.dtype, all.calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
-  if (Status status = measureKernels(pool.bench(), all.calls, passes, progress, seconds); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), all.calls, passes, progress, seconds));
   fillCurves(all, seconds, grids, rate);
   return {};
 }

@@ -33,8 +33,7 @@ Status RaggedCounts::find(int64_t experts, int64_t rows, bool isSkewed, View &co
         isSkewed ? skewedRows(experts, experts * rows) : std::vector<int64_t>(static_cast<size_t>(experts), rows);
     const std::vector<int32_t> values(each.begin(), each.end());
     View made{nullptr, MOERT_I32, 2, {1, experts}};
-    if (Status status = bench.allocate(made.bytes(), made.data); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(bench.allocate(made.bytes(), made.data));
     bench.write(made.data, values.data(), made.bytes());
     view = made;
   }

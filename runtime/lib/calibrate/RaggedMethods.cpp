@@ -71,8 +71,7 @@ Status measureType(Pool &pool, const Settings &settings, const std::string &meth
     std::vector<MakeCall> calls;
     for (bool isSkewed : {false, true}) {
       View view;
-      if (Status status = counts.find(product.shape.experts, product.shape.rows, isSkewed, view); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(counts.find(product.shape.experts, product.shape.rows, isSkewed, view));
       calls.push_back([&pool, &product, view] { return makeRagged(pool, product.shape, view); });
     }
     Progress silent(nullptr, "", 1);
@@ -91,8 +90,7 @@ Status measureType(Pool &pool, const Settings &settings, const std::string &meth
 Status measureMethod(const Settings &settings, const std::string &method, int64_t callBytes, Progress &progress,
                      MethodTable &table) {
   std::unique_ptr<Ranks> ranks;
-  if (Status status = createRanks(settings, method, ranks); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(createRanks(settings, method, ranks));
   return measureTypes(settings, *ranks, callBytes,
                       [&](Pool &pool) { return measureType(pool, settings, method, progress, table); });
 }
@@ -100,13 +98,11 @@ Status measureMethod(const Settings &settings, const std::string &method, int64_
 /// What the table is of, and the methods to measure.
 Status describe(const Settings &settings, MethodTable &table, std::vector<std::string> &methods) {
   std::unique_ptr<Ranks> ranks;
-  if (Status status = createRanks(settings, "", ranks); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(createRanks(settings, "", ranks));
   methods = ranks->device().raggedMethods();
   int64_t bytes = 0;
   table.device = "GPU";
-  if (Status status = ranks->device().describe(table.device, bytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(ranks->device().describe(table.device, bytes));
   table.source = measuredOn(settings, table.device);
   return {};
 }
@@ -157,8 +153,7 @@ const MeasuredProduct::Method &MeasuredProduct::fastest() const {
 
 Status calibrateMethods(const Settings &settings, MethodTable &table) {
   std::vector<std::string> methods;
-  if (Status status = describe(settings, table, methods); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(describe(settings, table, methods));
   int64_t callBytes = settings.device.coldBytes;
   for (int32_t dtype : kTableTypes)
     for (const RaggedShape &shape : allShapes(settings)) {
@@ -167,8 +162,7 @@ Status calibrateMethods(const Settings &settings, MethodTable &table) {
     }
   Progress progress(settings.progress, "products of experts", table.products.size() * methods.size());
   for (const std::string &method : methods)
-    if (Status status = measureMethod(settings, method, callBytes, progress, table); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureMethod(settings, method, callBytes, progress, table));
   for (const MeasuredProduct &product : table.products)
     if (product.methods.empty())
       return Status::error(MOERT_ERROR_INTERNAL, "expected a method that computes products of experts in " +

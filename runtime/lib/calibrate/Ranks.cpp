@@ -35,19 +35,15 @@ Status Ranks::create(const RanksOptions &options, std::unique_ptr<Ranks> &result
   device.identity = options.identity;
   device.raggedMethod = options.raggedMethod;
   device.denseProposal = options.denseProposal;
-  if (Status status =
-          createBackend(options.backend, {&program, 1}, result->groups, options.ranks, device, result->backend);
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(
+      createBackend(options.backend, {&program, 1}, result->groups, options.ranks, device, result->backend));
   result->ranks.resize(static_cast<size_t>(options.ranks));
   return result->allocate(options.arenaBytes);
 }
 
 Status Ranks::allocate(int64_t arenaBytes) {
   const auto local = static_cast<int64_t>(device().ranks().size());
-  if (Status status = device().checkAvailable(arenaBytes * local, "calibrating " + std::to_string(local) + " ranks");
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(device().checkAvailable(arenaBytes * local, "calibrating " + std::to_string(local) + " ranks"));
   const std::vector<char> pattern(size_t(1) << 20, kPattern);
   for (int64_t r : device().ranks()) {
     moert_rank &rank = ranks[static_cast<size_t>(r)];
@@ -57,13 +53,11 @@ Status Ranks::allocate(int64_t arenaBytes) {
     rank.program = &program;
     rank.groups = &groups;
     void *arena = nullptr;
-    if (Status status = device().allocate(r, MOERT_SPACE_DEVICE, arenaBytes, "an arena", arena); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(device().allocate(r, MOERT_SPACE_DEVICE, arenaBytes, "an arena", arena));
     rank.arenas[MOERT_SPACE_DEVICE][0] = static_cast<char *>(arena);
     for (int64_t at = 0; at < arenaBytes; at += static_cast<int64_t>(pattern.size())) {
       int64_t bytes = std::min(arenaBytes - at, static_cast<int64_t>(pattern.size()));
-      if (Status status = device().write(static_cast<char *>(arena) + at, pattern.data(), bytes); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(device().write(static_cast<char *>(arena) + at, pattern.data(), bytes));
     }
   }
   return {};
@@ -118,8 +112,7 @@ Status Ranks::run(const std::function<int32_t(moert_rank_t)> &issue, StepTime &t
 Status Ranks::measure(const std::function<int32_t(moert_rank_t)> &issue, int passes, StepTime &time) {
   std::vector<double> issued, worked, walls;
   for (int pass = 0; pass <= passes; ++pass) {
-    if (Status status = run(issue, time); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(run(issue, time));
     if (pass == 0)
       continue;
     issued.push_back(time.issue);

@@ -159,9 +159,8 @@ Status create(const std::string &, std::span<const Program> programs, const std:
               const BackendOptions &options, Backend &backend) {
   const moert_communicator &table = *options.communicator;
   if (table.ranks != world || table.rank < 0 || table.rank >= world)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "the plan has " + std::to_string(world) + " ranks, but the communicator has rank " +
-                             std::to_string(table.rank) + " of " + std::to_string(table.ranks));
+    return invalid("the plan has " + std::to_string(world) + " ranks, but the communicator has rank " +
+                   std::to_string(table.rank) + " of " + std::to_string(table.ranks));
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   auto client = std::make_unique<CallerClient>(programs, groups, table);

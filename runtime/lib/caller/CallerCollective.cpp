@@ -98,10 +98,8 @@ Status CallerCollectives::exchangePieces(const Call &call) {
   if (beginOfRun(leaving) < 0 || beginOfRun(arriving) < 0) {
     int64_t bytes = 0;
     if (!arriving[own].empty())
-      if (Status status =
-              host::copyPieces({call, members.member, leaving[own]}, {call, members.member, arriving[own]}, bytes);
-          !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(
+          host::copyPieces({call, members.member, leaving[own]}, {call, members.member, arriving[own]}, bytes));
     leaving[own].clear();
     arriving[own].clear();
   }
@@ -118,8 +116,7 @@ Status CallerCollectives::exchangePieces(const Call &call) {
   char *operand = receivedOperand(call).as<char>(), *to = operand + std::max<int64_t>(place, 0);
   if (place < 0)
     to = incoming.get(std::accumulate(expected.begin(), expected.end(), int64_t(0)));
-  if (Status status = allToAll(from, sent, to, expected); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allToAll(from, sent, to, expected));
   if (place < 0)
     forPieces(arriving, [&](const Piece &piece) {
       std::copy_n(to, piece.bytes, operand + piece.offset);
@@ -137,8 +134,7 @@ Status CallerCollectives::sumSegments(const void *in, int64_t elements, int32_t 
   auto mine = static_cast<const char *>(in) + members.member * bytes;
   std::vector<int64_t> each(static_cast<size_t>(size()), bytes);
   char *parts = incoming.get(size() * bytes);
-  if (Status status = allToAll(in, each, parts, each); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allToAll(in, each, parts, each));
   std::vector<const void *> sources;
   for (int64_t member = 0; member < size(); ++member)
     sources.push_back(member == members.member ? mine : parts + member * bytes);
@@ -150,8 +146,7 @@ Status CallerCollectives::sumAll(const Call &call, int64_t count) {
   const View &in = sentOperand(call), &out = receivedOperand(call);
   auto bytes = count * static_cast<int64_t>(dtypeSize(in.dtype));
   char *parts = incoming.get(size() * bytes);
-  if (Status status = allGather(in.data, bytes, parts); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allGather(in.data, bytes, parts));
   std::vector<const void *> sources;
   for (int64_t member = 0; member < size(); ++member)
     sources.push_back(parts + member * bytes);
@@ -160,8 +155,7 @@ Status CallerCollectives::sumAll(const Call &call, int64_t count) {
 
 Status CallerCollectives::allReduce(const Call &call) {
   int64_t count;
-  if (Status status = reducedElements(call, count); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(reducedElements(call, count));
   const View &in = sentOperand(call), &out = receivedOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
   constexpr int64_t kFewBytes = 1 << 14;
@@ -179,12 +173,10 @@ Status CallerCollectives::allReduce(const Call &call) {
     sums = padded + segment * size() * width;
   }
   char *own = static_cast<char *>(sums) + members.member * segment * width;
-  if (Status status = sumSegments(whole, segment, in.dtype, own); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(sumSegments(whole, segment, in.dtype, own));
   std::vector<char> &copy = ownSum;
   copy.assign(own, own + segment * width);
-  if (Status status = allGather(copy.data(), segment * width, sums); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allGather(copy.data(), segment * width, sums));
   if (sums != out.data)
     std::memcpy(out.data, sums, static_cast<size_t>(count * width));
   return {};
@@ -213,8 +205,7 @@ Status CallerCollectives::reduce(const Call &call) {
   std::vector<int64_t> sent(static_cast<size_t>(size())), expected(sent.size(), isRoot ? in.bytes() : 0);
   sent[static_cast<size_t>(root)] = in.bytes();
   char *parts = incoming.get(isRoot ? size() * in.bytes() : 0);
-  if (Status status = allToAll(in.data, sent, parts, expected); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allToAll(in.data, sent, parts, expected));
   if (!isRoot) {
     std::memset(out.data, 0, static_cast<size_t>(out.bytes()));
     return {};
@@ -242,8 +233,7 @@ Status CallerCollectives::reduceExperts(const Call &call) {
   expected.assign(sent.size(), owned * own.bytes);
   // With room for the experts before this member's, so that the others' inputs begin where this one's do.
   char *parts = incoming.get(own.place * own.bytes + size() * owned * own.bytes);
-  if (Status status = allToAll(in.data, sent, parts + own.place * own.bytes, expected); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allToAll(in.data, sent, parts + own.place * own.bytes, expected));
   std::vector<const Call *> all;
   for (int64_t member = 0; member < size(); ++member) {
     View &view = calls[static_cast<size_t>(member)].views[operands::ReduceExperts::in];
@@ -265,8 +255,7 @@ Status CallerCollectives::compareReplicas(const Call &call) {
     sent[static_cast<size_t>(to)] = value.bytes();
     std::memcpy(packed + to * value.bytes(), value.data, static_cast<size_t>(value.bytes()));
   }
-  if (Status status = allToAll(packed, sent, first, expected); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allToAll(packed, sent, first, expected));
   View other = value;
   other.data = first;
   return host::compareReplicas(value, other, members.member, *group, instance);

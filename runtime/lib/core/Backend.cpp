@@ -86,14 +86,13 @@ Status createBackend(const std::string &name, std::span<const Program> programs,
   for (const KnownModule &known : kKnownModules)
     if (name == known.name) {
       CreateBackend *create = nullptr;
-      if (Status status = loadModule(known, create); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(loadModule(known, create));
       return create(name, programs, groups, world, options, backend);
     }
   std::string expected = nameOwnBackends();
   for (const KnownModule &known : kKnownModules)
     expected += (&known == std::end(kKnownModules) - 1 ? " or " : ", ") + std::string(known.name);
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "unknown backend '" + name + "', expected " + expected);
+  return invalid("unknown backend '" + name + "', expected " + expected);
 }
 
 } // namespace moert

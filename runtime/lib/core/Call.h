@@ -62,8 +62,7 @@ template <class Visit> Status forOutputs(const Call &call, Visit visit) {
   for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
     if (const View &view = call.views[i]; view && infoOf(call.kind).operands[i].isOutput) {
       const char *begin = view.as<const char>();
-      if (Status status = visit(begin, begin + view.bytes()); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(visit(begin, begin + view.bytes()));
     }
   return {};
 }

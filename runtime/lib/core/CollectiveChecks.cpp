@@ -14,7 +14,7 @@ std::string text(const View &view) {
 }
 
 Status expected(const std::string &what, const View &got) {
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + what + " but got " + text(got));
+  return invalid("expected " + what + " but got " + text(got));
 }
 
 /// `of` with dimension `dim` multiplied and divided.
@@ -34,9 +34,8 @@ bool sameShape(const View &a, const View &b) {
 
 Status checkDim(int64_t dim, const View &view, const char *name) {
   if (dim < 0 || dim >= view.rank)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("expected ") + name + " below " +
-                                                           std::to_string(view.rank) + " but got " +
-                                                           std::to_string(dim));
+    return invalid(std::string("expected ") + name + " below " + std::to_string(view.rank) + " but got " +
+                   std::to_string(dim));
   return {};
 }
 
@@ -53,19 +52,16 @@ Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies 
 Status checkPartOfSize(const char *name, int64_t value, int64_t size, int64_t copies = 1) {
   if (value >= 1 && size / copies % value == 0)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       std::string("expected ") + name + " that divide the group's size " + std::to_string(size) +
-                           (copies > 1 ? " over " + std::to_string(copies) + " copies" : "") + " but got " +
-                           std::to_string(value));
+  return invalid(std::string("expected ") + name + " that divide the group's size " + std::to_string(size) +
+                 (copies > 1 ? " over " + std::to_string(copies) + " copies" : "") + " but got " +
+                 std::to_string(value));
 }
 
 Status checkPhase(int64_t phase, int64_t phases, int64_t size, int64_t copies = 1) {
-  if (Status status = checkPartOfSize("phases", phases, size, copies); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkPartOfSize("phases", phases, size, copies));
   if (phase >= 0 && phase < phases)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "expected a phase below " + std::to_string(phases) + " but got " + std::to_string(phase));
+  return invalid("expected a phase below " + std::to_string(phases) + " but got " + std::to_string(phase));
 }
 
 Status checkOut(const View &want, const View &out) {
@@ -73,15 +69,12 @@ Status checkOut(const View &want, const View &out) {
 }
 
 Status checkRaggedAttributes(const attributes::AllToAllV &its, int64_t size) {
-  if (Status status = checkPartOfSize("copies", its.copies, size); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkPartOfSize("copies", its.copies, size));
   if (its.direction != MOERT_TO_EXPERTS && its.direction != MOERT_FROM_EXPERTS)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected direction 0 or 1 but got " + std::to_string(its.direction));
+    return invalid("expected direction 0 or 1 but got " + std::to_string(its.direction));
   if (its.direction == MOERT_TO_EXPERTS && its.stored != 1 && its.stored != its.copies)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected 1 or all of " + std::to_string(its.copies) +
-                                                           " copies to be stored but got " +
-                                                           std::to_string(its.stored));
+    return invalid("expected 1 or all of " + std::to_string(its.copies) + " copies to be stored but got " +
+                   std::to_string(its.stored));
   return checkPhase(its.phase, its.phases, size, its.copies);
 }
 
@@ -99,8 +92,7 @@ Status checkAllToAllV(const Call &call, int64_t size) {
   const View &rows = call.views[AllToAllV::rows], &out = call.views[AllToAllV::out];
   const View &blocks = call.views[AllToAllV::blockCounts], &experts = call.views[AllToAllV::expertCounts];
   const auto its = attributes::AllToAllV::of(call);
-  if (Status status = checkRaggedAttributes(its, size); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRaggedAttributes(its, size));
   const int64_t copies = its.copies;
   const bool toExperts = its.direction == MOERT_TO_EXPERTS;
   if (blocks.dims[0] < 1 || blocks.dims[1] % (size / copies) != 0)
@@ -132,31 +124,24 @@ Status checkShadows(const View &experts, const View &shadows, const View &places
 Status checkRoot(int64_t root, int64_t size) {
   if (root >= 0 && root < size)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a root below the group's size " + std::to_string(size) +
-                                                         " but got " + std::to_string(root));
+  return invalid("expected a root below the group's size " + std::to_string(size) + " but got " + std::to_string(root));
 }
 
 Status checkPeer(int64_t peer, int64_t size, int64_t member) {
   if (peer >= 0 && peer < size && peer != member)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected as peer another member of the group, below its size " +
-                                                         std::to_string(size) + " and not this rank's " +
-                                                         std::to_string(member) + ", but got " + std::to_string(peer));
+  return invalid("expected as peer another member of the group, below its size " + std::to_string(size) +
+                 " and not this rank's " + std::to_string(member) + ", but got " + std::to_string(peer));
 }
 
 Status checkAllToAll(const Call &call, int64_t size) {
   const View &in = sentOperand(call);
   const auto its = attributes::AllToAll::of(call);
-  if (Status status = checkDim(its.splitDim, in, "split_dim"); !status.ok())
-    return status;
-  if (Status status = checkDim(its.concatDim, in, "concat_dim"); !status.ok())
-    return status;
-  if (Status status = checkPartOfSize("copies", its.copies, size); !status.ok())
-    return status;
-  if (Status status = checkPhase(its.phase, its.phases, size); !status.ok())
-    return status;
-  if (Status status = checkDivides(size, its.splitDim, in, its.copies); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkDim(its.splitDim, in, "split_dim"));
+  MOERT_RETURN_IF_ERROR(checkDim(its.concatDim, in, "concat_dim"));
+  MOERT_RETURN_IF_ERROR(checkPartOfSize("copies", its.copies, size));
+  MOERT_RETURN_IF_ERROR(checkPhase(its.phase, its.phases, size));
+  MOERT_RETURN_IF_ERROR(checkDivides(size, its.splitDim, in, its.copies));
   View want = resized(resized(in, its.splitDim, its.copies, size), its.concatDim, size / its.phases, 1);
   return checkOut(want, receivedOperand(call));
 }
@@ -164,18 +149,15 @@ Status checkAllToAll(const Call &call, int64_t size) {
 Status checkAllGather(const Call &call, int64_t size) {
   const View &in = sentOperand(call);
   const int64_t dim = attributes::AllGather::of(call).dim;
-  if (Status status = checkDim(dim, in, "dim"); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkDim(dim, in, "dim"));
   return checkOut(resized(in, dim, size, 1), receivedOperand(call));
 }
 
 Status checkReduceScatter(const Call &call, int64_t size) {
   const View &in = sentOperand(call);
   const int64_t dim = attributes::ReduceScatter::of(call).dim;
-  if (Status status = checkDim(dim, in, "dim"); !status.ok())
-    return status;
-  if (Status status = checkDivides(size, dim, in); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkDim(dim, in, "dim"));
+  MOERT_RETURN_IF_ERROR(checkDivides(size, dim, in));
   return checkOut(resized(in, dim, 1, size), receivedOperand(call));
 }
 

@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kHelpColumn = 21, kLineWidth = 110;
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 template <class T> bool parseNumber(const std::string &text, T &number) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();

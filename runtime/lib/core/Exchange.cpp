@@ -73,7 +73,7 @@ void listShadows(const Call &call, int64_t owner, bool ofOutput, Pieces &pieces)
 }
 
 Status checkShadowValues(const View &shadows, int64_t places) {
-  auto bad = [](const std::string &text) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, text); };
+  auto bad = [](const std::string &text) { return invalid(text); };
   int64_t used = 0;
   for (int64_t e = 0; e < shadows.elements(); ++e) {
     int32_t value = shadows.as<int32_t>()[e];
@@ -177,9 +177,8 @@ Status checkExchangeValues(const Call &call, int64_t size, int64_t member) {
 
 Status checkAlike(const Call &call, int64_t member, const Call &first) {
   auto bad = [&](const std::string &expected, const std::string &here, int64_t other, int64_t value) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected all members' " + expected + ", but " + here +
-                                                           "member 0 has " + std::to_string(other) + " and member " +
-                                                           std::to_string(member) + " has " + std::to_string(value));
+    return invalid("expected all members' " + expected + ", but " + here + "member 0 has " + std::to_string(other) +
+                   " and member " + std::to_string(member) + " has " + std::to_string(value));
   };
   if (call.kind == Kind::AllReduce)
     if (int64_t rows = usedRows(call), other = usedRows(first); rows != other)
@@ -307,15 +306,12 @@ Status checkPieces(const Side &from, const Side &to) {
 
 Status piecesDisagree(const Call &call, int64_t from, int64_t to) {
   if (call.kind != Kind::AllToAllV)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "member " + std::to_string(from) +
-                                                           " sends another number of bytes than member " +
-                                                           std::to_string(to) + " expects from it");
+    return invalid("member " + std::to_string(from) + " sends another number of bytes than member " +
+                   std::to_string(to) + " expects from it");
   if (attributes::AllToAllV::of(call).direction == MOERT_FROM_EXPERTS)
     std::swap(from, to);
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "block_counts of member " + std::to_string(from) + " and expert_counts of member " +
-                           std::to_string(to) +
-                           " disagree: expected expert_counts to be the all_to_all of block_counts");
+  return invalid("block_counts of member " + std::to_string(from) + " and expert_counts of member " +
+                 std::to_string(to) + " disagree: expected expert_counts to be the all_to_all of block_counts");
 }
 
 } // namespace moert

@@ -140,9 +140,8 @@ Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
   if (ranks[static_cast<size_t>(rank)].own.wait(stream, event))
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
-                           std::to_string(event) + ", which was not recorded before in this step");
+  return invalid(streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
+                 std::to_string(event) + ", which was not recorded before in this step");
 }
 
 Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double timeout) {
@@ -530,9 +529,8 @@ void Executor::arrive(int64_t stream, const Call &call) {
       continue;
     // All that arrived before agree among themselves, so one comparison is enough.
     if (!agree(meeting, other, member))
-      return failLocked(Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                                      mismatchText(meeting, static_cast<int64_t>(std::min(other, member)),
-                                                   static_cast<int64_t>(std::max(other, member)))));
+      return failLocked(invalid(mismatchText(meeting, static_cast<int64_t>(std::min(other, member)),
+                                             static_cast<int64_t>(std::max(other, member)))));
     break;
   }
   if (!isLast)

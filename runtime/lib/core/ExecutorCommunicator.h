@@ -15,8 +15,7 @@ public:
 
   Status issue(int64_t rank, int64_t stream, Call call) final {
     const Group &group = groups[static_cast<size_t>(call.group)];
-    if (Status status = checkCollective(call, group.size, group.memberOf(rank)); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkCollective(call, group.size, group.memberOf(rank)));
     if (call.kind != Kind::AssumeReplicated || verify)
       submit(rank, stream, call);
     return {};

@@ -10,8 +10,6 @@
 namespace moert {
 namespace {
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// Steps from one trial to the next.
 constexpr int64_t kStepsOfTrial = 8;
 /// Differences below this share of a step are not worth a trial.

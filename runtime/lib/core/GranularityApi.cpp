@@ -11,8 +11,6 @@ struct moert_granularity {
   std::optional<Granularity> policy;
 };
 
-static Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// Runs `body` on the handle's policy where `given` (out-parameters) holds.
 template <class Body> static int32_t onPolicy(moert_granularity_t policy, bool given, Body body) {
   return guarded([&]() -> Status {
@@ -29,10 +27,8 @@ int32_t moert_granularity_create(const int64_t *chunks, int64_t count, moert_gra
     if (!policy || (!chunks && count > 0))
       return invalid("expected chunk counts and an out-parameter that are not null");
     auto made = std::make_unique<moert_granularity>();
-    if (Status status = Granularity::create(
-            count > 0 ? std::vector<int64_t>(chunks, chunks + count) : std::vector<int64_t>(), made->policy);
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(Granularity::create(
+        count > 0 ? std::vector<int64_t>(chunks, chunks + count) : std::vector<int64_t>(), made->policy));
     *policy = made.release();
     return {};
   });

@@ -25,9 +25,7 @@ Status readGuard(std::optional<int64_t> &width) {
   errno = 0;
   const long long value = std::strtoll(text, &end, 10);
   if (*end || errno || value < 0 || value > int64_t(1) << 30)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected MOERT_GUARD to be a number of bytes from 0 to 2^30 but got '" + std::string(text) +
-                             "'");
+    return invalid("expected MOERT_GUARD to be a number of bytes from 0 to 2^30 but got '" + std::string(text) + "'");
   width = value;
   return {};
 }
@@ -101,13 +99,11 @@ Status Fences::allocate(Device &device, int64_t rank, int32_t space, int64_t byt
                         const std::string &what, char *&data) {
   const int64_t before = (width + kAlignment - 1) / kAlignment * kAlignment + phase;
   void *block = nullptr;
-  if (Status status = device.allocate(rank, space, before + bytes + width, what, block); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(device.allocate(rank, space, before + bytes + width, what, block));
   data = static_cast<char *>(block) + before;
   if (width == 0)
     return {};
-  if (Status status = raise(device, {rank, what, data - before, before, "before"}); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(raise(device, {rank, what, data - before, before, "before"}));
   return raise(device, {rank, what, data + bytes, width, "after"});
 }
 
@@ -115,8 +111,7 @@ Status Fences::check(Device &device) const {
   std::vector<char> bytes;
   for (const Fence &fence : fences) {
     bytes.resize(static_cast<size_t>(fence.bytes));
-    if (Status status = device.read(bytes.data(), fence.begin, fence.bytes); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(device.read(bytes.data(), fence.begin, fence.bytes));
     auto isChanged = [](char byte) { return byte != kFence; };
     const auto changed = std::count_if(bytes.begin(), bytes.end(), isChanged);
     if (changed == 0)

@@ -10,8 +10,6 @@
 namespace moert {
 namespace {
 
-Status invalid(std::string message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::move(message)); }
-
 std::string range(const char *what, int64_t value, int64_t count) {
   return std::string("expected ") + what + " from 0 to " + std::to_string(count - 1) + " but got " +
          std::to_string(value);
@@ -210,8 +208,7 @@ Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &inde
 /// The group's index, and the rank's place in it.
 Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *group, Call &call) {
   int32_t index = -1;
-  if (Status status = findGroup(rank, group, index); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(findGroup(rank, group, index));
   call.place = index;
   call.member = (*rank.groups)[static_cast<size_t>(index)].memberOf(rank.rank);
   call.members = group->size;
@@ -228,8 +225,7 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
   const Program &program = *rank.program;
   if (op < 0 || op >= static_cast<int64_t>(program.ops.size()))
     return invalid(range("an op", op, static_cast<int64_t>(program.ops.size())));
-  if (Status status = checkStream(rank, stream); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkStream(rank, stream));
   const Op &entry = program.ops[static_cast<size_t>(op)];
   if (entry.stream != stream)
     return invalid("expected stream '" + program.streams[static_cast<size_t>(entry.stream)] +
@@ -237,8 +233,7 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
                    program.streams[static_cast<size_t>(stream)] + "'");
   const KernelInfo &info = infoOf(call.kind);
   if (info.hasGroup)
-    if (Status status = resolveGroup(rank, entry, group, call); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(resolveGroup(rank, entry, group, call));
   call.op = static_cast<int32_t>(op);
   call.rank = rank.rank;
   if (rank.repetition.times && rank.repetition.iteration >= 0)
@@ -264,8 +259,7 @@ template <class Body> int32_t issueEvent(moert_rank_t rank, int64_t event, moert
       return invalid("expected a rank but got null");
     if (event < 0 || event >= rank->program->events)
       return invalid(range("an event", event, rank->program->events));
-    if (Status status = checkStream(*rank, stream); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkStream(*rank, stream));
     return body(*rank->device);
   });
 }
@@ -296,12 +290,10 @@ Status bindCall(moert_rank &rank, Call &call) {
     call.member = (*rank.groups)[static_cast<size_t>(call.place)].memberOf(rank.rank);
   findCounts(call);
   if (Repetition &loop = call.repetition; loop.times)
-    if (Status status = resolve(rank, *loop.buffer, loop.times); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(resolve(rank, *loop.buffer, loop.times));
   for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
     if (call.buffers[i])
-      if (Status status = resolve(rank, *call.buffers[i], call.views[i]); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(resolve(rank, *call.buffers[i], call.views[i]));
   return {};
 }
 
@@ -317,8 +309,7 @@ int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, 
   return guarded([&]() -> Status {
     if (!rank || !times || !count)
       return invalid("expected a rank, a buffer and a place for a number but got null");
-    if (Status status = checkStream(*rank, stream); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkStream(*rank, stream));
     Repetition loop;
     loop.most = most;
     loop.buffer = times;
@@ -327,11 +318,9 @@ int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, 
     if (loop.times.dtype != MOERT_I32 || loop.times.elements() != 1 || most < 0)
       return invalid("expected 'times' to be one i32, and 'most' to be 0 or more");
     std::optional<int64_t> known;
-    if (Status status = rank->device->readTimes(rank->rank, stream, loop.times, known); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(rank->device->readTimes(rank->rank, stream, loop.times, known));
     if (known)
-      if (Status status = loop.check(*known); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(loop.check(*known));
     *count = known.value_or(most);
     // Calls that are issued because the value says so need not ask for it.
     rank->repetition = known ? Repetition() : loop;

@@ -21,11 +21,9 @@ static Status launchRoute(Kernels &kernels, const Call &call) {
   // What it would choose is written over at once.
   const bool recordsOwn = isRecorded && page->recordsOwn;
   if (recordsOwn)
-    if (Status status = route({}, true); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(route({}, true));
   View forced;
-  if (Status status = kernels.forcedChoices(*page, experts, forced); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(kernels.forcedChoices(*page, experts, forced));
   return route(forced, isRecorded && !recordsOwn);
 }
 

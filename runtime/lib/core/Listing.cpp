@@ -87,8 +87,7 @@ Status listChannels(const WorldPrograms &programs, const std::vector<Group> &gro
         found.insert({rank, group.rankOf(group.instanceOf(rank), peerOf(call))});
       return {};
     };
-    if (Status status = listCalls(program, groups, programs.entries[i], program.firstRank, visit); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(listCalls(program, groups, programs.entries[i], program.firstRank, visit));
   }
   channels.assign(found.begin(), found.end());
   return {};

@@ -538,10 +538,9 @@ Status parseMetadata(std::string_view text, std::vector<Metadata> &variants) {
   try {
     variants = parse(json::parse(text));
   } catch (const JsonError &error) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "plan metadata: " + (error.path.empty() ? "top level" : error.path) + ": " + error.message);
+    return invalid("plan metadata: " + (error.path.empty() ? "top level" : error.path) + ": " + error.message);
   } catch (const json::exception &error) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("plan metadata is not JSON: ") + error.what());
+    return invalid(std::string("plan metadata is not JSON: ") + error.what());
   }
   return {};
 }

@@ -72,9 +72,7 @@ Status OutputFile::open(const std::string &path) {
 }
 
 Status OutputFile::status() const {
-  return buffer.firstError ? Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                                           name + ": cannot be written: " + std::strerror(buffer.firstError))
-                           : Status{};
+  return buffer.firstError ? invalid(name + ": cannot be written: " + std::strerror(buffer.firstError)) : Status{};
 }
 
 Status OutputFile::writeOut() {

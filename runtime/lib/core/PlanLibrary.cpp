@@ -20,8 +20,7 @@ Status PlanLibrary::find(const std::string &path, const std::string &symbol, voi
   address = dlsym(handle, symbol.c_str());
   if (address)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "'" + path + "' is not a plan: it does not export '" + symbol + "'");
+  return invalid("'" + path + "' is not a plan: it does not export '" + symbol + "'");
 }
 
 Status PlanLibrary::findProgram(const std::string &path, const Program &program, RankProgram &entry) {
@@ -55,28 +54,24 @@ Status PlanLibrary::open(const std::string &path) {
   // called, so that a plan of another version is told apart by its metadata.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   if (isTruncated(file))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "cannot load plan: '" + path + "' is truncated");
+    return invalid("cannot load plan: '" + path + "' is truncated");
   handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("cannot load plan: ") + dlerror());
+    return invalid(std::string("cannot load plan: ") + dlerror());
   Sha256::Digest sum;
-  if (Status status = digestOfFile(file, sum); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(digestOfFile(file, sum));
   digest = hexOf(sum);
   void *address;
-  if (Status status = find(path, "moeplan_metadata", address); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(find(path, "moeplan_metadata", address));
   metadataText = static_cast<const char *>(address);
   if (Status status = parseMetadata(metadataText, variants); !status.ok())
     return Status::error(status.code, "'" + path + "': " + status.message);
   for (const Metadata &variant : variants) {
     PlanEntries &found = entries.emplace_back();
     for (const Program &program : variant.programs)
-      if (Status status = findProgram(path, program, found.ranks.emplace_back()); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(findProgram(path, program, found.ranks.emplace_back()));
     if (variant.reference)
-      if (Status status = findProgram(path, *variant.reference, found.reference); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(findProgram(path, *variant.reference, found.reference));
   }
   // After the metadata, which says whether this version has the calls.
   bindCalls(handle);

@@ -18,8 +18,6 @@ constexpr int kDefaultPort = 29500;
 /// A shorter secret could be guessed.
 constexpr size_t kLeastSecret = 16, kMostSecret = 4096;
 
-Status invalid(const std::string &text) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, text); }
-
 /// The variables of a launcher. Those of ranks on a machine may be absent.
 struct Launcher {
   const char *name;
@@ -67,15 +65,11 @@ Status readRanks(const Environment &environment, const Launcher &launcher, Proce
   const char *size = environment(launcher.size);
   if (!size)
     return invalid(std::string(launcher.rank) + " is set, but " + launcher.size + " is not");
-  if (Status status = readNumber(launcher.size, size, 1, kMost, place.size); !status.ok())
-    return status;
-  if (Status status = readNumber(launcher.rank, environment(launcher.rank), 0, place.size - 1, place.rank);
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readNumber(launcher.size, size, 1, kMost, place.size));
+  MOERT_RETURN_IF_ERROR(readNumber(launcher.rank, environment(launcher.rank), 0, place.size - 1, place.rank));
   place.localSize = place.size;
   if (const char *text = launcher.localSize ? environment(launcher.localSize) : nullptr)
-    if (Status status = readNumber(launcher.localSize, text, 1, place.size, place.localSize); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readNumber(launcher.localSize, text, 1, place.size, place.localSize));
   if (place.source == "srun")
     place.localSize = std::clamp<int64_t>(readTasksOfNode(environment, place.size), 1, place.size);
   place.localRank = place.rank % place.localSize;
@@ -114,8 +108,7 @@ Status readPort(const Environment &environment, const std::string &job, int &por
   if (!text)
     return {};
   int64_t number = 0;
-  if (Status status = readNumber("MASTER_PORT", text, 1, 65534, number); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readNumber("MASTER_PORT", text, 1, 65534, number));
   // There torchrun's own agent listens at MASTER_PORT.
   const char *agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   port = static_cast<int>(number) + (agent && std::strcmp(agent, "True") == 0);
@@ -138,8 +131,7 @@ Status readEndpoint(const Environment &environment, const Launcher &launcher, Pr
   const char *address = environment("MASTER_ADDR"), *nodes = environment("SLURM_JOB_NODELIST");
   const std::string job = jobOf(environment, place.source);
   Endpoint &endpoint = place.endpoint;
-  if (Status status = readPort(environment, job, endpoint.port); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readPort(environment, job, endpoint.port));
   if (areAllHere(environment, launcher, place)) {
     endpoint.host = "127.0.0.1";
     endpoint.local = "moert." + std::to_string(::geteuid()) + "." + place.source + "." +
@@ -180,8 +172,7 @@ Status readSecret(const Environment &environment, ProcessPlace &place) {
   }
   place.secret = text ? text : "";
   if (!text)
-    if (Status status = readSecretFile(path, place.secret); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readSecretFile(path, place.secret));
   if (place.secret.size() >= kLeastSecret)
     return {};
   return invalid(std::string(text ? "MOERT_SECRET" : "MOERT_SECRET_FILE") + ": expected a secret of at least " +
@@ -219,10 +210,8 @@ Status readProcessPlace(const Environment &environment, ProcessPlace &place) {
     if (!environment(launcher.rank))
       continue;
     place.source = launcher.name;
-    if (Status status = readRanks(environment, launcher, place); !status.ok())
-      return status;
-    if (Status status = readEndpoint(environment, launcher, place); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readRanks(environment, launcher, place));
+    MOERT_RETURN_IF_ERROR(readEndpoint(environment, launcher, place));
     return readSecret(environment, place);
   }
   place = {};

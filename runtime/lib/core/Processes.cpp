@@ -80,20 +80,17 @@ static Status judge(Processes &processes, const std::vector<char> &mine,
                     const std::function<Status(int64_t, const std::vector<char> &)> &look) {
   std::vector<char> bytes = mine;
   if (processes.index() != 0) {
-    if (Status status = processes.send(bytes); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(processes.send(bytes));
   } else {
     Status verdict = look(0, bytes);
     for (int64_t i = 1; i < processes.count(); ++i) {
-      if (Status status = processes.receive(i, bytes); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(processes.receive(i, bytes));
       if (Status status = look(i, bytes); verdict.ok())
         verdict = status;
     }
     bytes = pack(verdict, {});
   }
-  if (Status status = processes.broadcast(bytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(processes.broadcast(bytes));
   std::vector<char> nothing;
   return unpack(bytes, nothing);
 }
@@ -106,10 +103,8 @@ Status checkAgree(Processes &processes, const std::string &text, const Status &r
       return Status::error(status.code, who + ": " + status.message);
     if (theirs == bytesOf(text) || !ready.ok())
       return {};
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         who +
-                             " does not run the same as rank 0; start all ranks with the same plan, options and data:" +
-                             sayDifferences({theirs.begin(), theirs.end()}, text));
+    return invalid(who + " does not run the same as rank 0; start all ranks with the same plan, options and data:" +
+                   sayDifferences({theirs.begin(), theirs.end()}, text));
   });
 }
 
@@ -119,8 +114,7 @@ Status checkDistinct(Processes &processes, const std::string &text, const std::s
     auto [owner, isNew] = owners.emplace(std::string(given.begin(), given.end()), process);
     if (given.empty() || isNew)
       return {};
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "ranks " + std::to_string(owner->second) + " and " + std::to_string(process) + " " + both);
+    return invalid("ranks " + std::to_string(owner->second) + " and " + std::to_string(process) + " " + both);
   });
 }
 
@@ -140,14 +134,11 @@ Status share(Processes &processes, int64_t from, const std::function<Status(std:
     Status status = give(bytes);
     packed = pack(status, bytes);
     if (from != 0)
-      if (Status sent = processes.send(packed); !sent.ok())
-        return sent;
+      MOERT_RETURN_IF_ERROR(processes.send(packed));
   }
   if (processes.index() == 0 && from != 0)
-    if (Status status = processes.receive(from, packed); !status.ok())
-      return status;
-  if (Status status = processes.broadcast(packed); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(processes.receive(from, packed));
+  MOERT_RETURN_IF_ERROR(processes.broadcast(packed));
   return unpack(packed, bytes);
 }
 

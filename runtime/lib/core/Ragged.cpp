@@ -35,9 +35,7 @@ int64_t Ragged::rowsBefore(int64_t block, int64_t expert) const {
 }
 
 Status Ragged::check() const {
-  auto bad = [&](const std::string &text) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, text + " on member " + std::to_string(member));
-  };
+  auto bad = [&](const std::string &text) { return invalid(text + " on member " + std::to_string(member)); };
   for (int64_t b = 0; b < blocks; ++b) {
     int64_t sum = 0;
     for (int64_t e = 0; e < experts; ++e) {

@@ -14,7 +14,7 @@ static Status addRouting(const Program &program, const Call &call, std::vector<m
     return {};
   const View &logits = call.views[operands::Route::logits], &experts = call.views[operands::Route::experts];
   if (logits.rank != 2 || experts.rank != 2)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected logits and experts of rank 2");
+    return invalid("expected logits and experts of rank 2");
   auto ops = static_cast<int64_t>(program.ops.size());
   auto before = std::count_if(routings.begin(), routings.end(),
                               [&](const moert_routing &other) { return other.op % ops == call.op; });
@@ -29,8 +29,7 @@ Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &gro
     const Program &program = programs.programs[i];
     std::vector<moert_routing> found;
     auto visit = [&](const Call &call) { return addRouting(program, call, found); };
-    if (Status status = listCalls(program, groups, programs.entries[i], program.firstRank, visit); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(listCalls(program, groups, programs.entries[i], program.firstRank, visit));
     routings.insert(routings.end(), found.begin(), found.end());
   }
   return {};

@@ -129,6 +129,16 @@ struct Status {
   static Status error(int32_t code, std::string message) { return {code, std::move(message)}; }
 };
 
+/// The error of an argument that is not valid.
+inline Status invalid(std::string message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::move(message)); }
+
 } // namespace moert
+
+// Returns the error from the calling function if the expression is one.
+#define MOERT_RETURN_IF_ERROR(expression)                                                                              \
+  do {                                                                                                                 \
+    if (::moert::Status moertStatus = (expression); !moertStatus.ok())                                                 \
+      return moertStatus;                                                                                              \
+  } while (false)
 
 #endif // MOERT_CORE_VIEW_H

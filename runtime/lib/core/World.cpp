@@ -43,8 +43,7 @@ World::World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t
 Status World::create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                      const WorldOptions &options, std::unique_ptr<World> &world) {
   std::unique_ptr<World> made(new World(programs, groups, size, options));
-  if (Status status = readGuard(made->guard); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readGuard(made->guard));
   made->fences = Fences(made->guard.value_or(0));
   BackendOptions device = options.device;
   device.bind = [world = made.get()](int64_t rank, Call &call) {
@@ -54,8 +53,7 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
   device.times = options.wideType != kFieldType;
   device.alike = options.wideType == kFieldType;
   device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
-  if (Status status = createBackend(options.backend, made->programs, groups, size, device, made->backend); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(createBackend(options.backend, made->programs, groups, size, device, made->backend));
   Status status = made->checkKernels();
   if (status.ok())
     status = made->allocate();
@@ -134,16 +132,14 @@ Status World::checkAvailable() {
 }
 
 Status World::allocate() {
-  if (Status status = options.isBound ? Status{} : checkAvailable(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(options.isBound ? Status{} : checkAvailable());
   ranks.resize(static_cast<size_t>(worldSize));
   for (int64_t rank = 0; rank < worldSize; ++rank) {
     ranks[static_cast<size_t>(rank)].rank = rank;
     ranks[static_cast<size_t>(rank)].program = &programs[programIndex(programs, rank)];
   }
   for (int64_t rank : localRanks()) {
-    if (Status status = allocateRank(ranks[static_cast<size_t>(rank)]); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(allocateRank(ranks[static_cast<size_t>(rank)]));
   }
   return {};
 }
@@ -167,8 +163,7 @@ Status World::poison(void *data, int64_t bytes) {
   std::vector<char> pattern(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), kPoison);
   for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(pattern.size())) {
     int64_t part = std::min(bytes - done, static_cast<int64_t>(pattern.size()));
-    if (Status status = backend.device->write(static_cast<char *>(data) + done, pattern.data(), part); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(backend.device->write(static_cast<char *>(data) + done, pattern.data(), part));
   }
   return {};
 }
@@ -192,8 +187,7 @@ Status World::listUses() {
                 {place->offset, place->offset + view.bytes()});
       return {};
     };
-    if (Status status = listCalls(planPrograms[i], groups, entries[i], planPrograms[i].firstRank, visit); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(listCalls(planPrograms[i], groups, entries[i], planPrograms[i].firstRank, visit));
     for (auto &ofSpace : uses[i])
       for (std::vector<Bytes> &some : ofSpace)
         join(some);
@@ -205,22 +199,18 @@ Status World::listUses() {
 Status World::allocateArenas(moert_rank &state) {
   const bool isWide = options.wideType != kPlanTypes;
   if (isWide && uses.empty())
-    if (Status status = listUses(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(listUses());
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
     for (int kind = 0; kind < arenaKinds; ++kind) {
       char *&arena = state.arenas[space][kind];
       const char *what = space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena";
-      if (Status status = allocateBlock(state.rank, space, state.program->arenaBytes[space] << kind, 0, what, arena,
-                                        /*isPoisoned=*/!isWide);
-          !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, space, state.program->arenaBytes[space] << kind, 0, what, arena,
+                                          /*isPoisoned=*/!isWide));
       if (!isWide || !options.device.verify)
         continue;
       for (const Bytes &used :
            uses[programIndex(programs, state.rank)][static_cast<size_t>(space)][static_cast<size_t>(kind)])
-        if (Status status = poison(arena + (used.begin << kind), (used.end - used.begin) << kind); !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(poison(arena + (used.begin << kind), (used.end - used.begin) << kind));
     }
   return {};
 }
@@ -229,16 +219,13 @@ Status World::allocateArenas(moert_rank &state) {
 Status World::allocatePieces(moert_rank &state) {
   const size_t index = programIndex(programs, state.rank);
   const Program &program = planPrograms[index];
-  if (Status status = listPieces(program, groups, entries[index], state.rank, state.pieces); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(listPieces(program, groups, entries[index], state.rank, state.pieces));
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
     for (ArenaPiece &piece : state.pieces[space])
       for (int kind = 0; kind < arenaKinds; ++kind)
-        if (Status status =
-                allocateBlock(state.rank, space, (piece.end - piece.begin) << kind, (piece.begin << kind) % 256,
-                              pieceText(program, space, piece), piece.data[kind]);
-            !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, space, (piece.end - piece.begin) << kind,
+                                            (piece.begin << kind) % 256, pieceText(program, space, piece),
+                                            piece.data[kind]));
   return {};
 }
 
@@ -252,8 +239,7 @@ Status World::allocateRank(moert_rank &state) {
   state.values.resize(static_cast<size_t>(program.valueCount()));
   if (options.isBound)
     return {};
-  if (Status status = guard ? allocatePieces(state) : allocateArenas(state); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(guard ? allocatePieces(state) : allocateArenas(state));
   return allocateValues(state);
 }
 
@@ -261,10 +247,8 @@ Status World::allocateValues(moert_rank &state) {
   const Program &program = *state.program;
   for (int64_t i = 0; i < program.valueCount(); ++i) {
     const Value &value = program.value(i);
-    if (Status status = allocateBlock(state.rank, MOERT_SPACE_DEVICE, value.localBytes(), 0, "'" + value.name + "'",
-                                      state.values[static_cast<size_t>(i)]);
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, MOERT_SPACE_DEVICE, value.localBytes(), 0, "'" + value.name + "'",
+                                        state.values[static_cast<size_t>(i)]));
   }
   return {};
 }
@@ -272,22 +256,19 @@ Status World::allocateValues(moert_rank &state) {
 Status World::checkRank(int64_t rank) const {
   if (rank >= 0 && rank < worldSize)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "expected a rank below " + std::to_string(worldSize) + " but got " + std::to_string(rank));
+  return invalid("expected a rank below " + std::to_string(worldSize) + " but got " + std::to_string(rank));
 }
 
 Status World::checkLocal(int64_t rank) const {
-  if (Status status = checkRank(rank); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRank(rank));
   if (isLocal(rank))
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "rank " + std::to_string(rank) + " does not run in this process");
+  return invalid("rank " + std::to_string(rank) + " does not run in this process");
 }
 
 /// What `readLocal` gives where `rank` runs, in all processes; process i runs rank i.
 template <class T, class Read> Status World::shared(int64_t rank, std::vector<T> &values, Read readLocal) {
-  if (Status status = checkRank(rank); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRank(rank));
   if (!backend.processes)
     return readLocal(values);
   auto give = [&](std::vector<char> &bytes) {
@@ -297,8 +278,7 @@ template <class T, class Read> Status World::shared(int64_t rank, std::vector<T>
     return status;
   };
   std::vector<char> bytes;
-  if (Status status = share(*backend.processes, rank, give, bytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(share(*backend.processes, rank, give, bytes));
   values.resize(bytes.size() / sizeof(T));
   std::copy_n(bytes.data(), values.size() * sizeof(T), reinterpret_cast<char *>(values.data()));
   return {};
@@ -307,18 +287,15 @@ template <class T, class Read> Status World::shared(int64_t rank, std::vector<T>
 Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> offset, char *&data) {
   const Program &program = programOf(rank);
   if (index < 0 || index >= program.valueCount())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the index of an argument or result below " +
-                                                           std::to_string(program.valueCount()) + " but got " +
-                                                           std::to_string(index));
+    return invalid("expected the index of an argument or result below " + std::to_string(program.valueCount()) +
+                   " but got " + std::to_string(index));
   const Value &value = program.value(index);
   if (!offset && bytes != value.localBytes())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + std::to_string(value.localBytes()) +
-                                                           " bytes for '" + value.name + "' of one rank but got " +
-                                                           std::to_string(bytes));
+    return invalid("expected " + std::to_string(value.localBytes()) + " bytes for '" + value.name +
+                   "' of one rank but got " + std::to_string(bytes));
   if (offset && (*offset < 0 || bytes < 0 || *offset > value.localBytes() - bytes))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected bytes below " + std::to_string(value.localBytes()) +
-                                                           " of '" + value.name + "' of one rank but got " +
-                                                           std::to_string(bytes) + " from " + std::to_string(*offset));
+    return invalid("expected bytes below " + std::to_string(value.localBytes()) + " of '" + value.name +
+                   "' of one rank but got " + std::to_string(bytes) + " from " + std::to_string(*offset));
   data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + offset.value_or(0)
                        : nullptr;
   return {};
@@ -327,13 +304,12 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<i
 static Status checkAddress(const void *data, int64_t multiple, const std::string &what) {
   if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(multiple) == 0)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "expected " + what + " at an address that is a multiple of " + std::to_string(multiple));
+  return invalid("expected " + what + " at an address that is a multiple of " + std::to_string(multiple));
 }
 
 Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
   if (!options.isBound)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a world whose memory the caller gives (bound = 1)");
+    return invalid("expected a world whose memory the caller gives (bound = 1)");
   char *place;
   Status status = checkLocal(rank);
   if (status.ok())
@@ -347,14 +323,12 @@ Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
 
 Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) {
   if (!options.isBound)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a world whose memory the caller gives (bound = 1)");
-  if (Status status = checkLocal(rank); !status.ok())
-    return status;
+    return invalid("expected a world whose memory the caller gives (bound = 1)");
+  MOERT_RETURN_IF_ERROR(checkLocal(rank));
   if (int64_t least = programOf(rank).arenaBytes[space]; bytes < least)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected an arena of at least " + std::to_string(least) +
-                                                           " bytes but got " + std::to_string(bytes));
-  if (Status status = checkAddress(data, 256, "the arena"); !status.ok())
-    return status;
+    return invalid("expected an arena of at least " + std::to_string(least) + " bytes but got " +
+                   std::to_string(bytes));
+  MOERT_RETURN_IF_ERROR(checkAddress(data, 256, "the arena"));
   ranks[static_cast<size_t>(rank)].arenas[space][0] = static_cast<char *>(data);
   return {};
 }
@@ -365,31 +339,25 @@ Status World::checkBound() const {
     const moert_rank &state = ranks[static_cast<size_t>(rank)];
     for (int64_t i = 0; i < state.program->valueCount(); ++i)
       if (!state.values[static_cast<size_t>(i)] && state.program->value(i).localBytes() > 0)
-        return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                             "'" + state.program->value(i).name + "' was not bound before the step");
+        return invalid("'" + state.program->value(i).name + "' was not bound before the step");
     for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
       if (!state.arenas[space][0] && state.program->arenaBytes[space] > 0)
-        return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                             "arena " + std::to_string(space) + " was not bound before the step");
+        return invalid("arena " + std::to_string(space) + " was not bound before the step");
   }
   return {};
 }
 
 Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes) {
-  if (Status status = checkLocal(rank); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkLocal(rank));
   char *place;
-  if (Status status = locate(rank, index, bytes, {}, place); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, {}, place));
   return backend.device->write(place, data, bytes);
 }
 
 Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> offset) {
-  if (Status status = checkRank(rank); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRank(rank));
   char *place;
-  if (Status status = locate(rank, index, bytes, offset, place); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, offset, place));
   if (!backend.processes)
     return backend.device->read(data, place, bytes);
   std::vector<char> values;
@@ -403,8 +371,7 @@ Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes, std::
 }
 
 Status World::locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data) {
-  if (Status status = checkLocal(rank); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkLocal(rank));
   return locate(rank, index, bytes, begin, data);
 }
 
@@ -458,8 +425,7 @@ Status World::listOnce() {
   if (routings)
     return {};
   std::vector<moert_routing> found;
-  if (Status status = listRoutings({planPrograms, entries}, groups, found); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(listRoutings({planPrograms, entries}, groups, found));
   routings = std::move(found);
   return {};
 }
@@ -470,31 +436,25 @@ static bool runsIn(const moert_routing &routing, int64_t rank) {
 
 /// `choices`: of the op, those of all tokens.
 Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices) {
-  if (Status status = checkRank(rank); !status.ok())
-    return status;
-  if (Status status = listOnce(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRank(rank));
+  MOERT_RETURN_IF_ERROR(listOnce());
   auto found = std::find_if(routings->begin(), routings->end(),
                             [&](const moert_routing &it) { return it.op == op && runsIn(it, rank); });
   if (found == routings->end())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected a routing op but got op " + std::to_string(op) + ", which is none");
+    return invalid("expected a routing op but got op " + std::to_string(op) + ", which is none");
   page = &ranks[static_cast<size_t>(rank)].routing.page(op);
   choices = found->tokens * found->choices;
   return {};
 }
 
 Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts) {
-  if (Status status = checkLocal(rank); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkLocal(rank));
   RoutingPage *page;
   int64_t choices;
-  if (Status status = findPage(rank, op, page, choices); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(findPage(rank, op, page, choices));
   if (auto count = static_cast<int64_t>(experts.size()); count != 0 && count != choices)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + std::to_string(choices) +
-                                                           " experts, or none, for routing op " + std::to_string(op) +
-                                                           " but got " + std::to_string(count));
+    return invalid("expected " + std::to_string(choices) + " experts, or none, for routing op " + std::to_string(op) +
+                   " but got " + std::to_string(count));
   page->forced = std::move(experts);
   backend.device->lookIntoSteps();
   return {};
@@ -502,8 +462,7 @@ Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> expert
 
 Status World::recordRouting(bool isRecorded, bool own) {
   backend.device->lookIntoSteps();
-  if (Status status = listOnce(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(listOnce());
   for (int64_t rank : localRanks())
     for (const moert_routing &routing : *routings)
       if (runsIn(routing, rank)) {
@@ -517,12 +476,10 @@ Status World::recordRouting(bool isRecorded, bool own) {
 Status World::readRouting(int64_t rank, int64_t op, std::vector<int32_t> &experts) {
   RoutingPage *page;
   int64_t choices;
-  if (Status status = findPage(rank, op, page, choices); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(findPage(rank, op, page, choices));
   return shared(rank, experts, [&](std::vector<int32_t> &local) -> Status {
     if (static_cast<int64_t>(page->chosen.size()) != choices)
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                           "no step of routing op " + std::to_string(op) + " was recorded");
+      return invalid("no step of routing op " + std::to_string(op) + " was recorded");
     local = page->chosen;
     return {};
   });
@@ -534,18 +491,15 @@ Status World::slowest(double &seconds) {
   auto *first = reinterpret_cast<char *>(&seconds);
   std::vector<char> bytes(first, first + sizeof seconds);
   if (processes.index() != 0)
-    if (Status status = processes.send(bytes); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(processes.send(bytes));
   for (int64_t i = 1; i < processes.count() && processes.index() == 0; ++i) {
-    if (Status status = processes.receive(i, bytes); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(processes.receive(i, bytes));
     double other = 0;
     std::copy_n(bytes.data(), std::min(bytes.size(), sizeof other), reinterpret_cast<char *>(&other));
     seconds = std::max(seconds, other);
   }
   bytes.assign(first, first + sizeof seconds);
-  if (Status status = processes.broadcast(bytes); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(processes.broadcast(bytes));
   std::copy_n(bytes.data(), std::min(bytes.size(), sizeof seconds), first);
   return {};
 }
@@ -560,12 +514,10 @@ Status World::run(double *seconds) {
       return {};
     return Status::error(code, "rank " + std::to_string(rank) + ": " + lastError());
   };
-  if (Status status = options.isBound ? checkBound() : Status{}; !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(options.isBound ? checkBound() : Status{});
   if (seconds && options.device.cudaCaller)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected no question for the seconds of a step: on a caller's stream it goes on after the "
-                         "call, and events of the caller can time it");
+    return invalid("expected no question for the seconds of a step: on a caller's stream it goes on after the "
+                   "call, and events of the caller can time it");
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
   const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -20,8 +20,6 @@ struct moert_world {
   std::unique_ptr<World> world;
 };
 
-static Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// Runs `body` on the world's handle where `given` (handle and out-parameters) holds.
 template <class Body> static int32_t onWorld(moert_world_t world, bool given, Body body) {
   return guarded([&]() -> Status {
@@ -140,8 +138,7 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
                    std::to_string(sizeof(moert_world_config)) + " bytes but got version " +
                    std::to_string(config->version) + " and " + std::to_string(config->size) + " bytes");
   ChosenPrograms chosen;
-  if (Status status = choosePrograms(plan->library, config->variant, config->program, chosen); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(choosePrograms(plan->library, config->variant, config->program, chosen));
 
   WorldOptions options;
   options.backend = config->backend ? config->backend : "host";
@@ -152,8 +149,7 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device.tf32 = config->tf32 != 0;
   options.device.identity = identityOf(plan->library, *config);
   options.device.timeout = config->timeout_s;
-  if (Status status = chooseArithmetic(*config, options); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(chooseArithmetic(*config, options));
   options.device.perturbation = {config->perturb_ulps, config->perturb_seed};
   if (config->perturb_ulps < 0 || (config->perturb_ulps > 0 && options.backend != "host"))
     return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
@@ -166,8 +162,7 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device.communicator = config->communicator;
   options.device.cudaCaller = config->cuda_caller;
   for (auto *checkTable : {checkCaller, checkCudaCaller})
-    if (Status status = checkTable(*config, options); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkTable(*config, options));
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
   if (status.ok())
@@ -214,8 +209,7 @@ int32_t moert_plan_open(const char *path, moert_plan_t *plan) {
     if (!path || !plan)
       return invalid("expected a path and an out-parameter that are not null");
     auto made = std::make_unique<moert_plan>();
-    if (Status status = made->library.open(path); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(made->library.open(path));
     *plan = made.release();
     return {};
   });
@@ -239,8 +233,7 @@ int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program,
     if (!plan || !count || (!routings && capacity > 0))
       return invalid("expected a plan and out-parameters that are not null");
     ChosenPrograms chosen;
-    if (Status status = choosePrograms(plan->library, variant, program, chosen); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(choosePrograms(plan->library, variant, program, chosen));
     std::vector<moert_routing> found;
     Status status = listRoutings(chosen.programs, *chosen.groups, found);
     if (status.ok())
@@ -317,8 +310,7 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
   return onWorld(world, planned && measured, [&](World &inner) -> Status {
     if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
       return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
-    if (Status status = inner.touchedBytes(rank, space, *measured); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(inner.touchedBytes(rank, space, *measured));
     *planned = inner.programOf(rank).arenaBytes[space];
     return {};
   });

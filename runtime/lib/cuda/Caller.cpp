@@ -63,8 +63,8 @@ Status CallerDevice::askCommunicator(const Group &group, void *&comm) const {
   if (comm)
     return {};
   const char *text = table.last_error ? table.last_error(table.context) : nullptr;
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a communicator of the caller for group '" + group.name +
-                                                         "' but got none" + (text ? std::string(": ") + text : ""));
+  return invalid("expected a communicator of the caller for group '" + group.name + "' but got none" +
+                 (text ? std::string(": ") + text : ""));
 }
 
 #if MOERT_HAS_NCCL
@@ -74,10 +74,9 @@ static Status checkCommunicator(const Group &group, int64_t rank, ncclComm_t com
   MOERT_RETURN_IF_ERROR(check(ncclCommUserRank(comm, &member), "ncclCommUserRank", comm));
   if (size == group.size && member == group.memberOf(rank))
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "group '" + group.name + "': expected a communicator in which rank " + std::to_string(rank) +
-                           " is member " + std::to_string(group.memberOf(rank)) + " of " + std::to_string(group.size) +
-                           " but it is " + std::to_string(member) + " of " + std::to_string(size));
+  return invalid("group '" + group.name + "': expected a communicator in which rank " + std::to_string(rank) +
+                 " is member " + std::to_string(group.memberOf(rank)) + " of " + std::to_string(group.size) +
+                 " but it is " + std::to_string(member) + " of " + std::to_string(size));
 }
 
 /// What the runtime sets itself where it makes communicators (Nccl.cpp) NCCL has read by now.
@@ -140,9 +139,8 @@ Status CallerDevice::checkReady(cudaStream_t stream) const {
   int device = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use the device"));
   if (device != lanes->device().device)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected device " + std::to_string(lanes->device().device) +
-                                                           " to be current, where the world was made, but it is " +
-                                                           std::to_string(device));
+    return invalid("expected device " + std::to_string(lanes->device().device) +
+                   " to be current, where the world was made, but it is " + std::to_string(device));
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   MOERT_RETURN_IF_ERROR(check(cudaStreamIsCapturing(stream, &capture), "cannot use the caller's stream"));
   if (capture == cudaStreamCaptureStatusNone)
@@ -227,9 +225,8 @@ Status createCaller(std::span<const Program> programs, const std::vector<Group> 
                     const BackendOptions &options, Backend &backend) {
   const moert_cuda_caller &table = *options.cudaCaller;
   if (table.ranks != world || table.rank < 0 || table.rank >= world)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "the plan has " + std::to_string(world) + " ranks, but the caller has rank " +
-                             std::to_string(table.rank) + " of " + std::to_string(table.ranks));
+    return invalid("the plan has " + std::to_string(world) + " ranks, but the caller has rank " +
+                   std::to_string(table.rank) + " of " + std::to_string(table.ranks));
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());

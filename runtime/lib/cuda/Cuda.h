@@ -44,11 +44,4 @@ Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memo
 
 } // namespace moert::cuda
 
-// Returns from the calling function with the error, if it is one.
-#define MOERT_RETURN_IF_ERROR(expression)                                                                              \
-  do {                                                                                                                 \
-    if (::moert::Status moertStatus = (expression); !moertStatus.ok())                                                 \
-      return moertStatus;                                                                                              \
-  } while (false)
-
 #endif // MOERT_CUDA_CUDA_H

@@ -58,7 +58,7 @@ Status sumSources(const Target &target, std::span<const void *const> sources, vo
   case MOERT_I32:
     return sumAs<uint32_t>(target, all, out, count);
   default:
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "cannot sum values of dtype " + std::to_string(dtype));
+    return invalid("cannot sum values of dtype " + std::to_string(dtype));
   }
 }
 

@@ -358,9 +358,8 @@ Status CudaKernels::route(View logits, View selectionBias, View scores, View exp
 
 Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced) {
   if (static_cast<int64_t>(page.forced.size()) != experts.elements())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'route': expected " + std::to_string(experts.elements()) +
-                                                           " forced experts but got " +
-                                                           std::to_string(page.forced.size()));
+    return invalid("'route': expected " + std::to_string(experts.elements()) + " forced experts but got " +
+                   std::to_string(page.forced.size()));
   // Another step's are elsewhere.
   MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   int32_t *memory = nullptr;

@@ -51,8 +51,7 @@ Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &id
   }
   MOERT_RETURN_IF_ERROR(processes.broadcast(bytes));
   if (bytes.size() != count * sizeof(ncclUniqueId))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "the processes do not agree on the communicators: do all run the same plan?");
+    return invalid("the processes do not agree on the communicators: do all run the same plan?");
   std::ranges::copy(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(ids)).begin());
   return {};
 }

@@ -30,9 +30,8 @@ Status RankDevice::record(int64_t, int64_t event, int64_t stream) {
 Status RankDevice::wait(int64_t, int64_t event, int64_t stream) {
   const Mark &mark = marks[static_cast<size_t>(event)];
   if (!mark.isRecorded)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "stream '" + program.streams[static_cast<size_t>(stream)] +
-                                                           "' waits for event " + std::to_string(event) +
-                                                           ", which was not recorded before in this step");
+    return invalid("stream '" + program.streams[static_cast<size_t>(stream)] + "' waits for event " +
+                   std::to_string(event) + ", which was not recorded before in this step");
   return check(cudaStreamWaitEvent(laneOf(stream).context.stream, mark.event.get()), "cannot wait for an event");
 }
 

@@ -62,8 +62,7 @@ Status reduceScatter(Share &share) {
   int64_t run = cut.run / static_cast<int64_t>(dtypeSize(in.dtype));
   std::vector<const void *> inputs = inputsFrom(share, share.member * run);
   for (int64_t o = 0; o < cut.outer; ++o) {
-    if (Status status = sumInputs(share, inputs, advanced(out, o * run), run); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(sumInputs(share, inputs, advanced(out, o * run), run));
     for (const void *&input : inputs)
       input = static_cast<const char *>(input) + share.size() * cut.run;
   }
@@ -73,10 +72,8 @@ Status reduceScatter(Share &share) {
 /// Each member sums one segment for all; then they take each other's.
 Status allReduce(Share &share, int phase) {
   int64_t count;
-  if (Status status = reducedElements(share.mine(), count); !status.ok())
-    return status;
-  if (Status status = checkAlike(share.mine(), share.member, share.of(0)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(reducedElements(share.mine(), count));
+  MOERT_RETURN_IF_ERROR(checkAlike(share.mine(), share.member, share.of(0)));
   const View &out = receivedOperand(share.mine());
   if (phase == 0) {
     auto [begin, end] = segment(count, share.member, share.size());
@@ -111,8 +108,7 @@ Status reduce(Share &share, int phase) {
 /// Values that say what is sent must be sound on all members, because this one reads what they say the others send.
 Status checkValues(const Share &share) {
   for (int64_t i = 0; i < share.size(); ++i)
-    if (Status status = checkExchangeValues(share.of(i), share.size(), i); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkExchangeValues(share.of(i), share.size(), i));
   return checkAlike(share.mine(), share.member, share.of(0));
 }
 
@@ -127,14 +123,12 @@ Status pullFrom(Share &share, int64_t source, const Pieces &received) {
 }
 
 Status pullExchange(Share &share) {
-  if (Status status = checkValues(share); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkValues(share));
   thread_local std::vector<Pieces> received;
   piecesReceived(share.mine(), share.size(), share.member, received);
   for (int64_t source = 0; source < share.size(); ++source)
     if (const Pieces &pieces = received[static_cast<size_t>(source)]; !pieces.empty())
-      if (Status status = pullFrom(share, source, pieces); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(pullFrom(share, source, pieces));
   fillUnsent(share.mine(), share.size(), share.member);
   return {};
 }
@@ -163,8 +157,7 @@ Status exchangeWhole(Calls calls, std::span<int64_t> received) {
       const Side to{call, static_cast<int64_t>(member), expected[source]};
       if (expected[source].empty())
         continue;
-      if (Status status = copyPieces(from, to, bytes); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(copyPieces(from, to, bytes));
       received[member] += source == member ? 0 : bytes;
     }
     fillUnsent(call, size, static_cast<int64_t>(member));
@@ -196,13 +189,12 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
     sumBlocks<Half, float>(sources, out, count);
     return {};
   default:
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "cannot sum values of dtype " + std::to_string(dtype));
+    return invalid("cannot sum values of dtype " + std::to_string(dtype));
   }
 }
 
 Status copyPieces(const Side &from, const Side &to, int64_t &bytes) {
-  if (Status status = checkPieces(from, to); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkPieces(from, to));
   const char *source = sentOperand(from.call).as<char>();
   char *target = receivedOperand(to.call).as<char>();
   for (size_t i = 0; i < to.pieces.size(); ++i) {
@@ -238,8 +230,7 @@ Status pullWhole(Calls calls, std::span<int64_t> received, const Group &group, i
   for (int phase = 0; phase < collectivePhases(calls[0]->kind); ++phase)
     for (size_t member = 0; member < calls.size(); ++member) {
       Share share{calls, static_cast<int64_t>(member)};
-      if (Status status = pullCollective(share, phase, group, instance); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(pullCollective(share, phase, group, instance));
       received[member] += share.received;
     }
   return {};

@@ -9,10 +9,8 @@ namespace moert::host {
 Status pullReduceExperts(Share &share) {
   using operands::ReduceExperts;
   const View &addend = share.mine().views[ReduceExperts::addend], &out = share.mine().views[ReduceExperts::out];
-  if (Status status = checkExchangeValues(share.mine(), share.size(), share.member); !status.ok())
-    return status;
-  if (Status status = checkAlike(share.mine(), share.member, share.of(0)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkExchangeValues(share.mine(), share.size(), share.member));
+  MOERT_RETURN_IF_ERROR(checkAlike(share.mine(), share.member, share.of(0)));
   const int32_t *shadows = share.mine().views[ReduceExperts::shadows].as<int32_t>();
   OwnedExperts own(share.mine(), share.member);
   int64_t bytes = own.bytes, place = own.place;
@@ -28,8 +26,7 @@ Status pullReduceExperts(Share &share) {
       if (added)
         sources.push_back(added);
       share.received += (share.size() - 1) * bytes;
-      if (Status status = sumInOrder(sources, to, own.elements, out.dtype); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(sumInOrder(sources, to, own.elements, out.dtype));
       ++place;
     } else if (added) {
       share.copy(share.member, to, added, bytes);

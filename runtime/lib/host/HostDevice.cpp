@@ -17,8 +17,7 @@ Status HostDevice::checkAvailable(int64_t bytes, const std::string &what) {
 
 Status HostDevice::allocate(int64_t, int32_t, int64_t bytes, const std::string &what, void *&data) {
   Block block;
-  if (Status status = allocateBlock(bytes, what, block); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(allocateBlock(bytes, what, block));
   data = block.get();
   blocks.push_back(std::move(block));
   return {};

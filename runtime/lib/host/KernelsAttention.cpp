@@ -235,8 +235,7 @@ public:
     for (int64_t b = 0; b < shape.sequences; ++b)
       for (int64_t h = 0; h < shape.heads; ++h)
         for (int64_t first = 0; first < shape.queries; first += most)
-          if (Status status = body(blockAt(shape, b, h, first, most)); !status.ok())
-            return status;
+          MOERT_RETURN_IF_ERROR(body(blockAt(shape, b, h, first, most)));
     return {};
   }
 
@@ -298,8 +297,7 @@ template <class T> Rows<T> Attention<T>::rowsOf(const QueryBlock &block) const {
 }
 
 template <class T> Status Attention<T>::forward(const QueryBlock &block, T *out, T *lse) {
-  if (Status status = multiplyKeys(block); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(multiplyKeys(block));
   const T sink = sinks ? sinks[block.head] : -std::numeric_limits<T>::infinity();
   runVectorised<softmaxBlock<T>>(rowsOf(block), scores, sink, sumsOf(lse, block), inverse);
   T *result = resultsOf(out, block);
@@ -312,8 +310,7 @@ template <class T> Status Attention<T>::forward(const QueryBlock &block, T *out,
 
 template <class T>
 Status Attention<T>::gradScores(const QueryBlock &block, const T *attended, const T *lse, const T *grads) {
-  if (Status status = multiplyKeys(block); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(multiplyKeys(block));
   const T *outGrads = resultsOf(grads, block);
   Status status =
       gemm({block.queries, block.keys, shape.valueWidth, false, true, false, 1.0, resultStride(), valueStride()},
@@ -354,9 +351,7 @@ template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended,
       const QueryBlock block = blockAt(shape, 0, h, first, problem.mostQueries());
       std::fill_n(sums, block.queries * block.keys, Wide<T>(0));
       for (int64_t b = 0; b < shape.sequences; ++b) {
-        if (Status status = problem.gradScores(blockAt(shape, b, h, first, block.queries), attended, lse, grads);
-            !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(problem.gradScores(blockAt(shape, b, h, first, block.queries), attended, lse, grads));
         runVectorised<addTo<T>>(sums, problem.scoreGrads, block.queries * block.keys);
       }
       for (int64_t r = 0; r < block.queries; ++r) {

@@ -109,8 +109,7 @@ Status fill(View out, double value) {
 }
 
 Status cast(View in, View out) {
-  if (Status status = checkCast(in, out); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkCast(in, out));
   withAnyFloating(in.dtype, [&](auto from) {
     withAnyFloating(out.dtype, [&](auto to) {
       using To = decltype(to);

@@ -38,8 +38,7 @@ Status narrow(Place &place) {
   std::vector<uint16_t> rounded(place.values.size());
   View view = place.narrow;
   view.data = rounded.data();
-  if (Status status = cast(place.wide(), view); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(cast(place.wide(), view));
   auto *stored = place.narrow.as<uint16_t>();
   for (size_t i = 0; i < rounded.size(); ++i)
     if (stored[i] != rounded[i])
@@ -63,19 +62,16 @@ Status launchWideKernel(HostKernels &kernels, const Call &call) {
       if (Place &place = places[view.data]; !place.narrow || place.narrow.elements() < view.elements())
         place.narrow = view;
   for (auto &[data, place] : places)
-    if (Status status = widen(place); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(widen(place));
   Call wide = call;
   for (int i = 0; i < call.viewCount; ++i)
     if (View &view = wide.views[i]; isNarrow(view.dtype)) {
       view.dtype = MOERT_F32;
       view.data = view ? places.at(view.data).values.data() : nullptr;
     }
-  if (Status status = launchKernel(kernels, wide); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(launchKernel(kernels, wide));
   for (auto &[data, place] : places)
-    if (Status status = narrow(place); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(narrow(place));
   return {};
 }
 

@@ -237,8 +237,7 @@ private:
 };
 
 Status MpiDevice::runStep(const std::function<Status(int64_t)> &issue, double timeout) {
-  if (Status failure = session->processes().failure(); !failure.ok())
-    return failure;
+  MOERT_RETURN_IF_ERROR(session->processes().failure());
   client->beginStep();
   Status status = executor->run(issue, timeout);
   if (!status.ok()) {
@@ -269,27 +268,21 @@ Status MpiDevice::explain(const Status &status) {
 Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
               const BackendOptions &options, Backend &backend) {
   std::shared_ptr<Session> session;
-  if (Status status = Session::open(options.timeout, session); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Session::open(options.timeout, session));
   ProcessPlace place;
   bool known = readProcessPlace([](const char *name) { return std::getenv(name); }, place).ok();
   if (known && place.size > 1 && place.rank != session->rank())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the environment of " + place.source +
-                                                           " says that this is process " + std::to_string(place.rank) +
-                                                           ", but MPI says " + std::to_string(session->rank()));
+    return invalid("the environment of " + place.source + " says that this is process " + std::to_string(place.rank) +
+                   ", but MPI says " + std::to_string(session->rank()));
   Status ready;
   if (session->size() != world)
-    ready =
-        Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has " + std::to_string(world) + " ranks, but there are " +
-                                                        std::to_string(session->size()) +
-                                                        " processes; start them by mpirun -n " + std::to_string(world));
+    ready = invalid("the plan has " + std::to_string(world) + " ranks, but there are " +
+                    std::to_string(session->size()) + " processes; start them by mpirun -n " + std::to_string(world));
   else if (options.emulate)
     ready = Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
-  if (Status status = checkAgree(session->processes(), options.identity, ready); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkAgree(session->processes(), options.identity, ready));
   std::unique_ptr<Groups> comms;
-  if (Status status = Groups::create(groups, *session, comms); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Groups::create(groups, *session, comms));
   auto client = std::make_unique<MpiClient>(programs, groups, session, std::move(comms));
   int64_t workers = options.workers;
   if (workers <= 0)

@@ -63,11 +63,9 @@ Status Session::startMpi() {
   int provided = 0, started = 0;
   MPI_Initialized(&started);
   isOwner = !started;
-  if (Status status =
-          isOwner ? check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread")
-                  : check(MPI_Query_thread(&provided), "MPI_Query_thread");
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(
+      isOwner ? check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread")
+              : check(MPI_Query_thread(&provided), "MPI_Query_thread"));
   // Who started MPI may call it while a step runs.
   int needed = isOwner ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
   if (provided >= needed)
@@ -81,8 +79,7 @@ Status Session::startMpi() {
 /// Where the launcher says how the processes find each other they join before MPI starts, so that one that does not
 /// come to MPI is known too.
 Status Session::begin() {
-  if (Status status = joinHere(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(joinHere());
   struct Started {
     Status status;
     int rank = 0, size = 1, localRank = 0, localSize = 1;
@@ -112,10 +109,9 @@ Status Session::begin() {
     return joinOverMpi();
   if (star->index() == place.rank && star->count() == place.size)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "mpirun's variables say that this is process " + std::to_string(star->index()) + " of " +
-                           std::to_string(star->count()) + ", but MPI says " + std::to_string(place.rank) + " of " +
-                           std::to_string(place.size));
+  return invalid("mpirun's variables say that this is process " + std::to_string(star->index()) + " of " +
+                 std::to_string(star->count()) + ", but MPI says " + std::to_string(place.rank) + " of " +
+                 std::to_string(place.size));
 }
 
 net::Star::Options Session::joinOptions() const {
@@ -146,10 +142,8 @@ Status Session::meet(net::Socket &listener, net::Star::Options &options) {
   if (place.rank == 0) {
     // Processes of one machine meet on its own loopback, whatever its name resolves to.
     options.place.host = areAllHere ? "127.0.0.1" : ownAddress();
-    if (Status status = net::Socket::listen(options.place, listener); !status.ok())
-      return status;
-    if (Status status = net::makeNonce(options.secret); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(net::Socket::listen(options.place, listener));
+    MOERT_RETURN_IF_ERROR(net::makeNonce(options.secret));
     std::strncpy(meeting->host, options.place.host.c_str(), sizeof meeting->host - 1);
     std::copy(options.secret.begin(), options.secret.end(), meeting->secret);
     meeting->port = options.place.port;
@@ -169,8 +163,7 @@ Status Session::joinOverMpi() {
   options.index = place.rank;
   options.count = place.size;
   if (place.size > 1)
-    if (Status status = meet(listener, options); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(meet(listener, options));
   return net::Star::join(options, std::move(listener), star);
 }
 

@@ -82,8 +82,7 @@ bool Transfer::advance() {
 }
 
 Status Transfer::begin() {
-  if (Status status = checkExchangeValues(call, channel.size, channel.member); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkExchangeValues(call, channel.size, channel.member));
   if (isExchange(call.kind))
     return beginExchange();
   return call.kind == Kind::AssumeReplicated ? beginReplicas() : beginSum();
@@ -102,11 +101,9 @@ Status Transfer::beginExchange() {
       continue;
     messages.push_back({peer, std::make_unique<PiecesType>(pieces), true});
     received += messages.back().type->bytes();
-    if (Status status = check(MPI_Irecv(to, 1, messages.back().type->get(), channel.ranks[static_cast<size_t>(peer)],
-                                        channel.tag, channel.comm, next()),
-                              "MPI_Irecv");
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(check(MPI_Irecv(to, 1, messages.back().type->get(), channel.ranks[static_cast<size_t>(peer)],
+                                          channel.tag, channel.comm, next()),
+                                "MPI_Irecv"));
   }
   for (int64_t i = 1; i < channel.size; ++i) {
     // Not all to the same one first.
@@ -115,11 +112,9 @@ Status Transfer::beginExchange() {
     if (leaving.empty())
       continue;
     messages.push_back({peer, std::make_unique<PiecesType>(leaving), false});
-    if (Status status = check(MPI_Isend(from, 1, messages.back().type->get(), channel.ranks[static_cast<size_t>(peer)],
-                                        channel.tag, channel.comm, next()),
-                              "MPI_Isend");
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(check(MPI_Isend(from, 1, messages.back().type->get(),
+                                          channel.ranks[static_cast<size_t>(peer)], channel.tag, channel.comm, next()),
+                                "MPI_Isend"));
   }
   return copyOwn(arriving[static_cast<size_t>(channel.member)]);
 }
@@ -130,9 +125,7 @@ Status Transfer::copyOwn(const Pieces &arriving) {
   piecesSent(call, channel.size, channel.member, channel.member, leaving);
   int64_t bytes = 0;
   if (!arriving.empty())
-    if (Status status = host::copyPieces({call, channel.member, leaving}, {call, channel.member, arriving}, bytes);
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(host::copyPieces({call, channel.member, leaving}, {call, channel.member, arriving}, bytes));
   host::fillUnsent(call, channel.size, channel.member);
   return {};
 }
@@ -148,13 +141,11 @@ Status Transfer::checkMessages(const std::vector<MPI_Status> &statuses) {
     int code = MPI_SUCCESS;
     MPI_Error_class(statuses[i].MPI_ERROR, &code);
     if (code == MPI_ERR_TRUNCATE)
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                           piecesDisagree(call, message.peer, channel.member).message + " (more than the " +
-                               std::to_string(message.type->bytes()) + " bytes that were expected came)");
+      return invalid(piecesDisagree(call, message.peer, channel.member).message + " (more than the " +
+                     std::to_string(message.type->bytes()) + " bytes that were expected came)");
     if (bytes != message.type->bytes())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, piecesDisagree(call, message.peer, channel.member).message +
-                                                             " (" + std::to_string(bytes) + " of " +
-                                                             std::to_string(message.type->bytes()) + " bytes came)");
+      return invalid(piecesDisagree(call, message.peer, channel.member).message + " (" + std::to_string(bytes) +
+                     " of " + std::to_string(message.type->bytes()) + " bytes came)");
   }
   return {};
 }
@@ -178,8 +169,7 @@ Status Transfer::beginSum() {
 
 Status Transfer::allReduce() {
   int64_t count;
-  if (Status status = reducedElements(call, count); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(reducedElements(call, count));
   const View &in = sentOperand(call), &out = receivedOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
   // What MPI really moves is not to be known.
@@ -203,8 +193,7 @@ Status Transfer::reduceScatter() {
   if (cut.outer > 1 || isIn(in, out)) {
     // Parts of members one after the other, each as it is in the output.
     char *packed;
-    if (Status status = stage(in.bytes(), packed); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(stage(in.bytes(), packed));
     for (int64_t member = 0; member < channel.size; ++member)
       for (int64_t o = 0; o < cut.outer; ++o)
         std::memcpy(packed + (member * cut.outer + o) * cut.run, from + (o * channel.size + member) * cut.run,
@@ -217,8 +206,7 @@ Status Transfer::reduceScatter() {
         MPI_Ireduce_scatter_block(from, out.data, static_cast<int>(count), typeOf(in), sumOf(in), channel.comm, next()),
         "MPI_Ireduce_scatter_block");
   for (int64_t root = 0; root < channel.size; ++root)
-    if (Status status = sumTo(from + root * out.bytes(), out.data, count, root); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(sumTo(from + root * out.bytes(), out.data, count, root));
   return {};
 }
 
@@ -253,8 +241,7 @@ Status Transfer::reduceExperts() {
   const View &shadows = call.views[ReduceExperts::shadows];
   OwnedExperts own(call, channel.member);
   char *sums;
-  if (Status status = stage(out.bytes(), sums); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(stage(out.bytes(), sums));
   int64_t place = 0;
   for (int64_t e = 0; e < shadows.elements(); ++e) {
     if (!shadows.as<int32_t>()[e])
@@ -262,10 +249,8 @@ Status Transfer::reduceExperts() {
     int64_t owner = e / own.count;
     if (owner == channel.member)
       received += (channel.size - 1) * own.bytes;
-    if (Status status =
-            sumTo(in.as<char>() + place++ * own.bytes, sums + e % own.count * own.bytes, own.elements, owner);
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(
+        sumTo(in.as<char>() + place++ * own.bytes, sums + e % own.count * own.bytes, own.elements, owner));
   }
   return {};
 }
@@ -273,8 +258,7 @@ Status Transfer::reduceExperts() {
 Status Transfer::beginReplicas() {
   const View &value = sentOperand(call);
   char *first;
-  if (Status status = stage(value.bytes(), first); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(stage(value.bytes(), first));
   if (channel.member == 0)
     std::memcpy(first, value.data, static_cast<size_t>(value.bytes()));
   else
@@ -322,8 +306,8 @@ Status Transfer::finishExperts() {
       sources.push_back(added);
     if (sources.empty())
       std::memset(to, 0, static_cast<size_t>(own.bytes));
-    else if (Status status = host::sumInOrder(sources, to, own.elements, out.dtype); !status.ok())
-      return status;
+    else
+      MOERT_RETURN_IF_ERROR(host::sumInOrder(sources, to, own.elements, out.dtype));
   }
   return {};
 }

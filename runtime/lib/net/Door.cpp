@@ -55,8 +55,7 @@ Status Door::admitAll(Socket listener) {
   place = options.place;
   door = std::move(listener);
   if (!door)
-    if (Status status = Socket::listen(place, door); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(Socket::listen(place, door));
   Status status;
   while (status.ok() && !areAllHere()) {
     if (Clock::now() > deadline) {
@@ -101,8 +100,7 @@ Status Door::acceptSome() {
     Arrival guest{{}, MessageReader(kMostGreeting), {}, after(options.greeting), ""};
     if (Status status = door.accept(guest.socket); !status.ok() || !guest.socket)
       return status;
-    if (Status status = makeNonce(guest.nonces.first); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(makeNonce(guest.nonces.first));
     tell(guest.socket, {Message::Type::Challenge, 0, guest.nonces.first});
     guests.push_back(std::move(guest));
     if (guests.size() > kMostStrangers + static_cast<size_t>(options.count))
@@ -138,7 +136,7 @@ void Door::judge(Arrival &guest, const Message &message) {
     return;
   }
   note(refusal);
-  tell(guest.socket, {Message::Type::Failed, 0, encoded(Status::error(MOERT_ERROR_INVALID_ARGUMENT, refusal))});
+  tell(guest.socket, {Message::Type::Failed, 0, encoded(invalid(refusal))});
 }
 
 /// Who was let in says nothing until all have come, but it may die.
@@ -179,13 +177,11 @@ Status hear(Arrival &first, Clock::time_point deadline, bool &isOpen, Message &m
 /// Says hello to process 0 and waits for its answer, which comes when all have come or when it turns this one away.
 Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   bool isOpen = true;
-  if (Status status = hear(first, first.deadline, isOpen, answer); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(hear(first, first.deadline, isOpen, answer));
   if (answer.type != Message::Type::Challenge || answer.text.size() != kNonceBytes)
     return Status::error(MOERT_ERROR_INTERNAL, "it sent something else");
   first.nonces.first = answer.text;
-  if (Status status = makeNonce(first.nonces.other); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(makeNonce(first.nonces.other));
   tell(first.socket, makeHello({options.index, options.count, ownName()}, first.nonces, options.secret));
   // Process 0 began to wait before this one did, and says so when its time is over.
   if (Status status = hear(first, after(options.timeout + kOnItsWay), isOpen, answer); !status.ok())
@@ -194,7 +190,7 @@ Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   if (answer.type == Message::Type::Failed)
     return {};
   if (!readHello(answer, first.nonces, options.secret, hello) || hello.process != 0)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "it does not know the job's secret");
+    return invalid("it does not know the job's secret");
   first.name = hello.name;
   return {};
 }

@@ -101,9 +101,7 @@ Status resolve(const std::string &host, Clock::time_point deadline, in_addr &add
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   address = found.second;
-  return found.first == 0 ? Status{}
-                          : Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                                          "unknown host '" + host + "': " + ::gai_strerror(found.first));
+  return found.first == 0 ? Status{} : invalid("unknown host '" + host + "': " + ::gai_strerror(found.first));
 }
 
 /// Whether the socket is a local one whose other end is a process of another user.
@@ -189,8 +187,7 @@ Status Socket::connect(const Endpoint &place, Clock::time_point deadline, Socket
   Address address = localAddress(place.local);
   if (place.local.empty()) {
     in_addr host;
-    if (Status status = resolve(place.host, deadline, host); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(resolve(place.host, deadline, host));
     address = internetAddress(host, place.port);
   }
   int error;
@@ -200,7 +197,7 @@ Status Socket::connect(const Endpoint &place, Clock::time_point deadline, Socket
     return failed("cannot connect to " + place.text(), error);
   if (!isOfAnotherUser(socket.get()))
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "a process of another user listens at " + place.text());
+  return invalid("a process of another user listens at " + place.text());
 }
 
 int64_t Socket::send(const void *data, size_t bytes) const {

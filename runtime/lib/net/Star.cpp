@@ -26,9 +26,8 @@ Status Star::join(const Options &options, Socket listener, std::unique_ptr<Star>
     return Status::error(MOERT_ERROR_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
   std::map<int64_t, Arrival> arrivals;
   if (options.count > 1)
-    if (Status status = options.index == 0 ? admit(options, std::move(listener), arrivals) : enter(options, arrivals);
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(options.index == 0 ? admit(options, std::move(listener), arrivals)
+                                             : enter(options, arrivals));
   for (auto &[process, arrival] : arrivals)
     made->peers.emplace(process, std::move(arrival));
   made->watcher = std::thread([raw = made.get()] { raw->watch(); });
@@ -105,9 +104,8 @@ Status Star::tellAndWait(const std::vector<char> &bytes) {
     return knownFailure();
   tell({Type::Data, options.index, std::string(bytes.begin(), bytes.end())});
   for (const auto &[process, peer] : peers)
-    if (Status status = waitFor(lock, process, [](const Peer &peer) { return !peer.isClosed && peer.outbox.empty(); });
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(
+        waitFor(lock, process, [](const Peer &peer) { return !peer.isClosed && peer.outbox.empty(); }));
   return {};
 }
 
@@ -138,8 +136,7 @@ Status Star::send(const std::vector<char> &bytes) { return tellAndWait(bytes); }
 
 Status Star::receive(int64_t from, std::vector<char> &bytes) {
   Lock lock(mutex);
-  if (Status status = waitFor(lock, from, [](const Peer &peer) { return !peer.inbox.empty(); }); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(waitFor(lock, from, [](const Peer &peer) { return !peer.inbox.empty(); }));
   std::deque<std::vector<char>> &inbox = peers.at(from).inbox;
   bytes = std::move(inbox.front());
   inbox.pop_front();

@@ -11,8 +11,6 @@
 namespace moert::run {
 namespace {
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 using Shape = std::pair<int64_t, int64_t>; ///< batch, sequence
 
 std::string shapeName(const Shape &shape) { return std::to_string(shape.first) + " x " + std::to_string(shape.second); }
@@ -51,18 +49,15 @@ struct Session {
 };
 
 Status Session::open() {
-  if (Status status = Plan::openVariants(options.plan, plans); !status.ok())
-    return status;
-  if (Status status = findChoices(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Plan::openVariants(options.plan, plans));
+  MOERT_RETURN_IF_ERROR(findChoices());
   for (Plan &plan : plans) {
     arguments.push_back(argumentsOf(plan.programs(false)));
     plan.widen(options.wide);
   }
   for (const auto &[shape, variants] : choices)
     for (int64_t count : chunks)
-      if (Status status = checkPlan(plans[variants.at(count)]); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(checkPlan(plans[variants.at(count)]));
   moert_granularity_t made = nullptr;
   Status status = checked(moert_granularity_create(chunks.data(), static_cast<int64_t>(chunks.size()), &made));
   policy.reset(made);
@@ -96,11 +91,9 @@ Status Session::findChoices() {
 }
 
 Status Session::checkPlan(const Plan &plan) {
-  if (Status status = checkRanks(options.ranks, plan.metadata); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRanks(options.ranks, plan.metadata));
   if (!options.emulateLinks.empty())
-    if (Status status = checkEmulated(options.emulateLinks, plan.metadata); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkEmulated(options.emulateLinks, plan.metadata));
   return options.verify ? checkComparable(plan.metadata) : Status{};
 }
 
@@ -110,8 +103,7 @@ Status Session::run() {
     shapes.push_back(shape);
   std::mt19937_64 random(options.seed);
   for (int64_t step = 0; step < options.iters; ++step) {
-    if (Status status = runStep(shapes[random() % shapes.size()]); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(runStep(shapes[random() % shapes.size()]));
     if (log)
       *log << "\rstep " << step + 1 << "/" << options.iters << (step + 1 == options.iters ? "\n" : "") << std::flush;
   }
@@ -121,14 +113,11 @@ Status Session::run() {
 Status Session::runStep(const Shape &shape) {
   int64_t tokens = shape.first * shape.second, count = 0;
   int32_t trial = 0;
-  if (Status status = checked(moert_granularity_choose(policy.get(), tokens, nullptr, &count, &trial)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checked(moert_granularity_choose(policy.get(), tokens, nullptr, &count, &trial)));
   size_t index = choices.at(shape).at(count);
-  if (Status status = activate(index); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(activate(index));
   Active &active = *worlds.at(index);
-  if (Status status = active.runner->runSteps(1, nullptr); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(active.runner->runSteps(1, nullptr));
   double seconds = active.result.stepSeconds.back();
   result.ranks = active.result.ranks;
   for (size_t space : {0, 1}) {
@@ -160,30 +149,22 @@ Status Session::activate(size_t index) {
 Status Session::prepare(size_t index, Active &active) {
   const Plan &plan = plans[index];
   active.runner = std::make_unique<Runner>(Runner::of(plan, false, options, active.result));
-  if (Status status = active.runner->create(plan, false); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(active.runner->create(plan, false));
   Tensors inputs;
   std::ostringstream ignored;
-  if (Status status = makeInputs(arguments[index], "", options.seed, ignored, inputs); !status.ok())
-    return status;
-  if (Status status = widenInputs(plan.wide, arguments[index], options.seed, inputs); !status.ok())
-    return status;
-  if (Status status = active.runner->writeInputs(inputs); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(makeInputs(arguments[index], "", options.seed, ignored, inputs));
+  MOERT_RETURN_IF_ERROR(widenInputs(plan.wide, arguments[index], options.seed, inputs));
+  MOERT_RETURN_IF_ERROR(active.runner->writeInputs(inputs));
   Routing chosen;
-  if (Status status = Routing::open(options, plan, chosen); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Routing::open(options, plan, chosen));
   active.runner->routing = &chosen;
-  if (Status status = active.runner->runSteps(1, nullptr); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(active.runner->runSteps(1, nullptr));
   active.runner->routing = nullptr;
   if (chosen.hasKept())
-    if (Status status = checked(moert_world_record_routing(active.runner->world.get(), 0)); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checked(moert_world_record_routing(active.runner->world.get(), 0)));
   if (seen.count(index))
     return {};
-  if (Status status = active.runner->readResults(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(active.runner->readResults());
   Status status = checkFirstStep(plan, inputs, chosen, active.result);
   // Only the world is needed from here on.
   active.result.results.clear();
@@ -226,8 +207,7 @@ std::string CheckedVariant::name() const {
 
 Status runAdaptive(const Options &options, std::ostream *log, AdaptiveResult &result) {
   Session session{options, log, result, {}, {}, {}, {}, {}, {}, {}};
-  if (Status status = session.open(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(session.open());
   return session.run();
 }
 

@@ -16,8 +16,6 @@ namespace {
 
 constexpr int64_t kBlockBytes = 4 << 20;
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 bool beginsWith(const std::string &text, const std::string &begin) { return text.compare(0, begin.size(), begin) == 0; }
 
 bool endsWith(const std::string &text, const std::string &end) {
@@ -82,22 +80,19 @@ Status Checkpoint::openIndex(const std::string &folder) {
     return invalid("'" + path + "': cannot be opened for reading");
   text = readText(path);
   std::map<std::string, std::string> weightMap;
-  if (Status status = parseWeightMap(path, text, weightMap); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(parseWeightMap(path, text, weightMap));
   std::set<std::string> names;
   for (const auto &[tensor, file] : weightMap)
     if (names.insert(file).second && !fs::is_regular_file(fs::path(folder) / file))
       return invalid("'" + path + "': expected the file '" + file + "' of tensor '" + tensor + "' in '" + folder +
                      "', but it is not there");
   for (const std::string &name : names)
-    if (Status status = openFile(folder, name); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(openFile(folder, name));
   return addPlaces(weightMap);
 }
 
 Status Checkpoint::openSharded(const std::string &folder) {
-  if (Status status = sharded.emplace().open(folder); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(sharded.emplace().open(folder));
   for (const auto &[name, tensor] : sharded->index().tensors) {
     int64_t bytes = Region::whole(tensor.shape).count * fileDtypeSize(tensor.dtype);
     ofSharded[name] = {tensor.dtype, tensor.shape, 0, bytes};
@@ -110,8 +105,7 @@ Status Checkpoint::open(const std::string &path) {
   where = path;
   isFolder = fs::is_directory(path);
   std::string folder = isFolder ? path : fs::path(path).parent_path().string(), ofTraining;
-  if (Status status = CheckpointFolder::find(path, ofTraining); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(CheckpointFolder::find(path, ofTraining));
   if (!ofTraining.empty())
     return openSharded(ofTraining);
   if (folder.empty())
@@ -162,10 +156,8 @@ const SafetensorsFile::Entry *Checkpoint::find(const std::string &tensor) const 
 Status Checkpoint::readWhole(const Value &value, Tensor &tensor) {
   if (!sharded)
     return fileOf(value.name).read(value, tensor);
-  if (Status status = checkType("'" + where + "'", value, *find(value.name)); !status.ok())
-    return status;
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkType("'" + where + "'", value, *find(value.name)));
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   return sharded->read(value.name, Region::whole(value.shape), tensor.as<char>());
 }
 
@@ -229,12 +221,8 @@ Status Checkpoint::readRows(const Quantised &quantised, const RowBlock &block) {
   int64_t scaleRows = quantised.scaleRow(block.first + block.count - 1) - firstScale + 1;
   std::vector<char> codes(static_cast<size_t>(block.count * rowBytes));
   std::vector<char> scales(static_cast<size_t>(scaleRows * scaleBytes));
-  if (Status status = readBytes(quantised.codes, block.first * rowBytes, block.count * rowBytes, codes.data());
-      !status.ok())
-    return status;
-  if (Status status = readBytes(quantised.scales, firstScale * scaleBytes, scaleRows * scaleBytes, scales.data());
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readBytes(quantised.codes, block.first * rowBytes, block.count * rowBytes, codes.data()));
+  MOERT_RETURN_IF_ERROR(readBytes(quantised.scales, firstScale * scaleBytes, scaleRows * scaleBytes, scales.data()));
   dequantise(quantised, block.first, block.count, codes.data(), scales.data(), reinterpret_cast<float *>(block.bytes));
   return {};
 }
@@ -243,8 +231,7 @@ Status Checkpoint::read(const Piece &piece, const Tensor &argument) {
   Quantised quantised;
   bool isCoded = isQuantised(piece.tensor);
   if (isCoded)
-    if (Status status = describe(piece, quantised); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(describe(piece, quantised));
   std::string dtype = isCoded ? "F32" : find(piece.tensor)->dtype;
   for (const Piece &part : quantised.transposed ? transposed(piece) : stored(piece)) {
     int64_t rowBytes = part.length * fileDtypeSize(dtype), step = rowsOfBlock(rowBytes);
@@ -296,15 +283,13 @@ Status Loads::open(const std::vector<std::string> &paths, const std::vector<Valu
     for (const char *suffix : {"", "_scale_inv", "_blocks", "_scales"})
       wanted.insert(tensor + suffix);
   for (const std::string &path : paths) {
-    if (Status status = all.emplace_back().open(path); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(all.emplace_back().open(path));
     for (const auto &[prefix, tensors] : byPrefix)
       all.back().leaveOut(prefix, tensors);
     isCheckpoint.push_back(std::any_of(ofSources.begin(), ofSources.end(),
                                        [&](const std::string &tensor) { return all.back().has(tensor); }));
     if (!isCheckpoint.back())
-      if (Status status = checkNames(all.back(), arguments); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(checkNames(all.back(), arguments));
   }
   return {};
 }
@@ -336,13 +321,10 @@ Status Loads::read(const Value &value, Tensor &tensor, bool &found) {
   throughSource.insert(value.name);
   std::vector<Piece> pieces = piecesOf(value);
   for (const Piece &piece : pieces)
-    if (Status status = checkpoint->check(piece, value.name); !status.ok())
-      return status;
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(checkpoint->check(piece, value.name));
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   for (const Piece &piece : pieces)
-    if (Status status = checkpoint->read(piece, tensor); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkpoint->read(piece, tensor));
   return {};
 }
 

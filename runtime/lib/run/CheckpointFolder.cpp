@@ -16,8 +16,6 @@ namespace {
 
 constexpr const char *kLatest = "latest", *kPrefix = "step-";
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// The step of a folder's name, or -1.
 int64_t stepOf(const std::string &name) {
   int64_t step = -1;
@@ -130,14 +128,10 @@ Status CheckpointFolder::commit(int64_t step, int64_t keep, std::ostream &log) {
   };
   // The folders' own entries have to be on the disk before the name that leads to them.
   for (const std::string &made : {path, folder})
-    if (Status status = syncFolder(made); !status.ok())
-      return status;
-  if (Status status = writePartial(latestFile(), write); !status.ok())
-    return status;
-  if (Status status = renamePartial(latestFile()); !status.ok())
-    return status;
-  if (Status status = syncFolder(folder); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(syncFolder(made));
+  MOERT_RETURN_IF_ERROR(writePartial(latestFile(), write));
+  MOERT_RETURN_IF_ERROR(renamePartial(latestFile()));
+  MOERT_RETURN_IF_ERROR(syncFolder(folder));
   current = path;
   std::vector<Entry> entries = list();
   int64_t kept = 0;

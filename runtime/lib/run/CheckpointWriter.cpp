@@ -13,9 +13,7 @@ namespace fs = std::filesystem;
 namespace moert::run {
 namespace {
 
-Status invalid(const std::string &message) {
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "--save-checkpoint: " + message);
-}
+Status invalid(const std::string &message) { return invalid("--save-checkpoint: " + message); }
 
 int64_t elementsOf(const std::vector<int64_t> &shape) {
   int64_t count = 1;
@@ -52,8 +50,7 @@ bool differs(const Value &value, const Loads &loads) { return value.updated || !
 Status CheckpointWriter::addParameter(const Value &value, const Value &kept, Checkpoint *checkpoint) {
   for (const Piece &piece : piecesOf(value)) {
     if (checkpoint)
-      if (Status status = checkpoint->check(piece, value.name); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(checkpoint->check(piece, value.name));
     std::string tensor = checkpoint ? checkpoint->nameOf(piece.tensor) : piece.tensor;
     std::vector<Piece> stored = checkpoint ? checkpoint->stored(piece) : std::vector{piece};
     auto [it, isNew] = dtypes.emplace(tensor, value.dtype);
@@ -94,8 +91,7 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
     return invalid("expected one checkpoint to take the layout of but --load names '" + checkpoints[0]->path() +
                    "' and '" + checkpoints[1]->path() + "'");
   loaded = checkpoints.empty() ? nullptr : checkpoints[0];
-  if (Status status = leaveQuantised(path, arguments, log); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(leaveQuantised(path, arguments, log));
   for (const Value &value : arguments) {
     if (value.role != "parameter")
       continue;
@@ -107,14 +103,11 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
       return invalid("expected tensor '" + loaded->nameOf(piecesOf(value)[0].tensor) + "' of argument '" + value.name +
                      "' in '" + loaded->path() + "', but it is not there");
     if (!loaded || differs(value, loads))
-      if (Status status = addParameter(value, kept, loaded); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(addParameter(value, kept, loaded));
   }
   if (!loaded)
-    if (Status status = layOutNew(isOneFile(path) ? INT64_MAX : options.fileBytes); !status.ok())
-      return status;
-  if (Status status = choosePaths(path); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(layOutNew(isOneFile(path) ? INT64_MAX : options.fileBytes));
+  MOERT_RETURN_IF_ERROR(choosePaths(path));
   reportLarge(log);
   return lockFiles(log);
 }
@@ -198,10 +191,8 @@ Status CheckpointWriter::lockFiles(std::ostream &log) {
   if (!indexPath.empty())
     paths.push_back(&indexPath);
   for (std::string *path : paths) {
-    if (Status status = targetOf(*path, *path); !status.ok())
-      return status;
-    if (Status status = options.process == 0 ? locks.take(*path, log) : Status{}; !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(targetOf(*path, *path));
+    MOERT_RETURN_IF_ERROR(options.process == 0 ? locks.take(*path, log) : Status{});
   }
   return {};
 }
@@ -220,12 +211,10 @@ Status CheckpointWriter::writeTensor(const CheckpointFile &output, const std::st
   for (int64_t row = 0; row < rows; row += step) {
     RowBlock block{bytes.data(), row, std::min(step, rows - row)};
     if (output.original)
-      if (Status status = output.original->readBytes(entry.begin + row * rowBytes, block.count * rowBytes, block.bytes);
-          !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(
+          output.original->readBytes(entry.begin + row * rowBytes, block.count * rowBytes, block.bytes));
     for (size_t i = 0; i < values.size(); ++i)
-      if (Status status = put(it->second[i], block, entry.dtype, read, values[i]); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(put(it->second[i], block, entry.dtype, read, values[i]));
     file.write(block.bytes, block.count * rowBytes);
   }
   return {};
@@ -242,8 +231,7 @@ Status CheckpointWriter::put(const Use &use, const RowBlock &block, const std::s
   }
   if (values.empty()) {
     values.resize(static_cast<size_t>(piece.span()) * dtypeSize(use.value->dtype));
-    if (Status status = read(*use.value, piece.first(), piece.span(), values.data()); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(read(*use.value, piece.first(), piece.span(), values.data()));
   }
   writePiece(piece, block, dtype, {use.value->dtype, values.data()});
   return {};
@@ -253,8 +241,7 @@ Status CheckpointWriter::writeFile(const CheckpointFile &output, const ReadValue
   return writePartial(output.path, [&](OutputFile &file) {
     file << output.head;
     for (const auto &[name, entry] : output.tensors)
-      if (Status status = writeTensor(output, name, entry, file, read); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(writeTensor(output, name, entry, file, read));
     return Status{};
   });
 }
@@ -262,8 +249,7 @@ Status CheckpointWriter::writeFile(const CheckpointFile &output, const ReadValue
 Status CheckpointWriter::writeFiles(const ReadValue &read) {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (static_cast<int64_t>(i) % options.processes == options.process)
-      if (Status status = writeFile(outputs[i], read); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(writeFile(outputs[i], read));
   return {};
 }
 
@@ -273,8 +259,7 @@ Status CheckpointWriter::renameAll() const {
     if (std::remove(indexPath.c_str()) != 0 && errno != ENOENT)
       return invalid("'" + indexPath + "': cannot be removed: " + std::strerror(errno));
   for (const CheckpointFile &output : outputs)
-    if (Status status = renamePartial(output.path); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(renamePartial(output.path));
   return indexPath.empty() ? Status{} : renamePartial(indexPath);
 }
 
@@ -303,10 +288,8 @@ Status CheckpointWriter::giveNames(std::ostream &log) {
     return Status{};
   };
   if (!indexPath.empty())
-    if (Status status = writePartial(indexPath, writeIndex); !status.ok())
-      return status;
-  if (Status status = renameAll(); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(writePartial(indexPath, writeIndex));
+  MOERT_RETURN_IF_ERROR(renameAll());
   return removeOld(log);
 }
 

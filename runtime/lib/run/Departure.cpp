@@ -463,13 +463,11 @@ Status findDeparture(const Plan &plan, const Options &options, const Tensors &in
       for (const moert_operand &operand : operandsOf(call))
         right.add(fieldsOf(operand));
   };
-  if (Status status = runPrograms(plan, true, options, inputs, &its, nullptr, reference, collect); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runPrograms(plan, true, options, inputs, &its, nullptr, reference, collect));
   Tracker tracker(plan, right);
   RunExtras follow;
   follow.observe = [&](std::span<const moert_ran> calls) { tracker.follow(calls); };
-  if (Status status = runPrograms(plan, false, options, inputs, &own, nullptr, again, follow); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runPrograms(plan, false, options, inputs, &own, nullptr, again, follow));
   Elements results;
   for (const auto &[name, tensor] : again.results)
     results.add(fieldsOf({tensor.as<char>(), tensor.bytes(), tensor.dtype, 0}));

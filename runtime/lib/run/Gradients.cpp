@@ -100,8 +100,7 @@ Status Differences::lossAt(std::span<const Pair> moved, double step, double &los
       others.at(pair.argument).as<double>()[i] += step * pair.direction[i];
   RunResult run;
   Routing chosen = routing.followed();
-  if (Status status = runPrograms(plan, false, options, others, &chosen, nullptr, run); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runPrograms(plan, false, options, others, &chosen, nullptr, run));
   loss = lossOf(run);
   return {};
 }
@@ -119,10 +118,8 @@ Status Differences::compare(std::span<const Pair> some, Comparison &comparison, 
   comparison = {comparison.name, std::numeric_limits<double>::infinity(), kTolerance};
   for (double step : kSteps) {
     double plus = 0, minus = 0;
-    if (Status status = lossAt(some, step, plus); !status.ok())
-      return status;
-    if (Status status = lossAt(some, -step, minus); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(lossAt(some, step, plus));
+    MOERT_RETURN_IF_ERROR(lossAt(some, -step, minus));
     const double measured = (plus - minus) / (2 * step), rounding = kRounding * std::abs(plus) / step;
     const double scale = squares > 0 ? std::sqrt(squares) : 1;
     const Comparison here{comparison.name, std::abs(measured - derived) / scale,
@@ -148,21 +145,19 @@ Status checkGradients(const Plan &plan, const Options &options, const Tensors &i
   const Differences differences(plan, options, inputs, routing, result);
   const std::vector<Pair> &pairs = differences.getPairs();
   if (pairs.empty())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "--verify=gradients: the plan has no gradients among its "
-                                                       "results; compile it without --optimizer, to train");
+    return invalid("--verify=gradients: the plan has no gradients among its "
+                   "results; compile it without --optimizer, to train");
   verification.dtype = plan.metadata.dtype;
   std::string what;
   Comparison all{"all gradients"};
-  if (Status status = differences.compare(pairs, all, what); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(differences.compare(pairs, all, what));
   verification.values.push_back(all);
   if (all.ok())
     return {};
   verification.failures.push_back("the gradients are " + what);
   for (const Pair &pair : pairs) {
     Comparison one{pair.gradient};
-    if (Status status = differences.compare({&pair, 1}, one, what); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(differences.compare({&pair, 1}, one, what));
     verification.values.push_back(one);
     if (!one.ok())
       verification.failures.push_back("'" + pair.gradient + "' is " + what);

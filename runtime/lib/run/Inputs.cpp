@@ -40,13 +40,11 @@ bool isMasked(const Value &value, uint64_t key, int64_t i) {
 /// Ids that are equally likely; the number of the first step.
 Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   if (value.below == 0 && value.role != "step")
-    return Status::error(
-        MOERT_ERROR_INVALID_ARGUMENT,
+    return invalid(
         "argument '" + value.name +
-            "' is i32 and the plan gives no bound for its values, so that they cannot be random: expected them in "
-            "the file of --load");
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+        "' is i32 and the plan gives no bound for its values, so that they cannot be random: expected them in "
+        "the file of --load");
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   auto *values = tensor.as<int32_t>();
   for (int64_t i = 0, e = value.elements(); i < e; ++i)
     if (isMasked(value, key, i))
@@ -60,16 +58,14 @@ Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
 
 /// What an optimizer begins with, and how fast it learns where nobody says.
 Status fillEverywhere(const Value &value, double number, Tensor &tensor) {
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   for (int64_t i = 0, e = value.elements(); i < e; ++i)
     setElement(tensor.as<char>(), value.dtype, i, number);
   return {};
 }
 
 Status copyValue(const Tensor &from, const Value &value, Tensor &tensor) {
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   for (int64_t i = 0, e = value.elements(); i < e; ++i)
     setElement(tensor.as<char>(), value.dtype, i, elementAt(from.as<char>(), from.dtype, i));
   return {};
@@ -83,8 +79,7 @@ Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor) {
     return fillIntegers(value, key, tensor);
   if (value.role == "state" || value.role == "rate")
     return fillEverywhere(value, value.role == "rate" ? 1e-3 : 0, tensor);
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   double factor = deviation(value);
   for (int64_t i = 0, e = value.elements(); i < e; ++i)
     setElement(tensor.as<char>(), value.dtype, i, factor * nearNormal(key, static_cast<uint64_t>(i)));
@@ -144,10 +139,9 @@ Status checkComplete(const std::vector<Value> &sought, Loads &loads, const Input
         << listOf(missing, missing.size()) << "\n";
     return {};
   }
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "expected " + loads.paths() + " to have all of the plan's " + std::to_string(all) + " " + what +
-                           ", of which it has some, but it lacks " + std::to_string(missing.size()) + ": " +
-                           listOf(missing, 5) + "; with --allow-missing they begin " + instead);
+  return invalid("expected " + loads.paths() + " to have all of the plan's " + std::to_string(all) + " " + what +
+                 ", of which it has some, but it lacks " + std::to_string(missing.size()) + ": " + listOf(missing, 5) +
+                 "; with --allow-missing they begin " + instead);
 }
 
 /// What the files do not have.
@@ -163,22 +157,16 @@ Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const Input
                   Tensors &inputs) {
   std::vector<Value> sought = soughtOf(arguments);
   auto isParameter = [](const Value &value) { return value.role == "parameter"; };
-  if (Status status = checkComplete(sought, loads, options, "parameters", "as without --load", log, isParameter);
-      !status.ok())
-    return status;
-  if (Status status =
-          checkComplete(sought, loads, options, "states of the optimizer", "as in a first step", log, isState);
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkComplete(sought, loads, options, "parameters", "as without --load", log, isParameter));
+  MOERT_RETURN_IF_ERROR(
+      checkComplete(sought, loads, options, "states of the optimizer", "as in a first step", log, isState));
   std::string random;
   for (const Value &value : sought) {
     bool found = false;
-    if (Status status = loads.read(value, inputs[value.name], found); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(loads.read(value, inputs[value.name], found));
     if (found)
       continue;
-    if (Status status = fillOther(value, masterOf(value, arguments), options, inputs); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(fillOther(value, masterOf(value, arguments), options, inputs));
     // What an optimizer begins with is not random.
     bool isLater =
         std::find(options.givenLater.begin(), options.givenLater.end(), value.name) != options.givenLater.end();
@@ -195,9 +183,7 @@ Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const Input
 Status makeInputs(const std::vector<Value> &arguments, const std::string &load, uint64_t seed, std::ostream &log,
                   Tensors &inputs) {
   Loads loads;
-  if (Status status = loads.open(load.empty() ? std::vector<std::string>{} : std::vector{load}, arguments);
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(loads.open(load.empty() ? std::vector<std::string>{} : std::vector{load}, arguments));
   return makeInputs(arguments, loads, {seed}, log, inputs);
 }
 

@@ -47,8 +47,7 @@ int exitStatus(const Status &status) {
 Status findProcess(Options &options) {
   if (options.backend != "mpi" && options.backend != "cuda")
     return {};
-  if (Status status = checked(moert_place(&options.process, &options.processes)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checked(moert_place(&options.process, &options.processes)));
   if (options.processes > 1)
     options.agreement = agreementText(options);
   if (options.isFirst())
@@ -64,8 +63,6 @@ Status findProcess(Options &options) {
     options.recordRouting = "/dev/null";
   return {};
 }
-
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
 /// `status` and what was found wrong with values, on `err`; the exit status that they give.
 int conclude(const Options &options, const Status &status, const std::vector<std::string> &failures,
@@ -121,31 +118,24 @@ struct Session {
 };
 
 Status Session::open() {
-  if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Plan::open(options.plan, options.batch, options.seq, plan));
   const Metadata &metadata = plan.metadata;
-  if (Status status = checkRanks(options.ranks, metadata); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkRanks(options.ranks, metadata));
   if (options.reference && !metadata.reference)
     return invalid("the plan has no reference program");
   if (!options.emulateLinks.empty())
-    if (Status status = checkEmulated(options.emulateLinks, metadata); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkEmulated(options.emulateLinks, metadata));
   if (options.verify)
-    if (Status status = checkComparable(metadata); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkComparable(metadata));
   arguments = argumentsOf(programs());
   plan.widen(options.wide);
   return Routing::open(options, plan, routing);
 }
 
 Status Session::load() {
-  if (Status status = loads.open(options.loads, arguments); !status.ok())
-    return status;
-  if (Status status = makeInputs(arguments, loads, {options.seed, options.allowMissing}, err, inputs); !status.ok())
-    return status;
-  if (Status status = widenInputs(plan.wide, arguments, options.seed, inputs); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(loads.open(options.loads, arguments));
+  MOERT_RETURN_IF_ERROR(makeInputs(arguments, loads, {options.seed, options.allowMissing}, err, inputs));
+  MOERT_RETURN_IF_ERROR(widenInputs(plan.wide, arguments, options.seed, inputs));
   return options.saveCheckpoint.empty()
              ? Status{}
              : checkpoint.open(options.saveCheckpoint, arguments, loads, err, {options.shardBytes});
@@ -163,13 +153,11 @@ Status Session::writeCheckpoint() {
 }
 
 Status Session::run() {
-  if (Status status = checkMemory(plan, options.reference, options); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
   if (options.verify)
     if (Status status = checkMemory(plan, true, options); !status.ok())
       return Status::error(status.code, "reference: " + status.message);
-  if (Status status = load(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(load());
   if (options.verifies())
     checkInputs(inputs, verification);
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
@@ -196,16 +184,12 @@ Status Session::write() {
   if (Status status = routing.close(); !status.ok() || !options.isFirst())
     return status;
   if (!options.save.empty())
-    if (Status status = writeSafetensors(options.save, result.results); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(writeSafetensors(options.save, result.results));
   if (!options.saveCheckpoint.empty())
-    if (Status status = writeCheckpoint(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(writeCheckpoint());
   if (!options.trace.empty())
-    if (Status status =
-            writeTrace(options.trace, programs(), options.reference ? noGroups : plan.metadata.groups, result);
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(
+        writeTrace(options.trace, programs(), options.reference ? noGroups : plan.metadata.groups, result));
   Report report{options, plan.metadata, programs(), result, options.verifies() ? &verification : nullptr};
   if (options.json)
     printJson(report, out);

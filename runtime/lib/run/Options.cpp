@@ -11,8 +11,6 @@ namespace moert::run {
 
 namespace {
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 Status parseVerify(Options &options, const std::string &value) {
   options.gradients = value == "gradients";
   options.verify = !options.gradients;
@@ -197,8 +195,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
   const CommandLine line = commandLine(options);
   for (const std::string &argument : arguments) {
     if (argument.size() > 1 && argument[0] == '-') {
-      if (Status status = line.parse(argument); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(line.parse(argument));
     } else if (options.plan.empty()) {
       options.plan = argument;
     } else {
@@ -215,8 +212,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
   if (options.gradients && (options.reference || options.adaptive))
     return invalid("--verify=gradients runs one plan on its ranks: expected neither --reference nor --adaptive");
-  if (Status status = checkWide(options); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkWide(options));
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
   if (options.tf32 && !options.backend.starts_with("cuda"))
@@ -224,10 +220,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
   bool isForOne = options.reference || !options.loads.empty() || !options.save.empty() ||
                   !options.saveCheckpoint.empty() || !options.trace.empty() || !options.routing.empty() ||
                   !options.recordRouting.empty();
-  if (Status status = checkTraining(options); !status.ok())
-    return status;
-  if (Status status = checkCheckpoints(options); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkTraining(options));
+  MOERT_RETURN_IF_ERROR(checkCheckpoints(options));
   if (options.adaptive && isForOne)
     return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save, "
                    "--save-checkpoint, --trace, --routing and --record-routing with it");

@@ -14,31 +14,25 @@ Status checked(int32_t code) { return code == MOERT_OK ? Status{} : Status::erro
 static Status openHandle(const std::string &path, std::shared_ptr<moert_plan> &handle,
                          std::vector<Metadata> &variants) {
   moert_plan_t opened = nullptr;
-  if (Status status = checked(moert_plan_open(path.c_str(), &opened)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checked(moert_plan_open(path.c_str(), &opened)));
   handle.reset(opened, moert_plan_close);
   Status status = parseMetadata(moert_plan_metadata(opened), variants);
   if (status.ok() && hasHalves(variants))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "'" + path +
-                             "' has a forward and a backward for a training loop of your own (moe-compile --halves), "
-                             "which moeplan.torch runs; moe-run runs plans of whole steps: compile without --halves");
+    return invalid("'" + path +
+                   "' has a forward and a backward for a training loop of your own (moe-compile --halves), "
+                   "which moeplan.torch runs; moe-run runs plans of whole steps: compile without --halves");
   return status;
 }
 
 Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan) {
   std::vector<Metadata> variants;
-  if (Status status = openHandle(path, plan.handle, variants); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(openHandle(path, plan.handle, variants));
   if (hasShapes(variants)) {
     const Metadata &first = variants.front();
-    if (Status status = checked(moert_plan_choose(plan.handle.get(), batch ? batch : first.batch,
-                                                  sequence ? sequence : first.sequence, &plan.variant));
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checked(moert_plan_choose(plan.handle.get(), batch ? batch : first.batch,
+                                                    sequence ? sequence : first.sequence, &plan.variant)));
   } else if (batch || sequence) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected --batch and --seq with a plan of several shapes only; this one has one shape");
+    return invalid("expected --batch and --seq with a plan of several shapes only; this one has one shape");
   }
   plan.metadata = std::move(variants[static_cast<size_t>(plan.variant)]);
   return {};
@@ -68,16 +62,13 @@ void Plan::widen(moert_wide type) {
 Status Plan::openVariants(const std::string &path, std::vector<Plan> &plans) {
   std::shared_ptr<moert_plan> handle;
   std::vector<Metadata> variants;
-  if (Status status = openHandle(path, handle, variants); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(openHandle(path, handle, variants));
   for (Metadata &metadata : variants)
     plans.push_back({handle, static_cast<int64_t>(plans.size()), std::move(metadata), MOERT_WIDE_NONE});
   return {};
 }
 
 namespace {
-
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
 /// `text` if it is a digest, in lower case; else empty.
 std::string digestIn(std::string text) {
@@ -115,14 +106,12 @@ Status checkDigest(const std::string &path, const std::string &expected) {
   std::error_code error;
   if (std::filesystem::exists(beside, error) || error) {
     wanted.emplace_back("'" + beside + "'", "");
-    if (Status status = readDigest(beside, path, wanted.back().second); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readDigest(beside, path, wanted.back().second));
   }
   if (wanted.empty())
     return {};
   Sha256::Digest digest;
-  if (Status status = digestOfFile(path, digest); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(digestOfFile(path, digest));
   for (const auto &[who, hex] : wanted)
     if (hex != hexOf(digest))
       return invalid("'" + path + "': expected the SHA-256 " + hex + ", as " + who + " says, but got " + hexOf(digest) +
@@ -133,9 +122,8 @@ Status checkDigest(const std::string &path, const std::string &expected) {
 Status checkRanks(int64_t ranks, const Metadata &metadata) {
   if (!ranks || ranks == metadata.world)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan was compiled for " + std::to_string(metadata.world) +
-                                                         " ranks, but --ranks asks for " + std::to_string(ranks) +
-                                                         "; leave --ranks out or compile the plan again");
+  return invalid("the plan was compiled for " + std::to_string(metadata.world) + " ranks, but --ranks asks for " +
+                 std::to_string(ranks) + "; leave --ranks out or compile the plan again");
 }
 
 Status checkEmulated(const std::string &name, const Metadata &metadata) {
@@ -143,13 +131,11 @@ Status checkEmulated(const std::string &name, const Metadata &metadata) {
   auto hasTimes = [&](const Program &program) { return std::any_of(program.ops.begin(), program.ops.end(), isTimed); };
   const std::vector<Program> &programs = metadata.programs;
   if (metadata.cluster.empty() || std::none_of(programs.begin(), programs.end(), hasTimes))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "the plan has no modelled times of transfers to emulate; compile it with --cluster=NAME");
+    return invalid("the plan has no modelled times of transfers to emulate; compile it with --cluster=NAME");
   if (name == metadata.cluster || std::filesystem::path(name).stem() == metadata.cluster)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan was compiled for cluster '" + metadata.cluster +
-                                                         "', but --emulate-links names '" + name +
-                                                         "'; compile it with --cluster=" + name);
+  return invalid("the plan was compiled for cluster '" + metadata.cluster + "', but --emulate-links names '" + name +
+                 "'; compile it with --cluster=" + name);
 }
 
 } // namespace moert::run

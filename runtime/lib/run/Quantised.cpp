@@ -17,8 +17,6 @@ namespace {
 
 using Entry = SafetensorsFile::Entry;
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// Numbers by code: a sign, exponent bits of this bias, mantissa bits; no infinities, and NaN where all bits are set.
 float fromE4M3(unsigned code) {
   int exponent = static_cast<int>(code >> 3 & 15), mantissa = static_cast<int>(code & 7);

@@ -17,9 +17,7 @@ namespace fs = std::filesystem;
 namespace moert::run {
 namespace {
 
-Status failed(const std::string &path, const std::string &what) {
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': " + what);
-}
+Status failed(const std::string &path, const std::string &what) { return invalid("'" + path + "': " + what); }
 
 std::string reason() { return std::strerror(errno); }
 

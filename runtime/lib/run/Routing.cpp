@@ -9,18 +9,14 @@
 namespace moert::run {
 namespace {
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 std::string text(int64_t number) { return std::to_string(number); }
 
 Status listRoutings(const Plan &plan, int32_t program, std::vector<moert_routing> &routings) {
   int64_t count = 0;
   do {
     routings.resize(static_cast<size_t>(count));
-    if (Status status =
-            checked(moert_plan_routings(plan.handle.get(), plan.variant, program, routings.data(), count, &count));
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(
+        checked(moert_plan_routings(plan.handle.get(), plan.variant, program, routings.data(), count, &count)));
   } while (count != static_cast<int64_t>(routings.size()));
   return {};
 }
@@ -149,11 +145,9 @@ void orderAsReference(const Plan &plan, const std::vector<moert_routing> &refere
 
 Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
   std::vector<moert_routing> ranks, references;
-  if (Status status = listRoutings(plan, MOERT_PROGRAM_RANK, ranks); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(listRoutings(plan, MOERT_PROGRAM_RANK, ranks));
   if (plan.metadata.reference)
-    if (Status status = listRoutings(plan, MOERT_PROGRAM_REFERENCE, references); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(listRoutings(plan, MOERT_PROGRAM_REFERENCE, references));
   if (plan.metadata.reference && ranks.size() != references.size())
     return invalid("the plan routes " + std::to_string(ranks.size()) + " times, but its reference " +
                    std::to_string(references.size()) + " times");
@@ -167,8 +161,7 @@ Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
     if (!plan.metadata.reference)
       continue;
     layers[i].reference = references[i];
-    if (Status status = matchPrograms(layers[i], i); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(matchPrograms(layers[i], i));
   }
   return {};
 }
@@ -223,15 +216,13 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
     return {};
   routing.world = plan.metadata.world;
   routing.recordsReference = options.reference;
-  if (Status status = findLayers(plan, routing.layers); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(findLayers(plan, routing.layers));
   if (routing.layers.empty())
     return invalid("the plan has no MoE layer, so that there is no routing to force or to record");
   if (!plan.metadata.reference && !options.routing.empty())
     return invalid("--routing needs a plan with a reference program, which tells which ranks route the same tokens");
   if (!options.routing.empty())
-    if (Status status = routing.read(options.routing); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(routing.read(options.routing));
   if (options.recordRouting.empty())
     return {};
   routing.isRecorded = true;
@@ -242,16 +233,14 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
 /// Each iteration must have each layer once.
 Status Routing::read(const std::string &path) {
   std::vector<RoutingLine> lines;
-  if (Status status = readRoutingFile(path, lines); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readRoutingFile(path, lines));
   std::map<int64_t, std::map<int64_t, RoutingLine>> sorted;
   for (RoutingLine &line : lines) {
     std::string where = path + ":" + text(line.number) + ": ", layer = text(line.layer);
     if (line.layer >= static_cast<int64_t>(layers.size()))
       return invalid(where + "'layer': expected one from 0 to " + std::to_string(layers.size() - 1) +
                      ", the plan's MoE layers, but got " + layer);
-    if (Status status = checkLine(line, layers[static_cast<size_t>(line.layer)], path); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkLine(line, layers[static_cast<size_t>(line.layer)], path));
     int64_t iteration = line.iteration, number = line.layer;
     if (!sorted[iteration].try_emplace(number, std::move(line)).second)
       return invalid(where + "iteration " + text(iteration) + ", layer " + layer + ": expected only once");
@@ -286,16 +275,14 @@ std::vector<int32_t> Routing::referenceChoices(const RoutingLine &line, size_t l
 
 Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool reference, int64_t step) const {
   if (keeps || (isRecorded && reference == recordsReference))
-    if (Status status = checked(moert_world_record_routing(on, keepsOwn ? 2 : 1)); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checked(moert_world_record_routing(on, keepsOwn ? 2 : 1)));
   if (iterations.empty())
     return {};
   const std::vector<RoutingLine> &lines = iterations[static_cast<size_t>(step) % iterations.size()];
   for (size_t layer = 0; layer < layers.size(); ++layer)
     for (int64_t rank : ranks)
       if (reference || layers[layer].isOn(rank))
-        if (Status status = force(on, rank, reference, layer, lines[layer]); !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(force(on, rank, reference, layer, lines[layer]));
   return {};
 }
 
@@ -315,10 +302,8 @@ Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &l
   auto part = static_cast<std::ptrdiff_t>(layer.rank.tokens * layer.rank.choices);
   for (int64_t rank = layer.rank.first_rank; layer.isOn(rank); ++rank) {
     int64_t count = 0, shard = reference ? layer.shardOf(rank) : 0;
-    if (Status status = checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
-                                                    static_cast<int64_t>(experts.size()), &count));
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
+                                                      static_cast<int64_t>(experts.size()), &count)));
     auto first = experts.begin() + shard * part;
     choices.emplace_back(first, first + part);
   }
@@ -330,8 +315,7 @@ Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
   if (!keeps && !writes)
     return {};
   std::vector<RoutingLine> lines;
-  if (Status status = readStep(on, reference, step, lines); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readStep(on, reference, step, lines));
   for (const RoutingLine &line : lines)
     if (writes)
       *recordFile << routingText(line);
@@ -347,8 +331,7 @@ Status Routing::readStep(moert_world_t on, bool reference, int64_t step, std::ve
     RoutingLine &line = lines.emplace_back();
     line.iteration = step;
     line.layer = static_cast<int64_t>(i);
-    if (Status status = readRanks(on, reference, layers[i], line.choices); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readRanks(on, reference, layers[i], line.choices));
     for (const std::vector<int32_t> &choices : line.choices)
       line.counts.push_back(countChoices(choices, layers[i].rank.experts));
   }

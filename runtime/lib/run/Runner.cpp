@@ -59,8 +59,7 @@ Status Runner::create(const Plan &plan, bool reference) {
     config.observe_context = &extras;
   }
   moert_world_t handle = nullptr;
-  if (Status status = checked(moert_world_create(plan.handle.get(), &config, &handle)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checked(moert_world_create(plan.handle.get(), &config, &handle)));
   world.reset(handle);
   const int64_t *first;
   int64_t count;
@@ -89,10 +88,9 @@ Status Runner::write(const std::string &name, const Tensor &tensor) {
     found = true;
     for (int64_t rank : ranks)
       if (programIndex(programs, rank) == i)
-        if (Status status = writePart(rank, argument.index, *argument.value, tensor); !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(writePart(rank, argument.index, *argument.value, tensor));
   }
-  return found ? Status{} : Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument '" + name + "'");
+  return found ? Status{} : invalid("the program has no argument '" + name + "'");
 }
 
 /// Between the pieces of buckets, and behind them.
@@ -103,10 +101,8 @@ Status Runner::writeZeros() {
       const Value &value = program.arguments[i];
       std::vector<char> zeros(value.pieces.empty() ? 0 : static_cast<size_t>(value.localBytes()));
       if (!zeros.empty())
-        if (Status status = checked(
-                moert_world_write(world.get(), rank, static_cast<int64_t>(i), zeros.data(), value.localBytes()));
-            !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(
+            checked(moert_world_write(world.get(), rank, static_cast<int64_t>(i), zeros.data(), value.localBytes())));
     }
   }
   return {};
@@ -126,8 +122,7 @@ Status Runner::meet(const Status &own) {
 
 Status Runner::writeInputs(const Tensors &inputs) {
   for (const Value &value : argumentsOf(programs))
-    if (Status status = write(value.name, inputs.at(value.name)); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(write(value.name, inputs.at(value.name)));
   return {};
 }
 
@@ -135,10 +130,8 @@ Status Runner::readTimes(int64_t rank, std::vector<moert_op_time> &times) {
   int64_t count = 0;
   do {
     times.resize(std::max(times.size(), static_cast<size_t>(count)));
-    if (Status status =
-            checked(moert_world_timeline(world.get(), rank, times.data(), static_cast<int64_t>(times.size()), &count));
-        !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(
+        checked(moert_world_timeline(world.get(), rank, times.data(), static_cast<int64_t>(times.size()), &count)));
   } while (count > static_cast<int64_t>(times.size()));
   times.resize(static_cast<size_t>(count));
   return {};
@@ -148,8 +141,7 @@ Status Runner::addRankTimes(int64_t rank, double &flops) {
   size_t index = programIndex(programs, rank), first = firstOp(programs, index);
   const std::vector<Op> &ops = programs[index].ops;
   std::vector<moert_op_time> times(ops.size());
-  if (Status status = readTimes(rank, times); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(readTimes(rank, times));
   for (const moert_op_time &time : times) {
     const Op &op = ops[static_cast<size_t>(time.op)];
     bool ragged = op.rows > 0 && time.rows >= 0;
@@ -172,8 +164,7 @@ Status Runner::addRankTimes(int64_t rank, double &flops) {
 Status Runner::addTimes() {
   result.lastStep.clear();
   for (size_t i = 0; i < everyone.size(); ++i)
-    if (Status status = addRankTimes(everyone[i], result.rankFlops[i]); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(addRankTimes(everyone[i], result.rankFlops[i]));
   return {};
 }
 
@@ -181,10 +172,8 @@ Status Runner::runStep() {
   int64_t step = nextStep++;
   double seconds = 0;
   if (routing)
-    if (Status status = routing->beginStep(world.get(), ranks, reference, step); !status.ok())
-      return status;
-  if (Status status = checked(moert_world_run(world.get(), &seconds)); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(routing->beginStep(world.get(), ranks, reference, step));
+  MOERT_RETURN_IF_ERROR(checked(moert_world_run(world.get(), &seconds)));
   result.stepSeconds.push_back(seconds);
   return routing ? routing->endStep(world.get(), reference, step) : Status{};
 }
@@ -195,13 +184,10 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   int64_t timed = 0;
   for (int64_t step = 0; step < steps; ++step) {
     bool isTimed = (!usesGraphs() || step + 1 == steps) && !isExact();
-    if (Status status = checked(moert_world_time_ops(world.get(), isTimed)); !status.ok())
-      return status;
-    if (Status status = runStep(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checked(moert_world_time_ops(world.get(), isTimed)));
+    MOERT_RETURN_IF_ERROR(runStep());
     if (isTimed)
-      if (Status status = addTimes(); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(addTimes());
     timed += isTimed;
     if (progress)
       *progress << "\rstep " << step + 1 << "/" << steps << (step + 1 == steps ? "\n" : "") << std::flush;
@@ -219,23 +205,19 @@ Status Runner::addMemory() {
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
     for (int64_t rank : everyone) {
       ArenaUse use, &most = result.arenas[space];
-      if (Status status = checked(moert_world_memory(world.get(), rank, space, &use.planned, &use.measured));
-          !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(checked(moert_world_memory(world.get(), rank, space, &use.planned, &use.measured)));
       most = {std::max(most.planned, use.planned), std::max(most.measured, use.measured)};
     }
   for (int64_t rank : everyone) {
     int64_t bytes;
-    if (Status status = checked(moert_world_other_memory(world.get(), rank, &bytes)); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checked(moert_world_other_memory(world.get(), rank, &bytes)));
     result.otherBytes = std::max(result.otherBytes, bytes);
   }
   return {};
 }
 
 Status Runner::read(const Value &value, Find find, Tensor &tensor, double &disagreement) {
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   Assembler assembler(value, groups, tensor);
   std::vector<char> part;
   std::map<int64_t, std::vector<char>> parts;
@@ -246,10 +228,8 @@ Status Runner::read(const Value &value, Find find, Tensor &tensor, double &disag
         continue;
       const PartBytes place = partOf(*found.value, groups, rank);
       part.resize(static_cast<size_t>(place.count));
-      if (Status status =
-              checked(moert_world_read_at(world.get(), rank, found.index, place.begin, part.data(), place.count));
-          !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(
+          checked(moert_world_read_at(world.get(), rank, found.index, place.begin, part.data(), place.count)));
       assembler.add(rank, part.data());
       if (isExact())
         parts[rank] = part;
@@ -269,7 +249,7 @@ Status Runner::read(const std::string &name, Tensor &tensor) {
     for (const Program &program : programs)
       if (const Program::Found found = (program.*find)(name); found.value)
         return read(*found.value, find, tensor, disagreement);
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument or result '" + name + "'");
+  return invalid("the program has no argument or result '" + name + "'");
 }
 
 Status Runner::readResult(const Value &value, Find find) {
@@ -280,11 +260,9 @@ Status Runner::readResult(const Value &value, Find find) {
 Status Runner::readResults() {
   for (const Value &value : argumentsOf(programs))
     if (value.updated)
-      if (Status status = readResult(value, &Program::findArgument); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(readResult(value, &Program::findArgument));
   for (const Value &value : resultsOf(programs))
-    if (Status status = readResult(value, &Program::findResult); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readResult(value, &Program::findResult));
   return {};
 }
 
@@ -315,12 +293,9 @@ Status runPrograms(const Plan &plan, bool reference, const Options &options, con
   int64_t steps = reference && options.verify && !changes ? 1 : options.iters;
   runner.routing = routing;
   runner.nextStep = options.iters - steps;
-  if (Status status = runner.create(plan, reference); !status.ok())
-    return status;
-  if (Status status = runner.writeInputs(inputs); !status.ok())
-    return status;
-  if (Status status = runner.runSteps(steps, progress); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runner.create(plan, reference));
+  MOERT_RETURN_IF_ERROR(runner.writeInputs(inputs));
+  MOERT_RETURN_IF_ERROR(runner.runSteps(steps, progress));
   return runner.readResults();
 }
 

@@ -123,22 +123,19 @@ Status SafetensorsFile::parseHeader(const std::string &text, int64_t dataBytes) 
         tensors[name] = parseEntry({object, "tensor '" + name + "'"}, dataBytes);
     checkLayout(tensors, dataBytes);
   } catch (const JsonError &error) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "'" + path + "': " + (error.path.empty() ? "" : error.path + ": ") + error.message);
+    return invalid("'" + path + "': " + (error.path.empty() ? "" : error.path + ": ") + error.message);
   } catch (const json::exception &error) {
     // The message may quote bytes of the file that are not text.
     std::string message = error.what();
     std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < 32 || c > 126; }, '?');
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': the header is not JSON: " + message);
+    return invalid("'" + path + "': the header is not JSON: " + message);
   }
   return {};
 }
 
 Status SafetensorsFile::open(const std::string &filePath) {
   path = filePath;
-  auto invalid = [&](const std::string &message) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': " + message);
-  };
+  auto invalid = [&](const std::string &message) { return moert::invalid("'" + path + "': " + message); };
   file.open(path, std::ios::binary | std::ios::ate);
   if (!file)
     return invalid("cannot be opened for reading");
@@ -168,28 +165,24 @@ Status SafetensorsFile::readBytes(int64_t begin, int64_t count, char *bytes) {
   file.seekg(static_cast<int64_t>(prefix.size()) + begin);
   if (file.read(bytes, count))
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': expected " + std::to_string(count) +
-                                                         " bytes from byte " + std::to_string(begin) +
-                                                         " of the data on but they cannot be read");
+  return invalid("'" + path + "': expected " + std::to_string(count) + " bytes from byte " + std::to_string(begin) +
+                 " of the data on but they cannot be read");
 }
 
 Status checkType(const std::string &name, const Value &value, const SafetensorsFile::Entry &entry) {
   if (entry.dtype == fileDtype(value.dtype) && entry.shape == value.shape)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, name + ": tensor '" + value.name + "': expected " +
-                                                         fileDtype(value.dtype) + " " + shapeText(value.shape) +
-                                                         " but got " + entry.dtype + " " + shapeText(entry.shape));
+  return invalid(name + ": tensor '" + value.name + "': expected " + fileDtype(value.dtype) + " " +
+                 shapeText(value.shape) + " but got " + entry.dtype + " " + shapeText(entry.shape));
 }
 
 Status SafetensorsFile::read(const Value &value, Tensor &tensor) {
   auto it = tensors.find(value.name);
   if (it == tensors.end())
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "' has no tensor '" + value.name + "'");
+    return invalid("'" + path + "' has no tensor '" + value.name + "'");
   const Entry &entry = it->second;
-  if (Status status = checkType("'" + path + "'", value, entry); !status.ok())
-    return status;
-  if (Status status = Tensor::allocate(value, tensor); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkType("'" + path + "'", value, entry));
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   return readBytes(entry.begin, entry.end - entry.begin, tensor.as<char>());
 }
 
@@ -216,8 +209,7 @@ static void writeTensors(OutputFile &file, const Tensors &tensors) {
 
 Status writeSafetensors(const std::string &path, const Tensors &tensors) {
   OutputFile file;
-  if (Status status = file.open(path); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(file.open(path));
   writeTensors(file, tensors);
   return file.close();
 }

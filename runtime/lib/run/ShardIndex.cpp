@@ -100,9 +100,7 @@ std::string ShardIndex::json() const {
 }
 
 Status ShardIndex::parse(const std::string &path, const std::string &text, ShardIndex &index) {
-  auto wrong = [&](const std::string &message) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': " + message);
-  };
+  auto wrong = [&](const std::string &message) { return invalid("'" + path + "': " + message); };
   nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
   if (!root.is_object())
     return wrong("expected an object of JSON; the file is damaged");

@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t kMostOpenFiles = 256;
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// Reads many runs of a file by few calls: what lies close together is read at once, and the gaps are dropped.
 class RunReader {
 public:
@@ -141,8 +139,7 @@ Status ShardedCheckpoint::readBlock(const std::string &tensor, const ShardIndex:
 Status ShardedCheckpoint::read(const std::string &tensor, const Region &wanted, char *bytes) {
   std::vector<std::pair<int64_t, int64_t>> found;
   for (const ShardIndex::Block &block : contents.tensors.at(tensor).blocks)
-    if (Status status = readBlock(tensor, block, wanted, bytes, found); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(readBlock(tensor, block, wanted, bytes, found));
   int64_t missing = firstMissing(found, wanted.count);
   if (missing == wanted.count)
     return {};

@@ -17,13 +17,10 @@ namespace {
 /// At most so many bytes of a value are in memory.
 constexpr int64_t kChunkBytes = 4 << 20;
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 /// Calls visit(begin, size) for chunks that make up `bytes` bytes, each of whole elements.
 template <class Visit> Status forEachChunk(int64_t bytes, Visit visit) {
   for (int64_t begin = 0; begin < bytes; begin += kChunkBytes)
-    if (Status status = visit(begin, std::min(kChunkBytes, bytes - begin)); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(visit(begin, std::min(kChunkBytes, bytes - begin)));
   return {};
 }
 
@@ -51,15 +48,12 @@ Status writeBlock(Runner &runner, int64_t rank, const ShardFile::Block &block, s
 
 Status writeFile(Runner &runner, const std::string &path, const ShardFile &file) {
   OutputFile out;
-  if (Status status = out.open(path); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(out.open(path));
   out << headerOf(file);
   std::vector<char> buffer;
   for (const ShardFile::Block &block : file.blocks)
-    if (Status status = writeBlock(runner, file.rank, block, buffer, out); !status.ok())
-      return status;
-  if (Status status = out.sync(); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(writeBlock(runner, file.rank, block, buffer, out));
+  MOERT_RETURN_IF_ERROR(out.sync());
   return out.close();
 }
 
@@ -70,18 +64,15 @@ Status writeOwnFiles(Runner &runner, const fs::path &folder, const ShardLayout &
                    "' is not there: expected all processes to see the folder that process 0 made");
   for (const ShardFile &file : layout.files)
     if (std::find(runner.ranks.begin(), runner.ranks.end(), file.rank) != runner.ranks.end())
-      if (Status status = writeFile(runner, (folder / file.name).string(), file); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(writeFile(runner, (folder / file.name).string(), file));
   return {};
 }
 
 Status writeIndex(const fs::path &folder, const ShardIndex &index) {
   OutputFile out;
-  if (Status status = out.open((folder / kShardIndexName).string()); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(out.open((folder / kShardIndexName).string()));
   out << index.json();
-  if (Status status = out.sync(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(out.sync());
   return out.close();
 }
 
@@ -93,9 +84,8 @@ template <class Visit> Status forEachOwnBlock(Runner &runner, const KeepValue &k
     for (size_t i = 0; i < program.arguments.size(); ++i) {
       const Value &value = program.arguments[i];
       for (const PartBlock &block : keep(value) ? blocksOfPart(value, runner.groups, rank) : std::vector<PartBlock>())
-        if (Status status = visit(rank, static_cast<int64_t>(i), block, static_cast<int64_t>(dtypeSize(value.dtype)));
-            !status.ok())
-          return status;
+        MOERT_RETURN_IF_ERROR(
+            visit(rank, static_cast<int64_t>(i), block, static_cast<int64_t>(dtypeSize(value.dtype))));
     }
   }
   return {};
@@ -110,8 +100,7 @@ Status writeShards(Runner &runner, const std::string &folder, const KeepValue &k
   ShardLayout layout =
       layOutShards(runner.programs, runner.groups, static_cast<int64_t>(runner.everyone.size()), fileBytes, keep);
   layout.index.position = position;
-  if (Status status = runner.meet(writeOwnFiles(runner, folder, layout)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runner.meet(writeOwnFiles(runner, folder, layout)));
   return runner.meet(runner.options.isFirst() ? writeIndex(folder, layout.index) : Status{});
 }
 
@@ -150,8 +139,7 @@ Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue
     return forEachChunk(block.region.count * width, [&](int64_t begin, int64_t bytes) {
       buffer.resize(static_cast<size_t>(bytes));
       Region wanted = block.region.part(begin / width, bytes / width);
-      if (Status status = checkpoint.read(block.tensor, wanted, buffer.data()); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(checkpoint.read(block.tensor, wanted, buffer.data()));
       return runner.writeRange(rank, index, block.at * width + begin, buffer.data(), bytes);
     });
   });

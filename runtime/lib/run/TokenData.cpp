@@ -30,8 +30,6 @@ constexpr TokenType kTypes[] = {{"bytes", "|u1", 1, readAs<uint8_t>},
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 Status systemError(const std::string &path, const std::string &what) {
   return invalid("'" + path + "': " + what + ": " + std::strerror(errno));
 }
@@ -134,15 +132,13 @@ Status TokenData::checkText() const {
 Status TokenData::findType(const std::string &name) {
   const bool isNpy = std::string_view(file.bytes(), static_cast<size_t>(file.size())).starts_with(kNpyMagic);
   if (isNpy) {
-    if (Status status = parseNpy(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(parseNpy());
     if (!name.empty() && name != type->name)
       return error("expected ids of type " + name + ", as --data-type says, but the .npy file has " + type->name +
                    ": leave --data-type out");
     return {};
   }
-  if (Status status = name.empty() ? checkText() : Status{}; !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(name.empty() ? checkText() : Status{});
   type = std::find_if(std::begin(kTypes), std::end(kTypes),
                       [&](auto &t) { return (name.empty() ? "bytes" : name) == t.name; });
   if (type == std::end(kTypes))
@@ -159,10 +155,8 @@ Status TokenData::findType(const std::string &name) {
 Status TokenData::open(const std::string &name, const std::string &typeName, const Request &requested) {
   path = name;
   request = requested;
-  if (Status status = file.open(path); !status.ok())
-    return status;
-  if (Status status = findType(typeName); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(file.open(path));
+  MOERT_RETURN_IF_ERROR(findType(typeName));
   if (count > request.step)
     return {};
   return error("expected at least " + std::to_string(request.step + 1) + " tokens (" +
@@ -172,8 +166,7 @@ Status TokenData::open(const std::string &name, const std::string &typeName, con
 }
 
 Status TokenData::fill(int64_t step, Tensor &tokens, Tensor &labels) const {
-  if (Status status = file.checkSize(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(file.checkSize());
   const uint64_t starts = static_cast<uint64_t>(count - request.sequence);
   const uint64_t key = mix(mix(request.seed) ^ static_cast<uint64_t>(step));
   for (int64_t begin = 0; begin < request.step; begin += request.sequence) {

@@ -47,8 +47,7 @@ json opEvent(const RankTime &entry, const Program &program, bool several, const 
 Status writeTrace(const std::string &path, std::span<const Program> programs, const std::vector<Group> &groups,
                   const RunResult &result) {
   OutputFile file;
-  if (Status status = file.open(path); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(file.open(path));
   file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
   const char *separator = "\n";
   auto put = [&](const json &event) {

@@ -26,8 +26,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
-
 const Value *find(const std::vector<Value> &values, const std::string &name) {
   auto it = std::find_if(values.begin(), values.end(), [&](const Value &value) { return value.name == name; });
   return it == values.end() ? nullptr : &*it;
@@ -118,30 +116,24 @@ Status Trainer::checkPlan() {
 }
 
 Status Trainer::open() {
-  if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
-    return status;
-  if (Status status = checkRanks(options.ranks, plan.metadata); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Plan::open(options.plan, options.batch, options.seq, plan));
+  MOERT_RETURN_IF_ERROR(checkRanks(options.ranks, plan.metadata));
   if (options.reference && !plan.metadata.reference)
     return invalid("the plan has no reference program");
   arguments = argumentsOf(plan.programs(options.reference));
   results = resultsOf(plan.programs(options.reference));
   // Metrics of the stages before the one that has the loss come behind it.
   std::stable_partition(results.begin(), results.end(), [](const Value &value) { return value.role == "loss"; });
-  if (Status status = checkPlan(); !status.ok())
-    return status;
-  if (Status status = checkMemory(plan, options.reference, options); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkPlan());
+  MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
   return openData();
 }
 
 Status Trainer::openData() {
   const TrainOptions &train = options.train;
   const Value &tokens = *find(arguments, "tokens");
-  if (Status status =
-          data.open(train.data, train.dataType, {tokens.sequence, tokens.elements(), tokens.below, options.seed});
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(
+      data.open(train.data, train.dataType, {tokens.sequence, tokens.elements(), tokens.below, options.seed}));
   if (options.isFirst())
     err << "moe-run: '" << train.data << "' has " << data.size() << " tokens of type " << data.getType().name << "\n";
   return {};
@@ -174,8 +166,7 @@ Status Trainer::openCheckpoint() {
     std::filesystem::create_directories(path, error);
   if (error)
     return invalid("'" + path + "': cannot be made: " + error.message());
-  if (Status status = targetOf(isFolder ? path + "/latest" : path, checkpoint); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(targetOf(isFolder ? path + "/latest" : path, checkpoint));
   if (Status status = options.isFirst() ? locks.take(checkpoint, err) : Status{}; !status.ok() || !isFolder)
     return status;
   if (Status status = folder.open(path); !status.ok() || folder.latest().empty())
@@ -191,8 +182,7 @@ Status Trainer::makeRest(bool resumed, Tensors &inputs) {
       resumed && options.saveCheckpoint.empty() ? std::vector<std::string>{} : options.loads;
   if (resumed && !sharded)
     paths.insert(paths.begin(), checkpoint);
-  if (Status status = loads.open(paths, arguments); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(loads.open(paths, arguments));
   std::vector<Value> rest = arguments;
   if (sharded)
     std::erase_if(rest, isTrainingState);
@@ -202,28 +192,22 @@ Status Trainer::makeRest(bool resumed, Tensors &inputs) {
 
 /// From a checkpoint where there is one.
 Status Trainer::start() {
-  if (Status status = openCheckpoint(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(openCheckpoint());
   bool resumed = sharded || (!checkpoint.empty() && !isFolder && std::filesystem::exists(checkpoint));
   Tensors inputs;
-  if (Status status = makeRest(resumed, inputs); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(makeRest(resumed, inputs));
   std::ostream silent(nullptr), &log = options.isFirst() ? err : silent;
   WriterOptions writing{options.shardBytes, options.process, options.processes};
   if (!options.saveCheckpoint.empty())
-    if (Status status = writer.open(options.saveCheckpoint, arguments, loads, log, writing); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(writer.open(options.saveCheckpoint, arguments, loads, log, writing));
   firstStep = sharded ? sharded->index().position.step : inputs.at("step").as<int32_t>()[0];
   if (resumed && options.isFirst())
     err << "moe-run: resumed from '" << (sharded ? sharded->path() : checkpoint) << "' at step " << firstStep << "\n";
-  if (Status status = checkSteps(); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkSteps());
   runner.emplace(Runner::of(plan, options.reference, options, result));
-  if (Status status = runner->create(plan, options.reference); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runner->create(plan, options.reference));
   for (const auto &[name, tensor] : inputs)
-    if (Status status = runner->write(name, tensor); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(runner->write(name, tensor));
   return sharded ? goOn() : Status{};
 }
 
@@ -268,8 +252,7 @@ Status Trainer::openLog() {
       if (Json entry = Json::parse(line, nullptr, false);
           entry.is_object() && entry.value("step", firstStep) < firstStep)
         kept += line + "\n";
-  if (Status status = log.open(path); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(log.open(path));
   log << kept;
   return log.writeOut();
 }
@@ -279,23 +262,18 @@ Status Trainer::step(int64_t number, StepRecord &record) {
   record.rate = learningRate(options.train, number);
   Tensors inputs;
   for (const char *name : kGiven)
-    if (Status status = Tensor::allocate(*find(arguments, name), inputs[name]); !status.ok())
-      return status;
-  if (Status status = data.fill(number, inputs["tokens"], inputs["labels"]); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(Tensor::allocate(*find(arguments, name), inputs[name]));
+  MOERT_RETURN_IF_ERROR(data.fill(number, inputs["tokens"], inputs["labels"]));
   const Tensor &rate = inputs["learning_rate"];
   setElement(rate.as<char>(), rate.dtype, 0, record.rate);
   for (const auto &[name, tensor] : inputs)
-    if (Status status = runner->write(name, tensor); !status.ok())
-      return status;
-  if (Status status = runner->runStep(); !status.ok())
-    return status;
+    MOERT_RETURN_IF_ERROR(runner->write(name, tensor));
+  MOERT_RETURN_IF_ERROR(runner->runStep());
   record.seconds = result.stepSeconds.back();
   for (const Value &value : results)
     if (value.role == "loss" || value.role == "metric") {
       Tensor tensor;
-      if (Status status = runner->read(value.name, tensor); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(runner->read(value.name, tensor));
       record.results.emplace_back(value.name, elementAt(tensor.as<char>(), tensor.dtype, 0));
     }
   return {};
@@ -306,8 +284,7 @@ Status Trainer::print(const StepRecord &record) {
     return {};
   if (log.isOpen()) {
     log << record.json().dump() << "\n";
-    if (Status status = log.writeOut(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(log.writeOut());
   }
   if (options.json) {
     records.push_back(record.json());
@@ -361,16 +338,13 @@ Status Trainer::writeOneFile() {
   Tensors values;
   for (const Value &value : arguments)
     if (isTrainingState(value))
-      if (Status status = runner->read(value.name, values[value.name]); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(runner->read(value.name, values[value.name]));
   if (options.isFirst())
-    if (Status status = writeSafetensorsAtomically(checkpoint, values); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(writeSafetensorsAtomically(checkpoint, values));
   // Ranks that compute the same in another order differ in the last bit, and only one's values are in the file: all go
   // on from these, as training that is resumed does.
   for (const auto &[name, tensor] : values)
-    if (Status status = runner->write(name, tensor); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(runner->write(name, tensor));
   return {};
 }
 
@@ -386,8 +360,7 @@ Status Trainer::savePublished() {
     return savePublishedFromMemory();
   // Through files: no process has room for all, or for what the others need of its ranks.
   std::string scratch = sharded ? "" : writer.scratchFolder();
-  if (Status status = scratch.empty() ? Status{} : writeScratch(scratch); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(scratch.empty() ? Status{} : writeScratch(scratch));
   auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
     return sharded->read(argument.name, Region::whole(argument.shape).part(first, count), elements);
   };
@@ -408,11 +381,9 @@ Status Trainer::writeScratch(const std::string &scratch) {
     std::filesystem::create_directories(scratch, error);
   }
   Status made = error ? invalid("'" + scratch + "': cannot be made: " + error.message()) : Status{};
-  if (Status status = runner->meet(made); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runner->meet(made));
   auto keep = [&](const Value &value) { return isPublished(value); };
-  if (Status status = writeShards(*runner, scratch, keep, INT64_MAX, positionAt(options.train.steps)); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(writeShards(*runner, scratch, keep, INT64_MAX, positionAt(options.train.steps)));
   return sharded.emplace().open(scratch);
 }
 
@@ -420,8 +391,7 @@ Status Trainer::savePublishedFromMemory() {
   Tensors values;
   for (const Value &argument : arguments)
     if (isPublished(argument))
-      if (Status status = runner->read(argument.name, values[argument.name]); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(runner->read(argument.name, values[argument.name]));
   auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
     copyElements(values.at(argument.name), first, count, elements);
     return Status{};
@@ -431,27 +401,23 @@ Status Trainer::savePublishedFromMemory() {
 
 Status Trainer::run() {
   for (Status (Trainer::*part)() : {&Trainer::open, &Trainer::start, &Trainer::openLog})
-    if (Status status = (this->*part)(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR((this->*part)());
   const TrainOptions &training = options.train;
   for (int64_t number = firstStep; number < training.steps; ++number) {
     StepRecord record;
     if (Status status = step(number, record); !status.ok())
       return Status::error(status.code, "step " + std::to_string(number) + ": " + status.message);
-    if (Status status = print(record); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(print(record));
     // The loss alone: what goes wrong shows there.
     if (!std::isfinite(record.results.front().second))
       return Status::error(MOERT_ERROR_INTERNAL,
                            "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");
     bool due = (number + 1) % training.checkpointEvery == 0 || number + 1 == training.steps;
     if (!checkpoint.empty() && due)
-      if (Status status = writeCheckpoint(number + 1); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(writeCheckpoint(number + 1));
   }
   if (!options.saveCheckpoint.empty())
-    if (Status status = savePublished(); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(savePublished());
   if (options.json && options.isFirst())
     out << Json{{"first_step", firstStep}, {"steps", records}}.dump(2) << "\n";
   return {};

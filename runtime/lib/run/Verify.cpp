@@ -67,27 +67,23 @@ static Status checkSame(const std::vector<Value> &plan, const std::vector<Value>
   for (const Value &value : reference) {
     auto other = find(plan, value.name);
     if (other == plan.end())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the reference has a ") + what + " '" +
-                                                             value.name + "' that the plan does not have");
+      return invalid(std::string("the reference has a ") + what + " '" + value.name + "' that the plan does not have");
     if (other->shape != value.shape || other->dtype != value.dtype)
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the ") + what + " '" + value.name + "' is " +
-                                                             shapeText(other->shape) + " " + dtypeName(other->dtype) +
-                                                             " in the plan, but " + shapeText(value.shape) + " " +
-                                                             dtypeName(value.dtype) + " in the reference");
+      return invalid(std::string("the ") + what + " '" + value.name + "' is " + shapeText(other->shape) + " " +
+                     dtypeName(other->dtype) + " in the plan, but " + shapeText(value.shape) + " " +
+                     dtypeName(value.dtype) + " in the reference");
   }
   for (const Value &value : plan)
     if (both && find(reference, value.name) == reference.end())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the plan has a ") + what + " '" + value.name +
-                                                             "' that the reference does not have");
+      return invalid(std::string("the plan has a ") + what + " '" + value.name + "' that the reference does not have");
   return {};
 }
 
 Status checkComparable(const Metadata &metadata) {
   if (!metadata.reference)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has no reference program");
+    return invalid("the plan has no reference program");
   const std::vector<Value> arguments = argumentsOf(metadata.programs), results = resultsOf(metadata.programs);
-  if (Status status = checkSame(arguments, metadata.reference->arguments, "argument", false); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(checkSame(arguments, metadata.reference->arguments, "argument", false));
   return checkSame(results, metadata.reference->results, "result", true);
 }
 
@@ -209,8 +205,7 @@ Status Verifier::run() {
     return Status::error(status.code, "reference: " + status.message);
   Comparisons comparisons(result, reference, dtypeOf(plan.metadata), options.tf32);
   if (comparisons.isFinite() && !comparisons.isExplained())
-    if (Status status = measureRounding(comparisons); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(measureRounding(comparisons));
   comparisons.report(verification);
   if (comparisons.isFinite() && referenceChoices.hasKept())
     compareChoices();
@@ -220,8 +215,7 @@ Status Verifier::run() {
 /// As the reference would choose; where the plan chose otherwise again, as the plan did.
 Status Verifier::runReference() {
   referenceChoices = routing.repeated();
-  if (Status status = runAgain(true, {}, referenceChoices, reference); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(runAgain(true, {}, referenceChoices, reference));
   if (routing.isTold() || !referenceChoices.hasKept())
     return {};
   routing.orderLike(referenceChoices);
@@ -307,8 +301,7 @@ static Status drawAgain(const Plan &plan, uint64_t seed, bool isSkewed, const Te
   for (const Value &value : argumentsOf(plan.programs(false))) {
     Tensor &other = others.at(value.name);
     if (value.below > 0)
-      if (Status status = fillIds(value, seed, other); !status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(fillIds(value, seed, other));
     const bool isToken = value.below > 0 || isFloating(other.dtype);
     if (isSkewed && isToken && value.role == "input" && value.name != "labels")
       repeatFirst(value, other);
@@ -357,8 +350,7 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
   RunResult again[kDraws - 1], references[kDraws];
   const RunResult *results[kDraws] = {&result, &again[0], &again[1]};
   for (size_t i = 0; i + 1 < kDraws; ++i)
-    if (Status status = drawAgain(plan, options.seed + i + 1, i + 2 == kDraws, inputs, others[i]); !status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(drawAgain(plan, options.seed + i + 1, i + 2 == kDraws, inputs, others[i]));
   // They are one rank, which runs one call at a time, so that there is room beside it.
   std::future<Status> reference =
       std::async(std::launch::async, [&] { return runReferences(plan, options, drawn, routing, references); });
