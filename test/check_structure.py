@@ -14,6 +14,7 @@ import sys
 ALLOWED = {
     "runtime/include": [],
     "runtime/lib/core": ["runtime/include"],
+    "runtime/lib/verify": ["runtime/include", "runtime/lib/core"],
     "runtime/lib/net": ["runtime/include", "runtime/lib/core"],
     "runtime/lib/host": ["runtime/include", "runtime/lib/core"],
     "runtime/lib/mpi": ["runtime/include", "runtime/lib/core", "runtime/lib/net", "runtime/lib/host"],

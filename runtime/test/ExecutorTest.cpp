@@ -177,7 +177,7 @@ TEST_F(ExecutorTest, AlikeRanks) {
   std::atomic<int64_t> issued = 0;
   moert_buffer place{}, loop{};
   Executor::Options options{/*workers=*/1};
-  options.alike = true;
+  options.issuesOnce = true;
   options.bind = [&](int64_t rank, Call &call) {
     call.rank = rank;
     call.views[0].data = call.buffers[0] ? &values[static_cast<size_t>(rank)] : nullptr;

@@ -3,6 +3,7 @@
 #include "core/World.h"
 #include "host/HostMemory.h"
 #include "moert/shadows.h"
+#include "verify/Guard.h"
 
 #include <gmock/gmock.h>
 
@@ -669,8 +670,8 @@ struct GuardVariable {
 std::string errorOfWriteAt(int64_t offset) {
   body = [offset](moert_rank_t rank) {
     const moert_buffer in = device(0, 4), out = device(32, 4);
-    if (!rank->pieces[MOERT_SPACE_DEVICE].empty())
-      findPiece(rank->pieces[MOERT_SPACE_DEVICE], 32, 64)->data[0][offset] = 7;
+    if (View sum{nullptr, MOERT_F32, 1, {8}}; rank->instrument && rank->instrument->place(*rank, out, 32, sum).ok())
+      sum.as<char>()[offset] = 7;
     return moert_add(rank, 0, &in, &in, &out, 0);
   };
   std::unique_ptr<World> world;
@@ -714,11 +715,11 @@ TEST(World, GuardKeepsBuffersThatOverlapTogether) {
       return code;
     return moert_scale(rank, 0, &whole, &whole, 2, 0);
   };
-  std::vector<ArenaPiece> pieces[2];
-  ASSERT_TRUE(listPieces(program, groups, entry, 1, pieces).ok());
+  std::vector<verify::ArenaPiece> pieces[2];
+  ASSERT_TRUE(verify::listPieces(program, groups, entry, 1, pieces).ok());
   ASSERT_EQ(pieces[MOERT_SPACE_DEVICE].size(), 2u);
   EXPECT_EQ(pieces[MOERT_SPACE_DEVICE][0].end, 64);
   EXPECT_EQ(pieces[MOERT_SPACE_DEVICE][1].begin, 64);
   EXPECT_TRUE(pieces[MOERT_SPACE_HOST_PINNED].empty());
-  EXPECT_EQ(findPiece(pieces[0], 60, 68), nullptr);
+  EXPECT_EQ(verify::findPiece(pieces[0], 60, 68), nullptr);
 }

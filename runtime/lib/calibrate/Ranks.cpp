@@ -54,7 +54,7 @@ Status Ranks::allocate(int64_t arenaBytes) {
     rank.groups = &groups;
     void *arena = nullptr;
     MOERT_RETURN_IF_ERROR(device().allocate(r, MOERT_SPACE_DEVICE, arenaBytes, "an arena", arena));
-    rank.arenas[MOERT_SPACE_DEVICE][0] = static_cast<char *>(arena);
+    rank.arenas[MOERT_SPACE_DEVICE] = static_cast<char *>(arena);
     for (int64_t at = 0; at < arenaBytes; at += static_cast<int64_t>(pattern.size())) {
       int64_t bytes = std::min(arenaBytes - at, static_cast<int64_t>(pattern.size()));
       MOERT_RETURN_IF_ERROR(device().write(static_cast<char *>(arena) + at, pattern.data(), bytes));

@@ -106,19 +106,14 @@ public:
 /// Makes of a call that one rank of a program issued the one that another rank issued; see bindCall in core/Issue.h.
 using BindCall = std::function<Status(int64_t rank, Call &call)>;
 
-/// Who is told of calls that ran; see moert_world_config.
-struct Observer {
-  moert_observe tell = nullptr;
-  void *context = nullptr;
-};
+class Instrument;
 
 struct BackendOptions {
-  int64_t workers = 0; ///< threads; 0: one for each core
-  bool verify = false; ///< check what is assumed replicated
-  double timeout = 0;  ///< seconds that processes wait for each other; 0: without end
-  Perturbation perturbation = {};
-  Observer observer = {};
-  int64_t wholeBytes = 1 << 17; ///< the host lets one thread move an exchange of at most so many
+  int64_t workers = 0;              ///< threads; 0: one for each core
+  bool verify = false;              ///< check what is assumed replicated
+  double timeout = 0;               ///< seconds that processes wait for each other; 0: without end
+  Instrument *instrument = nullptr; ///< of backend host; null in production
+  int64_t wholeBytes = 1 << 17;     ///< the host lets one thread move an exchange of at most so many
   /// An op that the metadata gives seconds takes at least as long, from its last member's arrival to its end.
   bool emulate = false;
   bool tf32 = false;   ///< f32 products by tensor cores that round to tf32, on devices that have them
@@ -136,9 +131,8 @@ struct BackendOptions {
   /// For backends that run many ranks in this process, and keep what they have in common once.
   BindCall bind;
   bool times = true; ///< whether steps note when ops ran
-  /// One rank of a program issues for all, on backend host. Nothing tells a program which of its ranks it runs for, but
-  /// so it is not checked that the ranks issue the same.
-  bool alike = false;
+  /// One rank of a program issues for all, on backend host. Nothing checks then that all ranks issue the same.
+  bool issuesOnce = false;
   /// Lists the channels of all ranks, for backends that make them before a step.
   std::function<Status(std::vector<std::array<int64_t, 2>> &)> listChannels;
 };

@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kGrace(2);
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
                    std::vector<int64_t> localRanks, Client &client, const Options &options)
     : groups(groups), client(client), local(std::move(localRanks)), ranks(static_cast<size_t>(rankCount)),
-      bind(options.bind), keepsTimes(options.times), issuesAlike(options.alike), policy(options.emulate) {
+      bind(options.bind), keepsTimes(options.times), issuesOnce(options.issuesOnce), policy(options.emulate) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
     Rank &state = ranks[static_cast<size_t>(rank)];
     state.program = &programs[programIndex(programs, rank)];
@@ -77,7 +77,7 @@ static bool isAlike(const Call &a, const Call &b) {
   }
   return !a.routing && !b.routing && isAlike(a.repetition, b.repetition) && a.kind == b.kind && a.op == b.op &&
          a.group == b.group && a.place == b.place && a.members == b.members && a.sequence == b.sequence &&
-         a.ints == b.ints && a.reals == b.reals && a.leastShadows == b.leastShadows;
+         a.ints == b.ints && a.reals == b.reals;
 }
 
 void Executor::Calls::clear() {
@@ -289,7 +289,7 @@ void Executor::runJob(const Job &job) {
 }
 
 void Executor::issueRank(int64_t rank) {
-  if (issuesAlike && issueLikeOthers(rank))
+  if (issuesOnce && issueLikeOthers(rank))
     return;
   Rank &state = ranks[static_cast<size_t>(rank)];
   state.issuing = true;
@@ -298,7 +298,7 @@ void Executor::issueRank(int64_t rank) {
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(std::move(status));
-  bool isModel = issuesAlike;
+  bool isModel = issuesOnce;
   for (int64_t stream = indexOf(rank, 0), end = indexOf(rank + 1, 0); stream < end; ++stream)
     isModel = isModel && queueOf(stream).own.empty();
   if (isModel)

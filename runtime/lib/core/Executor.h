@@ -76,11 +76,11 @@ public:
   };
 
   struct Options {
-    int64_t workers = 0;  ///< 0: one for each core
-    bool emulate = false; ///< see BackendOptions
-    BindCall bind = {};   ///< see BackendOptions
-    bool times = true;    ///< whether timelines are kept
-    bool alike = false;   ///< see BackendOptions
+    int64_t workers = 0;     ///< 0: one for each core
+    bool emulate = false;    ///< see BackendOptions
+    BindCall bind = {};      ///< see BackendOptions
+    bool times = true;       ///< whether timelines are kept
+    bool issuesOnce = false; ///< see BackendOptions
   };
 
   /// Runs `localRanks` of `ranks`. `programs`, which stand in the order of their ranks, `groups` and `client` must
@@ -244,7 +244,7 @@ private:
   std::map<std::pair<const Program *, size_t>, Calls> calls;
   const BindCall bind;
   const bool keepsTimes;
-  const bool issuesAlike;
+  const bool issuesOnce;
   std::map<const Program *, const PolicyProgram *> models; ///< what all ranks of a program issue, where one has
   /// In the order in which they were issued.
   std::map<Channel, std::deque<Meeting>> meetings;

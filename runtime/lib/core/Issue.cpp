@@ -3,6 +3,7 @@
 #include "core/Issue.h"
 #include "core/Attributes.h"
 #include "core/Error.h"
+#include "core/Instrument.h"
 
 #include <algorithm>
 #include <tuple>
@@ -43,24 +44,20 @@ bool fitsArgument(const moert_buffer &buffer, const Value &value, int64_t bytes)
   return buffer.begin <= whole - bytes;
 }
 
-/// The type that a value has here which has type `dtype` in the plan.
-int32_t typeOf(const moert_rank &rank, int32_t dtype) {
-  return rank.wideType != kPlanTypes && isFloating(dtype) ? rank.wideType : dtype;
+/// Sets where byte `begin` of the buffer's arena or argument lies on the rank.
+Status place(const moert_rank &rank, const moert_buffer &buffer, int64_t begin, View &view) {
+  if (rank.instrument)
+    return rank.instrument->place(rank, buffer, begin, view);
+  const bool isArgument = buffer.space == MOERT_SPACE_ARGUMENT;
+  view.data = (isArgument ? rank.values[static_cast<size_t>(buffer.offset)] : rank.arenas[buffer.space]) + begin;
+  return {};
 }
 
-/// How many times as large as in the plan a value is.
-int64_t growthOf(const moert_rank &rank, int32_t dtype) {
-  return static_cast<int64_t>(dtypeSize(typeOf(rank, dtype)) / dtypeSize(dtype));
-}
-
-Status resolveArgument(const moert_rank &rank, moert_buffer buffer, View &view) {
+Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View &view) {
   const Program &program = *rank.program;
   if (buffer.offset < 0 || buffer.offset >= program.valueCount())
     return invalid(range("the index of an argument", buffer.offset, program.valueCount()));
   const Value &value = program.value(buffer.offset);
-  if (__builtin_mul_overflow(buffer.begin, growthOf(rank, buffer.dtype), &buffer.begin))
-    buffer.begin = -1;
-  buffer.dtype = view.dtype;
   if (buffer.begin < 0 || buffer.begin % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("expected a begin of 0 or more that is aligned for " + std::string(dtypeName(buffer.dtype)) +
                    " but got " + std::to_string(buffer.begin));
@@ -72,27 +69,12 @@ Status resolveArgument(const moert_rank &rank, moert_buffer buffer, View &view) 
                    dtypeName(value.dtype) + piece + " but got " + parts + std::to_string(view.elements()) +
                    " elements of " + dtypeName(buffer.dtype) + from);
   }
-  view.data = rank.values[static_cast<size_t>(buffer.offset)] + buffer.begin + partOf(buffer, rank.rank) * view.bytes();
-  return {};
-}
-
-/// Where bytes `begin` to `end` of an arena are. `growth`: see growthOf.
-Status placeInArena(const moert_rank &rank, int32_t space, int64_t begin, int64_t end, int64_t growth, void *&data) {
-  if (char *arena = rank.arenas[space][growth / 2]) {
-    data = arena + begin * growth;
-    return {};
-  }
-  const ArenaPiece *piece = findPiece(rank.pieces[space], begin, end);
-  if (!piece)
-    return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes " +
-                   std::to_string(begin) + " to " + std::to_string(end));
-  data = piece->data[growth / 2] + (begin - piece->begin) * growth;
-  return {};
+  return place(rank, buffer, buffer.begin + partOf(buffer, rank.rank) * view.bytes(), view);
 }
 
 Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
   int64_t size = rank.program->arenaBytes[buffer.space];
-  int64_t bytes = partsOf(buffer) * view.bytes() / growthOf(rank, buffer.dtype);
+  int64_t bytes = partsOf(buffer) * view.bytes();
   if (buffer.begin != 0)
     return invalid("expected a begin of 0 in an arena, where the offset includes it, but got " +
                    std::to_string(buffer.begin));
@@ -102,12 +84,11 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
                    " lie outside the arena of " + std::to_string(size) + " bytes");
   if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
-  const int64_t growth = growthOf(rank, buffer.dtype), part = view.bytes() / growth;
-  int64_t begin = buffer.offset + partOf(buffer, rank.rank) * part;
+  const int64_t begin = buffer.offset + partOf(buffer, rank.rank) * view.bytes(), end = begin + view.bytes();
   // Of a call that is bound again it is known.
-  if (part > 0 && begin + part > rank.touched[buffer.space])
-    rank.touched[buffer.space] = begin + part;
-  return placeInArena(rank, buffer.space, begin, begin + part, growth, view.data);
+  if (end > begin && end > rank.touched[buffer.space])
+    rank.touched[buffer.space] = end;
+  return place(rank, buffer, begin, view);
 }
 
 Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
@@ -121,7 +102,7 @@ Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
     return invalid("expected a stride of 1 or more for parts but got " + std::to_string(buffer.stride));
   if (bufferElements(buffer) < 0)
     return invalid("the dimensions are negative or too large");
-  view.dtype = typeOf(rank, buffer.dtype);
+  view.dtype = buffer.dtype;
   view.rank = buffer.rank;
   for (int64_t dim = 0; dim < buffer.rank; ++dim)
     view.dims[static_cast<size_t>(dim)] = buffer.dims[dim];

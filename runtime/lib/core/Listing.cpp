@@ -68,7 +68,7 @@ Status listCalls(const Program &program, const std::vector<Group> &groups, RankP
   rank.program = &program;
   rank.groups = &groups;
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    rank.arenas[space][0] = nowhere(space);
+    rank.arenas[space] = nowhere(space);
   rank.values.assign(static_cast<size_t>(program.valueCount()), nowhere(MOERT_SPACE_ARGUMENT));
   int32_t code = entry(&rank);
   return code == MOERT_OK ? Status{} : Status::error(code, lastError());

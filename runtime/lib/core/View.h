@@ -114,12 +114,6 @@ struct View {
   explicit operator bool() const { return data != nullptr; }
 };
 
-/// How values that are computed are moved; see moert_world_config.
-struct Perturbation {
-  int64_t ulps = 0; ///< 0: not at all
-  uint64_t seed = 0;
-};
-
 /// A moert_status with the text that explains it.
 struct Status {
   int32_t code = MOERT_OK;

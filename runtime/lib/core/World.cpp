@@ -12,73 +12,49 @@
 
 namespace moert {
 
-/// 0xff bytes are NaN in every floating-point dtype and -1 as an index: what a plan reads without having written shows.
-constexpr char kPoison = static_cast<char>(0xff);
-
-/// `program` where all floating-point values are of `type`. Arenas are still those of the plan.
-static Program widened(Program program, int32_t type) {
-  for (std::vector<Value> *values : {&program.arguments, &program.results})
-    for (Value &value : *values)
-      if (isFloating(value.dtype))
-        value.dtype = type;
-  return program;
-}
-
 World::World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options)
-    : programs(run.programs), planPrograms(run.programs), entries(run.entries.begin(), run.entries.end()),
-      groups(groups), worldSize(size), options(options) {
-  // As many arenas as there are sizes of floating-point values: of 4 and of 2 bytes. All may have f32 ones.
-  const bool isWide = options.wideType != kPlanTypes;
-  if (isWide)
-    arenaKinds = 2;
-  for (const Program &program : isWide ? run.programs : std::span<const Program>()) {
-    for (int64_t i = 0; i < program.valueCount(); ++i)
-      arenaKinds = isNarrow(program.value(i).dtype) ? 3 : arenaKinds;
-    widePrograms.push_back(widened(program, options.wideType));
-  }
-  if (isWide)
-    programs = widePrograms;
+    : programs(run.programs), entries(run.entries.begin(), run.entries.end()), groups(groups), worldSize(size),
+      options(options) {}
+
+/// Makes the instrument and the backend.
+Status World::open() {
+  MOERT_RETURN_IF_ERROR(makeInstrument(options.modes, {programs, entries}, groups, instrument));
+  BackendOptions device = options.device;
+  if (instrument)
+    instrument->adjust(device);
+  device.bind = [this](int64_t rank, Call &call) { return bindCall(ranks[static_cast<size_t>(rank)], call); };
+  device.listChannels = [this](std::vector<ChannelRanks> &channels) {
+    return moert::listChannels({programs, entries}, groups, channels);
+  };
+  return createBackend(options.backend, programs, groups, worldSize, device, backend);
 }
 
 Status World::create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                      const WorldOptions &options, std::unique_ptr<World> &world) {
   std::unique_ptr<World> made(new World(programs, groups, size, options));
-  MOERT_RETURN_IF_ERROR(readGuard(made->guard));
-  made->fences = Fences(made->guard.value_or(0));
-  BackendOptions device = options.device;
-  device.bind = [world = made.get()](int64_t rank, Call &call) {
-    return bindCall(world->ranks[static_cast<size_t>(rank)], call);
-  };
-  // Of stand-ins for numbers nobody asks how long they took.
-  device.times = options.wideType != kFieldType;
-  device.alike = options.wideType == kFieldType;
-  device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
-  MOERT_RETURN_IF_ERROR(createBackend(options.backend, made->programs, groups, size, device, made->backend));
-  Status status = made->checkKernels();
+  MOERT_RETURN_IF_ERROR(made->open());
+  Status status = made->checkRoom();
   if (status.ok())
     status = made->allocate();
   if (status.ok())
     status = made->prepare();
-  // Where one has no room none begins: nobody is to wait for it.
-  if (made->backend.processes)
-    status = checkAgree(*made->backend.processes, "", status);
-  if (!status.ok())
-    return status;
+  // If one process has no room, none begins, so that nobody waits for it.
+  MOERT_RETURN_IF_ERROR(made->meet(status));
   world = std::move(made);
   return {};
 }
 
 /// Tells the device the calls of this process's programs.
 Status World::prepare() const {
-  if (!backend.device->wantsCalls() || options.wideType != kPlanTypes)
+  if (!backend.device->wantsCalls() || (instrument && instrument->changesTypes()))
     return {};
   std::set<size_t> own;
   for (int64_t rank : backend.device->ranks())
-    own.insert(programIndex(planPrograms, rank));
+    own.insert(programIndex(programs, rank));
   for (size_t i : own) {
     Status status;
     // What is wrong with a program itself, its first step says.
-    static_cast<void>(listCalls(planPrograms[i], groups, entries[i], planPrograms[i].firstRank,
+    static_cast<void>(listCalls(programs[i], groups, entries[i], programs[i].firstRank,
                                 [&](const Call &call) { return status = backend.device->prepare(call); }));
     if (!status.ok())
       return status;
@@ -106,23 +82,30 @@ bool World::isLocal(int64_t rank) const {
   return std::find(localRanks().begin(), localRanks().end(), rank) != localRanks().end();
 }
 
-/// Of a rank that runs `program`; in floating point, because ranks times bytes may not fit 64 bits.
-static double bytesOf(const Program &program, int arenaKinds) {
-  double bytes = static_cast<double>(program.arenaBytes[0]) + static_cast<double>(program.arenaBytes[1]);
-  bytes *= (1 << arenaKinds) - 1;
+int64_t World::bytesOf(const Value &value) const {
+  return instrument ? instrument->bytesOf(value) : value.localBytes();
+}
+
+/// Bytes of a rank that runs `program`; in floating point, because the bytes of all ranks may not fit 64 bits.
+double World::bytesOf(const Program &program) const {
+  double bytes = instrument ? instrument->arenaBytes(program)
+                            : static_cast<double>(program.arenaBytes[0]) + static_cast<double>(program.arenaBytes[1]);
   for (int64_t i = 0; i < program.valueCount(); ++i)
-    bytes += static_cast<double>(program.value(i).localBytes());
+    bytes += static_cast<double>(bytesOf(program.value(i)));
   return bytes;
 }
 
-Status World::checkAvailable() {
+Status World::checkRoom() const {
+  MOERT_RETURN_IF_ERROR(checkKernels());
+  if (options.isBound)
+    return {};
   std::vector<int64_t> count(programs.size());
   for (int64_t rank : localRanks())
     ++count[programIndex(programs, rank)];
   double bytes = 0;
   int64_t arena = 0;
   for (size_t i = 0; i < count.size(); ++i) {
-    bytes += static_cast<double>(count[i]) * bytesOf(programs[i], arenaKinds);
+    bytes += static_cast<double>(count[i]) * bytesOf(programs[i]);
     arena = std::max(arena, programs[i].arenaBytes[MOERT_SPACE_DEVICE]);
   }
   std::string what = "a world of " + std::to_string(worldSize) + " ranks, " + std::to_string(localRanks().size()) +
@@ -132,125 +115,46 @@ Status World::checkAvailable() {
 }
 
 Status World::allocate() {
-  MOERT_RETURN_IF_ERROR(options.isBound ? Status{} : checkAvailable());
   ranks.resize(static_cast<size_t>(worldSize));
   for (int64_t rank = 0; rank < worldSize; ++rank) {
     ranks[static_cast<size_t>(rank)].rank = rank;
     ranks[static_cast<size_t>(rank)].program = &programs[programIndex(programs, rank)];
   }
-  for (int64_t rank : localRanks()) {
+  for (int64_t rank : localRanks())
     MOERT_RETURN_IF_ERROR(allocateRank(ranks[static_cast<size_t>(rank)]));
-  }
-  return {};
-}
-
-/// Which of the arenas of a world whose values have 8 bytes has those of a type; see moert_rank.
-static size_t kindOf(int32_t dtype) { return isFloating(dtype) ? sizeof(double) / dtypeSize(dtype) / 2 : 0; }
-
-/// Sorts them, and joins those that overlap or touch.
-void World::join(std::vector<Bytes> &some) {
-  std::sort(some.begin(), some.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
-  size_t count = 0;
-  for (const Bytes &one : some)
-    if (count > 0 && one.begin <= some[count - 1].end)
-      some[count - 1].end = std::max(some[count - 1].end, one.end);
-    else
-      some[count++] = one;
-  some.resize(count);
-}
-
-Status World::poison(void *data, int64_t bytes) {
-  std::vector<char> pattern(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), kPoison);
-  for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(pattern.size())) {
-    int64_t part = std::min(bytes - done, static_cast<int64_t>(pattern.size()));
-    MOERT_RETURN_IF_ERROR(backend.device->write(static_cast<char *>(data) + done, pattern.data(), part));
-  }
-  return {};
-}
-
-Status World::allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what,
-                            char *&data, bool isPoisoned) {
-  Status status =
-      fences.allocate(*backend.device, rank, space, bytes, phase, what + " of rank " + std::to_string(rank), data);
-  return status.ok() && options.device.verify && isPoisoned ? poison(data, bytes) : status;
-}
-
-/// Where values of each size lie in the arenas of each program.
-Status World::listUses() {
-  uses.resize(planPrograms.size());
-  for (size_t i = 0; i < planPrograms.size(); ++i) {
-    auto visit = [&](const Call &call) -> Status {
-      for (int8_t v = 0; v < call.viewCount; ++v)
-        if (const View &view = call.views[static_cast<size_t>(v)]; view && view.bytes() > 0)
-          if (auto place = arenaPlaceOf(view))
-            uses[i][static_cast<size_t>(place->space)][kindOf(view.dtype)].push_back(
-                {place->offset, place->offset + view.bytes()});
-      return {};
-    };
-    MOERT_RETURN_IF_ERROR(listCalls(planPrograms[i], groups, entries[i], planPrograms[i].firstRank, visit));
-    for (auto &ofSpace : uses[i])
-      for (std::vector<Bytes> &some : ofSpace)
-        join(some);
-  }
-  return {};
-}
-
-/// Where values of several sizes have arenas of their own, most of each is never used: no page is touched for it.
-Status World::allocateArenas(moert_rank &state) {
-  const bool isWide = options.wideType != kPlanTypes;
-  if (isWide && uses.empty())
-    MOERT_RETURN_IF_ERROR(listUses());
-  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (int kind = 0; kind < arenaKinds; ++kind) {
-      char *&arena = state.arenas[space][kind];
-      const char *what = space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena";
-      MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, space, state.program->arenaBytes[space] << kind, 0, what, arena,
-                                          /*isPoisoned=*/!isWide));
-      if (!isWide || !options.device.verify)
-        continue;
-      for (const Bytes &used :
-           uses[programIndex(programs, state.rank)][static_cast<size_t>(space)][static_cast<size_t>(kind)])
-        MOERT_RETURN_IF_ERROR(poison(arena + (used.begin << kind), (used.end - used.begin) << kind));
-    }
-  return {};
-}
-
-/// In place of arenas: each piece of one has memory of its own, as far from a multiple of 256 as in the arena.
-Status World::allocatePieces(moert_rank &state) {
-  const size_t index = programIndex(programs, state.rank);
-  const Program &program = planPrograms[index];
-  MOERT_RETURN_IF_ERROR(listPieces(program, groups, entries[index], state.rank, state.pieces));
-  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (ArenaPiece &piece : state.pieces[space])
-      for (int kind = 0; kind < arenaKinds; ++kind)
-        MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, space, (piece.end - piece.begin) << kind,
-                                            (piece.begin << kind) % 256, pieceText(program, space, piece),
-                                            piece.data[kind]));
   return {};
 }
 
 Status World::allocateRank(moert_rank &state) {
+  const Program &program = *state.program;
   state.device = backend.device.get();
   state.communicator = backend.communicator.get();
-  const Program &program = *state.program;
   state.groups = &groups;
-  state.wideType = options.wideType;
   state.leastShadows = options.device.verify ? 1 : 0;
   state.values.resize(static_cast<size_t>(program.valueCount()));
   if (options.isBound)
     return {};
-  MOERT_RETURN_IF_ERROR(guard ? allocatePieces(state) : allocateArenas(state));
-  return allocateValues(state);
-}
-
-Status World::allocateValues(moert_rank &state) {
-  const Program &program = *state.program;
-  for (int64_t i = 0; i < program.valueCount(); ++i) {
-    const Value &value = program.value(i);
-    MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, MOERT_SPACE_DEVICE, value.localBytes(), 0, "'" + value.name + "'",
-                                        state.values[static_cast<size_t>(i)]));
+  if (instrument) {
+    state.instrument = instrument.get();
+    return instrument->allocate(*backend.device, state);
+  }
+  MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, MOERT_SPACE_DEVICE, program.arenaBytes[MOERT_SPACE_DEVICE],
+                                      "the device arena", state.arenas[MOERT_SPACE_DEVICE]));
+  MOERT_RETURN_IF_ERROR(allocateBlock(state.rank, MOERT_SPACE_HOST_PINNED, program.arenaBytes[MOERT_SPACE_HOST_PINNED],
+                                      "the host arena", state.arenas[MOERT_SPACE_HOST_PINNED]));
+  for (size_t i = 0; i < state.values.size(); ++i) {
+    const Value &value = program.value(static_cast<int64_t>(i));
+    MOERT_RETURN_IF_ERROR(
+        allocateBlock(state.rank, MOERT_SPACE_DEVICE, value.localBytes(), "'" + value.name + "'", state.values[i]));
   }
   return {};
+}
+
+Status World::allocateBlock(int64_t rank, int32_t space, int64_t bytes, const std::string &what, char *&data) {
+  void *block = nullptr;
+  Status status = backend.device->allocate(rank, space, bytes, what + " of rank " + std::to_string(rank), block);
+  data = static_cast<char *>(block);
+  return status;
 }
 
 Status World::checkRank(int64_t rank) const {
@@ -290,12 +194,13 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<i
     return invalid("expected the index of an argument or result below " + std::to_string(program.valueCount()) +
                    " but got " + std::to_string(index));
   const Value &value = program.value(index);
-  if (!offset && bytes != value.localBytes())
-    return invalid("expected " + std::to_string(value.localBytes()) + " bytes for '" + value.name +
-                   "' of one rank but got " + std::to_string(bytes));
-  if (offset && (*offset < 0 || bytes < 0 || *offset > value.localBytes() - bytes))
-    return invalid("expected bytes below " + std::to_string(value.localBytes()) + " of '" + value.name +
-                   "' of one rank but got " + std::to_string(bytes) + " from " + std::to_string(*offset));
+  const int64_t whole = bytesOf(value);
+  if (!offset && bytes != whole)
+    return invalid("expected " + std::to_string(whole) + " bytes for '" + value.name + "' of one rank but got " +
+                   std::to_string(bytes));
+  if (offset && (*offset < 0 || bytes < 0 || *offset > whole - bytes))
+    return invalid("expected bytes below " + std::to_string(whole) + " of '" + value.name + "' of one rank but got " +
+                   std::to_string(bytes) + " from " + std::to_string(*offset));
   data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + offset.value_or(0)
                        : nullptr;
   return {};
@@ -329,7 +234,7 @@ Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) 
     return invalid("expected an arena of at least " + std::to_string(least) + " bytes but got " +
                    std::to_string(bytes));
   MOERT_RETURN_IF_ERROR(checkAddress(data, 256, "the arena"));
-  ranks[static_cast<size_t>(rank)].arenas[space][0] = static_cast<char *>(data);
+  ranks[static_cast<size_t>(rank)].arenas[space] = static_cast<char *>(data);
   return {};
 }
 
@@ -341,7 +246,7 @@ Status World::checkBound() const {
       if (!state.values[static_cast<size_t>(i)] && state.program->value(i).localBytes() > 0)
         return invalid("'" + state.program->value(i).name + "' was not bound before the step");
     for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-      if (!state.arenas[space][0] && state.program->arenaBytes[space] > 0)
+      if (!state.arenas[space] && state.program->arenaBytes[space] > 0)
         return invalid("arena " + std::to_string(space) + " was not bound before the step");
   }
   return {};
@@ -425,7 +330,7 @@ Status World::listOnce() {
   if (routings)
     return {};
   std::vector<moert_routing> found;
-  MOERT_RETURN_IF_ERROR(listRoutings({planPrograms, entries}, groups, found));
+  MOERT_RETURN_IF_ERROR(listRoutings({programs, entries}, groups, found));
   routings = std::move(found);
   return {};
 }
@@ -521,8 +426,8 @@ Status World::run(double *seconds) {
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
   const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (status.ok())
-    status = fences.check(*backend.device);
+  if (status.ok() && instrument)
+    status = instrument->checkMemory(*backend.device);
   if (!status.ok() || !seconds)
     return status;
   *seconds = taken;

@@ -3,13 +3,8 @@
 #define MOERT_CORE_WORLD_H
 
 #include "core/Device.h"
-#include "core/Guard.h"
+#include "core/Instrument.h"
 #include "moert/world.h"
-
-namespace moert {
-/// In place of the type of all values: each has that of the plan.
-inline constexpr int32_t kPlanTypes = -1;
-} // namespace moert
 
 /// What a program sees of one rank.
 struct moert_rank {
@@ -18,27 +13,25 @@ struct moert_rank {
   const moert::Program *program = nullptr;
   const std::vector<moert::Group> *groups = nullptr;
   int64_t rank = 0;
-  /// By moert_space, and where all floating-point values are of 8 bytes by how many times as large they are in the plan
-  /// (1, 2, 4 times): values of one size keep their places among each other, and i32 and f64 values stay as they are.
-  char *arenas[2][3] = {};
-  /// Where MOERT_GUARD is set, in place of the arenas.
-  std::vector<moert::ArenaPiece> pieces[2];
-  int32_t wideType = moert::kPlanTypes; ///< see moert::WorldOptions
-  moert::Repetition repetition;         ///< the loop whose calls the rank issues
-  int64_t leastShadows = 0;             ///< that a layer makes, where it may have some
-  int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
-  std::vector<char *> values;  ///< arguments, then results
+  char *arenas[2] = {}; ///< by moert_space
+  /// Null in production, and if the caller gives the memory.
+  const moert::Instrument *instrument = nullptr;
+  moert::Repetition repetition; ///< the loop whose calls the rank issues
+  int64_t leastShadows = 0;     ///< that a layer makes, where it may have some
+  int64_t touched[2] = {0, 0};  ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
+  std::vector<char *> values;   ///< arguments, then results
   moert::RoutingBook routing;
 };
 
 namespace moert {
 
+using RankProgram = int32_t (*)(moert_rank_t);
+
 struct WorldOptions {
   std::string backend = "host";
   BackendOptions device;
   double timeout = 0; ///< seconds, 0 for none
-  /// The type of all floating-point values, MOERT_F64 or kFieldType, or kPlanTypes.
-  int32_t wideType = kPlanTypes;
+  VerifyModes modes;
   bool isBound = false; ///< the caller says where values and arenas lie
 };
 
@@ -98,19 +91,16 @@ public:
 private:
   World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options);
 
+  Status open();
   Status checkKernels() const;
+  Status checkRoom() const;
   Status prepare() const;
   Status allocate();
-  Status checkAvailable();
   Status allocateRank(moert_rank &state);
-  Status allocateValues(moert_rank &state);
+  Status allocateBlock(int64_t rank, int32_t space, int64_t bytes, const std::string &what, char *&data);
   Status checkBound() const;
-  Status allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what, char *&data,
-                       bool isPoisoned = true);
-  Status allocateArenas(moert_rank &state);
-  Status allocatePieces(moert_rank &state);
-  Status poison(void *data, int64_t bytes);
-  Status listUses();
+  int64_t bytesOf(const Value &value) const;
+  double bytesOf(const Program &program) const;
   Status checkRank(int64_t rank) const;
   Status checkLocal(int64_t rank) const;
   template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read readLocal);
@@ -122,24 +112,13 @@ private:
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
-  struct Bytes {
-    int64_t begin, end;
-  };
-  static void join(std::vector<Bytes> &some);
-
-  int arenaKinds = 1; ///< see moert_rank::arenas
-  /// By program, moert_space and kind of arena: what calls use of it in a wide world, sorted.
-  std::vector<std::array<std::array<std::vector<Bytes>, 3>, 2>> uses;
-  std::vector<Program> widePrograms; ///< where all floating-point values are f64
   std::span<const Program> programs;
-  std::span<const Program> planPrograms; ///< as the plan has them
-  std::vector<RankProgram> entries;      ///< of programs
+  std::vector<RankProgram> entries; ///< of programs
   const std::vector<Group> &groups;
   int64_t worldSize;
   WorldOptions options;
+  std::unique_ptr<Instrument> instrument; ///< null in production
   Backend backend;
-  std::optional<int64_t> guard; ///< see Guard.h
-  Fences fences;
   std::vector<moert_rank> ranks;                      ///< by rank; only those of this process have memory
   std::optional<std::vector<moert_routing>> routings; ///< once somebody asked for them
 };

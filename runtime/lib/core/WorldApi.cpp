@@ -80,20 +80,9 @@ static std::string identityOf(const PlanLibrary &library, const moert_world_conf
   return config.agreement ? text + config.agreement : text;
 }
 
-static Status chooseArithmetic(const moert_world_config &config, WorldOptions &options) {
-  if (config.wide < MOERT_WIDE_NONE || config.wide > MOERT_WIDE_FIELD)
-    return invalid("expected wide to be a moert_wide but got " + std::to_string(config.wide));
-  if (config.wide == MOERT_WIDE_FIELD && options.backend != "host")
-    return invalid("expected backend 'host' for wide = MOERT_WIDE_FIELD but got '" + options.backend + "'");
-  options.wideType = config.wide == MOERT_WIDE_NONE  ? kPlanTypes
-                     : config.wide == MOERT_WIDE_F64 ? MOERT_F64
-                                                     : kFieldType;
-  return {};
-}
-
 /// What a world of a caller's memory and processes can be.
 static Status checkCaller(const moert_world_config &config, const WorldOptions &options) {
-  if (options.isBound && options.wideType != kPlanTypes)
+  if (options.isBound && config.wide != MOERT_WIDE_NONE)
     return invalid("expected wide = 0 of a world whose memory the caller gives");
   const moert_communicator *table = config.communicator;
   if ((options.backend == "caller") != (table != nullptr))
@@ -130,44 +119,38 @@ static Status checkCudaCaller(const moert_world_config &config, const WorldOptio
   return {};
 }
 
-static Status createWorld(moert_plan_t plan, const moert_world_config *config, moert_world_t *out) {
-  if (!plan || !config || !out)
-    return invalid("expected a plan, a configuration and an out-parameter that are not null");
+/// Reads the options of a world of a caller's configuration.
+static Status readOptions(const PlanLibrary &library, const moert_world_config &config, WorldOptions &options) {
+  options.backend = config.backend ? config.backend : "host";
+  options.device.workers = config.workers;
+  options.device.verify = config.verify != 0;
+  options.device.emulate = config.emulate != 0;
+  options.device.graphs = config.graphs != 0;
+  options.device.tf32 = config.tf32 != 0;
+  options.device.identity = identityOf(library, config);
+  options.device.timeout = config.timeout_s;
+  options.device.communicator = config.communicator;
+  options.device.cudaCaller = config.cuda_caller;
+  options.timeout = config.timeout_s;
+  options.isBound = config.bound != 0;
+  MOERT_RETURN_IF_ERROR(readModes(config, options.backend, options.modes));
+  MOERT_RETURN_IF_ERROR(checkCaller(config, options));
+  return checkCudaCaller(config, options);
+}
+
+/// Runs `body(programs, groups, size, options)` with what World takes for the configuration.
+template <class Body> static Status withWorld(moert_plan_t plan, const moert_world_config *config, Body body) {
+  if (!plan || !config)
+    return invalid("expected a plan and a configuration that are not null");
   if (config->size != sizeof(moert_world_config) || config->version != MOERT_WORLD_CONFIG_VERSION)
     return invalid("expected a moert_world_config of version " + std::to_string(MOERT_WORLD_CONFIG_VERSION) + " and " +
                    std::to_string(sizeof(moert_world_config)) + " bytes but got version " +
                    std::to_string(config->version) + " and " + std::to_string(config->size) + " bytes");
   ChosenPrograms chosen;
   MOERT_RETURN_IF_ERROR(choosePrograms(plan->library, config->variant, config->program, chosen));
-
   WorldOptions options;
-  options.backend = config->backend ? config->backend : "host";
-  options.device.workers = config->workers;
-  options.device.verify = config->verify != 0;
-  options.device.emulate = config->emulate != 0;
-  options.device.graphs = config->graphs != 0;
-  options.device.tf32 = config->tf32 != 0;
-  options.device.identity = identityOf(plan->library, *config);
-  options.device.timeout = config->timeout_s;
-  MOERT_RETURN_IF_ERROR(chooseArithmetic(*config, options));
-  options.device.perturbation = {config->perturb_ulps, config->perturb_seed};
-  if (config->perturb_ulps < 0 || (config->perturb_ulps > 0 && options.backend != "host"))
-    return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
-                   std::to_string(config->perturb_ulps) + " on '" + options.backend + "'");
-  if (config->observe && config->wide != MOERT_WIDE_FIELD)
-    return invalid("expected wide = MOERT_WIDE_FIELD where calls are observed");
-  options.device.observer = {config->observe, config->observe_context};
-  options.timeout = config->timeout_s;
-  options.isBound = config->bound != 0;
-  options.device.communicator = config->communicator;
-  options.device.cudaCaller = config->cuda_caller;
-  for (auto *checkTable : {checkCaller, checkCudaCaller})
-    MOERT_RETURN_IF_ERROR(checkTable(*config, options));
-  auto made = std::make_unique<moert_world>();
-  Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
-  if (status.ok())
-    *out = made.release();
-  return status;
+  MOERT_RETURN_IF_ERROR(readOptions(plan->library, *config, options));
+  return body(chosen.programs, *chosen.groups, chosen.world, options);
 }
 
 /// `from` into to[0..capacity), as far as there is room.
@@ -243,7 +226,15 @@ int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program,
 }
 
 int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world) {
-  return guarded([&] { return createWorld(plan, config, world); });
+  return guarded([&]() -> Status {
+    if (!world)
+      return invalid("expected an out-parameter that is not null");
+    auto made = std::make_unique<moert_world>();
+    MOERT_RETURN_IF_ERROR(
+        withWorld(plan, config, [&](const auto &...options) { return World::create(options..., made->world); }));
+    *world = made.release();
+    return {};
+  });
 }
 
 void moert_world_destroy(moert_world_t world) {

@@ -17,8 +17,7 @@ Status launchWideKernel(HostKernels &kernels, const Call &call);
 class HostClient : public Executor::Client {
 public:
   explicit HostClient(const std::vector<Group> &groups, const BackendOptions &options = {})
-      : groups(groups), perturbation(options.perturbation), observer(options.observer), wholeBytes(options.wholeBytes) {
-  }
+      : groups(groups), instrument(options.instrument), wholeBytes(options.wholeBytes) {}
 
   void beginThread() override;
   Status execute(const Executor::Place &place, const Call &call) override;
@@ -27,13 +26,10 @@ public:
 
 private:
   bool isPulledWhole(const Call &call) const;
-  void tell(std::span<const Call *const> calls);
 
   const std::vector<Group> &groups;
-  const Perturbation perturbation;
-  const Observer observer;
+  Instrument *const instrument;
   const int64_t wholeBytes;
-  std::mutex telling;
   HostKernels kernels;
 };
 

@@ -2,6 +2,7 @@
 #ifndef MOERT_RUN_RUNNER_H
 #define MOERT_RUN_RUNNER_H
 
+#include "core/Instrument.h"
 #include "run/Options.h"
 #include "run/Plan.h"
 #include "run/Routing.h"

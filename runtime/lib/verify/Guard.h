@@ -6,22 +6,23 @@
 // step.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOERT_CORE_GUARD_H
-#define MOERT_CORE_GUARD_H
+#ifndef MOERT_VERIFY_GUARD_H
+#define MOERT_VERIFY_GUARD_H
 
-#include "core/Device.h"
+#include "core/World.h"
 
 #include <optional>
 
-namespace moert {
+namespace moert::verify {
 
-using RankProgram = int32_t (*)(moert_rank_t);
+/// Number of size classes of values: those that are 1, 2 or 4 times as large as in the plan.
+inline constexpr size_t kSizeClasses = 3;
 
 /// Consecutive bytes of an arena, such that each buffer lies inside or outside.
 struct ArenaPiece {
   int64_t begin = 0, end = 0;
-  std::vector<int32_t> ops; ///< that use it, in the order of the program
-  char *data[3] = {};       ///< where byte `begin` is; see moert_rank::arenas
+  std::vector<int32_t> ops;      ///< that use it, in the order of the program
+  char *data[kSizeClasses] = {}; ///< address of byte `begin`, by size class
 };
 
 /// What MOERT_GUARD says; nothing where it is not set or empty.
@@ -62,6 +63,6 @@ private:
   std::vector<Fence> fences;
 };
 
-} // namespace moert
+} // namespace moert::verify
 
-#endif // MOERT_CORE_GUARD_H
+#endif // MOERT_VERIFY_GUARD_H

@@ -1,13 +1,13 @@
 //===- Guard.cpp - memory that shows calls which leave their buffers ------===//
 
-#include "core/Guard.h"
+#include "verify/Guard.h"
 #include "core/Listing.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
-namespace moert {
+namespace moert::verify {
 
 /// What fences hold: no kernel writes this by chance, unlike zeros and the bytes of a NaN.
 constexpr char kFence = static_cast<char>(0xa5);
@@ -128,4 +128,4 @@ Status Fences::check(Device &device) const {
   return {};
 }
 
-} // namespace moert
+} // namespace moert::verify

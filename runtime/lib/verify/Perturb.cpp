@@ -1,11 +1,11 @@
 //===- Perturb.cpp - values moved by some units in the last place ---------===//
 
-#include "host/Perturb.h"
+#include "verify/Perturb.h"
 #include "core/Attributes.h"
 
 #include <cstring>
 
-namespace moert::host {
+namespace moert::verify {
 namespace {
 
 /// A good hash of 64 bits (splitmix64).
@@ -61,8 +61,6 @@ bool computes(const Call &call) {
   }
 }
 
-} // namespace
-
 void perturb(View value, const Perturbation &perturbation) {
   if (!value)
     return;
@@ -80,8 +78,10 @@ void perturb(View value, const Perturbation &perturbation) {
   }
 }
 
+} // namespace
+
 void perturbOutputs(const Call &call, const Perturbation &perturbation) {
-  if (!computes(call))
+  if (perturbation.ulps == 0 || !computes(call))
     return;
   const KernelInfo &info = infoOf(call.kind);
   for (size_t i = 0; i < info.operandCount; ++i)
@@ -89,4 +89,4 @@ void perturbOutputs(const Call &call, const Perturbation &perturbation) {
       perturb(call.views[i], perturbation);
 }
 
-} // namespace moert::host
+} // namespace moert::verify

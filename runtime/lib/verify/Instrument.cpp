@@ -1,0 +1,84 @@
+//===- Instrument.cpp - the modes in which a world verifies ---------------===//
+
+#include "core/Instrument.h"
+#include "core/Device.h"
+#include "verify/Memory.h"
+#include "verify/Observe.h"
+#include "verify/Perturb.h"
+
+namespace moert {
+namespace {
+
+class VerifyInstrument final : public Instrument {
+public:
+  VerifyInstrument(const VerifyModes &modes, const WorldPrograms &programs, const std::vector<Group> &groups,
+                   std::optional<int64_t> guard)
+      : modes(modes), memory(programs, groups, modes, guard), observer(modes) {}
+
+  void adjust(BackendOptions &options) override {
+    options.instrument = this;
+    if (modes.wideType != kFieldType)
+      return;
+    // Times of exact arithmetic mean nothing. It is slow, so ranks share what they issue, and one thread moves an
+    // exchange.
+    options.times = false;
+    options.issuesOnce = true;
+    options.wholeBytes = INT64_MAX;
+  }
+  bool changesTypes() const override { return memory.isWide(); }
+  int64_t bytesOf(const Value &value) const override { return memory.bytesOf(value); }
+  double arenaBytes(const Program &program) const override { return memory.arenaBytes(program); }
+  Status allocate(Device &device, moert_rank &rank) override { return memory.allocate(device, rank); }
+  Status place(const moert_rank &rank, const moert_buffer &buffer, int64_t begin, View &view) const override {
+    return memory.place(rank, buffer, begin, view);
+  }
+  Status checkMemory(Device &device) const override { return memory.checkFences(device); }
+
+  void begin(const Call &call) override {
+    if (observer)
+      verify::forgetOutputs(call);
+  }
+  void end(std::span<const Call *const> calls) override {
+    for (const Call *call : calls)
+      verify::perturbOutputs(*call, modes.perturbation);
+    if (observer)
+      observer.tell(calls);
+  }
+
+private:
+  const VerifyModes modes;
+  verify::Memory memory;
+  verify::Observer observer;
+};
+
+} // namespace
+
+Status readModes(const moert_world_config &config, const std::string &backend, VerifyModes &modes) {
+  if (config.wide < MOERT_WIDE_NONE || config.wide > MOERT_WIDE_FIELD)
+    return invalid("expected wide to be a moert_wide but got " + std::to_string(config.wide));
+  if (config.wide == MOERT_WIDE_FIELD && backend != "host")
+    return invalid("expected backend 'host' for wide = MOERT_WIDE_FIELD but got '" + backend + "'");
+  if (config.perturb_ulps < 0 || (config.perturb_ulps > 0 && backend != "host"))
+    return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
+                   std::to_string(config.perturb_ulps) + " on '" + backend + "'");
+  if (config.observe && config.wide != MOERT_WIDE_FIELD)
+    return invalid("expected wide = MOERT_WIDE_FIELD where calls are observed");
+  constexpr int32_t kWideTypes[] = {kPlanTypes, MOERT_F64, kFieldType};
+  modes = {kWideTypes[config.wide],
+           config.verify != 0,
+           {config.perturb_ulps, config.perturb_seed},
+           config.observe,
+           config.observe_context};
+  return {};
+}
+
+Status makeInstrument(const VerifyModes &modes, const WorldPrograms &programs, const std::vector<Group> &groups,
+                      std::unique_ptr<Instrument> &instrument) {
+  std::optional<int64_t> guard;
+  MOERT_RETURN_IF_ERROR(verify::readGuard(guard));
+  if (guard || modes.wideType != kPlanTypes || modes.beginsAsNaN || modes.perturbation.ulps > 0)
+    instrument = std::make_unique<VerifyInstrument>(modes, programs, groups, guard);
+  return {};
+}
+
+} // namespace moert

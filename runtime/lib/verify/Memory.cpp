@@ -1,0 +1,170 @@
+//===- Memory.cpp - memory of ranks in runs that verify -------------------===//
+
+#include "verify/Memory.h"
+#include "core/Listing.h"
+
+#include <algorithm>
+
+namespace moert::verify {
+
+/// 0xff bytes are NaN in every floating-point dtype and -1 as an index. So a read before the first write shows.
+constexpr char kPoison = static_cast<char>(0xff);
+
+/// Size class of a value that is `growth` = 1, 2 or 4 times as large as in the plan.
+static size_t classOf(int64_t growth) { return static_cast<size_t>(growth / 2); }
+
+Memory::Memory(const WorldPrograms &programs, const std::vector<Group> &groups, const VerifyModes &modes,
+               std::optional<int64_t> guard)
+    : programs(programs), groups(groups), wideType(modes.wideType), beginsAsNaN(modes.beginsAsNaN),
+      liesApart(guard.has_value()), fences(guard.value_or(0)) {
+  if (!isWide())
+    return;
+  sizeClasses = 2;
+  for (const Program &program : programs.programs)
+    for (int64_t i = 0; i < program.valueCount(); ++i)
+      if (isNarrow(program.value(i).dtype))
+        sizeClasses = kSizeClasses;
+}
+
+int32_t Memory::typeOf(int32_t dtype) const { return isWide() && isFloating(dtype) ? wideType : dtype; }
+
+int64_t Memory::bytesOf(const Value &value) const {
+  return value.localElements() * static_cast<int64_t>(dtypeSize(typeOf(value.dtype)));
+}
+
+double Memory::arenaBytes(const Program &program) const {
+  return (static_cast<double>(program.arenaBytes[0]) + static_cast<double>(program.arenaBytes[1])) *
+         ((1 << sizeClasses) - 1);
+}
+
+/// Sorts them, and joins those that overlap or touch.
+void Memory::join(std::vector<Bytes> &parts) {
+  std::sort(parts.begin(), parts.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  size_t count = 0;
+  for (const Bytes &part : parts)
+    if (count > 0 && part.begin <= parts[count - 1].end)
+      parts[count - 1].end = std::max(parts[count - 1].end, part.end);
+    else
+      parts[count++] = part;
+  parts.resize(count);
+}
+
+Status Memory::listUses() {
+  uses.resize(programs.programs.size());
+  for (size_t i = 0; i < uses.size(); ++i) {
+    auto visit = [&](const Call &call) -> Status {
+      for (int8_t v = 0; v < call.viewCount; ++v)
+        if (const View &view = call.views[static_cast<size_t>(v)]; view && view.bytes() > 0)
+          if (auto place = arenaPlaceOf(view)) {
+            const auto growth = static_cast<int64_t>(dtypeSize(typeOf(view.dtype)) / dtypeSize(view.dtype));
+            uses[i][static_cast<size_t>(place->space)][classOf(growth)].push_back(
+                {place->offset, place->offset + view.bytes()});
+          }
+      return {};
+    };
+    const Program &program = programs.programs[i];
+    MOERT_RETURN_IF_ERROR(listCalls(program, groups, programs.entries[i], program.firstRank, visit));
+    for (auto &ofSpace : uses[i])
+      std::for_each(ofSpace.begin(), ofSpace.end(), join);
+  }
+  return {};
+}
+
+Status Memory::poison(Device &device, char *data, int64_t bytes) const {
+  std::vector<char> pattern(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), kPoison);
+  for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(pattern.size())) {
+    int64_t part = std::min(bytes - done, static_cast<int64_t>(pattern.size()));
+    MOERT_RETURN_IF_ERROR(device.write(data + done, pattern.data(), part));
+  }
+  return {};
+}
+
+/// `phase`: how far the address is from a multiple of 256.
+Status Memory::allocateBlock(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase,
+                             const std::string &what, char *&data) {
+  return fences.allocate(device, rank, space, bytes, phase, what + " of rank " + std::to_string(rank), data);
+}
+
+/// Poisons the bytes that calls use. The other bytes of arenas of a size class stay untouched, so that they take no
+/// memory.
+Status Memory::poisonUses(Device &device, const moert_rank &rank, const RankMemory &memory) const {
+  const Uses &own = uses[programIndex(programs.programs, rank.rank)];
+  for (size_t space = 0; space < own.size(); ++space)
+    for (size_t k = 0; k < own[space].size(); ++k)
+      for (const Bytes &used : own[space][k])
+        MOERT_RETURN_IF_ERROR(
+            poison(device, memory.arenas[space][k] + (used.begin << k), (used.end - used.begin) << k));
+  return {};
+}
+
+Status Memory::allocateArenas(Device &device, const moert_rank &rank, RankMemory &memory) {
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    for (int k = 0; k < sizeClasses; ++k) {
+      const int64_t bytes = rank.program->arenaBytes[space] << k;
+      char *&arena = memory.arenas[space][k];
+      MOERT_RETURN_IF_ERROR(allocateBlock(device, rank.rank, space, bytes, 0,
+                                          space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena", arena));
+      if (beginsAsNaN && !isWide())
+        MOERT_RETURN_IF_ERROR(poison(device, arena, bytes));
+    }
+  if (!isWide())
+    return {};
+  if (uses.empty())
+    MOERT_RETURN_IF_ERROR(listUses());
+  return beginsAsNaN ? poisonUses(device, rank, memory) : Status{};
+}
+
+/// Each piece lies as far from a multiple of 256 as in the arena.
+Status Memory::allocatePieces(Device &device, const moert_rank &rank, RankMemory &memory) {
+  const size_t index = programIndex(programs.programs, rank.rank);
+  const Program &program = programs.programs[index];
+  MOERT_RETURN_IF_ERROR(listPieces(program, groups, programs.entries[index], rank.rank, memory.pieces));
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    for (ArenaPiece &piece : memory.pieces[space])
+      for (int k = 0; k < sizeClasses; ++k) {
+        const int64_t bytes = (piece.end - piece.begin) << k;
+        MOERT_RETURN_IF_ERROR(allocateBlock(device, rank.rank, space, bytes, (piece.begin << k) % 256,
+                                            pieceText(program, space, piece), piece.data[k]));
+        if (beginsAsNaN)
+          MOERT_RETURN_IF_ERROR(poison(device, piece.data[k], bytes));
+      }
+  return {};
+}
+
+Status Memory::allocate(Device &device, moert_rank &rank) {
+  ranks.resize(std::max(ranks.size(), static_cast<size_t>(rank.rank) + 1));
+  RankMemory &memory = ranks[static_cast<size_t>(rank.rank)];
+  MOERT_RETURN_IF_ERROR(liesApart ? allocatePieces(device, rank, memory) : allocateArenas(device, rank, memory));
+  for (size_t i = 0; i < rank.values.size(); ++i) {
+    const Value &value = rank.program->value(static_cast<int64_t>(i));
+    MOERT_RETURN_IF_ERROR(allocateBlock(device, rank.rank, MOERT_SPACE_DEVICE, bytesOf(value), 0,
+                                        "'" + value.name + "'", rank.values[i]));
+    if (beginsAsNaN)
+      MOERT_RETURN_IF_ERROR(poison(device, rank.values[i], bytesOf(value)));
+  }
+  return {};
+}
+
+Status Memory::place(const moert_rank &rank, const moert_buffer &buffer, int64_t begin, View &view) const {
+  const int64_t end = begin + view.bytes();
+  const auto narrowSize = static_cast<int64_t>(dtypeSize(view.dtype));
+  view.dtype = typeOf(view.dtype);
+  const int64_t growth = static_cast<int64_t>(dtypeSize(view.dtype)) / narrowSize;
+  if (buffer.space == MOERT_SPACE_ARGUMENT) {
+    view.data = rank.values[static_cast<size_t>(buffer.offset)] + begin * growth;
+    return {};
+  }
+  const RankMemory &memory = ranks[static_cast<size_t>(rank.rank)];
+  if (!liesApart) {
+    view.data = memory.arenas[buffer.space][classOf(growth)] + begin * growth;
+    return {};
+  }
+  const ArenaPiece *piece = findPiece(memory.pieces[buffer.space], begin, end);
+  if (!piece)
+    return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes " +
+                   std::to_string(begin) + " to " + std::to_string(end));
+  view.data = piece->data[classOf(growth)] + (begin - piece->begin) * growth;
+  return {};
+}
+
+} // namespace moert::verify

@@ -1,0 +1,63 @@
+//===- Memory.h - memory of ranks in runs that verify ---------------------===//
+//
+// Values may have another type than in the plan, begin as NaN, or lie apart (Guard.h).
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_VERIFY_MEMORY_H
+#define MOERT_VERIFY_MEMORY_H
+
+#include "core/Instrument.h"
+#include "verify/Guard.h"
+
+namespace moert::verify {
+
+class Memory {
+public:
+  /// `guard`: bytes of fences, if each piece of an arena lies apart.
+  Memory(const WorldPrograms &programs, const std::vector<Group> &groups, const VerifyModes &modes,
+         std::optional<int64_t> guard);
+
+  bool isWide() const { return wideType != kPlanTypes; }
+  int64_t bytesOf(const Value &value) const;
+  double arenaBytes(const Program &program) const;
+  Status allocate(Device &device, moert_rank &rank);
+  Status place(const moert_rank &rank, const moert_buffer &buffer, int64_t begin, View &view) const;
+  Status checkFences(Device &device) const { return fences.check(device); }
+
+private:
+  struct Bytes {
+    int64_t begin, end;
+  };
+  /// By moert_space and size class.
+  using Uses = std::array<std::array<std::vector<Bytes>, kSizeClasses>, 2>;
+  struct RankMemory {
+    /// By moert_space and size class: values of one class keep their places among each other.
+    char *arenas[2][kSizeClasses] = {};
+    /// Used in place of arenas if pieces lie apart.
+    std::vector<ArenaPiece> pieces[2];
+  };
+
+  static void join(std::vector<Bytes> &parts);
+  int32_t typeOf(int32_t dtype) const;
+  Status listUses();
+  Status poison(Device &device, char *data, int64_t bytes) const;
+  Status allocateBlock(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase,
+                       const std::string &what, char *&data);
+  Status allocateArenas(Device &device, const moert_rank &rank, RankMemory &memory);
+  Status poisonUses(Device &device, const moert_rank &rank, const RankMemory &memory) const;
+  Status allocatePieces(Device &device, const moert_rank &rank, RankMemory &memory);
+
+  const WorldPrograms programs;
+  const std::vector<Group> &groups;
+  const int32_t wideType;
+  const bool beginsAsNaN;
+  const bool liesApart;
+  int sizeClasses = 1;    ///< that the programs have
+  std::vector<Uses> uses; ///< by program: what calls use of the arenas, sorted; once it was listed
+  Fences fences;
+  std::vector<RankMemory> ranks;
+};
+
+} // namespace moert::verify
+
+#endif // MOERT_VERIFY_MEMORY_H
