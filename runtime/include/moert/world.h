@@ -187,6 +187,9 @@ int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, in
 int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program, moert_routing *routings,
                             int64_t capacity, int64_t *count);
 
+/// Fails if moert_world_create would have no memory for all ranks, or its backend cannot run the programs. It allocates
+/// no memory of ranks.
+int32_t moert_world_check(moert_plan_t plan, const moert_world_config *config);
 /// Allocates the memory of all ranks. MOERT_ERROR_OUT_OF_MEMORY says how much was wanted and for what.
 int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world);
 void moert_world_destroy(moert_world_t world);

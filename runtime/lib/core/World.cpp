@@ -44,6 +44,13 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
   return {};
 }
 
+Status World::check(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
+                    const WorldOptions &options) {
+  World world(programs, groups, size, options);
+  MOERT_RETURN_IF_ERROR(world.open());
+  return world.meet(world.checkRoom());
+}
+
 /// Tells the device the calls of this process's programs.
 Status World::prepare() const {
   if (!backend.device->wantsCalls() || (instrument && instrument->changesTypes()))

@@ -46,6 +46,9 @@ public:
   /// Allocates all ranks' memory. Programs and `groups` must outlive the world.
   static Status create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                        const WorldOptions &options, std::unique_ptr<World> &world);
+  /// Fails if this world has no room or no kernel for a call. Allocates nothing.
+  static Status check(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
+                      const WorldOptions &options);
 
   int64_t size() const { return worldSize; }
   const std::vector<int64_t> &localRanks() const { return backend.device->ranks(); }

@@ -237,6 +237,10 @@ int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, 
   });
 }
 
+int32_t moert_world_check(moert_plan_t plan, const moert_world_config *config) {
+  return guarded([&] { return withWorld(plan, config, World::check); });
+}
+
 void moert_world_destroy(moert_world_t world) {
   if (world)
     static_cast<void>(world->world->wait());

@@ -276,10 +276,7 @@ size_t firstOp(std::span<const Program> programs, size_t index) {
 Status checkMemory(const Plan &plan, bool reference, const Options &options) {
   moert_world_config config = makeConfig(plan, reference, options);
   config.workers = 1;
-  moert_world_t handle = nullptr;
-  Status status = checked(moert_world_create(plan.handle.get(), &config, &handle));
-  moert_world_destroy(handle);
-  return status;
+  return checked(moert_world_check(plan.handle.get(), &config));
 }
 
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
