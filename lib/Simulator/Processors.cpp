@@ -89,7 +89,7 @@ private:
   const uint32_t perNode;   ///< processors that can ever be busy: each stream has one job at a time
 
   double now = 0;
-  std::vector<moert::PolicyProgram> programs;
+  std::vector<moert::IssuedQueues> programs;
   Policy policy;
   std::vector<Call> calls;                  ///< by stream
   std::vector<double> issued;               ///< by rank: when it was
@@ -103,8 +103,8 @@ private:
 };
 } // namespace
 
-static moert::PolicyProgram makeQueues(const SimProgram &program) {
-  moert::PolicyProgram queues(program.streams.size());
+static moert::IssuedQueues makeQueues(const SimProgram &program) {
+  moert::IssuedQueues queues(program.streams.size());
   for (const SimOp &op : program.ops) {
     if (op.kind == SimOp::Kind::Launch)
       queues.submit(op.stream, op.index);

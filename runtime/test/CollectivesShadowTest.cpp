@@ -13,7 +13,7 @@ struct ShadowCase {
   Operand shadows;
   std::vector<int64_t> experts;
 
-  ShadowCase(World &world, int64_t own, int64_t share, int64_t spare)
+  ShadowCase(TestWorld &world, int64_t own, int64_t share, int64_t spare)
       : own(own), shadows(world.garbage({1, own * world.size()})) {
     std::vector<double> flags;
     for (int64_t e = 0; e < own * world.size(); ++e) {
@@ -88,7 +88,7 @@ TEST_P(CollectivesTest, ReduceExperts) {
 
 // <B x, y> = <x, B^T y> over all members, with numbers that round.
 TEST(Collectives, ExpertsAreAdjoint) {
-  World world(8, {"g", 4, 2});
+  TestWorld world(8, {"g", 4, 2});
   ShadowCase shadow(world, 3, 2, 2);
   auto wave = [&](const Dims &dims) {
     Operand operand = world.random(dims);
@@ -117,7 +117,7 @@ TEST(Collectives, ExpertsAreAdjoint) {
 // Shadows that would lead outside the places, or that members do not agree on, are refused.
 TEST(Collectives, BadShadows) {
   auto error = [](std::vector<double> first, std::vector<double> second, bool sum) {
-    World world(2, {"g", 2, 1});
+    TestWorld world(2, {"g", 2, 1});
     Operand shadows{{1, 4}, {std::move(first), std::move(second)}};
     Operand experts = world.random({2, 3}), places = world.random({2, 3});
     Status status = sum ? world.run(Kind::ReduceExperts, MOERT_F32, {&places, &shadows, nullptr, &experts}, {}, {1})
@@ -136,7 +136,7 @@ TEST(Collectives, BadShadows) {
 }
 
 TEST(Collectives, ShadowShapesAreChecked) {
-  World world(2, {"g", 2, 1});
+  TestWorld world(2, {"g", 2, 1});
   auto error = [&](bool sum, const Dims &experts, const Dims &shadows, const Dims &places, const Dims &addend = {}) {
     Operand values = world.garbage(experts), rows = world.garbage(places), added = world.garbage(addend);
     Operand flags = world.garbage(shadows);

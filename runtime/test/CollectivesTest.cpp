@@ -15,7 +15,7 @@ namespace {
 /// Without the backend nothing can be tested, as on a machine that lacks its driver.
 class NeedsBackend : public testing::Environment {
   void SetUp() override {
-    const World world(1, {"g", 1, 1});
+    const TestWorld world(1, {"g", 1, 1});
     if (!world.created.ok())
       FAIL() << "backend '" << testBackend() << "': " << world.created.message;
   }
@@ -30,16 +30,16 @@ struct Exchange {
   std::vector<int64_t> ints() const {
     return {static_cast<int64_t>(split), static_cast<int64_t>(concat), copies, phase, phases};
   }
-  Dims part(const World &world, Dims in) const {
+  Dims part(const TestWorld &world, Dims in) const {
     in[split] = in[split] * copies / world.size();
     return in;
   }
-  Dims result(const World &world, const Dims &in) const {
+  Dims result(const TestWorld &world, const Dims &in) const {
     Dims dims = part(world, in);
     dims[concat] *= world.size() / phases;
     return dims;
   }
-  std::vector<double> of(const World &world, const Operand &in, int64_t rank) const {
+  std::vector<double> of(const TestWorld &world, const Operand &in, int64_t rank) const {
     Dims one = part(world, in.dims), all = result(world, in.dims);
     int64_t width = world.size() / phases, block = world.me(rank) / width;
     std::vector<double> values;
@@ -288,13 +288,13 @@ namespace {
 /// A ragged exchange with random counts, empty experts and full blocks among them. Its oracles go row by row.
 struct RaggedCase {
   static constexpr int64_t own = 3, columns = 2, blockRows = 9;
-  World &world;
+  TestWorld &world;
   int64_t blocks, copies;
   int64_t experts = own * world.size() / copies, room = world.size() * blocks * blockRows;
   Operand blockCounts = world.garbage({blocks, experts}), expertCounts = world.garbage({world.size() * blocks, own});
   std::vector<size_t> integers{1, 2};
 
-  RaggedCase(World &world, int64_t blocks, int64_t copies) : world(world), blocks(blocks), copies(copies) {
+  RaggedCase(TestWorld &world, int64_t blocks, int64_t copies) : world(world), blocks(blocks), copies(copies) {
     for (auto &counts : blockCounts.ranks) {
       std::fill(counts.begin(), counts.end(), 0);
       for (int64_t b = 0; b < blocks; ++b)
@@ -504,7 +504,7 @@ TEST_P(CollectivesTest, AllToAllVAddend) {
 
 // Rounding differs with the order of a sum: all members must use the same.
 TEST(Collectives, AllReduceIsBitwiseEqual) {
-  World world(8, {"g", 8, 1});
+  TestWorld world(8, {"g", 8, 1});
   Operand in = world.random({1000}), out = world.garbage({1000});
   for (auto &values : in.ranks)
     for (double &value : values)
@@ -515,7 +515,7 @@ TEST(Collectives, AllReduceIsBitwiseEqual) {
 }
 
 TEST(Collectives, Overflow) {
-  World world(2, {"g", 2, 1});
+  TestWorld world(2, {"g", 2, 1});
   Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{4, 0}, {3, 0}}};
   Operand expertCounts{{2, 1}, {{4, 3}, {0, 0}}}, out = world.garbage({6, 1});
   Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, nullptr, &out},
@@ -530,7 +530,7 @@ TEST(Collectives, BadCounts) {
   for (auto [first, second, text] :
        {std::tuple{5.0, 0.0, "adds up to 5 rows, expected at most 4"}, std::tuple{-1.0, 0.0, "block_counts holds -1"},
         std::tuple{1.0, 0.0, "disagree"}}) {
-    World world(2, {"g", 2, 1});
+    TestWorld world(2, {"g", 2, 1});
     Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{first, second}, {1, 1}}};
     Operand expertCounts{{2, 1}, {{2, 1}, {0, 1}}}, out = world.garbage({6, 1});
     Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, nullptr, &out},
@@ -541,7 +541,7 @@ TEST(Collectives, BadCounts) {
 }
 
 TEST(Collectives, ShapesAreChecked) {
-  World world(4, {"g", 4, 1});
+  TestWorld world(4, {"g", 4, 1});
   Operand a = world.random({2, 3}), b = world.garbage({8, 4});
   EXPECT_THAT(world.run(Kind::AllGather, MOERT_F32, {&a, &b}, {0}).message,
               HasSubstr("expected an output [8, 3] f32 but got [8, 4] f32"));
@@ -562,7 +562,7 @@ TEST(Collectives, ShapesAreChecked) {
 }
 
 TEST(Collectives, RaggedShapesAreChecked) {
-  World world(4, {"g", 4, 1});
+  TestWorld world(4, {"g", 4, 1});
   auto exchange = [&](std::vector<int64_t> ints, const Dims &rows, const Dims &out, int64_t experts, int64_t own,
                       const Dims &addend = {}) {
     Operand a = world.garbage(rows), b = world.garbage(out), added = world.garbage(addend);
@@ -602,7 +602,7 @@ TEST(Collectives, RaggedShapesAreChecked) {
 TEST(Collectives, AssumeReplicated) {
   for (bool verify : {false, true})
     for (double offset : {0.0, 1e-7, 1e-3}) {
-      World world(4, {"tp", 2, 2}, verify);
+      TestWorld world(4, {"tp", 2, 2}, verify);
       Operand in = world.random({6});
       for (auto &values : in.ranks)
         values = {1, 2, 3, 4, 5, 6};

@@ -46,9 +46,9 @@ inline bool canRun(int64_t ranks) {
 
 /// Every process of a backend that has several runs all tests. Each makes all ranks' operands, runs its own rank, and
 /// gets the results of all.
-class World {
+class TestWorld {
 public:
-  World(int64_t ranks, Group group, bool verify = false) : ranks(ranks), groups{group} {
+  TestWorld(int64_t ranks, Group group, bool verify = false) : ranks(ranks), groups{group} {
     program.streams = {"comm"};
     program.numRanks = ranks;
     program.ops.emplace_back();
@@ -276,7 +276,7 @@ protected:
 
   Shape shape = std::get<0>(GetParam());
   int32_t dtype = std::get<1>(GetParam());
-  World world{shape.ranks, {"g", shape.size, shape.stride}};
+  TestWorld world{shape.ranks, {"g", shape.size, shape.stride}};
   int64_t width = static_cast<int64_t>(dtypeSize(dtype));
 };
 

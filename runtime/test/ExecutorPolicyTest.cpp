@@ -15,7 +15,7 @@ using Policy = ExecutorPolicy<int64_t, PolicyMeeting>;
 class ExecutorPolicyTest : public testing::Test {
 protected:
   void addRanks(Policy &policy) {
-    for (const PolicyProgram &program : programs)
+    for (const IssuedQueues &program : programs)
       policy.addRank(program);
   }
   void submit(int64_t stream) { programs[static_cast<size_t>(stream / 2)].submit(stream % 2, 0); }
@@ -33,7 +33,7 @@ protected:
     return taken;
   }
 
-  std::vector<PolicyProgram> programs = std::vector(3, PolicyProgram(2));
+  std::vector<IssuedQueues> programs = std::vector(3, IssuedQueues(2));
 };
 
 } // namespace
@@ -74,7 +74,7 @@ TEST_F(ExecutorPolicyTest, GivesWay) {
 // Who waits for an event gets ready in the order in which it came, and comes to the wait again.
 TEST_F(ExecutorPolicyTest, EventsWakeInOrder) {
   Policy policy(false);
-  PolicyProgram program(4);
+  IssuedQueues program(4);
   EXPECT_FALSE(program.wait(1, 4));
   program.record(0, 4);
   for (int64_t stream : {1, 2, 3})

@@ -74,7 +74,7 @@ int32_t runCaller(moert_rank_t rank) {
 }
 
 /// A world all of whose ranks run one program.
-Status makeWorld(const Program &program, const std::vector<Group> &groups, int64_t ranks, RankProgram entry,
+Status makeWorld(const Program &program, const std::vector<Group> &groups, int64_t ranks, ProgramEntry entry,
                  const WorldOptions &options, std::unique_ptr<World> &world) {
   return World::create({{&program, 1}, {&entry, 1}}, groups, ranks, options, world);
 }

@@ -25,7 +25,7 @@
 namespace moert {
 
 /// What a rank issues on each of its streams.
-class PolicyProgram {
+class IssuedQueues {
 public:
   struct Item {
     enum class Type : uint8_t { Call, Record, Wait } type;
@@ -38,7 +38,7 @@ public:
   std::vector<std::vector<Item>> items; ///< by stream
   std::vector<Signal> signals;
 
-  explicit PolicyProgram(int64_t streams = 0) : items(static_cast<size_t>(streams)) {}
+  explicit IssuedQueues(int64_t streams = 0) : items(static_cast<size_t>(streams)) {}
   void submit(int64_t stream, int32_t call) { add(stream, {Item::Type::Call, call}); }
   void record(int64_t stream, int64_t event) {
     lastSignal.resize(std::max(lastSignal.size(), static_cast<size_t>(event) + 1), -1);
@@ -80,7 +80,7 @@ struct PolicyMeeting {
 /// `head` and `pass` of a stream are for the worker alone that carries it on. All else is for one thread at a time.
 template <class Time, class Meeting, class Note = std::monostate> class ExecutorPolicy {
 public:
-  using Item = PolicyProgram::Item;
+  using Item = IssuedQueues::Item;
   struct Job {
     enum class Type : uint8_t { Issue, Stream, Share } type;
     int64_t index; ///< rank, stream or member
@@ -93,11 +93,11 @@ public:
 
   explicit ExecutorPolicy(bool emulate) : emulate(emulate) {}
 
-  /// The next rank, which issues what is in `program` by then. Its jobs are for the workers of `pool`, from 0 on.
-  void addRank(const PolicyProgram &program, int64_t pool = 0) {
-    for (const std::vector<Item> &items : program.items)
+  /// The next rank, which issues what is in `queues` by then. Its jobs are for the workers of `pool`, from 0 on.
+  void addRank(const IssuedQueues &queues, int64_t pool = 0) {
+    for (const std::vector<Item> &items : queues.items)
       streams.push_back({static_cast<int64_t>(ranks.size()), &items});
-    ranks.push_back({&program, pool, {}});
+    ranks.push_back({&queues, pool, {}});
     firstStream.push_back(static_cast<int64_t>(streams.size()));
     ready.resize(std::max(ready.size(), static_cast<size_t>(pool) + 1));
   }
@@ -127,15 +127,15 @@ public:
     ++unfinished;
     push({Job::Type::Issue, rank});
   }
-  /// The rank issues, or has issued, `program` from now on; until reset it has issued nothing else.
-  void use(int64_t rank, const PolicyProgram &program) {
-    ranks[static_cast<size_t>(rank)].program = &program;
+  /// The rank issues, or has issued, `queues` from now on; until reset it has issued nothing else.
+  void use(int64_t rank, const IssuedQueues &queues) {
+    ranks[static_cast<size_t>(rank)].queues = &queues;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
-      streams[static_cast<size_t>(stream)].items = &program.items[static_cast<size_t>(stream - indexOf(rank, 0))];
+      streams[static_cast<size_t>(stream)].items = &queues.items[static_cast<size_t>(stream - indexOf(rank, 0))];
   }
   /// It has. Returns how many streams got ready.
   int64_t endIssue(int64_t rank, const Note &note = {}) {
-    ranks[static_cast<size_t>(rank)].signals.assign(ranks[static_cast<size_t>(rank)].program->signals.size(), {});
+    ranks[static_cast<size_t>(rank)].signals.assign(ranks[static_cast<size_t>(rank)].queues->signals.size(), {});
     int64_t before = --unfinished;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
       if (head(stream)) {
@@ -248,7 +248,7 @@ private:
     int64_t firstWaiting = -1; ///< stream
   };
   struct Rank {
-    const PolicyProgram *program;
+    const IssuedQueues *queues;
     int64_t pool;
     std::vector<Signal> signals;
   };

@@ -18,7 +18,7 @@ Executor::Executor(std::span<const Program> programs, const std::vector<Group> &
   for (int64_t rank = 0; rank < rankCount; ++rank) {
     Rank &state = ranks[static_cast<size_t>(rank)];
     state.program = &programs[programIndex(programs, rank)];
-    state.own = PolicyProgram(static_cast<int64_t>(state.program->streams.size()));
+    state.own = IssuedQueues(static_cast<int64_t>(state.program->streams.size()));
     state.queues = &state.own;
     policy.addRank(state.own);
     for (size_t stream = 0; stream < state.program->streams.size(); ++stream)

@@ -164,9 +164,9 @@ private:
   };
   struct Rank {
     const Program *program = nullptr;
-    PolicyProgram own;                     ///< what it issued itself
-    const PolicyProgram *queues = nullptr; ///< what it issued, perhaps another rank's
-    std::map<Channel, int64_t> issued;     ///< collectives, by who meets
+    IssuedQueues own;                     ///< what it issued itself
+    const IssuedQueues *queues = nullptr; ///< what it issued, perhaps another rank's
+    std::map<Channel, int64_t> issued;    ///< collectives, by who meets
     std::atomic<bool> issuing = false;
   };
   struct Meeting : PolicyMeeting {
@@ -245,7 +245,7 @@ private:
   const BindCall bind;
   const bool keepsTimes;
   const bool issuesOnce;
-  std::map<const Program *, const PolicyProgram *> models; ///< what all ranks of a program issue, where one has
+  std::map<const Program *, const IssuedQueues *> models; ///< what all ranks of a program issue, where one has
   /// In the order in which they were issued.
   std::map<Channel, std::deque<Meeting>> meetings;
 

@@ -54,8 +54,8 @@ std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_
 /// What an event has to do with a stream's standing still.
 std::string Executor::eventText(int64_t stream, const Item &item) const {
   int64_t rank = rankOf(stream);
-  const PolicyProgram &queues = *ranks[static_cast<size_t>(rank)].queues;
-  const PolicyProgram::Signal &signal = queues.signals[static_cast<size_t>(item.index)];
+  const IssuedQueues &queues = *ranks[static_cast<size_t>(rank)].queues;
+  const IssuedQueues::Signal &signal = queues.signals[static_cast<size_t>(item.index)];
   std::string event = "event " + std::to_string(signal.event);
   if (item.type == Item::Type::Record)
     return streamText(stream) + " is about to record " + event;

@@ -57,7 +57,7 @@ std::optional<ArenaPlace> arenaPlaceOf(const View &view) {
   return ArenaPlace{space, data - nowhere(space)};
 }
 
-Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t number,
+Status listCalls(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t number,
                  const Visit &visit) {
   ListingDevice device(visit);
   ListingCommunicator communicator(visit);

@@ -8,7 +8,7 @@ namespace moert {
 
 /// Calls `visit` for each call of a program in its order: the entry is called as one of the program's ranks, of no
 /// world, so that nothing runs and no memory is needed. Operands have shapes, and addresses that nothing lies at.
-Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t rank,
+Status listCalls(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                  const std::function<Status(const Call &)> &visit);
 
 struct ArenaPlace {

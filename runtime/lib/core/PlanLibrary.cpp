@@ -23,10 +23,10 @@ Status PlanLibrary::find(const std::string &path, const std::string &symbol, voi
   return invalid("'" + path + "' is not a plan: it does not export '" + symbol + "'");
 }
 
-Status PlanLibrary::findProgram(const std::string &path, const Program &program, RankProgram &entry) {
+Status PlanLibrary::findProgram(const std::string &path, const Program &program, ProgramEntry &entry) {
   void *address;
   Status status = find(path, program.symbol, address);
-  entry = reinterpret_cast<RankProgram>(address);
+  entry = reinterpret_cast<ProgramEntry>(address);
   return status;
 }
 

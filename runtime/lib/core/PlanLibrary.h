@@ -8,8 +8,8 @@ namespace moert {
 
 /// The programs of a plan of one shape, or of a variant.
 struct PlanEntries {
-  std::vector<RankProgram> ranks;  ///< of Metadata::programs
-  RankProgram reference = nullptr; ///< null where there is none
+  std::vector<ProgramEntry> ranks;  ///< of Metadata::programs
+  ProgramEntry reference = nullptr; ///< null where there is none
 };
 
 class PlanLibrary {
@@ -31,7 +31,7 @@ public:
 
 private:
   Status find(const std::string &path, const std::string &symbol, void *&address);
-  Status findProgram(const std::string &path, const Program &program, RankProgram &entry);
+  Status findProgram(const std::string &path, const Program &program, ProgramEntry &entry);
 
   void *handle = nullptr;
 };

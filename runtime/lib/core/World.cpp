@@ -418,7 +418,7 @@ Status World::slowest(double &seconds) {
 
 Status World::run(double *seconds) {
   auto issue = [this](int64_t rank) -> Status {
-    RankProgram entry = entries[programIndex(programs, rank)];
+    ProgramEntry entry = entries[programIndex(programs, rank)];
     ranks[static_cast<size_t>(rank)].routing.beginStep();
     ranks[static_cast<size_t>(rank)].repetition = {};
     int32_t code = entry(&ranks[static_cast<size_t>(rank)]);

@@ -25,7 +25,7 @@ struct moert_rank {
 
 namespace moert {
 
-using RankProgram = int32_t (*)(moert_rank_t);
+using ProgramEntry = int32_t (*)(moert_rank_t);
 
 struct WorldOptions {
   std::string backend = "host";
@@ -38,7 +38,7 @@ struct WorldOptions {
 /// What the ranks of a world run: programs in the order of their ranks, each with what issues it.
 struct WorldPrograms {
   std::span<const Program> programs;
-  std::span<const RankProgram> entries;
+  std::span<const ProgramEntry> entries;
 };
 
 class World {
@@ -116,7 +116,7 @@ private:
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
   std::span<const Program> programs;
-  std::vector<RankProgram> entries; ///< of programs
+  std::vector<ProgramEntry> entries; ///< of programs
   const std::vector<Group> &groups;
   int64_t worldSize;
   WorldOptions options;

@@ -137,23 +137,24 @@ Status Session::joinHere() {
 
 /// Rank 0 tells over MPI where it listens, and a secret that it makes.
 Status Session::meet(net::Socket &listener, net::Star::Options &options) {
-  auto meeting = std::make_shared<Meeting>();
+  auto invitation = std::make_shared<Invitation>();
   bool areAllHere = place.localSize == place.size;
   if (place.rank == 0) {
     // Processes of one machine meet on its own loopback, whatever its name resolves to.
     options.place.host = areAllHere ? "127.0.0.1" : ownAddress();
     MOERT_RETURN_IF_ERROR(net::Socket::listen(options.place, listener));
     MOERT_RETURN_IF_ERROR(net::makeNonce(options.secret));
-    std::strncpy(meeting->host, options.place.host.c_str(), sizeof meeting->host - 1);
-    std::copy(options.secret.begin(), options.secret.end(), meeting->secret);
-    meeting->port = options.place.port;
+    std::strncpy(invitation->host, options.place.host.c_str(), sizeof invitation->host - 1);
+    std::copy(options.secret.begin(), options.secret.end(), invitation->secret);
+    invitation->port = options.place.port;
   }
-  if (Status status = run([meeting] { MPI_Bcast(meeting.get(), sizeof *meeting, MPI_BYTE, 0, MPI_COMM_WORLD); });
+  if (Status status =
+          run([invitation] { MPI_Bcast(invitation.get(), sizeof *invitation, MPI_BYTE, 0, MPI_COMM_WORLD); });
       !status.ok())
     return status;
-  options.place.host = meeting->host;
-  options.place.port = meeting->port;
-  options.secret.assign(meeting->secret, sizeof meeting->secret);
+  options.place.host = invitation->host;
+  options.place.port = invitation->port;
+  options.secret.assign(invitation->secret, sizeof invitation->secret);
   return {};
 }
 

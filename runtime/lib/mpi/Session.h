@@ -61,8 +61,8 @@ private:
     std::function<void()> body;
     bool isDone = false;
   };
-  /// What rank 0 tells the others over MPI, where they do not know it from their launcher.
-  struct Meeting {
+  /// Sent by rank 0 over MPI to processes whose launcher does not say where to join.
+  struct Invitation {
     char host[256];
     char secret[net::kNonceBytes];
     int32_t port;

@@ -20,28 +20,29 @@ namespace {
 /// How many collectives, and ranks that hold them up, are listed.
 constexpr size_t kMostLines = 8;
 
-struct Meeting {
+/// A collective and the ranks that have come to it.
+struct Stalled {
   const Wait *wait;
   std::vector<int64_t> here;
 };
 
-/// What the ranks wait in, and who is there.
-std::map<std::string, Meeting> findMeetings(const std::vector<std::optional<Whereabouts>> &answers) {
-  std::map<std::string, Meeting> meetings;
+/// Collectives that ranks wait in, by key.
+std::map<std::string, Stalled> findStalled(const std::vector<std::optional<Whereabouts>> &answers) {
+  std::map<std::string, Stalled> found;
   for (size_t rank = 0; rank < answers.size(); ++rank)
     if (answers[rank])
       for (const Wait &wait : answers[rank]->waits) {
-        Meeting &meeting = meetings[wait.key];
-        meeting.wait = &wait;
-        meeting.here.push_back(static_cast<int64_t>(rank));
+        Stalled &stalled = found[wait.key];
+        stalled.wait = &wait;
+        stalled.here.push_back(static_cast<int64_t>(rank));
       }
-  return meetings;
+  return found;
 }
 
-std::vector<int64_t> missingOf(const Meeting &meeting) {
+std::vector<int64_t> missingOf(const Stalled &stalled) {
   std::vector<int64_t> missing;
-  for (int64_t rank : meeting.wait->ranks)
-    if (std::find(meeting.here.begin(), meeting.here.end(), rank) == meeting.here.end())
+  for (int64_t rank : stalled.wait->ranks)
+    if (std::find(stalled.here.begin(), stalled.here.end(), rank) == stalled.here.end())
       missing.push_back(rank);
   return missing;
 }
@@ -87,13 +88,13 @@ std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, co
   std::string text;
   std::set<int64_t> suspects;
   size_t lines = 0;
-  for (const auto &[key, meeting] : findMeetings(answers)) {
-    std::vector<int64_t> missing = missingOf(meeting);
+  for (const auto &[key, stalled] : findStalled(answers)) {
+    std::vector<int64_t> missing = missingOf(stalled);
     suspects.insert(missing.begin(), missing.end());
     if (++lines > kMostLines)
       continue;
-    text += "\n  " + rankWord(meeting.here) + verb(meeting.here, " waits in ", " wait in ") + meeting.wait->what +
-            (meeting.wait->ranks.size() > 1 ? " of ranks " + ranksText(meeting.wait->ranks) : "");
+    text += "\n  " + rankWord(stalled.here) + verb(stalled.here, " waits in ", " wait in ") + stalled.wait->what +
+            (stalled.wait->ranks.size() > 1 ? " of ranks " + ranksText(stalled.wait->ranks) : "");
     text += missing.empty() ? ", where all have come" : " for " + rankWord(missing);
   }
   if (lines > kMostLines)

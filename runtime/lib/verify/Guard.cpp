@@ -51,7 +51,7 @@ static void join(std::vector<ArenaPiece> &pieces) {
   pieces = std::move(joined);
 }
 
-Status listPieces(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t rank,
+Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                   std::vector<ArenaPiece> (&pieces)[2]) {
   auto visit = [&](const Call &call) -> Status {
     for (int8_t i = 0; i < call.viewCount; ++i) {

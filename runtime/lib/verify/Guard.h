@@ -29,7 +29,7 @@ struct ArenaPiece {
 Status readGuard(std::optional<int64_t> &width);
 
 /// The pieces of both arenas of a rank, in rising order.
-Status listPieces(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t rank,
+Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                   std::vector<ArenaPiece> (&pieces)[2]);
 
 /// The piece that has these bytes, or null.
