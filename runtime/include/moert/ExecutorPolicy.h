@@ -1,13 +1,12 @@
 //===- ExecutorPolicy.h - all ranks' streams on a pool of workers ---------===//
 //
-// Each stream of each rank is a FIFO queue. Workers carry on whatever is at the head of a queue and ready, in the order
-// in which it got ready. A collective gets ready when its last member arrives at the head of its stream; each member's
-// share is then a job of its own, in as many phases as it takes, and all members' streams go on when the last of these
-// is done. A send and its receive meet likewise, as two members. An emulated transfer waits for its end in a queue of
-// times, and no worker is held meanwhile.
+// Each stream of each rank is a FIFO queue. Workers take ready heads of queues in the order in which they became ready.
+// A collective is ready when its last member arrives at the head of its stream. Each member's share is then a job, in
+// one or several phases, and all members' streams go on when the last share is done. A send and its receive meet in the
+// same way, as two members. An emulated transfer waits for its end in a queue of times and holds no worker.
 //
-// The policy decides this and no more. The runtime's executor drives it with threads and real time, the compiler's
-// simulator in virtual time: they carry out calls, and have clocks, locks and errors.
+// This policy decides nothing else. The runtime's executor drives it with threads and real time, the compiler's
+// simulator in virtual time. They carry out calls, and have clocks, locks and errors.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_EXECUTORPOLICY_H
@@ -24,14 +23,14 @@
 
 namespace moert {
 
-/// What a rank issues on each of its streams.
+/// Queues of a rank, one for each stream, with what it issued.
 class IssuedQueues {
 public:
   struct Item {
     enum class Type : uint8_t { Call, Record, Wait } type;
-    int32_t index; ///< as the call was submitted, or of the signal
+    int32_t index; ///< number that submit() got, or the signal's index
   };
-  /// One recording of an event; an event that is recorded again gets a new one.
+  /// One recording of an event. Each recording of an event has its own signal.
   struct Signal {
     int64_t event, stream;
   };
@@ -46,7 +45,7 @@ public:
     add(stream, {Item::Type::Record, static_cast<int32_t>(signals.size())});
     signals.push_back({event, stream});
   }
-  /// False where the event was not recorded before.
+  /// Returns false if the event was not recorded before.
   bool wait(int64_t stream, int64_t event) {
     auto index = static_cast<size_t>(event);
     if (index >= lastSignal.size() || lastSignal[index] < 0)
@@ -64,7 +63,7 @@ public:
 private:
   void add(int64_t stream, Item item) { items[static_cast<size_t>(stream)].push_back(item); }
 
-  std::vector<int32_t> lastSignal; ///< by event, -1 where never recorded
+  std::vector<int32_t> lastSignal; ///< by event, -1 if never recorded
 };
 
 /// A collective, or a send and its receive.
@@ -75,9 +74,10 @@ struct PolicyMeeting {
   int phase = -1;
 };
 
-/// `Meeting` is a PolicyMeeting, or derives from it. A `Note` goes with each job that gets ready.
+/// `Meeting` is a PolicyMeeting or derives from it. Each ready job carries a `Note`.
 ///
-/// `head` and `pass` of a stream are for the worker alone that carries it on. All else is for one thread at a time.
+/// Only the worker that has a stream may call `head` and `pass` for it. All other functions are for one thread at a
+/// time.
 template <class Time, class Meeting, class Note = std::monostate> class ExecutorPolicy {
 public:
   using Item = IssuedQueues::Item;
@@ -87,13 +87,14 @@ public:
     Meeting *meeting = nullptr;
     Note note{};
   };
-  /// Where links are emulated, a stream lets others go first after each call: on a device a transfer whose time is up
-  /// does not wait until the other streams have nothing to do.
+  /// With emulated links, a stream lets others go first after each call. On a device a transfer also ends before the
+  /// other streams have nothing to do.
   const bool emulate;
 
   explicit ExecutorPolicy(bool emulate) : emulate(emulate) {}
 
-  /// The next rank, which issues what is in `queues` by then. Its jobs are for the workers of `pool`, from 0 on.
+  /// Adds a rank, which has issued `queues` when endIssue() is called. Its jobs are for the workers of `pool`, from 0
+  /// on.
   void addRank(const IssuedQueues &queues, int64_t pool = 0) {
     for (const std::vector<Item> &items : queues.items)
       streams.push_back({static_cast<int64_t>(ranks.size()), &items});
@@ -101,7 +102,7 @@ public:
     firstStream.push_back(static_cast<int64_t>(streams.size()));
     ready.resize(std::max(ready.size(), static_cast<size_t>(pool) + 1));
   }
-  /// To the beginning, where nothing is issued.
+  /// Goes back to the beginning.
   void reset() {
     for (Stream &stream : streams)
       stream = {stream.rank, stream.items};
@@ -109,7 +110,7 @@ public:
     stopped = false;
     unfinished = 0;
   }
-  /// From now on nothing gets ready.
+  /// Drops all jobs. No new job becomes ready.
   void stop() {
     stopped = true;
     transfers.clear();
@@ -122,18 +123,18 @@ public:
   int64_t indexOf(int64_t rank, int64_t stream) const { return firstStream[static_cast<size_t>(rank)] + stream; }
   int64_t endOf(int64_t rank) const { return indexOf(rank + 1, 0); }
 
-  /// A rank is to issue.
+  /// Makes the rank's issuing ready.
   void start(int64_t rank) {
     ++unfinished;
     push({Job::Type::Issue, rank});
   }
-  /// The rank issues, or has issued, `queues` from now on; until reset it has issued nothing else.
+  /// Says that the rank's calls are in `queues`. Until reset it has issued nothing else.
   void use(int64_t rank, const IssuedQueues &queues) {
     ranks[static_cast<size_t>(rank)].queues = &queues;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
       streams[static_cast<size_t>(stream)].items = &queues.items[static_cast<size_t>(stream - indexOf(rank, 0))];
   }
-  /// It has. Returns how many streams got ready.
+  /// Says that the rank has issued. Returns the number of streams that became ready.
   int64_t endIssue(int64_t rank, const Note &note = {}) {
     ranks[static_cast<size_t>(rank)].signals.assign(ranks[static_cast<size_t>(rank)].queues->signals.size(), {});
     int64_t before = --unfinished;
@@ -145,31 +146,32 @@ public:
     return unfinished - before;
   }
 
-  /// What the stream is at; null at its end.
+  /// Item at the head of the stream; null at its end.
   const Item *head(int64_t stream) const {
     const Stream &queue = streams[static_cast<size_t>(stream)];
     return queue.head < queue.items->size() ? &(*queue.items)[queue.head] : nullptr;
   }
-  /// The head is done. Whether the worker goes on with the next item; else it leaves the stream.
+  /// Drops the head, which is done. Returns whether the worker goes on with the next item; if not, it leaves the
+  /// stream.
   bool pass(int64_t stream) {
     bool isCall = head(stream)->type == Item::Type::Call;
     ++streams[static_cast<size_t>(stream)].head;
     return head(stream) && !(emulate && isCall);
   }
-  /// At the stream's end, or to let others go first.
+  /// Leaves the stream at its end, or to let others go first.
   void leave(int64_t stream, const Note &note = {}) {
     if (head(stream))
       makeReady(stream, note);
     else
       --unfinished;
   }
-  /// The head is done, and no worker has the stream.
+  /// Drops the head, which is done, of a stream that no worker has.
   void resume(int64_t stream, const Note &note = {}) {
     ++streams[static_cast<size_t>(stream)].head;
     makeReady(stream, note);
   }
 
-  /// Whether the stream has to wait. It comes to this item again.
+  /// Returns whether the stream has to wait. It comes to this item again.
   bool mustWait(int64_t stream, const Item &item) {
     Signal &signal = signalOf(stream, item);
     int64_t *last = &signal.firstWaiting;
@@ -179,7 +181,7 @@ public:
       *last = stream;
     return !signal.done;
   }
-  /// Returns how many streams got ready.
+  /// Returns the number of streams that became ready.
   int64_t setDone(int64_t stream, const Item &item, const Note &note = {}) {
     Signal &signal = signalOf(stream, item);
     signal.done = true;
@@ -191,12 +193,12 @@ public:
     return count;
   }
 
-  /// Whether the member is the last.
+  /// Returns whether the member is the last.
   static bool arrive(Meeting &meeting, int64_t member, int64_t stream) {
     meeting.streams[static_cast<size_t>(member)] = stream;
     return ++meeting.arrived == static_cast<int64_t>(meeting.streams.size());
   }
-  /// Begins the next of so many phases, if there is one. 0: one job does all members' shares.
+  /// Begins the next of `phases` phases, if there is one. 0: one job does all members' shares.
   bool startPhase(Meeting &meeting, int phases, const Note &note = {}) {
     if (++meeting.phase >= std::max(1, phases))
       return false;
@@ -205,11 +207,11 @@ public:
       push({Job::Type::Share, member, &meeting, note});
     return true;
   }
-  /// Whether it was the last share of the phase. Behind the last phase the members' streams are to be resumed.
+  /// Returns whether it was the last share of the phase. After the last phase the members' streams are to be resumed.
   static bool endShare(Meeting &meeting) { return --meeting.remaining == 0; }
 
-  /// Whether the calls at the heads of these streams, which meet or are one, end later than now as emulated transfers.
-  /// Members of different programs may know different ends: the last counts.
+  /// Returns whether the calls at the heads of these streams, which meet or are one, end later than now as emulated
+  /// transfers. Members of different programs may have different ends: the last one counts.
   template <class EndOf> bool delay(std::span<const int64_t> done, Time now, EndOf endOf) {
     if (!emulate || stopped)
       return false;
@@ -221,19 +223,19 @@ public:
     return end > now;
   }
   bool hasTransfers() const { return !transfers.empty(); }
-  /// When the next one ends.
+  /// End of the next transfer.
   Time nextEnd() const { return transfers.begin()->first; }
   std::vector<int64_t> takeTransfer() { return transfers.extract(transfers.begin()).mapped(); }
 
   bool hasReady(int64_t pool = 0) const { return !ready[static_cast<size_t>(pool)].empty(); }
-  /// The job for a worker of the pool that is free.
+  /// Takes the next job of the pool.
   Job take(int64_t pool = 0) {
     std::deque<Job> &jobs = ready[static_cast<size_t>(pool)];
     Job job = jobs.front();
     jobs.pop_front();
     return job;
   }
-  /// Whether all ranks have issued and all streams are at their ends.
+  /// Returns whether all ranks have issued and all streams are at their ends.
   bool isFinished() const { return unfinished == 0; }
 
 private:
@@ -241,7 +243,7 @@ private:
     int64_t rank;
     const std::vector<Item> *items;
     size_t head = 0;
-    int64_t nextWaiting = -1; ///< stream that waits for the same signal
+    int64_t nextWaiting = -1; ///< next stream that waits for the same signal
   };
   struct Signal {
     bool done = false;
@@ -269,7 +271,7 @@ private:
   std::vector<Rank> ranks;
   std::vector<int64_t> firstStream = {0};              ///< by rank, then the end
   std::vector<std::deque<Job>> ready;                  ///< by pool
-  std::multimap<Time, std::vector<int64_t>> transfers; ///< streams, by when the calls at their heads end
+  std::multimap<Time, std::vector<int64_t>> transfers; ///< streams, by the end of the calls at their heads
   int64_t unfinished = 0; ///< ranks that have not issued, and streams that are not at their ends
   bool stopped = false;
 };

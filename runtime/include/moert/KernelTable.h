@@ -1,6 +1,6 @@
 //===- KernelTable.h - the calls of moert.h as data -----------------------===//
 //
-// For the runtime, which dispatches and checks by it, and for compilers, which check what they emit.
+// The runtime dispatches and checks calls by this table. The compiler checks the calls that it emits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_KERNELTABLE_H
@@ -17,43 +17,43 @@ enum class Kind : uint8_t {
 #include "moert/kernels.inc"
 };
 
-/// Who meets in a call: nobody, all members of a group, or two of them.
+/// Ranks that meet in a call: none, all members of a group, or two of them.
 enum class CallType : uint8_t { Compute, Collective, PointToPoint };
 
-/// The call's floating type; that type, or f32 where it is of 16 bits (an accumulator); that type, or one of 16 bits
-/// where it is f32; any floating type; i32; or any.
+/// Type of an operand. Real: the call's floating type. Acc: f32 if Real has 16 bits, else Real. Gradient: Real, or 16
+/// bits if Real is f32. Float: any floating type.
 enum class OperandType : uint8_t { Real, Acc, Gradient, Float, I32, Any };
 
-/// Of one call.
+/// Most dimension names of one call.
 inline constexpr int kMostDimensionNames = 12;
 
-/// A row of kernels.def. Operands stand in the order of the C function, inputs first; behind them it takes `ints`
-/// integers, `reals` real numbers, and a group where it has one.
+/// A row of kernels.def. The C function takes the operands in this order, inputs first, then `ints` integers, `reals`
+/// real numbers and the group, if it has one.
 struct KernelInfo {
   struct Shape {
-    int8_t rank;    ///< dimensions that are named
-    bool hasMore;   ///< others stand before them
-    int8_t dims[4]; ///< of each the number of its name in the call, or -1 for 1
+    int8_t rank;    ///< number of named dimensions
+    bool hasMore;   ///< whether other dimensions precede them
+    int8_t dims[4]; ///< number of each dimension's name in the call, or -1 for 1
   };
   struct Operand {
     const char *name;
     OperandType type;
-    int8_t typeOf; ///< the operand of whose type it is, or -1
+    int8_t typeOf; ///< operand that has the same type, or -1
     bool isOptional, isOutput;
-    unsigned aliases; ///< bit i: it may be in the memory of operand i, of whose type it is
+    unsigned aliases; ///< bit i: may share the memory of operand i, which has the same type
     uint8_t shapeCount;
-    /// The second holds where operand `whenThere` is there, or flag `whenSet` of those on which shapes depend is set;
-    /// where both are -1, for values of its rank.
+    /// The second shape holds if operand `whenThere` is there, or if flag `whenSet` of those on which shapes depend is
+    /// set. If both are -1, it holds for values of its rank.
     Shape shapes[2];
     int8_t whenThere, whenSet;
   };
-  const char *name; ///< of the C function without moert_
+  const char *name; ///< name of the C function without moert_
   CallType type;
   bool hasGroup;
-  int8_t ragged; ///< the operand that says how many rows are used, or -1
+  int8_t ragged; ///< operand that holds the number of used rows, or -1
   uint8_t ints, reals, operandCount;
   Operand operands[12];
-  const char *dimensions[kMostDimensionNames]; ///< their names, by number
+  const char *dimensions[kMostDimensionNames]; ///< by number
 };
 
 inline constexpr KernelInfo kKernels[] = {
@@ -61,7 +61,7 @@ inline constexpr KernelInfo kKernels[] = {
 #include "moert/kernels.inc"
 };
 
-/// The call of that name, or null.
+/// Finds a call by name; null if there is none.
 constexpr const KernelInfo *findKernel(std::string_view name) {
   for (const KernelInfo &kernel : kKernels)
     if (kernel.name == name)

@@ -1,9 +1,9 @@
 //===- Window.h - which rows a pass of a dropless layer serves --*- C++ -*-===//
 //
-// A worker serves its rows in passes of equally many. They are numbered by expert, then by the member that sends them,
-// then as that member has them. Rows of different chunks, and of members that are exchanged in different phases, arrive
-// in memory of their own. So they are numbered on their own. The runtime and the compiler's simulator share these
-// functions, so that they agree.
+// A worker serves its rows in passes of equally many rows. Rows are numbered by expert, then by the member that sends
+// them, then in the member's order. Rows of other chunks, and of members of other exchange phases, arrive in other
+// memory, so each chunk and phase has its own numbers. The runtime and the compiler's simulator share these functions,
+// so that they agree.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WINDOW_H
@@ -14,9 +14,9 @@
 
 namespace moert {
 
-/// The rows that `members` members send to `experts` experts in `chunks` chunks, `gathered` [members chunks, experts].
-/// `workers`, which divides `experts`, have equally many experts each. `phases`, which divides `members`, is the number
-/// of blocks of members.
+/// Rows that `members` members send to `experts` experts in `chunks` chunks; `gathered` is [members chunks, experts].
+/// Each of `workers` workers has equally many experts. `phases` is the number of blocks of members. `workers` divides
+/// `experts`, and `phases` divides `members`.
 struct SentRows {
   const int32_t *gathered;
   int64_t members, experts, workers, chunks = 1, phases = 1;
@@ -26,7 +26,7 @@ struct SentRows {
   }
 };
 
-/// How many passes of `rows` rows serve the fullest worker; at least 1.
+/// Number of passes of `rows` rows that serve the fullest worker; at least 1.
 inline int64_t countPasses(const SentRows &sent, int64_t rows) {
   int64_t most = 1;
   const int64_t own = sent.experts / sent.workers, block = sent.members / sent.phases;
@@ -42,8 +42,8 @@ inline int64_t countPasses(const SentRows &sent, int64_t rows) {
   return most;
 }
 
-/// visit(expert, first, count): of the rows of chunk `chunk` that `member` sends to each expert, in order of the
-/// experts, the first that pass `pass` of `rows` rows serves, and how many.
+/// Calls visit(expert, first, count) for each expert in order: the rows from `first` on, `count` of them, that pass
+/// `pass` serves of the rows that `member` sends to the expert in chunk `chunk`. A pass has `rows` rows.
 template <class Visit>
 void forEachServed(const SentRows &sent, int64_t member, int64_t chunk, int64_t pass, int64_t rows, Visit visit) {
   const int64_t own = sent.experts / sent.workers, begin = pass * rows, end = begin + rows;

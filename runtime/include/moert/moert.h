@@ -1,11 +1,10 @@
 //===- moert.h - the C ABI between compiled plans and the runtime ---------===//
 //
-// A plan .so holds programs of ranks, one for all or one for each stage of a pipeline: functions that issue the calls
-// below, one per `plan` op, onto streams. Every call only enqueues. Conventions: rank first, the op's
-// index in the plan's metadata second, then inputs, outputs, attributes (int64_t or double), the group where there is
-// one, and the stream last. Every call returns a `moert_status`; the text behind the last error of the calling thread
-// is `moert_last_error()`. Absent optional inputs are null. Shapes are written [rows, columns], row-major and dense.
-// `counts` is [sources, experts] i32.
+// A plan .so holds one program for all ranks or one for each stage of a pipeline. A program is a function that issues
+// the calls below, one per `plan` op, onto streams. A call only enqueues. Its arguments are the rank, the op's index in
+// the plan's metadata, inputs, outputs, attributes (int64_t or double), the group if there is one, and the stream. It
+// returns a `moert_status`; `moert_last_error()` is the text of the calling thread's last error. Absent optional inputs
+// are null. Shapes are written [rows, columns], row-major and dense. `counts` is [sources, experts] i32.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_MOERT_H
@@ -74,11 +73,11 @@ typedef enum moert_norm_kind {
 
 typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } moert_direction;
 
-/// Where a value lies: constant data of the plan.
+/// The place of a value: constant data of the plan.
 ///
-/// With parts > 1 the value is one of `parts` equal consecutive parts of what lies at that place: on rank r part number
-/// (r / stride + shift) mod parts, which is never negative. `dims` are those of one part; an argument has as many
-/// elements as all parts. With parts 0 or 1 shift and stride say nothing.
+/// With parts > 1 the value is one of `parts` equal consecutive parts of what lies at that place. Rank r has part (r /
+/// stride + shift) mod parts, which is never negative. `dims` are those of one part, and an argument has the elements
+/// of all parts. With parts 0 or 1, shift and stride have no meaning.
 ///
 /// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start, and all its parts end
 /// in the argument. With parts 0 and begin 0 there is no view: the buffer must be the whole argument. A buffer in an
@@ -91,7 +90,7 @@ typedef struct moert_buffer {
   int64_t dims[4];
   int64_t parts;
   int64_t shift;
-  int64_t stride; ///< at least 1 where parts > 1
+  int64_t stride; ///< at least 1 if parts > 1
   int64_t begin;  ///< bytes from the start of the argument; 0 in arenas
 } moert_buffer;
 
@@ -116,11 +115,12 @@ int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream);
 
 // --- Calls that the run repeats ------------------------------------------------
 
-/// How often the program shall issue the calls of a loop that runs as often as `times` (one i32) says when all before
-/// it on `stream` is done, at most `most` times. A device that can read the value meanwhile gives just that number.
-/// Others give `most`, and pass over calls of iterations that are not to be. More than `most` is an error of the step.
+/// Sets `count` to the number of iterations of a loop that the program issues. The loop runs `times` times (one i32, as
+/// it is when everything before on `stream` is done), and at most `most` times. A device that can read the value at
+/// once gives that number. Other devices give `most`, and skip the calls of iterations that the loop does not have.
+/// More than `most` iterations are an error of the step.
 int32_t moert_repeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count);
-/// The next calls are those of iteration `iteration` of that loop; -1: of none.
+/// Says that the next calls belong to iteration `iteration` of that loop; -1: to no loop.
 int32_t moert_iteration(moert_rank_t rank, int64_t iteration);
 
 #include "moert/kernels.h" // made from runtime/kernels/kernels.def, which says what each call computes

@@ -21,20 +21,20 @@ struct RoutingLine {
   int64_t iteration = 0;
   int64_t layer = 0;
   std::vector<std::vector<int32_t>> counts;  ///< by rank, by expert; none is empty
-  std::vector<std::vector<int32_t>> choices; ///< by rank; none where the file does not have them
+  std::vector<std::vector<int32_t>> choices; ///< by rank; empty if the file has no choices
 };
 
-/// Reads lines one after the other. That no number is negative is checked, that lines agree with each other is not.
+/// Reads lines one after the other. It checks that no number is negative, but not that lines agree with each other.
 class RoutingReader {
 public:
   /// `text` is a whole file, which must outlive the reader.
   explicit RoutingReader(std::string_view text) : rest(text) {}
 
-  /// Reads the next line that is not blank. False at the end, and from an error on.
+  /// Reads the next line that is not blank. Returns false at the end and after an error.
   bool next(RoutingLine &line);
-  /// What is wrong with line `number()`; empty: nothing.
+  /// Error in line `number()`; empty if there is none.
   const std::string &error() const { return message; }
-  /// Of the line read last.
+  /// Number of the line read last.
   int64_t number() const { return lines; }
 
 private:
@@ -44,7 +44,7 @@ private:
   std::string message;
 };
 
-/// The line as it stands in a file, its end included.
+/// Text of the line in a file, with its end.
 std::string routingText(const RoutingLine &line);
 
 } // namespace moert

@@ -1,11 +1,11 @@
 //===- world.h - the C API of programs that run plans ---------------------===//
 //
-// Open a plan, make a world for one of its programs, write the arguments of each rank, run steps, read the results.
-// `moe-run` is written against this. Functions return a moert_status; moert_last_error() has the text. A plan must
-// outlive its worlds; a world is used by one thread at a time.
+// A program opens a plan, makes a world for one of the plan's programs, writes the arguments of each rank, runs steps,
+// and reads the results. `moe-run` uses this API. Functions return a moert_status, and moert_last_error() has the text.
+// A plan must outlive its worlds. One thread at a time uses a world.
 //
-// With backends of one process a rank, all processes make the same calls in the same order, but for writes, which
-// concern the ranks of a process alone. What one reads of any rank all get.
+// With backends that run one process per rank, all processes make the same calls in the same order, except for writes,
+// which concern the ranks of one process. All processes get what one reads of any rank.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WORLD_H
@@ -26,7 +26,7 @@ typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
 
 typedef enum moert_program {
-  /// What the ranks run: one program, or one for each stage of a pipeline.
+  /// The ranks' programs: one program, or one for each stage of a pipeline.
   MOERT_PROGRAM_RANK = 0,
   /// The one-rank reference.
   MOERT_PROGRAM_REFERENCE = 1
@@ -37,20 +37,20 @@ typedef struct moert_members {
   const char *group;
   const int64_t *ranks;
   int64_t count;
-  int64_t member; ///< which of them this process is
+  int64_t member; ///< index of this process among them
 } moert_members;
 
-/// How a caller exchanges bytes between its processes, which run one rank each (backend "caller"). The runtime calls
-/// the functions one after another from a thread of its own, on all members in the same order, and waits for their
-/// return. They return 0, or anything else after an error. Memory is the host's.
+/// Functions by which a caller exchanges bytes between its processes, which run one rank each (backend "caller"). The
+/// runtime calls the functions one after another from its own thread, on all members in the same order, and waits for
+/// their return. They return 0, or another number after an error. All memory is host memory.
 typedef struct moert_communicator {
   uint64_t size;    ///< sizeof(moert_communicator)
   uint32_t version; ///< MOERT_COMMUNICATOR_VERSION
   void *context;    ///< the first argument of all functions
   int64_t rank;     ///< of this process
-  int64_t ranks;    ///< how many processes there are; it must be the plan's world
+  int64_t ranks;    ///< number of processes, which must be the plan's world
   /// Sends sent[m] bytes to each member m, which lie one after another in `send`, and receives received[m] bytes from
-  /// each, one after another, to `receive`. What members say of each other agrees.
+  /// each, one after another, to `receive`. The numbers of a sender and a receiver agree.
   int32_t (*all_to_all)(void *context, const moert_members *members, const void *send, const int64_t *sent,
                         void *receive, const int64_t *received);
   /// Receives the `bytes` bytes that each member has in `send`, member after member.
@@ -59,33 +59,35 @@ typedef struct moert_communicator {
   const char *(*last_error)(void *context);
 } moert_communicator;
 
-/// How steps run among a caller's own work on a GPU (backend "cuda"), in processes that run one rank each. The world is
-/// on the device that is current when it is made, which must be current when it runs. The caller keeps streams and
-/// communicators, and they outlive the world: the runtime makes, splits, aborts and destroys none of them.
+/// Runs steps among a caller's own work on a GPU (backend "cuda"), in processes that run one rank each. The world is on
+/// the device that is current when the world is made, and this device must be current when the world runs. The caller
+/// owns streams and communicators, which outlive the world: the runtime makes, splits, aborts and destroys none of
+/// them.
 typedef struct moert_cuda_caller {
   uint64_t size;    ///< sizeof(moert_cuda_caller)
   uint32_t version; ///< MOERT_CUDA_CALLER_VERSION
   void *context;    ///< the first argument of all functions
   int64_t rank;     ///< of this process
-  int64_t ranks;    ///< how many processes there are; it must be the plan's world
-  /// The cudaStream_t of a step, where null is the default stream; moert_world_run asks for it. The step begins after
-  /// what is on it, and what is enqueued there later comes after the step.
+  int64_t ranks;    ///< number of processes, which must be the plan's world
+  /// Returns the cudaStream_t of a step; null is the default stream. moert_world_run calls it. The step begins after
+  /// the work that is on the stream, and later work on the stream comes after the step.
   void *(*stream)(void *context);
-  /// The ncclComm_t of the members of a group, in which each has its place among them as its rank; null after an error.
-  /// moert_world_create asks once for each group of several members, in the same order on all ranks. A communicator is
-  /// a blocking one. Who else uses it does so in the same order on all ranks, and not while moert_world_run does.
+  /// Returns the ncclComm_t of the members of a group, in which each member has its index among them as its rank; null
+  /// after an error. moert_world_create calls it once for each group of several members, in the same order on all
+  /// ranks. The communicator must be blocking. Other users of it use it in the same order on all ranks, and not during
+  /// moert_world_run.
   void *(*communicator)(void *context, const moert_members *members);
   /// The text of the last error; may be null.
   const char *(*last_error)(void *context);
 } moert_cuda_caller;
 
-/// Which type all floating-point values have, in memory, in kernels and in what moert_world_write and _read take: the
-/// same program, call by call, without the rounding of its own types.
+/// Type that all floating-point values have in memory, in kernels and in moert_world_write and _read. The program is
+/// the same, call by call, without the rounding of its own types.
 typedef enum moert_wide {
-  MOERT_WIDE_NONE = 0, ///< each its own
+  MOERT_WIDE_NONE = 0, ///< each value has its own type
   MOERT_WIDE_F64 = 1,
-  /// 8 bytes: an integer below 2^61 - 1, modulo which sums and products are exact. What is no sum or product is a
-  /// stand-in (docs/Rationale.md). On backend host.
+  /// 8 bytes: an integer below 2^61 - 1, modulo which sums and products are exact. Other functions are stand-ins
+  /// (docs/Rationale.md). Only on backend host.
   MOERT_WIDE_FIELD = 2
 } moert_wide;
 
@@ -102,10 +104,10 @@ typedef struct moert_ran {
   int64_t rank;
   int64_t op;
   int64_t operand_count;
-  const moert_operand *operands; ///< those that are there
+  const moert_operand *operands; ///< without absent ones
 } moert_ran;
 
-/// Gets a call that ran, or those of all members of an exchange, before a call that needs what they wrote begins. Any
+/// Gets a call that ran, or the calls of all members of an exchange, before a call that needs their results begins. Any
 /// thread calls it, one at a time.
 typedef void (*moert_observe)(void *context, const moert_ran *calls, int64_t count);
 
@@ -115,40 +117,41 @@ typedef struct moert_world_config {
   int32_t program;     ///< moert_program
   const char *backend; ///< "host", or null for it
   int64_t workers;     ///< threads; 0: one for each core
-  /// Seconds of a step, and of each wait of a process for others; 0: without end. In several processes one that does
-  /// not answer for so long ends the job, whatever the others do.
+  /// Most seconds of a step, and of each wait of a process for others; 0: no limit. A process that does not answer for
+  /// so long ends the job of all processes.
   double timeout_s;
-  /// 1: check what is assumed replicated, start from memory full of NaN, and make an expert a shadow where a layer may
-  /// have shadows, even if none pays.
+  /// 1: check values that are assumed replicated, begin with memory full of NaN, and make at least one shadow in each
+  /// layer that may have shadows, even if none pays.
   int32_t verify;
-  int64_t variant; ///< which of the plan's; 0 for a plan of one shape
-  int32_t emulate; ///< 1: a transfer takes at least the seconds that the metadata gives it
-  int32_t graphs;  ///< 1: a GPU launches steps whose ops are not timed as one graph, where the plan allows it
-  int32_t tf32;    ///< 1: a GPU rounds what f32 products take to 10 bits of mantissa
-  /// What else all processes must have alike, in lines "name: value"; may be null. Where they differ no world is made,
-  /// and the error has the rank, the name and both values. The plan's file and this structure are compared anyway.
+  int64_t variant; ///< index of the plan's variant; 0 for a plan of one shape
+  int32_t emulate; ///< 1: a transfer takes at least its seconds in the metadata
+  int32_t graphs;  ///< 1: a GPU launches steps without timed ops as one graph, if the plan allows it
+  int32_t tf32;    ///< 1: a GPU rounds the inputs of f32 products to 10 bits of mantissa
+  /// Further settings that all processes must have alike, in lines "name: value"; may be null. If they differ, no world
+  /// is made, and the error has the rank, the name and both values. The plan's file and this structure are always
+  /// compared.
   const char *agreement;
   int32_t wide; ///< moert_wide
-  /// Not 0: each value that a kernel computes is moved by up to so many units in the last place, at random, so that two
-  /// runs show how far rounding carries. How far is a function of the value and `perturb_seed` alone: what is computed
-  /// twice, by several ranks or again for the backward, is moved alike. On backend host.
+  /// Not 0: each value that a kernel computes moves by up to this number of units in the last place, at random, so that
+  /// two runs show how far rounding carries. The distance is a function of the value and `perturb_seed` alone: a value
+  /// that is computed twice, by several ranks or again for the backward, moves alike. Only on backend host.
   int64_t perturb_ulps;
   uint64_t perturb_seed;
   /// For backend "caller", which copies the structure; else null.
   const moert_communicator *communicator;
-  /// 1: arguments, results and arenas lie where the caller says before each step (moert_world_bind and
+  /// 1: the caller gives the memory of arguments, results and arenas before each step (moert_world_bind and
   /// moert_world_bind_arena), and the world allocates none.
   int32_t bound;
   /// For backend "cuda" of a caller, with `bound`; null otherwise. The structure is copied.
   const moert_cuda_caller *cuda_caller;
-  /// Null, or told of all calls; with `wide` = MOERT_WIDE_FIELD alone.
+  /// Null, or called for all calls that ran; requires `wide` = MOERT_WIDE_FIELD.
   moert_observe observe;
   void *observe_context;
 } moert_world_config;
 
-/// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank
-/// choose `choices` of `experts` experts each. `op` is the number of the op; where a step calls it again and again, in
-/// a loop, call k has that number plus k times the number of the program's ops.
+/// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run. `tokens` tokens of each rank
+/// choose `choices` of `experts` experts each. `op` is the number of the op. If a step calls the op repeatedly, in a
+/// loop, call k has that number plus k times the number of the program's ops.
 typedef struct moert_routing {
   int64_t op;
   int64_t tokens;
@@ -158,104 +161,104 @@ typedef struct moert_routing {
   int64_t ranks;
 } moert_routing;
 
-/// When one op ran in the last step.
+/// Times of one op in the last step.
 typedef struct moert_op_time {
   int64_t op;
   int64_t stream;
   int64_t rows; ///< rows a ragged op used, or -1
   double begin_s;
   double end_s;
-  /// Bytes that a collective copied to this rank, or read for it to sum, from the memory of other members: counted
-  /// where they moved. -1 for what is not a collective.
+  /// Bytes that a collective copied to this rank from other members, or read from their memory to sum, counted at the
+  /// move. -1 for other ops.
   int64_t bytes_received;
 } moert_op_time;
 
-/// Which process this is of how many, as the environment of a launcher says (torchrun, mpirun, srun; docs/Runtime.md);
-/// without one 0 of 1.
+/// Gets the index of this process and the number of processes from the environment of a launcher (torchrun, mpirun,
+/// srun; docs/Runtime.md); 0 of 1 without one.
 int32_t moert_place(int64_t *process, int64_t *processes);
 
 /// Loads a plan .so, checks its metadata and finds its programs.
 int32_t moert_plan_open(const char *path, moert_plan_t *plan);
 void moert_plan_close(moert_plan_t plan);
-/// The plan's metadata as JSON, valid until the plan is closed.
+/// Returns the plan's metadata as JSON, valid until the plan is closed.
 const char *moert_plan_metadata(moert_plan_t plan);
-/// The variant to run for `batch` sequences of `sequence` tokens of a data-parallel rank, by the plan's own code: every
-/// process that asks gets the same. An error where the plan was not compiled for that shape, or for only one.
+/// Chooses the variant for `batch` sequences of `sequence` tokens of a data-parallel rank, by the plan's own code:
+/// every process that asks gets the same. Fails if the plan was not compiled for that shape, or only for one shape.
 int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, int64_t *variant);
-/// The routing ops of a variant's programs (a moert_program), program by program and in their order, into
-/// routings[0..capacity); `count` is how many there are. Nothing is allocated and nothing runs.
+/// Lists the routing ops of a variant's programs (a moert_program), program by program and in their order, into
+/// routings[0..capacity). `count` is the number of them. Nothing is allocated and nothing runs.
 int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program, moert_routing *routings,
                             int64_t capacity, int64_t *count);
 
-/// Fails if moert_world_create would have no memory for all ranks, or its backend cannot run the programs. It allocates
-/// no memory of ranks.
+/// Fails if the memory for all ranks is not available, or if the backend cannot run the programs. It allocates no
+/// memory of ranks. All processes call it, and all get the first error.
 int32_t moert_world_check(moert_plan_t plan, const moert_world_config *config);
-/// Allocates the memory of all ranks. MOERT_ERROR_OUT_OF_MEMORY says how much was wanted and for what.
+/// Allocates the memory of all ranks. The text of MOERT_ERROR_OUT_OF_MEMORY has the bytes and their purpose.
 int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world);
 void moert_world_destroy(moert_world_t world);
-/// Ranks of the world; which of them run in this process: ranks[0..count), valid as long as the world.
+/// Gets the number of ranks of the world, and the ranks that run in this process: ranks[0..count), valid as long as the
+/// world.
 int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ranks, int64_t *count);
 
-/// Copies one rank's whole part of argument `index` of its program (arguments first, then results); `bytes` must be its
-/// size. What is written must be of a rank of this process.
+/// Copies one rank's whole part of argument `index` of its program (arguments first, then results). `bytes` must be its
+/// size. Only ranks of this process can be written.
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
-/// As moert_world_read, of `bytes` bytes from byte `offset` of that part on.
+/// Does the same as moert_world_read for `bytes` bytes from byte `offset` of that part on.
 int32_t moert_world_read_at(moert_world_t world, int64_t rank, int64_t index, int64_t offset, void *data,
                             int64_t bytes);
 
-/// The same for `bytes` bytes of the part, from byte `begin` on, of a rank of this process. No other process takes
-/// part.
+/// Copies `bytes` bytes of the part, from byte `begin` on, of a rank of this process. No other process takes part.
 int32_t moert_world_write_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, const void *data,
                                 int64_t bytes);
 int32_t moert_world_read_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, void *data,
                                int64_t bytes);
-/// Returns once all processes of the world have called it. `error` is the text of what went wrong in this process, of
-/// kind `code`, or null: the first error of all is returned in all processes, and names its rank.
+/// Returns once all processes of the world have called it. `error` is the text of an error of this process, of kind
+/// `code`, or null. All processes get the first error of all, which names its rank.
 int32_t moert_world_meet(moert_world_t world, int32_t code, const char *error);
 
-/// Of a world that is `bound`: where one rank's whole part of argument or result `index` lies until it is bound again.
-/// An address is a multiple of 16. `bytes` must be the value's size, the value dense, and the rank of this process.
+/// Says where one rank's whole part of argument or result `index` lies in a `bound` world, until it is bound again. The
+/// address must be a multiple of 16, `bytes` the value's size, the value dense, and the rank one of this process.
 int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
-/// Likewise where the arena `space` lies: at a multiple of 256, and as large as moert_world_memory says or larger.
-/// Worlds that do not run at the same time may share it; nothing in it outlives a step.
+/// Says where the arena `space` lies: at a multiple of 256, and at least as large as moert_world_memory says. Worlds
+/// that do not run at the same time may share it. Nothing in it outlives a step.
 int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space, void *data, int64_t bytes);
 
-/// Of rank `rank` and the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED): the bytes that the plan
-/// reserves, and where the last byte ends that any call so far used.
+/// Gets the bytes that the plan reserves for the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED) of rank
+/// `rank`, and the end of the last byte that any call so far used.
 int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured);
-/// Device memory that the process of `rank` took besides arguments, results and arenas: workspaces, and what libraries
-/// such as NCCL have, but not CUDA's context. 0 where the device is the host.
+/// Gets the device memory that the process of `rank` took besides arguments, results and arenas: workspaces, and memory
+/// of libraries such as NCCL, but not CUDA's context. It is 0 if the device is the host.
 int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *bytes);
 
-/// Runs one step on all ranks; `seconds` is how long it took, in the slowest process. Null: not asked, which spares
-/// processes a word. After an error the world may be run again where it runs in this process alone. With several, all
-/// end a step in which one fails, dies or stands still, with an error that says which rank, in which op of which group,
-/// and none can be run again.
+/// Runs one step on all ranks. `seconds` is the time of the slowest process; null spares the processes a message. A
+/// world in one process may run again after an error. With several processes, all end a step in which one fails, dies
+/// or stands still. The error names the rank, the op and the group, and none of these worlds can run again.
 /// With a moert_cuda_caller it returns when the step is enqueued. `seconds` must then be null, and a later call returns
-/// errors that only the device finds. The host still waits, without a time-out, where a plan needs it: for counts of
-/// rows by which an exchange or a product of experts goes, for forced routing, under `verify`, and in the first step,
-/// which allocates workspaces and connects ranks. After an error the world cannot be run again. Other ranks may wait
-/// in a collective for this one, until the caller aborts its communicators.
+/// errors that only the device finds. The host still waits, without a time-out, if a plan needs it: for counts of rows
+/// that an exchange or a product of experts depends on, for forced routing, under `verify`, and in the first step,
+/// which allocates workspaces and connects ranks. After an error the world cannot run again. Other ranks may wait in a
+/// collective for this one until the caller aborts its communicators.
 int32_t moert_world_run(moert_world_t world, double *seconds);
-/// Waits for the last step of a world with a moert_cuda_caller, at most `timeout_s`; other worlds have no step that
-/// still runs. Returns the first error of all steps so far, such as one of a kernel or of NCCL. The calls that read or
-/// write values, routing or times wait in the same way. moert_world_destroy waits too, but cannot return an error.
+/// Waits for the last step of a world with a moert_cuda_caller, at most `timeout_s`; steps of other worlds have always
+/// ended. Returns the first error of all steps so far, such as one of a kernel or of NCCL. Calls that read or write
+/// values, routing or times wait in the same way. moert_world_destroy waits too, but cannot return an error.
 int32_t moert_world_wait(moert_world_t world);
-/// Whether steps note when their ops run, as they do at first. It costs a GPU a little, and graphs.
+/// Says whether steps note the times of their ops, as they do at first. It costs a GPU a little time, and graphs.
 int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed);
-/// What routing op `op` of a rank takes, in all steps from here on, instead of choosing: experts[0..count), which are
-/// moert_route's `experts`. All else follows from them as ever; `leave` says nothing. With count 0 it chooses again.
+/// Sets the experts that routing op `op` of a rank takes in all later steps instead of choosing: experts[0..count),
+/// which are moert_route's `experts`. All else follows from them as usual; `leave` has no effect. With count 0 the op
+/// chooses again.
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts, int64_t count);
-/// With `record` 1 steps note what routing ops choose; with 2 what they would choose, where they are told what to.
+/// With `record` 1, steps note the choices of routing ops. With 2 they note the choices that forced ops would make.
 int32_t moert_world_record_routing(moert_world_t world, int32_t record);
-/// What a routing op chose in the last step, which was recorded, into experts[0..capacity); `count` is how many there
-/// are.
+/// Gets the choices of a routing op in the last step, which was recorded, into experts[0..capacity). `count` is the
+/// number of them.
 int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
                             int64_t *count);
 
-/// The last step's ops on rank `rank`, stream by stream in order, into times[0..capacity); `count` is how many there
-/// are.
+/// Gets the last step's ops on rank `rank`, stream by stream in order, into times[0..capacity). `count` is the number
+/// of them.
 int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity, int64_t *count);
 
 #ifdef __cplusplus

@@ -52,7 +52,7 @@ public:
     }
     changed.notify_all();
   }
-  void passOver(int64_t stream, const Call &) override {
+  void skip(int64_t stream, const Call &) override {
     {
       std::lock_guard lock(mutex);
       // Those before it on the stream have had their turns.

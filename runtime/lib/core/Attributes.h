@@ -1,6 +1,6 @@
 //===- Attributes.h - attributes and operands of calls by their names ------===//
 //
-// Both are generated from kernels.def, whose order they follow.
+// Both are generated from kernels.def and follow its order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_ATTRIBUTES_H
@@ -10,8 +10,8 @@
 
 #include <cassert>
 
-/// A struct for each call that has attributes. Matmul{.transposeB = 1}.set(call) sets them, and those that are not
-/// given to 0; Matmul::of(call) reads them.
+/// Has a struct for each call with attributes. Matmul{.transposeB = 1}.set(call) sets all of them, those that are not
+/// given to 0. Matmul::of(call) reads them.
 namespace moert::attributes {
 
 #define MOERT_ATTRIBUTES
@@ -19,7 +19,7 @@ namespace moert::attributes {
 
 } // namespace moert::attributes
 
-/// Which of a call's views is which operand: call.views[operands::Matmul::a].
+/// Indices of operands among a call's views: call.views[operands::Matmul::a].
 namespace moert::operands {
 
 #define MOERT_POSITIONS
@@ -29,7 +29,7 @@ namespace moert::operands {
 
 namespace moert {
 
-/// The member of the group that a point-to-point call sends to or receives from.
+/// Member of the group that a point-to-point call sends to or receives from.
 inline int64_t peerOf(const Call &call) {
   return call.kind == Kind::Send ? attributes::Send::of(call).peer : attributes::Receive::of(call).peer;
 }

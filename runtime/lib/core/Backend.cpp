@@ -10,22 +10,22 @@
 namespace moert {
 namespace {
 
-/// Those of this library.
+/// Backends in this library, by name.
 std::map<std::string, CreateBackend *> &ownBackends() {
   static std::map<std::string, CreateBackend *> backends;
   return backends;
 }
 
-/// What a backend in a library of its own is built with.
+/// A backend in its own library, and the software that the library is built with.
 struct KnownModule {
   const char *name, *needs;
 };
 constexpr KnownModule kKnownModules[] = {{"mpi", "MPI"}, {"cuda", "CUDA"}, {"cuda-loopback", "CUDA"}};
 
-/// Both of CUDA's backends are in one library.
+/// The module of a backend; both of CUDA's backends are in one.
 std::string moduleOf(const std::string &backend) { return backend.substr(0, backend.find('-')); }
 
-/// The folder of the library that this code is in.
+/// Folder of the library that contains this code.
 std::string ownFolder() {
   Dl_info info;
   std::string path = ::dladdr(reinterpret_cast<void *>(&ownFolder), &info) && info.dli_fname ? info.dli_fname : "";
@@ -33,8 +33,8 @@ std::string ownFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-/// The module of a backend; empty where there is none. In the folder MOERT_BACKENDS where that is set, or beside this
-/// library.
+/// Finds the file of a backend's module, in the folder MOERT_BACKENDS if that is set, or beside this library. Empty if
+/// there is none.
 std::string findModule(const std::string &name) {
   std::vector<std::string> folders = {ownFolder()};
   if (const char *folder = std::getenv("MOERT_BACKENDS"))
@@ -64,7 +64,7 @@ Status loadModule(const KnownModule &known, CreateBackend *&create) {
                                                       known.needs +
                                                       " was missing when it was built; available: " + available);
   }
-  // Never closed: what it started ends with the process.
+  // The library stays open: its threads end with the process.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' cannot be loaded: " + ::dlerror());

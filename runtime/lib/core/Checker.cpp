@@ -7,16 +7,16 @@
 
 namespace moert {
 
-/// What the operands so far say of a call's dimensions.
+/// Dimensions of a call that the operands so far determine.
 struct Checker::Dimensions {
   std::array<std::optional<int64_t>, kMostDimensionNames> named;
-  std::optional<View> others; ///< of which those that `..` stands for are the first
+  std::optional<View> others; ///< view whose first dimensions are those of `..`
   int64_t otherCount = 0;
 };
 
 namespace {
 
-/// The operand of the call's floating type, or -1.
+/// Index of the operand that has the call's floating type, or -1.
 int baseOf(const KernelInfo &info, const View *views) {
   for (OperandType type : {OperandType::Real, OperandType::Acc})
     for (int i = 0; i < info.operandCount; ++i)
@@ -25,7 +25,7 @@ int baseOf(const KernelInfo &info, const View *views) {
   return -1;
 }
 
-/// The type that operand `i` must have.
+/// Type that operand `i` must have.
 int32_t expectedType(const KernelInfo &info, const View *views, int base, int i) {
   const KernelInfo::Operand &operand = info.operands[i];
   const int32_t own = views[i].dtype, call = base < 0 ? own : views[base].dtype;
@@ -69,7 +69,7 @@ void Checker::shaped(const KernelInfo::Operand &operand, View view, int32_t dtyp
     known.others = view;
     known.otherCount = view.rank - shape.rank;
   }
-  // A dimension that is not known yet, which is said only where the rank is wrong, has a name instead.
+  // A dimension that is not known yet has a name instead. It is printed only if the rank is wrong.
   std::array<int64_t, 8> dims{};
   std::array<const char *, 8> names{};
   int64_t count = 0;
@@ -117,7 +117,7 @@ Checker &Checker::operands(const View *views, const bool *flags) {
     else
       exactly(operand.name, view, dtype, view.dims.data(), view.rank);
   };
-  // What must be there says the dimensions of what may be.
+  // Required operands come first: they determine the dimensions of optional ones.
   for (int i = 0; ok() && i < info.operandCount; ++i)
     if (!info.operands[i].isOptional)
       checkOne(i);

@@ -11,7 +11,7 @@
 
 namespace moert {
 
-/// The text of all parts, strings and numbers, one after the other.
+/// Joins the texts of all parts, strings and numbers.
 template <class... Parts> std::string joined(const Parts &...parts) {
   std::string result;
   auto append = [&](const auto &part) {
@@ -33,19 +33,19 @@ inline std::string shapeText(int32_t dtype, const int64_t *dims, int64_t rank) {
 }
 inline std::string shapeText(View view) { return shapeText(view.dtype, view.dims.data(), view.rank); }
 
-/// The product of dimensions [begin, end) of `view`.
+/// Product of dimensions [begin, end) of `view`.
 inline int64_t product(View view, int64_t begin, int64_t end) {
   int64_t result = 1;
   for (int64_t i = begin; i < end; ++i)
     result *= view.dims[i];
   return result;
 }
-/// The number of rows of `view` [.., N]; 1 for rank 0.
+/// Number of rows of `view` [.., N]; 1 for rank 0.
 inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
 inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
 
-/// Keeps the first complaint about the operands of one kernel; later checks then do nothing. None of its own reads what
-/// an operand holds.
+/// Keeps the first error of the operands of one kernel; later checks then do nothing. Its own checks read no operand's
+/// values.
 class Checker {
 public:
   explicit Checker(Kind kernel, Status status = {}) : kernel(kernel), status(std::move(status)) {}
@@ -59,13 +59,13 @@ public:
       status = Status::error(code, joined("'", kindName(kernel), "': ", message()));
     return *this;
   }
-  /// All operands of the kernel have the types and shapes of kernels.def. `views` stand in the order of the call,
-  /// `flags` are those on which shapes depend.
+  /// Fails unless all operands of the kernel have the types and shapes of kernels.def. `views` are in the order of the
+  /// call, and `flags` are those on which shapes depend.
   Checker &operands(std::initializer_list<View> views, std::initializer_list<bool> flags) {
     return operands(views.begin(), flags.begin());
   }
   Checker &operands(const View *views, const bool *flags);
-  /// `view` is there, of rank 0 to 4, with no negative dimension, of a known type.
+  /// Fails unless `view` is there, has a known type, rank 0 to 4 and no negative dimension.
   Checker &valid(const char *name, View view) {
     bool sane = view.rank >= 0 && view.rank <= 4;
     for (int64_t i = 0; sane && i < view.rank; ++i)
@@ -74,7 +74,7 @@ public:
     that(dtypeSize(view.dtype) != 0, [&] { return joined("'", name, "' is of an unknown type"); });
     return that(!sane || view || view.elements() == 0, [&] { return joined("'", name, "' is absent"); });
   }
-  /// 16-bit floats pass too: a device that does not compute with them says so itself.
+  /// Accepts 16-bit floats too. A device that does not compute with them refuses them itself.
   Checker &floating(const char *name, View view) {
     return valid(name, view).that(isFloating(view.dtype), [&] {
       return joined("expected '", name, "' to be f32 or f64 but got ", shapeText(view));
@@ -89,11 +89,11 @@ public:
   Checker &shape(const char *name, View view, std::initializer_list<int64_t> dims) {
     return exactly(name, view, view.dtype, dims.begin(), static_cast<int64_t>(dims.size()));
   }
-  /// `view` has the type and shape of `model`.
+  /// Fails unless `view` has the type and shape of `model`.
   Checker &like(const char *name, View view, View model) {
     return exactly(name, view, model.dtype, model.dims.data(), model.rank);
   }
-  /// `part` has an index.
+  /// Fails unless the parts and the stride are 1 or more.
   Checker &part(Part part, const char *parts = "parts", const char *stride = "stride") {
     return that(part.parts >= 1 && part.stride >= 1 && part.rank >= 0, [&] {
       return joined("expected '", parts, "' and '", stride, "' of 1 or more but got ", part.parts, " and ",

@@ -11,7 +11,7 @@ void checkDim(Checker &check, int64_t dim, int64_t rank) {
   check.that(dim >= 0 && dim < rank, [&] { return joined("expected 'dim' from 0 to ", rank - 1, " but got ", dim); });
 }
 
-/// `many` is `one` with each of `blocks` blocks along `dim` so many times.
+/// Checks that `many` is `one` with each of `blocks` blocks along `dim` repeated.
 void checkCopies(Checker &check, const char *oneName, View one, const char *manyName, View many, int64_t dim,
                  int64_t blocks) {
   checkDim(check, dim, one.rank);
@@ -27,7 +27,7 @@ void checkCopies(Checker &check, const char *oneName, View one, const char *many
   check.like(manyName, many, expected);
 }
 
-/// Rows and bias (or its gradient) in the three forms of moert_bias_add.
+/// Checks rows and bias (or its gradient) in the three forms of moert_bias_add.
 void checkBias(Checker &check, const char *rowsName, View rows, const char *biasName, View bias, View counts) {
   check.rank(rowsName, rows, 2, counts ? 2 : 3);
   if (!counts && rows.rank == 2)
@@ -36,7 +36,7 @@ void checkBias(Checker &check, const char *rowsName, View rows, const char *bias
     check.shape(biasName, bias, {counts ? counts.dims[1] : rows.dims[0], columnsOf(rows)});
 }
 
-/// `half` is shaped as the activation of `in`.
+/// Checks that `half` has the shape of the activation of `in`.
 void checkActivationOf(Checker &check, View in, const char *name, View half, ActivationForm form) {
   const int64_t kind = form.kind;
   check.that(form.alpha > 0 && form.limit > 0,

@@ -1,10 +1,10 @@
 //===- Checks.h - the checks of kernels' operands -------------------------===//
 //
-// Shapes, types, attributes, and which operands must be there: all that can be said without reading what operands hold,
-// which may lie in a device's memory. Slots, counts, ids, labels and steps are the kernels' own to check. One function
-// for each kernel of core/Kernels.h, with the same arguments. Types and shapes are checked by kernels.def, and then the
-// rest where that says `checked`. An error says what was expected: "'kernel': expected ..". All floating types pass:
-// f32, f64, bf16 and f16.
+// These functions check shapes, types, attributes and the presence of operands. They read no values, which may lie in a
+// device's memory. Kernels check slots, counts, ids, labels and steps themselves. Each kernel of core/Kernels.h has a
+// function with the same arguments. It checks types and shapes by kernels.def, and then the rest if kernels.def says
+// `checked`. An error says what was expected: "'kernel': expected ..". All floating types are accepted: f32, f64, bf16
+// and f16.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_CHECKS_H
@@ -18,7 +18,7 @@ namespace moert {
 #include "moert/kernels.inc"
 
 class Checker;
-/// What kernels.def does not say. `check` has found types and shapes right.
+/// Checks what kernels.def does not say, after `check` has accepted types and shapes.
 #define MOERT_RESTS_OF_CHECKS
 #include "moert/kernels.inc"
 

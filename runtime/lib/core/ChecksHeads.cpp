@@ -17,7 +17,7 @@ void checkHeads(Checker &check, const char *ownName, View own, const char *share
   });
 }
 
-/// table [buckets,H] has buckets enough.
+/// Checks that table [buckets,H] has enough buckets.
 void checkRelative(Checker &check, const char *tableName, View table, bool bidirectional, int64_t maxDistance) {
   const int64_t exact = table.dims[0] / (bidirectional ? 4 : 2);
   check.that(exact >= 1, [&] {
@@ -27,7 +27,7 @@ void checkRelative(Checker &check, const char *tableName, View table, bool bidir
              [&] { return joined("expected 'max_distance' above ", exact, " but got ", maxDistance); });
 }
 
-/// `rows` are of a sequence, of which a rank with `zigzag` has two parts of one size.
+/// Checks that a rank can have `rows` rows of a sequence; with `zigzag` they are two parts of one size.
 void checkCut(Checker &check, int64_t parts, int64_t stride, bool zigzag, int64_t rows) {
   check.that(parts >= 1 && stride >= 1, [&] {
     return joined("expected parts of sequences, and their stride, of 1 or more but got ", parts, " and ", stride);
@@ -64,7 +64,7 @@ void checkOptions(Checker &check, const AttentionOptions &options) {
              [&] { return joined("expected 'dropout' from 0 to below 1 but got ", options.dropout); });
 }
 
-/// What all attention kernels read.
+/// Checks the inputs of all attention kernels.
 AttentionShape checkInputs(Checker &check, const AttentionInputs &inputs, const AttentionOptions &options) {
   checkOptions(check, options);
   const View &q = inputs.q, &k = inputs.k, &v = inputs.v;
@@ -91,7 +91,7 @@ AttentionShape checkInputs(Checker &check, const AttentionInputs &inputs, const 
   return shape;
 }
 
-/// Likewise, and the result or its gradient, by the name that it has, and the logarithms of the sums.
+/// Checks also the result or its gradient, by its name, and the logarithms of the sums.
 AttentionShape checkAttended(Checker &check, const AttentionInputs &inputs, const char *name, View attended, View lse,
                              const AttentionOptions &options) {
   const AttentionShape shape = checkInputs(check, inputs, options);

@@ -9,7 +9,7 @@
 namespace moert {
 namespace {
 
-/// Indices go into `part` of a value whose parts are of `size`.
+/// Checks the part of a value whose parts have `size` indices.
 void checkPart(Checker &check, Part part, int64_t size) {
   check.part(part);
   int64_t end = 0;
@@ -17,7 +17,7 @@ void checkPart(Checker &check, Part part, int64_t size) {
              [&] { return joined("expected fewer than ", part.parts, " parts of ", size); });
 }
 
-/// x is rows of blocks of as many columns as `vector` has.
+/// Checks that rows of x consist of blocks with as many columns as `vector`.
 void checkBlocks(Checker &check, View x, const char *name, View vector, int64_t kind, double eps) {
   check.that(kind >= MOERT_LAYER_NORM && kind <= MOERT_NO_NORM,
              [&] { return joined("expected 'kind' to be a moert_norm_kind but got ", kind); });
@@ -29,7 +29,7 @@ void checkBlocks(Checker &check, View x, const char *name, View vector, int64_t 
   });
 }
 
-/// `means` are [G, ..]; G divides the tokens.
+/// Checks that `means` are [G, ..] and that G divides the tokens.
 void checkMeans(Checker &check, View logits, const char *name, View means) {
   const int64_t groups = means.dims[0];
   check.that(groups >= 1 && logits.dims[0] % groups == 0, [&] {

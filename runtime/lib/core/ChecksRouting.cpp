@@ -12,7 +12,7 @@ namespace {
 
 // --- Gates -------------------------------------------------------------------
 
-/// What routing and its gradient share.
+/// Checks operands that routing and its gradient share.
 void checkScores(Checker &check, View scores, View experts, int64_t score, int64_t groups) {
   check.that(score == MOERT_SOFTMAX || score == MOERT_SIGMOID_SCORE,
              [&] { return joined("expected 'score' to be a moert_score_kind but got ", score); });
@@ -26,9 +26,9 @@ void checkChunkCount(Checker &check, int64_t chunks) {
   check.that(chunks >= 1, [&] { return joined("expected 'chunks' of 1 or more but got ", chunks); });
 }
 
-/// `chunkRows` hold the choices of each of `chunks`, 1 or more; 0 with one chunk: all.
+/// Checks that `chunkRows` rows hold the choices of each of `chunks` chunks; 0 with one chunk: all rows.
 void checkDroplessChunks(Checker &check, int64_t tokens, int64_t choices, int64_t chunks, int64_t chunkRows) {
-  // Also keeps what is computed of chunks * tokens small.
+  // This limit also keeps chunks * tokens small.
   check.that(chunks <= std::numeric_limits<int32_t>::max() && tokens <= std::numeric_limits<int32_t>::max(),
              [&] { return joined("expected at most 2^31 - 1 tokens and chunks but got ", tokens, " and ", chunks); });
   if (!check.ok())
@@ -40,7 +40,7 @@ void checkDroplessChunks(Checker &check, int64_t tokens, int64_t choices, int64_
   });
 }
 
-/// A slot is an i32.
+/// Checks that all rows have a slot, which is an i32.
 void checkRowCount(Checker &check, double rows) {
   check.that(rows <= std::numeric_limits<int32_t>::max(),
              [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
@@ -52,7 +52,7 @@ void checkRouteChunks(Checker &check, int64_t tokens, int64_t choices, const Rou
   if (!check.ok())
     return;
   if (options.capacity > 0) {
-    // As products these might not fit.
+    // The products might not fit 64 bits.
     const auto needed = static_cast<__int128>(options.groups) * options.capacity;
     check.that(rows != 0 || needed % chunks == 0, [&] {
       return joined("expected 'chunks' to divide ", options.groups, " groups times a capacity of ", options.capacity,

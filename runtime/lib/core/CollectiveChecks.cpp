@@ -17,7 +17,7 @@ Status expected(const std::string &what, const View &got) {
   return invalid("expected " + what + " but got " + text(got));
 }
 
-/// `of` with dimension `dim` multiplied and divided.
+/// Returns `of` with dimension `dim` multiplied and divided.
 View resized(View of, int64_t dim, int64_t multiply, int64_t divide) {
   of.dims[static_cast<size_t>(dim)] = of.dims[static_cast<size_t>(dim)] * multiply / divide;
   return of;
@@ -39,7 +39,7 @@ Status checkDim(int64_t dim, const View &view, const char *name) {
   return {};
 }
 
-/// The group's size, or where `copies` are not 1 that over them, divides dimension `dim`.
+/// Checks that the group's size divided by `copies` divides dimension `dim`.
 Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies = 1) {
   if (view.dims[static_cast<size_t>(dim)] % (size / copies) != 0)
     return expected("dimension " + std::to_string(dim) + " of the input to be a multiple of the group's size " +
@@ -48,7 +48,7 @@ Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies 
   return {};
 }
 
-/// `value` divides the group's size, or where `copies` are not 1 that over them.
+/// Checks that `value` divides the group's size divided by `copies`.
 Status checkPartOfSize(const char *name, int64_t value, int64_t size, int64_t copies = 1) {
   if (value >= 1 && size / copies % value == 0)
     return {};
@@ -78,7 +78,7 @@ Status checkRaggedAttributes(const attributes::AllToAllV &its, int64_t size) {
   return checkPhase(its.phase, its.phases, size, its.copies);
 }
 
-/// What is not written is the addend's, on the way back.
+/// Checks the addend, which gives the rows that nobody writes on the way back.
 Status checkAddend(const View &addend, const View &out, bool allowed) {
   if (!addend)
     return {};
@@ -107,7 +107,7 @@ Status checkAllToAllV(const Call &call, int64_t size) {
   return checkAddend(call.views[AllToAllV::addend], out, !toExperts);
 }
 
-/// `experts` has one row for each of a member's experts, `places` one for each place of a shadow.
+/// Checks that `experts` has one row for each of a member's experts, and `places` one for each place of a shadow.
 Status checkShadows(const View &experts, const View &shadows, const View &places, int64_t size) {
   if (experts.rank < 1)
     return expected("values of experts of at least one dimension", experts);

@@ -1,7 +1,7 @@
 //===- Convert.h - between floating-point types ---------------------------===//
 //
-// Exact where the new type holds the value, else rounded to nearest, ties to even. NaN stays NaN, and to a wider type
-// and back it keeps its bits.
+// A conversion is exact if the new type holds the value. Otherwise it rounds to nearest, ties to even. NaN stays NaN,
+// and keeps its bits from a narrow type to a wider one and back.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_CONVERT_H
@@ -17,7 +17,7 @@
 
 namespace moert {
 
-/// The bits of a number, so that it is no arithmetic type by mistake.
+/// Bits of a number, in a struct so that nobody computes with them by mistake.
 struct Bf16 {
   uint16_t bits;
 };
@@ -30,11 +30,11 @@ MOERT_INLINE float widen(Bf16 value) { return std::bit_cast<float>(uint32_t(valu
 MOERT_INLINE float widen(Half value) {
   uint32_t sign = uint32_t(value.bits & 0x8000) << 16, exponent = value.bits >> 10 & 31, mantissa = value.bits & 0x3ff;
   uint32_t special = 0x7f800000 | mantissa << 13, normal = (exponent + 112) << 23 | mantissa << 13;
-  // 0, or a number without a leading 1, in units of 2^-24.
+  // The number is 0 or subnormal, in units of 2^-24.
   auto small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);
   return std::bit_cast<float>(sign | (exponent == 31 ? special : exponent > 0 ? normal : small));
 }
-/// By hand where it is NaN, of which processors set a bit.
+/// Widens NaN by hand, because processors set a bit of it.
 MOERT_INLINE double widenTwice(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) <= 0x7f800000)
@@ -50,7 +50,8 @@ MOERT_INLINE float narrowOnce(double value) {
   uint32_t mantissa = bits >> 29 & 0x7fffff;
   return std::bit_cast<float>(uint32_t(bits >> 32 & 0x80000000) | 0x7f800000 | (mantissa ? mantissa : 0x400000));
 }
-/// `value` rounded so that rounding it again to fewer bits is rounding it once: where inexact, to the odd neighbour.
+/// Rounds `value` to the odd neighbour if it is inexact. Rounding the result again to fewer bits then equals rounding
+/// once.
 MOERT_INLINE float narrowToOdd(double value) {
   const float nearest = narrowOnce(value);
   auto bits = std::bit_cast<uint32_t>(nearest);
@@ -71,7 +72,7 @@ MOERT_INLINE Half toHalf(float value) {
   const uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   const uint32_t nan = 0x7c00 | (size & 0x7fe000 ? size >> 13 & 0x3ff : 0x200);
   const uint32_t normal = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
-  // The last bit of a float from a half on is worth 2^-24.
+  // The last bit of a float of 0.5 to 1 is worth 2^-24.
   const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000;
   const uint32_t finite = size >= 0x38800000 /* 2^-14 */ ? normal : small;
   const uint32_t number = size >= 0x47800000 /* 2^16 */ ? 0x7c00 : finite;
@@ -99,7 +100,7 @@ template <class To, class From> MOERT_INLINE To convert(From value) {
     return toHalf(widen(value));
 }
 
-/// Calls function(T{}) with the T of a floating dtype.
+/// Calls function(T{}) with the element type T of a floating dtype.
 template <class Function> void withAnyFloating(int32_t dtype, Function function) {
   switch (dtype) {
   case MOERT_F64:
@@ -115,7 +116,7 @@ template <class Function> void withAnyFloating(int32_t dtype, Function function)
   }
 }
 
-/// Element `index` as a double.
+/// Returns element `index` as a double.
 inline double elementAt(const void *data, int32_t dtype, int64_t index) {
   if (dtype == MOERT_I32)
     return static_cast<const int32_t *>(data)[index];

@@ -11,7 +11,7 @@
 
 namespace moert {
 
-/// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
+/// First 32 bits of the fractional parts of the cube roots of the first 64 primes.
 static constexpr uint32_t kRound[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -46,7 +46,7 @@ void Sha256::compress(const uint8_t *block) {
 }
 
 void Sha256::update(const void *bytes, size_t count) {
-  // Nothing may come as a null pointer, which memcpy does not take.
+  // memcpy must not get a null pointer, even for 0 bytes.
   if (count == 0)
     return;
   const auto *next = static_cast<const uint8_t *>(bytes);
@@ -69,7 +69,7 @@ void Sha256::update(const void *bytes, size_t count) {
 
 Sha256::Digest Sha256::finish() {
   uint64_t bits = length * 8;
-  // A one, zeros up to 8 bytes before the end of a block, and how many bits there were.
+  // The padding is a one, zeros up to 8 bytes before the end of a block, and the number of bits.
   uint8_t padding[72] = {0x80};
   size_t zeros = (119 - length % 64) % 64;
   for (int i = 0; i < 8; ++i)

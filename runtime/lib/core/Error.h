@@ -9,12 +9,12 @@
 
 namespace moert {
 
-/// Keeps the message for moert_last_error() on this thread; returns the code.
+/// Keeps the message for moert_last_error() on this thread. Returns the code.
 int32_t report(Status status);
-/// The message kept last on this thread.
+/// Last message that was kept on this thread.
 const std::string &lastError();
 
-/// Runs `body`, which returns a Status, so that no exception crosses the C ABI.
+/// Runs `body`, which returns a Status. No exception crosses the C ABI.
 template <class Body> int32_t guarded(Body body) {
   try {
     return report(body());

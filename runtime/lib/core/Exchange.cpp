@@ -9,8 +9,8 @@
 namespace moert {
 namespace {
 
-/// Runs of a box of elements that lies in two values of one rank, at a place of its own in each. Both sides list the
-/// runs in one order, because where a run ends hangs on the shapes of both.
+/// Runs of a box of elements that lies in two values of one rank, at one place in each. Both sides list the runs in one
+/// order, because the end of a run depends on the shapes of both.
 struct BoxRuns {
   const View &in;
   std::array<int64_t, 4> outDims, from{}, to{}, box{};
@@ -20,7 +20,7 @@ struct BoxRuns {
   void list(size_t dim = 0, int64_t inOffset = 0, int64_t outOffset = 0) {
     inOffset = inOffset * in.dims[dim] + from[dim];
     outOffset = outOffset * outDims[dim] + to[dim];
-    // Where all of the inner dimensions is copied, the rest is one run.
+    // If the box covers the inner dimensions, the rest is one run.
     auto width = static_cast<int64_t>(dtypeSize(in.dtype));
     bool whole = true;
     for (size_t k = dim + 1; k < static_cast<size_t>(in.rank); ++k) {
@@ -34,7 +34,7 @@ struct BoxRuns {
   }
 };
 
-/// The members that send to `member` in this phase of an all_to_all are so many from `first` on.
+/// Members that send to `member` in this phase of an all_to_all: `count` members from `first` on.
 struct Senders {
   int64_t first, count;
 
@@ -43,7 +43,7 @@ struct Senders {
   }
 };
 
-/// The box that `from` sends to `to` in an all_to_all.
+/// Lists the box that `from` sends to `to` in an all_to_all.
 void listBox(const Call &call, int64_t size, int64_t from, int64_t to, bool ofOutput, Pieces &pieces) {
   const auto its = attributes::AllToAll::of(call);
   Senders senders(its, size, to);
@@ -58,10 +58,10 @@ void listBox(const Call &call, int64_t size, int64_t from, int64_t to, bool ofOu
   runs.list();
 }
 
-/// Bytes of what one expert has.
+/// Bytes of the values of one expert.
 int64_t expertBytes(const View &values) { return values.dims[0] ? values.bytes() / values.dims[0] : 0; }
 
-/// The shadowed experts that `owner` has: places in its own values, or those of the shadows.
+/// Lists the shadowed experts of `owner`: their places in its own values, or among the shadows.
 void listShadows(const Call &call, int64_t owner, bool ofOutput, Pieces &pieces) {
   const View &in = sentOperand(call);
   const int32_t *shadows = call.views[operands::BroadcastExperts::shadows].as<int32_t>();
@@ -87,7 +87,7 @@ Status checkShadowValues(const View &shadows, int64_t places) {
   return {};
 }
 
-/// Which operands a collective takes values from and gives them to; of a send and a receive the one that there is.
+/// Operands that a collective takes values from and gives them to.
 struct Moved {
   size_t sent = 0, received = 0;
 };
@@ -95,7 +95,7 @@ struct Moved {
 constexpr Moved movedBy(const KernelInfo &kernel) {
   int sent = -1, received = -1;
   for (int i = 0; i < kernel.operandCount; ++i)
-    // Counts and shadows say how much is sent where, and nobody sends an addend.
+    // Counts and shadows only control the exchange, and nobody sends an addend.
     if (const KernelInfo::Operand &operand = kernel.operands[i];
         operand.type != OperandType::I32 && !operand.isOptional)
       (operand.isOutput ? received : sent) = i;

@@ -1,8 +1,8 @@
 //===- Exchange.h - who sends what to whom in a collective ----------------===//
 //
-// The collectives that move bytes and compute nothing, said once for all communicators: which runs of bytes of its
-// input a member sends to another one, and where that one puts them. Counts, and which experts are shadows, must be
-// readable by the caller.
+// Describes collectives that move bytes and compute nothing, for all communicators: the runs of bytes that a member
+// sends to another one, and the place to which that member puts them. The caller must be able to read counts and the
+// flags of shadows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_EXCHANGE_H
@@ -23,44 +23,45 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 int64_t bytesOf(const Pieces &pieces);
 
-/// Checks operands and attributes of the call of `member` on a group of `size`; reads no values.
+/// Checks operands and attributes of the call of `member` on a group of `size`. Reads no values.
 Status checkCollective(const Call &call, int64_t size, int64_t member);
 
-/// Whether the collective only moves bytes: all but those that sum, and the check of replicas.
+/// Whether the collective only moves bytes. Sums and the check of replicas do not.
 bool isExchange(Kind kind);
-/// The operands whose values a communicator must read: counts, and which experts are shadows.
+/// Operands whose values a communicator must read: counts, and flags of shadows.
 std::span<const size_t> valueOperands(Kind kind);
 
-/// The operands that a collective takes values from and gives them to. A send receives nothing, a receive sends
-/// nothing.
+/// Operands that a collective takes values from and gives them to. A send and a receive have one operand, which is
+/// both.
 const View &sentOperand(const Call &call);
 const View &receivedOperand(const Call &call);
 
-/// Checks the values that `call` of `member` hangs on: they must stay inside the operands.
+/// Checks the values that `call` of `member` depends on: they must stay inside the operands.
 Status checkExchangeValues(const Call &call, int64_t size, int64_t member);
-/// Checks the values that all members must have alike, for who can read another member's: `first` is member 0's call.
+/// Checks the values that must be equal on all members, if the caller can read other members' values. `first` is member
+/// 0's call.
 Status checkAlike(const Call &call, int64_t member, const Call &first);
 
-/// What `member` of `size` sends to `to`, which may be itself: pieces of sentOperand, as many as `to` lists for
-/// `member` and in the same order. Of a channel, member 0 of 2 sends to member 1.
+/// Lists what `member` of `size` sends to `to`, which may be itself: pieces of sentOperand, in the number and order in
+/// which `to` lists them for `member`. On a channel, member 0 of 2 sends to member 1.
 void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Pieces &pieces);
-/// The same of what it sends to each, by target.
+/// Lists what it sends to each member, by target.
 void piecesSentToAll(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &byTarget);
-/// What `member` receives, by source: pieces of receivedOperand.
+/// Lists what `member` receives, by source: pieces of receivedOperand.
 void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &bySource);
-/// The pieces of receivedOperand that nobody sends: they become the same pieces of `addend`, or zero where it is
+/// Lists the pieces of receivedOperand that nobody sends. They become the same pieces of `addend`, or zero if it is
 /// absent.
 void piecesFilled(const Call &call, int64_t size, int64_t member, Pieces &pieces, View &addend);
 
-/// Bytes that `member` receives in a collective that sums `count` elements of its input, where members share the work:
-/// each takes the others' inputs of its segment of the elements, then, as far as it wants them, the others' sums.
+/// Bytes that `member` receives in a collective that sums `count` elements of its input. Each member takes the others'
+/// inputs of its segment of the elements, and then the others' sums, if it needs them.
 int64_t summedBytes(const Call &call, int64_t size, int64_t member, int64_t count);
 
-/// The elements that an all_reduce sums: all, or those of the used rows.
+/// Number of elements that an all_reduce sums: all, or those of the used rows.
 Status reducedElements(const Call &call, int64_t &elements);
 
-/// A value [.., size * n, ..] cut along `dim` into `parts`: `outer` runs of `run` bytes for each part, that of part p
-/// of run o at (o * parts + p) * run.
+/// A value [.., size * n, ..] that is cut along `dim` into `parts`. Each part has `outer` runs of `run` bytes. Run o of
+/// part p begins at (o * parts + p) * run.
 struct Cut {
   int64_t outer = 1;
   int64_t run = 0;
@@ -68,21 +69,21 @@ struct Cut {
   Cut(const View &whole, int64_t dim, int64_t parts);
 };
 
-/// The experts that a member owns, as reduce_experts has them: `count` of `elements` and `bytes` each, the first of
-/// them number `first` of all. In the inputs, which hold shadowed experts alone, theirs are from number `place` on.
+/// Experts that a member owns in reduce_experts: `count` experts of `elements` elements and `bytes` bytes each, from
+/// number `first` on. Inputs hold shadowed experts alone, and there the member's experts begin at number `place`.
 struct OwnedExperts {
   int64_t count, elements, bytes, first, place = 0;
 
   OwnedExperts(const Call &call, int64_t member);
 };
 
-/// What a member sends to another one, or receives from it.
+/// Pieces that a member sends to another one, or receives from it.
 struct Side {
   const Call &call;
   int64_t member;
   const Pieces &pieces;
 };
-/// Whether `from` sends what `to` expects of it, and the error where that is known not to be so.
+/// Fails unless the pieces of `from` have the sizes that `to` expects.
 Status checkPieces(const Side &from, const Side &to);
 Status piecesDisagree(const Call &call, int64_t from, int64_t to);
 

@@ -8,7 +8,7 @@
 
 namespace moert {
 
-/// How long a step that has failed waits for what runs before it is given up.
+/// Time that a failed step waits for running calls before it is given up.
 constexpr std::chrono::seconds kGrace(2);
 
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
@@ -53,7 +53,7 @@ void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
   ++queue.count;
 }
 
-/// Whether all that the buffers say is the same; there are more `dims` than dimensions.
+/// Whether the buffers are equal. `dims` has more entries than dimensions.
 static bool isAlike(const moert_buffer &a, const moert_buffer &b) {
   return a.space == b.space && a.dtype == b.dtype && a.offset == b.offset && a.rank == b.rank && a.parts == b.parts &&
          a.shift == b.shift && a.stride == b.stride && a.begin == b.begin &&
@@ -66,7 +66,7 @@ static bool isAlike(const Repetition &a, const Repetition &b) {
   return a.buffer && b.buffer && isAlike(*a.buffer, *b.buffer) && a.most == b.most && a.iteration == b.iteration;
 }
 
-/// Whether two ranks of a program issue this alike, so that it can be bound to either.
+/// Whether two ranks of a program issued equal calls, so that one can be bound to the other rank.
 static bool isAlike(const Call &a, const Call &b) {
   if (a.viewCount != b.viewCount)
     return false;
@@ -111,7 +111,7 @@ bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
       return true;
     }
   }
-  // A rank that comes later may have issued fewer calls that others have, never more than one too many.
+  // A later rank may have issued fewer calls than other ranks, but never more than one more.
   return index < count.load(std::memory_order_acquire) && canBind && isAlike(at(index)->call, call);
 }
 
@@ -172,7 +172,7 @@ Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
   bool first = !failed;
   failLocked(Status::error(MOERT_ERROR_HANG, ""));
   stuck = !finished.wait_for(lock, kGrace, over);
-  // Queues stand still only where nothing runs.
+  // Queues stand still only if nothing runs.
   if (first)
     failure.message = "the time-out of " + std::to_string(timeout) +
                       " s passed: " + (stuck ? "this does not end:\n  " + runningLocked() : stuckText());
@@ -218,7 +218,7 @@ void Executor::work() {
       return;
     Job job = policy.take();
     ++running;
-    // This worker may have been the one that looked after the next transfer to end.
+    // Another worker must take over to wait for the next transfer.
     wake(policy.hasTransfers());
     lock.unlock();
     try {
@@ -238,7 +238,7 @@ void Executor::work() {
   }
 }
 
-/// Until there is something to do, or the next transfer ends.
+/// Sleeps until there is something to do, or until the next transfer ends.
 void Executor::sleep(std::unique_lock<std::mutex> &lock) {
   ++idle;
   if (policy.hasTransfers())
@@ -248,13 +248,13 @@ void Executor::sleep(std::unique_lock<std::mutex> &lock) {
   --idle;
 }
 
-/// As many workers as there are jobs for them; this one takes one itself where it does not go on.
+/// Wakes one worker for each of `jobs` jobs. The calling worker takes one more job itself if it does not go on.
 void Executor::wake(int64_t jobs) {
   for (int64_t i = std::min(idle, jobs); i > 0; --i)
     wakeup.notify_one();
 }
 
-/// Completes the transfers whose time is up.
+/// Completes transfers whose time is up.
 void Executor::endTransfers() {
   int64_t ended = 0;
   for (; policy.hasTransfers() && policy.nextEnd() <= now(); ++ended)
@@ -262,7 +262,7 @@ void Executor::endTransfers() {
   wake(ended - 1);
 }
 
-/// When the call at the head of a stream ends at the earliest, where links are emulated.
+/// Earliest end of the call at the head of a stream, with emulated links.
 int64_t Executor::endOf(int64_t stream) const {
   const std::vector<Op> &ops = programOf(rankOf(stream)).ops;
   auto op = static_cast<size_t>(streams[static_cast<size_t>(stream)].head.op);
@@ -270,7 +270,7 @@ int64_t Executor::endOf(int64_t stream) const {
   return streams[static_cast<size_t>(stream)].begin + static_cast<int64_t>(seconds * 1e9);
 }
 
-/// Whether these are emulated transfers whose time is not up, so that they end later.
+/// Returns whether these are emulated transfers whose time is not up, so that they end later.
 bool Executor::delay(std::span<const int64_t> done) {
   bool isLater = policy.delay(done, now(), [this](int64_t stream) { return endOf(stream); });
   wake(isLater);
@@ -306,7 +306,7 @@ void Executor::issueRank(int64_t rank) {
   wake(policy.endIssue(rank) - 1);
 }
 
-/// False where no rank of its program has issued what all can.
+/// Returns false if no rank of its program has issued calls for all.
 bool Executor::issueLikeOthers(int64_t rank) {
   std::lock_guard lock(mutex);
   Rank &state = ranks[static_cast<size_t>(rank)];
@@ -324,7 +324,7 @@ void Executor::advance(int64_t stream) {
     if (failed.load(std::memory_order_relaxed))
       return;
     const Item &item = *policy.head(stream);
-    // Where this stops, another worker may already have taken the stream on.
+    // When this stops, another worker may already have the stream.
     if (item.type == Item::Type::Call ? !runHead(stream, item) : !runEvent(stream, item))
       return;
   }
@@ -332,7 +332,7 @@ void Executor::advance(int64_t stream) {
   policy.leave(stream);
 }
 
-/// False where the stream has to stop here.
+/// Returns false if the stream has to stop here.
 bool Executor::runEvent(int64_t stream, const Item &item) {
   bool isWait = item.type == Item::Type::Wait;
   std::unique_lock lock(mutex);
@@ -350,8 +350,8 @@ bool Executor::runEvent(int64_t stream, const Item &item) {
   return true;
 }
 
-/// Whether the call is one of more iterations than its loop has; members of a collective agree on that.
-bool Executor::isPassedOver(int64_t stream, const Call &call) {
+/// Whether the loop does not have the call's iteration. Members of a collective agree on that.
+bool Executor::isSkipped(int64_t stream, const Call &call) {
   if (!call.repetition.times)
     return false;
   int64_t times = 0;
@@ -372,7 +372,7 @@ bool Executor::runHead(int64_t stream, const Item &item) {
       fail(located(std::move(status), stream, head));
     return !status.ok();
   };
-  // Many iterations are passed over: most of what the call says is not needed for that.
+  // Many iterations are skipped, and skipping needs only few fields of the call.
   if (issued.repetition.times && issued.rank != rankOf(stream)) {
     head = {};
     head.kind = issued.kind;
@@ -382,17 +382,16 @@ bool Executor::runHead(int64_t stream, const Item &item) {
     head.repetition = issued.repetition;
     if (fails(bindTo(stream, head)))
       return false;
-    if (isPassedOver(stream, head))
-      return passOver(stream, head);
+    if (isSkipped(stream, head))
+      return skip(stream, head);
   }
-  return !fails(callOf(stream, item, head)) &&
-         (isPassedOver(stream, head) ? passOver(stream, head) : runCall(stream, head));
+  return !fails(callOf(stream, item, head)) && (isSkipped(stream, head) ? skip(stream, head) : runCall(stream, head));
 }
 
-/// True: the stream goes on.
-bool Executor::passOver(int64_t stream, const Call &call) {
+/// Returns true: the stream goes on.
+bool Executor::skip(int64_t stream, const Call &call) {
   if (isCollective(call.kind) && client.isRemote(call))
-    client.passOver(placeOf(stream).stream, call);
+    client.skip(placeOf(stream).stream, call);
   return true;
 }
 
@@ -436,7 +435,7 @@ void Executor::startRemote(int64_t stream, const Call &call) {
 
 void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
   std::lock_guard lock(mutex);
-  // A step that failed has been given up with all that it waited for.
+  // A failed step has given up everything that it waited for.
   if (!inStep || failed)
     return;
   int64_t index = indexOf(rank, stream);
@@ -447,7 +446,7 @@ void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
   wake(1);
 }
 
-/// Notes when the call at the head of a stream ran. Only who runs the stream may do so.
+/// Notes the times of the call at the head of a stream. Only the worker that runs the stream may call it.
 void Executor::completeCall(int64_t stream, int64_t end) {
   Stream &queue = queueOf(stream);
   if (keepsTimes)
@@ -466,7 +465,7 @@ Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
   return channel;
 }
 
-/// Which member of those that meet the rank is.
+/// Index of the rank among those that meet.
 int64_t Executor::memberOf(int64_t rank, const Call &call) const {
   return isPointToPoint(call.kind) ? call.kind == Kind::Receive
                                    : groups[static_cast<size_t>(call.group)].memberOf(rank);
@@ -508,7 +507,7 @@ static bool sameOperands(const Call &a, const Call &b) {
   return true;
 }
 
-/// Whether two members issue what can meet. Ops are numbered by program.
+/// Whether the calls of two members can meet. Each program numbers its own ops.
 bool Executor::agree(const Meeting &meeting, size_t first, size_t second) const {
   const Call &a = *meeting.calls[first], &b = *meeting.calls[second];
   if (meeting.channel.isPair())
@@ -527,7 +526,7 @@ void Executor::arrive(int64_t stream, const Call &call) {
   for (size_t other = 0; other < meeting.calls.size(); ++other) {
     if (!meeting.calls[other] || other == member)
       continue;
-    // All that arrived before agree among themselves, so one comparison is enough.
+    // All earlier members agree among themselves, so one comparison is enough.
     if (!agree(meeting, other, member))
       return failLocked(invalid(mismatchText(meeting, static_cast<int64_t>(std::min(other, member)),
                                              static_cast<int64_t>(std::max(other, member)))));
@@ -558,7 +557,7 @@ void Executor::pull(Meeting &meeting, int64_t member) {
     complete(meeting.streams);
 }
 
-/// The calls at the heads of these streams are done.
+/// Completes the calls at the heads of these streams.
 void Executor::complete(std::span<const int64_t> done) {
   int64_t end = now();
   for (int64_t stream : done) {
@@ -580,7 +579,7 @@ void Executor::failLocked(Status status) {
   failure = std::move(status);
   failed = true;
   policy.stop();
-  // Where nothing runs, no worker will say that the step is over.
+  // If nothing runs, no worker will say that the step is over.
   finished.notify_all();
 }
 

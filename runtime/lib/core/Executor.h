@@ -1,10 +1,10 @@
 //===- Executor.h - all ranks' streams on a pool of threads ---------------===//
 //
-// Drives the policy of moert/ExecutorPolicy.h with as many workers as cores. So any number of ranks runs on any number
-// of cores, and a hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
+// Drives the policy of moert/ExecutorPolicy.h with one worker per core, so that any number of ranks runs on any number
+// of cores. A hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
 //
-// Ranks may run in other processes too. A collective with members there is handed to the client when it comes to the
-// head of its stream, and its stream goes on when the client says that it is done.
+// Ranks may run in other processes too. A collective with members there goes to the client when it comes to the head of
+// its stream, and the stream goes on when the client says that the collective is done.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_EXECUTOR_H
@@ -31,7 +31,7 @@ public:
     int64_t rank;
     int64_t stream;
   };
-  /// The members of a collective on an instance of its group, or of a channel, of which member 0 sends and member 1
+  /// Members of a collective on an instance of its group, or of a channel. On a channel member 0 sends and member 1
   /// receives.
   struct Gathering {
     std::span<const Call *const> calls; ///< by member
@@ -40,73 +40,74 @@ public:
     int64_t instance;
   };
 
-  /// What the calls do.
+  /// Carries out the calls.
   class Client {
   public:
     virtual ~Client() = default;
     /// Called once by each worker.
     virtual void beginThread() {}
     virtual Status execute(const Place &place, const Call &call) = 0;
-    /// How often pull is called for each member; a phase begins when all members' previous one is done. 0: it is called
-    /// once, for all members.
+    /// Number of times that pull is called for each member. A phase begins when all members have done the one before.
+    /// 0: pull is called once, for all members.
     virtual int phases(const Call &call) const = 0;
-    /// Member `member`'s share of a collective.
+    /// Does the share of member `member` in a collective.
     virtual Status pull(const Gathering &gathering, int64_t member, int phase) = 0;
 
-    /// How often the loop runs that a call is in, whose turn has come.
+    /// Gets the number of iterations of the loop that a call is in, when its turn has come.
     virtual Status readTimes(const Place &, const Call &call, int64_t &times) {
       times = *call.repetition.times.as<const int32_t>();
       return {};
     }
 
-    /// The rows that a ragged call which has run used, or -1 where that is not known.
+    /// Number of rows that a ragged call used, or -1 if that is not known.
     virtual int64_t rows(const Call &call) const { return usedRows(call); }
 
-    /// An event was recorded, or waited for: `signal` numbers the recordings of a rank. For a client whose calls go on
-    /// after they return.
+    /// Called when an event was recorded, or waited for; `signal` numbers the recordings of a rank. They are for a
+    /// client whose calls go on after they return.
     virtual Status record(const Place &place, int64_t signal) { return {}; }
     virtual Status wait(const Place &place, int64_t signal) { return {}; }
 
-    /// Whether the members of the collective meet outside this process. Then the other two are called instead of pull:
-    /// `start` when its turn has come, which only notes it; who has noted it calls `complete` in time.
+    /// Whether the members of the collective meet outside this process. The executor then calls `start` instead of pull
+    /// when the collective's turn has come. `start` returns at once, and the client later calls `complete`.
     virtual bool isRemote(const Call &call) const { return false; }
     virtual void start(int64_t rank, int64_t stream, const Call &call) {}
-    /// Instead of `start` where the collective is one of more iterations than its loop has. No member comes to it.
-    virtual void passOver(int64_t stream, const Call &call) {}
+    /// Called instead of `start` if the loop does not have the collective's iteration. No member comes to it.
+    virtual void skip(int64_t stream, const Call &call) {}
   };
 
   struct Options {
     int64_t workers = 0;     ///< 0: one for each core
     bool emulate = false;    ///< see BackendOptions
     BindCall bind = {};      ///< see BackendOptions
-    bool times = true;       ///< whether timelines are kept
+    bool times = true;       ///< whether to keep timelines
     bool issuesOnce = false; ///< see BackendOptions
   };
 
-  /// Runs `localRanks` of `ranks`. `programs`, which stand in the order of their ranks, `groups` and `client` must
-  /// outlive the executor.
+  /// Runs `localRanks` of `ranks` ranks. `programs`, in the order of their ranks, `groups` and `client` must outlive
+  /// the executor.
   Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks,
            std::vector<int64_t> localRanks, Client &client, const Options &options);
   ~Executor();
   Executor(const Executor &) = delete;
   Executor &operator=(const Executor &) = delete;
 
-  /// Enqueue at the end of a stream; only while `issue` runs for that rank.
+  /// Enqueues at the end of a stream. Only allowed while `issue` runs for that rank.
   void submit(int64_t rank, int64_t stream, const Call &call);
   Status record(int64_t rank, int64_t event, int64_t stream);
   Status wait(int64_t rank, int64_t event, int64_t stream);
 
   /// See Device::runStep.
   Status run(const std::function<Status(int64_t)> &issue, double timeout);
-  /// Ends the step that runs, if one does, with an error. From any thread.
+  /// Ends the running step, if there is one, with an error. May be called from any thread.
   void fail(Status status);
-  /// The collective that `start` was called for is done and brought `received` bytes. From any thread.
+  /// Says that the collective that `start` got is done and received `received` bytes. May be called from any thread.
   void complete(int64_t rank, int64_t stream, int64_t received);
 
-  /// Whether a task went on after its step had failed and been given up. Its worker still uses the executor, the client
-  /// and the operands: none of them may be destroyed.
+  /// Whether a task still runs after its step failed and was given up. Its worker uses the executor, the client and the
+  /// operands, so none of them may be destroyed.
   bool isStuck() const { return stuck; }
-  /// What this process's ranks run at the moment, "rank 2: op 4 matmul 'layer0' on stream 'compute'"; from any thread.
+  /// Text of the calls that this process's ranks run now: "rank 2: op 4 matmul 'layer0' on stream 'compute'". May be
+  /// called from any thread.
   std::string runningText() const;
   const std::vector<int64_t> &localRanks() const { return local; }
 
@@ -117,13 +118,13 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// The calls of one stream of a program, which its ranks have in common.
+  /// Calls of one stream of a program, which its ranks share.
   class Calls {
   public:
     void clear();
-    /// Keeps call number `index`, which a rank issued. False where another rank has issued another one.
+    /// Keeps call number `index`, which a rank issued. Returns false if another rank issued a different call.
     bool keep(size_t index, const Call &call, bool canBind);
-    /// As the first rank issued it, for ranks that have issued it too. Its `buffers` live as long as the step.
+    /// Returns a call as the first rank issued it. Its `buffers` live as long as the step.
     const Call &get(size_t index) const;
 
   private:
@@ -133,26 +134,25 @@ private:
       moert_buffer times;
     };
     static_assert(std::is_trivially_destructible_v<Kept>);
-    /// Part i has room for 2^i calls. So none ever moves, and they are read without a lock.
+    /// Part i has room for 2^i calls. So no call ever moves, and calls are read without a lock.
     static size_t partOf(size_t index) { return static_cast<size_t>(std::bit_width(index + 1)) - 1; }
     Kept *at(size_t index) const;
 
-    std::mutex mutex; ///< of who adds one
+    std::mutex mutex; ///< held to add a call
     std::atomic<size_t> count = 0;
-    std::array<std::unique_ptr<std::byte[]>, 48> parts; ///< memory of `count` of them, one behind the other
+    std::array<std::unique_ptr<std::byte[]>, 48> parts; ///< memory of the calls
   };
   struct Stream {
     Calls *calls = nullptr;
-    std::unordered_map<int64_t, Call> own; ///< calls that are not in `calls`, by number
-    int32_t count = 0;                     ///< of calls
-    Call head;                             ///< the call at the head, from when its turn comes on
+    std::unordered_map<int64_t, Call> own; ///< calls that differ from those in `calls`, by number
+    int32_t count = 0;                     ///< number of calls
+    Call head;                             ///< call at the head, once its turn has come
     std::vector<OpTime> times;
-    int64_t begin = 0;     ///< of the call at the head
-    int64_t received = -1; ///< by it, see OpTime
+    int64_t begin = 0;     ///< begin of the call at the head
+    int64_t received = -1; ///< bytes that it received, see OpTime
     std::atomic<const Call *> current = nullptr;
   };
-  /// Who meets: all members of an instance of a group, or where `from` is not -1 these two of them, a sender and a
-  /// receiver.
+  /// Ranks that meet: all members of an instance of a group, or if `from` is not -1 a sender and a receiver among them.
   struct Channel {
     int64_t group;
     int64_t instance;
@@ -164,18 +164,18 @@ private:
   };
   struct Rank {
     const Program *program = nullptr;
-    IssuedQueues own;                     ///< what it issued itself
-    const IssuedQueues *queues = nullptr; ///< what it issued, perhaps another rank's
-    std::map<Channel, int64_t> issued;    ///< collectives, by who meets
+    IssuedQueues own;                     ///< calls that the rank issued itself
+    const IssuedQueues *queues = nullptr; ///< calls that the rank runs, perhaps issued by another rank
+    std::map<Channel, int64_t> issued;    ///< number of collectives, by channel
     std::atomic<bool> issuing = false;
   };
   struct Meeting : PolicyMeeting {
     Channel channel;
-    std::vector<const Call *> calls; ///< by member, null until it arrives
+    std::vector<const Call *> calls; ///< by member; null until it arrives
     std::vector<Place> places;
-    std::vector<int64_t> received; ///< bytes, by member
+    std::vector<int64_t> received; ///< bytes by member
   };
-  using Policy = ExecutorPolicy<int64_t, Meeting>; ///< times are nanoseconds of the step
+  using Policy = ExecutorPolicy<int64_t, Meeting>; ///< times are nanoseconds since the step began
   using Item = Policy::Item;
   using Job = Policy::Job;
 
@@ -183,8 +183,7 @@ private:
   Place placeOf(int64_t stream) const { return {rankOf(stream), stream - indexOf(rankOf(stream), 0)}; }
   int64_t indexOf(int64_t rank, int64_t stream) const { return policy.indexOf(rank, stream); }
   Stream &queueOf(int64_t stream) { return streams[static_cast<size_t>(stream)]; }
-  /// As its rank issued it.
-  /// As it was issued, perhaps by another rank.
+  /// Returns a call as it was issued, perhaps by another rank.
   const Call &issuedAt(int64_t stream, const Item &item) const;
   Status bindTo(int64_t stream, Call &call) const;
   Status callOf(int64_t stream, const Item &item, Call &call) const;
@@ -206,11 +205,11 @@ private:
   bool runEvent(int64_t stream, const Item &item);
   bool runHead(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
-  bool passOver(int64_t stream, const Call &call);
-  bool isPassedOver(int64_t stream, const Call &call);
+  bool skip(int64_t stream, const Call &call);
+  bool isSkipped(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
 
-  // With the mutex held.
+  // These functions are called with the mutex held.
   void wake(int64_t jobs);
   Status await(std::unique_lock<std::mutex> &lock, double timeout);
   void arrive(int64_t stream, const Call &call);
@@ -240,13 +239,14 @@ private:
   Clock::time_point stepBegin;
 
   std::vector<Rank> ranks;
-  std::deque<Stream> streams; ///< of all ranks, rank by rank
+  std::deque<Stream> streams; ///< streams of all ranks, rank by rank
   std::map<std::pair<const Program *, size_t>, Calls> calls;
   const BindCall bind;
   const bool keepsTimes;
   const bool issuesOnce;
-  std::map<const Program *, const IssuedQueues *> models; ///< what all ranks of a program issue, where one has
-  /// In the order in which they were issued.
+  /// By program: calls that all its ranks share, once a rank issued them.
+  std::map<const Program *, const IssuedQueues *> models;
+  /// By channel, in the order in which they were issued.
   std::map<Channel, std::deque<Meeting>> meetings;
 
   mutable std::mutex mutex;
@@ -254,7 +254,7 @@ private:
   std::condition_variable finished;
   Policy policy;
   int64_t running = 0;
-  int64_t remote = 0; ///< collectives that the client has
+  int64_t remote = 0; ///< number of collectives that the client has
   int64_t idle = 0;
   bool stopping = false;
   Status failure;

@@ -7,7 +7,7 @@
 
 namespace moert {
 
-/// Checks collectives and leaves them to the executor.
+/// Checks collectives and submits them to the executor.
 class ExecutorCommunicator : public Communicator {
 public:
   ExecutorCommunicator(Executor &executor, const std::vector<Group> &groups, bool verify)

@@ -51,7 +51,7 @@ std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_
   return what + describe(first) + ", but " + describe(second);
 }
 
-/// What an event has to do with a stream's standing still.
+/// Describes the event that a stream waits for.
 std::string Executor::eventText(int64_t stream, const Item &item) const {
   int64_t rank = rankOf(stream);
   const IssuedQueues &queues = *ranks[static_cast<size_t>(rank)].queues;
@@ -84,7 +84,7 @@ std::string Executor::missingText(const Channel &channel, const Call &call) cons
   return missing.empty() ? text + " is not done" : text + " waits for ranks " + listText(missing, ", ");
 }
 
-/// What holds up a stream that is not at its end.
+/// Describes what a stream that is not at its end waits for.
 std::string Executor::waitText(int64_t stream) const {
   const Item &item = *policy.head(stream);
   std::string where = "rank " + std::to_string(rankOf(stream)) + ": ";

@@ -1,10 +1,10 @@
 //===- Field.h - numbers without rounding ----------------------------------===//
 //
-// The integers modulo the prime 2^61 - 1. Sums and products are exact, so that any order of adding gives the same
+// The integers modulo the prime 2^61 - 1. Sums and products are exact, so that any order of sums gives the same
 // element, and a division by n is a product with the inverse of n. Two programs that compute the same polynomials
-// agree; two that do not agree at a random place with a probability of at most degree / 2^61 (Schwartz, Zippel). Other
-// functions are stand-ins, which are not numerically near what they stand for: a function of the same argument that
-// behaves as if drawn at random, with the algebra that schedules rely on (docs/Rationale.md).
+// agree. Programs that do not agree at a random place with a probability of at most degree / 2^61 (Schwartz, Zippel).
+// Other functions have stand-ins. A stand-in is not numerically near the function. It behaves as if its values were
+// drawn at random, and keeps the algebra that schedules rely on (docs/Rationale.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_FIELD_H
@@ -26,11 +26,11 @@ public:
 
   Field() = default;
   constexpr Field(std::integral auto number) : bits(fromInteger(static_cast<int64_t>(number))) {}
-  /// The fraction of small numbers that rounds to `number`, such as 1/3; where there is none, `number` itself, which is
-  /// an integer times a power of two. An infinite number is above or below all elements, and is for comparisons alone.
+  /// The fraction of small numbers that rounds to `number`, such as 1/3, if there is one. Otherwise `number` itself, an
+  /// integer times a power of two. Infinite numbers are above or below all elements, and only for comparisons.
   constexpr Field(std::floating_point auto number) : bits(fromReal(static_cast<double>(number))) {}
 
-  /// The element congruent to any integer.
+  /// The element congruent to an integer.
   static constexpr Field of(uint64_t integer) { return Field(reduced(integer), Raw{}); }
   static constexpr Field infinity() { return Field(kHighest, Raw{}); }
 
@@ -49,19 +49,19 @@ public:
   constexpr Field &operator*=(Field other) { return *this = *this * other; }
   constexpr Field &operator/=(Field other) { return *this = *this / other; }
   constexpr bool operator==(const Field &) const = default;
-  /// The order of the integers from -2^60 + 1 to 2^60 - 1. No arithmetic keeps it: it is for choices that are made
-  /// alike wherever values are alike.
+  /// The order of the integers from -2^60 + 1 to 2^60 - 1. Arithmetic does not keep it. It makes choices equal wherever
+  /// values are equal.
   constexpr std::strong_ordering operator<=>(const Field &other) const { return place() <=> other.place(); }
 
-  /// The sum of a[i * strideA] b[i * strideB], of `count` products.
+  /// Sum of `count` products a[i * strideA] b[i * strideB].
   static constexpr Field dot(const Field *a, int64_t strideA, const Field *b, int64_t strideB, int64_t count);
   constexpr Field inverse() const {
     return Field(std::is_constant_evaluated() ? inverted(bits) : remembered(bits, inverted), Raw{});
   }
-  /// A number from 0 on, below 2^61, that names the element.
+  /// A number below 2^61 that identifies the element.
   constexpr uint64_t index() const { return bits; }
   constexpr bool isInfinite() const { return bits == kHighest || bits == kLowest; }
-  /// In (-16, 16): how an element stands to a constant such as a limit. Elements are as likely on either side of it as
+  /// A number in (-16, 16) to compare with a constant such as a limit. Elements are as likely on either side of it as
   /// such numbers are.
   constexpr double size() const { return static_cast<double>(place()) * 0x1p-56; }
 
@@ -87,7 +87,8 @@ private:
   }
   static constexpr uint64_t nearest(double number);
   static constexpr uint64_t inverted(uint64_t bits);
-  /// compute(key), which is 0 for 0. Kernels divide by the same numbers again and again, so a thread keeps some.
+  /// Returns compute(key), which must be 0 for 0. A thread keeps some results, because kernels divide by the same
+  /// numbers again and again.
   template <class Compute> static uint64_t remembered(uint64_t key, Compute compute) {
     struct Slot {
       uint64_t key, value;
@@ -106,11 +107,11 @@ private:
     return static_cast<int64_t>(bits > kPrime / 2 ? bits - kPrime : bits);
   }
 
-  uint64_t bits; ///< below the prime, but for infinities
+  uint64_t bits; ///< below the prime, except for infinities
 };
 
 constexpr Field Field::dot(const Field *a, int64_t strideA, const Field *b, int64_t strideB, int64_t count) {
-  // So many products of 122 bits have room in 128 bits.
+  // The sum of 64 products of 122 bits fits 128 bits.
   constexpr int64_t kMost = 64;
   Field sum = 0;
   for (int64_t begin = 0; begin < count; begin += kMost) {
@@ -124,7 +125,7 @@ constexpr Field Field::dot(const Field *a, int64_t strideA, const Field *b, int6
   return sum;
 }
 
-/// The power of p - 2, by Fermat.
+/// Inverts by Fermat: the power p - 2.
 constexpr uint64_t Field::inverted(uint64_t bits) {
   // p - 2 is 2^61 - 3: 59 ones, then 01.
   auto squared = [](Field x, int times) {
@@ -164,7 +165,7 @@ constexpr uint64_t Field::nearest(double number) {
   const auto pattern = std::bit_cast<uint64_t>(size);
   const int exponent = static_cast<int>(pattern >> 52);
   const uint64_t mantissa = (pattern & ((uint64_t(1) << 52) - 1)) | (exponent ? uint64_t(1) << 52 : 0);
-  // The powers of two repeat after 61.
+  // Powers of two repeat after 61.
   const int power = ((exponent ? exponent : 1) - 1075) % 61 + 61;
   const Field value = of(mantissa) * Field(uint64_t(1) << (power % 61), Raw{});
   return (number < 0 ? -value : value).bits;
@@ -193,13 +194,14 @@ constexpr Field standIn(Oracle function, Field x) {
   return Field::of(hashOf(x.index() ^ hashOf(static_cast<uint64_t>(function))));
 }
 
-/// Stands in for the exponential: it takes each element to another one, so that it has an inverse, the logarithm. What
-/// sums of powers need besides, exp(x - y) = exp(x) / exp(y), is in expOfDifference.
+/// Stands in for the exponential. It maps elements one to one, so that it has an inverse, the logarithm. The rule exp(x
+/// - y) = exp(x) / exp(y), which sums of powers need, is in expOfDifference.
 constexpr Field fieldExp(Field x);
 constexpr Field fieldLog(Field x);
 
 namespace detail {
-/// Steps of a permutation of 61 bits: a shift of half of them or more undoes itself, and odd numbers have inverses.
+/// Steps of a permutation of 61 bits. A shift by half of the bits or more is its own inverse, and odd factors have
+/// inverses.
 inline constexpr uint64_t kFactors[] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb};
 inline constexpr int kShifts[] = {31, 33, 32};
 constexpr uint64_t oddInverse(uint64_t odd) {
@@ -225,7 +227,7 @@ constexpr uint64_t unscrambled(uint64_t x) {
 }
 } // namespace detail
 
-// 61 bits have one number more than the field has elements: what gives that goes on until it gives another one.
+// 61 bits have one more number than the field has elements. If the permutation gives that number, it is applied again.
 constexpr Field fieldExp(Field x) {
   uint64_t bits = x.index();
   do

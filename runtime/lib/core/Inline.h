@@ -2,8 +2,8 @@
 #ifndef MOERT_CORE_INLINE_H
 #define MOERT_CORE_INLINE_H
 
-/// What a vectorised loop calls. Attention's loops are compiled for several instruction sets: a function of its own
-/// would be compiled for the least of them. Kernels of CUDA may call it too.
+/// Marks functions that vectorised loops call. Attention's loops are compiled for several instruction sets, and a
+/// separate function would be compiled for the least of them. Kernels of CUDA may call these functions too.
 #ifdef __CUDACC__
 #define MOERT_INLINE __host__ __device__ __forceinline__
 #else

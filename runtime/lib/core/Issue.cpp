@@ -18,7 +18,7 @@ std::string range(const char *what, int64_t value, int64_t count) {
 
 int64_t partsOf(const moert_buffer &buffer) { return buffer.parts > 1 ? buffer.parts : 1; }
 
-/// Which part `rank` has; no sum overflows, whatever the shift.
+/// Index of the part of `rank`. No sum overflows, whatever the shift.
 int64_t partOf(const moert_buffer &buffer, int64_t rank) {
   if (buffer.parts <= 1)
     return 0;
@@ -27,7 +27,7 @@ int64_t partOf(const moert_buffer &buffer, int64_t rank) {
   return part < 0 ? part + buffer.parts : part;
 }
 
-/// Elements of all parts, or -1 where the sizes make no sense.
+/// Number of elements of all parts, or -1 if the sizes make no sense.
 int64_t bufferElements(const moert_buffer &buffer) {
   int64_t count = partsOf(buffer);
   for (int64_t dim = 0; dim < buffer.rank; ++dim)
@@ -36,7 +36,7 @@ int64_t bufferElements(const moert_buffer &buffer) {
   return count <= INT64_MAX / 8 ? count : -1;
 }
 
-/// Whether the buffer is the whole argument, or with a view a piece of it.
+/// Whether the buffer is the whole argument, or a piece of it if it is a view.
 bool fitsArgument(const moert_buffer &buffer, const Value &value, int64_t bytes) {
   int64_t whole = value.localBytes();
   if ((buffer.parts == 0 && buffer.begin == 0) || bytes == 0)
@@ -85,7 +85,7 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
   if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
   const int64_t begin = buffer.offset + partOf(buffer, rank.rank) * view.bytes(), end = begin + view.bytes();
-  // Of a call that is bound again it is known.
+  // A call that is bound again finds its bytes already counted.
   if (end > begin && end > rank.touched[buffer.space])
     rank.touched[buffer.space] = end;
   return place(rank, buffer, begin, view);
@@ -122,8 +122,8 @@ Status checkStream(const moert_rank &rank, moert_stream_t stream) {
   return stream >= 0 && stream < count ? Status{} : invalid(range("a stream", stream, count));
 }
 
-/// Which block of the group a member sends to in a phase, and of how many; all of one where the phase makes no sense,
-/// which the communicator then says.
+/// Block of the group that a member sends to in a phase, and number of blocks. {0, 1} if the phase makes no sense,
+/// which the communicator reports.
 std::pair<int32_t, int32_t> partSent(int64_t member, int64_t size, int64_t phase, int64_t phases) {
   if (phases < 1 || phases > size || size % phases != 0 || phase < 0 || phase >= phases)
     return {0, 1};
@@ -131,7 +131,7 @@ std::pair<int32_t, int32_t> partSent(int64_t member, int64_t size, int64_t phase
   return {static_cast<int32_t>((block + phases - phase) % phases), static_cast<int32_t>(phases)};
 }
 
-/// What only the runtime knows of some calls.
+/// Adds to some calls what only the runtime knows.
 void complete(moert_rank &rank, Call &call) {
   if (call.kind == Kind::Route)
     call.routing = rank.routing.next(call.op, rank.program->ops.size());
@@ -139,12 +139,12 @@ void complete(moert_rank &rank, Call &call) {
     call.leastShadows = rank.leastShadows;
 }
 
-/// Which of its operands says how many rows a call uses.
+/// Finds the operand that holds the numbers of used rows.
 void findCounts(Call &call) {
   call.countsView = infoOf(call.kind).ragged;
   if (call.kind != Kind::AllToAllV)
     return;
-  // A rank sends the rows of the side that it reads: of the block side, those for the block of this phase.
+  // A rank sends the rows of the side that it reads. On the block side they are those for the block of this phase.
   using operands::AllToAllV;
   const auto its = attributes::AllToAllV::of(call);
   const bool toExperts = its.direction == MOERT_TO_EXPERTS;
@@ -168,7 +168,7 @@ Status resolveOperands(moert_rank &rank, std::initializer_list<const moert_buffe
   return {};
 }
 
-/// Resolves a group of the program, by name, which must have that size and stride.
+/// Finds a group of the program by name. It must have the same size and stride.
 Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &index) {
   if (!group || !group->name)
     return invalid("expected a group but got null");
@@ -186,7 +186,7 @@ Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &inde
   return invalid("unknown group '" + std::string(group->name) + "'");
 }
 
-/// The group's index, and the rank's place in it.
+/// Sets the group's index and the rank's place in it.
 Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *group, Call &call) {
   int32_t index = -1;
   MOERT_RETURN_IF_ERROR(findGroup(rank, group, index));
@@ -303,7 +303,7 @@ int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, 
     if (known)
       MOERT_RETURN_IF_ERROR(loop.check(*known));
     *count = known.value_or(most);
-    // Calls that are issued because the value says so need not ask for it.
+    // If the value is known, only calls of its iterations are issued, and they need not ask for it.
     rank->repetition = known ? Repetition() : loop;
     return {};
   });

@@ -10,24 +10,24 @@
 
 namespace moert {
 
-/// Thrown inside readers only, which put it into the words of their files.
+/// Thrown inside readers, which add the name of their file to the message.
 struct JsonError {
-  std::string path; ///< as JsonNode's
+  std::string path; ///< path of the JsonNode
   std::string message;
 };
 
-/// A JSON value and where it was found: `a.b[2]`, or empty at the top level. What does not fit is a JsonError.
+/// A JSON value and its path, such as `a.b[2]`; empty at the top level. Wrong values throw a JsonError.
 struct JsonNode {
   const nlohmann::json &value;
   std::string path;
 
   [[noreturn]] void fail(const std::string &message) const { throw JsonError{path, message}; }
-  /// `expected WHAT but got`, and the value.
+  /// Fails with `expected WHAT but got` and the value, unless it fits.
   void require(bool fits, std::string_view what) const {
     if (!fits)
       fail("expected " + std::string(what) + " but got " + value.dump());
   }
-  /// The same with the value's type.
+  /// Fails with `expected WHAT but got` and the value's type, unless it fits.
   void requireType(bool fits, std::string_view what) const {
     if (!fits)
       fail("expected " + std::string(what) + " but got " + value.type_name());
@@ -46,7 +46,7 @@ struct JsonNode {
     requireType(value.is_array(), "an array");
     return value.size();
   }
-  /// Below the size.
+  /// Returns item `index`, which must be below the size.
   JsonNode at(size_t index) const { return {value[index], path + "[" + std::to_string(index) + "]"}; }
 
   bool boolean() const {

@@ -18,7 +18,7 @@ static Status launchRoute(Kernels &kernels, const Call &call) {
   const bool isRecorded = page && page->isRecorded;
   if (!page || page->forced.empty())
     return route({}, isRecorded);
-  // What it would choose is written over at once.
+  // The second call overwrites the own choices at once.
   const bool recordsOwn = isRecorded && page->recordsOwn;
   if (recordsOwn)
     MOERT_RETURN_IF_ERROR(route({}, true));
@@ -47,7 +47,7 @@ static Status launchChooseShadows(Kernels &kernels, const Call &call) {
                                costs);
 }
 
-// A kernel that the table says to be called by hand has its case here.
+// A kernel that kernels.def marks `by_hand` needs a case here.
 #pragma GCC diagnostic error "-Wswitch"
 
 Status launchKernel(Kernels &kernels, const Call &call) {

@@ -44,7 +44,8 @@ private:
   const Visit &visit;
 };
 
-/// Where operands seem to lie, by moert_space: addresses are worked out from it, and nothing is read there.
+/// Address at which operands seem to lie, by moert_space. Other addresses are computed from it, and nothing is read
+/// there.
 char *nowhere(int32_t space) { return reinterpret_cast<char *>(static_cast<uintptr_t>(space + 1) << 56); }
 
 } // namespace

@@ -6,8 +6,8 @@
 
 namespace moert {
 
-/// Calls `visit` for each call of a program in its order: the entry is called as one of the program's ranks, of no
-/// world, so that nothing runs and no memory is needed. Operands have shapes, and addresses that nothing lies at.
+/// Calls `visit` for each call of a program in its order. It calls the entry as one of the program's ranks without a
+/// world, so that nothing runs and no memory is needed. Operands have shapes, and addresses without memory.
 Status listCalls(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                  const std::function<Status(const Call &)> &visit);
 
@@ -15,13 +15,13 @@ struct ArenaPlace {
   int32_t space;
   int64_t offset;
 };
-/// Where an operand of a call that listCalls visits begins; nothing for arguments and results.
+/// Place of an operand of a call that listCalls visits; none for arguments and results.
 std::optional<ArenaPlace> arenaPlaceOf(const View &view);
 
 /// A sender and a receiver, ranks of the world.
 using ChannelRanks = std::array<int64_t, 2>;
 
-/// All channels of all ranks, sorted. The members of a program send to the same member of their own instance.
+/// Lists the channels of all ranks, sorted. All ranks of a program send to the same member of their own instance.
 Status listChannels(const WorldPrograms &programs, const std::vector<Group> &groups,
                     std::vector<ChannelRanks> &channels);
 

@@ -1,6 +1,6 @@
 //===- View.h - a dense value in memory, and the outcome of an operation --===//
 //
-// What the device and the communicator work on once a plan's buffers have been resolved to addresses.
+// Devices and communicators work on views, once the buffers of a plan have addresses.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_VIEW_H
@@ -16,8 +16,8 @@
 
 namespace moert {
 
-/// A dtype beside those of moert_dtype: elements are Fields (core/Field.h). No plan has such values; a world whose
-/// arithmetic is exact has them in place of floating-point ones.
+/// A dtype besides those of moert_dtype, with Fields (core/Field.h) as elements. No plan has such values. They replace
+/// floating-point values in exact arithmetic.
 inline constexpr int32_t kFieldType = 0x100;
 
 /// Bytes of one element of a dtype; 0 for an unknown one.
@@ -59,12 +59,12 @@ inline const char *dtypeName(int32_t dtype) {
 
 /// Whether a moert_dtype is a floating type of 16 bits.
 inline bool isNarrow(int32_t dtype) { return dtype == MOERT_BF16 || dtype == MOERT_F16; }
-/// Whether a dtype is a floating type, or stands in for one.
+/// Whether a dtype is a floating type or replaces one.
 inline bool isFloating(int32_t dtype) {
   return dtype == MOERT_F32 || dtype == MOERT_F64 || dtype == kFieldType || isNarrow(dtype);
 }
 
-/// The largest relative error of rounding one number to a type; 0 for exact types.
+/// Largest relative error of rounding one number to a type; 0 for exact types.
 inline double unitRoundoff(int32_t dtype) {
   switch (dtype) {
   case MOERT_F32:
@@ -80,7 +80,7 @@ inline double unitRoundoff(int32_t dtype) {
   }
 }
 
-/// How far two values that differ by rounding alone may lie apart, relative to the norm; 0 for exact types.
+/// Largest distance, relative to the norm, of two values that differ by rounding alone; 0 for exact types.
 inline double roundingTolerance(int32_t dtype) {
   switch (dtype) {
   case MOERT_F32:
@@ -123,7 +123,7 @@ struct Status {
   static Status error(int32_t code, std::string message) { return {code, std::move(message)}; }
 };
 
-/// The error of an argument that is not valid.
+/// Makes the error of an argument that is not valid.
 inline Status invalid(std::string message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::move(message)); }
 
 } // namespace moert

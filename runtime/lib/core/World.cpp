@@ -51,7 +51,7 @@ Status World::check(const WorldPrograms &programs, const std::vector<Group> &gro
   return world.meet(world.checkRoom());
 }
 
-/// Tells the device the calls of this process's programs.
+/// Gives the device the calls of this process's programs.
 Status World::prepare() const {
   if (!backend.device->wantsCalls() || (instrument && instrument->changesTypes()))
     return {};
@@ -60,7 +60,7 @@ Status World::prepare() const {
     own.insert(programIndex(programs, rank));
   for (size_t i : own) {
     Status status;
-    // What is wrong with a program itself, its first step says.
+    // The first step reports errors of a program itself.
     static_cast<void>(listCalls(programs[i], groups, entries[i], programs[i].firstRank,
                                 [&](const Call &call) { return status = backend.device->prepare(call); }));
     if (!status.ok())
@@ -69,7 +69,7 @@ Status World::prepare() const {
   return {};
 }
 
-/// Of all programs, also those of other processes: all say the same.
+/// Checks all programs, also those of other processes, so that all processes find the same.
 Status World::checkKernels() const {
   for (const Program &program : programs)
     for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -177,7 +177,7 @@ Status World::checkLocal(int64_t rank) const {
   return invalid("rank " + std::to_string(rank) + " does not run in this process");
 }
 
-/// What `readLocal` gives where `rank` runs, in all processes; process i runs rank i.
+/// Gives all processes the values of `readLocal` in the process that runs `rank`. Process i runs rank i.
 template <class T, class Read> Status World::shared(int64_t rank, std::vector<T> &values, Read readLocal) {
   MOERT_RETURN_IF_ERROR(checkRank(rank));
   if (!backend.processes)
@@ -245,7 +245,7 @@ Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) 
   return {};
 }
 
-/// All that the caller has to say where it lies.
+/// Checks that the caller has bound all memory.
 Status World::checkBound() const {
   for (int64_t rank : localRanks()) {
     const moert_rank &state = ranks[static_cast<size_t>(rank)];
@@ -346,7 +346,7 @@ static bool runsIn(const moert_routing &routing, int64_t rank) {
   return rank >= routing.first_rank && rank < routing.first_rank + routing.ranks;
 }
 
-/// `choices`: of the op, those of all tokens.
+/// Finds the page of a routing op. `choices` is the number of choices of all its tokens.
 Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices) {
   MOERT_RETURN_IF_ERROR(checkRank(rank));
   MOERT_RETURN_IF_ERROR(listOnce());
@@ -397,7 +397,7 @@ Status World::readRouting(int64_t rank, int64_t op, std::vector<int32_t> &expert
   });
 }
 
-/// The largest of what the processes give.
+/// Sets `seconds` to the largest of all processes.
 Status World::slowest(double &seconds) {
   Processes &processes = *backend.processes;
   auto *first = reinterpret_cast<char *>(&seconds);

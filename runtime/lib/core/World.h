@@ -6,7 +6,7 @@
 #include "core/Instrument.h"
 #include "moert/world.h"
 
-/// What a program sees of one rank.
+/// State of one rank, which its program gets as a handle.
 struct moert_rank {
   moert::Device *device = nullptr;
   moert::Communicator *communicator = nullptr;
@@ -16,10 +16,11 @@ struct moert_rank {
   char *arenas[2] = {}; ///< by moert_space
   /// Null in production, and if the caller gives the memory.
   const moert::Instrument *instrument = nullptr;
-  moert::Repetition repetition; ///< the loop whose calls the rank issues
-  int64_t leastShadows = 0;     ///< that a layer makes, where it may have some
-  int64_t touched[2] = {0, 0};  ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
-  std::vector<char *> values;   ///< arguments, then results
+  moert::Repetition repetition; ///< loop whose calls the rank issues
+  int64_t leastShadows = 0;     ///< least number of shadows of a layer that may have some
+  int64_t touched[2] = {0,
+                        0}; ///< end of the last byte that a call used, by arena; only the rank's issuing thread uses it
+  std::vector<char *> values; ///< arguments, then results
   moert::RoutingBook routing;
 };
 
@@ -30,12 +31,12 @@ using ProgramEntry = int32_t (*)(moert_rank_t);
 struct WorldOptions {
   std::string backend = "host";
   BackendOptions device;
-  double timeout = 0; ///< seconds, 0 for none
+  double timeout = 0; ///< seconds; 0: no limit
   VerifyModes modes;
-  bool isBound = false; ///< the caller says where values and arenas lie
+  bool isBound = false; ///< the caller gives the memory of values and arenas
 };
 
-/// What the ranks of a world run: programs in the order of their ranks, each with what issues it.
+/// Programs of a world in the order of their ranks, and the functions that issue them.
 struct WorldPrograms {
   std::span<const Program> programs;
   std::span<const ProgramEntry> entries;
@@ -56,14 +57,14 @@ public:
   Status write(int64_t rank, int64_t index, const void *data, int64_t bytes);
   Status bind(int64_t rank, int64_t index, void *data, int64_t bytes);
   Status bindArena(int64_t rank, int32_t space, void *data, int64_t bytes);
-  /// What is read of a rank of another process comes from there: all processes make the same calls.
+  /// Reads from the process of the rank. All processes must make the same calls.
   Status read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> offset = {});
-  /// Bytes of a part of a rank of this process, from byte `begin` of the part on.
+  /// Write and read bytes of a part of a rank of this process, from byte `begin` of the part on.
   Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
   Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
-  /// Waits for all processes; the first error that one of them gives, in all.
+  /// Waits for all processes. Returns the first error of any process in all.
   Status meet(const Status &own);
-  /// One step; `seconds` (may be null) is how long it took, in the slowest process.
+  /// Runs one step. `seconds` (may be null) is the time of the slowest process.
   Status run(double *seconds);
   /// See Device::finishStep.
   Status wait() { return backend.device->finishStep(); }
@@ -71,18 +72,18 @@ public:
   /// See Device::timeOps.
   void timeOps(bool isTimed) { backend.device->timeOps(isTimed); }
 
-  /// What routing op `op` of a rank chooses from here on: [S, k], or nothing where it shall choose itself.
+  /// Sets the choices of routing op `op` of a rank in all later steps: [S, k], or empty if it shall choose itself.
   Status forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts);
-  /// Whether routing ops note what they choose; with `own` what they would choose, where they are told what to.
+  /// Says whether routing ops note their choices; with `own`, the choices that forced ops would make.
   Status recordRouting(bool isRecorded, bool own = false);
-  /// What a routing op chose in the last step, [S, k].
+  /// Gets the choices of a routing op in the last step, [S, k].
   Status readRouting(int64_t rank, int64_t op, std::vector<int32_t> &experts);
 
-  /// The end of the last byte that any call so far used in the arena `space` of a rank.
+  /// Gets the end of the last byte that any call so far used in the arena `space` of a rank.
   Status touchedBytes(int64_t rank, int32_t space, int64_t &bytes);
-  /// Device::otherBytes of the process that runs `rank`.
+  /// Gets Device::otherBytes of the process that runs `rank`.
   Status otherBytes(int64_t rank, int64_t &bytes);
-  /// The last step's ops on a rank, stream by stream.
+  /// Gets the last step's ops on a rank, stream by stream.
   Status timeline(int64_t rank, std::vector<moert_op_time> &times);
 
   const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
@@ -108,9 +109,9 @@ private:
   Status checkLocal(int64_t rank) const;
   template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read readLocal);
   Status slowest(double &seconds);
-  /// Where a value lies; null where its rank runs in another process.
+  /// Finds the address of a value; null if its rank runs in another process.
   Status locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> offset, char *&data);
-  /// The same of bytes of a part, of a rank of this process.
+  /// Finds the address of bytes of a part of a rank of this process.
   Status locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data);
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
@@ -123,7 +124,7 @@ private:
   std::unique_ptr<Instrument> instrument; ///< null in production
   Backend backend;
   std::vector<moert_rank> ranks;                      ///< by rank; only those of this process have memory
-  std::optional<std::vector<moert_routing>> routings; ///< once somebody asked for them
+  std::optional<std::vector<moert_routing>> routings; ///< empty until they are needed
 };
 
 } // namespace moert

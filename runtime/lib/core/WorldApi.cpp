@@ -20,7 +20,7 @@ struct moert_world {
   std::unique_ptr<World> world;
 };
 
-/// Runs `body` on the world's handle where `given` (handle and out-parameters) holds.
+/// Runs `body` on the world if the handle is not null and `given` holds, which says that out-parameters are not null.
 template <class Body> static int32_t onWorld(moert_world_t world, bool given, Body body) {
   return guarded([&]() -> Status {
     if (!world || !given)
@@ -29,7 +29,7 @@ template <class Body> static int32_t onWorld(moert_world_t world, bool given, Bo
   });
 }
 
-/// The same when the last step has ended, which may have been only enqueued.
+/// Does the same after the last step has ended.
 template <class Body> static int32_t onIdleWorld(moert_world_t world, bool given, Body body) {
   return onWorld(world, given, [&](World &inner) -> Status {
     Status status = inner.wait();
@@ -37,7 +37,7 @@ template <class Body> static int32_t onIdleWorld(moert_world_t world, bool given
   });
 }
 
-/// What the ranks of a variant run, or its reference.
+/// Programs of the ranks of a variant, or its reference.
 struct ChosenPrograms {
   WorldPrograms programs;
   const std::vector<Group> *groups;
@@ -63,7 +63,7 @@ static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_
   return {};
 }
 
-/// What all processes must have alike, in lines.
+/// Text that all processes must have alike, in lines.
 static std::string identityOf(const PlanLibrary &library, const moert_world_config &config) {
   std::string text = "runtime: ABI " + std::to_string(MOERT_ABI_VERSION) + "\nplan: SHA-256 " + library.digest + "\n";
   auto add = [&](const char *name, int64_t value) { text += std::string(name) + ": " + std::to_string(value) + "\n"; };
@@ -80,7 +80,7 @@ static std::string identityOf(const PlanLibrary &library, const moert_world_conf
   return config.agreement ? text + config.agreement : text;
 }
 
-/// What a world of a caller's memory and processes can be.
+/// Checks the options of a world with a caller's memory and processes.
 static Status checkCaller(const moert_world_config &config, const WorldOptions &options) {
   if (options.isBound && config.wide != MOERT_WIDE_NONE)
     return invalid("expected wide = 0 of a world whose memory the caller gives");
@@ -97,7 +97,7 @@ static Status checkCaller(const moert_world_config &config, const WorldOptions &
   return {};
 }
 
-/// What a world whose memory the caller gives, and perhaps a GPU's stream, can be.
+/// Checks the options of a world with a caller's memory, and perhaps its GPU stream.
 static Status checkCudaCaller(const moert_world_config &config, const WorldOptions &options) {
   if (options.isBound && options.device.graphs)
     return invalid("expected graphs = 0 of a world whose memory the caller gives: a CUDA graph would use the addresses "
@@ -119,7 +119,7 @@ static Status checkCudaCaller(const moert_world_config &config, const WorldOptio
   return {};
 }
 
-/// Reads the options of a world of a caller's configuration.
+/// Reads the options of a world from its configuration.
 static Status readOptions(const PlanLibrary &library, const moert_world_config &config, WorldOptions &options) {
   options.backend = config.backend ? config.backend : "host";
   options.device.workers = config.workers;
@@ -138,7 +138,7 @@ static Status readOptions(const PlanLibrary &library, const moert_world_config &
   return checkCudaCaller(config, options);
 }
 
-/// Runs `body(programs, groups, size, options)` with what World takes for the configuration.
+/// Calls `body` with the arguments of World::create and World::check.
 template <class Body> static Status withWorld(moert_plan_t plan, const moert_world_config *config, Body body) {
   if (!plan || !config)
     return invalid("expected a plan and a configuration that are not null");
@@ -153,7 +153,7 @@ template <class Body> static Status withWorld(moert_plan_t plan, const moert_wor
   return body(chosen.programs, *chosen.groups, chosen.world, options);
 }
 
-/// `from` into to[0..capacity), as far as there is room.
+/// Copies `from` into to[0..capacity), as far as there is room.
 template <class T> static void copyOut(const std::vector<T> &from, T *to, int64_t capacity, int64_t &count) {
   count = static_cast<int64_t>(from.size());
   std::copy_n(from.begin(), std::clamp<int64_t>(capacity, 0, count), to);
@@ -244,7 +244,7 @@ int32_t moert_world_check(moert_plan_t plan, const moert_world_config *config) {
 void moert_world_destroy(moert_world_t world) {
   if (world)
     static_cast<void>(world->world->wait());
-  // What still runs uses it: better lost than broken.
+  // A stuck step still uses the world, so it is leaked.
   if (world && !world->world->isStuck())
     delete world;
 }

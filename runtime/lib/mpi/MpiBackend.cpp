@@ -76,7 +76,7 @@ public:
   }
   bool isRemote(const Call &call) const override { return groupOf(call).size > 1; }
   void start(int64_t rank, int64_t stream, const Call &call) override;
-  void passOver(int64_t stream, const Call &call) override;
+  void skip(int64_t stream, const Call &call) override;
 
   void failed(const Status &status) override {
     if (executor)
@@ -171,7 +171,7 @@ void MpiClient::start(int64_t rank, int64_t stream, const Call &call) {
   queue(call, std::move(transfer));
 }
 
-void MpiClient::passOver(int64_t, const Call &call) {
+void MpiClient::skip(int64_t, const Call &call) {
   std::lock_guard lock(mutex);
   queue(call, nullptr);
 }
