@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kMetadataVersion = 5;
 constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
-/// So that elements times shards fits 64 bits.
+/// Limit that lets elements times shards fit 64 bits.
 constexpr int64_t kMaxElements = int64_t(1) << 42;
-/// A year, which the clock can still count in nanoseconds.
+/// One year, which fits the clock's nanoseconds.
 constexpr int64_t kMaxSeconds = 366 * 24 * 3600;
 
 [[noreturn]] void fail(const std::string &path, const std::string &message) { throw JsonError{path, message}; }
@@ -81,13 +81,13 @@ std::vector<int64_t> parseShape(const JsonNode &node) {
   return shape;
 }
 
-/// The ranks that a program is for.
+/// Ranks of a program.
 struct RankRange {
   int64_t first = 0;
   int64_t count = 1;
 };
 
-/// The ranks must hold every part of the value: two dimensions may not be cut by the same ranks.
+/// Checks that the ranks hold every part of the value: the same ranks may not cut two dimensions.
 void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRange ranks, const std::string &path) {
   int64_t tiles = 1;
   for (size_t dim = 0; dim < value.shape.size(); ++dim)
@@ -109,7 +109,7 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRan
                      value.name + "': the groups of its layout overlap");
 }
 
-/// Of a value of shape `shape`, which its tensors have to make up.
+/// Parses the source of a value of shape `shape`, which its tensors have to make up.
 Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   Source source;
   JsonNode tensors = node.at("tensors");
@@ -171,7 +171,7 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   return source;
 }
 
-/// How the sequences of `value` are cut, whose shape and layout are known.
+/// Parses how the sequences of `value`, whose shape and layout are known, are cut.
 void parseCut(const JsonNode &node, const std::vector<Group> &groups, Value &value) {
   value.cutSequence = node.at("sequence").integer(1, INT32_MAX);
   value.cutChunks = node.at("chunks").integer(1, INT32_MAX);
@@ -234,7 +234,7 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
   return value;
 }
 
-/// What lies in a bucket, side by side.
+/// Parses the values that lie in a bucket, side by side.
 void parsePieces(const JsonNode &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
                  RankRange ranks, Value &bucket) {
   PiecePlace place;
@@ -329,7 +329,7 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
   return program;
 }
 
-/// The ranks of a program, which begin where those of the one before end.
+/// Parses the ranks of a program, which follow those of the program before.
 RankRange parseRanks(const JsonNode &node, int64_t begin, int64_t world) {
   JsonNode first = node.at("first_rank"), count = node.at("ranks");
   if (int64_t rank = first.integer(0, kMaxWorld); rank != begin)
@@ -353,12 +353,12 @@ std::string layoutText(const Value &value, const std::vector<Group> &groups) {
   return "[" + text + "]";
 }
 
-/// Values of one name are one global value. The programs stand at `node`.
+/// Checks that values of one name are one global value. The programs are at `node`.
 class SameValues {
 public:
   SameValues(const JsonNode &node, const std::vector<Group> &groups) : node(node), groups(groups) {}
 
-  /// `values` are those of program `index`, at its key `key`.
+  /// Checks the values of program `index`, at its key `key`.
   void check(const std::vector<Value> &values, size_t index, const char *key) {
     for (size_t i = 0; i < values.size(); ++i) {
       auto [place, isNew] = first.try_emplace({key, values[i].name}, index, &values[i]);
@@ -378,13 +378,13 @@ private:
     expect("dtype", dtypeName(value.dtype), dtypeName(other.dtype));
     expect("shape", shapeText(value.shape), shapeText(other.shape));
     expect("layout", layoutText(value, groups), layoutText(other, groups));
-    // Else the programs would begin the next step with different values.
+    // Otherwise the programs would begin the next step with different values.
     expect("updated", value.updated ? "true" : "false", other.updated ? "true" : "false");
   }
 
   JsonNode node;
   const std::vector<Group> &groups;
-  /// By key and name, the program that has the value first.
+  /// First program that has a value, by key and name.
   std::map<std::pair<std::string, std::string>, std::pair<size_t, const Value *>> first;
 };
 
@@ -429,7 +429,7 @@ Metadata parsePlan(const JsonNode &top) {
 
 const std::vector<std::string> kHalves = {"forward", "backward"};
 
-/// Either no variant is a half, or each forward has its backward behind it.
+/// Checks that no variant is a half, or that its backward follows each forward.
 void checkHalves(const JsonNode &node, const std::vector<Metadata> &variants) {
   if (!hasHalves(variants))
     return;
@@ -448,7 +448,7 @@ std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &clu
   for (size_t i = 0; i < node.size(); ++i) {
     JsonNode item = node.at(i);
     std::string half = item.has("half") ? kHalves[static_cast<size_t>(indexOf(kHalves, item.at("half"), "half"))] : "";
-    // A forward and a backward may be of the plan's one shape.
+    // A forward and a backward may have the plan's one shape.
     bool hasShape = half.empty() || item.has("batch");
     int64_t batch = hasShape ? item.at("batch").integer(1, kMaxElements) : 0;
     int64_t sequence = hasShape ? item.at("sequence").integer(1, kMaxElements) : 0;

@@ -1,7 +1,7 @@
 //===- Module.h - how backends are found ----------------------------------===//
 //
-// A backend registers itself. One that needs more than every machine has, MPI or CUDA, is a shared library
-// libmoert-NAME.so beside libmoert.so, loaded when it is asked for.
+// A backend registers itself. A backend that needs MPI or CUDA is a shared library libmoert-NAME.so beside libmoert.so,
+// which is loaded when it is asked for.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_MODULE_H
@@ -11,22 +11,22 @@
 
 namespace moert {
 
-/// createBackend of the backends in a module.
+/// Function that makes one of a module's backends; see createBackend.
 using CreateBackend = Status(const std::string &name, std::span<const Program> programs,
                              const std::vector<Group> &groups, int64_t world, const BackendOptions &options,
                              Backend &backend);
 
-/// Makes a backend of this library itself known by its name. Each has a static object that does.
+/// Registers a backend of this library by its name, through a static object.
 struct BackendRegistration {
   BackendRegistration(const char *name, CreateBackend *create);
 };
 
-/// What a module exports. Where the version is another, so may be what is behind Device.h.
+/// The symbol that a module exports. If the version differs, Device.h may differ too.
 struct BackendModule {
   int32_t version;
   CreateBackend *create;
 };
-/// Goes up with every change of what modules see of the runtime.
+/// Raised whenever something changes that modules see of the runtime.
 constexpr int32_t kModuleVersion = 10;
 constexpr const char *kModuleSymbol = "moert_backend_module";
 

@@ -18,7 +18,7 @@ OutputFile::Buffer::~Buffer() {
     ::close(file);
 }
 
-/// After an error nothing more is written: a file with a gap is worse than one that is cut.
+/// Writes nothing more after an error: a file with a gap is worse than one that is cut.
 bool OutputFile::Buffer::write(const char *bytes, size_t count) {
   while (count > 0 && !firstError) {
     ssize_t written = ::write(file, bytes, count);
@@ -88,7 +88,7 @@ Status OutputFile::sync() {
 
 Status OutputFile::close() {
   buffer.pubsync();
-  // Some file systems say only now that there was no room.
+  // Some file systems report only now that there was no room.
   if (buffer.file >= 0 && ::close(buffer.file) != 0)
     buffer.keep(errno);
   buffer.file = -1;
@@ -96,7 +96,7 @@ Status OutputFile::close() {
 }
 
 void keepStandardFiles() {
-  // Opened the other way round, so that reading from or writing to it fails as before.
+  // Opened with the opposite access, so that reading from or writing to it fails as before.
   for (int file = STDIN_FILENO; file <= STDERR_FILENO; ++file)
     if (::fcntl(file, F_GETFD) < 0 && errno == EBADF &&
         ::open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) != file)

@@ -20,12 +20,12 @@ public:
   /// Makes or empties the file `path`.
   Status open(const std::string &path);
   bool isOpen() const { return buffer.file >= 0; }
-  /// Brings what was written to the system. Returns the first error since open(), if any: MOERT_ERROR_INVALID_ARGUMENT,
+  /// Gives the written bytes to the system. Returns the first error since open(), if any: MOERT_ERROR_INVALID_ARGUMENT,
   /// "'path': cannot be written: No space left on device".
   Status writeOut();
-  /// The same, and brings it to the disk.
+  /// Does the same, and writes the bytes to the disk.
   Status sync();
-  /// The same as writeOut(), and closes the file.
+  /// Does the same as writeOut(), and closes the file.
   Status close();
 
 private:
@@ -49,8 +49,8 @@ private:
   std::string name; ///< in messages, with quotes
 };
 
-/// Makes sure that the descriptors 0, 1 and 2 are open. Else the next file that is opened would get the number of a
-/// closed standard output, and what is printed would go into it. Writing to a closed one stays an error.
+/// Makes sure that the descriptors 0, 1 and 2 are open. Otherwise the next opened file would get the number of a closed
+/// standard output, and printed text would go into it. Writing to a closed one stays an error.
 void keepStandardFiles();
 
 } // namespace moert

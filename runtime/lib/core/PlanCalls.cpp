@@ -9,18 +9,18 @@
 namespace moert {
 namespace {
 
-/// The relocations of a library's calls, with the tables that they refer to.
+/// Relocations of a library's calls, with the tables that they refer to.
 struct CallTable {
   const Elf64_Sym *symbols = nullptr;
   const char *names = nullptr;
   const Elf64_Rela *begin = nullptr;
   Elf64_Xword bytes = 0;
-  bool isBound = false; ///< when it was loaded, and perhaps read-only since
+  bool isBound = false; ///< bound when the library was loaded, and perhaps read-only since
 
   const Elf64_Rela *end() const { return begin + bytes / sizeof *begin; }
 };
 
-/// glibc has made the addresses of the dynamic section absolute.
+/// Reads the dynamic section, whose addresses glibc has made absolute.
 CallTable readCalls(const link_map &library) {
   CallTable calls;
   for (const Elf64_Dyn *entry = library.l_ld; entry->d_tag != DT_NULL; ++entry) {

@@ -4,10 +4,10 @@
 
 namespace moert {
 
-/// Binds the calls of the plan `handle` (dlopen) to the functions that this library sees: those of the whole process
-/// first, then its own. A plan names no library, so dlopen alone finds them only where libmoert is visible to the whole
-/// process. It is not where an extension of Python loaded it, and must not be: its BLAS would take the place of the one
-/// that PyTorch brings. Calls that are found nowhere stay as they are.
+/// Binds the calls of the plan `handle` (dlopen) to functions of the whole process, or to those of this library. A plan
+/// names no library, so dlopen alone finds them only if libmoert is visible to the whole process. It is not visible if
+/// an extension of Python loaded it, and must not be: its BLAS would replace the BLAS of PyTorch. Calls that are not
+/// found stay as they are.
 void bindCalls(void *handle);
 
 } // namespace moert

@@ -30,13 +30,14 @@ Status PlanLibrary::findProgram(const std::string &path, const Program &program,
   return status;
 }
 
-/// dlopen maps what the program headers name, and touching what a truncated file lacks would end the process.
+/// Whether the file is cut. dlopen maps what the program headers name, and touching a missing part would end the
+/// process.
 static bool isTruncated(const std::string &path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   auto size = static_cast<uint64_t>(file.tellg());
   Elf64_Ehdr header;
   file.seekg(0);
-  // What is no file or no ELF file, dlopen refuses.
+  // dlopen refuses other files.
   if (!file.read(reinterpret_cast<char *>(&header), sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return false;
   file.seekg(static_cast<std::streamoff>(header.e_phoff));
@@ -51,7 +52,7 @@ static bool isTruncated(const std::string &path) {
 
 Status PlanLibrary::open(const std::string &path) {
   // Without a slash dlopen would search the library path instead of the working directory. Symbols are bound when
-  // called, so that a plan of another version is told apart by its metadata.
+  // called, so that the metadata of a plan for another version is read first.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   if (isTruncated(file))
     return invalid("cannot load plan: '" + path + "' is truncated");
@@ -73,7 +74,7 @@ Status PlanLibrary::open(const std::string &path) {
     if (variant.reference)
       MOERT_RETURN_IF_ERROR(findProgram(path, *variant.reference, found.reference));
   }
-  // After the metadata, which says whether this version has the calls.
+  // The metadata has said that this version has the calls.
   bindCalls(handle);
   if (!hasShapes(variants))
     return {};

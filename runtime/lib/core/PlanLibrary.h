@@ -6,10 +6,10 @@
 
 namespace moert {
 
-/// The programs of a plan of one shape, or of a variant.
+/// Entries of the programs of one variant.
 struct PlanEntries {
-  std::vector<ProgramEntry> ranks;  ///< of Metadata::programs
-  ProgramEntry reference = nullptr; ///< null where there is none
+  std::vector<ProgramEntry> ranks;  ///< in the order of Metadata::programs
+  ProgramEntry reference = nullptr; ///< null if there is none
 };
 
 class PlanLibrary {
@@ -24,9 +24,9 @@ public:
 
   const char *metadataText = nullptr;
   std::string digest;               ///< SHA-256 of the file, in hexadecimal
-  std::vector<Metadata> variants;   ///< one for a plan of one shape
-  std::vector<PlanEntries> entries; ///< of each variant
-  /// The variant for batch and sequence, or -1; null in a plan of one shape.
+  std::vector<Metadata> variants;   ///< one variant for a plan of one shape
+  std::vector<PlanEntries> entries; ///< by variant
+  /// Returns the variant for batch and sequence, or -1; null in a plan of one shape.
   int64_t (*choose)(int64_t batch, int64_t sequence) = nullptr;
 
 private:

@@ -9,8 +9,8 @@
 
 namespace moert {
 
-/// Where in its sequence each of the `rows` rows is that a rank has of it: from `first` on, and behind the first
-/// `before` rows `jump` later. Later rows have later positions.
+/// Positions of the `rows` rows that a rank has of a sequence: consecutive from `first` on, where those after the first
+/// `before` rows lie `jump` later. Later rows have later positions.
 struct RowPlaces {
   int64_t rows = 0, first = 0, before = 0, jump = 0;
 
@@ -23,12 +23,12 @@ struct RowPlaces {
     first = part * before;
     jump = 2 * (parts - 1 - part) * before;
   }
-  /// Of the rank, or of the one `shift` parts behind it.
+  /// Positions of the rank, or of the rank that is `shift` parts behind it.
   RowPlaces(int64_t count, const SequenceCut &cut, int64_t shift = 0)
       : RowPlaces(count, cut.parts, (cut.index() + shift) % cut.parts, cut.zigzag) {}
 
   MOERT_INLINE int64_t at(int64_t row) const { return first + row + (row < before ? 0 : jump); }
-  /// How many of the rows are before position `place`.
+  /// Number of rows before position `place`.
   MOERT_INLINE int64_t countBefore(int64_t place) const {
     return within(place - first, before) + within(place - first - jump - before, rows - before);
   }
@@ -39,7 +39,7 @@ private:
   }
 };
 
-/// Where row `row` of all parts one after the other is among whole sequences.
+/// Place among whole sequences of row `row` of all parts one after the other.
 MOERT_INLINE int64_t wholeRow(const SequenceOrder &order, int64_t row) {
   const int64_t part = order.sequences * order.length, set = row / (part * order.parts), own = row % part;
   const RowPlaces places(order.length, order.parts, row / part % order.parts, order.zigzag);
@@ -67,7 +67,7 @@ MOERT_INLINE double rotaryScale(const RotaryOptions &options, int64_t position) 
   return options.scale * (1 + options.temperature * std::log1p(spans));
 }
 
-/// The bucket of `offset` = j - i in T5's scheme.
+/// Bucket of `offset` = j - i in T5's scheme.
 MOERT_INLINE int64_t relativeBucket(int64_t offset, int64_t buckets, bool bidirectional, int64_t maxDistance) {
   const int64_t count = bidirectional ? buckets / 2 : buckets, exact = count / 2;
   const int64_t before = offset < 0 ? -offset : 0, distance = bidirectional && offset > 0 ? offset : before;
@@ -76,9 +76,9 @@ MOERT_INLINE int64_t relativeBucket(int64_t offset, int64_t buckets, bool bidire
     return first + distance;
   const double ratio = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
                        std::log(static_cast<double>(maxDistance) / static_cast<double>(exact));
-  // Where the exact value is a whole number, rounding may fall short of it.
+  // If the exact value is a whole number, rounding may fall short of it.
   const double steps = ratio * static_cast<double>(count - exact) * (1 + 1e-12);
-  // Not beyond i64 before it is held.
+  // The limit comes before the cast, so that the value fits i64.
   const int64_t place = exact + static_cast<int64_t>(steps < static_cast<double>(count) ? steps : count);
   return first + (place < count ? place : count - 1);
 }

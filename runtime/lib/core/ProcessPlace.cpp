@@ -13,12 +13,12 @@
 namespace moert {
 namespace {
 
-/// Where rank 0 listens when nobody says.
+/// Port of rank 0 if the environment sets none.
 constexpr int kDefaultPort = 29500;
 /// A shorter secret could be guessed.
 constexpr size_t kLeastSecret = 16, kMostSecret = 4096;
 
-/// The variables of a launcher. Those of ranks on a machine may be absent.
+/// Variables of a launcher. Those of the ranks on a machine may be absent.
 struct Launcher {
   const char *name;
   const char *rank, *size, *localRank, *localSize;
@@ -40,7 +40,7 @@ Status readNumber(const char *name, const char *text, int64_t least, int64_t mos
                  " but got '" + text + "'");
 }
 
-/// Of SLURM's "2(x3),1", how many tasks each node has, the one for this node; `all` where nothing says.
+/// Reads this node's number of tasks from SLURM's "2(x3),1", the numbers of all nodes; `all` if it is not set.
 int64_t readTasksOfNode(const Environment &environment, int64_t all) {
   const char *text = environment("SLURM_STEP_TASKS_PER_NODE"), *node = environment("SLURM_NODEID");
   if (!text)
@@ -78,7 +78,7 @@ Status readRanks(const Environment &environment, const Launcher &launcher, Proce
   return {};
 }
 
-/// What tells this job apart from others of this user on a machine; empty where nobody says.
+/// Name that tells this job apart from others of this user on a machine; empty if there is none.
 std::string jobOf(const Environment &environment, const std::string &source) {
   std::string name;
   auto add = [&](const char *variable) {
@@ -94,7 +94,7 @@ std::string jobOf(const Environment &environment, const std::string &source) {
   return name;
 }
 
-/// Different jobs on one machine should not meet at one port.
+/// Port of a job, so that different jobs on one machine rarely meet at one port.
 int portOf(const std::string &job) {
   uint64_t hash = 14695981039346656037u; // FNV-1a
   for (char c : job)
@@ -109,13 +109,13 @@ Status readPort(const Environment &environment, const std::string &job, int &por
     return {};
   int64_t number = 0;
   MOERT_RETURN_IF_ERROR(readNumber("MASTER_PORT", text, 1, 65534, number));
-  // There torchrun's own agent listens at MASTER_PORT.
+  // If set, torchrun's own agent listens at MASTER_PORT.
   const char *agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   port = static_cast<int>(number) + (agent && std::strcmp(agent, "True") == 0);
   return {};
 }
 
-/// Whether the launcher says that all ranks are on this machine, or nobody says that any is elsewhere.
+/// Whether all ranks are on this machine: the launcher says so, or nothing says that any is elsewhere.
 bool areAllHere(const Environment &environment, const Launcher &launcher, const ProcessPlace &place) {
   if (place.localSize != place.size)
     return false;
@@ -147,7 +147,7 @@ Status readEndpoint(const Environment &environment, const Launcher &launcher, Pr
   return {};
 }
 
-/// A file that others can read holds no secret.
+/// Reads the secret, and refuses a file that others can read.
 Status readSecretFile(const std::string &path, std::string &secret) {
   struct stat info{};
   std::ifstream file(path, std::ios::binary);

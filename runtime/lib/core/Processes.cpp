@@ -7,7 +7,7 @@
 
 namespace moert {
 
-/// One byte says whether the rest are the bytes, or an error's code and text.
+/// Packs bytes, or an error's code and text. The first byte says which.
 static std::vector<char> pack(const Status &status, const std::vector<char> &bytes) {
   std::vector<char> packed{static_cast<char>(status.ok())};
   if (!status.ok()) {
@@ -28,7 +28,7 @@ static Status unpack(const std::vector<char> &packed, std::vector<char> &bytes) 
   return decoded({bytes.begin(), bytes.end()});
 }
 
-/// The lines of a text, "name: value", in their order.
+/// Splits a text into its lines, "name: value".
 static std::vector<std::pair<std::string, std::string>> linesOf(const std::string &text) {
   std::vector<std::pair<std::string, std::string>> lines;
   std::istringstream stream(text);
@@ -39,7 +39,7 @@ static std::vector<std::pair<std::string, std::string>> linesOf(const std::strin
   return lines;
 }
 
-/// What a person would read of a value.
+/// Quotes a value for a message.
 static std::string quoted(const std::string *value) {
   constexpr size_t kMost = 200;
   if (!value)
@@ -47,7 +47,7 @@ static std::string quoted(const std::string *value) {
   return "'" + (value->size() > kMost ? value->substr(0, kMost) + ".." : *value) + "'";
 }
 
-/// The lines in which they differ, by their names, with both values.
+/// Lists the lines in which the texts differ, by their names, with both values.
 static std::string sayDifferences(const std::string &theirs, const std::string &ours) {
   constexpr size_t kMostLines = 8;
   std::map<std::string, std::string> other;
@@ -75,7 +75,7 @@ static std::string sayDifferences(const std::string &theirs, const std::string &
 
 static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
 
-/// Process 0 looks at what all give, and all get what it finds.
+/// Lets process 0 judge what all processes give. All get its result.
 static Status judge(Processes &processes, const std::vector<char> &mine,
                     const std::function<Status(int64_t, const std::vector<char> &)> &look) {
   std::vector<char> bytes = mine;

@@ -104,7 +104,7 @@ void Ragged::listToExperts(int64_t to, Pieces &pieces) const {
     }
 }
 
-/// The expert side has rows by expert, then by source.
+/// Lists the expert side, which has rows by expert, then by source.
 void Ragged::listArrived(std::vector<Pieces> &bySource) const {
   int64_t row = 0;
   for (int64_t e = 0; e < ownExperts; ++e)
@@ -115,7 +115,7 @@ void Ragged::listArrived(std::vector<Pieces> &bySource) const {
 }
 
 void Ragged::listReturned(std::vector<Pieces> &bySource) const {
-  // Where the next row of each block of each copy goes.
+  // Place of the next row of each block of each copy.
   std::vector<int64_t> row(static_cast<size_t>(copies * blocks));
   for (int64_t b = 0; b < copies * blocks; ++b)
     row[static_cast<size_t>(b)] = b * blockRows + rowsBefore(b % blocks, firstExpert(firstHolder));

@@ -6,34 +6,34 @@
 
 namespace moert {
 
-/// One member's all_to_all_v, by the words of moert.h.
+/// One member's all_to_all_v, in the terms of moert.h.
 class Ragged {
 public:
   Ragged(const Call &call, int64_t size, int64_t member);
 
-  /// Counts come from the plan's memory: what they say must stay inside both sides.
+  /// Checks the counts, which come from the plan's memory: rows must stay inside both sides.
   Status check() const;
   void listSent(int64_t to, Pieces &pieces) const;
   void listSentToAll(std::vector<Pieces> &byTarget) const;
   void listReceived(std::vector<Pieces> &bySource) const;
-  /// Rows of the block side that no expert sends.
+  /// Lists rows of the block side that no expert sends.
   void listFilled(Pieces &pieces) const;
 
 private:
-  /// Where the expert side has rows from: each block of each member that sends.
+  /// Number of sources of the expert side: each block of each member that sends.
   int64_t sources() const { return width * blocks; }
-  /// The first of the experts that member `holder` holds.
+  /// First of the experts that member `holder` holds.
   int64_t firstExpert(int64_t holder) const { return holder / copies * ownExperts; }
   int64_t blockCount(int64_t block, int64_t expert) const { return blockCounts[block * experts + expert]; }
   int64_t expertCount(int64_t source, int64_t expert) const { return expertCounts[source * ownExperts + expert]; }
   bool isHolder(int64_t member) const { return member >= firstHolder && member < firstHolder + width; }
   bool isSource(int64_t member) const { return member >= firstSource && member < firstSource + width; }
-  /// Rows of a block before those for `expert`.
+  /// Number of rows of a block before those for `expert`.
   int64_t rowsBefore(int64_t block, int64_t expert) const;
   Piece rows(int64_t first, int64_t count) const { return {first * rowBytes, count * rowBytes}; }
 
   void listToExperts(int64_t to, Pieces &pieces) const;
-  /// visit(member, piece) of all that goes back, in the order in which each member receives it.
+  /// Calls visit(member, piece) for all that goes back, in the order in which each member receives it.
   template <class Visit> void forEachFromExperts(Visit visit) const;
   void listArrived(std::vector<Pieces> &bySource) const;
   void listReturned(std::vector<Pieces> &bySource) const;
@@ -43,9 +43,9 @@ private:
   bool toExperts;
   int64_t member, blocks, experts, copies, stored, ownExperts;
   int64_t expertRows, blockRows, rowBytes;
-  int64_t width;       ///< members in a block of them
-  int64_t firstSource; ///< the first member of the block whose rows my expert side has in this phase
-  int64_t firstHolder; ///< the first member of the block whose expert sides have my rows
+  int64_t width;       ///< members in a block
+  int64_t firstSource; ///< first member of the block whose rows this member's expert side has in this phase
+  int64_t firstHolder; ///< first member of the block whose expert sides have this member's rows
 };
 
 } // namespace moert

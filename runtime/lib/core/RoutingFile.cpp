@@ -19,7 +19,7 @@ int32_t readNumber(const JsonNode &node) {
   return static_cast<int32_t>(number);
 }
 
-/// A list of whole numbers for each rank. `expected` says what the numbers are.
+/// Reads a list of whole numbers for each rank. `expected` names the numbers in errors.
 std::vector<std::vector<int32_t>> readRanks(const JsonNode &node, const char *expected, bool mayBeEmpty) {
   if (!node.value.is_array() || node.value.empty())
     node.fail("expected a list for each rank");

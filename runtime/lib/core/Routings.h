@@ -6,7 +6,7 @@
 
 namespace moert {
 
-/// Finds what the programs route in a step, one after the other and each in its order. Nothing runs.
+/// Lists the routing calls of a step, program by program and in their order. Nothing runs.
 Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &groups,
                     std::vector<moert_routing> &routings);
 

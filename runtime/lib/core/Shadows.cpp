@@ -1,7 +1,7 @@
 //===- Shadows.cpp - which experts to shadow ------------------------------===//
 //
 // All ranks decide for themselves and must decide alike. Rows are counted in doubles, which hold them exactly, so that
-// no sum depends on its order; what is left of arithmetic is a few products, compiled without contraction.
+// no sum depends on its order. The remaining few products are compiled without contraction.
 //
 //===----------------------------------------------------------------------===//
 #include "moert/shadows.h"
@@ -16,8 +16,8 @@ namespace {
 
 using Rows = std::vector<double>;
 
-/// The largest of value(i), i < count, none of which is negative. Several at a time: a compiler may not reorder
-/// comparisons of doubles.
+/// Returns the largest of value(i), i < count, none of which is negative. It compares several at a time, because a
+/// compiler may not reorder comparisons of doubles.
 template <class Value> double largest(int64_t count, Value value) {
   constexpr int64_t kLanes = 8;
   double lanes[kLanes] = {};
@@ -32,14 +32,14 @@ template <class Value> double largest(int64_t count, Value value) {
   return *std::max_element(lanes, lanes + kLanes);
 }
 
-/// The rows of one step, by worker and by node.
+/// Rows of one step, by worker and by node.
 struct Step {
   const moert_shadow_costs &costs;
   int64_t experts, workers, nodes;
   Rows fromWorker;            ///< [experts, workers]: rows that each worker sends to each expert
-  Rows fromNode;              ///< [experts, nodes], likewise
+  Rows fromNode;              ///< [experts, nodes]: the same by node
   Rows load;                  ///< [experts]
-  std::vector<int64_t> order; ///< experts by falling load, ties to the lower
+  std::vector<int64_t> order; ///< experts by falling load, of equals the lower one first
 
   Step(const moert_shadow_costs &costs, const int32_t *counts, int64_t sources, int64_t experts);
 
@@ -73,29 +73,29 @@ void Step::addUp(const int32_t *counts, int64_t sources, int64_t units, Rows &fr
   }
 }
 
-/// Two experts that change between shadow and none, by +1 and -1; 0 where one does not.
+/// Two experts that become shadows (+1) or stop being shadows (-1); 0 if one does not change.
 struct Flips {
   int64_t first = 0, second = 0;
   double firstSign = 0, secondSign = 0;
 };
 
-/// What units, the workers or the nodes, exchange with each other.
+/// Rows that units, the workers or the nodes, exchange with each other.
 struct Traffic {
   const Rows &from; ///< [experts, units]
   int64_t units;
-  std::vector<int64_t> home; ///< [experts]: where each is
-  // A unit sends leaving - kept, so that but for an expert's home a flip changes `kept` alone.
+  std::vector<int64_t> home; ///< [experts]: unit of each expert
+  // A unit sends leaving - kept rows. Except for an expert's home, a flip changes only `kept`.
   Rows kept;     ///< a unit's rows for shadows
-  Rows leaving;  ///< a unit's rows for the experts of others, and for shadows
+  Rows leaving;  ///< a unit's rows for shadows and for experts of other units
   Rows received; ///< rows that a unit gets from others
 
   Traffic(const Step &step, const Rows &from, int64_t units);
-  /// What a flip of `expert` changes at its home.
+  /// Changes the figures of the expert's home for a flip of `expert`.
   void flipAtHome(int64_t expert, double load, double sign);
-  /// What it changes elsewhere.
+  /// Changes the figures of the other units for a flip of `expert`.
   void keep(int64_t expert, double sign);
   double keptWith(int64_t unit, const Flips &flips) const;
-  /// The most rows that a unit sends or receives, where `flips` are kept too.
+  /// Most rows that a unit sends or receives after `flips`.
   double most(const Flips &flips) const;
 };
 
@@ -134,7 +134,7 @@ double Traffic::most(const Flips &flips) const {
   });
 }
 
-/// A set of shadows, and what each worker and each node then does: kept up to date, expert by expert.
+/// A set of shadows, and the load of each worker and node. Each flip updates it.
 class Shadows {
 public:
   explicit Shadows(const Step &step);
@@ -147,13 +147,13 @@ public:
   void flip(int64_t expert);
   void set(const std::vector<int32_t> &to);
 
-  /// Eq. 8, or without shadows Eq. 7.
+  /// Eq. 8, or Eq. 7 without shadows.
   double paperSeconds() const;
   /// moert_shadows_seconds.
   double stepSeconds() const { return secondsWith({}); }
-  /// The same as if the expert were flipped, and `other` too unless it is negative.
+  /// Returns the seconds as if the expert were flipped, and `other` too unless it is negative.
   double stepSecondsAfter(int64_t expert, int64_t other = -1);
-  /// The heaviest expert that is no shadow of the worker that computes most, or receives most; -1 where it has none.
+  /// Heaviest expert that is not a shadow, of the worker that computes or receives most; -1 if it has none.
   int64_t heaviestOfBusiest() const;
   int64_t heaviestOfFullest() const;
 
@@ -167,7 +167,7 @@ private:
   const Step &step;
   std::vector<int32_t> chosen;
   int64_t used = 0;
-  Rows resident; ///< [workers]: rows for its experts that are no shadows; those kept it computes too
+  Rows resident; ///< [workers]: rows for its experts that are not shadows; it also computes the kept rows
   Traffic byWorker, byNode;
 };
 
@@ -258,7 +258,7 @@ int64_t Shadows::heaviestOf(int64_t worker) const {
 
 using Seconds = double (Shadows::*)() const;
 
-/// The search of one step: where it stands, the best that it saw, and the shadows that it must keep.
+/// The search of one step: the current shadows, the best so far, and the shadows that it must keep.
 struct Search {
   const Step &step;
   Shadows shadows;
@@ -267,15 +267,15 @@ struct Search {
 
   explicit Search(const Step &step) : step(step), shadows(step), forced(step.experts), best(step.experts) {}
 
-  /// Memory comes before time, and so do the least shadows.
+  /// Adds the shadows that memory and the least number of shadows require, before any that time suggests.
   void force();
-  /// Keeps what it stands at if it is better than all before.
+  /// Keeps the current shadows if they are better than all before. Returns whether they are.
   bool note(double seconds);
-  /// From the forced ones on, by falling load; with `stop` until one more is not better.
+  /// Adds experts by falling load, from the forced ones on; with `stop` until one more is not better.
   void walkPrefixes(Seconds seconds, bool stop);
-  /// From the forced ones on, an expert of the worker that holds the others up.
+  /// Adds experts of the worker that holds the others up, from the forced ones on.
   void walkBusiest();
-  /// What single removals, additions and exchanges make better, the first that does, until none does.
+  /// Applies the first removal, addition or exchange that makes it better, until none does.
   void improve();
 
 private:
@@ -283,7 +283,7 @@ private:
   bool improveOnce(const std::vector<int64_t> &others);
   std::vector<int64_t> heaviestOthers() const;
 
-  /// How many more are made: every rank decides in every step, in every layer.
+  /// Trials that are left. Every rank decides in every step, in every layer, so there are few.
   int64_t trials = 96;
 };
 
@@ -350,7 +350,7 @@ void Search::walkBusiest() {
   }
 }
 
-/// Flips these if that is better than the best.
+/// Flips the two experts if that is better than the best.
 bool Search::tryFlips(int64_t expert, int64_t other) {
   if (trials-- <= 0)
     return false;
@@ -363,7 +363,7 @@ bool Search::tryFlips(int64_t expert, int64_t other) {
   return note(seconds);
 }
 
-/// The heaviest experts that are no shadows: others hold nobody up.
+/// Heaviest experts that are not shadows. Only these hold others up.
 std::vector<int64_t> Search::heaviestOthers() const {
   constexpr size_t kOthers = 8;
   std::vector<int64_t> others;

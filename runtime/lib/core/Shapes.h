@@ -10,7 +10,7 @@
 
 namespace moert {
 
-/// Rows of experts: [E,C,K], or with counts [sources,E] ragged, [R,K].
+/// Rows of experts: [E,C,K], or ragged [R,K] with counts [sources,E].
 struct ExpertShape {
   bool isRagged;
   int64_t experts;
@@ -22,11 +22,12 @@ struct ExpertShape {
         columns(rows.dims[isRagged ? 1 : 2]) {}
 };
 
-/// The last of moert_activation_kind, which begins at 0.
+/// Last value of moert_activation_kind, which begins at 0.
 inline constexpr int64_t kLastActivation = MOERT_GELU_TANH;
 
-/// The result of an activation of `in`, of which the gated kinds take pairs of columns. It has no data.
+/// Whether the activation takes pairs of columns.
 inline bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
+/// Result of an activation of `in`, without data.
 inline View activationResult(View in, int64_t kind) {
   in.data = nullptr;
   if (isGated(kind))
@@ -34,20 +35,20 @@ inline View activationResult(View in, int64_t kind) {
   return in;
 }
 
-/// How many times `many` has each block of `one` along `dim`; 1 where `one` is empty.
+/// Number of times that `many` has each block of `one` along `dim`; 1 if `one` is empty.
 inline int64_t copiesAlong(View one, View many, int64_t dim) {
   const auto at = static_cast<size_t>(dim);
   return one.dims[at] > 0 && many.rank == one.rank ? many.dims[at] / one.dims[at] : 1;
 }
 
-/// The first token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). That of chunk 1 is the
-/// most tokens of a chunk.
+/// First token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). The first token of chunk 1
+/// is also the largest number of tokens of a chunk.
 constexpr int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) {
   return (chunk * tokens + chunks - 1) / chunks;
 }
 
-/// A row of heads, each of its own columns and then the shared ones: `own` [S, H D] and `shared` [S, R] make `all` [S,
-/// H (D + R)]. No heads where they do not fit.
+/// A row of heads, each with its own columns and then the shared ones: `own` [S, H D] and `shared` [S, R] make `all`
+/// [S, H (D + R)]. It has no heads if they do not fit.
 struct HeadShape {
   int64_t heads = 0, own = 0, shared = 0;
 
@@ -62,22 +63,22 @@ struct HeadShape {
   }
 };
 
-/// Where queries and keys of an attention lie, and which key head a query head takes.
+/// Places of the queries and keys of an attention, and the key head of each query head.
 struct AttentionShape {
   int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
-  int64_t allQueries = 0, allKeys = 0;          ///< of one sequence, those of other ranks included
-  int64_t heads = 0, keyHeads = 0;              ///< that q has, and that k and v have
+  int64_t allQueries = 0, allKeys = 0;          ///< of one sequence, with those of other ranks
+  int64_t heads = 0, keyHeads = 0;              ///< heads of q, and heads of k and v
   int64_t width = 0, valueWidth = 0;            ///< columns of a head
-  int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
-  bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
+  int64_t firstHead = 0, modelHeads = 0;        ///< place of q's heads among the model's
+  bool hasOwnKeys = false;                      ///< k and v have only the key heads of q's heads
   bool causal = false;
-  int64_t window = 0; ///< keys that a query sees; 0: all. No more than tell them apart
-  int64_t block = 0;  ///< positions whose queries see each other's keys alone; 0: all
-  RowPlaces places;   ///< of queries
+  int64_t window = 0; ///< keys that a query sees; 0: all. At most as many as there are
+  int64_t block = 0;  ///< positions whose queries see only each other's keys; 0: all positions
+  RowPlaces places;   ///< places of queries
   RowPlaces keyPlaces;
 
   AttentionShape() = default;
-  /// Of q, k and v of rank 2 and options that are in their ranges.
+  /// Requires q, k and v of rank 2 and options in their ranges.
   AttentionShape(const AttentionInputs &inputs, const AttentionOptions &options)
       : sequences(inputs.q.dims[0] / options.qLength), queries(options.qLength), keys(options.kLength),
         allQueries(queries * options.cut.parts), allKeys(keys * (options.keyShift < 0 ? 1 : options.cut.parts)),
@@ -95,7 +96,7 @@ struct AttentionShape {
     return hasOwnKeys ? head * keyHeads / heads : (firstHead + head) * keyHeads / modelHeads;
   }
 
-  /// The keys from the first on, and before the last, that query i sees. Neither falls from one query to the next.
+  /// The first key that query i sees, and the end of those that it sees. Neither falls from one query to the next.
   MOERT_INLINE int64_t firstKey(int64_t i) const {
     const int64_t place = keyPlace(i), first = window > 0 ? place - window + 1 : 0;
     return keyPlaces.countBefore(block > 0 ? larger(first, place / block * block) : first);
@@ -104,7 +105,7 @@ struct AttentionShape {
     const int64_t place = keyPlace(i), last = causal ? place + 1 : block > 0 ? (place / block + 1) * block : allKeys;
     return larger(keyPlaces.countBefore(last), firstKey(i));
   }
-  /// The queries from the first on, and before the last, that see key j.
+  /// The first query that sees key j, and the end of those that see it.
   MOERT_INLINE int64_t firstQuery(int64_t j) const {
     const int64_t place = keyPlaces.at(j);
     return causal ? queriesBefore(place) : block > 0 ? queriesBefore(place / block * block) : 0;
@@ -116,9 +117,9 @@ struct AttentionShape {
   }
 
 private:
-  /// The position of query i among the keys: the last queries and the last keys are at the same positions.
+  /// Position of query i among the keys: the last queries and the last keys have the same positions.
   MOERT_INLINE int64_t keyPlace(int64_t i) const { return places.at(i) + allKeys - allQueries; }
-  /// How many queries are before position `place` of keys.
+  /// Number of queries before position `place` of keys.
   MOERT_INLINE int64_t queriesBefore(int64_t place) const { return places.countBefore(place + allQueries - allKeys); }
   static MOERT_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 };
