@@ -1,8 +1,8 @@
 //===- CallerBackend.cpp - the host device, and a caller's communicator ---===//
 //
-// One rank in this process. Kernels, streams and events are the host's; a collective over several ranks is handed to
-// the caller's functions, which wait. So collectives run one after another, in the order in which the program issues
-// them: all ranks of a program issue theirs in one order, and a member waits for nobody who waits for it.
+// Runs one rank in this process. Kernels, streams and events are the host's. A collective over several ranks is a call
+// of the caller's functions, which wait. So collectives run one after another, in the order in which the program issues
+// them. All ranks of a program issue theirs in one order, so members do not wait for each other in a cycle.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ public:
   CallerClient(std::span<const Program> programs, const std::vector<Group> &groups, const moert_communicator &table)
       : HostClient(groups), table(table), groups(groups), program(programs[programIndex(programs, table.rank)]),
         collectives(this->table, groups), thread([this] { work(); }) {}
-  /// What runs goes on to its end.
+  /// Stops the thread after the running collective.
   void stop() {
     {
       std::lock_guard lock(mutex);
@@ -31,7 +31,7 @@ public:
     changed.notify_all();
     thread.join();
   }
-  /// Until no function of the caller runs any more.
+  /// Waits until no function of the caller runs any more.
   void settle() {
     std::unique_lock lock(mutex);
     turns.clear();
@@ -40,7 +40,7 @@ public:
 
   bool isRemote(const Call &call) const override { return groups[static_cast<size_t>(call.group)].size > 1; }
 
-  /// A collective is issued on a stream: its turn comes after those that were issued before.
+  /// Notes that a collective is issued on a stream. Its turn comes after those issued before.
   void note(int64_t stream) {
     std::lock_guard lock(mutex);
     turns.push_back(stream);
@@ -55,7 +55,7 @@ public:
   void skip(int64_t stream, const Call &) override {
     {
       std::lock_guard lock(mutex);
-      // Those before it on the stream have had their turns.
+      // Earlier collectives on the stream have had their turns.
       if (auto turn = std::find(turns.begin(), turns.end(), stream); turn != turns.end())
         turns.erase(turn);
     }
@@ -76,7 +76,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<int64_t> turns;               ///< streams, in the order of their collectives
-  std::map<int64_t, const Call *> arrived; ///< at the head of a stream
+  std::map<int64_t, const Call *> arrived; ///< calls at the heads of streams
   bool isRunning = false;
   bool isStopping = false;
   std::thread thread;
@@ -110,7 +110,7 @@ void CallerClient::run(int64_t stream, const Call &call) {
                                                   ": " + status.message));
 }
 
-/// Tells the client of each collective in the order of the program.
+/// Notes each collective at the client in the order of the program.
 class CallerCommunicator final : public ExecutorCommunicator {
 public:
   CallerCommunicator(Executor &executor, CallerClient &client, const std::vector<Group> &groups, bool verify)
@@ -139,7 +139,7 @@ public:
     return Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'caller' runs no pipelines: it has no messages between two "
                                                   "ranks");
   }
-  /// Where a step failed others may have gone on: nobody knows any more which collective is whose.
+  /// Runs a step unless one has failed: other ranks may have gone on, and collectives would no longer match.
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override {
     if (!failure.ok())
       return Status::error(failure.code, "an earlier step failed: " + failure.message);

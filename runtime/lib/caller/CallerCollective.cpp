@@ -11,7 +11,7 @@
 namespace moert::caller {
 namespace {
 
-/// Where all pieces follow each other: where they begin. Else -1. Nothing begins at 0.
+/// Begin of the pieces if they follow each other; 0 for no bytes, and -1 if they do not.
 int64_t beginOfRun(const std::vector<Pieces> &byMember) {
   int64_t begin = -1, end = -1;
   for (const Pieces &pieces : byMember)
@@ -59,7 +59,7 @@ Status CallerCollectives::run(const Call &call, int64_t &arrived) {
   if (status.ok())
     status = exchange(call);
   arrived = received;
-  // As many as where members share the work of a sum: how it is divided is not the plan's matter.
+  // The bytes of a sum are counted as if members shared the work, because the plan does not decide how it is divided.
   int64_t count = sentOperand(call).elements();
   if (call.kind == Kind::AllReduce && status.ok())
     status = reducedElements(call, count);
@@ -87,8 +87,8 @@ Status CallerCollectives::exchange(const Call &call) {
 
 // --- Exchanges -----------------------------------------------------------------
 
-/// Sends from and receives to the operands themselves, where the pieces follow each other there. Else they are packed,
-/// and the member's own go their own way.
+/// Sends from and receives into the operands if the pieces follow each other there. Otherwise pieces are packed, and
+/// the member's own are copied.
 Status CallerCollectives::exchangePieces(const Call &call) {
   std::vector<Pieces> leaving(static_cast<size_t>(size())), arriving;
   for (int64_t to = 0; to < size(); ++to)
@@ -128,7 +128,7 @@ Status CallerCollectives::exchangePieces(const Call &call) {
 
 // --- Sums ----------------------------------------------------------------------
 
-/// What all members have at `in`, a segment of `elements` for each member, becomes the sum of this member's segment.
+/// Sums this member's segment of all members' `in`, which has a segment of `elements` for each member.
 Status CallerCollectives::sumSegments(const void *in, int64_t elements, int32_t dtype, void *out) {
   auto bytes = elements * static_cast<int64_t>(dtypeSize(dtype));
   auto mine = static_cast<const char *>(in) + members.member * bytes;
@@ -141,7 +141,7 @@ Status CallerCollectives::sumSegments(const void *in, int64_t elements, int32_t 
   return host::sumInOrder(sources, out, elements, dtype);
 }
 
-/// Each member sums all of it: for few elements, where a second exchange would take longer.
+/// Lets each member sum everything, for few elements: a second exchange would take longer.
 Status CallerCollectives::sumAll(const Call &call, int64_t count) {
   const View &in = sentOperand(call), &out = receivedOperand(call);
   auto bytes = count * static_cast<int64_t>(dtypeSize(in.dtype));
@@ -161,7 +161,7 @@ Status CallerCollectives::allReduce(const Call &call) {
   constexpr int64_t kFewBytes = 1 << 14;
   if (count * width <= kFewBytes)
     return sumAll(call, count);
-  // Segments of one size; the last one is filled up with zeros.
+  // Segments have one size, and zeros fill up the last one.
   int64_t segment = (count + size() - 1) / size();
   const void *whole = in.data;
   void *sums = out.data;
@@ -187,7 +187,7 @@ Status CallerCollectives::reduceScatter(const Call &call) {
   Cut cut(in, attributes::ReduceScatter::of(call).dim, size());
   const char *from = in.as<char>();
   if (cut.outer > 1) {
-    // Members' parts one after another, each as it is in the output.
+    // Packs members' parts one after another, each as in the output.
     char *packed = outgoing.get(in.bytes());
     for (int64_t member = 0; member < size(); ++member)
       for (int64_t o = 0; o < cut.outer; ++o)
@@ -216,7 +216,7 @@ Status CallerCollectives::reduce(const Call &call) {
   return host::sumInOrder(sources, out.data, in.elements(), out.dtype);
 }
 
-/// The host's own share, on the members' gradients of this one's experts.
+/// Does the host's share on the members' gradients of this member's experts.
 Status CallerCollectives::reduceExperts(const Call &call) {
   const View &in = sentOperand(call);
   std::vector<int64_t> sent, expected;
@@ -231,7 +231,7 @@ Status CallerCollectives::reduceExperts(const Call &call) {
     owned = member == members.member ? count : owned;
   }
   expected.assign(sent.size(), owned * own.bytes);
-  // With room for the experts before this member's, so that the others' inputs begin where this one's do.
+  // There is room for the experts before this member's, so that the others' inputs begin where this one's do.
   char *parts = incoming.get(own.place * own.bytes + size() * owned * own.bytes);
   MOERT_RETURN_IF_ERROR(allToAll(in.data, sent, parts + own.place * own.bytes, expected));
   std::vector<const Call *> all;

@@ -8,7 +8,7 @@
 
 namespace moert::caller {
 
-/// Memory that grows, and is there for the next collective.
+/// Memory that grows, and that the next collective uses again.
 class Staging {
 public:
   char *get(int64_t bytes);
@@ -17,13 +17,13 @@ private:
   std::vector<char> memory;
 };
 
-/// One rank's share of collectives over several. Sums are those of the host's own collectives, bit by bit: members send
-/// each other what they are to sum, and add it up in the order of members.
+/// One rank's share of collectives over several ranks. Sums are those of the host's own collectives, bit by bit:
+/// members exchange their inputs and add them up in the order of members.
 class CallerCollectives {
 public:
   CallerCollectives(const moert_communicator &table, const std::vector<Group> &groups) : table(table), groups(groups) {}
 
-  /// Waits until the collective is done; `received` bytes came from other members.
+  /// Runs the collective until it is done. `received` bytes came from other members.
   Status run(const Call &call, int64_t &received);
 
 private:
@@ -43,7 +43,7 @@ private:
 
   const moert_communicator &table;
   const std::vector<Group> &groups;
-  // Of the collective that runs.
+  // State of the running collective.
   const Group *group = nullptr;
   int64_t instance = 0;
   std::vector<int64_t> ranks;

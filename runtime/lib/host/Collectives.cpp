@@ -15,7 +15,7 @@ void copyBytes(char *to, const char *from, int64_t bytes) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-/// Elements a member sums of `count`: the same cut on all members, so that each element is summed by one of them.
+/// Range of the elements that a member sums, of `count`. All members cut alike, so that one member sums each element.
 std::pair<int64_t, int64_t> segment(int64_t count, int64_t member, int64_t size) {
   return {count * member / size, count * (member + 1) / size};
 }
@@ -24,7 +24,7 @@ char *advanced(const View &view, int64_t elements) {
   return view.as<char>() + elements * static_cast<int64_t>(dtypeSize(view.dtype));
 }
 
-/// Sums block by block in a buffer of its own, because `out` may be one of the sources.
+/// Sums block by block in a local buffer, because `out` may be one of the sources.
 template <class T, class Sum = T> void sumBlocks(std::span<const void *const> sources, void *out, int64_t count) {
   constexpr int64_t kBlock = 1024;
   Sum sum[kBlock];
@@ -41,7 +41,7 @@ template <class T, class Sum = T> void sumBlocks(std::span<const void *const> so
   }
 }
 
-/// All members' inputs from `element` on.
+/// Returns all members' inputs from `element` on.
 std::vector<const void *> inputsFrom(const Share &share, int64_t element) {
   std::vector<const void *> inputs;
   for (const Call *call : share.calls)
@@ -49,7 +49,7 @@ std::vector<const void *> inputsFrom(const Share &share, int64_t element) {
   return inputs;
 }
 
-/// Sums one input of each member, of which all but this member's own is received.
+/// Sums one input of each member, and counts all but the own one as received.
 Status sumInputs(Share &share, std::span<const void *const> inputs, void *out, int64_t count) {
   int32_t dtype = sentOperand(share.mine()).dtype;
   share.received += (share.size() - 1) * count * static_cast<int64_t>(dtypeSize(dtype));
@@ -69,7 +69,7 @@ Status reduceScatter(Share &share) {
   return {};
 }
 
-/// Each member sums one segment for all; then they take each other's.
+/// Each member sums one segment for all, and then takes the other segments from the others.
 Status allReduce(Share &share, int phase) {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(share.mine(), count));
@@ -88,7 +88,7 @@ Status allReduce(Share &share, int phase) {
   return {};
 }
 
-/// Each member sums one segment into the root's output; zeros go out only when all inputs have been read.
+/// Each member sums one segment into the root's output. Other outputs become zero when all inputs have been read.
 Status reduce(Share &share, int phase) {
   int64_t root = attributes::Reduce::of(share.mine()).root;
   if (phase == 1) {
@@ -99,13 +99,13 @@ Status reduce(Share &share, int phase) {
   }
   const View &out = receivedOperand(share.of(root));
   auto [begin, end] = segment(out.elements(), share.member, share.size());
-  // What the others write into the root's output, it receives.
+  // The root receives what the others write into its output.
   if (share.member == root)
     share.received += out.bytes() - (end - begin) * static_cast<int64_t>(dtypeSize(out.dtype));
   return sumInputs(share, inputsFrom(share, begin), advanced(out, begin), end - begin);
 }
 
-/// Values that say what is sent must be sound on all members, because this one reads what they say the others send.
+/// Checks the values of all members that control the exchange, because this member reads what the others send.
 Status checkValues(const Share &share) {
   for (int64_t i = 0; i < share.size(); ++i)
     MOERT_RETURN_IF_ERROR(checkExchangeValues(share.of(i), share.size(), i));
@@ -133,7 +133,7 @@ Status pullExchange(Share &share) {
   return {};
 }
 
-/// An exchange of all members: what each sends is listed once.
+/// Does an exchange for all members, and lists once what each sends.
 Status exchangeWhole(Calls calls, std::span<int64_t> received) {
   const auto size = static_cast<int64_t>(calls.size());
   thread_local std::vector<std::vector<Pieces>> sent;

@@ -11,7 +11,7 @@ namespace moert::host {
 Status compareReplicas(const View &mine, const View &first, int64_t member, const Group &group, int64_t instance) {
   if (member == 0)
     return {};
-  // Equal NaNs pass too: that they are there is for the check of the results to say.
+  // Equal NaNs pass too. The check of the results finds them.
   if (std::memcmp(mine.data, first.data, static_cast<size_t>(mine.bytes())) == 0)
     return {};
   double difference = 0, norm = 0;
@@ -21,7 +21,7 @@ Status compareReplicas(const View &mine, const View &first, int64_t member, cons
     norm += b * b;
   }
   double limit = roundingTolerance(mine.dtype) * std::sqrt(norm);
-  // Written so that NaN fails.
+  // This comparison fails for NaN.
   if (std::sqrt(difference) <= limit)
     return {};
   std::string ranks;

@@ -22,7 +22,7 @@ Status pullReduceExperts(Share &share) {
       sources.clear();
       for (const Call *call : share.calls)
         sources.push_back(call->views[ReduceExperts::in].as<char>() + place * bytes);
-      // Last, so that what it is added to is the sum of the members.
+      // The addend comes last, so that it is added to the sum of the members.
       if (added)
         sources.push_back(added);
       share.received += (share.size() - 1) * bytes;

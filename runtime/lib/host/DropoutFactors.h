@@ -9,7 +9,7 @@
 
 namespace moert::host {
 
-/// Some counters, word by word. Round by round, so that a round's loop over them can be vectorised.
+/// Some counters, word by word. They advance round by round, so that the loop over them can be vectorised.
 struct PhiloxBlocks {
   static constexpr int64_t kMost = 64;
   uint32_t c0[kMost], c1[kMost], c2[kMost], c3[kMost];
@@ -24,7 +24,7 @@ struct PhiloxBlocks {
   }
 };
 
-/// words[4 * i ..] = those of the counters from `block` on.
+/// Sets words[4 * i ..] to the words of the counters from `block` on.
 MOERT_INLINE void fillWords(DropoutMask mask, int64_t row, int64_t block, int64_t blocks, uint32_t *words) {
   PhiloxBlocks made;
   for (int64_t i = 0; i < blocks; ++i)
@@ -39,7 +39,7 @@ MOERT_INLINE void fillWords(DropoutMask mask, int64_t row, int64_t block, int64_
   }
 }
 
-/// factors[i] = the mask's for columns [begin, begin + count) of `row`.
+/// Sets factors[i] to the mask's factors of columns [begin, begin + count) of `row`.
 template <class T, class Mask>
 MOERT_INLINE void dropoutFactors(Mask mask, int64_t row, int64_t begin, int64_t count, T *factors) {
   constexpr int64_t most = PhiloxBlocks::kMost;

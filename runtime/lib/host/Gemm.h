@@ -7,9 +7,8 @@
 
 namespace moert::host {
 
-/// c [m,n] = alpha op(a) op(b), with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c. A leading
-/// dimension is the distance of two rows of the matrix as it is stored, 0 where they follow each other. Any size may
-/// be 0.
+/// c [m,n] = alpha op(a) op(b), with op(a) [m,k], op(b) [k,n]; `accumulate` adds it to c. A leading dimension is the
+/// distance of two rows of the stored matrix, 0 if they follow each other. Any size may be 0.
 struct GemmShape {
   int64_t m, n, k;
   bool transposeA, transposeB;

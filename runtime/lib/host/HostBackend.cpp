@@ -23,7 +23,8 @@ Status HostClient::execute(const Executor::Place &, const Call &call) {
   return status;
 }
 
-/// One thread moves small exchanges, because dividing them would take longer. All members' calls give the same answer.
+/// Whether one thread moves the whole exchange, because dividing it would take longer. All members' calls give the same
+/// answer.
 bool HostClient::isPulledWhole(const Call &call) const {
   const int64_t size = groups[static_cast<size_t>(call.group)].size;
   return std::max(sentOperand(call).bytes(), receivedOperand(call).bytes()) * size <= wholeBytes;
@@ -47,7 +48,7 @@ Status HostClient::pull(const Executor::Gathering &gathering, int64_t member, in
 
 namespace {
 
-/// The device that owns what both halves of the backend share; the communicator is destroyed before it.
+/// Owns what the device and the communicator share. The communicator is destroyed first.
 class OwningDevice final : public HostDevice {
 public:
   OwningDevice(std::unique_ptr<HostClient> client, std::unique_ptr<Executor> executor)
@@ -58,7 +59,7 @@ private:
   std::unique_ptr<Executor> executor;
 };
 
-/// All ranks in this process.
+/// Makes a backend with all ranks in this process.
 Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
               const BackendOptions &options, Backend &backend) {
   std::vector<int64_t> all(static_cast<size_t>(world));

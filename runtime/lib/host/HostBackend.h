@@ -8,12 +8,12 @@
 
 namespace moert::host {
 
-/// Whether an operand is bf16 or f16, which kernels do not know (but for a cast's); and launchKernel on f32 copies of
-/// all such operands.
+/// Whether an operand is bf16 or f16, which only casts compute with. launchWideKernel runs the kernel on f32 copies of
+/// these operands.
 bool needsWideKernel(const Call &call);
 Status launchWideKernel(HostKernels &kernels, const Call &call);
 
-/// What the executor calls when the time of a call has come.
+/// Runs calls for the executor.
 class HostClient : public Executor::Client {
 public:
   explicit HostClient(const std::vector<Group> &groups, const BackendOptions &options = {})

@@ -6,7 +6,7 @@
 
 namespace moert::host {
 
-/// The functions of host/Kernels.h. It has no state: one may serve any number of threads.
+/// Calls the functions of host/Kernels.h. It has no state, so that any number of threads may share one.
 class HostKernels final : public Kernels {
 public:
 #define MOERT_METHOD(kind, method, parameters, arguments)                                                              \

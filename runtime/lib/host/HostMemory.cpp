@@ -23,7 +23,7 @@ static int64_t meminfoAvailable() {
   return INT64_MAX;
 }
 
-/// Of version 2 control groups; "max" is no limit.
+/// Reads version 2 control groups; "max" is no limit.
 static int64_t cgroupAvailable() {
   int64_t limit, used;
   std::ifstream limitFile("/sys/fs/cgroup/memory.max"), usedFile("/sys/fs/cgroup/memory.current");

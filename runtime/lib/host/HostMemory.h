@@ -8,8 +8,8 @@
 
 namespace moert::host {
 
-/// Bytes that can be allocated and touched now: the least of the machine's available memory, the control group's and
-/// the address space limit's rest. INT64_MAX where none is known.
+/// Bytes that can be allocated and touched now: the least of the machine's available memory and the rests of the
+/// control group and of the address space limit. INT64_MAX if none is known.
 int64_t availableMemory();
 
 /// "1.5 GiB", for messages.
@@ -20,7 +20,7 @@ struct FreeDeleter {
 };
 using Block = std::unique_ptr<void, FreeDeleter>;
 
-/// `bytes` (at least 1) aligned to 256, not touched. `what` is for the message of the error.
+/// Allocates `bytes` (at least 1) aligned to 256, and does not touch them. `what` is for the text of the error.
 Status allocateBlock(int64_t bytes, const std::string &what, Block &block);
 
 } // namespace moert::host

@@ -1,6 +1,6 @@
 //===- KernelSupport.h - what the host kernels share -----------------------===//
 //
-// What of operands is theirs to check, type dispatch, scratch memory, and what vectorised loops call.
+// Shared by host kernels: checks of operands, type dispatch, scratch memory, and functions for vectorised loops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_KERNELSUPPORT_H
@@ -25,7 +25,7 @@
 #define MOERT_STRING(text) #text
 
 #ifdef __clang__
-// clang has no vector exp without -fveclib, leaves those loops scalar, and would say so for each.
+// clang has no vector exp without -fveclib. It leaves those loops scalar and would warn about each.
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
@@ -33,8 +33,8 @@
 #define MOERT_X86 1
 #endif
 
-// glibc's vector math library is announced by <cmath> only under -ffast-math, which would break NaN. Announcing it here
-// is all that GCC needs; elsewhere the scalar functions are called.
+// <cmath> declares glibc's vector math library only under -ffast-math, which would break NaN. GCC needs only these
+// declarations. Other compilers call the scalar functions.
 #if defined(MOERT_X86) && !defined(__clang__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
 extern "C" {
@@ -58,8 +58,8 @@ inline void refuseNarrow(Checker &check, View view) {
       MOERT_ERROR_UNSUPPORTED);
 }
 
-/// Refuses operands of 16 bits and then makes `check`, one of core/Checks.h, with all arguments of a kernel. The
-/// checker returned is for what the kernel finds where it reads the operands.
+/// Refuses operands of 16 bits and then calls `check`, one of core/Checks.h, with all arguments of a kernel. The kernel
+/// uses the returned checker for errors in the values that it reads.
 template <class... Parameters, class... Args>
 Checker checkOperands(Kind kernel, Status (*check)(Parameters...), const Args &...args) {
   Checker refusal(kernel);
@@ -75,8 +75,8 @@ Checker checkOperands(Kind kernel, Status (*check)(Parameters...), const Args &.
   return refusal.ok() ? Checker(kernel, check(args...)) : refusal;
 }
 
-/// Where each expert's rows start in a ragged buffer of `capacity` rows: offsets [E+1] from counts [sources,E]. The
-/// result lies in scratch memory of the calling thread until its next call.
+/// Returns the first row of each expert in a ragged buffer of `capacity` rows: offsets [E+1] from counts [sources,E].
+/// The result lies in scratch memory of the calling thread until its next call.
 inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64_t capacity) {
   thread_local std::vector<int64_t> offsets;
   offsets.assign(1, 0);
@@ -103,7 +103,7 @@ inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64
 
 // --- Types and memory --------------------------------------------------------
 
-/// Calls function(T{}) with the T of a floating dtype, after the checks have passed.
+/// Calls function(T{}) with the element type T of a floating dtype, after the checks have passed.
 template <class Function> auto withFloating(int32_t dtype, Function function) {
   switch (dtype) {
   case MOERT_F64:
@@ -115,11 +115,11 @@ template <class Function> auto withFloating(int32_t dtype, Function function) {
   }
 }
 
-/// For sums of many T.
+/// Type for sums of many T.
 template <class T> using Wide = std::conditional_t<std::is_same_v<T, Field>, Field, double>;
 
-/// `count` uninitialised elements that belong to the calling thread until it asks for the same Tag and T again. Aligned
-/// as arguments and arenas are: libraries' products add up in another order where operands are not.
+/// Returns `count` uninitialised elements that belong to the calling thread until it asks for the same Tag and T again.
+/// They are aligned like arguments and arenas, because libraries' products add up in another order if operands are not.
 template <class Tag, class T> T *scratch(int64_t count) {
   thread_local Block memory;
   thread_local int64_t size = 0;
@@ -132,8 +132,8 @@ template <class Tag, class T> T *scratch(int64_t count) {
 }
 
 // --- Functions ---------------------------------------------------------------
-// Kernels call these by one name for all types. What holds an argument within limits so that nothing overflows holds no
-// Field: its limit is infinite.
+// These functions have one name for all types. Limits that prevent overflow do not change a Field: its limit is
+// infinite.
 
 MOERT_INLINE float vectorExp(float x) { return ::expf(x); }
 MOERT_INLINE double vectorExp(double x) { return ::exp(x); }
@@ -145,38 +145,38 @@ MOERT_INLINE Field vectorErfc(Field x) { return standIn(Oracle::Erfc, x); }
 template <class T> MOERT_INLINE T squareRoot(T x) { return std::sqrt(x); }
 MOERT_INLINE Field squareRoot(Field x) { return standIn(Oracle::SquareRoot, x); }
 
-/// `value`, of which the compiler knows nothing. Without it GCC folds exp(constant) of a clamped argument and calls the
-/// vector exp on the argument as it was before the clamp, where it is a hundred times slower.
+/// Hides `value` from the compiler. Without it GCC folds exp(constant) of a clamped argument and calls the vector exp
+/// on the unclamped argument, for which it is a hundred times slower.
 template <class T> MOERT_INLINE T opaque(T value) {
   asm("" : "+m"(value));
   return value;
 }
 
-/// A limit of f32 and one of f64.
+/// A limit for f32 and one for f64.
 template <class T> constexpr T limitOf(double single, double twice) {
   if constexpr (std::is_same_v<T, Field>)
     return Field::infinity();
   return T(sizeof(T) == 4 ? single : twice);
 }
 
-/// Arguments within [-limit, limit] keep the vector exp off its slow path; beyond it, exp(-x) is 0 or infinite but for
-/// rounding.
+/// Arguments within [-limit, limit] keep the vector exp off its slow path. Beyond it, exp(-x) is 0 or infinite except
+/// for rounding.
 template <class T> inline constexpr T expLimit = limitOf<T>(87, 700);
 
-/// min and max that return x where x is NaN.
+/// Return x if x is NaN.
 template <class T> MOERT_INLINE T atLeast(T x, T low) { return x < low ? low : x; }
 template <class T> MOERT_INLINE T atMost(T x, T high) { return x > high ? high : x; }
 
-/// exp(-x) with x held within +-limit, which must be opaque(expLimit<T>) read before the loop.
+/// exp(-x) with x clamped to +-limit, which must be opaque(expLimit<T>), read before the loop.
 template <class T> MOERT_INLINE T expOfMinus(T x, T limit) { return vectorExp(-atMost(atLeast(x, -limit), limit)); }
 
-/// 1 / (1 + exp(-x)); limit as of expOfMinus.
+/// 1 / (1 + exp(-x)) with the limit of expOfMinus.
 template <class T> struct Logistic {
   T power; ///< exp(-x)
   MOERT_INLINE Logistic(T x, T limit) : power(expOfMinus(x, limit)) {}
   MOERT_INLINE T value() const { return 1 / (1 + power); }
   MOERT_INLINE T times(T factor) const { return factor / (1 + power); }
-  /// s (1 - s) of value s: here 1 - s = exp(-x) s does not cancel.
+  /// s (1 - s) for value s, without the cancellation of 1 - s.
   MOERT_INLINE T slope(T s) const { return power * s * s; }
 };
 template <> struct Logistic<Field> {
@@ -187,13 +187,13 @@ template <> struct Logistic<Field> {
   MOERT_INLINE Field slope(Field) const { return s * (1 - s); }
 };
 
-/// exp(x) for x below +limit; exactly 0 below -limit, which must be opaque(expLimit<T>) read before the loop. By a
-/// factor of 0 or 1: of a choice GCC makes a branch around the call, which is then scalar.
+/// exp(x) for x below +limit, and exactly 0 below -limit, which must be opaque(expLimit<T>), read before the loop. It
+/// multiplies by 0 or 1, because GCC would make a branch around the call of a choice, and the call would be scalar.
 template <class T> MOERT_INLINE T expOrZero(T x, T limit) {
   return vectorExp(atMost(atLeast(x, -limit), limit)) * (x < -limit ? T(0) : T(1));
 }
 
-/// exp(x - reference), with limit as of expOrZero. Loops have one reference for many x.
+/// exp(x - reference) with the limit of expOrZero. Loops have one reference for many x.
 template <class T> MOERT_INLINE T expOfDifference(T x, T reference, T limit) { return expOrZero(x - reference, limit); }
 MOERT_INLINE Field expOfDifference(Field x, Field reference, Field = {}) {
   thread_local Field last = 0, factor = fieldExp(0).inverse();
@@ -205,21 +205,22 @@ MOERT_INLINE Field expOfDifference(Field x, Field reference, Field = {}) {
   }
   return fieldExp(x) * factor;
 }
-/// The same without a limit.
+/// exp(x - reference) without a limit.
 MOERT_INLINE double expOfDifference(double x, double reference) { return std::exp(x - reference); }
 
-/// log(sum of exp(x)), of which `sum` is the sum of exp(x - reference).
+/// log(sum of exp(x)); `sum` is the sum of exp(x - reference).
 template <class T> MOERT_INLINE T logOfSum(T reference, T sum) { return reference + std::log(sum); }
 MOERT_INLINE Field logOfSum(Field reference, Field sum) { return fieldLog(fieldExp(reference) * sum); }
 
 template <class T> MOERT_INLINE bool isInfinite(T x) { return std::isinf(x); }
 MOERT_INLINE bool isInfinite(Field x) { return x.isInfinite(); }
 
-/// Values from -limit to limit, a constant of the model. Few Fields would be so small: their size is compared.
+/// Values from -limit to limit, a constant of the model. A Field compares its size(), because few Fields would be so
+/// small.
 template <class T> class Bound {
 public:
   explicit Bound(double limit) : limit(opaque(T(limit))), size(limit) {}
-  /// Whether x > limit.
+  /// Whether the limit is below x.
   MOERT_INLINE bool isBelow(T x) const {
     if constexpr (std::is_same_v<T, Field>)
       return x.size() > size;
@@ -232,7 +233,7 @@ public:
     else
       return x >= -limit && x <= limit;
   }
-  /// x, or the limit where it is above that.
+  /// x, or the limit if x is above it.
   MOERT_INLINE T atMost(T x) const { return isBelow(x) ? limit : x; }
   /// The nearest value to x.
   MOERT_INLINE T nearest(T x) const { return isBelow(x) ? limit : isBelow(-x) ? -limit : x; }

@@ -1,10 +1,10 @@
 //===- KernelsAttention.cpp - attention and its gradients ------------------===//
 //
-// A block of queries of one head of one sequence after the other: its scores are a matrix product, which its rows'
-// softmax turns into the left side of the next one. Keys that no query of a block sees are left out of the products.
-// The gradients compute the probabilities again from the logarithms of their sums (FlashAttention, Dao et al., 2022).
-// Its loops alone are compiled for three instruction sets: where attention weighs, a training step takes 9 % less with
-// AVX-512. No other kernel that gains much by it weighs 3 % in a step.
+// Computes one block of queries of one head of one sequence at a time. Its scores are a matrix product, and the softmax
+// of their rows is the left side of the next product. The products leave out keys that no query of the block sees. The
+// gradients compute the probabilities again from the logarithms of their sums (FlashAttention, Dao et al., 2022). Only
+// these loops are compiled for three instruction sets: AVX-512 makes a training step 9 % faster if attention has a
+// large share. No other kernel that gains much takes 3 % of a step.
 //
 //===----------------------------------------------------------------------===//
 #include "host/DropoutFactors.h"
@@ -40,8 +40,8 @@ __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))) auto runA
 }
 #endif
 
-/// Loop(args...), compiled for the best instruction set of this machine. Loop and all that it calls must be
-/// MOERT_INLINE. Not target_clones: its resolvers run before a sanitizer is ready, and it takes no templates.
+/// Runs Loop(args...), compiled for the best instruction set of this machine. Loop and all that it calls must be
+/// MOERT_INLINE. target_clones does not work: its resolvers run before a sanitizer is ready, and it takes no templates.
 template <auto Loop, class... Args> auto runVectorised(Args... args) {
 #ifdef MOERT_X86
   if (cpuLevel() == CpuLevel::Avx512)
@@ -66,7 +66,7 @@ QueryBlock blockAt(const Shape &shape, int64_t sequence, int64_t head, int64_t f
   return {sequence, head, first, queries, firstKey, shape.endKey(first + queries - 1) - firstKey};
 }
 
-/// How many queries make a block: two blocks of scores should stay in the second-level cache, while many rows make the
+/// Number of queries of a block: two blocks of scores should stay in the second-level cache, and many rows make the
 /// products efficient.
 int64_t blockQueries(const Shape &shape, size_t elementSize) {
   constexpr int64_t bytes = 128 * 1024, least = 32, most = 128;
@@ -77,17 +77,17 @@ int64_t blockQueries(const Shape &shape, size_t elementSize) {
 
 // --- Rows of scores ----------------------------------------------------------
 
-/// A block of scores [queries, keys] and what its rows need besides.
+/// A block of scores [queries, keys], and further data of its rows.
 template <class T> struct Rows {
   Shape shape;
   QueryBlock block;
-  const T *bias; ///< of the head, or null
+  const T *bias; ///< bias of the head, or null
   bool drops;    ///< whether `mask` is used
   DropoutMask mask;
-  int64_t maskRow; ///< of position 0
+  int64_t maskRow; ///< row of the mask of position 0
   T *factors;      ///< scratch for the dropout of a row
 
-  /// The keys that row r sees, from the block's first on.
+  /// First key that row r sees, relative to the block's first key.
   MOERT_INLINE int64_t begin(int64_t r) const { return shape.firstKey(block.first + r) - block.firstKey; }
   MOERT_INLINE int64_t end(int64_t r) const { return shape.endKey(block.first + r) - block.firstKey; }
   MOERT_INLINE const T *biasOf(int64_t r) const {
@@ -95,12 +95,12 @@ template <class T> struct Rows {
   }
   MOERT_INLINE int64_t position(int64_t r) const { return shape.places.at(block.first + r); }
 
-  /// row = 0 where row r sees no key.
+  /// Sets row r to 0 at keys that it does not see.
   MOERT_INLINE void clearUnseen(T *row, int64_t r) const {
     std::fill_n(row, begin(r), T(0));
     std::fill_n(row + end(r), block.keys - end(r), T(0));
   }
-  /// factors[begin(r), end(r)) = what dropout multiplies the probabilities of row r by.
+  /// Sets factors[begin(r), end(r)) to dropout's factors of the probabilities of row r.
   MOERT_INLINE void dropRow(int64_t r) const {
     dropoutFactors(mask, maskRow + position(r), block.firstKey + begin(r), end(r) - begin(r), factors + begin(r));
   }
@@ -118,7 +118,7 @@ template <class T> MOERT_INLINE void multiplyRow(T *row, const T *factors, int64
     row[j] *= factors[j];
 }
 
-/// row = exp(row - reference); returns the sum.
+/// Sets row to exp(row - reference), and returns the sum.
 template <class T> MOERT_INLINE Wide<T> expRow(T *row, int64_t count, T reference, T limit) {
   Wide<T> result = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart)
@@ -127,8 +127,8 @@ template <class T> MOERT_INLINE Wide<T> expRow(T *row, int64_t count, T referenc
   return result;
 }
 
-/// scores become exp(score - reference), with dropout, whose product with the values `inverse` makes that of the
-/// probabilities. lse[r * heads] is written.
+/// Turns scores into exp(score - reference), with dropout. The product with the values times `inverse` is that of the
+/// probabilities. Writes lse[r * heads].
 template <class T> MOERT_INLINE void softmaxBlock(Rows<T> rows, T *scores, T sink, T *lse, T *inverse) {
   const T limit = opaque(expLimit<T>), lowest = -std::numeric_limits<T>::infinity();
   for (int64_t r = 0; r < rows.block.queries; ++r) {
@@ -181,7 +181,7 @@ MOERT_INLINE void gradRowOfDropped(T *row, T *grad, const T *factors, int64_t co
   }
 }
 
-/// scores become the probabilities with dropout, `grads`, of those with dropout, become gradients of the scores.
+/// Turns scores into the probabilities with dropout, and `grads`, the gradients of those, into gradients of the scores.
 /// `attended` and `outGrads` are the block's rows of the result and of its gradient.
 template <class T>
 MOERT_INLINE void gradBlock(Rows<T> rows, T *scores, T *grads, const T *lse, const T *attended, const T *outGrads) {
@@ -212,7 +212,7 @@ MOERT_INLINE void gradBlock(Rows<T> rows, T *scores, T *grads, const T *lse, con
 
 // --- Blocks ------------------------------------------------------------------
 
-/// The operands of one call, and its scratch memory.
+/// Operands of one call, and its scratch memory.
 template <class T> class Attention {
 public:
   Attention(const AttentionInputs &inputs, const AttentionOptions &options)
@@ -230,7 +230,7 @@ public:
     factors = scratch<Factors, T>(shape.keys);
   }
 
-  /// body(block) for all blocks, sequence by sequence, until one fails.
+  /// Calls body(block) for all blocks, sequence by sequence, until one fails.
   template <class Body> Status forEachBlock(Body body) const {
     for (int64_t b = 0; b < shape.sequences; ++b)
       for (int64_t h = 0; h < shape.heads; ++h)
@@ -239,7 +239,7 @@ public:
     return {};
   }
 
-  /// Rows of q or its gradient, and of the result or its gradient, of a block; its rows of lse.
+  /// Rows of a block in q, in the result, in their gradients, and in lse.
   template <class U> U *queriesOf(U *all, const QueryBlock &block) const {
     return all + (row(block) * shape.heads + block.head) * shape.width;
   }
@@ -249,14 +249,14 @@ public:
   template <class U> U *sumsOf(U *all, const QueryBlock &block) const {
     return all + row(block) * shape.heads + block.head;
   }
-  /// Rows of k or v, of so many columns a head, or of a gradient, of a block.
+  /// Rows of a block in k, in v or in their gradients, with `width` columns per head.
   template <class U> U *keysOf(U *all, const QueryBlock &block, int64_t width) const {
     const int64_t key = block.sequence * shape.keys + block.firstKey;
     return all + (key * shape.keyHeads + shape.keyHead(block.head)) * width;
   }
 
   Status forward(const QueryBlock &block, T *out, T *lse);
-  /// scores = the probabilities with dropout, scoreGrads = gradients of the scores.
+  /// Sets scores to the probabilities with dropout, and scoreGrads to the gradients of the scores.
   Status gradScores(const QueryBlock &block, const T *attended, const T *lse, const T *grads);
   Status backward(const QueryBlock &block, const T *grads, T *gradQ, T *gradK, T *gradV);
 
@@ -272,7 +272,7 @@ private:
   int64_t keyStride() const { return shape.keyHeads * shape.width; }
   int64_t valueStride() const { return shape.keyHeads * shape.valueWidth; }
 
-  /// scores = scale * queries keys^T.
+  /// Sets scores to scale * queries keys^T.
   Status multiplyKeys(const QueryBlock &block);
   Rows<T> rowsOf(const QueryBlock &block) const;
 
@@ -321,8 +321,8 @@ Status Attention<T>::gradScores(const QueryBlock &block, const T *attended, cons
   return status;
 }
 
-/// After gradScores: the queries' gradients are the block's alone, those of keys and values add up over blocks and the
-/// query heads of a key head.
+/// Adds up the gradients after gradScores. Those of queries belong to one block. Those of keys and values are sums over
+/// blocks and over the query heads of a key head.
 template <class T>
 Status Attention<T>::backward(const QueryBlock &block, const T *grads, T *gradQ, T *gradK, T *gradV) {
   const T *p = scores, *ds = scoreGrads;
@@ -341,7 +341,7 @@ Status Attention<T>::backward(const QueryBlock &block, const T *grads, T *gradQ,
 template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended, const T *lse, const T *grads, T *out) {
   struct Tag;
   const Shape &shape = problem.shape;
-  // What other ranks' queries add is theirs.
+  // Other ranks compute the part of their queries.
   if (shape.allQueries > shape.queries)
     std::fill_n(out, shape.heads * shape.allQueries * shape.keys, T(0));
   auto *sums = scratch<Tag, Wide<T>>(problem.mostQueries() * shape.keys);
@@ -375,7 +375,7 @@ MOERT_INLINE Wide<T> sinksGrad(const T *lse, const T *attended, const T *grads, 
   return sum;
 }
 
-/// One head of a row: to = weighted sum of a and b; returns its lse.
+/// Merges one head of a row: `to` becomes the weighted sum of a and b. Returns its lse.
 template <class T> T mergeHead(const T *a, T lseA, const T *b, T lseB, T *to, int64_t width) {
   const T largest = std::max(lseA, lseB);
   if (largest == -std::numeric_limits<T>::infinity()) {
@@ -460,7 +460,7 @@ Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View 
     const int64_t heads = sinks.dims[0], rows = lse.dims[0], width = attended.dims[1] / heads;
     for (int64_t h = 0; h < heads; ++h) {
       const T sink = sinks.as<const T>()[h];
-      // A sink of minus infinity is none.
+      // A sink of minus infinity counts as none.
       const bool isNone = sink == -std::numeric_limits<T>::infinity();
       out.as<T>()[h] = isNone ? T(0)
                               : static_cast<T>(runVectorised<sinksGrad<T>>(

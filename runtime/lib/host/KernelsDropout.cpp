@@ -7,8 +7,7 @@
 namespace moert::host {
 namespace {
 
-/// `row` and `column` are where x begins in the whole value; rows of sequences that are cut then have the places of
-/// `order`.
+/// Applies a mask. x begins at `row` and `column` of the whole value. Rows of cut sequences have the places of `order`.
 template <class T, class Mask>
 void dropRows(const T *x, T *out, int64_t rows, int64_t columns, Mask mask, int64_t row, int64_t column,
               const SequenceOrder &order) {

@@ -1,6 +1,6 @@
 //===- KernelsElementwise.cpp - activations, biases, sums and copies -------===//
 //
-// Activations cost one pass over memory: their loops call glibc's vector exp and erfc, never a scalar function.
+// Activations cost one pass over memory: their loops call glibc's vector exp and erfc, and no scalar function.
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
@@ -13,8 +13,9 @@ namespace moert::host {
 namespace {
 
 // --- Activations -------------------------------------------------------------
-// `value(x)` and `gradient(x, g)` of one element; the Gated ones take a (gate, up) pair and return a pair of gradients.
-// Bounds are opaque members, read once before the loop. Arguments beyond them give the limit, also for infinities.
+// Each has `value(x)` and `gradient(x, g)` of one element. Gated ones take a (gate, up) pair and return a pair of
+// gradients. Bounds are opaque members, read once before the loop. Arguments beyond them give the limit, also for
+// infinities.
 
 template <class T> struct Relu {
   MOERT_INLINE T value(T x) const { return x < 0 ? T(0) : x; }
@@ -42,7 +43,7 @@ template <class T> struct Silu {
   MOERT_INLINE T gradient(T x, T g) const { return g * slope(x); }
 };
 
-/// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf keeps its digits in the left tail.
+/// Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits in the left tail, unlike 1 + erf.
 template <class T> struct Gelu {
   T limit = opaque(limitOf<T>(12.5, 37));
   static constexpr T rootHalf = T(0.70710678118654752440), density = T(0.39894228040143267794);
@@ -56,9 +57,9 @@ template <class T> struct Gelu {
   }
 };
 
-/// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, 1 + tanh(u) being 2 s(2 u).
+/// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, because 1 + tanh(u) is 2 s(2 u).
 template <class T> struct GeluTanh {
-  // Beyond it s is 0 or 1 but for rounding, and x^3 stays small.
+  // Beyond the bound s is 0 or 1 except for rounding, and x^3 stays small.
   T bound = opaque(limitOf<T>(10, 20)), limit = opaque(expLimit<T>);
   static constexpr T root = T(1.59576912160573071176), cube = T(0.044715);
   MOERT_INLINE T value(T x) const {
@@ -123,7 +124,7 @@ template <class T, class Function> void backward(Function f, const T *in, const 
     }
 }
 
-/// use(f) with the activation of a form.
+/// Calls use(f) with the activation of a form.
 template <class T, class Use> void withActivation(ActivationForm form, Use use) {
   switch (form.kind) {
   case MOERT_RELU:
@@ -143,7 +144,7 @@ template <class T, class Use> void withActivation(ActivationForm form, Use use) 
   }
 }
 
-/// How many elements of `half`, shaped as the activation of `in`, are in use.
+/// Number of used elements of `half`, which has the shape of the activation of `in`.
 int64_t usedElements(Checker &check, View in, View counts, View half) {
   if (!check.ok())
     return 0;
@@ -162,8 +163,8 @@ template <class T> void biasRows(const T *rows, const T *bias, T *out, int64_t c
   }
 }
 
-/// out[n] = scale * sum of rows[:,n]; `sum` is scratch for `columns` of them. Four rows are added in T before they join
-/// the sum, which halves the cost of the conversion and loses at most two roundings.
+/// Sets out[n] to scale * sum of rows[:,n]. `sum` is scratch for `columns` sums. Four rows are added in T before they
+/// join the sum, which halves the cost of the conversion and loses at most two roundings.
 template <class T>
 void sumRows(const T *rows, const T *addend, T *out, Wide<T> *sum, int64_t count, int64_t columns, Wide<T> scale) {
   std::fill_n(sum, columns, Wide<T>(0));
@@ -191,7 +192,7 @@ void sumRows(const T *rows, const T *addend, T *out, Wide<T> *sum, int64_t count
     out[n] = static_cast<T>(static_cast<Wide<T>>(addend[n]) + scale * sum[n]);
 }
 
-/// Where the rows of each expert start, in the three forms of moert_bias_add; the plain form is one expert.
+/// First row of each expert, in the three forms of moert_bias_add; the plain form is one expert.
 std::vector<int64_t> offsetsOf(Checker &check, View rows, View counts) {
   if (counts)
     return readCounts(check, counts, rows.dims[0]);
@@ -220,8 +221,8 @@ template <class T> void reduceChunk(const T *in, T *out, int64_t parts, int64_t 
   }
 }
 
-/// in [outer, parts, inner] -> out [outer, inner], summed in the order of the parts. `inner` is cut so that the sums
-/// stay in the first-level cache.
+/// Sums in [outer, parts, inner] to out [outer, inner] in the order of the parts. `inner` is cut so that the sums stay
+/// in the first-level cache.
 template <class T> void reduceMiddle(const T *in, T *out, int64_t outer, int64_t parts, int64_t inner) {
   constexpr int64_t chunk = 2048;
   for (int64_t o = 0; o < outer; ++o)

@@ -6,15 +6,15 @@
 namespace moert::host {
 namespace {
 
-/// A copy is a plain loop: memcpy of rows of a few KB is slower than it.
+/// Copies by a plain loop: memcpy of rows of a few KB is slower.
 template <class T> void copyRow(const T *in, T *out, int64_t count) {
   MOERT_SIMD
   for (int64_t i = 0; i < count; ++i)
     out[i] = in[i];
 }
 
-/// The tokens of each row of a table's part but of the id `padding`, in their order: those of row v are
-/// tokens[offsets[v], offsets[v + 1]).
+/// Tokens of each row of a table's part except the id `padding`, in their order. Those of row v are tokens[offsets[v],
+/// offsets[v + 1]).
 struct TokensOfRows {
   int64_t *offsets, *tokens;
 };
@@ -32,7 +32,7 @@ TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t
   forEach([&](int64_t, int64_t row) { ++result.offsets[row + 1]; });
   for (int64_t v = 0; v < size; ++v)
     result.offsets[v + 1] += result.offsets[v];
-  // Filling moves each start to the next row's, which is undone by a shift.
+  // Filling moves each start to the next row's start, and a shift undoes this.
   forEach([&](int64_t s, int64_t row) { result.tokens[result.offsets[row]++] = s; });
   for (int64_t v = size; v > 0; --v)
     result.offsets[v] = result.offsets[v - 1];
@@ -40,7 +40,7 @@ TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t
   return result;
 }
 
-/// Each row of the table is written once, so that a table which is much larger than the tokens costs one pass.
+/// Writes each row of the table once, so that a table that is much larger than the tokens costs one pass.
 template <class T>
 void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, Wide<T> *sum, int64_t size, int64_t columns) {
   for (int64_t v = 0; v < size; ++v) {

@@ -1,7 +1,7 @@
 //===- KernelsGemm.cpp - dense and grouped matrix products -----------------===//
 //
-// f32 is oneDNN's sgemm and f64 OpenBLAS's dgemm, each single threaded: the executor runs many kernels at once. No
-// library has products of Fields.
+// f32 products are oneDNN's sgemm and f64 products OpenBLAS's dgemm, both single threaded, because the executor runs
+// many kernels at once. No library has products of Fields.
 //
 //===----------------------------------------------------------------------===//
 #include "host/Gemm.h"
@@ -14,9 +14,9 @@
 #include <dnnl.h>
 #include <mutex>
 
-// Of whichever OpenMP runtime oneDNN uses; clang comes without <omp.h>.
+// Declares a function of oneDNN's OpenMP runtime, because clang comes without <omp.h>.
 extern "C" void omp_set_num_threads(int);
-// Threaded builds of OpenBLAS must be told to stay single threaded; another CBLAS does not have the function.
+// Keeps threaded builds of OpenBLAS single threaded. Other libraries do not have the function.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 extern "C" int openblas_get_parallel() __attribute__((weak));
 
@@ -33,7 +33,7 @@ void initialiseThread() {
 
 namespace {
 
-/// The shape with its leading dimensions.
+/// Returns the shape with its leading dimensions.
 GemmShape withLeading(GemmShape shape) {
   auto set = [](int64_t &leading, int64_t columns) { leading = leading ? leading : columns; };
   set(shape.leadingA, shape.transposeA ? shape.m : shape.k);
@@ -54,8 +54,8 @@ Status multiply(const GemmShape &s, const float *a, const float *b, float *c) {
 Status multiply(const GemmShape &s, const double *a, const double *b, double *c) {
   if (std::max({s.m, s.n, s.k, s.leadingA, s.leadingB, s.leadingC}) > std::numeric_limits<blasint>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of an f64 matrix product exceeds 2^31 - 1");
-  // OpenBLAS built without threads shares its packing buffers between callers without a lock: concurrent calls give
-  // wrong results. Which build is loaded is the system's choice, so such a one is called by one thread at a time.
+  // OpenBLAS built without threads shares its packing buffers between callers without a lock, and concurrent calls give
+  // wrong results. The system chooses the build, so only one thread at a time calls such a build.
   static const bool unsafe = openblas_get_parallel && openblas_get_parallel() == 0;
   static std::mutex mutex;
   std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
@@ -78,7 +78,7 @@ Status multiply(const GemmShape &s, const Field *a, const Field *b, Field *c) {
   return {};
 }
 
-/// The libraries refuse or ignore some of the empty sizes.
+/// Handles empty sizes, some of which the libraries refuse or ignore.
 template <class T> Status anyProduct(const GemmShape &given, const T *a, const T *b, T *c) {
   const GemmShape shape = withLeading(given);
   if (shape.m == 0 || shape.n == 0)
@@ -95,7 +95,7 @@ struct RowRange {
   int64_t first, count;
 };
 
-/// Where the rows of each expert lie.
+/// Places of the rows of each expert.
 class ExpertRows : public ExpertShape {
 public:
   ExpertRows(Checker &check, View rows, View counts) : ExpertShape(rows, counts) {
@@ -129,7 +129,7 @@ Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   });
 }
 
-/// What a product is added to.
+/// Copies the addend of a product to its output, if there is one.
 static void copyAddend(View addend, View out) {
   if (addend && addend.data != out.data)
     std::memmove(out.data, addend.data, out.bytes());

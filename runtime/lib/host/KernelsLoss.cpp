@@ -1,6 +1,6 @@
 //===- KernelsLoss.cpp - the cross entropy of labels and logits ------------===//
 //
-// The logits are by far the largest value of a step: each call reads them once.
+// The logits are by far the largest value of a step, so each call reads them once.
 //
 //===----------------------------------------------------------------------===//
 #include "host/ModelSupport.h"
@@ -8,7 +8,7 @@
 namespace moert::host {
 namespace {
 
-/// Sums of exp(x - reference) that follow the largest x seen.
+/// Sum of exp(x - reference), where reference is the largest x so far.
 template <class T> struct RunningSum {
   T reference = -std::numeric_limits<T>::infinity(), sum = 0;
 
@@ -24,7 +24,7 @@ template <class T> struct RunningSum {
   }
 };
 
-/// The columns come in blocks that stay in the first-level cache between their maximum and their sum.
+/// Takes the columns in blocks that stay in the first-level cache between their maximum and their sum.
 template <class T> T logsumexp(const T *x, int64_t columns, T limit) {
   RunningSum<Wide<T>> running;
   T powers[kSumPart];
@@ -33,7 +33,7 @@ template <class T> T logsumexp(const T *x, int64_t columns, T limit) {
     const T largest = maximum(x + begin, count);
     running.add(largest, expPart(x + begin, powers, count, isInfinite(largest) ? T(0) : largest, limit));
   }
-  // Where all are -inf the sum is zero; NaN reaches the result through it.
+  // If all are -inf the sum is zero; NaN reaches the result through the sum.
   if (isInfinite(running.reference) && running.sum == running.sum)
     return static_cast<T>(running.reference);
   return static_cast<T>(logOfSum(running.reference, running.sum));
@@ -52,7 +52,7 @@ void logsumexpGradRows(const T *x, const T *lse, const T *grads, T *out, int64_t
   }
 }
 
-/// label - first where this part has it, else -1.
+/// label - first if this part has the label, else -1.
 int64_t columnOf(int32_t label, int64_t first, int64_t size) {
   const int64_t column = label - first;
   return label >= 0 && column >= 0 && column < size ? column : -1;

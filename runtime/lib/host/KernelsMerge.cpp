@@ -8,7 +8,7 @@
 namespace moert::host {
 namespace {
 
-/// The choices of one token that count, and their holders among the member's own.
+/// Choices of one token that count, and their holders among the member's own.
 class TokenChoices {
 public:
   TokenChoices(const int32_t *experts, const int32_t *dropped, int64_t choices, int64_t holders,
@@ -16,19 +16,19 @@ public:
       : experts(experts), dropped(dropped), choices(choices), first(options.firstExpert()), own(options.ownExperts()),
         perHolder(own / holders) {}
 
-  /// Of choice j, -1 where it does not count.
+  /// Holder of choice j; -1 if the choice does not count.
   int64_t holder(int64_t j) const {
     const int64_t expert = experts[j] - first;
     return expert < 0 || expert >= own || (dropped && dropped[j] < 0) ? -1 : expert / perHolder;
   }
-  /// Whether no choice before has its holder.
+  /// Whether no earlier choice has the same holder.
   bool isFirst(int64_t j) const {
     for (int64_t before = 0; before < j; ++before)
       if (holder(before) == holder(j))
         return false;
     return true;
   }
-  /// visit(j, holder) for each choice that counts.
+  /// Calls visit(j, holder) for each choice that counts.
   template <class Visit> void forEach(Visit visit) const {
     for (int64_t j = 0; j < choices; ++j)
       if (const int64_t its = holder(j); its >= 0)
@@ -40,7 +40,7 @@ private:
   int64_t choices, first, own, perHolder;
 };
 
-/// Tokens in front of which there are choices.
+/// Number of tokens that have choices.
 int64_t usedTokens(Checker &check, View experts, View used) {
   if (!used)
     return experts.dims[0];

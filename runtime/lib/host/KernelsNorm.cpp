@@ -1,6 +1,6 @@
 //===- KernelsNorm.cpp - layer and RMS norms, inverse roots ----------------===//
 //
-// Bound by memory: a block of columns is read from there once, the further loops over it find it in the cache.
+// Norms are bound by memory: a block of columns is read from memory once, and later loops find it in the cache.
 //
 //===----------------------------------------------------------------------===//
 #include "host/ModelSupport.h"
@@ -39,7 +39,7 @@ template <class T> Wide<T> squaresOf(const T *x, T mean, int64_t count) {
   return result;
 }
 
-/// The variance takes a second pass: the mean of squares less the squared mean would cancel.
+/// Takes a second pass for the variance, because the mean of squares less the squared mean would cancel.
 template <class T> Moments<T> momentsOf(const T *x, int64_t count, int64_t kind, double eps) {
   if (kind == MOERT_NO_NORM)
     return {0, 1};
@@ -89,7 +89,8 @@ template <class T> Means<T> meansOf(const T *x, const T *gamma, const T *grads, 
   return {static_cast<T>(plain / size), static_cast<T>(normed / size)};
 }
 
-/// out = factor (h - mean(h) - n mean(h n)), h = grads gamma; RMS norms subtract no mean, no norm neither.
+/// Sets out to factor (h - mean(h) - n mean(h n)), h = grads gamma. RMS norms subtract no mean, and no norm subtracts
+/// nothing.
 template <class T>
 void normGradBlocks(const T *x, const T *gamma, const T *grads, T *out, int64_t blocks, int64_t count, int64_t kind,
                     double eps) {
@@ -118,8 +119,8 @@ template <class T> void addFour(const T *x, const T *grads, Wide<T> *sum, int64_
   }
 }
 
-/// Adds n(x) * grads of all blocks to `sum`. As many as four are added in T before they join it, which saves
-/// conversions and loses two roundings.
+/// Adds n(x) * grads of all blocks to `sum`. Up to four are added in T before they join it, which saves conversions and
+/// loses two roundings.
 template <class T>
 void normWgradBlocks(const T *x, const T *grads, Wide<T> *sum, int64_t blocks, int64_t count, int64_t kind,
                      double eps) {

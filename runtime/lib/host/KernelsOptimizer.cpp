@@ -1,6 +1,6 @@
 //===- KernelsOptimizer.cpp - gradient clipping, SGD and Adam --------------===//
 //
-// Bound by memory: each step is one pass over the parameters and their state.
+// Optimizers are bound by memory: each step is one pass over the parameters and their state.
 //
 //===----------------------------------------------------------------------===//
 #include "host/ModelSupport.h"
@@ -8,8 +8,8 @@
 namespace moert::host {
 namespace {
 
-/// Four squares are added in T before they join the sum, which saves conversions and loses three roundings at most. So
-/// f32 values below 3e-23 count as 0: their squares are none in f32.
+/// Adds four squares in T before they join the sum, which saves conversions and loses at most three roundings. So f32
+/// values below 3e-23 count as 0, because their squares are 0 in f32.
 template <class T> Wide<T> squaresOf(const T *in, int64_t count) {
   const int64_t part = count / 4;
   const T *second = in + part, *third = second + part, *fourth = third + part;
@@ -23,7 +23,7 @@ template <class T> Wide<T> squaresOf(const T *in, int64_t count) {
   return sum;
 }
 
-/// factor * grad, but nothing where the factor is 0: so clipping leaves out gradients that are not finite.
+/// factor * grad, or 0 if the factor is 0: clipping then leaves out gradients that are not finite.
 template <class T> MOERT_INLINE T used(T grad, T factor) { return factor == 0 ? T(0) : factor * grad; }
 
 template <class T>
@@ -38,7 +38,7 @@ void sgdStep(const T *param, const T *grad, const T *velocity, T *paramOut, T *v
   }
 }
 
-/// What is the same for all elements of a step of Adam.
+/// Factors that all elements of a step of Adam share.
 template <class T> struct AdamFactors {
   T factor, beta1, beta2, eps;
   T kept;         ///< 1 - rate decay
@@ -62,7 +62,7 @@ void adamStep(const T *param, const T *grad, const T *first, const T *second, T 
   }
 }
 
-/// What gradients of this sum of squares are multiplied by.
+/// Factor for gradients of this sum of squares.
 double clipping(double squares, double most) {
   return std::isfinite(squares) ? std::min(1.0, most / (std::sqrt(squares) + 1e-6)) : 0;
 }

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-// As for exp in KernelSupport.h: glibc's vector functions are announced by <cmath> only under -ffast-math.
+// <cmath> declares glibc's vector functions only under -ffast-math, see KernelSupport.h.
 #if defined(MOERT_X86) && !defined(__clang__) && defined(__GLIBC__)
 extern "C" {
 __attribute__((simd("notinbranch"), const)) double sin(double) noexcept;
@@ -18,7 +18,7 @@ namespace {
 
 // --- Rotary positions --------------------------------------------------------
 
-/// f_i of all pairs.
+/// Returns f_i of all pairs.
 const double *frequencies(const RotaryOptions &options) {
   struct Tag;
   const int64_t pairs = options.rotaryDim / 2;
@@ -28,7 +28,7 @@ const double *frequencies(const RotaryOptions &options) {
   return result;
 }
 
-/// The cosines and sines of one position's angles, times the scale.
+/// Computes the cosines and sines of one position's angles, times the scale.
 template <class T>
 void fillAngles(const double *frequency, T *cosine, T *sine, int64_t pairs, double position, double scale) {
   MOERT_SIMD
@@ -39,7 +39,7 @@ void fillAngles(const double *frequency, T *cosine, T *sine, int64_t pairs, doub
   }
 }
 
-/// Where in a row the rotated columns are.
+/// Places of the rotated columns in a row.
 struct RotaryShape {
   int64_t heads, headDim, begin, pairs;
   bool interleaved;
@@ -81,7 +81,7 @@ template <class T> void rotateRow(const T *x, T *out, const T *cosine, const T *
 
 // --- Relative biases ---------------------------------------------------------
 
-/// The buckets of all offsets, from 1 - L on.
+/// Returns the buckets of all offsets, from 1 - L on.
 const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bidirectional, int64_t maxDistance) {
   struct Tag;
   int64_t *result = scratch<Tag, int64_t>(queries + keys);
@@ -103,7 +103,7 @@ Status rotary(View x, View out, const RotaryOptions &options) {
     using T = decltype(zero);
     struct Tag;
     T *cosine = scratch<Tag, T>(2 * pairs), *sine = cosine + pairs;
-    // One position of all sequences at a time: its angles are computed once.
+    // Rotates one position of all sequences at a time, so that its angles are computed once.
     const RowPlaces places(options.period, options.cut);
     for (int64_t row = 0; row < std::min(options.period, x.dims[0]); ++row) {
       const int64_t position = places.at(row);

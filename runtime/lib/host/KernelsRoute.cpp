@@ -1,6 +1,6 @@
 //===- KernelsRoute.cpp - choosing experts, and the gradient of it ---------===//
 //
-// Everything for one token is computed from its own row alone, in a fixed order: a plan and its reference route with
+// Everything for one token is computed from its own row alone, in a fixed order: a plan and its reference route
 // different batch sizes and must choose the same experts. Only the topology-aware gate compares the tokens of a routing
 // group, which are the same in both.
 //
@@ -12,8 +12,8 @@ namespace {
 
 // --- Scores ------------------------------------------------------------------
 
-/// The softmax of each row. Logits more than expLimit below the largest get exactly 0, so that -inf masks an expert.
-/// NaNs reach every score through the sum.
+/// Computes the softmax of each row. Logits more than expLimit below the largest get exactly 0, so that -inf masks an
+/// expert. NaNs reach every score through the sum.
 template <class T> void softmaxRows(const T *logits, T *scores, int64_t tokens, int64_t experts) {
   const T limit = opaque(expLimit<T>);
   for (int64_t s = 0; s < tokens; ++s) {
@@ -26,7 +26,7 @@ template <class T> void softmaxRows(const T *logits, T *scores, int64_t tokens, 
   }
 }
 
-/// Row by row, so that an expert's place in its vector, and with it the last bit, is the same for all tokens.
+/// Goes row by row, so that an expert's place in its vector, and with it the last bit, is the same for all tokens.
 template <class T> void sigmoidRows(const T *logits, T *scores, int64_t tokens, int64_t experts) {
   const T limit = opaque(expLimit<T>);
   for (int64_t s = 0; s < tokens; ++s) {
@@ -38,7 +38,7 @@ template <class T> void sigmoidRows(const T *logits, T *scores, int64_t tokens, 
   }
 }
 
-/// keys = scores + bias, NaN becoming the lowest of all.
+/// Sets keys to scores + bias; NaN becomes the lowest of all.
 template <class T> void selectionKeys(const T *scores, const T *bias, T *keys, int64_t experts) {
   const T lowest = -std::numeric_limits<T>::infinity();
   for (int64_t e = 0; e < experts; ++e) {
@@ -49,13 +49,13 @@ template <class T> void selectionKeys(const T *scores, const T *bias, T *keys, i
 
 // --- Choice ------------------------------------------------------------------
 
-/// The k largest of the keys offered to it, best first, ties to the one offered first. Memory for k of each is the
-/// caller's.
+/// The k largest of the offered keys, best first; of equals the one offered first. The caller gives memory for k of
+/// each.
 template <class T> class Best {
 public:
   Best(int32_t *index, T *key, int64_t k) : index(index), key(key), k(k) {}
 
-  /// Offers keys[begin, end). Blocks whose maximum does not reach the k-th best so far cost one vector comparison.
+  /// Offers keys[begin, end). A block whose maximum does not reach the k-th best so far costs one vector comparison.
   void offer(const T *keys, int64_t begin, int64_t end) {
     constexpr int64_t block = 16;
     int64_t e = begin;
@@ -98,13 +98,13 @@ template <class T> struct ChoiceScratch {
   int32_t *bestGroups;
 };
 
-/// The sizes of one routing.
+/// Sizes of one routing.
 struct RouteShape {
   int64_t tokens, experts, choices, groups;
   int64_t groupTokens() const { return tokens / groups; }
 };
 
-/// Group keys [expertGroups]: the largest, or the two largest added, of the keys of each group's experts.
+/// Computes group keys [expertGroups]: the largest key of each group's experts, or the sum of its two largest.
 template <class T> void scoreGroups(const T *keys, T *groupKeys, int64_t groups, int64_t size, int64_t groupScore) {
   const T lowest = -std::numeric_limits<T>::infinity();
   for (int64_t g = 0; g < groups; ++g) {
@@ -131,7 +131,7 @@ void chooseAll(const T *scores, const T *bias, int32_t *chosen, const RouteShape
     }
     scoreGroups(memory.keys, memory.groupKeys, options.expertGroups, size, options.groupScore);
     Best<T>(memory.bestGroups, memory.bestKeys, options.topGroups).offer(memory.groupKeys, 0, options.expertGroups);
-    // In the order of experts, so that ties go to the lower index.
+    // Sorts by expert, so that of equals the lower index wins.
     std::sort(memory.bestGroups, memory.bestGroups + options.topGroups);
     for (int64_t g = 0; g < options.topGroups; ++g)
       best.offer(memory.keys, memory.bestGroups[g] * size, (memory.bestGroups[g] + 1) * size);
@@ -157,29 +157,30 @@ template <class T> struct RemoteChoice {
   T key;
   int64_t token;
 
-  /// Whether this one keeps its choice rather than the other.
+  /// Whether this one has precedence in keeping its choice.
   bool operator<(const RemoteChoice &other) const { return key != other.key ? key > other.key : token < other.token; }
 };
 
-/// The gate at work on one routing group, over the choices of the plain gate.
+/// State of the gate for one routing group, over the choices of the plain gate.
 template <class T> struct Gate {
-  /// A token's experts in the order in which it wants them. Those before `next` are chosen.
+  /// A token's experts by preference. Those before `next` are chosen.
   struct Wishes {
     const int32_t *experts;
     int32_t next;
   };
 
-  const T *scores, *bias; ///< of the group; bias may be null
+  const T *scores, *bias; ///< those of the group; bias may be null
   int32_t *chosen;        ///< [tokens, k]
   int64_t tokens, experts, choices;
-  int64_t home, size;     ///< the experts at home: the first one, and how many
-  Wishes *wishes, *local; ///< by token: of all experts, and of those at home, or null experts until these are asked for
-  int32_t *localExperts;  ///< [tokens, k], behind `local`
+  int64_t home, size; ///< experts at home: the first one, and their number
+  Wishes *wishes,
+      *local; ///< by token: wishes among all experts, and among those at home; null experts until they are needed
+  int32_t *localExperts; ///< [tokens, k], experts of `local`
   RemoteChoice<T> *remote;
   T *keys, *bestKeys; ///< scratch for finding the best at home
 
-  /// The j-th choice of token s becomes the first of its wishes that it has not chosen. There is one: these are k
-  /// experts, of which j have been chosen at most.
+  /// Sets the j-th choice of token s to the first of its wishes that it has not chosen. There is one, because at most j
+  /// of its k wishes are chosen.
   int32_t choose(int64_t s, int64_t j, Wishes &list) const {
     int32_t *mine = chosen + s * choices;
     while (std::find(mine, mine + j, list.experts[list.next]) != mine + j)
@@ -188,11 +189,12 @@ template <class T> struct Gate {
   }
 };
 
-/// Gives all tokens the j-th choices that they want; returns how many are not at home, which gate.remote then lists.
+/// Gives all tokens the j-th choices that they want. Returns the number of choices that are not at home, which
+/// gate.remote lists.
 template <class T> int64_t chooseWanted(const Gate<T> &gate, int64_t j) {
   int64_t count = 0;
   for (int64_t s = 0; s < gate.tokens; ++s) {
-    // A token that always got what it wants still has the plain gate's choices.
+    // A token that always got its wish still has the plain gate's choices.
     const int64_t expert =
         gate.local[s].experts ? gate.choose(s, j, gate.wishes[s]) : gate.chosen[s * gate.choices + j];
     T key;
@@ -203,7 +205,7 @@ template <class T> int64_t chooseWanted(const Gate<T> &gate, int64_t j) {
   return count;
 }
 
-/// Gives the tokens of remote[begin, end) the best expert at home that they have not chosen.
+/// Ranks the experts at home for token s.
 template <class T> void rank(const Gate<T> &gate, int64_t s) {
   int32_t *experts = gate.localExperts + s * gate.choices;
   selectionKeys(gate.scores + s * gate.experts + gate.home, gate.bias ? gate.bias + gate.home : nullptr, gate.keys,
@@ -214,6 +216,7 @@ template <class T> void rank(const Gate<T> &gate, int64_t s) {
   gate.local[s].experts = experts;
 }
 
+/// Gives the tokens of remote[begin, end) the best expert at home that they have not chosen.
 template <class T> void chooseAtHome(const Gate<T> &gate, int64_t j, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     const int64_t s = gate.remote[i].token;
@@ -241,7 +244,7 @@ template <class T> void stayInGroup(const Gate<T> &gate, int64_t leave) {
   }
 }
 
-/// The topology-aware gate in all groups, over the plain gate's choices in `experts`.
+/// Applies the topology-aware gate in all groups to the plain gate's choices in `experts`.
 template <class T>
 void stayAtHome(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
   struct All;
@@ -274,7 +277,7 @@ void chooseExperts(View scores, View bias, View experts, const RouteShape &shape
   if (shape.choices == 0)
     return;
   choosePlainly<T>(scores, bias, experts, shape, options);
-  // As many choices as a group has tokens may always leave, and one home holds all experts.
+  // All choices may leave if `leave` reaches the group's tokens. One home holds all experts.
   if (options.leave >= 0 && options.leave < shape.groupTokens() && options.homes > 1)
     stayAtHome<T>(scores, bias, experts, shape, options);
 }
@@ -296,7 +299,8 @@ void weighChoices(const T *scores, const int32_t *experts, T *weights, const Rou
 
 // --- Slots -------------------------------------------------------------------
 
-/// Capacity form: within each routing group in the order (choice, token). A chunk has `width` rows of each expert.
+/// Fills slots of the capacity form: within each routing group in the order (choice, token). A chunk has `width` rows
+/// of each expert.
 void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape,
                        int64_t capacity, int64_t chunks, int64_t width) {
   struct Tag;
@@ -320,7 +324,7 @@ void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, 
   }
 }
 
-/// Dropless form: in each chunk sorted by expert, then in the order (token, choice).
+/// Fills slots of the dropless form: in each chunk sorted by expert, then in the order (token, choice).
 void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape, int64_t chunks,
                        int64_t chunkRows) {
   struct Tag;
@@ -340,7 +344,7 @@ void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, 
 
 // --- Auxiliary loss ----------------------------------------------------------
 
-/// loads[e] = f[g,e], the share of expert e in the choices of routing group g.
+/// Sets loads[e] to f[g,e], the share of expert e in the choices of routing group g.
 template <class T> void groupLoads(const int32_t *experts, T *loads, const RouteShape &shape, int64_t g) {
   std::fill_n(loads, shape.experts, T(0));
   const int64_t count = shape.groupTokens() * shape.choices;
@@ -350,7 +354,7 @@ template <class T> void groupLoads(const int32_t *experts, T *loads, const Route
     loads[e] /= static_cast<T>(count);
 }
 
-/// What a score is multiplied by to give the probability P averages: 1 for softmax, 1 / (sum of the row) for sigmoid.
+/// Factor from a score to the probability that P averages: 1 for softmax, 1 / (sum of the row) for sigmoid.
 template <class T> Wide<T> normaliser(const T *scores, int64_t experts, int64_t kind) {
   if (kind == MOERT_SOFTMAX)
     return 1;
@@ -361,7 +365,7 @@ template <class T> Wide<T> normaliser(const T *scores, int64_t experts, int64_t 
   return 1 / sum;
 }
 
-/// sums[e] = the sum over `tokens` rows of the normalised scores.
+/// Sets sums[e] to the sum of the normalised scores over `tokens` rows.
 template <class T>
 void sumProbabilities(const T *scores, Wide<T> *sums, int64_t tokens, int64_t experts, int64_t kind) {
   std::fill_n(sums, experts, Wide<T>(0));
@@ -393,7 +397,7 @@ Wide<T> auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape 
 
 // --- Gradient ----------------------------------------------------------------
 
-/// toScores[experts[j]] += the gradient of the score behind each weight of one token.
+/// Adds the gradient of the score behind each weight of one token to toScores[experts[j]].
 template <class T>
 void weightGradient(const T *scores, const int32_t *experts, const T *grads, T *toScores, int64_t choices,
                     bool renormalize, T scale) {
@@ -407,7 +411,7 @@ void weightGradient(const T *scores, const int32_t *experts, const T *grads, T *
     toScores[experts[j]] += scale * (grads[j] - inner / divisor) / divisor;
 }
 
-/// toScores += the gradient of the auxiliary loss, given its gradient by the normalised scores.
+/// Adds the gradient of the auxiliary loss to toScores, given its gradient by the normalised scores.
 template <class T>
 void auxGradient(const T *scores, const T *toProbabilities, T *toScores, int64_t experts, int64_t kind) {
   const T factor = static_cast<T>(normaliser(scores, experts, kind));
@@ -419,7 +423,7 @@ void auxGradient(const T *scores, const T *toProbabilities, T *toScores, int64_t
     toScores[e] += factor * (toProbabilities[e] - mean);
 }
 
-/// out = the gradient of the logits from that of the scores, through the softmax or the sigmoid.
+/// Sets out to the gradient of the logits from that of the scores, through the softmax or the sigmoid.
 template <class T> void scoreGradient(const T *scores, const T *toScores, T *out, int64_t experts, int64_t kind) {
   if (kind == MOERT_SOFTMAX) {
     const T mean = dotProduct(scores, toScores, experts);
@@ -437,7 +441,7 @@ template <class T> struct GradientArguments {
   const T *scores;
   const int32_t *experts;
   const T *weightGrads;     ///< null: zero
-  const T *toProbabilities; ///< of this routing group; null: zero
+  const T *toProbabilities; ///< those of this routing group; null: zero
   T *out, *toScores;
   int64_t first, last; ///< tokens
   RouteShape shape;
@@ -460,7 +464,7 @@ template <class T> void gradientRows(GradientArguments<T> a) {
   }
 }
 
-/// Routing group by routing group; `arguments` holds all but what depends on the group.
+/// Computes the gradient for each routing group. `arguments` has the values that do not depend on the group.
 template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gradAux) {
   struct Loads;
   struct Probabilities;
@@ -484,7 +488,7 @@ template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gr
 
 // --- Checks ------------------------------------------------------------------
 
-/// Different experts for each token, all of which exist; `forced` may be absent.
+/// Checks that each token's forced experts exist and differ; `forced` may be absent.
 void checkForced(Checker &check, View forced, const RouteShape &shape) {
   const int32_t *experts = forced.as<const int32_t>();
   for (int64_t i = 0; check.ok() && forced && i < forced.elements(); ++i) {

@@ -9,9 +9,9 @@
 namespace moert::host {
 namespace {
 
-/// Of the logits of one token.
+/// Softmax of the logits of one token.
 template <class T> struct TokenRouting {
-  Wide<T> lse = 0;                    ///< the logarithm of the sum of their exponentials
+  Wide<T> lse = 0;                    ///< logarithm of the sum of their exponentials
   std::vector<Wide<T>> probabilities; ///< their softmax
 
   explicit TokenRouting(int64_t experts) : probabilities(static_cast<size_t>(experts)) {}
@@ -29,7 +29,7 @@ template <class T> struct TokenRouting {
   }
 };
 
-/// Whether expert a goes before expert b.
+/// Whether expert a comes before expert b.
 template <class T> struct IsBefore {
   const T *logits;
   bool operator()(int64_t a, int64_t b) const { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; }

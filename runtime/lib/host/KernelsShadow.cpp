@@ -1,6 +1,6 @@
 //===- KernelsShadow.cpp - which experts are shadows, and whose choices ----===//
 //
-// FasterMoE's dynamic shadowing: both kernels are counting, the decision itself is moert_shadows_choose.
+// FasterMoE's dynamic shadowing: both kernels count, and moert_shadows_choose decides.
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
@@ -18,7 +18,7 @@ void checkExperts(Checker &check, View experts, int64_t count) {
     });
 }
 
-/// places[e] = the place of expert e among the shadows, -1 where it is none. Scratch memory.
+/// Returns places[e], the place of expert e among the shadows, or -1. It is in scratch memory.
 const int32_t *placesOfShadows(Checker &check, View shadows, int64_t room) {
   struct Tag;
   const int64_t experts = shadows.dims[1];
@@ -35,7 +35,7 @@ const int32_t *placesOfShadows(Checker &check, View shadows, int64_t room) {
   return places;
 }
 
-/// Divides choices [begin, end), those of one chunk, whose rows are from `row` on. Choices of shadows only go away.
+/// Divides choices [begin, end) of one chunk, whose rows are from `row` on. Choices of shadows lose their rows.
 void fillSlots(const int32_t *experts, const int32_t *places, int32_t *slots, int32_t *counts, int64_t expertCount,
                int64_t begin, int64_t end, int64_t row) {
   struct Tag;

@@ -1,6 +1,6 @@
 //===- KernelsToken.cpp - moving and weighting token rows ------------------===//
 //
-// Dispatch, combine and their adjoints. All are bound by memory: each output row is written once, in order.
+// Dispatch, combine and their adjoints are bound by memory: each output row is written once, in order.
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
@@ -18,7 +18,7 @@ template <class T> void scaleRow(const T *in, T *out, T factor, int64_t count) {
     out[i] = factor * in[i];
 }
 
-/// Checks slots [S,k] to be rows of a buffer of `rows` rows, or -1.
+/// Checks that slots [S,k] are rows of a buffer of `rows` rows, or -1.
 void checkSlots(Checker &check, View slots, int64_t rows) {
   if (!check.ok())
     return;
@@ -28,7 +28,7 @@ void checkSlots(Checker &check, View slots, int64_t rows) {
                [&] { return joined("expected 'slots' from -1 to ", rows - 1, " but got ", slot[i]); });
 }
 
-/// source[row] = the choice (s * k + j) whose slot is `row`, -1 where there is none. Scratch memory.
+/// Returns source[row], the choice (s * k + j) whose slot is `row`, or -1. It is in scratch memory.
 const int64_t *invertSlots(Checker &check, View slots, int64_t rows) {
   struct Tag;
   int64_t *source = scratch<Tag, int64_t>(rows);
@@ -44,7 +44,7 @@ const int64_t *invertSlots(Checker &check, View slots, int64_t rows) {
   return source;
 }
 
-/// out = the weighted sum of so many rows, or that added to it.
+/// Sets out to the weighted sum of `Parts` rows, or adds it to out.
 template <int Parts, class T> void sumOf(const T *const *rows, const T *weights, T *out, int64_t columns, bool add) {
   const T *r0 = rows[0], *r1 = rows[Parts > 1 ? 1 : 0], *r2 = rows[Parts > 2 ? 2 : 0], *r3 = rows[Parts > 3 ? 3 : 0];
   const T w0 = weights[0], w1 = weights[Parts > 1 ? 1 : 0], w2 = weights[Parts > 2 ? 2 : 0],
@@ -70,8 +70,8 @@ template <int Parts, class T> void sumOf(const T *const *rows, const T *weights,
   }
 }
 
-/// One output row of combine: the weighted sum of `choices` rows. Up to four are summed in one pass, so that for usual
-/// k the output is written once.
+/// Computes one output row of combine: the weighted sum of `choices` rows. Up to four are summed in one pass, so that
+/// for usual k the output is written once.
 template <class T> void combineRow(const T *const *rows, const T *weights, int64_t choices, T *out, int64_t columns) {
   if (choices == 0)
     std::fill_n(out, columns, T(0));
@@ -104,7 +104,7 @@ void combineAll(const T *rows, const int32_t *slots, const T *weights, T *out, i
   }
 }
 
-/// Writes the rows in order. A copy is a product with 1: memcpy of rows of a few KB is slower than this loop.
+/// Writes the rows in order. A copy is a product with 1, because memcpy of rows of a few KB is slower.
 template <class T>
 void dispatchAll(const T *tokens, const int64_t *source, const T *weights, T *out, int64_t rows, int64_t choices,
                  int64_t columns, bool clears) {
@@ -208,7 +208,7 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
 }
 
 namespace {
-/// Of chunk `chunk`, places[row] = the row in the pass, for each row that the pass serves; and their counts.
+/// Sets places[row] to the row in the pass, for each row of chunk `chunk` that the pass serves, and counts them.
 void placeServed(const SentRows &sent, const WindowOptions &options, int64_t chunk, int64_t pass,
                  const std::vector<int64_t> &offsets, int32_t *places, View passCounts) {
   int32_t *counts = passCounts.as<int32_t>() + chunk * sent.experts;

@@ -24,10 +24,10 @@ inline void checkIndices(Checker &check, const char *name, View indices, int64_t
     });
 }
 
-/// Indices may be negative where nothing is meant.
+/// Lowest index for checkIndices if negative indices mean no element.
 inline constexpr int64_t kAnyNegative = std::numeric_limits<int32_t>::min();
 
-/// out = addend, or zeros where that is absent.
+/// Sets out to addend, or to zeros if it is absent.
 inline void startFrom(View addend, View out) {
   if (!addend)
     std::memset(out.data, 0, out.bytes());
@@ -35,11 +35,11 @@ inline void startFrom(View addend, View out) {
     std::memmove(out.data, addend.data, out.bytes());
 }
 
-/// So many elements are summed in T before they join a sum in double precision.
+/// Number of elements that are summed in T before they join a sum in double.
 inline constexpr int64_t kSumPart = 512;
 
-/// out = exp(in - reference), for some elements, such as kSumPart; returns the sum in T. Two loops: in one that also
-/// adds GCC calls the scalar exp.
+/// Sets out to exp(in - reference) for `count` elements, such as kSumPart, and returns their sum in T. It has two
+/// loops: in one loop that also adds, GCC calls the scalar exp.
 template <class T> MOERT_INLINE T expPart(const T *in, T *out, int64_t count, T reference, T limit) {
   MOERT_SIMD
   for (int64_t i = 0; i < count; ++i)
@@ -51,19 +51,19 @@ template <class T> MOERT_INLINE T expPart(const T *in, T *out, int64_t count, T 
   return sum;
 }
 
-/// NaNs are passed over.
+/// Returns the largest element, and skips NaNs.
 template <class T> MOERT_INLINE T maximum(const T *in, int64_t count) {
   T largest = -std::numeric_limits<T>::infinity();
   _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; ++i) largest =
       in[i] > largest ? in[i] : largest;
   return largest;
 }
-/// A reduction of Fields has no maximum.
+/// Fields have no vectorised maximum.
 MOERT_INLINE Field maximum(const Field *in, int64_t count) {
   return std::accumulate(in, in + count, -Field::infinity(), [](Field a, Field b) { return std::max(a, b); });
 }
 
-/// in + out, widened: where many terms are added, T loses digits.
+/// Adds in to sum, which is wider, because T loses digits in sums of many terms.
 template <class T> MOERT_INLINE void addTo(Wide<T> *sum, const T *in, int64_t count) {
   MOERT_SIMD
   for (int64_t i = 0; i < count; ++i)

@@ -1,8 +1,7 @@
 //===- WideKernels.cpp - 16-bit floats by way of f32 ----------------------===//
 //
-// Host kernels work on f32 and f64. A call on bf16 or f16 is made on f32 copies of its operands, and what it changed is
-// rounded back, as a device does that adds up in f32 and stores bf16 or f16. That is for checking what is meant for
-// devices, not for speed.
+// Host kernels work on f32 and f64. A call on bf16 or f16 runs on f32 copies of its operands, and changed values are
+// rounded back, as on a device that sums in f32 and stores bf16 or f16. This checks plans for devices, and is not fast.
 //
 //===----------------------------------------------------------------------===//
 #include "host/HostBackend.h"
@@ -15,7 +14,7 @@
 namespace moert::host {
 namespace {
 
-/// Operands in one place: an output may be in an input's.
+/// Operands in one place: an output may share the memory of an input.
 struct Place {
   View narrow;
   std::vector<float> values;
@@ -33,7 +32,7 @@ Status widen(Place &place) {
   return cast(place.narrow, place.wide());
 }
 
-/// Stores what changed alone: others may be reading what the call only read.
+/// Stores only changed values, because others may be reading the values that the call only read.
 Status narrow(Place &place) {
   std::vector<uint16_t> rounded(place.values.size());
   View view = place.narrow;
