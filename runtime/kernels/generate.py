@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kernels.def -> moert/kernels.h, the calls in C, and moert/kernels.inc, the same for C++. kernels.def describes itself."""
+"""Makes moert/kernels.h, the calls in C, and moert/kernels.inc, the same for C++, from kernels.def, which describes itself."""
 
 import os
 import re
@@ -39,7 +39,7 @@ class Attribute:
 
 @dataclass
 class Place:
-    """What a kernel is told of the rank that calls: @rank, @member or @members."""
+    """A number of the calling rank that a kernel gets: @rank, @member or @members."""
 
     which: str
     name: str
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass
 class Struct:
-    """Operands or attributes that a kernel gets as one."""
+    """Operands or attributes that a kernel gets as one argument."""
 
     type: str
     name: str
@@ -75,7 +75,7 @@ class Kernel:
     def __post_init__(self):
         self.operands = [o for o in flatten(self.inputs + self.outputs)]
         listed = [a for a in flatten(self.attributes) if isinstance(a, Attribute)]
-        # In a call real numbers stand behind all others.
+        # In a call real numbers come last.
         self.values = sorted(listed, key=lambda a: a.is_real)
 
 
@@ -91,7 +91,7 @@ def flatten(items):
 
 
 def split(text):
-    """The parts of a list, by commas outside of parentheses and brackets."""
+    """Splits a list at commas outside of parentheses and brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
@@ -197,7 +197,7 @@ def check(kernel):
 
 
 def read_table(path):
-    """[("section", title) | ("text", line) | ("", "") | ("kernel", Kernel)] in the order of the file."""
+    """Reads [("section", title) | ("text", line) | ("", "") | ("kernel", Kernel)] in the order of the file."""
     items, doc, statement, structs, begin = [], [], "", {}, 0
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -241,7 +241,7 @@ def kind(named):
 
 
 def wrapped(begin, parts, end, indent):
-    """`begin` and comma separated parts, in lines of WIDTH columns."""
+    """Wraps `begin` and comma separated parts to lines of WIDTH columns."""
     return textwrap.fill(begin + ", ".join(parts) + end, WIDTH, subsequent_indent=" " * indent, break_long_words=False,
                          break_on_hyphens=False)
 
@@ -278,7 +278,7 @@ def cxx_parameter(item):
 
 
 def parameters(kernel):
-    """Of a kernel in C++, and the arguments of that name."""
+    """Returns the C++ parameters of a kernel, and arguments of the same names."""
     items = kernel.inputs + kernel.outputs + kernel.attributes
     declared = [cxx_parameter(item) for item in items] + [kernel.extra] * bool(kernel.extra)
     return ", ".join(declared), ", ".join(re.split(r"[ &]", parameter)[-1] for parameter in declared)
@@ -294,13 +294,13 @@ def rest_of_check(kernel):
 
 
 def shape_flags(kernel):
-    """The flags on which shapes depend."""
+    """Returns the flags on which shapes depend."""
     words = {word for operand in kernel.operands for word, _ in operand.shapes}
     return [value.name for value in kernel.values if value.name in words]
 
 
 def places_in(items):
-    """How a kernel reads each operand or attribute, by its name: a member of a struct by way of that."""
+    """Returns the expression by which a kernel reads each operand or attribute, by name: STRUCT.MEMBER in a struct."""
     return {part.name: camel(part.name) if item is part else f"{item.name}.{camel(part.name)}"
             for item in items for part in flatten([item])}
 
@@ -317,7 +317,7 @@ def check_of(kernel):
 
 
 def attributes(kernel):
-    """The attributes of a call by their names, in its order."""
+    """Writes the attributes of a call by their names, in its order."""
     ints, reals = ([camel(a.name) for a in kernel.values if a.is_real == real] for real in (False, True))
     return "\n".join([f"struct {kind(kernel)} {{", *[f"  int64_t {name} = 0;" for name in ints],
                       *[f"  double {name} = 0;" for name in reals], "  void set(Call &call) const {",
@@ -331,12 +331,12 @@ def places(member, names):
 
 
 def positions(kernel):
-    """Where a call has each operand, by its name."""
+    """Writes the index of each operand in a call, by its name."""
     return f"struct {kind(kernel)} {{ enum : size_t {{ {', '.join(camel(o.name) for o in kernel.operands)} }}; }};"
 
 
 def launch_arguments(kernel):
-    """The kernel's arguments, of a Call named `call`."""
+    """Returns the kernel's arguments, read from a Call named `call`."""
     operands, ints, reals = iter(range(len(kernel.operands))), iter(range(99)), iter(range(99))
     def value(item):
         if isinstance(item, Struct):
@@ -357,7 +357,7 @@ def launch(kernel):
 
 
 def launch_by_hand(kernel):
-    """For core/KernelLaunch.cpp, which gives the argument that is neither an operand nor an attribute."""
+    """Writes a call for core/KernelLaunch.cpp, which gives the argument that is neither an operand nor an attribute."""
     return (f"static Status call{kind(kernel)}(Kernels &kernels, const Call &call, {kernel.extra}) {{ "
             f"return kernels.{camel(kernel.name)}({launch_arguments(kernel)}, {kernel.extra.split()[-1]}); }}")
 
@@ -402,7 +402,7 @@ def entry_point(kernel):
 
 def cxx_table(kernels):
     computing = [kernel for kernel in kernels if not kernel.call]
-    # Compute first, then what all members of a group meet in, then what two do.
+    # Compute comes first, then collectives of a group, then messages of two members.
     ordered = [kernel for call in CALLS for kernel in kernels if kernel.call == call]
     sections = {
         "MOERT_KIND": [f"MOERT_KIND({kind(kernel)})" for kernel in ordered],
@@ -425,7 +425,7 @@ def cxx_table(kernels):
 
 
 def write(path, text):
-    """Only what changed, so that nothing is built again for the rest."""
+    """Writes only files that changed, so that the build repeats no more than needed."""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             if file.read() == text:

@@ -1,7 +1,7 @@
 //===- MpiBackend.cpp - the host device, and MPI between its processes ----===//
 //
-// One process a rank. Kernels, streams and events are the host's; a collective over several ranks is handed to MPI when
-// it comes to the head of its stream.
+// Runs one rank per process. Kernels, streams and events are the host's. A collective over several ranks goes to MPI
+// when it comes to the head of its stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 namespace moert::mpi {
 namespace {
 
-/// The communicators of this rank's instances of the groups. All ranks make them alike.
+/// Communicators of this rank's instances of the groups. All ranks make them in one order.
 class Groups {
 public:
   static Status create(const std::vector<Group> &groups, Session &session, std::unique_ptr<Groups> &made) {
@@ -37,7 +37,7 @@ public:
     });
   }
   ~Groups() {
-    // Freeing waits for the others; where something failed they may not come. Who comes after this says so.
+    // Freeing waits for the others, which may not come after a failure. The session reports that.
     if (session.processes().failureSoFar().ok())
       (void)session.run([state = state] {
         state->sums.reset();
@@ -52,7 +52,7 @@ public:
   const SumOps *sumOps() const { return state->sums.get(); }
 
 private:
-  /// Which the session's thread may still use where others do not come.
+  /// State that the session's thread may still use if others do not come.
   struct State {
     std::vector<MPI_Comm> comms;
     std::unique_ptr<SumOps> sums;
@@ -64,8 +64,8 @@ private:
   std::shared_ptr<State> state;
 };
 
-/// Runs kernels at once, and hands collectives to the session in the order in which the program issues them: MPI
-/// matches the members' calls by their order.
+/// Runs kernels at once, and gives collectives to the session in the order in which the program issues them, because
+/// MPI matches the members' calls by their order.
 class MpiClient final : public host::HostClient, public Processes::Listener {
 public:
   MpiClient(std::span<const Program> programs, const std::vector<Group> &groups, std::shared_ptr<Session> session,
@@ -90,12 +90,12 @@ public:
   Executor *executor = nullptr;
 
 private:
-  /// The collectives of those who meet at one place, in the order of the program.
+  /// Collectives of one group or channel, in the order of the program.
   struct Line {
     int64_t next = 0;
     std::map<int64_t, std::shared_ptr<Transfer>> early;
   };
-  /// Sender and receiver of a channel, or -1.
+  /// Group, sender and receiver of a channel; the last two are -1 for a group.
   using Place = std::array<int64_t, 3>;
 
   const Group &groupOf(const Call &call) const { return groups[static_cast<size_t>(call.group)]; }
@@ -124,7 +124,7 @@ MpiClient::Place MpiClient::placeOf(const Call &call) const {
 }
 
 Channel MpiClient::channelOf(const Call &call) const {
-  // Tags tell apart what crosses between two steps, and channels from collectives.
+  // Tags tell apart messages of successive steps, and channels from collectives.
   constexpr int kTags = 1 << 15;
   const Group &group = groupOf(call);
   Place place = placeOf(call);
@@ -176,7 +176,7 @@ void MpiClient::skip(int64_t, const Call &call) {
   queue(call, nullptr);
 }
 
-/// Starts what comes next in the call's line; null stands for what no member comes to.
+/// Starts the next collectives in the call's line. Null stands for a collective that no member comes to.
 void MpiClient::queue(const Call &call, std::shared_ptr<Transfer> transfer) {
   Line &line = lines[placeOf(call)];
   line.early.emplace(call.sequence, std::move(transfer));
@@ -223,7 +223,7 @@ public:
   MpiDevice(std::unique_ptr<MpiClient> client, std::unique_ptr<Executor> executor, std::shared_ptr<Session> session)
       : HostDevice(*executor), session(std::move(session)), client(std::move(client)), executor(std::move(executor)) {}
 
-  // Others may ask where this process is until the end, and the answer is the client's and the executor's.
+  // Others may ask where this process is until its end, and the client and the executor answer.
   ~MpiDevice() override { session->processes().listen(nullptr); }
 
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
@@ -248,7 +248,7 @@ Status MpiDevice::runStep(const std::function<Status(int64_t)> &issue, double ti
   return status;
 }
 
-/// All processes end a step that failed on one of them, with what that one knows.
+/// Ends a step that failed here in all processes, with what is known here.
 Status MpiDevice::explain(const Status &status) {
   Processes &processes = session->processes();
   Status failure = processes.failure();

@@ -8,7 +8,7 @@
 
 namespace moert::mpi {
 
-/// The most that one count of MPI, an int, is asked to hold.
+/// Largest count that is passed to MPI, whose counts are ints.
 constexpr int64_t kMostCount = int64_t(1) << 30;
 
 /// A message of pieces of an operand. Lengths and offsets may pass 2 GiB.
@@ -27,7 +27,7 @@ private:
   int64_t total = 0;
 };
 
-/// Calls function(first, count) for `count` things in parts that an int can count.
+/// Calls function(first, count) for `count` elements in parts of at most `most`.
 template <class Function> void forParts(int64_t count, int64_t most, Function function) {
   for (int64_t first = 0; first < count; first += most)
     function(first, static_cast<int>(std::min(most, count - first)));

@@ -14,10 +14,10 @@
 namespace moert::mpi {
 namespace {
 
-/// How often the thread asks in vain before it lets others have the core, and for how long then. Ranks may share cores.
+/// Number of times that the thread asks in vain before it sleeps, and the time that it sleeps. Ranks may share cores.
 constexpr int kSpins = 200;
 constexpr std::chrono::microseconds kPause(20);
-/// How often who waits for the thread looks whether another process failed.
+/// Interval at which a wait for the thread checks whether another process failed.
 constexpr std::chrono::milliseconds kLook(20);
 
 std::string ownAddress() {
@@ -38,7 +38,7 @@ Status check(int code, const char *function) {
 }
 
 Status Session::open(double timeout, std::shared_ptr<Session> &session) {
-  // Ended when the process ends, because MPI cannot be started twice.
+  // The session ends with the process, because MPI cannot be started twice.
   static std::mutex opening;
   static std::shared_ptr<Session> only;
   static Status failure;
@@ -58,7 +58,7 @@ Status Session::open(double timeout, std::shared_ptr<Session> &session) {
   return failure;
 }
 
-/// Unless the program that has us started MPI itself, which then ends it too.
+/// Starts MPI, unless the program around the runtime has started it, which then also ends it.
 Status Session::startMpi() {
   int provided = 0, started = 0;
   MPI_Initialized(&started);
@@ -66,7 +66,7 @@ Status Session::startMpi() {
   MOERT_RETURN_IF_ERROR(
       isOwner ? check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread")
               : check(MPI_Query_thread(&provided), "MPI_Query_thread"));
-  // Who started MPI may call it while a step runs.
+  // A program that started MPI may call it while a step runs.
   int needed = isOwner ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
   if (provided >= needed)
     return {};
@@ -76,8 +76,8 @@ Status Session::startMpi() {
                            ": backend 'mpi' calls it from a thread of its own");
 }
 
-/// Where the launcher says how the processes find each other they join before MPI starts, so that one that does not
-/// come to MPI is known too.
+/// Joins the processes before MPI starts if the launcher says where, so that a process that does not come to MPI is
+/// known too.
 Status Session::begin() {
   MOERT_RETURN_IF_ERROR(joinHere());
   struct Started {
@@ -135,12 +135,12 @@ Status Session::joinHere() {
   return net::Star::join(options, net::Socket(), star);
 }
 
-/// Rank 0 tells over MPI where it listens, and a secret that it makes.
+/// Sends rank 0's address, and a secret that it makes, to all over MPI.
 Status Session::meet(net::Socket &listener, net::Star::Options &options) {
   auto invitation = std::make_shared<Invitation>();
   bool areAllHere = place.localSize == place.size;
   if (place.rank == 0) {
-    // Processes of one machine meet on its own loopback, whatever its name resolves to.
+    // Processes on one machine meet on its loopback, whatever its name resolves to.
     options.place.host = areAllHere ? "127.0.0.1" : ownAddress();
     MOERT_RETURN_IF_ERROR(net::Socket::listen(options.place, listener));
     MOERT_RETURN_IF_ERROR(net::makeNonce(options.secret));
@@ -174,7 +174,7 @@ Session::~Session() {
     thread.join();
     return;
   }
-  // Who waited for this process's results got to know of an error, but nobody of one that came after them.
+  // Waits for this process's results have returned the error. An error that came after them is only reported here.
   if (!star || !star->isFailureKnown())
     std::cerr << "moert: error: rank " + std::to_string(place.rank) + " cannot end: " + status.message + "\n";
   std::cout.flush();
@@ -183,7 +183,7 @@ Session::~Session() {
   ::_exit(2);
 }
 
-/// All processes say over MPI, and then among themselves, that they are at their end.
+/// Says over MPI, and then among the processes, that this process is at its end.
 Status Session::end() {
   Status failure = star ? star->failureSoFar() : Status{};
   if (star)
@@ -201,8 +201,8 @@ Status Session::end() {
   return status.ok() ? failure : status;
 }
 
-/// Waits for what the thread does, as long as no process fails; but at the end, where others may still be at work, no
-/// longer than the time-out.
+/// Waits for the thread while no process fails. At the end, when others may still be at work, it waits no longer than
+/// the time-out.
 Status Session::waitFor(std::unique_lock<std::mutex> &lock, const bool &isDone, bool isLast) {
   net::Clock::time_point deadline = net::after(timeout > 0 ? timeout : 1e9);
   while (!isDone) {
@@ -276,7 +276,7 @@ void Session::work() {
   finished.notify_all();
 }
 
-/// Whether one came to its end.
+/// Advances all operations. Returns whether one ended.
 bool Session::advanceAll() {
   bool any = false;
   for (auto it = operations.begin(); it != operations.end();) {
@@ -293,7 +293,7 @@ void Session::finish() {
   MPI_Finalized(&ended);
   if (!started || ended)
     return;
-  // MPI_Finalize would wait for those who will not come.
+  // MPI_Finalize would wait for processes that will not come.
   if (broken || !operations.empty())
     MPI_Abort(MPI_COMM_WORLD, 1);
   if (isOwner)

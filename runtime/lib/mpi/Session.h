@@ -1,7 +1,7 @@
 //===- Session.h - MPI in this process ------------------------------------===//
 //
-// MPI is started once in a process and never again. One thread of its own makes all calls of MPI: it starts
-// operations, and asks again and again whether they are done, while others compute.
+// MPI starts once in a process and never again. A separate thread makes all calls of MPI: it starts operations, and
+// asks again and again whether they are done, while other threads compute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_MPI_SESSION_H
@@ -26,20 +26,20 @@ namespace moert::mpi {
 /// The text of an MPI error code, as a Status; ok for MPI_SUCCESS.
 Status check(int code, const char *function);
 
-/// What runs over several of MPI's requests. Called by the session's thread alone.
+/// An operation of several MPI requests. Only the session's thread calls it.
 class Operation {
 public:
   virtual ~Operation() = default;
-  /// Goes on as far as it gets without waiting; true at its end.
+  /// Goes on without waiting; returns true at its end.
   virtual bool advance() = 0;
 };
 
 class Session {
 public:
-  /// Starts MPI, and joins the processes that mpirun started. One for the process: later calls give the same, but set
-  /// its time-out anew: seconds that processes wait for each other, 0 for ever.
+  /// Starts MPI, and joins the processes that mpirun started. A process has one session. Later calls return it, but set
+  /// its time-out anew: seconds that processes wait for each other, 0 for no limit.
   static Status open(double timeout, std::shared_ptr<Session> &session);
-  /// Waits until all processes are at their end. Where one of them does not come to it, says so and ends this one.
+  /// Waits until all processes are at their end. If one does not come to it, reports that and ends this process.
   ~Session();
 
   int64_t rank() const { return place.rank; }
@@ -47,16 +47,16 @@ public:
   const ProcessPlace &where() const { return place; }
   net::Star &processes() { return *star; }
 
-  /// Runs `body` in the session's thread and waits for it. Whatever `body` uses must live on where that fails: MPI may
-  /// not return from a call for which others do not come.
+  /// Runs `body` in the session's thread and waits for it. After an error, all that `body` uses must live on: MPI may
+  /// not return from a call to which others do not come.
   Status run(std::function<void()> body);
   /// Has the thread advance an operation until its end.
   void start(std::shared_ptr<Operation> operation);
-  /// Forgets all operations. What they wait for may never come: MPI is not to be used any more.
+  /// Forgets all operations. They may never end, and MPI must not be used any more.
   void abandon();
 
 private:
-  /// What the thread runs for somebody who waits.
+  /// Work of the thread for a caller that waits.
   struct Job {
     std::function<void()> body;
     bool isDone = false;
@@ -93,7 +93,7 @@ private:
   bool broken = false;
   bool stuck = false;   ///< the thread does not return from a call of MPI
   bool ended = false;   ///< the thread has ended MPI
-  bool isOwner = false; ///< of MPI, which it started
+  bool isOwner = false; ///< the session started MPI
   std::thread thread;
 };
 

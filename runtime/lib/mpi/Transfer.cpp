@@ -12,7 +12,7 @@ namespace {
 
 template <int32_t dtype> void sum16(void *in, void *inout, int *count, MPI_Datatype *) {
   const void *sources[] = {in, inout};
-  // The type is one that it knows.
+  // sumInOrder knows the type, so it cannot fail.
   (void)host::sumInOrder(sources, inout, *count, dtype);
 }
 
@@ -106,7 +106,7 @@ Status Transfer::beginExchange() {
                                 "MPI_Irecv"));
   }
   for (int64_t i = 1; i < channel.size; ++i) {
-    // Not all to the same one first.
+    // Members begin with different peers.
     int64_t peer = (channel.member + i) % channel.size;
     piecesSent(call, channel.size, channel.member, peer, leaving);
     if (leaving.empty())
@@ -119,7 +119,7 @@ Status Transfer::beginExchange() {
   return copyOwn(arriving[static_cast<size_t>(channel.member)]);
 }
 
-/// What the member has for itself, and what nobody sends.
+/// Copies what the member sends to itself, and fills what nobody sends.
 Status Transfer::copyOwn(const Pieces &arriving) {
   Pieces leaving;
   piecesSent(call, channel.size, channel.member, channel.member, leaving);
@@ -130,7 +130,7 @@ Status Transfer::copyOwn(const Pieces &arriving) {
   return {};
 }
 
-/// Each message must have come whole: a shorter one means that the members do not agree.
+/// Checks that each message came whole. A shorter one means that the members do not agree.
 Status Transfer::checkMessages(const std::vector<MPI_Status> &statuses) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const Message &message = messages[i];
@@ -172,7 +172,7 @@ Status Transfer::allReduce() {
   MOERT_RETURN_IF_ERROR(reducedElements(call, count));
   const View &in = sentOperand(call), &out = receivedOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
-  // What MPI really moves is not to be known.
+  // MPI does not say how many bytes it moves.
   received = summedBytes(call, channel.size, channel.member, count);
   Status status;
   forParts(count, kMostCount, [&](int64_t first, int part) {
@@ -191,7 +191,7 @@ Status Transfer::reduceScatter() {
   received = summedBytes(call, channel.size, channel.member, in.elements());
   const char *from = in.as<char>();
   if (cut.outer > 1 || isIn(in, out)) {
-    // Parts of members one after the other, each as it is in the output.
+    // Packs members' parts one after the other, each as in the output.
     char *packed;
     MOERT_RETURN_IF_ERROR(stage(in.bytes(), packed));
     for (int64_t member = 0; member < channel.size; ++member)
@@ -234,7 +234,7 @@ Status Transfer::reduce() {
   return sumTo(in.data, out.data, in.elements(), root);
 }
 
-/// Each shadowed expert's places are summed at its owner, into staging: there the addend comes to it.
+/// Sums each shadowed expert's places at its owner, into staging, where the addend is added.
 Status Transfer::reduceExperts() {
   using operands::ReduceExperts;
   const View &in = call.views[ReduceExperts::in], &out = call.views[ReduceExperts::out];

@@ -18,24 +18,24 @@ struct SumOps {
   ~SumOps();
 };
 
-/// Where a transfer takes place.
+/// The members that a transfer connects.
 struct Channel {
   MPI_Comm comm;
   const SumOps *sums;
   const Group *group;
   int64_t instance;
-  int64_t size;   ///< of those who meet: of the group, or 2
-  int64_t member; ///< among those
-  /// The members' ranks in comm: themselves, or those of a sender and a receiver.
+  int64_t size;   ///< number of members: of the group, or 2
+  int64_t member; ///< index of this member
+  /// The members' ranks in comm: all, or sender and receiver.
   std::vector<int> ranks;
   int tag;
 };
 
-/// Non-blocking from begin to end. Exchanges are messages between two members each, so that each is known to have come
-/// whole; sums are MPI's own collectives.
+/// One member's share of a collective, which never blocks. Exchanges are messages between two members each, so that
+/// each is known to have come whole. Sums are MPI's own collectives.
 class Transfer : public Operation {
 public:
-  /// `done` hears how it ended, and how many bytes came from other members.
+  /// Called at the end with the result and the number of bytes that came from other members.
   using Done = std::function<void(const Status &, int64_t received)>;
 
   Transfer(const Call &call, Channel channel, Done done)
@@ -75,7 +75,7 @@ private:
   Done done;
   bool begun = false;
   std::vector<MPI_Request> requests;
-  std::vector<Message> messages; ///< of the first requests
+  std::vector<Message> messages; ///< messages of the first requests
   host::Block staging;
   int64_t received = 0;
 };

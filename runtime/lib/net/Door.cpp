@@ -11,16 +11,16 @@
 namespace moert::net {
 namespace {
 
-/// Who has not said who it is may say no more than this.
+/// Most bytes of a message from a process that has not said who it is.
 constexpr int64_t kMostGreeting = 4096;
-/// So many connections more than there are ranks may wait at once. The one that has waited longest gives way to the
-/// next.
+/// Number of connections that may wait at once besides those of ranks. The oldest one gives way to a new one.
 constexpr size_t kMostStrangers = 256;
 constexpr size_t kMostAccepted = 16, kMostNotes = 4;
-/// Seconds that the last word of process 0 may take to arrive.
+/// Seconds that the last message of process 0 may take to arrive.
 constexpr double kOnItsWay = 1;
 
-/// Messages of a greeting are short and fit the system's buffer. One who does not read them is found out later.
+/// Sends a message of a greeting. It is short and fits the system's buffer. A process that does not read it is found
+/// out later.
 void tell(const Socket &socket, const Message &message) {
   std::string bytes = encode(message);
   (void)socket.send(bytes.data(), bytes.size());
@@ -46,8 +46,8 @@ private:
   std::map<int64_t, Arrival> &arrivals;
   Endpoint place;
   Socket door;
-  std::list<Arrival> guests;   ///< who have not said who they are, the oldest first
-  std::set<std::string> notes; ///< who was turned away
+  std::list<Arrival> guests;   ///< connections that have not said who they are, the oldest first
+  std::set<std::string> notes; ///< processes that were turned away
 };
 
 Status Door::admitAll(Socket listener) {
@@ -85,7 +85,7 @@ Status Door::late() const {
   return Status::error(MOERT_ERROR_HANG, text);
 }
 
-/// Waits until something happens, a moment at most.
+/// Waits until something happens, or for a moment.
 void Door::lookAround() {
   std::vector<pollfd> items{{door.get(), POLLIN, 0}};
   for (const Arrival &guest : guests)
@@ -109,7 +109,7 @@ Status Door::acceptSome() {
   return {};
 }
 
-/// Whether there is nothing more to hear from a guest: it was let in or is turned away.
+/// Whether a guest is done: it was let in or is turned away.
 bool Door::isDone(Arrival &guest) {
   bool isOpen = guest.reader.readFrom(guest.socket);
   Message message;
@@ -117,7 +117,7 @@ bool Door::isDone(Arrival &guest) {
     judge(guest, message);
     return true;
   }
-  // Too much of a message that does not end is a broken one to the reader, which knows its length from the beginning.
+  // The reader knows a message's length from its beginning, so it also refuses a message that is too long.
   return !isOpen || guest.reader.isBroken() || Clock::now() > guest.deadline;
 }
 
@@ -139,7 +139,7 @@ void Door::judge(Arrival &guest, const Message &message) {
   tell(guest.socket, {Message::Type::Failed, 0, encoded(invalid(refusal))});
 }
 
-/// Who was let in says nothing until all have come, but it may die.
+/// Checks the processes that were let in. They send nothing until all have come, but one may die.
 Status Door::checkArrivals() {
   for (auto &[process, arrival] : arrivals)
     if (!arrival.reader.readFrom(arrival.socket))
@@ -158,7 +158,7 @@ void Door::end(const Status &status) {
                                      : Message{Message::Type::Failed, 0, encoded(status)});
 }
 
-/// The next message of process 0, which must come before `deadline`. `isOpen`: whether it can say more.
+/// Gets the next message of process 0, which must come before `deadline`. `isOpen`: whether it can send more.
 Status hear(Arrival &first, Clock::time_point deadline, bool &isOpen, Message &message) {
   while (!first.reader.take(message)) {
     if (first.reader.isBroken())
@@ -174,7 +174,7 @@ Status hear(Arrival &first, Clock::time_point deadline, bool &isOpen, Message &m
   return {};
 }
 
-/// Says hello to process 0 and waits for its answer, which comes when all have come or when it turns this one away.
+/// Says hello to process 0 and waits for its answer, which comes when all have come or when it turns this process away.
 Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   bool isOpen = true;
   MOERT_RETURN_IF_ERROR(hear(first, first.deadline, isOpen, answer));
@@ -183,7 +183,7 @@ Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   first.nonces.first = answer.text;
   MOERT_RETURN_IF_ERROR(makeNonce(first.nonces.other));
   tell(first.socket, makeHello({options.index, options.count, ownName()}, first.nonces, options.secret));
-  // Process 0 began to wait before this one did, and says so when its time is over.
+  // Process 0 began to wait before this process, and reports when its time is over.
   if (Status status = hear(first, after(options.timeout + kOnItsWay), isOpen, answer); !status.ok())
     return Status::error(status.code, status.message + (isOpen ? "" : "; do all ranks have the same secret?"));
   Hello hello;

@@ -14,8 +14,8 @@ constexpr size_t kProofBytes = std::tuple_size_v<Sha256::Digest>;
 
 std::string stringOf(const Sha256::Digest &digest) { return {digest.begin(), digest.end()}; }
 
-/// The nonces have a fixed length, so that nothing can be read in two ways. The process is part of it, so that no
-/// answer to process 0 is one of process 0.
+/// Proof over both nonces, the process and a text. Nonces have a fixed length, so that nothing can be read in two ways.
+/// The process is included, so that no answer to process 0 is also an answer of process 0.
 std::string proofOf(const Nonces &nonces, int64_t process, std::string_view text, std::string_view secret) {
   std::string claim = "moert " + nonces.first + nonces.other + std::to_string(process) + " ";
   return stringOf(hmac(secret, claim.append(text)));
@@ -42,7 +42,7 @@ Status makeNonce(std::string &nonce) {
   return Status::error(MOERT_ERROR_INTERNAL, std::string("getentropy: ") + std::strerror(errno));
 }
 
-// "nonce, proof, count name"
+// The text is "nonce, proof, count name".
 Message makeHello(const Hello &hello, const Nonces &nonces, std::string_view secret) {
   std::string text = std::to_string(hello.count) + " " + hello.name;
   return {Message::Type::Hello, hello.process, nonces.other + proofOf(nonces, hello.process, text, secret) + text};
@@ -53,7 +53,7 @@ bool readHello(const Message &message, Nonces &nonces, std::string_view secret, 
     return false;
   if (nonces.other.empty())
     nonces.other = message.text.substr(0, kNonceBytes);
-  // A challenge is used once, so that the time of the comparison tells nothing that helps with another one.
+  // A challenge is used once, so that the time of this comparison does not help with another one.
   std::string text = message.text.substr(kNonceBytes + kProofBytes);
   if (message.text.substr(kNonceBytes, kProofBytes) != proofOf(nonces, message.process, text, secret))
     return false;

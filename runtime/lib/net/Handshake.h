@@ -1,9 +1,10 @@
 //===- Handshake.h - showing that one knows the job's secret --------------===//
 //
-// Ranks on several machines need it: whoever reaches the port of process 0 could otherwise take the place of a rank.
-// Process 0 sends whoever connects a challenge, some random bytes. The other one answers with its own random bytes and
-// with a proof, HMAC-SHA-256 by the secret over both and over who it says it is. Process 0 proves itself likewise when
-// it lets the other one in. The secret is never sent, and what was overheard proves nothing another time.
+// Ranks on several machines need a handshake: anyone who reaches the port of process 0 could otherwise take the place
+// of a rank. Process 0 sends a challenge, some random bytes, to each connection. The other process answers with its own
+// random bytes and a proof: HMAC-SHA-256 by the secret over both and over its identity. Process 0 proves itself in the
+// same way when it lets the other one in. The secret is never sent, and a proof that was overheard is worth nothing
+// later.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_HANDSHAKE_H
@@ -18,24 +19,24 @@ constexpr size_t kNonceBytes = 32;
 
 /// HMAC-SHA-256 (RFC 2104).
 Sha256::Digest hmac(std::string_view key, std::string_view text);
-/// Random bytes that nobody can guess.
+/// Makes random bytes that nobody can guess.
 Status makeNonce(std::string &nonce);
 
-/// Who a process says it is.
+/// Identity that a process claims.
 struct Hello {
   int64_t process = 0;
-  int64_t count = 0; ///< of processes, as it knows it
+  int64_t count = 0; ///< number of processes that it expects
   std::string name;  ///< "process 4711 on host 'node1'"
 };
 
-/// The random bytes of process 0 (its challenge) and of the other one (in its hello; empty until that came).
+/// Random bytes of process 0 (its challenge) and of the other process (in its hello; empty until that came).
 struct Nonces {
   std::string first, other;
 };
 
 Message makeHello(const Hello &hello, const Nonces &nonces, std::string_view secret);
-/// False where the message is no hello, or its proof not one for `nonces` by the secret. Sets `nonces.other` where that
-/// is empty.
+/// Returns false if the message is not a hello, or if its proof does not fit `nonces` and the secret. Sets
+/// `nonces.other` if that is empty.
 bool readHello(const Message &message, Nonces &nonces, std::string_view secret, Hello &hello);
 
 } // namespace moert::net

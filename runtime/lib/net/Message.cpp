@@ -48,7 +48,7 @@ bool MessageReader::take(Message &message) {
     return false;
   message = {header.type, header.process, received.substr(taken + sizeof header, bytes)};
   taken += sizeof header + bytes;
-  // What was taken goes away once it is most of it: each byte is moved at most once, however many messages there are.
+  // Taken bytes are dropped once they are most of the buffer, so that each byte moves at most once.
   if (taken * 2 >= received.size()) {
     received.erase(0, taken);
     taken = 0;

@@ -1,7 +1,7 @@
 //===- Message.h - messages between processes -----------------------------===//
 //
-// All that processes tell each other is a message: who they are, values, failures, and where they wait. Bytes become
-// messages here, so that nothing else has to distrust them.
+// Processes exchange messages: who they are, values, failures, and where they wait. Bytes become messages here, so that
+// other code need not distrust them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_MESSAGE_H
@@ -13,8 +13,8 @@ namespace moert::net {
 
 struct Message {
   enum class Type : uint32_t {
-    Challenge, ///< process 0 to whoever connects: random bytes, for the answer's proof
-    Hello,     ///< who it is, and a proof that it knows the secret; process 0 says it when all have come
+    Challenge, ///< process 0 to a new connection: random bytes for the answer's proof
+    Hello,     ///< identity, and a proof that it knows the secret; process 0 sends it when all have come
     Data,      ///< values
     Failed,    ///< an error, which ends the job
     Left,      ///< the process waits for nobody any more
@@ -28,27 +28,26 @@ struct Message {
   };
 
   Type type = Type::Data;
-  int64_t process = 0; ///< that the message is about
+  int64_t process = 0; ///< process that the message is about
   std::string text;
 };
 
-/// The bytes of a message: a header of magic (u32), type (u32), process (i64) and the text's length (i64), then the
-/// text.
+/// Encodes a message: a header of magic (u32), type (u32), process (i64) and the text's length (i64), then the text.
 std::string encode(const Message &message);
 
 /// Cuts bytes that arrive into messages.
 class MessageReader {
 public:
-  /// A message may have a text of so many bytes.
+  /// `mostBytes`: most bytes of a message's text.
   explicit MessageReader(int64_t mostBytes) : mostBytes(mostBytes) {}
   void allow(int64_t bytes) { mostBytes = bytes; }
 
   void append(const char *bytes, size_t count) { received.append(bytes, count); }
-  /// Appends the bytes that wait at the socket, at most 64 KiB of them. False at the end of the connection.
+  /// Appends the bytes that wait at the socket, at most 64 KiB. Returns false at the end of the connection.
   bool readFrom(const Socket &socket);
-  /// The next message, if all of it is there. False where it is not, or where the reader is broken.
+  /// Takes the next message. Returns false if it is not complete, or if the reader is broken.
   bool take(Message &message);
-  /// Whether something arrived that is no message, or one that is too long. Nothing more can be read then.
+  /// Whether something arrived that is not a message, or is too long. Nothing more can be read then.
   bool isBroken() const { return broken; }
 
 private:

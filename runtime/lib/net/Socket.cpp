@@ -20,8 +20,8 @@
 namespace moert::net {
 namespace {
 
-/// A machine that is gone sends no end of a connection. The system asks it after so many seconds without a word, so
-/// many seconds apart and so often, before it closes the connection.
+/// A machine that is gone does not end its connections. The system asks after kKeepAliveIdle seconds of silence, again
+/// every kKeepAliveInterval seconds, and closes the connection after kKeepAliveCount questions.
 constexpr int kKeepAliveIdle = 10, kKeepAliveInterval = 5, kKeepAliveCount = 3;
 
 Status failed(const std::string &what, int error) {
@@ -32,15 +32,15 @@ void setOption(int descriptor, int level, int name, int value) {
   ::setsockopt(descriptor, level, name, &value, sizeof value);
 }
 
-/// A local socket ignores the options of TCP.
+/// Sets options. A local socket ignores those of TCP.
 void configure(int descriptor) {
-  // Messages are short and somebody waits for them.
+  // Messages are short, and a process waits for each.
   setOption(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
   setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
   setOption(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdle);
   setOption(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveInterval);
   setOption(descriptor, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveCount);
-  // While something is on its way nobody is asked; what is not confirmed for as long ends the connection too.
+  // The system does not ask while data is on its way. Data that is not confirmed in this time also ends the connection.
   setOption(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * (kKeepAliveIdle + kKeepAliveInterval * kKeepAliveCount));
   ::fcntl(descriptor, F_SETFL, O_NONBLOCK);
 }
@@ -60,7 +60,7 @@ struct Address {
 Address localAddress(const std::string &name) {
   Address address;
   address.local.sun_family = AF_UNIX;
-  // A name that begins with a zero is in no folder and vanishes with its socket.
+  // A name that begins with a zero is not in a folder, and vanishes with its socket.
   size_t length = std::min(name.size(), sizeof address.local.sun_path - 1);
   std::memcpy(address.local.sun_path + 1, name.data(), length);
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
@@ -93,7 +93,7 @@ Status resolve(const std::string &host, Clock::time_point deadline, in_addr &add
   Found found(EAI_AGAIN, {});
   // The name of a machine that just started may not be known yet.
   while (found.first == EAI_AGAIN && Clock::now() < deadline) {
-    // A look-up asks servers and knows no deadline: one that takes too long is left behind in its thread.
+    // A look-up asks servers and has no deadline. One that takes too long is left behind in its thread.
     std::packaged_task<Found()> task([host] { return lookUp(host); });
     std::future<Found> answer = task.get_future();
     std::thread(std::move(task)).detach();
@@ -172,7 +172,7 @@ Status Socket::listen(Endpoint &place, Socket &socket) {
 
 Status Socket::accept(Socket &socket) const {
   Socket made(::accept4(descriptor, nullptr, nullptr, SOCK_CLOEXEC));
-  // All else concerns one connection, or passes: where there are too many descriptors, some of them have a deadline.
+  // Other errors concern one connection or are temporary. With too many descriptors, some of them have a deadline.
   if (!made && (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EOPNOTSUPP))
     return failed("cannot accept a connection", errno);
   if (made && isOfAnotherUser(made.get()))

@@ -17,7 +17,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Whereabouts, inStep, waits, running)
 namespace moert::net {
 namespace {
 
-/// How many collectives, and ranks that hold them up, are listed.
+/// Most collectives, and most ranks that hold them up, that are listed.
 constexpr size_t kMostLines = 8;
 
 /// A collective and the ranks that have come to it.
@@ -102,7 +102,7 @@ std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, co
   for (size_t rank = 0; rank < answers.size(); ++rank)
     if (!answers[rank])
       suspects.insert(static_cast<int64_t>(rank));
-  // Who does not answer comes first: there may be more than are listed.
+  // Ranks that do not answer come first, because not all may be listed.
   lines = 0;
   for (bool isSilent : {true, false})
     for (int64_t rank : suspects)
@@ -118,7 +118,7 @@ std::string secondsText(double seconds) {
 }
 
 std::string encode(const Whereabouts &whereabouts) {
-  // Labels are the user's: a byte that is no UTF-8 is no reason to throw.
+  // Labels come from the user, and a byte that is not UTF-8 must not throw.
   return nlohmann::json(whereabouts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,6 +1,6 @@
 //===- Star.cpp - processes joined through process 0 ----------------------===//
 //
-// What other threads ask of it; the watcher is in StarWatcher.cpp.
+// Functions for other threads; the watcher is in StarWatcher.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@
 
 namespace moert::net {
 
-/// More than any machine has: values may be as long as they are.
+/// Most bytes of a value: more than any machine has.
 constexpr int64_t kMostBytes = int64_t(1) << 44;
 
 Star::Peer::Peer(Arrival arrival) : Arrival(std::move(arrival)), heard(Clock::now()) { reader.allow(kMostBytes); }
@@ -75,7 +75,7 @@ void Star::write(Peer &peer, const Bytes &bytes) {
     wakeUp();
 }
 
-/// Sends as much as can be sent at once. A broken connection is found out where it is read.
+/// Sends as much as can be sent at once. The reader finds a broken connection.
 void Star::flush(Peer &peer) {
   while (!peer.outbox.empty()) {
     const std::string &bytes = *peer.outbox.front();
@@ -89,7 +89,7 @@ void Star::flush(Peer &peer) {
   changed.notify_all();
 }
 
-/// Process 0: to all others but `except`; others: to process 0.
+/// Sends a message: process 0 to all others except `except`, others to process 0.
 void Star::tell(const Message &message, int64_t except) {
   auto bytes = std::make_shared<const std::string>(encode(message));
   for (auto &[process, peer] : peers)
@@ -97,7 +97,7 @@ void Star::tell(const Message &message, int64_t except) {
       write(peer, bytes);
 }
 
-/// Values are kept until they are sent: one who does not read holds up who sends, not memory.
+/// Sends values and waits until they are sent. A process that does not read holds up the sender, and fills no memory.
 Status Star::tellAndWait(const std::vector<char> &bytes) {
   Lock lock(mutex);
   if (!failed.ok())
@@ -109,8 +109,8 @@ Status Star::tellAndWait(const std::vector<char> &bytes) {
   return {};
 }
 
-/// Waits for a process until `condition` holds, but no longer than the patience. Whatever ends the wait but the
-/// condition is an error. While it lasts others who ask hear of it.
+/// Waits for a process until `condition` holds, but no longer than the patience. Any other end of the wait is an error.
+/// Processes that ask meanwhile hear of the wait.
 Status Star::waitFor(Lock &lock, int64_t process, bool (*condition)(const Peer &)) {
   const Peer &peer = peers.at(process);
   auto isOver = [&] { return condition(peer) || peer.isClosed || !failed.ok(); };
@@ -172,7 +172,7 @@ bool Star::isFailureKnown() const {
   return known;
 }
 
-/// The first failure counts. The watcher tells the listener.
+/// Notes a failure; the first one counts. The watcher tells the listener.
 void Star::note(const Status &status) {
   if (!failed.ok())
     return;
@@ -199,7 +199,7 @@ Status Star::explain(const std::string &reason) {
 
 Status Star::explain(Lock &lock, const std::string &reason) {
   auto isOver = [this] { return !failed.ok(); };
-  // Process 0 asks, and always ends that; the others have to notice if it does not.
+  // Process 0 asks and always ends the inquiry. The others have to notice if it does not.
   if (isHub()) {
     beginInquiry(reason);
     changed.wait(lock, isOver);
@@ -234,7 +234,7 @@ Status Star::finish() {
   Lock lock(mutex);
   if (!isHub())
     write(peers.at(0), {Type::Done, options.index, ""});
-  // Process 0, whose messages matter most, is the first to go: launchers may lose what others wrote by then.
+  // Process 0 leaves first, because its messages matter most: launchers may lose what others wrote by then.
   changed.wait(lock, [this] {
     return !failed.ok() || std::all_of(peers.begin(), peers.end(),
                                        [](const auto &entry) { return entry.second.isDone || entry.second.isClosed; });

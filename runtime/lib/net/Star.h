@@ -1,14 +1,15 @@
 //===- Star.h - processes joined through process 0 ------------------------===//
 //
-// Each process keeps a connection to process 0, which passes on what concerns all. Three things need it, with NCCL and
-// with MPI alike: values for all processes outside a plan's collectives, the error of one process in all, and the
-// report of one that died or stands still, which NCCL and MPI wait for without end. Process i runs rank i.
+// Each process keeps a connection to process 0, which passes messages on. It serves three purposes, with NCCL and with
+// MPI alike: values for all processes outside a plan's collectives, the error of one process in all, and the report of
+// a process that died or stands still. NCCL and MPI would wait for such a process without end. Process i runs rank i.
 //
-// A connection that closes before its process said that it leaves is a process that died. With a patience, processes
-// ask each other again and again whether they are there, whatever else they do; one that does not answer for so long
-// ends the job, and so does whoever waits for longer than that.
+// A process died if its connection closes before it said that it leaves. With a patience, processes ask each other
+// regularly whether they are there, whatever else they do. A process that does not answer for that long ends the job,
+// and so does a longer wait.
 //
-// One thread, the watcher, reads, and calls the listener. Nothing that is said waits for its reader: it queues.
+// One thread, the watcher, reads and calls the listener. Messages queue, so that a sender does not wait for their
+// reader.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_STAR_H
@@ -30,12 +31,13 @@ namespace moert::net {
 class Star final : public Processes {
 public:
   struct Options : JoinOptions {
-    double patience = 0; ///< seconds that one is waited for, or may be silent; 0: without end
-    double grace = 5;    ///< seconds that one who left may still be waited for
-    double answer = 0.5; ///< seconds to answer where one is
+    double patience = 0; ///< seconds that a process may be waited for, or be silent; 0: no limit
+    double grace = 5;    ///< seconds that a wait for a process that left may last
+    double answer = 0.5; ///< seconds to answer a question
   };
 
-  /// Returns when all have come. `listener` (of process 0 only) already listens at the place; empty: it will.
+  /// Joins the processes, and returns when all have come. `listener` (of process 0 only) already listens at the place,
+  /// or is empty.
   static Status join(const Options &options, Socket listener, std::unique_ptr<Star> &star);
   /// Says that this process leaves, and waits for nobody.
   ~Star() override;
@@ -53,11 +55,12 @@ public:
   void setPatience(double seconds);
   /// Says that this process waits for nobody any more.
   void leave();
-  /// Waits until all are at their end, so that none is left behind; others than process 0 until that one is gone. Once,
-  /// as the last call.
+  /// Waits until all are at their end, so that none is left behind; processes other than 0 wait until process 0 is
+  /// gone. It is the last call.
   Status finish();
-  /// failure(), and whether anybody asked for that or got it from another call: else nobody knows.
+  /// Returns the first failure, and does not count as a report of it.
   Status failureSoFar() const;
+  /// Whether failure() or another call has reported the failure.
   bool isFailureKnown() const;
 
 private:
@@ -69,12 +72,12 @@ private:
   struct Peer : Arrival {
     explicit Peer(Arrival arrival);
 
-    std::deque<Bytes> outbox; ///< messages that are not sent yet,
-    size_t sent = 0;          ///< but for so many bytes of the first one
+    std::deque<Bytes> outbox; ///< messages that are not sent yet
+    size_t sent = 0;          ///< sent bytes of the first message
     std::deque<std::vector<char>> inbox;
-    bool isDone = false;     ///< it is at its end
-    bool isClosed = false;   ///< its connection is
-    Clock::time_point heard; ///< when it last said something
+    bool isDone = false;     ///< the process is at its end
+    bool isClosed = false;   ///< its connection is closed
+    Clock::time_point heard; ///< time of its last message
   };
   struct Inquiry {
     std::string reason;
@@ -84,7 +87,8 @@ private:
 
   explicit Star(const Options &options) : options(options), patience(options.patience) {}
 
-  // All of these are called with the mutex. Those that take the lock release it while they wait or call the listener.
+  // These functions are called with the mutex held. Those that take the lock release it while they wait or call the
+  // listener.
   void write(Peer &peer, const Bytes &bytes);
   void write(Peer &peer, const Message &message);
   void flush(Peer &peer);
@@ -96,7 +100,7 @@ private:
   void spread(const Status &status);
   void beginInquiry(const std::string &reason);
 
-  // The watcher.
+  // These functions are the watcher's.
   void watch();
   void look(Lock &lock);
   void hear(Lock &lock, int64_t from);
@@ -116,17 +120,17 @@ private:
 
   const Options options;
 
-  mutable std::mutex mutex; ///< of what follows, up to the next one
+  mutable std::mutex mutex; ///< guards the members below
   std::condition_variable changed;
-  double patience;               ///< options.patience, or as set later
-  std::map<int64_t, Peer> peers; ///< of process 0 all others, of others process 0
+  double patience;               ///< options.patience, or a later value
+  std::map<int64_t, Peer> peers; ///< at process 0 all others, at others process 0
   Status failed;
-  bool isToTell = false; ///< the listener, that it failed
+  bool isToTell = false; ///< the listener does not know the failure yet
   mutable bool known = false;
   std::set<int64_t> left;
-  std::string hopeless; ///< the key of a wait for one who left,
+  std::string hopeless; ///< key of a wait for a process that left
   Clock::time_point hopelessSince;
-  std::optional<Wait> waiting; ///< of a call from outside
+  std::optional<Wait> waiting; ///< the wait of a call from another thread
   std::optional<Inquiry> inquiry;
   Clock::time_point lastTick;
   bool stopping = false;

@@ -12,7 +12,7 @@ namespace moert::net {
 namespace {
 
 constexpr int kTickMs = 200;
-/// A process that is silent for this part of the patience is asked whether it is there.
+/// A process is asked whether it is there after this fraction of the patience in silence.
 constexpr double kAsks = 4;
 
 double secondsSince(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
@@ -101,7 +101,7 @@ void Star::handle(Lock &lock, int64_t from, const Message &message) {
   }
 }
 
-/// A connection is closed.
+/// Handles a closed connection.
 void Star::died(int64_t process) {
   peers.at(process).isClosed = true;
   changed.notify_all();
@@ -119,7 +119,7 @@ void Star::callListener(Lock &lock, const std::function<void(Listener &)> &call)
   lock.lock();
 }
 
-/// Where this process is.
+/// Asks the listener where this process is.
 Whereabouts Star::ask(Lock &lock) {
   Whereabouts here;
   callListener(lock, [&](Listener &listener) { here = listener.whereabouts(); });
@@ -147,7 +147,7 @@ void Star::checkInquiry(Lock &lock) {
 // --- Who is silent -----------------------------------------------------------------
 
 void Star::checkSilence() {
-  // After a pause of its own, e.g. of the whole machine, this process knows nothing of the others'.
+  // After a pause of this process, for example of the whole machine, it knows nothing of the others' silence.
   bool wasAway = secondsSince(lastTick) > patience / 2;
   lastTick = Clock::now();
   if (patience <= 0 || !failed.ok())
@@ -168,14 +168,14 @@ void Star::silent(int64_t process, double seconds) {
   const std::string self = "rank " + std::to_string(options.index) + ": the time-out of " + secondsText(patience) +
                            " s passed: ",
                     since = " for " + secondsText(std::round(seconds * 10) / 10) + " s";
-  // Where the others wait is worth knowing, where they can still be asked.
+  // The report should say where the others wait, if they can still be asked.
   if (isHub())
     return beginInquiry(self + "nothing was heard of " + whoIs(process) + since);
   note(Status::error(MOERT_ERROR_HANG, self + whoIs(process) + " does not answer" + since));
 }
 
-/// Who left will come to no collective any more. What it did before may still be on its way, so that it takes a while
-/// to be sure.
+/// Checks waits for processes that left, which come to no further collective. Their last messages may still be on their
+/// way, so this takes a while.
 void Star::checkLeft(Lock &lock) {
   if (left.empty() || left.count(options.index) || !failed.ok())
     return;

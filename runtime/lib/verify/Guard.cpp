@@ -9,11 +9,11 @@
 
 namespace moert::verify {
 
-/// What fences hold: no kernel writes this by chance, unlike zeros and the bytes of a NaN.
+/// Content of fences, which no kernel writes by chance, unlike zeros and the bytes of a NaN.
 constexpr char kFence = static_cast<char>(0xa5);
-/// Of Device::allocate.
+/// Alignment of Device::allocate.
 constexpr int64_t kAlignment = 256;
-/// An error names no more ops than this.
+/// Most ops that an error names.
 constexpr size_t kMostNamed = 6;
 
 Status readGuard(std::optional<int64_t> &width) {
@@ -57,7 +57,7 @@ Status listPieces(const Program &program, const std::vector<Group> &groups, Prog
     for (int8_t i = 0; i < call.viewCount; ++i) {
       const View &view = call.views[static_cast<size_t>(i)];
       if (auto place = view ? arenaPlaceOf(view) : std::nullopt)
-        // Also an empty buffer has an address.
+        // An empty buffer has an address, too.
         pieces[place->space].push_back(
             {place->offset, place->offset + std::max<int64_t>(view.bytes(), 1), {call.op}, {}});
     }

@@ -1,9 +1,8 @@
 //===- Guard.h - memory that shows calls which leave their buffers --------===//
 //
 // The buffers of a plan lie side by side in an arena, so that a kernel that writes past one of them damages the next,
-// and no tool sees it. MOERT_GUARD=BYTES is for finding such kernels: each piece of an arena that no call crosses gets
-// memory of its own, as each argument and result has anyway. BYTES more before and after each are compared after a
-// step.
+// and no tool sees it. MOERT_GUARD=BYTES finds such kernels. Each piece of an arena that no call crosses gets separate
+// memory, like each argument and result, with BYTES more before and after it, which are compared after a step.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_VERIFY_GUARD_H
@@ -21,18 +20,18 @@ inline constexpr size_t kSizeClasses = 3;
 /// Consecutive bytes of an arena, such that each buffer lies inside or outside.
 struct ArenaPiece {
   int64_t begin = 0, end = 0;
-  std::vector<int32_t> ops;      ///< that use it, in the order of the program
+  std::vector<int32_t> ops;      ///< ops that use it, in the order of the program
   char *data[kSizeClasses] = {}; ///< address of byte `begin`, by size class
 };
 
-/// What MOERT_GUARD says; nothing where it is not set or empty.
+/// Reads MOERT_GUARD; no value if it is not set or empty.
 Status readGuard(std::optional<int64_t> &width);
 
-/// The pieces of both arenas of a rank, in rising order.
+/// Lists the pieces of both arenas of a rank, in rising order.
 Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                   std::vector<ArenaPiece> (&pieces)[2]);
 
-/// The piece that has these bytes, or null.
+/// Finds the piece that has these bytes; null if there is none.
 const ArenaPiece *findPiece(const std::vector<ArenaPiece> &pieces, int64_t begin, int64_t end);
 
 /// "bytes 0 to 48 of the device arena, used by op 0 matmul 'layer0'".
@@ -43,10 +42,10 @@ class Fences {
 public:
   explicit Fences(int64_t width = 0) : width(width) {}
 
-  /// Device::allocate, with an address that is `phase` more than a multiple of 256.
+  /// Calls Device::allocate for an address that is `phase` more than a multiple of 256.
   Status allocate(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what,
                   char *&data);
-  /// An error if a byte of a fence has changed.
+  /// Fails if a byte of a fence has changed.
   Status check(Device &device) const;
 
 private:

@@ -52,8 +52,8 @@ private:
   const int32_t wideType;
   const bool beginsAsNaN;
   const bool liesApart;
-  int sizeClasses = 1;    ///< that the programs have
-  std::vector<Uses> uses; ///< by program: what calls use of the arenas, sorted; once it was listed
+  int sizeClasses = 1;    ///< size classes of the programs' values
+  std::vector<Uses> uses; ///< by program: bytes of the arenas that calls use, sorted; empty until listed
   Fences fences;
   std::vector<RankMemory> ranks;
 };

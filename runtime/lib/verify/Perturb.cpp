@@ -2,21 +2,14 @@
 
 #include "verify/Perturb.h"
 #include "core/Attributes.h"
+#include "core/Field.h"
 
 #include <cstring>
 
 namespace moert::verify {
 namespace {
 
-/// A good hash of 64 bits (splitmix64).
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
-/// Elements whose highest bit is the sign and whose other bits rise with the magnitude, to `infinity`.
+/// Moves elements whose highest bit is the sign and whose other bits rise with the magnitude, up to `infinity`.
 template <class Bits> void perturbBits(View value, Bits infinity, const Perturbation &perturbation) {
   constexpr Bits kSign = Bits(1) << (8 * sizeof(Bits) - 1);
   const uint64_t span = 2 * static_cast<uint64_t>(perturbation.ulps) + 1;
@@ -26,7 +19,7 @@ template <class Bits> void perturbBits(View value, Bits infinity, const Perturba
     std::memcpy(&bits, place, sizeof bits);
     const auto magnitude = static_cast<int64_t>(bits & ~kSign), end = static_cast<int64_t>(infinity);
     const int64_t moved =
-        magnitude + static_cast<int64_t>(mix(perturbation.seed ^ mix(bits)) % span) - perturbation.ulps;
+        magnitude + static_cast<int64_t>(hashOf(perturbation.seed ^ hashOf(bits)) % span) - perturbation.ulps;
     if (magnitude == 0 || magnitude >= end || moved <= 0 || moved >= end)
       continue;
     bits = static_cast<Bits>((bits & kSign) | static_cast<Bits>(moved));
@@ -34,8 +27,8 @@ template <class Bits> void perturbBits(View value, Bits infinity, const Perturba
   }
 }
 
-/// Whether a call computes its floating outputs: not where it only fetches or moves values. Those that do are named;
-/// kernels whose outputs are indices alone need not be.
+/// Whether a call computes its floating outputs, and does not only fetch or move values. Kernels whose outputs are all
+/// indices need no case.
 bool computes(const Call &call) {
   switch (call.kind) {
   case Kind::Cast:
