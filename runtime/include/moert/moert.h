@@ -23,7 +23,7 @@ typedef enum moert_status {
   MOERT_OK = 0,
   MOERT_ERROR_INVALID_ARGUMENT = 1,
   MOERT_ERROR_OUT_OF_MEMORY = 2,
-  /// Nothing can run and the step is not finished, or a time-out passed.
+  /// The step is not finished and no call can run, or a time-out passed.
   MOERT_ERROR_HANG = 3,
   /// More rows arrived than a dropless buffer was reserved for.
   MOERT_ERROR_OVERFLOW = 4,

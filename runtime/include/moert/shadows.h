@@ -41,7 +41,7 @@ typedef struct moert_shadow_costs {
   double row_local;     ///< one way over a worker's own link
   double row_node;      ///< one way over a node's connection to others, if one row uses all of it
   double expert;        ///< the broadcast of one expert's weights, or the reduction of their gradients
-  double start;         ///< of one exchange, whatever its rows
+  double start;         ///< start of an exchange, whatever its rows
   int64_t least;        ///< least shadows, of experts that have rows, even if they do not pay
 } moert_shadow_costs;
 

@@ -47,7 +47,7 @@ typedef struct moert_communicator {
   uint64_t size;    ///< sizeof(moert_communicator)
   uint32_t version; ///< MOERT_COMMUNICATOR_VERSION
   void *context;    ///< the first argument of all functions
-  int64_t rank;     ///< of this process
+  int64_t rank;     ///< rank of this process
   int64_t ranks;    ///< number of processes, which must be the plan's world
   /// Sends sent[m] bytes to each member m, which lie one after another in `send`, and receives received[m] bytes from
   /// each, one after another, to `receive`. The numbers of a sender and a receiver agree.
@@ -67,7 +67,7 @@ typedef struct moert_cuda_caller {
   uint64_t size;    ///< sizeof(moert_cuda_caller)
   uint32_t version; ///< MOERT_CUDA_CALLER_VERSION
   void *context;    ///< the first argument of all functions
-  int64_t rank;     ///< of this process
+  int64_t rank;     ///< rank of this process
   int64_t ranks;    ///< number of processes, which must be the plan's world
   /// Returns the cudaStream_t of a step; null is the default stream. moert_world_run calls it. The step begins after
   /// the work that is on the stream, and later work on the stream comes after the step.

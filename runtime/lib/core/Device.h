@@ -113,7 +113,7 @@ struct BackendOptions {
   int64_t workers = 0;              ///< threads; 0: one for each core
   bool verify = false;              ///< check values that are assumed replicated
   double timeout = 0;               ///< seconds that processes wait for each other; 0: no limit
-  Instrument *instrument = nullptr; ///< of backend host; null in production
+  Instrument *instrument = nullptr; ///< for backend host; null in production
   int64_t wholeBytes = 1 << 17;     ///< on the host, one thread moves an exchange of at most these bytes
   /// An op with seconds in the metadata takes at least these, from its last member's arrival to its end.
   bool emulate = false;

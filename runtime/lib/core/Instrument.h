@@ -30,7 +30,7 @@ struct Perturbation {
   uint64_t seed = 0;
 };
 
-/// What a world does in order to verify; see moert_world_config.
+/// Modes in which a world verifies; see moert_world_config.
 struct VerifyModes {
   int32_t wideType = kPlanTypes; ///< type of all floating-point values, MOERT_F64 or kFieldType
   bool beginsAsNaN = false;      ///< memory begins full of NaN

@@ -21,14 +21,14 @@ struct RouteOptions {
   int64_t groupScore = MOERT_GROUP_MAX; ///< moert_group_score_kind
   int64_t capacity = 0;                 ///< rows for each expert and routing group; 0 is dropless
   int64_t groups = 1;                   ///< routing groups: blocks of S / groups consecutive tokens
-  int64_t chunks = 1;                   ///< of the rows
+  int64_t chunks = 1;                   ///< chunks of the rows
   int64_t chunkRows = 0;                ///< rows of a chunk; with a capacity, of each expert; 0: as many as needed
   int64_t leave = -1;                   ///< choices of a routing group that may leave home; negative: all
   int64_t homes = 1;                    ///< blocks of experts; group g is at home with (rank / homeStride +
                                         ///< g / homeSpan) mod homes
   int64_t homeStride = 1;
   int64_t homeSpan = 1;
-  int64_t rank = 0; ///< of the world
+  int64_t rank = 0; ///< rank in the world
   double routingScale = 1.0;
 
   /// Rows of each expert in a chunk, with empty ones, if there is a capacity.

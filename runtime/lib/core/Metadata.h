@@ -57,7 +57,7 @@ struct Value {
   std::string role;
   int32_t dtype = MOERT_F32;
   std::vector<int64_t> shape;      ///< global
-  std::vector<int64_t> localShape; ///< of one rank
+  std::vector<int64_t> localShape; ///< shape on one rank
   /// For each dimension the groups (indices into Metadata::groups) over which it is sharded, outermost first.
   std::vector<std::vector<int64_t>> layout;
   /// If the group "cp" divides a dimension: length of a sequence, and number of chunks into which each is cut. Member r

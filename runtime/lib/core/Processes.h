@@ -30,7 +30,7 @@ struct Wait {
   std::vector<int64_t> ranks; ///< ranks that meet there
 };
 
-/// What a process is doing.
+/// State of a process.
 struct Whereabouts {
   bool inStep = false;
   std::vector<Wait> waits;

@@ -65,8 +65,8 @@ struct HeadShape {
 
 /// Places of the queries and keys of an attention, and the key head of each query head.
 struct AttentionShape {
-  int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
-  int64_t allQueries = 0, allKeys = 0;          ///< of one sequence, with those of other ranks
+  int64_t sequences = 0, queries = 0, keys = 0; ///< in one sequence
+  int64_t allQueries = 0, allKeys = 0;          ///< in one sequence, with those of other ranks
   int64_t heads = 0, keyHeads = 0;              ///< heads of q, and heads of k and v
   int64_t width = 0, valueWidth = 0;            ///< columns of a head
   int64_t firstHead = 0, modelHeads = 0;        ///< place of q's heads among the model's

@@ -117,7 +117,7 @@ private:
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
   std::span<const Program> programs;
-  std::vector<ProgramEntry> entries; ///< of programs
+  std::vector<ProgramEntry> entries; ///< by program
   const std::vector<Group> &groups;
   int64_t worldSize;
   WorldOptions options;

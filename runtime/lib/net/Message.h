@@ -20,9 +20,9 @@ struct Message {
     Left,      ///< the process waits for nobody any more
     Done,      ///< the process is at its end
     Explain,   ///< a time-out passed: find out why
-    Query,     ///< where are you?
+    Query,     ///< question where the process is
     Answer,
-    Ping, ///< are you there?
+    Ping, ///< question whether the process is there
     Pong,
     Count
   };
