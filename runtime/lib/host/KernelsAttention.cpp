@@ -393,11 +393,8 @@ template <class T> T mergeHead(const T *a, T lseA, const T *b, T lseB, T *to, in
 } // namespace
 
 Status mergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
-  Checker check = checkOperands(Kind::MergeAttention, checkMergeAttention, a, lseA, b, lseB, out, lse);
-  if (!check.ok())
-    return check.take();
-  withFloating(a.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::MergeAttention, checkMergeAttention, a, lseA, b, lseB, out, lse).take());
+  withFloating(a.dtype, [&]<class T>(T) {
     const int64_t heads = lse.elements(), width = heads > 0 ? a.elements() / heads : 0;
     for (int64_t h = 0; h < heads; ++h)
       lse.as<T>()[h] = mergeHead(a.as<const T>() + h * width, lseA.as<const T>()[h], b.as<const T>() + h * width,
@@ -407,11 +404,8 @@ Status mergeAttention(View a, View lseA, View b, View lseB, View out, View lse) 
 }
 
 Status attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
-  Checker check = checkOperands(Kind::Attention, checkAttention, inputs, out, lse, options);
-  if (!check.ok())
-    return check.take();
-  return withFloating(inputs.q.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Attention, checkAttention, inputs, out, lse, options).take());
+  return withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
     return problem.forEachBlock(
         [&](const QueryBlock &block) { return problem.forward(block, out.as<T>(), lse.as<T>()); });
@@ -420,14 +414,12 @@ Status attention(const AttentionInputs &inputs, View out, View lse, const Attent
 
 Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ, View gradK,
                      View gradV, const AttentionOptions &options) {
-  Checker check = checkOperands(Kind::AttentionGrad, checkAttentionGrad, inputs, attended, lse, grads, gradQ, gradK,
-                                gradV, options);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::AttentionGrad, checkAttentionGrad, inputs, attended, lse, grads, gradQ, gradK, gradV, options)
+          .take());
   startFrom({}, gradK);
   startFrom({}, gradV);
-  return withFloating(inputs.q.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
     return problem.forEachBlock([&](const QueryBlock &block) {
       Status status = problem.gradScores(block, attended.as<const T>(), lse.as<const T>(), grads.as<const T>());
@@ -440,23 +432,19 @@ Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, Vie
 
 Status attentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
                          const AttentionOptions &options) {
-  Checker check =
-      checkOperands(Kind::AttentionBiasGrad, checkAttentionBiasGrad, inputs, attended, lse, grads, out, options);
-  if (!check.ok())
-    return check.take();
-  return withFloating(inputs.q.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::AttentionBiasGrad, checkAttentionBiasGrad, inputs, attended, lse, grads, out, options)
+          .take());
+  return withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
     return sumBiasGrads<T>(problem, attended.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>());
   });
 }
 
 Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
-  Checker check = checkOperands(Kind::AttentionSinksGrad, checkAttentionSinksGrad, sinks, lse, attended, grads, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(sinks.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::AttentionSinksGrad, checkAttentionSinksGrad, sinks, lse, attended, grads, out).take());
+  withFloating(sinks.dtype, [&]<class T>(T) {
     const int64_t heads = sinks.dims[0], rows = lse.dims[0], width = attended.dims[1] / heads;
     for (int64_t h = 0; h < heads; ++h) {
       const T sink = sinks.as<const T>()[h];

@@ -30,12 +30,10 @@ void dropRows(const T *x, T *out, int64_t rows, int64_t columns, Mask mask, int6
 } // namespace
 
 Status dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise, SequenceOrder order) {
-  Checker check = checkOperands(Kind::Dropout, checkDropout, x, step, out, seed, rows, columns, noise, order);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::Dropout, checkDropout, x, step, out, seed, rows, columns, noise, order).take());
   auto run = [&](auto mask) {
-    withFloating(x.dtype, [&](auto zero) {
-      using T = decltype(zero);
+    withFloating(x.dtype, [&]<class T>(T) {
       dropRows(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask, rows.index() * x.dims[0],
                columns.index() * x.dims[1], order);
     });

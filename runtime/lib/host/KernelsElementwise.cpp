@@ -238,8 +238,7 @@ Status activation(View in, View counts, View out, ActivationForm form) {
   const int64_t count = usedElements(check, in, counts, out);
   if (!check.ok())
     return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(in.dtype, [&]<class T>(T) {
     withActivation<T>(form, [&](auto f) { forward(f, in.as<const T>(), out.as<T>(), count); });
   });
   return {};
@@ -250,8 +249,7 @@ Status activationGrad(View in, View grad, View counts, View out, ActivationForm 
   const int64_t count = usedElements(check, in, counts, grad);
   if (!check.ok())
     return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(in.dtype, [&]<class T>(T) {
     withActivation<T>(form, [&](auto f) { backward(f, in.as<const T>(), grad.as<const T>(), out.as<T>(), count); });
   });
   return {};
@@ -262,8 +260,7 @@ Status biasAdd(View rows, View bias, View counts, View out, double scale) {
   const std::vector<int64_t> offsets = offsetsOf(check, rows, counts);
   if (!check.ok())
     return check.take();
-  withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(rows.dtype, [&]<class T>(T) {
     const int64_t columns = columnsOf(rows);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
       biasRows(rows.as<const T>() + offsets[e] * columns, bias.as<const T>() + e * columns,
@@ -277,8 +274,7 @@ Status biasGrad(View grads, View counts, View addend, View out, double scale) {
   const std::vector<int64_t> offsets = offsetsOf(check, grads, counts);
   if (!check.ok())
     return check.take();
-  withFloating(grads.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(grads.dtype, [&]<class T>(T) {
     struct Tag;
     const int64_t columns = columnsOf(grads);
     auto *sum = scratch<Tag, Wide<T>>(columns);
@@ -290,11 +286,8 @@ Status biasGrad(View grads, View counts, View addend, View out, double scale) {
 }
 
 Status add(View a, View b, View out) {
-  Checker check = checkOperands(Kind::Add, checkAdd, a, b, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(a.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Add, checkAdd, a, b, out).take());
+  withFloating(a.dtype, [&]<class T>(T) {
     const T *x = a.as<const T>(), *y = b.as<const T>();
     T *sum = out.as<T>();
     const int64_t count = a.elements();
@@ -306,11 +299,8 @@ Status add(View a, View b, View out) {
 }
 
 Status scale(View in, View out, double factor) {
-  Checker check = checkOperands(Kind::Scale, checkScale, in, out, factor);
-  if (!check.ok())
-    return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Scale, checkScale, in, out, factor).take());
+  withFloating(in.dtype, [&]<class T>(T) {
     const T *from = in.as<const T>(), by = T(factor);
     T *to = out.as<T>();
     const int64_t count = in.elements();
@@ -358,10 +348,8 @@ Status localReduce(View in, View out, int64_t dim, int64_t blocks) {
     return check.take();
   const int64_t copies = copiesAlong(out, in, dim);
   const int64_t outer = product(out, 0, dim) * blocks;
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    reduceMiddle(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer);
-  });
+  withFloating(in.dtype,
+               [&]<class T>(T) { reduceMiddle(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer); });
   return {};
 }
 

@@ -68,9 +68,7 @@ void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, Wide<T>
 } // namespace
 
 Status positions(View out, int64_t period, SequenceCut cut) {
-  Checker check = checkOperands(Kind::Positions, checkPositions, out, period, cut);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Positions, checkPositions, out, period, cut).take());
   const RowPlaces places(period, cut);
   for (int64_t s = 0, row = 0; s < out.dims[0]; ++s) {
     out.as<int32_t>()[s] = static_cast<int32_t>(places.at(row));
@@ -95,24 +93,18 @@ Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
 }
 
 Status fill(View out, double value) {
-  Checker check = checkOperands(Kind::Fill, checkFill, out, value);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Fill, checkFill, out, value).take());
   if (out.dtype == MOERT_I32)
     std::fill_n(out.as<int32_t>(), out.elements(), static_cast<int32_t>(value));
   else
-    withFloating(out.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      std::fill_n(out.as<T>(), out.elements(), T(value));
-    });
+    withFloating(out.dtype, [&]<class T>(T) { std::fill_n(out.as<T>(), out.elements(), T(value)); });
   return {};
 }
 
 Status cast(View in, View out) {
   MOERT_RETURN_IF_ERROR(checkCast(in, out));
   withAnyFloating(in.dtype, [&](auto from) {
-    withAnyFloating(out.dtype, [&](auto to) {
-      using To = decltype(to);
+    withAnyFloating(out.dtype, [&]<class To>(To) {
       const auto *source = in.as<const decltype(from)>();
       To *target = out.as<To>();
       const int64_t count = in.elements();
@@ -130,8 +122,7 @@ Status embedding(View ids, View table, View out, Part part) {
   checkIndices(check, "ids", ids, 0, part, size);
   if (!check.ok())
     return check.take();
-  withFloating(table.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(table.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < tokens; ++s) {
       const int64_t row = ids.as<const int32_t>()[s] - part.index() * size;
       T *to = out.as<T>() + s * columns;
@@ -151,8 +142,7 @@ Status embeddingGrad(View ids, View grads, View addend, View out, Part part, int
   if (!check.ok())
     return check.take();
   const TokensOfRows sorted = sortByRow(ids.as<const int32_t>(), tokens, part.index() * size, size, padding);
-  withFloating(grads.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(grads.dtype, [&]<class T>(T) {
     struct Tag;
     sumTokens(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(), scratch<Tag, Wide<T>>(columns), size,
               columns);

@@ -123,10 +123,8 @@ Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   const int64_t m = c.dims[0], n = c.dims[1], k = a.dims[transposeA ? 0 : 1];
   if (!check.ok())
     return check.take();
-  return withFloating(a.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return gemm({m, n, k, transposeA, transposeB}, a.as<T>(), b.as<T>(), c.as<T>());
-  });
+  return withFloating(
+      a.dtype, [&]<class T>(T) { return gemm({m, n, k, transposeA, transposeB}, a.as<T>(), b.as<T>(), c.as<T>()); });
 }
 
 /// Copies the addend of a product to its output, if there is one.
@@ -136,12 +134,9 @@ static void copyAddend(View addend, View out) {
 }
 
 Status matmulWgrad(View rows, View grads, View addend, View out) {
-  Checker check = checkOperands(Kind::MatmulWgrad, checkMatmulWgrad, rows, grads, addend, out);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::MatmulWgrad, checkMatmulWgrad, rows, grads, addend, out).take());
   copyAddend(addend, out);
-  return withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return withFloating(rows.dtype, [&]<class T>(T) {
     return gemm({out.dims[0], out.dims[1], rows.dims[0], true, false, bool(addend)}, rows.as<T>(), grads.as<T>(),
                 out.as<T>());
   });
@@ -153,8 +148,7 @@ Status groupedMatmul(View rows, View weights, View counts, View out, bool transp
   const int64_t k = experts.columns, n = columnsOf(out);
   if (!check.ok())
     return check.take();
-  return withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return withFloating(rows.dtype, [&]<class T>(T) {
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
       Status status = gemm({count, n, k, false, transposeWeights}, rows.as<T>() + first * k,
@@ -173,8 +167,7 @@ Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View 
   if (!check.ok())
     return check.take();
   copyAddend(addend, out);
-  return withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return withFloating(rows.dtype, [&]<class T>(T) {
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
       Status status = gemm({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,

@@ -5,12 +5,9 @@
 namespace moert::host {
 
 Status appendToHeads(View x, View shared, View out) {
-  Checker check = checkOperands(Kind::AppendToHeads, checkAppendToHeads, x, shared, out);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::AppendToHeads, checkAppendToHeads, x, shared, out).take());
   const HeadShape shape(x, shared, out);
-  withFloating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(out.dtype, [&]<class T>(T) {
     const T *own = x.as<const T>(), *common = shared.as<const T>();
     T *to = out.as<T>();
     for (int64_t s = 0; s < out.dims[0]; ++s, common += shape.shared)
@@ -21,12 +18,10 @@ Status appendToHeads(View x, View shared, View out) {
 }
 
 Status appendToHeadsGrad(View grads, View gradX, View gradShared) {
-  Checker check = checkOperands(Kind::AppendToHeadsGrad, checkAppendToHeadsGrad, grads, gradX, gradShared);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::AppendToHeadsGrad, checkAppendToHeadsGrad, grads, gradX, gradShared).take());
   const HeadShape shape(gradX, gradShared, grads);
-  withFloating(grads.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(grads.dtype, [&]<class T>(T) {
     struct Tag;
     auto *sums = scratch<Tag, Wide<T>>(shape.shared);
     const T *from = grads.as<const T>();

@@ -61,11 +61,8 @@ int64_t columnOf(int32_t label, int64_t first, int64_t size) {
 } // namespace
 
 Status rowLogsumexp(View x, View out) {
-  Checker check = checkOperands(Kind::RowLogsumexp, checkRowLogsumexp, x, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowLogsumexp, checkRowLogsumexp, x, out).take());
+  withFloating(x.dtype, [&]<class T>(T) {
     const T limit = opaque(expLimit<T>);
     for (int64_t s = 0; s < x.dims[0]; ++s)
       out.as<T>()[s] = logsumexp(x.as<const T>() + s * x.dims[1], x.dims[1], limit);
@@ -74,11 +71,8 @@ Status rowLogsumexp(View x, View out) {
 }
 
 Status rowLogsumexpGrad(View x, View lse, View grads, View out) {
-  Checker check = checkOperands(Kind::RowLogsumexpGrad, checkRowLogsumexpGrad, x, lse, grads, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowLogsumexpGrad, checkRowLogsumexpGrad, x, lse, grads, out).take());
+  withFloating(x.dtype, [&]<class T>(T) {
     logsumexpGradRows(x.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>(), x.dims[0], x.dims[1]);
   });
   return {};
@@ -90,8 +84,7 @@ Status pick(View x, View labels, View out, Part part) {
   checkIndices(check, "labels", labels, kAnyNegative, part, columns);
   if (!check.ok())
     return check.take();
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(x.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < rows; ++s) {
       const int64_t column = columnOf(labels.as<int32_t>()[s], part.index() * columns, columns);
       out.as<T>()[s] = column < 0 ? T(0) : x.as<T>()[s * columns + column];
@@ -107,8 +100,7 @@ Status pickGrad(View labels, View grads, View addend, View out, Part part) {
   if (!check.ok())
     return check.take();
   startFrom(addend, out);
-  withFloating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(out.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < rows; ++s) {
       const int64_t column = columnOf(labels.as<int32_t>()[s], part.index() * columns, columns);
       if (column >= 0)
@@ -119,11 +111,8 @@ Status pickGrad(View labels, View grads, View addend, View out, Part part) {
 }
 
 Status labelSum(View rows, View labels, View sum) {
-  Checker check = checkOperands(Kind::LabelSum, checkLabelSum, rows, labels, sum);
-  if (!check.ok())
-    return check.take();
-  withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::LabelSum, checkLabelSum, rows, labels, sum).take());
+  withFloating(rows.dtype, [&]<class T>(T) {
     Wide<T> total = 0;
     for (int64_t s = 0; s < rows.dims[0]; ++s)
       if (labels.as<int32_t>()[s] >= 0)
@@ -134,24 +123,16 @@ Status labelSum(View rows, View labels, View sum) {
 }
 
 Status labelCount(View labels, View count) {
-  Checker check = checkOperands(Kind::LabelCount, checkLabelCount, labels, count);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::LabelCount, checkLabelCount, labels, count).take());
   const int32_t *first = labels.as<const int32_t>();
   const auto used = std::count_if(first, first + labels.elements(), [](int32_t label) { return label >= 0; });
-  withFloating(count.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    *count.as<T>() = static_cast<T>(used);
-  });
+  withFloating(count.dtype, [&]<class T>(T) { *count.as<T>() = static_cast<T>(used); });
   return {};
 }
 
 Status labelSumGrad(View labels, View grad, View out) {
-  Checker check = checkOperands(Kind::LabelSumGrad, checkLabelSumGrad, labels, grad, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::LabelSumGrad, checkLabelSumGrad, labels, grad, out).take());
+  withFloating(out.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < out.dims[0]; ++s)
       out.as<T>()[s] = labels.as<int32_t>()[s] >= 0 ? *grad.as<T>() : T(0);
   });
@@ -159,11 +140,8 @@ Status labelSumGrad(View labels, View grad, View out) {
 }
 
 Status divide(View a, View b, View out) {
-  Checker check = checkOperands(Kind::Divide, checkDivide, a, b, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(a.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Divide, checkDivide, a, b, out).take());
+  withFloating(a.dtype, [&]<class T>(T) {
     const T divisor = *b.as<T>();
     *out.as<T>() = divisor == 0 ? T(0) : *a.as<T>() / divisor;
   });

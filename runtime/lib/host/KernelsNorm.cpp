@@ -139,36 +139,27 @@ void normWgradBlocks(const T *x, const T *grads, Wide<T> *sum, int64_t blocks, i
 } // namespace
 
 Status norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
-  Checker check = checkOperands(Kind::Norm, checkNorm, x, gamma, beta, out, kind, eps);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Norm, checkNorm, x, gamma, beta, out, kind, eps).take());
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(x.dtype, [&]<class T>(T) {
     normBlocks(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks, count, kind, eps);
   });
   return {};
 }
 
 Status normGrad(View x, View gamma, View grads, View out, int64_t kind, double eps) {
-  Checker check = checkOperands(Kind::NormGrad, checkNormGrad, x, gamma, grads, out, kind, eps);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::NormGrad, checkNormGrad, x, gamma, grads, out, kind, eps).take());
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(x.dtype, [&]<class T>(T) {
     normGradBlocks(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks, count, kind, eps);
   });
   return {};
 }
 
 Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
-  Checker check = checkOperands(Kind::NormWgrad, checkNormWgrad, x, grads, addend, out, kind, eps);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::NormWgrad, checkNormWgrad, x, grads, addend, out, kind, eps).take());
   const int64_t count = out.dims[0], blocks = x.elements() / count;
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(x.dtype, [&]<class T>(T) {
     struct Tag;
     auto *sum = scratch<Tag, Wide<T>>(count);
     for (int64_t i = 0; i < count; ++i)
@@ -181,11 +172,8 @@ Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double
 }
 
 Status inverseRoot(View in, View out, double scale, double eps) {
-  Checker check = checkOperands(Kind::InverseRoot, checkInverseRoot, in, out, scale, eps);
-  if (!check.ok())
-    return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::InverseRoot, checkInverseRoot, in, out, scale, eps).take());
+  withFloating(in.dtype, [&]<class T>(T) {
     const T *x = in.as<const T>(), factor = T(scale), least = T(eps);
     T *root = out.as<T>();
     const int64_t count = in.elements();
@@ -197,11 +185,8 @@ Status inverseRoot(View in, View out, double scale, double eps) {
 }
 
 Status inverseRootGrad(View root, View grads, View out, double scale) {
-  Checker check = checkOperands(Kind::InverseRootGrad, checkInverseRootGrad, root, grads, out, scale);
-  if (!check.ok())
-    return check.take();
-  withFloating(root.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::InverseRootGrad, checkInverseRootGrad, root, grads, out, scale).take());
+  withFloating(root.dtype, [&]<class T>(T) {
     const T *y = root.as<const T>(), *grad = grads.as<const T>(), factor = T(-scale / 2);
     T *to = out.as<T>();
     const int64_t count = root.elements();
@@ -213,11 +198,8 @@ Status inverseRootGrad(View root, View grads, View out, double scale) {
 }
 
 Status clamp(View in, View out, double limit) {
-  Checker check = checkOperands(Kind::Clamp, checkClamp, in, out, limit);
-  if (!check.ok())
-    return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Clamp, checkClamp, in, out, limit).take());
+  withFloating(in.dtype, [&]<class T>(T) {
     const T *x = in.as<const T>();
     const Bound<T> bound(limit);
     T *to = out.as<T>();
@@ -230,11 +212,8 @@ Status clamp(View in, View out, double limit) {
 }
 
 Status clampGrad(View in, View grads, View out, double limit) {
-  Checker check = checkOperands(Kind::ClampGrad, checkClampGrad, in, grads, out, limit);
-  if (!check.ok())
-    return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::ClampGrad, checkClampGrad, in, grads, out, limit).take());
+  withFloating(in.dtype, [&]<class T>(T) {
     const T *x = in.as<const T>(), *grad = grads.as<const T>();
     const Bound<T> bound(limit);
     T *to = out.as<T>();

@@ -76,46 +76,32 @@ template <class T> T factorOf(View factor) { return factor ? *factor.as<const T>
 } // namespace
 
 Status sumSquares(View in, View out) {
-  Checker check = checkOperands(Kind::SumSquares, checkSumSquares, in, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    *out.as<T>() = static_cast<T>(squaresOf(in.as<const T>(), in.elements()));
-  });
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::SumSquares, checkSumSquares, in, out).take());
+  withFloating(in.dtype,
+               [&]<class T>(T) { *out.as<T>() = static_cast<T>(squaresOf(in.as<const T>(), in.elements())); });
   return {};
 }
 
 Status clipFactor(View sumSquares, View out, double most) {
-  Checker check = checkOperands(Kind::ClipFactor, checkClipFactor, sumSquares, out, most);
-  if (!check.ok())
-    return check.take();
-  withFloating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::ClipFactor, checkClipFactor, sumSquares, out, most).take());
+  withFloating(out.dtype, [&]<class T>(T) {
     *out.as<T>() = static_cast<T>(clipping(static_cast<Wide<T>>(*sumSquares.as<const T>()), most));
   });
   return {};
 }
 
 Status squareRoot(View in, View out) {
-  Checker check = checkOperands(Kind::SquareRoot, checkSquareRoot, in, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(in.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    *out.as<T>() = host::squareRoot(*in.as<const T>());
-  });
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::SquareRoot, checkSquareRoot, in, out).take());
+  withFloating(in.dtype, [&]<class T>(T) { *out.as<T>() = host::squareRoot(*in.as<const T>()); });
   return {};
 }
 
 Status sgd(View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
            double momentum, double decay) {
-  Checker check =
-      checkOperands(Kind::Sgd, checkSgd, param, grad, velocity, rate, factor, paramOut, velocityOut, momentum, decay);
-  if (!check.ok())
-    return check.take();
-  withFloating(param.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::Sgd, checkSgd, param, grad, velocity, rate, factor, paramOut, velocityOut, momentum, decay)
+          .take());
+  withFloating(param.dtype, [&]<class T>(T) {
     sgdStep(param.as<const T>(), grad.as<const T>(), velocity.as<const T>(), paramOut.as<T>(), velocityOut.as<T>(),
             param.elements(), factorOf<T>(factor), *rate.as<T>(), T(momentum), T(decay));
   });
@@ -132,8 +118,7 @@ Status adam(View param, View grad, View first, View second, View rate, View step
   check.that(steps >= 1, [&] { return joined("expected 'step' of 0 or more but got ", steps - 1); });
   if (!check.ok())
     return check.take();
-  withFloating(param.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(param.dtype, [&]<class T>(T) {
     const auto learning = static_cast<Wide<T>>(*rate.as<const T>());
     const auto t = static_cast<double>(steps);
     AdamFactors<T> with;

@@ -93,14 +93,11 @@ const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bi
 } // namespace
 
 Status rotary(View x, View out, const RotaryOptions &options) {
-  Checker check = checkOperands(Kind::Rotary, checkRotary, x, out, options);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Rotary, checkRotary, x, out, options).take());
   const int64_t columns = x.dims[1], pairs = options.rotaryDim / 2;
   const RotaryShape shape{columns / options.headDim, options.headDim, options.begin, pairs, options.interleaved};
   const double *frequency = frequencies(options);
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(x.dtype, [&]<class T>(T) {
     struct Tag;
     T *cosine = scratch<Tag, T>(2 * pairs), *sine = cosine + pairs;
     // Rotates one position of all sequences at a time, so that its angles are computed once.
@@ -117,9 +114,7 @@ Status rotary(View x, View out, const RotaryOptions &options) {
 }
 
 Status joinSequences(View x, View out, SequenceOrder order, bool inverse) {
-  Checker check = checkOperands(Kind::JoinSequences, checkJoinSequences, x, out, order, inverse);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::JoinSequences, checkJoinSequences, x, out, order, inverse).take());
   const auto bytes = static_cast<size_t>(x.dims[1]) * dtypeSize(x.dtype);
   for (int64_t row = 0; row < x.dims[0]; ++row) {
     const int64_t whole = wholeRow(order, row), from = inverse ? whole : row, to = inverse ? row : whole;
@@ -135,8 +130,7 @@ Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistanc
     return check.take();
   const int64_t heads = out.dims[0], queries = out.dims[1], keys = out.dims[2];
   const int64_t *bucket = bucketsOf(queries, keys, table.dims[0], bidirectional, maxDistance);
-  withFloating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(out.dtype, [&]<class T>(T) {
     struct Tag;
     T *values = scratch<Tag, T>(queries + keys);
     for (int64_t h = 0; h < heads; ++h) {
@@ -150,17 +144,15 @@ Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistanc
 }
 
 Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
-  Checker check =
-      checkOperands(Kind::RelativeBiasGrad, checkRelativeBiasGrad, grads, addend, out, bidirectional, maxDistance);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::RelativeBiasGrad, checkRelativeBiasGrad, grads, addend, out, bidirectional, maxDistance)
+          .take());
   startFrom(addend, out);
   if (grads.elements() == 0)
     return {};
   const int64_t heads = grads.dims[0], queries = grads.dims[1], keys = grads.dims[2], buckets = out.dims[0];
   const int64_t *bucket = bucketsOf(queries, keys, buckets, bidirectional, maxDistance);
-  withFloating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(out.dtype, [&]<class T>(T) {
     struct Tag;
     auto *sums = scratch<Tag, Wide<T>>(queries + keys + buckets), *ofBuckets = sums + queries + keys;
     for (int64_t h = 0; h < heads; ++h) {

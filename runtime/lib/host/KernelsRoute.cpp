@@ -513,8 +513,7 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
   checkForced(check, forced, shape);
   if (!check.ok())
     return check.take();
-  withFloating(logits.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(logits.dtype, [&]<class T>(T) {
     if (options.score == MOERT_SOFTMAX)
       softmaxRows(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
     else
@@ -547,8 +546,7 @@ Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View
     });
   if (!check.ok())
     return check.take();
-  withFloating(scores.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(scores.dtype, [&]<class T>(T) {
     struct ToScores;
     GradientArguments<T> arguments{};
     arguments.scores = scores.as<const T>();

@@ -61,12 +61,10 @@ void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, in
 } // namespace
 
 Status routerMeans(View logits, View loads, View shares, View squares, int64_t topK) {
-  Checker check = checkOperands(Kind::RouterMeans, checkRouterMeans, logits, loads, shares, squares, topK);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::RouterMeans, checkRouterMeans, logits, loads, shares, squares, topK).take());
   const int64_t groups = loads.dims[0], tokens = logits.dims[0] / groups, experts = logits.dims[1];
-  withFloating(logits.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(logits.dtype, [&]<class T>(T) {
     for (int64_t g = 0; g < groups; ++g)
       meansOf(logits.as<const T>() + g * tokens * experts, loads.as<T>() + g * experts, shares.as<T>() + g * experts,
               squares.as<T>() + g, tokens, experts, topK);
@@ -75,14 +73,11 @@ Status routerMeans(View logits, View loads, View shares, View squares, int64_t t
 }
 
 Status routerMeansGrad(View logits, View gradShares, View gradSquares, View gradLogits) {
-  Checker check =
-      checkOperands(Kind::RouterMeansGrad, checkRouterMeansGrad, logits, gradShares, gradSquares, gradLogits);
-  if (!check.ok())
-    return check.take();
+  MOERT_RETURN_IF_ERROR(
+      checkOperands(Kind::RouterMeansGrad, checkRouterMeansGrad, logits, gradShares, gradSquares, gradLogits).take());
   const int64_t groups = gradShares ? gradShares.dims[0] : gradSquares ? gradSquares.dims[0] : 1;
   const int64_t tokens = logits.dims[0] / groups, experts = logits.dims[1];
-  withFloating(logits.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(logits.dtype, [&]<class T>(T) {
     TokenRouting<T> token(experts);
     for (int64_t s = 0; s < logits.dims[0]; ++s) {
       token.read(logits.as<const T>() + s * experts);

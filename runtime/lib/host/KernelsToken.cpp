@@ -129,8 +129,7 @@ Status dispatch(View tokens, View slots, View weights, View used, View out) {
   const int64_t *source = invertSlots(check, slots, rows);
   if (!check.ok())
     return check.take();
-  withFloating(tokens.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(tokens.dtype, [&]<class T>(T) {
     dispatchAll(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1], columns,
                 /*clears=*/!used);
   });
@@ -143,8 +142,7 @@ Status combine(View rows, View slots, View weights, View used, View out) {
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok() || out.elements() == 0)
     return check.take();
-  withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(rows.dtype, [&]<class T>(T) {
     struct Tag;
     combineAll(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(), count, choices,
                columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
@@ -157,8 +155,7 @@ Status slotDot(View tokens, View rows, View slots, View used, View out) {
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok())
     return check.take();
-  withFloating(tokens.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  withFloating(tokens.dtype, [&]<class T>(T) {
     const int64_t choices = slots.dims[1], columns = tokens.dims[1];
     for (int64_t i = 0; i < slots.elements(); ++i) {
       const int64_t row = slots.as<const int32_t>()[i];
@@ -258,11 +255,8 @@ Status window(View slots, View gathered, View before, View left, View passSlots,
 }
 
 Status rowScale(View rows, View factors, View out) {
-  Checker check = checkOperands(Kind::RowScale, checkRowScale, rows, factors, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowScale, checkRowScale, rows, factors, out).take());
+  withFloating(rows.dtype, [&]<class T>(T) {
     const int64_t columns = rows.dims[1];
     for (int64_t s = 0; s < rows.dims[0]; ++s)
       scaleRow(rows.as<const T>() + s * columns, out.as<T>() + s * columns, factors.as<const T>()[s], columns);
@@ -271,11 +265,8 @@ Status rowScale(View rows, View factors, View out) {
 }
 
 Status rowDot(View a, View b, View out) {
-  Checker check = checkOperands(Kind::RowDot, checkRowDot, a, b, out);
-  if (!check.ok())
-    return check.take();
-  withFloating(a.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowDot, checkRowDot, a, b, out).take());
+  withFloating(a.dtype, [&]<class T>(T) {
     const int64_t columns = a.dims[1];
     for (int64_t s = 0; s < a.dims[0]; ++s)
       out.as<T>()[s] = dotProduct(a.as<const T>() + s * columns, b.as<const T>() + s * columns, columns);
