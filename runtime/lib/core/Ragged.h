@@ -27,7 +27,6 @@ private:
   int64_t blockCount(int64_t block, int64_t expert) const { return blockCounts[block * experts + expert]; }
   int64_t expertCount(int64_t source, int64_t expert) const { return expertCounts[source * ownExperts + expert]; }
   bool isHolder(int64_t member) const { return member >= firstHolder && member < firstHolder + width; }
-  bool isSource(int64_t member) const { return member >= firstSource && member < firstSource + width; }
   /// Number of rows of a block before those for `expert`.
   int64_t rowsBefore(int64_t block, int64_t expert) const;
   Piece rows(int64_t first, int64_t count) const { return {first * rowBytes, count * rowBytes}; }

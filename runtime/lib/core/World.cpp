@@ -177,13 +177,13 @@ Status World::checkLocal(int64_t rank) const {
   return invalid("rank " + std::to_string(rank) + " does not run in this process");
 }
 
-/// Gives all processes the values of `readLocal` in the process that runs `rank`. Process i runs rank i.
-template <class T, class Read> Status World::shared(int64_t rank, std::vector<T> &values, Read readLocal) {
+/// Gives all processes the values of `read` in the process that runs `rank`. Process i runs rank i.
+template <class T, class Read> Status World::shared(int64_t rank, std::vector<T> &values, Read read) {
   MOERT_RETURN_IF_ERROR(checkRank(rank));
   if (!backend.processes)
-    return readLocal(values);
+    return read(values);
   auto give = [&](std::vector<char> &bytes) {
-    Status status = readLocal(values);
+    Status status = read(values);
     auto *first = reinterpret_cast<const char *>(values.data());
     bytes.assign(first, first + values.size() * sizeof(T));
     return status;
@@ -195,21 +195,31 @@ template <class T, class Read> Status World::shared(int64_t rank, std::vector<T>
   return {};
 }
 
-Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> offset, char *&data) {
+template <class Read> Status World::sharedNumber(int64_t rank, int64_t &number, Read read) {
+  std::vector<int64_t> values;
+  MOERT_RETURN_IF_ERROR(shared(rank, values, [&](std::vector<int64_t> &local) {
+    local.resize(1);
+    return read(local[0]);
+  }));
+  number = values.at(0);
+  return {};
+}
+
+Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> begin, char *&data) {
   const Program &program = programOf(rank);
   if (index < 0 || index >= program.valueCount())
     return invalid("expected the index of an argument or result below " + std::to_string(program.valueCount()) +
                    " but got " + std::to_string(index));
   const Value &value = program.value(index);
   const int64_t whole = bytesOf(value);
-  if (!offset && bytes != whole)
+  if (!begin && bytes != whole)
     return invalid("expected " + std::to_string(whole) + " bytes for '" + value.name + "' of one rank but got " +
                    std::to_string(bytes));
-  if (offset && (*offset < 0 || bytes < 0 || *offset > whole - bytes))
+  if (begin && (*begin < 0 || bytes < 0 || *begin > whole - bytes))
     return invalid("expected bytes below " + std::to_string(whole) + " of '" + value.name + "' of one rank but got " +
-                   std::to_string(bytes) + " from " + std::to_string(*offset));
-  data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + offset.value_or(0)
-                       : nullptr;
+                   std::to_string(bytes) + " from " + std::to_string(*begin));
+  data =
+      isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + begin.value_or(0) : nullptr;
   return {};
 }
 
@@ -223,14 +233,11 @@ Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
   if (!options.isBound)
     return invalid("expected a world whose memory the caller gives (bound = 1)");
   char *place;
-  Status status = checkLocal(rank);
-  if (status.ok())
-    status = locate(rank, index, bytes, {}, place);
-  if (status.ok())
-    status = checkAddress(data, 16, "'" + programOf(rank).value(index).name + "'");
-  if (status.ok())
-    ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] = static_cast<char *>(data);
-  return status;
+  MOERT_RETURN_IF_ERROR(checkLocal(rank));
+  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, {}, place));
+  MOERT_RETURN_IF_ERROR(checkAddress(data, 16, "'" + programOf(rank).value(index).name + "'"));
+  ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] = static_cast<char *>(data);
+  return {};
 }
 
 Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) {
@@ -259,68 +266,46 @@ Status World::checkBound() const {
   return {};
 }
 
-Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes) {
+Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes, std::optional<int64_t> begin) {
   MOERT_RETURN_IF_ERROR(checkLocal(rank));
   char *place;
-  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, {}, place));
+  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, begin, place));
   return backend.device->write(place, data, bytes);
 }
 
-Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> offset) {
+Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> begin) {
   MOERT_RETURN_IF_ERROR(checkRank(rank));
   char *place;
-  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, offset, place));
+  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, begin, place));
   if (!backend.processes)
     return backend.device->read(data, place, bytes);
   std::vector<char> values;
-  Status status = shared(rank, values, [&](std::vector<char> &local) {
+  MOERT_RETURN_IF_ERROR(shared(rank, values, [&](std::vector<char> &local) {
     local.resize(static_cast<size_t>(bytes));
     return backend.device->read(local.data(), place, bytes);
-  });
-  if (status.ok())
-    std::copy(values.begin(), values.end(), static_cast<char *>(data));
-  return status;
+  }));
+  std::copy(values.begin(), values.end(), static_cast<char *>(data));
+  return {};
 }
 
-Status World::locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data) {
+Status World::readLocal(int64_t rank, int64_t index, void *data, int64_t bytes, int64_t begin) {
   MOERT_RETURN_IF_ERROR(checkLocal(rank));
-  return locate(rank, index, bytes, begin, data);
-}
-
-Status World::writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes) {
   char *place;
-  Status status = locateRange(rank, index, begin, bytes, place);
-  return status.ok() ? backend.device->write(place, data, bytes) : status;
-}
-
-Status World::readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes) {
-  char *place;
-  Status status = locateRange(rank, index, begin, bytes, place);
-  return status.ok() ? backend.device->read(data, place, bytes) : status;
+  MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, begin, place));
+  return backend.device->read(data, place, bytes);
 }
 
 Status World::meet(const Status &own) { return backend.processes ? checkAgree(*backend.processes, "", own) : own; }
 
 Status World::touchedBytes(int64_t rank, int32_t space, int64_t &bytes) {
-  std::vector<int64_t> values;
-  Status status = shared(rank, values, [&](std::vector<int64_t> &local) {
-    local = {ranks[static_cast<size_t>(rank)].touched[space]};
+  return sharedNumber(rank, bytes, [&](int64_t &local) {
+    local = ranks[static_cast<size_t>(rank)].touched[space];
     return Status{};
   });
-  if (status.ok())
-    bytes = values.at(0);
-  return status;
 }
 
 Status World::otherBytes(int64_t rank, int64_t &bytes) {
-  std::vector<int64_t> values;
-  Status status = shared(rank, values, [&](std::vector<int64_t> &local) {
-    local.resize(1);
-    return backend.device->otherBytes(local[0]);
-  });
-  if (status.ok())
-    bytes = values.at(0);
-  return status;
+  return sharedNumber(rank, bytes, [&](int64_t &local) { return backend.device->otherBytes(local); });
 }
 
 Status World::timeline(int64_t rank, std::vector<moert_op_time> &times) {

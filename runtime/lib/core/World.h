@@ -54,14 +54,14 @@ public:
   int64_t size() const { return worldSize; }
   const std::vector<int64_t> &localRanks() const { return backend.device->ranks(); }
 
-  Status write(int64_t rank, int64_t index, const void *data, int64_t bytes);
+  /// Writes a part of a rank of this process, or `bytes` bytes of it from byte `begin` on.
+  Status write(int64_t rank, int64_t index, const void *data, int64_t bytes, std::optional<int64_t> begin = {});
   Status bind(int64_t rank, int64_t index, void *data, int64_t bytes);
   Status bindArena(int64_t rank, int32_t space, void *data, int64_t bytes);
-  /// Reads from the process of the rank. All processes must make the same calls.
-  Status read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> offset = {});
-  /// Write and read bytes of a part of a rank of this process, from byte `begin` of the part on.
-  Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
-  Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
+  /// Reads in the same way from the process of the rank. All processes must make the same calls.
+  Status read(int64_t rank, int64_t index, void *data, int64_t bytes, std::optional<int64_t> begin = {});
+  /// Reads from a rank of this process. No other process takes part.
+  Status readLocal(int64_t rank, int64_t index, void *data, int64_t bytes, int64_t begin);
   /// Waits for all processes. Returns the first error of any process in all.
   Status meet(const Status &own);
   /// Runs one step. `seconds` (may be null) is the time of the slowest process.
@@ -107,12 +107,11 @@ private:
   double bytesOf(const Program &program) const;
   Status checkRank(int64_t rank) const;
   Status checkLocal(int64_t rank) const;
-  template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read readLocal);
+  template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read read);
+  template <class Read> Status sharedNumber(int64_t rank, int64_t &number, Read read);
   Status slowest(double &seconds);
   /// Finds the address of a value; null if its rank runs in another process.
-  Status locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> offset, char *&data);
-  /// Finds the address of bytes of a part of a rank of this process.
-  Status locateRange(int64_t rank, int64_t index, int64_t begin, int64_t bytes, char *&data);
+  Status locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> begin, char *&data);
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 

@@ -275,13 +275,13 @@ int32_t moert_world_read_at(moert_world_t world, int64_t rank, int64_t index, in
 int32_t moert_world_write_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, const void *data,
                                 int64_t bytes) {
   return onIdleWorld(world, data || bytes == 0,
-                     [&](World &inner) { return inner.writeRange(rank, index, begin, data, bytes); });
+                     [&](World &inner) { return inner.write(rank, index, data, bytes, begin); });
 }
 
 int32_t moert_world_read_range(moert_world_t world, int64_t rank, int64_t index, int64_t begin, void *data,
                                int64_t bytes) {
   return onIdleWorld(world, data || bytes == 0,
-                     [&](World &inner) { return inner.readRange(rank, index, begin, data, bytes); });
+                     [&](World &inner) { return inner.readLocal(rank, index, data, bytes, begin); });
 }
 
 int32_t moert_world_meet(moert_world_t world, int32_t code, const char *error) {
