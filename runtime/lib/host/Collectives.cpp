@@ -141,11 +141,8 @@ Status exchangeWhole(Calls calls, std::span<int64_t> received) {
   sent.resize(std::max(sent.size(), calls.size()));
   for (int64_t member = 0; member < size; ++member) {
     const Call &call = *calls[static_cast<size_t>(member)];
-    Status status = checkExchangeValues(call, size, member);
-    if (status.ok())
-      status = checkAlike(call, member, *calls[0]);
-    if (!status.ok())
-      return status;
+    MOERT_RETURN_IF_ERROR(checkExchangeValues(call, size, member));
+    MOERT_RETURN_IF_ERROR(checkAlike(call, member, *calls[0]));
     piecesSentToAll(call, size, member, sent[static_cast<size_t>(member)]);
   }
   for (size_t member = 0; member < calls.size(); ++member) {

@@ -312,13 +312,12 @@ template <class T>
 Status Attention<T>::gradScores(const QueryBlock &block, const T *attended, const T *lse, const T *grads) {
   MOERT_RETURN_IF_ERROR(multiplyKeys(block));
   const T *outGrads = resultsOf(grads, block);
-  Status status =
+  MOERT_RETURN_IF_ERROR(
       gemm({block.queries, block.keys, shape.valueWidth, false, true, false, 1.0, resultStride(), valueStride()},
-           outGrads, keysOf(v, block, shape.valueWidth), scoreGrads);
-  if (status.ok())
-    runVectorised<gradBlock<T>>(rowsOf(block), scores, scoreGrads, sumsOf(lse, block), resultsOf(attended, block),
-                                outGrads);
-  return status;
+           outGrads, keysOf(v, block, shape.valueWidth), scoreGrads));
+  runVectorised<gradBlock<T>>(rowsOf(block), scores, scoreGrads, sumsOf(lse, block), resultsOf(attended, block),
+                              outGrads);
+  return {};
 }
 
 /// Adds up the gradients after gradScores. Those of queries belong to one block. Those of keys and values are sums over
@@ -326,16 +325,14 @@ Status Attention<T>::gradScores(const QueryBlock &block, const T *attended, cons
 template <class T>
 Status Attention<T>::backward(const QueryBlock &block, const T *grads, T *gradQ, T *gradK, T *gradV) {
   const T *p = scores, *ds = scoreGrads;
-  Status status =
+  MOERT_RETURN_IF_ERROR(
       gemm({block.keys, shape.valueWidth, block.queries, true, false, true, 1.0, 0, resultStride(), valueStride()}, p,
-           resultsOf(grads, block), keysOf(gradV, block, shape.valueWidth));
-  if (status.ok())
-    status = gemm({block.queries, shape.width, block.keys, false, false, false, scale, 0, keyStride(), queryStride()},
-                  ds, keysOf(k, block, shape.width), queriesOf(gradQ, block));
-  if (status.ok())
-    status = gemm({block.keys, shape.width, block.queries, true, false, true, scale, 0, queryStride(), keyStride()}, ds,
-                  queriesOf(q, block), keysOf(gradK, block, shape.width));
-  return status;
+           resultsOf(grads, block), keysOf(gradV, block, shape.valueWidth)));
+  MOERT_RETURN_IF_ERROR(
+      gemm({block.queries, shape.width, block.keys, false, false, false, scale, 0, keyStride(), queryStride()}, ds,
+           keysOf(k, block, shape.width), queriesOf(gradQ, block)));
+  return gemm({block.keys, shape.width, block.queries, true, false, true, scale, 0, queryStride(), keyStride()}, ds,
+              queriesOf(q, block), keysOf(gradK, block, shape.width));
 }
 
 template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended, const T *lse, const T *grads, T *out) {
@@ -421,10 +418,8 @@ Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, Vie
   startFrom({}, gradV);
   return withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
-    return problem.forEachBlock([&](const QueryBlock &block) {
-      Status status = problem.gradScores(block, attended.as<const T>(), lse.as<const T>(), grads.as<const T>());
-      if (!status.ok())
-        return status;
+    return problem.forEachBlock([&](const QueryBlock &block) -> Status {
+      MOERT_RETURN_IF_ERROR(problem.gradScores(block, attended.as<const T>(), lse.as<const T>(), grads.as<const T>()));
       return problem.backward(block, grads.as<const T>(), gradQ.as<T>(), gradK.as<T>(), gradV.as<T>());
     });
   });

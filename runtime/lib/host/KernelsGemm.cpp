@@ -148,15 +148,13 @@ Status groupedMatmul(View rows, View weights, View counts, View out, bool transp
   const int64_t k = experts.columns, n = columnsOf(out);
   if (!check.ok())
     return check.take();
-  return withFloating(rows.dtype, [&]<class T>(T) {
+  return withFloating(rows.dtype, [&]<class T>(T) -> Status {
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
-      Status status = gemm({count, n, k, false, transposeWeights}, rows.as<T>() + first * k,
-                           weights.as<T>() + e * k * n, out.as<T>() + first * n);
-      if (!status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(gemm({count, n, k, false, transposeWeights}, rows.as<T>() + first * k,
+                                 weights.as<T>() + e * k * n, out.as<T>() + first * n));
     }
-    return Status();
+    return {};
   });
 }
 
@@ -167,15 +165,13 @@ Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View 
   if (!check.ok())
     return check.take();
   copyAddend(addend, out);
-  return withFloating(rows.dtype, [&]<class T>(T) {
+  return withFloating(rows.dtype, [&]<class T>(T) -> Status {
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
-      Status status = gemm({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,
-                           grads.as<T>() + first * n, out.as<T>() + e * k * n);
-      if (!status.ok())
-        return status;
+      MOERT_RETURN_IF_ERROR(gemm({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,
+                                 grads.as<T>() + first * n, out.as<T>() + e * k * n));
     }
-    return Status();
+    return {};
   });
 }
 
