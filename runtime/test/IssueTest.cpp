@@ -715,7 +715,7 @@ TEST(World, GuardKeepsBuffersThatOverlapTogether) {
       return code;
     return moert_scale(rank, 0, &whole, &whole, 2, 0);
   };
-  std::vector<verify::ArenaPiece> pieces[2];
+  std::array<std::vector<verify::ArenaPiece>, 2> pieces;
   ASSERT_TRUE(verify::listPieces(program, groups, entry, 1, pieces).ok());
   ASSERT_EQ(pieces[MOERT_SPACE_DEVICE].size(), 2u);
   EXPECT_EQ(pieces[MOERT_SPACE_DEVICE][0].end, 64);

@@ -148,10 +148,8 @@ Status Session::meet(net::Socket &listener, net::Star::Options &options) {
     std::copy(options.secret.begin(), options.secret.end(), invitation->secret);
     invitation->port = options.place.port;
   }
-  if (Status status =
-          run([invitation] { MPI_Bcast(invitation.get(), sizeof *invitation, MPI_BYTE, 0, MPI_COMM_WORLD); });
-      !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(
+      run([invitation] { MPI_Bcast(invitation.get(), sizeof *invitation, MPI_BYTE, 0, MPI_COMM_WORLD); }));
   options.place.host = invitation->host;
   options.place.port = invitation->port;
   options.secret.assign(invitation->secret, sizeof invitation->secret);

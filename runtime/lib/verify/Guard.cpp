@@ -52,13 +52,13 @@ static void join(std::vector<ArenaPiece> &pieces) {
 }
 
 Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
-                  std::vector<ArenaPiece> (&pieces)[2]) {
+                  std::array<std::vector<ArenaPiece>, 2> &pieces) {
   auto visit = [&](const Call &call) -> Status {
     for (int8_t i = 0; i < call.viewCount; ++i) {
       const View &view = call.views[static_cast<size_t>(i)];
       if (auto place = view ? arenaPlaceOf(view) : std::nullopt)
         // An empty buffer has an address, too.
-        pieces[place->space].push_back(
+        pieces[static_cast<size_t>(place->space)].push_back(
             {place->offset, place->offset + std::max<int64_t>(view.bytes(), 1), {call.op}, {}});
     }
     return {};

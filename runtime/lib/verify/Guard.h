@@ -29,7 +29,7 @@ Status readGuard(std::optional<int64_t> &width);
 
 /// Lists the pieces of both arenas of a rank, in rising order.
 Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
-                  std::vector<ArenaPiece> (&pieces)[2]);
+                  std::array<std::vector<ArenaPiece>, 2> &pieces);
 
 /// Finds the piece that has these bytes; null if there is none.
 const ArenaPiece *findPiece(const std::vector<ArenaPiece> &pieces, int64_t begin, int64_t end);

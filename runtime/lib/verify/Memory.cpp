@@ -85,56 +85,50 @@ Status Memory::allocateBlock(Device &device, int64_t rank, int32_t space, int64_
   return fences.allocate(device, rank, space, bytes, phase, what + " of rank " + std::to_string(rank), data);
 }
 
-/// Poisons the bytes that calls use. The other bytes of arenas of a size class stay untouched, so that they take no
-/// memory.
-Status Memory::poisonUses(Device &device, const moert_rank &rank, const RankMemory &memory) const {
+Status Memory::listPiecesOf(const moert_rank &rank, Pieces &pieces) const {
+  if (liesApart)
+    return listPieces(*rank.program, groups, programs.entries[programIndex(programs.programs, rank.rank)], rank.rank,
+                      pieces);
+  for (size_t space = 0; space < pieces.size(); ++space)
+    pieces[space] = {{0, rank.program->arenaBytes[space], {}, {}}};
+  return {};
+}
+
+/// Poisons the bytes that calls use. The other bytes of an arena that has several size classes stay untouched, so that
+/// they take no memory.
+Status Memory::poisonUses(Device &device, const moert_rank &rank, const Pieces &pieces) {
+  if (uses.empty())
+    MOERT_RETURN_IF_ERROR(listUses());
   const Uses &own = uses[programIndex(programs.programs, rank.rank)];
   for (size_t space = 0; space < own.size(); ++space)
     for (size_t k = 0; k < own[space].size(); ++k)
       for (const Bytes &used : own[space][k])
         MOERT_RETURN_IF_ERROR(
-            poison(device, memory.arenas[space][k] + (used.begin << k), (used.end - used.begin) << k));
+            poison(device, pieces[space].front().data[k] + (used.begin << k), (used.end - used.begin) << k));
   return {};
-}
-
-Status Memory::allocateArenas(Device &device, const moert_rank &rank, RankMemory &memory) {
-  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (int k = 0; k < sizeClasses; ++k) {
-      const int64_t bytes = rank.program->arenaBytes[space] << k;
-      char *&arena = memory.arenas[space][k];
-      MOERT_RETURN_IF_ERROR(allocateBlock(device, rank.rank, space, bytes, 0,
-                                          space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena", arena));
-      if (beginsAsNaN && !isWide())
-        MOERT_RETURN_IF_ERROR(poison(device, arena, bytes));
-    }
-  if (!isWide())
-    return {};
-  if (uses.empty())
-    MOERT_RETURN_IF_ERROR(listUses());
-  return beginsAsNaN ? poisonUses(device, rank, memory) : Status{};
 }
 
 /// Each piece lies as far from a multiple of 256 as in the arena.
-Status Memory::allocatePieces(Device &device, const moert_rank &rank, RankMemory &memory) {
-  const size_t index = programIndex(programs.programs, rank.rank);
-  const Program &program = programs.programs[index];
-  MOERT_RETURN_IF_ERROR(listPieces(program, groups, programs.entries[index], rank.rank, memory.pieces));
+Status Memory::allocateArenas(Device &device, const moert_rank &rank, Pieces &pieces) {
+  const bool isWhole = isWide() && !liesApart;
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (ArenaPiece &piece : memory.pieces[space])
+    for (ArenaPiece &piece : pieces[static_cast<size_t>(space)])
       for (int k = 0; k < sizeClasses; ++k) {
         const int64_t bytes = (piece.end - piece.begin) << k;
+        const char *arena = space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena";
         MOERT_RETURN_IF_ERROR(allocateBlock(device, rank.rank, space, bytes, (piece.begin << k) % 256,
-                                            pieceText(program, space, piece), piece.data[k]));
-        if (beginsAsNaN)
+                                            liesApart ? pieceText(*rank.program, space, piece) : arena, piece.data[k]));
+        if (beginsAsNaN && !isWhole)
           MOERT_RETURN_IF_ERROR(poison(device, piece.data[k], bytes));
       }
-  return {};
+  return beginsAsNaN && isWhole ? poisonUses(device, rank, pieces) : Status{};
 }
 
 Status Memory::allocate(Device &device, moert_rank &rank) {
   ranks.resize(std::max(ranks.size(), static_cast<size_t>(rank.rank) + 1));
-  RankMemory &memory = ranks[static_cast<size_t>(rank.rank)];
-  MOERT_RETURN_IF_ERROR(liesApart ? allocatePieces(device, rank, memory) : allocateArenas(device, rank, memory));
+  Pieces &pieces = ranks[static_cast<size_t>(rank.rank)];
+  MOERT_RETURN_IF_ERROR(listPiecesOf(rank, pieces));
+  MOERT_RETURN_IF_ERROR(allocateArenas(device, rank, pieces));
   for (size_t i = 0; i < rank.values.size(); ++i) {
     const Value &value = rank.program->value(static_cast<int64_t>(i));
     MOERT_RETURN_IF_ERROR(allocateBlock(device, rank.rank, MOERT_SPACE_DEVICE, bytesOf(value), 0,
@@ -154,12 +148,8 @@ Status Memory::place(const moert_rank &rank, const moert_buffer &buffer, int64_t
     view.data = rank.values[static_cast<size_t>(buffer.offset)] + begin * growth;
     return {};
   }
-  const RankMemory &memory = ranks[static_cast<size_t>(rank.rank)];
-  if (!liesApart) {
-    view.data = memory.arenas[buffer.space][classOf(growth)] + begin * growth;
-    return {};
-  }
-  const ArenaPiece *piece = findPiece(memory.pieces[buffer.space], begin, end);
+  const ArenaPiece *piece =
+      findPiece(ranks[static_cast<size_t>(rank.rank)][static_cast<size_t>(buffer.space)], begin, end);
   if (!piece)
     return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes " +
                    std::to_string(begin) + " to " + std::to_string(end));

@@ -30,12 +30,8 @@ private:
   };
   /// By moert_space and size class.
   using Uses = std::array<std::array<std::vector<Bytes>, kSizeClasses>, 2>;
-  struct RankMemory {
-    /// By moert_space and size class: values of one class keep their places among each other.
-    char *arenas[2][kSizeClasses] = {};
-    /// Used in place of arenas if pieces lie apart.
-    std::vector<ArenaPiece> pieces[2];
-  };
+  /// By moert_space; one piece per arena unless pieces lie apart.
+  using Pieces = std::array<std::vector<ArenaPiece>, 2>;
 
   static void join(std::vector<Bytes> &parts);
   int32_t typeOf(int32_t dtype) const;
@@ -43,9 +39,9 @@ private:
   Status poison(Device &device, char *data, int64_t bytes) const;
   Status allocateBlock(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase,
                        const std::string &what, char *&data);
-  Status allocateArenas(Device &device, const moert_rank &rank, RankMemory &memory);
-  Status poisonUses(Device &device, const moert_rank &rank, const RankMemory &memory) const;
-  Status allocatePieces(Device &device, const moert_rank &rank, RankMemory &memory);
+  Status listPiecesOf(const moert_rank &rank, Pieces &pieces) const;
+  Status allocateArenas(Device &device, const moert_rank &rank, Pieces &pieces);
+  Status poisonUses(Device &device, const moert_rank &rank, const Pieces &pieces);
 
   const WorldPrograms programs;
   const std::vector<Group> &groups;
@@ -55,7 +51,7 @@ private:
   int sizeClasses = 1;    ///< size classes of the programs' values
   std::vector<Uses> uses; ///< by program: bytes of the arenas that calls use, sorted; empty until listed
   Fences fences;
-  std::vector<RankMemory> ranks;
+  std::vector<Pieces> ranks;
 };
 
 } // namespace moert::verify
