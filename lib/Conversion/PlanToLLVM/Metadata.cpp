@@ -18,9 +18,6 @@ using namespace mlir;
 using namespace mlir::plan;
 namespace json = llvm::json;
 
-/// The version of the metadata that this file writes.
-static constexpr int64_t kMetadataVersion = 5;
-
 moert_dtype mlir::plan::getDType(Type type) {
   if (type.isF32())
     return MOERT_F32;
@@ -398,7 +395,7 @@ FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp plan) {
   llvm::raw_string_ostream os(text);
   json::OStream json(os);
   json.object([&] {
-    json.attribute("moeplan", kMetadataVersion);
+    json.attribute("moeplan", MOERT_METADATA_VERSION);
     json.attribute("abi", MOERT_ABI_VERSION);
     if (variants.empty())
       return MetadataWriter(plan, getProgramPrefix(), json).write();

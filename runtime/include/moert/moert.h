@@ -18,6 +18,8 @@ extern "C" {
 
 /// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
 #define MOERT_ABI_VERSION 9
+/// Version of the metadata's format.
+#define MOERT_METADATA_VERSION 5
 
 typedef enum moert_status {
   MOERT_OK = 0,

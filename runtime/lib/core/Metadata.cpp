@@ -13,7 +13,6 @@ using nlohmann::json;
 namespace moert {
 namespace {
 
-constexpr int64_t kMetadataVersion = 5;
 constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
 /// Limit that lets elements times shards fit 64 bits.
@@ -470,7 +469,7 @@ std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &clu
 
 std::vector<Metadata> parse(const json &root) {
   JsonNode top{root, ""};
-  checkVersion(top.at("moeplan"), kMetadataVersion);
+  checkVersion(top.at("moeplan"), MOERT_METADATA_VERSION);
   checkVersion(top.at("abi"), MOERT_ABI_VERSION);
   if (top.has("variants"))
     return parseVariants(top.at("variants"), top.has("cluster") ? top.at("cluster").string() : "");
