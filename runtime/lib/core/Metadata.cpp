@@ -108,19 +108,9 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRan
                      value.name + "': the groups of its layout overlap");
 }
 
-/// Parses the source of a value of shape `shape`, which its tensors have to make up.
-Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
-  Source source;
-  JsonNode tensors = node.at("tensors");
-  if (tensors.size() != 1 && tensors.size() != 2)
-    tensors.fail("expected one or two names but got " + std::to_string(tensors.size()));
-  constexpr const char *kKeys[] = {"tensors", "prefix",  "transpose", "begin",  "of",
-                                   "blocks",  "experts", "stacked",   "halves", "row"};
-  for (const auto &[key, value] : node.value.items())
-    if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
-      node.fail("unknown key '" + key +
-                "', expected one of 'tensors', 'prefix', 'transpose', 'begin', 'of', 'blocks', 'experts', "
-                "'stacked', 'halves', 'row'");
+/// Parses how experts and names of tensors belong together.
+void parseTensors(const JsonNode &node, const std::vector<int64_t> &shape, Source &source) {
+  const JsonNode tensors = node.at("tensors");
   if (node.has("experts"))
     source.experts = node.at("experts").integer(1, kMaxElements);
   if (source.experts && (shape.empty() || shape[0] != source.experts))
@@ -144,19 +134,14 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
     if (source.tensors[i].compare(0, source.prefix.size(), source.prefix) != 0)
       tensors.at(i).fail("expected a name that begins with '" + source.prefix + "' but got '" + source.tensors[i] +
                          "'");
-  std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
-  source.transpose = node.has("transpose") && node.at("transpose").boolean();
-  if (source.transpose && part.size() > 2)
-    fail(node.path + ".transpose", "expected 'transpose' of a matrix but the tensor is " + shapeText(part));
-  source.isRow = node.has("row") && node.at("row").boolean();
-  source.halves = node.has("halves") && node.at("halves").boolean();
-  if (source.halves && (tensors.size() != 1 || node.has("of")))
-    fail(node.path + ".halves", "expected one name and no 'of'");
+}
+
+/// Parses which columns the source takes of each tensor; a row of it has `columns`.
+void parseColumns(const JsonNode &node, int64_t columns, Source &source) {
   int64_t count = source.halves ? 2 : static_cast<int64_t>(source.tensors.size());
-  int64_t columns = part.empty() ? 1 : part.back();
   if (columns % count != 0)
-    tensors.fail("expected one name" + std::string(source.halves ? " without 'halves'" : "") + " for " +
-                 std::to_string(columns) + " columns, which two cannot share, but got 2");
+    node.at("tensors").fail("expected one name" + std::string(source.halves ? " without 'halves'" : "") + " for " +
+                            std::to_string(columns) + " columns, which two cannot share, but got 2");
   if (node.has("begin") || node.has("of") || node.has("blocks")) {
     if (node.has("blocks"))
       source.blocks = node.at("blocks").integer(1, std::max<int64_t>(1, columns / count));
@@ -167,6 +152,31 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
     source.of = node.at("of").integer(taken, kMaxElements / source.blocks);
     source.begin = node.at("begin").integer(0, source.of - taken);
   }
+}
+
+/// Parses the source of a value of shape `shape`, which its tensors have to make up.
+Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
+  Source source;
+  JsonNode tensors = node.at("tensors");
+  if (tensors.size() != 1 && tensors.size() != 2)
+    tensors.fail("expected one or two names but got " + std::to_string(tensors.size()));
+  constexpr const char *kKeys[] = {"tensors", "prefix",  "transpose", "begin",  "of",
+                                   "blocks",  "experts", "stacked",   "halves", "row"};
+  for (const auto &[key, value] : node.value.items())
+    if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
+      node.fail("unknown key '" + key +
+                "', expected one of 'tensors', 'prefix', 'transpose', 'begin', 'of', 'blocks', 'experts', "
+                "'stacked', 'halves', 'row'");
+  parseTensors(node, shape, source);
+  std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
+  source.transpose = node.has("transpose") && node.at("transpose").boolean();
+  if (source.transpose && part.size() > 2)
+    fail(node.path + ".transpose", "expected 'transpose' of a matrix but the tensor is " + shapeText(part));
+  source.isRow = node.has("row") && node.at("row").boolean();
+  source.halves = node.has("halves") && node.at("halves").boolean();
+  if (source.halves && (tensors.size() != 1 || node.has("of")))
+    fail(node.path + ".halves", "expected one name and no 'of'");
+  parseColumns(node, part.empty() ? 1 : part.back(), source);
   return source;
 }
 
