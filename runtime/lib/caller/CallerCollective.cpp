@@ -187,12 +187,8 @@ Status CallerCollectives::reduceScatter(const Call &call) {
   Cut cut(in, attributes::ReduceScatter::of(call).dim, size());
   const char *from = in.as<char>();
   if (cut.outer > 1) {
-    // Packs members' parts one after another, each as in the output.
     char *packed = outgoing.get(in.bytes());
-    for (int64_t member = 0; member < size(); ++member)
-      for (int64_t o = 0; o < cut.outer; ++o)
-        std::memcpy(packed + (member * cut.outer + o) * cut.run, from + (o * size() + member) * cut.run,
-                    static_cast<size_t>(cut.run));
+    cut.pack(from, packed);
     from = packed;
   }
   return sumSegments(from, out.elements(), in.dtype, out.data);

@@ -117,11 +117,17 @@ int64_t bytesOf(const Pieces &pieces) {
   return bytes;
 }
 
-Cut::Cut(const View &whole, int64_t dim, int64_t parts) {
+Cut::Cut(const View &whole, int64_t dim, int64_t parts) : parts(parts) {
   for (int64_t i = 0; i < dim; ++i)
     outer *= whole.dims[static_cast<size_t>(i)];
   int64_t pieces = outer * parts;
   run = pieces ? whole.bytes() / pieces : 0;
+}
+
+void Cut::pack(const char *from, char *to) const {
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t o = 0; o < outer; ++o)
+      to = std::copy_n(from + (o * parts + part) * run, run, to);
 }
 
 bool isExchange(Kind kind) {

@@ -65,8 +65,11 @@ Status reducedElements(const Call &call, int64_t &elements);
 struct Cut {
   int64_t outer = 1;
   int64_t run = 0;
+  int64_t parts;
 
   Cut(const View &whole, int64_t dim, int64_t parts);
+  /// Copies the parts one after another, each as it is alone.
+  void pack(const char *from, char *to) const;
 };
 
 /// Experts that a member owns in reduce_experts: `count` experts of `elements` elements and `bytes` bytes each, from

@@ -191,13 +191,9 @@ Status Transfer::reduceScatter() {
   received = summedBytes(call, channel.size, channel.member, in.elements());
   const char *from = in.as<char>();
   if (cut.outer > 1 || isIn(in, out)) {
-    // Packs members' parts one after the other, each as in the output.
     char *packed;
     MOERT_RETURN_IF_ERROR(stage(in.bytes(), packed));
-    for (int64_t member = 0; member < channel.size; ++member)
-      for (int64_t o = 0; o < cut.outer; ++o)
-        std::memcpy(packed + (member * cut.outer + o) * cut.run, from + (o * channel.size + member) * cut.run,
-                    static_cast<size_t>(cut.run));
+    cut.pack(from, packed);
     from = packed;
   }
   int64_t count = out.elements();
