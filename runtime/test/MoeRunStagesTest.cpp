@@ -176,7 +176,7 @@ TEST(MoeRunStages, Wrong) {
   for (auto [plan, peer] : {std::pair{"stages-no-peer", "2"}, {"stages-own-peer", "0"}}) {
     outcome = runPlan(plan);
     EXPECT_EQ(outcome.status, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("op 1 send 'layer0': expected as peer another member of the group, below its "
+    EXPECT_THAT(outcome.err, HasSubstr("op 1 send 'layer0': expected another member of the group as peer, below its "
                                        "size 2 and not this rank's 0, but got " +
                                        std::string(peer)));
   }

@@ -130,7 +130,7 @@ Status checkRoot(int64_t root, int64_t size) {
 Status checkPeer(int64_t peer, int64_t size, int64_t member) {
   if (peer >= 0 && peer < size && peer != member)
     return {};
-  return invalid("expected as peer another member of the group, below its size " + std::to_string(size) +
+  return invalid("expected another member of the group as peer, below its size " + std::to_string(size) +
                  " and not this rank's " + std::to_string(member) + ", but got " + std::to_string(peer));
 }
 

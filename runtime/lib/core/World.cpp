@@ -338,7 +338,7 @@ Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &ch
   auto found = std::find_if(routings->begin(), routings->end(),
                             [&](const moert_routing &it) { return it.op == op && runsIn(it, rank); });
   if (found == routings->end())
-    return invalid("expected a routing op but got op " + std::to_string(op) + ", which is none");
+    return invalid("expected a routing op but got op " + std::to_string(op) + ", which is not one");
   page = &ranks[static_cast<size_t>(rank)].routing.page(op);
   choices = found->tokens * found->choices;
   return {};
@@ -413,8 +413,8 @@ Status World::run(double *seconds) {
   };
   MOERT_RETURN_IF_ERROR(options.isBound ? checkBound() : Status{});
   if (seconds && options.device.cudaCaller)
-    return invalid("expected no question for the seconds of a step: on a caller's stream it goes on after the "
-                   "call, and events of the caller can time it");
+    return invalid("seconds must be null with a CUDA caller: the step goes on after the call, and events of the caller "
+                   "can time it");
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
   const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -115,7 +115,7 @@ static Status checkCudaCaller(const moert_world_config &config, const WorldOptio
     return invalid("expected a moert_cuda_caller for backend 'cuda' with bound = 1 alone; the backend is '" +
                    options.backend + "', and bound is " + std::to_string(config.bound));
   if (config.agreement)
-    return invalid("expected no agreement with a moert_cuda_caller: its processes compare nothing");
+    return invalid("agreement must be null with a moert_cuda_caller, whose processes compare nothing");
   return {};
 }
 

@@ -515,7 +515,7 @@ TEST_F(CallerRefusedTest, Tables) {
 TEST_F(CallerRefusedTest, Configurations) {
   expectRefused("bound is 0", [](moert_world_config &config) { config.bound = 0; });
   expectRefused("the backend is 'cuda-loopback'", [](moert_world_config &config) { config.backend = "cuda-loopback"; });
-  expectRefused("expected no agreement", [](moert_world_config &config) { config.agreement = "seed: 1"; });
+  expectRefused("agreement must be null", [](moert_world_config &config) { config.agreement = "seed: 1"; });
   expectRefused("runs no pipelines", [](moert_world_config &) {}, "stages");
 }
 
@@ -548,7 +548,7 @@ TEST_F(CallerRefusedTest, Steps) {
     EXPECT_THAT(moert_last_error(), HasSubstr(text));
   };
   double seconds = 0;
-  expectRefused(&seconds, "expected no question for the seconds of a step");
+  expectRefused(&seconds, "seconds must be null with a CUDA caller");
   EXPECT_CUDA(cudaSetDevice(1));
   expectRefused(nullptr, "expected device 0 to be current, where the world was made, but it is 1");
   rank.use();
