@@ -18,8 +18,8 @@ struct moert_rank {
   const moert::Instrument *instrument = nullptr;
   moert::Repetition repetition; ///< loop whose calls the rank issues
   int64_t leastShadows = 0;     ///< least number of shadows of a layer that may have some
-  int64_t touched[2] = {0,
-                        0}; ///< end of the last byte that a call used, by arena; only the rank's issuing thread uses it
+  /// End of the last byte that a call used, by arena; only the rank's issuing thread uses it.
+  int64_t touched[2] = {0, 0};
   std::vector<char *> values; ///< arguments, then results
   moert::RoutingBook routing;
 };
@@ -110,7 +110,7 @@ private:
   template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read read);
   template <class Read> Status sharedNumber(int64_t rank, int64_t &number, Read read);
   Status slowest(double &seconds);
-  /// Finds the address of a value; null if its rank runs in another process.
+  /// Checks the number of bytes and finds the address of a value; null if its rank runs in another process.
   Status locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> begin, char *&data);
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
