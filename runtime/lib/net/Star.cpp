@@ -97,8 +97,9 @@ void Star::tell(const Message &message, int64_t except) {
       write(peer, bytes);
 }
 
-/// Sends values and waits until they are sent. A process that does not read holds up the sender, and fills no memory.
-Status Star::tellAndWait(const std::vector<char> &bytes) {
+/// Sends values, from process 0 to all others, and waits until they are sent. A process that does not read holds up the
+/// sender, and fills no memory.
+Status Star::send(const std::vector<char> &bytes) {
   Lock lock(mutex);
   if (!failed.ok())
     return knownFailure();
@@ -132,8 +133,6 @@ Status Star::waitFor(Lock &lock, int64_t process, bool (*condition)(const Peer &
                      : knownFailure();
 }
 
-Status Star::send(const std::vector<char> &bytes) { return tellAndWait(bytes); }
-
 Status Star::receive(int64_t from, std::vector<char> &bytes) {
   Lock lock(mutex);
   MOERT_RETURN_IF_ERROR(waitFor(lock, from, [](const Peer &peer) { return !peer.inbox.empty(); }));
@@ -143,7 +142,7 @@ Status Star::receive(int64_t from, std::vector<char> &bytes) {
   return {};
 }
 
-Status Star::broadcast(std::vector<char> &bytes) { return isHub() ? tellAndWait(bytes) : receive(0, bytes); }
+Status Star::broadcast(std::vector<char> &bytes) { return isHub() ? send(bytes) : receive(0, bytes); }
 
 // --- Failures --------------------------------------------------------------------
 

@@ -114,7 +114,6 @@ private:
   void checkLeft(Lock &lock);
   void wakeUp();
 
-  Status tellAndWait(const std::vector<char> &bytes);
   bool isHub() const { return options.index == 0; }
   std::string whoIs(int64_t process) const;
 
