@@ -2,8 +2,8 @@
 #ifndef MOERT_TEST_CHECKPOINTTEST_H
 #define MOERT_TEST_CHECKPOINTTEST_H
 
-#include "run/CheckpointWriter.h"
 #include "run/Inputs.h"
+#include "run/checkpoint/CheckpointWriter.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

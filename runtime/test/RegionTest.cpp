@@ -1,6 +1,6 @@
 //===- RegionTest.cpp - which elements of a tensor lie in a block of memory ===//
 
-#include "run/Region.h"
+#include "run/checkpoint/Region.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 //===- ReplaceTest.cpp - files that one job at a time replaces ------------===//
 
-#include "run/Replace.h"
+#include "run/checkpoint/Replace.h"
 #include "CheckpointTest.h"
 
 #include <sys/wait.h>

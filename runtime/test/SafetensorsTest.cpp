@@ -1,6 +1,6 @@
 //===- SafetensorsTest.cpp ------------------------------------------------===//
 
-#include "run/Safetensors.h"
+#include "run/checkpoint/Safetensors.h"
 #include "run/Inputs.h"
 
 #include <gmock/gmock.h>

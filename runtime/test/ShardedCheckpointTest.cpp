@@ -1,9 +1,9 @@
 //===- ShardedCheckpointTest.cpp - checkpoints that each rank writes its part of ===//
 
-#include "run/ShardedCheckpoint.h"
+#include "run/checkpoint/ShardedCheckpoint.h"
 #include "CheckpointTest.h"
-#include "run/CheckpointFolder.h"
-#include "run/ShardLayout.h"
+#include "run/checkpoint/CheckpointFolder.h"
+#include "run/checkpoint/ShardLayout.h"
 
 #include <numeric>
 #include <random>

@@ -1,6 +1,6 @@
 //===- ShardingTest.cpp ---------------------------------------------------===//
 
-#include "run/Sharding.h"
+#include "run/checkpoint/Sharding.h"
 
 #include <gtest/gtest.h>
 

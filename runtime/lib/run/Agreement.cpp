@@ -2,8 +2,8 @@
 
 #include "run/Agreement.h"
 #include "core/Digest.h"
-#include "run/CheckpointFolder.h"
-#include "run/ShardedCheckpoint.h"
+#include "run/checkpoint/CheckpointFolder.h"
+#include "run/checkpoint/ShardedCheckpoint.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 //===- Diagnose.cpp - what is wrong with a result that is not exact --------===//
 
 #include "run/Diagnose.h"
-#include "run/Sharding.h"
+#include "run/checkpoint/Sharding.h"
 
 #include <algorithm>
 #include <optional>

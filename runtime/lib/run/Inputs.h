@@ -3,7 +3,7 @@
 #define MOERT_RUN_INPUTS_H
 
 #include "moert/world.h"
-#include "run/Checkpoint.h"
+#include "run/checkpoint/Checkpoint.h"
 
 #include <ostream>
 

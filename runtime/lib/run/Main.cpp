@@ -4,13 +4,13 @@
 #include "core/CommandLine.h"
 #include "run/Adaptive.h"
 #include "run/Agreement.h"
-#include "run/CheckpointWriter.h"
 #include "run/Gradients.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
-#include "run/Safetensors.h"
 #include "run/Trace.h"
 #include "run/Train.h"
+#include "run/checkpoint/CheckpointWriter.h"
+#include "run/checkpoint/Safetensors.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>

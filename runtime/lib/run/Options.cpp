@@ -2,8 +2,8 @@
 
 #include "run/Options.h"
 #include "core/CommandLine.h"
-#include "run/CheckpointFolder.h"
 #include "run/TokenData.h"
+#include "run/checkpoint/CheckpointFolder.h"
 
 #include <charconv>
 

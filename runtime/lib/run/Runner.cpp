@@ -1,7 +1,7 @@
 //===- Runner.cpp - running the programs of a plan on global values -------===//
 
 #include "run/Runner.h"
-#include "run/Sharding.h"
+#include "run/checkpoint/Sharding.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,14 +1,14 @@
 //===- Train.cpp - moe-run --train ----------------------------------------===//
 
 #include "run/Train.h"
-#include "run/CheckpointFolder.h"
-#include "run/CheckpointWriter.h"
 #include "run/Inputs.h"
-#include "run/Replace.h"
 #include "run/Runner.h"
-#include "run/Safetensors.h"
-#include "run/ShardedState.h"
 #include "run/TokenData.h"
+#include "run/checkpoint/CheckpointFolder.h"
+#include "run/checkpoint/CheckpointWriter.h"
+#include "run/checkpoint/Replace.h"
+#include "run/checkpoint/Safetensors.h"
+#include "run/checkpoint/ShardedState.h"
 
 #include <nlohmann/json.hpp>
 

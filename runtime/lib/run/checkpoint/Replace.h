@@ -1,6 +1,6 @@
 //===- Replace.h - files that one job at a time replaces ------------------===//
-#ifndef MOERT_RUN_REPLACE_H
-#define MOERT_RUN_REPLACE_H
+#ifndef MOERT_RUN_CHECKPOINT_REPLACE_H
+#define MOERT_RUN_CHECKPOINT_REPLACE_H
 
 #include "core/OutputFile.h"
 
@@ -47,4 +47,4 @@ private:
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_REPLACE_H
+#endif // MOERT_RUN_CHECKPOINT_REPLACE_H

@@ -1,9 +1,9 @@
 //===- ShardLayout.h - which rank writes what of a sharded checkpoint -----===//
-#ifndef MOERT_RUN_SHARDLAYOUT_H
-#define MOERT_RUN_SHARDLAYOUT_H
+#ifndef MOERT_RUN_CHECKPOINT_SHARDLAYOUT_H
+#define MOERT_RUN_CHECKPOINT_SHARDLAYOUT_H
 
-#include "run/ShardIndex.h"
-#include "run/Sharding.h"
+#include "run/checkpoint/ShardIndex.h"
+#include "run/checkpoint/Sharding.h"
 
 #include <span>
 
@@ -42,4 +42,4 @@ ShardLayout layOutShards(std::span<const Program> programs, const std::vector<Gr
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_SHARDLAYOUT_H
+#endif // MOERT_RUN_CHECKPOINT_SHARDLAYOUT_H

@@ -1,8 +1,8 @@
 //===- Quantised.cpp - weights of a few bits and their scales -------------===//
 
-#include "run/Quantised.h"
+#include "run/checkpoint/Quantised.h"
 #include "core/Convert.h"
-#include "run/Pieces.h"
+#include "run/checkpoint/Pieces.h"
 
 #include <nlohmann/json.hpp>
 

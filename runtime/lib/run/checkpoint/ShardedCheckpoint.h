@@ -1,9 +1,9 @@
 //===- ShardedCheckpoint.h - reading parts of a sharded checkpoint --------===//
-#ifndef MOERT_RUN_SHARDEDCHECKPOINT_H
-#define MOERT_RUN_SHARDEDCHECKPOINT_H
+#ifndef MOERT_RUN_CHECKPOINT_SHARDEDCHECKPOINT_H
+#define MOERT_RUN_CHECKPOINT_SHARDEDCHECKPOINT_H
 
-#include "run/Safetensors.h"
-#include "run/ShardIndex.h"
+#include "run/checkpoint/Safetensors.h"
+#include "run/checkpoint/ShardIndex.h"
 
 namespace moert::run {
 
@@ -36,4 +36,4 @@ private:
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_SHARDEDCHECKPOINT_H
+#endif // MOERT_RUN_CHECKPOINT_SHARDEDCHECKPOINT_H

@@ -1,8 +1,8 @@
 //===- CheckpointFolder.cpp - the checkpoints of a training, in one folder ===//
 
-#include "run/CheckpointFolder.h"
-#include "run/Replace.h"
-#include "run/ShardedCheckpoint.h"
+#include "run/checkpoint/CheckpointFolder.h"
+#include "run/checkpoint/Replace.h"
+#include "run/checkpoint/ShardedCheckpoint.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 //===- Replace.cpp - files that one job at a time replaces ----------------===//
 
-#include "run/Replace.h"
+#include "run/checkpoint/Replace.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

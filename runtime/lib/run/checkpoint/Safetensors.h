@@ -1,6 +1,6 @@
 //===- Safetensors.h - reading and writing .safetensors files -------------===//
-#ifndef MOERT_RUN_SAFETENSORS_H
-#define MOERT_RUN_SAFETENSORS_H
+#ifndef MOERT_RUN_CHECKPOINT_SAFETENSORS_H
+#define MOERT_RUN_CHECKPOINT_SAFETENSORS_H
 
 #include "run/Tensor.h"
 
@@ -54,4 +54,4 @@ Status writeSafetensorsAtomically(const std::string &path, const Tensors &tensor
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_SAFETENSORS_H
+#endif // MOERT_RUN_CHECKPOINT_SAFETENSORS_H

@@ -1,8 +1,8 @@
 //===- CheckpointLayout.h - the files of a checkpoint of Hugging Face -----===//
-#ifndef MOERT_RUN_CHECKPOINTLAYOUT_H
-#define MOERT_RUN_CHECKPOINTLAYOUT_H
+#ifndef MOERT_RUN_CHECKPOINT_CHECKPOINTLAYOUT_H
+#define MOERT_RUN_CHECKPOINT_CHECKPOINTLAYOUT_H
 
-#include "run/Safetensors.h"
+#include "run/checkpoint/Safetensors.h"
 
 namespace moert::run {
 
@@ -31,4 +31,4 @@ std::vector<std::string> checkpointFilesIn(const std::string &folder);
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_CHECKPOINTLAYOUT_H
+#endif // MOERT_RUN_CHECKPOINT_CHECKPOINTLAYOUT_H

@@ -3,11 +3,11 @@
 // The parsed and checked form of `index.json` (docs/Runtime.md). No other part reads or writes the JSON itself.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOERT_RUN_SHARDINDEX_H
-#define MOERT_RUN_SHARDINDEX_H
+#ifndef MOERT_RUN_CHECKPOINT_SHARDINDEX_H
+#define MOERT_RUN_CHECKPOINT_SHARDINDEX_H
 
 #include "core/View.h"
-#include "run/Region.h"
+#include "run/checkpoint/Region.h"
 
 #include <map>
 
@@ -50,4 +50,4 @@ inline std::vector<int64_t> blockShape(const Region &region) {
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_SHARDINDEX_H
+#endif // MOERT_RUN_CHECKPOINT_SHARDINDEX_H

@@ -1,8 +1,8 @@
 //===- Safetensors.cpp - reading and writing .safetensors files -----------===//
 
-#include "run/Safetensors.h"
+#include "run/checkpoint/Safetensors.h"
 #include "core/Json.h"
-#include "run/Replace.h"
+#include "run/checkpoint/Replace.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 //===- CheckpointLayout.cpp - the files of a checkpoint of Hugging Face ---===//
 
-#include "run/CheckpointLayout.h"
+#include "run/checkpoint/CheckpointLayout.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,9 +1,9 @@
 //===- CheckpointWriter.h - parameters back into a checkpoint's layout ----===//
-#ifndef MOERT_RUN_CHECKPOINTWRITER_H
-#define MOERT_RUN_CHECKPOINTWRITER_H
+#ifndef MOERT_RUN_CHECKPOINT_CHECKPOINTWRITER_H
+#define MOERT_RUN_CHECKPOINT_CHECKPOINTWRITER_H
 
-#include "run/Checkpoint.h"
-#include "run/Replace.h"
+#include "run/checkpoint/Checkpoint.h"
+#include "run/checkpoint/Replace.h"
 
 #include <functional>
 
@@ -72,4 +72,4 @@ private:
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_CHECKPOINTWRITER_H
+#endif // MOERT_RUN_CHECKPOINT_CHECKPOINTWRITER_H

@@ -1,6 +1,6 @@
 //===- Region.h - which elements of a tensor lie in a block of memory -----===//
-#ifndef MOERT_RUN_REGION_H
-#define MOERT_RUN_REGION_H
+#ifndef MOERT_RUN_CHECKPOINT_REGION_H
+#define MOERT_RUN_CHECKPOINT_REGION_H
 
 #include <cstdint>
 #include <functional>
@@ -39,4 +39,4 @@ void forEachCommonRun(const Region &a, const Region &b, const std::function<void
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_REGION_H
+#endif // MOERT_RUN_CHECKPOINT_REGION_H

@@ -1,10 +1,10 @@
 //===- ShardedState.h - the ranks' values in a sharded checkpoint ---------===//
-#ifndef MOERT_RUN_SHARDEDSTATE_H
-#define MOERT_RUN_SHARDEDSTATE_H
+#ifndef MOERT_RUN_CHECKPOINT_SHARDEDSTATE_H
+#define MOERT_RUN_CHECKPOINT_SHARDEDSTATE_H
 
 #include "run/Runner.h"
-#include "run/ShardLayout.h"
-#include "run/ShardedCheckpoint.h"
+#include "run/checkpoint/ShardLayout.h"
+#include "run/checkpoint/ShardedCheckpoint.h"
 
 namespace moert::run {
 
@@ -27,4 +27,4 @@ Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_SHARDEDSTATE_H
+#endif // MOERT_RUN_CHECKPOINT_SHARDEDSTATE_H

@@ -1,8 +1,8 @@
 //===- Checkpoint.cpp - safetensors files as models are published in them -===//
 
-#include "run/Checkpoint.h"
-#include "run/CheckpointFolder.h"
-#include "run/Replace.h"
+#include "run/checkpoint/Checkpoint.h"
+#include "run/checkpoint/CheckpointFolder.h"
+#include "run/checkpoint/Replace.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 //===- CheckpointFolder.h - the checkpoints of a training, in one folder --===//
-#ifndef MOERT_RUN_CHECKPOINTFOLDER_H
-#define MOERT_RUN_CHECKPOINTFOLDER_H
+#ifndef MOERT_RUN_CHECKPOINT_CHECKPOINTFOLDER_H
+#define MOERT_RUN_CHECKPOINT_CHECKPOINTFOLDER_H
 
 #include "core/View.h"
 
@@ -52,4 +52,4 @@ private:
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_CHECKPOINTFOLDER_H
+#endif // MOERT_RUN_CHECKPOINT_CHECKPOINTFOLDER_H

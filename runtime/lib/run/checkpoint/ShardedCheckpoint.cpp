@@ -1,6 +1,6 @@
 //===- ShardedCheckpoint.cpp - reading parts of a sharded checkpoint ------===//
 
-#include "run/ShardedCheckpoint.h"
+#include "run/checkpoint/ShardedCheckpoint.h"
 
 #include <algorithm>
 #include <cstring>

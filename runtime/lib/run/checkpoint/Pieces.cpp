@@ -1,6 +1,6 @@
 //===- Pieces.cpp - where a checkpoint's tensors lie in an argument -------===//
 
-#include "run/Pieces.h"
+#include "run/checkpoint/Pieces.h"
 #include "core/Convert.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 //===- Pieces.h - where a checkpoint's tensors lie in an argument ---------===//
-#ifndef MOERT_RUN_PIECES_H
-#define MOERT_RUN_PIECES_H
+#ifndef MOERT_RUN_CHECKPOINT_PIECES_H
+#define MOERT_RUN_CHECKPOINT_PIECES_H
 
 #include "run/Tensor.h"
 
@@ -57,4 +57,4 @@ void writePiece(const Piece &piece, const RowBlock &block, const std::string &dt
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_PIECES_H
+#endif // MOERT_RUN_CHECKPOINT_PIECES_H

@@ -1,8 +1,8 @@
 //===- ShardedState.cpp - the ranks' values in a sharded checkpoint -------===//
 
-#include "run/ShardedState.h"
+#include "run/checkpoint/ShardedState.h"
 #include "core/OutputFile.h"
-#include "run/Checkpoint.h"
+#include "run/checkpoint/Checkpoint.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 //===- Sharding.cpp - from global values to the ranks' parts and back -----===//
 
-#include "run/Sharding.h"
+#include "run/checkpoint/Sharding.h"
 
 #include <algorithm>
 #include <array>

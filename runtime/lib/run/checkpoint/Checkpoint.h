@@ -1,11 +1,11 @@
 //===- Checkpoint.h - safetensors files as models are published in them ---===//
-#ifndef MOERT_RUN_CHECKPOINT_H
-#define MOERT_RUN_CHECKPOINT_H
+#ifndef MOERT_RUN_CHECKPOINT_CHECKPOINT_H
+#define MOERT_RUN_CHECKPOINT_CHECKPOINT_H
 
-#include "run/CheckpointLayout.h"
-#include "run/Pieces.h"
-#include "run/Quantised.h"
-#include "run/ShardedCheckpoint.h"
+#include "run/checkpoint/CheckpointLayout.h"
+#include "run/checkpoint/Pieces.h"
+#include "run/checkpoint/Quantised.h"
+#include "run/checkpoint/ShardedCheckpoint.h"
 
 #include <ostream>
 #include <set>
@@ -21,7 +21,7 @@ public:
   };
 
   /// `path` names a file, an index ("*.index.json"), a folder that has "model.safetensors.index.json" or
-  /// "model.safetensors", or a folder of checkpoints of training (run/CheckpointFolder.h) or one of these.
+  /// "model.safetensors", or a folder of checkpoints of training (run/checkpoint/CheckpointFolder.h) or one of these.
   Status open(const std::string &path);
 
   /// From here on names that begin with `prefix` are those without it, if no tensor has a name with it and one of
@@ -122,4 +122,4 @@ const Value *masterOf(const Value &value, const std::vector<Value> &arguments);
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_CHECKPOINT_H
+#endif // MOERT_RUN_CHECKPOINT_CHECKPOINT_H

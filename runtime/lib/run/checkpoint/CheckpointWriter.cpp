@@ -1,6 +1,6 @@
 //===- CheckpointWriter.cpp - parameters back into a checkpoint's layout --===//
 
-#include "run/CheckpointWriter.h"
+#include "run/checkpoint/CheckpointWriter.h"
 
 #include <algorithm>
 #include <cerrno>

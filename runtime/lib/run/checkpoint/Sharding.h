@@ -1,9 +1,9 @@
 //===- Sharding.h - from global values to the ranks' parts and back -------===//
-#ifndef MOERT_RUN_SHARDING_H
-#define MOERT_RUN_SHARDING_H
+#ifndef MOERT_RUN_CHECKPOINT_SHARDING_H
+#define MOERT_RUN_CHECKPOINT_SHARDING_H
 
-#include "run/Region.h"
 #include "run/Tensor.h"
+#include "run/checkpoint/Region.h"
 
 #include <functional>
 
@@ -53,4 +53,4 @@ private:
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_SHARDING_H
+#endif // MOERT_RUN_CHECKPOINT_SHARDING_H

@@ -1,9 +1,9 @@
 //===- ShardIndex.cpp - what is where in a sharded checkpoint -------------===//
 
-#include "run/ShardIndex.h"
+#include "run/checkpoint/ShardIndex.h"
 #include "core/Json.h"
 #include "core/Metadata.h"
-#include "run/Safetensors.h"
+#include "run/checkpoint/Safetensors.h"
 
 namespace moert::run {
 namespace {

@@ -9,10 +9,10 @@
 //   'T' [E, R, C]
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOERT_RUN_QUANTISED_H
-#define MOERT_RUN_QUANTISED_H
+#ifndef MOERT_RUN_CHECKPOINT_QUANTISED_H
+#define MOERT_RUN_CHECKPOINT_QUANTISED_H
 
-#include "run/Safetensors.h"
+#include "run/checkpoint/Safetensors.h"
 
 #include <functional>
 
@@ -58,4 +58,4 @@ void dequantise(const Quantised &quantised, int64_t first, int64_t count, const 
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_QUANTISED_H
+#endif // MOERT_RUN_CHECKPOINT_QUANTISED_H

@@ -1,7 +1,7 @@
 //===- ShardLayout.cpp - which rank writes what of a sharded checkpoint ---===//
 
-#include "run/ShardLayout.h"
-#include "run/Safetensors.h"
+#include "run/checkpoint/ShardLayout.h"
+#include "run/checkpoint/Safetensors.h"
 
 #include <algorithm>
 #include <cstdio>
