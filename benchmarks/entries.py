@@ -132,7 +132,7 @@ processors go on meanwhile. Claim: the gain from 2 and 4 chunks is at least 0.9 
     Entry("mpipemoe-adaptive", "MPipeMoE", "Chunks learnt while the plan runs",
           ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
            "benchmarks/mpipemoe_adaptive.py --bin {bin} --cluster={out}/cluster.json"), 180,
-          text="""`moe-run --adaptive` on steps of six lengths. Claims: after 50 steps it is within 5% of the best number of chunks in
+          text="""`adaptive_chunks` on steps of six lengths. Claims: after 50 steps it is within 5% of the best number of chunks in
 80% of the steps, with at most 12 trials. Longer runs are in GranularityTest, on modelled times.""",
           needs=("quiet",)),
     Entry("fastermoe-models", "FasterMoE", "Seven models, Fig. 12 and 13, Table 3",

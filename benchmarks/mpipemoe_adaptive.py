@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Measures how often moe-run --adaptive takes the best number of chunks, on the host backend with slow links.
+"""Measures how often MPipeMoE's Algorithm 1 takes the best number of chunks, on the host backend with slow links.
 
 Usage: mpipemoe_adaptive.py --bin DIR [--cluster=FILE] [--iters=N] [--truth=N] [--ratio=X]. The layer is one of switch-base-8 with four
 experts, on two ranks and two cores. One plan has several sequence lengths, each cut into 1, 2, 4 and 8 chunks. Links are emulated, as
 mpipemoe_host.py describes, with 0.5 ms before the first byte. So few chunks are best for short sequences.
 
-First each length and number of chunks is measured alone, in a plan of its own (least of the steps after the first). Then the adaptive plan
+First each length and number of chunks is measured alone, in a plan of its own (least of the steps after the first). Then adaptive_chunks
 runs steps of lengths drawn at random. The script prints trials and ranges. For the steps after the first 50 it also prints how many have
 the best number of chunks, and how many are within 2% of it.
 
 Claims: 80% of these steps are within 5% of the best, with at most 12 trials; and the ranges are disjoint and rise with n. Steps here are
-short, real and noisy. On modelled steps with 1% of noise, runtime/test/GranularityTest.cpp has a stricter test. Over 2000 steps, at least
+short, real and noisy. On modelled steps with 1% of noise, benchmarks/adaptive_chunks/GranularityTest.cpp has a stricter test. Over 2000 steps, at least
 95% are within 1% of the best, with at most 12 trials.
 """
 import argparse
@@ -107,7 +107,7 @@ def main():
         layer = Layer(options, folder)
         truth = measure_truth(layer, options.truth)
         plan = layer.compile(LENGTHS, "pipeline:auto", "adaptive.so")
-        result = layer.run(plan, options.iters, "--adaptive", "--seed=1")
+        result = json.loads(run([layer.tool("adaptive_chunks"), plan, str(options.iters), "1", "2", "emulated-links"]))
     print("Steps in ms, measured alone, by tokens of a rank and number of chunks\n")
     print_truth(truth, result["steps"])
     print(f"\ntrials {result['trials']}; ranges " + ", ".join(f"n={r['chunks']}: {r['lower']} .. {r['upper']}" for r in result["ranges"]))

@@ -29,8 +29,8 @@ constexpr const char *kFull = "cannot be written: No space left on device";
 
 // Nothing that is written gets lost in silence.
 TEST(MoeRunFiles, FullDisk) {
-  for (const std::string &arguments : {plan("small"), plan("small") + " --json", plan("small") + " --reference --json",
-                                       plan("chunks") + " --adaptive --json", std::string("--help")}) {
+  for (const std::string &arguments :
+       {plan("small"), plan("small") + " --json", plan("small") + " --reference --json", std::string("--help")}) {
     Outcome outcome = runTo(">/dev/full", arguments);
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_THAT(outcome.err, HasSubstr(std::string("moe-run: error: standard output: ") + kFull)) << arguments;
@@ -162,7 +162,7 @@ TEST(MoeRunFiles, Digest) {
   // Before anything in it is executed, and as much in other modes.
   std::ofstream(copy) << "no plan";
   std::ofstream(beside) << wrong << "  " << name << "\n";
-  for (const char *flags : {"", "--adaptive", "--train --data=x"})
+  for (const char *flags : {"", "--train --data=x"})
     fails(flags, differs);
   std::remove(copy.c_str());
   std::remove(beside.c_str());

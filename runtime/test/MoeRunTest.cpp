@@ -132,44 +132,6 @@ TEST(MoeRun, EmulatedLinks) {
   EXPECT_TRUE(json::parse(runPlan("chunks", "--json").out)["emulate_links"].is_null());
 }
 
-// Offloads take 10 ms for each chunk, so that one chunk is best for every shape, and is found to be.
-TEST(MoeRun, Adaptive) {
-  Outcome outcome = runPlan("chunks", "--adaptive --json --verify --iters=40 --seed=3 --emulate-links=test-cluster");
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  json root = json::parse(outcome.out);
-  ASSERT_EQ(root["steps"].size(), 40u);
-  std::set<int> batches;
-  int trials = 0;
-  for (const json &step : root["steps"]) {
-    batches.insert(step["batch"].get<int>());
-    trials += step["trial"].get<bool>();
-    EXPECT_EQ(step["sequence"], 4);
-    EXPECT_GE(step["seconds"], step["chunks"].get<int>() * 0.01);
-  }
-  EXPECT_EQ(batches, (std::set<int>{2, 4}));
-  EXPECT_EQ(root["trials"], trials);
-  EXPECT_LE(trials, 6);
-  EXPECT_EQ(root["steps"].back()["chunks"], 1);
-  EXPECT_EQ(root["ranges"], json::array({{{"chunks", 1}, {"lower", 8}, {"upper", 16}}}));
-  EXPECT_EQ(root["memory"]["device"]["measured"], 192);
-  ASSERT_GE(root["verify"].size(), 2u);
-  for (const json &variant : root["verify"])
-    EXPECT_EQ(variant["ok"], true);
-
-  outcome = runPlan("chunks", "--adaptive --batch=4 --iters=3");
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("2 ranks, 3 steps, "));
-  EXPECT_THAT(outcome.out, HasSubstr("  trial\n"));
-  json one = json::parse(runPlan("chunks", "--adaptive --batch=4 --iters=3 --json").out);
-  EXPECT_TRUE(one["verify"].is_null());
-  for (const json &step : one["steps"])
-    EXPECT_EQ(step["batch"], 4);
-
-  outcome = runPlan("wrong-chunks", "--adaptive --verify --iters=20");
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("x 4 in 2 chunks: result 'y' differs from the reference by 0.5"));
-}
-
 TEST(MoeRun, TablesFit) {
   std::istringstream lines(runPlan("small", "--verify").out);
   for (std::string line; std::getline(lines, line);)
@@ -227,11 +189,6 @@ TEST(MoeRun, BadUsage) {
            {"untimed", "--emulate-links=test-cluster", "no modelled times of transfers to emulate"},
            {"chunks", "--emulate-links=parm-b",
             "the plan was compiled for cluster 'test-cluster', but --emulate-links names 'parm-b'"},
-           {"chunks", "--adaptive --emulate-links=parm-b", "compiled for cluster 'test-cluster'"},
-           {"chunks", "--adaptive --batch=3", "that the plan was compiled for, 2 x 4, 4 x 4"},
-           {"chunks", "--adaptive --ranks=4", "compiled for 2 ranks, but --ranks asks for 4"},
-           {"small", "--adaptive", "--adaptive needs a plan with variants of several chunk counts"},
-           {"variants", "--adaptive", "--adaptive needs a plan with variants of several chunk counts"},
            {"wrong-buffer", "", "lie outside the arena of 4096 bytes"},
            {"huge", "", "a world of 4 ranks"}}) {
     Outcome outcome = runPlan(plan, flags);

@@ -31,7 +31,6 @@ TEST(Options, All) {
   EXPECT_EQ(options.recordRouting, "e");
   EXPECT_THAT(options.loads, testing::ElementsAre("a", "f"));
   EXPECT_EQ(options.saveCheckpoint, "g");
-  EXPECT_FALSE(options.adaptive);
   EXPECT_EQ(options.batch, 2);
   EXPECT_EQ(options.seq, 16);
   EXPECT_TRUE(options.verify && options.json);
@@ -53,15 +52,9 @@ TEST(Options, Wrong) {
            {{"a.so", "--json=1"}, "takes no value"},
            {{"a.so", "--workers=100000"}, "at most 4096"},
            {{"a.so", "--emulate-links"}, "expected a value: --emulate-links=..."},
-           {{"a.so", "--adaptive=1"}, "takes no value"},
            {{"a.so", "--routing"}, "expected a value: --routing=..."},
-           {{"a.so", "--adaptive", "--save=x"},
-            "none of --reference, --load, --save, --save-checkpoint, --trace, --routing and"},
            {{"a.so", "--tf32"}, "--tf32 is for backends cuda and cuda-loopback, but the backend is 'host'"},
            {{"a.so", "--load"}, "expected a value: --load=..."},
-           {{"a.so", "--adaptive", "--save-checkpoint=x"}, "several variants of the plan: expected none of"},
-           {{"a.so", "--adaptive", "--routing=x"}, "several variants of the plan: expected none of"},
-           {{"a.so", "--adaptive", "--record-routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--reference", "--emulate-links=x"}, "no transfers to emulate"},
            {{"a.so", "--verify=f32"},
             "expected --verify, or one of f64, exact and gradients behind it, but got '--verify=f32'"},

@@ -175,19 +175,6 @@ def granularity(suite):
         best = min((1, 2, 4, 8), key=lambda chunks: seconds[batch, chunks])
         suite.equal(f"auto: batch {batch}", (report["batch"], report["schedule"], report["verify"]["ok"]),
                     (batch, "baseline" if best == 1 else f"pipeline:{best}", True))
-    report = json.loads(suite.make("moe-run", "auto.so", "--adaptive", "--iters=30", "--json"))
-    steps = report["steps"]
-    suite.equal("adaptive: steps", len(steps), 30)
-    suite.equal("adaptive: shapes", {(s["batch"], s["sequence"]) for s in steps} <= {(1, 64), (4, 64)}, True)
-    suite.equal("adaptive: trials", any(s["trial"] for s in steps), True)
-    suite.equal("adaptive: it settles", all(s["trial"] for s in steps), False)
-    suite.equal("adaptive: counts", {s["chunks"] for s in steps} <= {1, 2, 4, 8}, True)
-    # More chunks for more tokens, and each number of tokens in one range at most; which it is depends on the machine.
-    bounds = [bound for r in sorted(report["ranges"], key=lambda r: r["chunks"]) for bound in (r["lower"], r["upper"] + 0.5)]
-    suite.equal("adaptive: ranges", bounds, sorted(bounds))
-    suite.equal("adaptive: memory", all(size["measured"] <= size["planned"] for size in report["memory"].values()), True)
-    text = suite.make("moe-run", "auto.so", "--adaptive", "--iters=30")
-    suite.equal("adaptive: tables", bool(re.search(r"ranks, 30 steps, \d+ trials", text)), True)
 
 
 def refusals(suite):

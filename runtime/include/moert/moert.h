@@ -127,35 +127,6 @@ int32_t moert_iteration(moert_rank_t rank, int64_t iteration);
 
 #include "moert/kernels.h" // made from runtime/kernels/kernels.def, which says what each call computes
 
-// --- Chunks of a step ----------------------------------------------------------
-// Into how many chunks to cut a step of so many tokens, learnt from the steps themselves (MPipeMoE, Algorithm 1). A
-// pure function of what it was asked and told: processes that report the same numbers in the same order choose alike.
-// So those that run one plan together must all report one time, the longest of their ranks'.
-
-typedef struct moert_granularity *moert_granularity_t;
-
-/// Batches of `lower` to `upper` tokens are best cut into `chunks`.
-typedef struct moert_granularity_range {
-  int64_t chunks;
-  int64_t lower;
-  int64_t upper;
-} moert_granularity_range;
-
-/// A policy for the `count` available chunk counts, which rise strictly from 1 or more.
-int32_t moert_granularity_create(const int64_t *chunks, int64_t count, moert_granularity_t *policy);
-void moert_granularity_destroy(moert_granularity_t policy);
-/// The chunk count for a step of `batch` tokens, 1 or more. `predicted` may be null, or holds the predicted seconds of
-/// each chunk count, of which the ratios matter. `trial` (may be null): 1 where the step is run to be measured, with a
-/// count that is not believed best.
-int32_t moert_granularity_choose(moert_granularity_t policy, int64_t batch, const double *predicted, int64_t *chunks,
-                                 int32_t *trial);
-/// How long a step of `batch` tokens in `chunks` chunks took. Every step should be reported: each is a measurement.
-int32_t moert_granularity_report(moert_granularity_t policy, int64_t batch, int64_t chunks, double seconds);
-/// The trials so far, and the ranges found, in the order of batches and of chunks, into ranges[0..capacity) (may be
-/// null with capacity 0); `count` is how many there are, at most one for each chunk count.
-int32_t moert_granularity_status(moert_granularity_t policy, int64_t *trials, moert_granularity_range *ranges,
-                                 int64_t capacity, int64_t *count);
-
 #ifdef __cplusplus
 }
 #endif

@@ -129,7 +129,6 @@ std::string agreementText(const Options &options) {
   add("--seq", options.seq);
   add("--ranks", options.ranks);
   add("--iters", options.iters);
-  add("--adaptive", options.adaptive);
   add("--emulate-links", options.emulateLinks);
   add("--seed", std::to_string(options.seed));
   for (const std::string &path : options.loads)

@@ -2,7 +2,6 @@
 
 #include "run/Main.h"
 #include "core/CommandLine.h"
-#include "run/Adaptive.h"
 #include "run/Agreement.h"
 #include "run/Gradients.h"
 #include "run/Inputs.h"
@@ -207,18 +206,6 @@ int runSession(Session session) {
   return conclude(session.options, status, session.verification.failures, session.err);
 }
 
-int runAdaptiveSession(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
-  AdaptiveResult result;
-  Status status = runAdaptive(options, isTerminal ? &err : nullptr, result);
-  if (status.ok() && options.isFirst())
-    options.json ? printAdaptiveJson(options, result, out) : printAdaptiveTables(options, result, out);
-  std::vector<std::string> failures;
-  for (const CheckedVariant &variant : result.checked)
-    for (const std::string &failure : variant.verification.failures)
-      failures.push_back(variant.name() + ": " + failure);
-  return conclude(options, status, failures, err);
-}
-
 } // namespace
 
 int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err, bool isTerminal) {
@@ -238,8 +225,6 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
       return conclude(options, status, {}, err);
     if (options.train.enabled)
       return conclude(options, train(options, out, err), {}, err);
-    if (options.adaptive)
-      return runAdaptiveSession(options, out, err, isTerminal && options.isFirst());
     if (options.verify && options.wide == MOERT_WIDE_FIELD)
       returnFreedMemory();
     return runSession(Session{options, out, err, isTerminal && options.isFirst()});

@@ -62,9 +62,6 @@ OptionSection runOptions(Options &o) {
         "first)"},
        {"--seq", "N", &o.seq, "tokens of a sequence; see --batch"},
        {"--iters", "N", &o.iters, "steps to run (default: 1)"},
-       {"--adaptive", "", &o.adaptive,
-        "choose the number of chunks of each step from the times of earlier steps. Each step has one of the plan's "
-        "shapes, drawn at random (see --seed)"},
        {"--emulate-links", "NAME", &o.emulateLinks,
         "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled"},
        {"--verify", "[=f64|exact|gradients]", [&o](const std::string &value) { return parseVerify(o, value); },
@@ -152,10 +149,9 @@ Status checkTraining(const Options &options) {
                : invalid("expected --train with --data, --data-type, --checkpoint and --log");
   if (train.data.empty())
     return invalid("expected --data=FILE with --train");
-  if (options.verifies() || options.adaptive || !options.save.empty() || !options.trace.empty() ||
-      !options.routing.empty() || !options.recordRouting.empty())
-    return invalid(
-        "expected none of --verify, --adaptive, --save, --trace, --routing and --record-routing with --train");
+  if (options.verifies() || !options.save.empty() || !options.trace.empty() || !options.routing.empty() ||
+      !options.recordRouting.empty())
+    return invalid("expected none of --verify, --save, --trace, --routing and --record-routing with --train");
   return {};
 }
 
@@ -210,22 +206,15 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("expected at most 4096 for --workers but got " + std::to_string(options.workers));
   if (options.reference && options.verify)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
-  if (options.gradients && (options.reference || options.adaptive))
-    return invalid("--verify=gradients runs one plan on its ranks: expected neither --reference nor --adaptive");
+  if (options.gradients && options.reference)
+    return invalid("--verify=gradients and --reference are mutually exclusive");
   MOERT_RETURN_IF_ERROR(checkWide(options));
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
   if (options.tf32 && !options.backend.starts_with("cuda"))
     return invalid("--tf32 is for backends cuda and cuda-loopback, but the backend is '" + options.backend + "'");
-  bool isForOne = options.reference || !options.loads.empty() || !options.save.empty() ||
-                  !options.saveCheckpoint.empty() || !options.trace.empty() || !options.routing.empty() ||
-                  !options.recordRouting.empty();
   MOERT_RETURN_IF_ERROR(checkTraining(options));
-  MOERT_RETURN_IF_ERROR(checkCheckpoints(options));
-  if (options.adaptive && isForOne)
-    return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save, "
-                   "--save-checkpoint, --trace, --routing and --record-routing with it");
-  return {};
+  return checkCheckpoints(options);
 }
 
 } // namespace moert::run

@@ -43,7 +43,6 @@ struct Options {
   bool allowMissing = false;
   bool noGraph = false; ///< of backend cuda: steps are launched call by call
   bool tf32 = false;    ///< of GPUs: f32 products in tf32
-  bool adaptive = false;
   bool verify = false;
   bool gradients = false; ///< compare gradients with difference quotients instead
   bool verifies() const { return verify || gradients; }

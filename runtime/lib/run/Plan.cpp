@@ -59,15 +59,6 @@ void Plan::widen(moert_wide type) {
       widenAll(*values);
 }
 
-Status Plan::openVariants(const std::string &path, std::vector<Plan> &plans) {
-  std::shared_ptr<moert_plan> handle;
-  std::vector<Metadata> variants;
-  MOERT_RETURN_IF_ERROR(openHandle(path, handle, variants));
-  for (Metadata &metadata : variants)
-    plans.push_back({handle, static_cast<int64_t>(plans.size()), std::move(metadata), MOERT_WIDE_NONE});
-  return {};
-}
-
 namespace {
 
 /// `text` if it is a digest, in lower case; else empty.

@@ -25,8 +25,6 @@ struct Plan {
   void widen(moert_wide type);
   /// For `batch` sequences of `sequence` tokens; where either is 0, those of the plan's first variant.
   static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
-  /// All variants, in their order; a plan of one shape is one.
-  static Status openVariants(const std::string &path, std::vector<Plan> &plans);
   /// What the ranks run, or the reference.
   std::span<const Program> programs(bool reference) const {
     return reference ? std::span(&*metadata.reference, 1) : std::span(metadata.programs);

@@ -2,7 +2,7 @@
 #ifndef MOERT_RUN_REPORT_H
 #define MOERT_RUN_REPORT_H
 
-#include "run/Adaptive.h"
+#include "run/Verify.h"
 
 namespace moert::run {
 
@@ -16,10 +16,6 @@ struct Report {
   /// Whether the steps were only to verify something, and nobody measures them.
   bool isVerdict() const { return options.gradients || (verification && options.wide == MOERT_WIDE_FIELD); }
 };
-
-/// What there is to say about a run of --adaptive.
-void printAdaptiveJson(const Options &options, const AdaptiveResult &result, std::ostream &out);
-void printAdaptiveTables(const Options &options, const AdaptiveResult &result, std::ostream &out);
 
 /// One JSON object.
 void printJson(const Report &report, std::ostream &out);

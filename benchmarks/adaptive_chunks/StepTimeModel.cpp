@@ -1,6 +1,6 @@
 //===- StepTimeModel.cpp - what measured steps say about others -----------===//
 
-#include "core/StepTimeModel.h"
+#include "StepTimeModel.h"
 
 #include <algorithm>
 #include <cmath>

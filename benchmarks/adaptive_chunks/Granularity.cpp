@@ -1,6 +1,6 @@
 //===- Granularity.cpp - into how many chunks to cut a step ---------------===//
 
-#include "core/Granularity.h"
+#include "Granularity.h"
 
 #include <algorithm>
 #include <cmath>

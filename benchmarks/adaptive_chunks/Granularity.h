@@ -6,10 +6,10 @@
 // step is spent on a trial only where the estimates do not tell which count is best.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOERT_CORE_GRANULARITY_H
-#define MOERT_CORE_GRANULARITY_H
+#ifndef BENCHMARKS_ADAPTIVE_CHUNKS_GRANULARITY_H
+#define BENCHMARKS_ADAPTIVE_CHUNKS_GRANULARITY_H
 
-#include "core/StepTimeModel.h"
+#include "StepTimeModel.h"
 #include "core/View.h"
 
 #include <optional>
@@ -70,4 +70,4 @@ private:
 
 } // namespace moert
 
-#endif // MOERT_CORE_GRANULARITY_H
+#endif // BENCHMARKS_ADAPTIVE_CHUNKS_GRANULARITY_H

@@ -1,7 +1,6 @@
 //===- GranularityTest.cpp - the policy on modelled steps -----------------===//
 
-#include "core/Granularity.h"
-#include "moert/moert.h"
+#include "Granularity.h"
 
 #include <gmock/gmock.h>
 
@@ -182,40 +181,29 @@ TEST(Granularity, OneChunkCount) {
   EXPECT_EQ(policy->trials(), 0);
 }
 
-// Through the C API; what is wrong is an error with a text.
-TEST(Granularity, Api) {
-  moert_granularity_t policy = nullptr;
-  auto error = [](int32_t code) {
-    EXPECT_EQ(code, MOERT_ERROR_INVALID_ARGUMENT);
-    return std::string(moert_last_error());
+// Wrong arguments are errors with a text.
+TEST(Granularity, Errors) {
+  std::optional<Granularity> policy;
+  auto error = [](const Status &status) {
+    EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
+    return status.message;
   };
-  int64_t falling[] = {2, 1}, zero[] = {0, 1};
-  EXPECT_THAT(error(moert_granularity_create(kChunks.data(), 0, &policy)), HasSubstr("at least one chunk count"));
-  EXPECT_THAT(error(moert_granularity_create(falling, 2, &policy)), HasSubstr("that rise strictly, but number 1 is 1"));
-  EXPECT_THAT(error(moert_granularity_create(zero, 2, &policy)), HasSubstr("number 0 is 0"));
-  EXPECT_THAT(error(moert_granularity_create(nullptr, 2, &policy)), HasSubstr("not null"));
-  ASSERT_EQ(moert_granularity_create(kChunks.data(), 4, &policy), MOERT_OK);
+  EXPECT_THAT(error(Granularity::create({}, policy)), HasSubstr("at least one chunk count"));
+  EXPECT_THAT(error(Granularity::create({2, 1}, policy)), HasSubstr("that rise strictly, but number 1 is 1"));
+  EXPECT_THAT(error(Granularity::create({0, 1}, policy)), HasSubstr("number 0 is 0"));
+  ASSERT_TRUE(Granularity::create(kChunks, policy).ok());
 
-  int64_t chunks = 0, trials = -1, count = -1;
-  int32_t trial = -1;
-  double bad[] = {1, 2, 0, 1}, good[] = {3, 2, 1, 2};
-  EXPECT_THAT(error(moert_granularity_choose(policy, 0, nullptr, &chunks, &trial)),
-              HasSubstr("expected a batch of 1 token or more but got 0"));
-  EXPECT_THAT(error(moert_granularity_choose(policy, 5, bad, &chunks, &trial)), HasSubstr("seconds above 0"));
-  EXPECT_THAT(error(moert_granularity_choose(policy, 5, good, nullptr, &trial)), HasSubstr("not null"));
-  EXPECT_THAT(error(moert_granularity_report(policy, 0, 1, 1)), HasSubstr("a batch of 1 token"));
-  EXPECT_THAT(error(moert_granularity_report(policy, 5, 3, 1)), HasSubstr("one of the chunk counts"));
-  EXPECT_THAT(error(moert_granularity_report(policy, 5, 1, 0)), HasSubstr("seconds above 0"));
-  EXPECT_THAT(error(moert_granularity_status(nullptr, &trials, nullptr, 0, &count)), HasSubstr("a policy"));
+  int64_t chunks = 0;
+  bool trial = true;
+  EXPECT_THAT(error(policy->choose(0, {}, chunks, trial)), HasSubstr("expected a batch of 1 token or more but got 0"));
+  EXPECT_THAT(error(policy->choose(5, {1, 2, 0, 1}, chunks, trial)), HasSubstr("seconds above 0"));
+  EXPECT_THAT(error(policy->report(0, 1, 1)), HasSubstr("a batch of 1 token"));
+  EXPECT_THAT(error(policy->report(5, 3, 1)), HasSubstr("one of the chunk counts"));
+  EXPECT_THAT(error(policy->report(5, 1, 0)), HasSubstr("seconds above 0"));
 
   // Before anything is measured, predictions are believed.
-  EXPECT_EQ(moert_granularity_choose(policy, 5, good, &chunks, &trial), MOERT_OK);
+  EXPECT_TRUE(policy->choose(5, {3, 2, 1, 2}, chunks, trial).ok());
   EXPECT_EQ(chunks, 4);
-  EXPECT_EQ(trial, 0);
-  EXPECT_EQ(moert_granularity_choose(policy, 5, nullptr, &chunks, nullptr), MOERT_OK);
-  EXPECT_EQ(moert_granularity_report(policy, 5, chunks, 1e-3), MOERT_OK);
-  EXPECT_EQ(moert_granularity_status(policy, &trials, nullptr, 0, &count), MOERT_OK);
-  EXPECT_EQ(trials, 1);
-  EXPECT_EQ(count, 0);
-  moert_granularity_destroy(policy);
+  EXPECT_FALSE(trial);
+  EXPECT_TRUE(policy->ranges().empty());
 }

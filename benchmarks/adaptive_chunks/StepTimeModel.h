@@ -6,8 +6,8 @@
 // them.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOERT_CORE_STEPTIMEMODEL_H
-#define MOERT_CORE_STEPTIMEMODEL_H
+#ifndef BENCHMARKS_ADAPTIVE_CHUNKS_STEPTIMEMODEL_H
+#define BENCHMARKS_ADAPTIVE_CHUNKS_STEPTIMEMODEL_H
 
 #include <cstddef>
 #include <cstdint>
@@ -75,4 +75,4 @@ private:
 
 } // namespace moert
 
-#endif // MOERT_CORE_STEPTIMEMODEL_H
+#endif // BENCHMARKS_ADAPTIVE_CHUNKS_STEPTIMEMODEL_H
