@@ -22,7 +22,7 @@ ALLOWED = {
     "runtime/lib/calibrate": ["runtime/include", "runtime/lib/core", "runtime/lib/net", "runtime/lib/host"],
     "runtime/lib/run": ["runtime/include", "runtime/lib/core"],
     "python/src": ["runtime/include"],
-    "Support": [],
+    "Support": ["runtime/include"],
     "OpFacts": [],
     "Cost": ["Support", "OpFacts"],
     "Dialect/Moe/IR": ["Support", "OpFacts"],

@@ -36,6 +36,18 @@ TEST(Options, All) {
   EXPECT_TRUE(options.verify && options.json);
 }
 
+TEST(Options, ShardBytes) {
+  for (auto [text, bytes] : std::vector<std::pair<std::string, int64_t>>{{"123", 123},
+                                                                         {"500MB", 500'000'000},
+                                                                         {"5GiB", int64_t(5) << 30},
+                                                                         {"1.5kb", 1500},
+                                                                         {"2 TB", 2'000'000'000'000}}) {
+    Options options;
+    EXPECT_EQ(parseOptions({"a.so", "--save-checkpoint=x", "--shard-bytes=" + text}, options).message, "");
+    EXPECT_EQ(options.shardBytes, bytes);
+  }
+}
+
 TEST(Options, Wrong) {
   for (auto [arguments, text] : std::vector<std::pair<std::vector<std::string>, const char *>>{
            {{}, "expected a plan"},
@@ -63,8 +75,8 @@ TEST(Options, Wrong) {
            {{"a.so", "--verify=exact", "--load=x"}, "expected neither --load nor --save"},
            {{"a.so", "--verify", "--reference"}, "nothing to compare"},
            {{"a.so", "--verify="}, "expected a value: --verify=..."},
-           {{"a.so", "--save-checkpoint=x", "--shard-bytes=5GiB"},
-            "expected bytes for --shard-bytes, such as 5GB, but"},
+           {{"a.so", "--save-checkpoint=x", "--shard-bytes=5PB"},
+            "--shard-bytes: expected bytes, as in 80GB, 74.5GiB or 80000000000, but got '5PB'; units are"},
            {{"a.so", "--save-checkpoint=x", "--shard-bytes=0"}, "but got '0'"},
            {{"a.so", "--save-checkpoint=x", "--shard-bytes=99999999TB"}, "but got '99999999TB'"},
            {{"a.so", "--shard-bytes=1MB"}, "expected --shard-bytes with --save-checkpoint or with --checkpoint=DIR/"},

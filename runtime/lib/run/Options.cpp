@@ -2,6 +2,7 @@
 
 #include "run/Options.h"
 #include "core/CommandLine.h"
+#include "moert/ByteSize.h"
 #include "run/TokenData.h"
 #include "run/checkpoint/CheckpointFolder.h"
 
@@ -32,19 +33,11 @@ Status parseTimeout(Options &options, const std::string &value) {
   return invalid("expected a positive number of seconds for --timeout but got '" + value + "'");
 }
 
-/// "5GB": decimal units, as Hugging Face counts.
-Status parseBytes(int64_t &bytes, const std::string &value) {
-  int64_t number = 0, factor = 1;
-  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  std::string unit(static_cast<const char *>(end), value.data() + value.size());
-  bool isUnit = unit.empty() || unit == "B";
-  for (const char *name : {"KB", "MB", "GB", "TB"}) {
-    factor *= isUnit ? 1 : 1000;
-    isUnit |= unit == name;
-  }
-  bool isNumber = error == std::errc() && number > 0 && !__builtin_mul_overflow(number, factor, &bytes);
-  return isUnit && isNumber ? Status{}
-                            : invalid("expected bytes for --shard-bytes, such as 5GB, but got '" + value + "'");
+Status parseShardBytes(int64_t &bytes, const std::string &value) {
+  std::string error = parseByteSize(value, bytes);
+  if (error.empty() && bytes == 0)
+    error = "expected at least 1 byte but got '" + value + "'";
+  return error.empty() ? Status{} : invalid("--shard-bytes: " + error);
 }
 
 OptionSection runOptions(Options &o) {
@@ -84,8 +77,8 @@ OptionSection runOptions(Options &o) {
        {"--save-checkpoint", "PATH", &o.saveCheckpoint,
         "write the final parameters to the folder or .safetensors file PATH, in the layout of the checkpoint of --load "
         "(without --load: files of at most --shard-bytes)"},
-       {"--shard-bytes", "BYTES", [&o](const std::string &value) { return parseBytes(o.shardBytes, value); },
-        "the most bytes of a file of a checkpoint; also with a unit, such as 500MB (default: 5GB)"},
+       {"--shard-bytes", "BYTES", [&o](const std::string &value) { return parseShardBytes(o.shardBytes, value); },
+        "the most bytes of a file of a checkpoint; also with a unit, such as 500MB or 2GiB (default: 5GB)"},
        {"--routing", "FILE", &o.routing,
         "send tokens to the experts that FILE names, one iteration for each step (default: the gate chooses)"},
        {"--record-routing", "FILE", &o.recordRouting,
