@@ -3,7 +3,7 @@
 moe_build_packages=(
   ccache cmake g++ git ninja-build python3
   libmlir-19-dev mlir-19-tools llvm-19-dev
-  libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler
+  libcli11-dev libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler
 )
 moe_test_packages=(
   chromium python3-numpy python3-dev python3-protobuf python3-venv llvm-19-tools clang-format-19

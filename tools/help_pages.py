@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-# "  --emit=<value>   - What to write" of LLVM, "  --ranks=N   ranks" of the runtime.
+# "  --emit=<value>   - What to write" of LLVM, "  --iters=N   steps" of the runtime.
 OPTION = re.compile(r"( +)(--?[A-Za-z][\w.+-]*)(\[=[^\]]*\]|=<[^>]*>|=\S+| <[^>]*>| [A-Z]+(?=  ))?(?: +- ?| {2,}|$)(.*)")
 VALUE = re.compile(r" +=(\S+)(?: +- +(.*))?")
 # Deeper ones are options of the pass above them, which --help of moe-opt lists too.

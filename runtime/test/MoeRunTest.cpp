@@ -31,7 +31,7 @@ std::string inputFile(float first, int64_t rows = 8, const std::string &name = "
 
 TEST(MoeRun, Verify) {
   for (const char *flags : {"--verify", "--verify=f64", "--verify=exact", "--verify --workers=1 --iters=3",
-                            "--verify --workers=5 --seed=77 --ranks=4", "--verify --timeout=60 --backend=host"}) {
+                            "--verify --workers=5 --seed=77", "--verify --timeout=60 --backend=host"}) {
     Outcome outcome = runPlan("small", flags);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("verification ok"));
@@ -80,7 +80,7 @@ TEST(MoeRun, Json) {
 // --batch and --seq choose; what is not given is the first variant's.
 TEST(MoeRun, Variants) {
   for (auto [flags, batch, schedule] : std::vector<std::tuple<const char *, int, const char *>>{
-           {"", 2, "s2"}, {"--batch=4", 4, "s1"}, {"--seq=4", 2, "s2"}, {"--batch=4 --seq=4 --ranks=2", 4, "s1"}}) {
+           {"", 2, "s2"}, {"--batch=4", 4, "s1"}, {"--seq=4", 2, "s2"}, {"--batch=4 --seq=4", 4, "s1"}}) {
     Outcome outcome = runPlan("variants", std::string("--verify --json ") + flags);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     json root = json::parse(outcome.out);
@@ -170,11 +170,9 @@ TEST(MoeRun, FailedChecks) {
 
 TEST(MoeRun, BadUsage) {
   for (auto [plan, flags, text] : std::vector<std::tuple<const char *, const char *, const char *>>{
-           {"small", "--ranks=8", "compiled for 4 ranks, but --ranks asks for 8"},
            {"small", "--batch=2", "expected --batch and --seq with a plan of several shapes only"},
            {"variants", "--batch=3", "a sequence that the plan was compiled for, 2 x 4, 4 x 4, but got 3 x 4"},
            {"variants", "--seq=8", "but got 2 x 8"},
-           {"variants", "--ranks=4", "compiled for 2 ranks, but --ranks asks for 4"},
            {"no-choice", "", "does not export 'moeplan_choose'"},
            {"small", "--backend=cuda", "CUDA"},
            {"small", "--backend=x", "unknown backend 'x'"},

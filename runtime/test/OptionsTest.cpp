@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 TEST(Options, All) {
   Options options;
-  Status status = parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--batch=2", "--seq=16", "--iters=3", "--verify",
+  Status status = parseOptions({"p.so", "--backend=cuda", "--batch=2", "--seq=16", "--iters=3", "--verify",
                                 "--seed=18446744073709551615", "--load=a", "--load=f", "--save=b",
                                 "--save-checkpoint=g", "--trace=c", "--timeout=0.5", "--workers=2", "--json",
                                 "--emulate-links=share/parm-b.json", "--routing=d", "--record-routing=e"},
@@ -51,30 +51,29 @@ TEST(Options, ShardBytes) {
 TEST(Options, Wrong) {
   for (auto [arguments, text] : std::vector<std::pair<std::vector<std::string>, const char *>>{
            {{}, "expected a plan"},
-           {{"a.so", "b.so"}, "expected one plan"},
-           {{"a.so", "--rank=2"}, "unknown option '--rank'"},
-           {{"a.so", "--ranks=0"}, "expected a positive integer for --ranks but got '0'"},
-           {{"a.so", "--batch=0"}, "expected a positive integer for --batch but got '0'"},
-           {{"a.so", "--seq=2,4"}, "expected a positive integer for --seq but got '2,4'"},
-           {{"a.so", "--ranks=2x"}, "but got '2x'"},
-           {{"a.so", "--iters"}, "expected a value: --iters=..."},
-           {{"a.so", "--seed=-1"}, "for --seed"},
-           {{"a.so", "--timeout=nan"}, "for --timeout"},
-           {{"a.so", "--timeout=inf"}, "for --timeout"},
-           {{"a.so", "--json=1"}, "takes no value"},
-           {{"a.so", "--workers=100000"}, "at most 4096"},
-           {{"a.so", "--emulate-links"}, "expected a value: --emulate-links=..."},
-           {{"a.so", "--routing"}, "expected a value: --routing=..."},
+           {{"a.so", "b.so"}, "unexpected argument 'b.so'"},
+           {{"a.so", "--rate=0.1", "--iter=2"}, "unknown option '--iter'; did you mean --iters?"},
+           {{"a.so", "--frobnicate"}, "unknown option '--frobnicate'; moe-run --help lists the options"},
+           {{"a.so", "--batch=0"}, "--batch: expected a positive integer but got '0'"},
+           {{"a.so", "--seq=2,4"}, "--seq: expected a positive integer but got '2,4'"},
+           {{"a.so", "--iters=2x"}, "but got '2x'"},
+           {{"a.so", "--iters"}, "--iters: expected a value"},
+           {{"a.so", "--save", "--json"}, "--save: expected a value but got '--json'"},
+           {{"a.so", "--seed=-1"}, "--seed: expected an integer that is not negative but got '-1'"},
+           {{"a.so", "--timeout=nan"}, "--timeout: expected a positive number of seconds but got 'nan'"},
+           {{"a.so", "--timeout=inf"}, "--timeout: expected a positive number of seconds but got 'inf'"},
+           {{"a.so", "--workers=100000"}, "--workers: expected an integer from 1 to 4096 but got '100000'"},
+           {{"a.so", "--emulate-links"}, "--emulate-links: expected a value"},
+           {{"a.so", "--routing="}, "--routing: expected a value"},
            {{"a.so", "--tf32"}, "--tf32 is for backends cuda and cuda-loopback, but the backend is 'host'"},
-           {{"a.so", "--load"}, "expected a value: --load=..."},
-           {{"a.so", "--reference", "--emulate-links=x"}, "no transfers to emulate"},
-           {{"a.so", "--verify=f32"},
-            "expected --verify, or one of f64, exact and gradients behind it, but got '--verify=f32'"},
-           {{"a.so", "--verify=f64", "--save-checkpoint=x"}, "expected no --save-checkpoint, which writes these"},
+           {{"a.so", "--load"}, "--load: expected a value"},
+           {{"a.so", "--reference", "--emulate-links=x"}, "--reference and --emulate-links are mutually exclusive"},
+           {{"a.so", "--verify=f32"}, "--verify: expected no value or one of f64, exact and gradients but got 'f32'"},
+           {{"a.so", "--verify=f64", "--save-checkpoint=x"},
+            "cannot be combined with --verify=f64, exact or gradients"},
            {{"a.so", "--verify=exact", "--backend=mpi"}, "--verify=exact runs on backend host"},
-           {{"a.so", "--verify=exact", "--load=x"}, "expected neither --load nor --save"},
-           {{"a.so", "--verify", "--reference"}, "nothing to compare"},
-           {{"a.so", "--verify="}, "expected a value: --verify=..."},
+           {{"a.so", "--verify=exact", "--load=x"}, "cannot be combined with --load or --save"},
+           {{"a.so", "--verify", "--reference"}, "--reference and --verify are mutually exclusive"},
            {{"a.so", "--save-checkpoint=x", "--shard-bytes=5PB"},
             "--shard-bytes: expected bytes, as in 80GB, 74.5GiB or 80000000000, but got '5PB'; units are"},
            {{"a.so", "--save-checkpoint=x", "--shard-bytes=0"}, "but got '0'"},
@@ -87,11 +86,32 @@ TEST(Options, Wrong) {
   }
 }
 
-// The help is printed from the table that is parsed: each option with its value, in lines of bounded length.
+static std::string helpText(const char *option) {
+  Options options;
+  EXPECT_EQ(parseOptions({option}, options).message, "");
+  return options.information;
+}
+
+// Values may follow after a space, and the last of several counts.
+TEST(Options, Forms) {
+  Options options;
+  ASSERT_EQ(
+      parseOptions({"--iters", "2", "--verify", "a.so", "--iters=010", "--load", "x", "--load", "y", "--json"}, options)
+          .message,
+      "");
+  EXPECT_EQ(options.plan, "a.so");
+  EXPECT_EQ(options.iters, 10);
+  EXPECT_TRUE(options.verify && options.json);
+  EXPECT_THAT(options.loads, testing::ElementsAre("x", "y"));
+}
+
 TEST(Options, Help) {
-  const std::string help = helpText();
+  const std::string help = helpText("--help");
   EXPECT_THAT(help, testing::StartsWith("usage: moe-run PLAN.so [options]\n"));
-  for (const char *usage : {"\n  --ranks=N  ", "\n  --verify[=f64|exact|gradients]\n", "\n  --json  ",
+  EXPECT_LE(std::ranges::count(help, '\n'), 100);
+  EXPECT_THAT(help, Not(HasSubstr("--tf32")));
+  EXPECT_THAT(helpText("--help-hidden"), HasSubstr("--tf32"));
+  for (const char *usage : {"\n  --iters=N  ", "\n  --verify[=f64|exact|gradients]\n", "\n  --json  ",
                             "\n  --data-type=bytes|uint16|int32|uint32|int64\n", "\n  --checkpoint-every=N\n"})
     EXPECT_THAT(help, HasSubstr(usage));
   std::istringstream lines(help);
@@ -101,9 +121,9 @@ TEST(Options, Help) {
 
 // Each option that --help lists is compared between processes, or known to concern one process alone.
 TEST(Options, Agreement) {
-  const std::set<std::string> ofOne = {"--backend", "--save",    "--trace",   "--timeout", "--no-cuda-graph",
-                                       "--tf32",    "--workers", "--json",    "--log",     "--help",
-                                       "--ranks",   "--digest",  "--version", "--keep"};
+  const std::set<std::string> ofOne = {"--backend", "--save",    "--trace", "--timeout",    "--no-cuda-graph",
+                                       "--tf32",    "--workers", "--json",  "--log",        "--help",
+                                       "--digest",  "--version", "--keep",  "--help-hidden"};
   const std::map<std::string, std::string> values = {{"--rate", "0.5"}, {"--final-rate", "0.5"}};
   const std::string file = testing::TempDir() + "agreement-" + std::to_string(::getpid());
   std::ofstream(file) << "some text";
@@ -114,7 +134,7 @@ TEST(Options, Agreement) {
     return agreementText(options);
   };
   const std::vector<std::string> training = {"--train", "--data=" + file};
-  std::istringstream help(helpText());
+  std::istringstream help(helpText("--help-hidden"));
   size_t compared = 0;
   for (std::string line; std::getline(help, line);) {
     size_t begin = line.find("--"), end = line.find_first_of(" =[", begin);

@@ -396,24 +396,23 @@ def plans(suite):
         suite.expect("moe-run: " + name, ["moe-run", "plan.so", name], *patterns)
 
     for value in ("0", "-1", "x", "1e3", "99999999999999999999"):
-        for name in ("--iters", "--workers", "--ranks"):
-            option(f"{name}={value}", rf"expected a positive integer for {name} but got '{re.escape(value)}'")
-    option("--workers=5000", r"expected at most 4096 for --workers but got 5000")
+        for name in ("--iters", "--seq"):
+            option(f"{name}={value}", rf"{name}: expected a positive integer but got '{re.escape(value)}'")
+    option("--workers=5000", r"--workers: expected an integer from 1 to 4096 but got '5000'")
     for value in ("-1", "x", "1.5", "99999999999999999999"):
-        option(f"--seed={value}", r"expected an integer that is not negative for --seed")
+        option(f"--seed={value}", r"--seed: expected an integer that is not negative but got")
     for value in ("0", "-1", "nan", "inf", "x", "1e400"):
-        option(f"--timeout={value}", r"expected a positive number of seconds for --timeout")
-    option("--ranks=4", r"compiled for 2 ranks, but --ranks asks for 4")
+        option(f"--timeout={value}", r"--timeout: expected a positive number of seconds but got")
     option("--backend=foo", r"unknown backend 'foo', expected caller, host, mpi, cuda or cuda-loopback")
-    option("--iters", r"expected a value: --iters=")
-    option("--verify=1", r"expected --verify, or one of f64, exact and gradients behind it, but got '--verify=1'")
+    option("--iters", r"--iters: expected a value")
+    option("--verify=1", r"--verify: expected no value or one of f64, exact and gradients but got '1'")
     exact = ["moe-run", "plan.so", "--verify=exact"]
     suite.expect("moe-run: exact on a GPU", [*exact, "--backend=cuda-loopback"],
                  r"--verify=exact runs on backend host, but the backend is 'cuda-loopback'")
     suite.expect("moe-run: exact saves", [*exact, "--save=x.safetensors"], r"--verify=exact computes with random elements of a field")
-    option("--foo", r"unknown option '--foo'; moe-run --help lists them")
-    option("other.so", r"expected one plan but got 'plan\.so' and 'other\.so'")
-    suite.expect("moe-run: --reference --verify", ["moe-run", "plan.so", "--reference", "--verify"], r"nothing to compare")
+    option("--foo", r"unknown option '--foo'; moe-run --help lists the options")
+    option("other.so", r"unexpected argument 'other\.so'")
+    suite.expect("moe-run: --reference --verify", ["moe-run", "plan.so", "--reference", "--verify"], r"--reference and --verify are mutually exclusive")
     suite.expect("moe-run: nothing at all", ["moe-run"], r"expected a plan: moe-run PLAN\.so")
     option("--save=no/such/file", r"'no/such/file': cannot be written")
     option("--trace=no/such/file", r"'no/such/file': cannot be written")

@@ -105,8 +105,9 @@ def check_equivalence(tools, case, folder, log):
     if "warning" in warnings and "as it was" in warnings:
         raise harness.CaseFailed(f"the compiler left a layer as it was: {warnings}")
     iters = 1 if o["optimizer"] == "none" else 3
-    report = json.loads(tools.call(log, "moe-run", plan, f"--ranks={layout.world * o['pp']}", "--verify", f"--iters={iters}",
-                                   "--json"))
+    report = json.loads(tools.call(log, "moe-run", plan, "--verify", f"--iters={iters}", "--json"))
+    if report["ranks"] != layout.world * o["pp"]:
+        raise harness.CaseFailed(f"expected {layout.world * o['pp']} ranks but got {report['ranks']}")
     values = report["verify"]["values"]
     return f"{len(values)} values, largest error {max(value['relative_error'] for value in values):.1e}"
 

@@ -4,7 +4,6 @@
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
 #include "calibrate/RaggedMethods.h"
-#include "core/CommandLine.h"
 #include "core/OutputFile.h"
 #include "host/Kernels.h"
 #include "moert/world.h"
@@ -117,8 +116,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
   Options options;
   if (Status status = parseOptions(arguments, options); !status.ok())
     return fail(err, status.message, BadInput);
-  if (options.help || options.version) {
-    out << (options.help ? helpText() : versionText("moe-calibrate"));
+  if (!options.information.empty()) {
+    out << options.information;
     return Done;
   }
   try {

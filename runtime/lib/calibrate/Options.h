@@ -15,15 +15,11 @@ struct Options {
   std::string products; ///< file of the methods of products of experts, in place of a profile
   int64_t workers = 0;  ///< 0: one for each core
   bool quick = false;
-  bool help = false;
-  bool version = false;
+  std::string information; ///< that --help, --help-hidden or --version asks for; empty: the machine is measured
 };
 
 /// `arguments` without the program's name.
 Status parseOptions(const std::vector<std::string> &arguments, Options &options);
-
-/// What --help prints.
-std::string helpText();
 
 } // namespace moert::calibrate
 

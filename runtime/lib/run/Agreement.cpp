@@ -127,7 +127,6 @@ std::string agreementText(const Options &options) {
   add("--verify", options.verify);
   add("--batch", options.batch);
   add("--seq", options.seq);
-  add("--ranks", options.ranks);
   add("--iters", options.iters);
   add("--emulate-links", options.emulateLinks);
   add("--seed", std::to_string(options.seed));

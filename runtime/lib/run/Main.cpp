@@ -1,7 +1,6 @@
 //===- Main.cpp - moe-run -------------------------------------------------===//
 
 #include "run/Main.h"
-#include "core/CommandLine.h"
 #include "run/Agreement.h"
 #include "run/Gradients.h"
 #include "run/Inputs.h"
@@ -119,7 +118,6 @@ struct Session {
 Status Session::open() {
   MOERT_RETURN_IF_ERROR(Plan::open(options.plan, options.batch, options.seq, plan));
   const Metadata &metadata = plan.metadata;
-  MOERT_RETURN_IF_ERROR(checkRanks(options.ranks, metadata));
   if (options.reference && !metadata.reference)
     return invalid("the plan has no reference program");
   if (!options.emulateLinks.empty())
@@ -214,8 +212,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     err << "moe-run: error: " << status.message << "\n";
     return BadInput;
   }
-  if (options.help || options.version) {
-    out << (options.help ? helpText() : versionText("moe-run"));
+  if (!options.information.empty()) {
+    out << options.information;
     return Done;
   }
   if (Status status = findProcess(options); !status.ok())

@@ -26,7 +26,6 @@ struct TrainOptions {
 struct Options {
   std::string plan;
   std::string backend = "host";
-  int64_t ranks = 0; ///< 0: not given
   int64_t batch = 0; ///< 0: not given
   int64_t seq = 0;   ///< 0: not given
   int64_t iters = 1;
@@ -49,8 +48,7 @@ struct Options {
   moert_wide wide = MOERT_WIDE_NONE; ///< in which the plan and its reference are run, under `verify`
   bool reference = false;
   bool json = false;
-  bool help = false;
-  bool version = false;
+  std::string information; ///< that --help, --help-hidden or --version asks for; empty: the plan is run
   /// Which of the processes that run the plan together this is. Process 0 alone prints, compares and writes files.
   int64_t process = 0;
   int64_t processes = 1;
@@ -62,9 +60,6 @@ struct Options {
 
 /// `arguments` without the program's name.
 Status parseOptions(const std::vector<std::string> &arguments, Options &options);
-
-/// What --help prints.
-std::string helpText();
 
 } // namespace moert::run
 

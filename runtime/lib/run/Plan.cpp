@@ -110,13 +110,6 @@ Status checkDigest(const std::string &path, const std::string &expected) {
   return {};
 }
 
-Status checkRanks(int64_t ranks, const Metadata &metadata) {
-  if (!ranks || ranks == metadata.world)
-    return {};
-  return invalid("the plan was compiled for " + std::to_string(metadata.world) + " ranks, but --ranks asks for " +
-                 std::to_string(ranks) + "; leave --ranks out or compile the plan again");
-}
-
 Status checkEmulated(const std::string &name, const Metadata &metadata) {
   auto isTimed = [](const Op &op) { return op.seconds > 0; };
   auto hasTimes = [&](const Program &program) { return std::any_of(program.ops.begin(), program.ops.end(), isTimed); };

@@ -35,9 +35,6 @@ struct Plan {
 /// that the file `path`.sha256 says, if there is one, in the format of sha256sum.
 Status checkDigest(const std::string &path, const std::string &expected);
 
-/// Whether the plan is for as many ranks as --ranks=N asks for; 0: any.
-Status checkRanks(int64_t ranks, const Metadata &metadata);
-
 /// Whether the plan has what --emulate-links=NAME needs: times that were modelled for that cluster.
 Status checkEmulated(const std::string &name, const Metadata &metadata);
 

@@ -117,7 +117,6 @@ Status Trainer::checkPlan() {
 
 Status Trainer::open() {
   MOERT_RETURN_IF_ERROR(Plan::open(options.plan, options.batch, options.seq, plan));
-  MOERT_RETURN_IF_ERROR(checkRanks(options.ranks, plan.metadata));
   if (options.reference && !plan.metadata.reference)
     return invalid("the plan has no reference program");
   arguments = argumentsOf(plan.programs(options.reference));
