@@ -3,10 +3,13 @@
 #include "calibrate/Calibrate.h"
 #include "core/Attributes.h"
 #include "core/Shapes.h"
+#include "moert/KernelTable.h"
 #include "moert/shadows.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <numeric>
 
 namespace moert::calibrate {
@@ -16,328 +19,289 @@ constexpr int64_t kColumns = 512;
 constexpr int64_t kExperts = 64, kChoices = 4;
 constexpr int64_t kHeads = 8, kHeadDim = kColumns / kHeads, kBuckets = 32;
 
-/// A kernel on S rows. Operands stand in the order of the ABI.
+/// A size that is fixed, or grows with the rows of a case up to a limit.
+struct Size {
+  int64_t fixed = 0, perRow = 0, most = std::numeric_limits<int64_t>::max();
+  constexpr Size(int64_t fixed) : fixed(fixed) {}
+  constexpr Size(int64_t fixed, int64_t perRow, int64_t most = std::numeric_limits<int64_t>::max())
+      : fixed(fixed), perRow(perRow), most(most) {}
+  int64_t at(int64_t rows) const { return std::min(most, fixed + perRow * rows); }
+};
+constexpr Size kRows{0, 1};
+/// Tokens whose routing values are as large as `rows` rows of kColumns.
+constexpr Size kTokens{0, kColumns / kExperts};
+
+/// Sets attributes, and the place in a group, for a number of rows.
+using SetCall = std::function<void(Call &, int64_t rows)>;
+
+/// A kernel, and what kernels.def does not tell of its calls.
 struct KernelCase {
   Kind kind;
-  std::vector<int64_t> params; ///< those that the entry names
-  std::function<void(Call &, Pool &, int64_t)> fill;
+  std::map<std::string_view, Size> dims = {}; ///< by the name in kernels.def; otherwise s is kRows, others kColumns
+  SetCall set = nullptr;
+  std::map<std::string_view, std::vector<Size>> shapes = {}; ///< of operands that have others than kernels.def says
+  std::vector<int64_t> params = {};                          ///< those that the entry names
 };
 
-void addViews(Call &call, std::initializer_list<View> views) {
-  for (const View &view : views)
-    call.views[static_cast<size_t>(call.viewCount++)] = view;
+template <class Attributes> SetCall with(const Attributes &attributes, int64_t member = 0, int64_t members = 1) {
+  return [=](Call &call, int64_t) {
+    attributes.set(call);
+    call.member = member;
+    call.members = members;
+  };
+}
+
+/// Whether plans with 16-bit values call the kernel with f32 accumulators.
+bool hasWideAccumulators(Kind kind) {
+  constexpr Kind kinds[] = {
+      Kind::RowScale,           Kind::RowDot,         Kind::Combine,          Kind::SlotDot,
+      Kind::Attention,          Kind::MergeAttention, Kind::AttentionGrad,    Kind::AttentionBiasGrad,
+      Kind::AttentionSinksGrad, Kind::RowLogsumexp,   Kind::RowLogsumexpGrad, Kind::Pick,
+      Kind::PickGrad,           Kind::RouterMeans,    Kind::RouterMeansGrad};
+  return std::ranges::find(kinds, kind) != std::end(kinds);
+}
+
+/// Whether a call has the operand: of the optional ones, those that plans always give.
+bool isPresent(const KernelCase &kernel, const KernelInfo::Operand &operand) {
+  const bool isGiven =
+      kernel.kind == Kind::Combine || kernel.kind == Kind::RouteGrad || kernel.kind == Kind::RouterMeansGrad;
+  return !operand.isOptional || kernel.shapes.contains(operand.name) || (isGiven && operand.type != OperandType::I32);
+}
+
+std::vector<int64_t> shapeOf(const KernelCase &kernel, const KernelInfo::Operand &operand, int64_t rows) {
+  std::vector<int64_t> dims;
+  if (auto found = kernel.shapes.find(operand.name); found != kernel.shapes.end()) {
+    std::ranges::transform(found->second, std::back_inserter(dims), [=](Size size) { return size.at(rows); });
+    return dims;
+  }
+  const KernelInfo::Shape &shape = operand.shapes[0];
+  if (operand.shapeCount == 0 || (shape.hasMore && shape.rank == 0))
+    return {rows, kColumns};
+  dims.assign(shape.hasMore, rows);
+  for (int i = 0; i < shape.rank; ++i) {
+    const char *name = shape.dims[i] < 0 ? "1" : infoOf(kernel.kind).dimensions[shape.dims[i]];
+    auto found = kernel.dims.find(name);
+    const Size usual = name == std::string_view("1") ? 1 : name == std::string_view("s") ? kRows : Size(kColumns);
+    dims.push_back((found != kernel.dims.end() ? found->second : usual).at(rows));
+  }
+  return dims;
 }
 
 /// A slot of its own for each choice, neighbours apart.
-View makeSlots(Pool &pool, int64_t tokens, int64_t choices) {
-  int64_t count = tokens * choices;
-  // A step that has no divisor in common with the count visits every slot.
+View makeSlots(Pool &pool, const std::vector<int64_t> &shape) {
+  const int64_t choices = shape[0] * shape[1];
+  // A step that has no divisor in common with the number of choices visits every slot.
   int64_t step = 617;
-  while (std::gcd(step, count) != 1)
+  while (std::gcd(step, choices) != 1)
     step += 2;
-  return pool.integers({tokens, choices}, [=](int64_t i) { return i * step % count; });
+  return pool.integers(shape, [=](int64_t i) { return i * step % choices; });
 }
 
-void addActivations(std::vector<KernelCase> &cases) {
+/// The value at index `i` of an i32 input.
+int64_t integerAt(Kind kind, std::string_view name, int64_t i, int64_t rows) {
+  if (name == "experts" || name == "chosen")
+    return i * 7 % kExperts;
+  if (name == "shadows")
+    return i % 4 == 0;
+  if (name == "gathered")
+    return (2 * kTokens.at(rows) + kExperts - 1 - i) / kExperts;
+  if (name == "counts")
+    return kind == Kind::ChooseShadows ? 1000 / (i % kExperts + 1) : kind == Kind::SliceCounts;
+  if (name == "step")
+    return 1;
+  // Ids and labels are neighbours apart.
+  return i * 617 % (name == "labels" ? kExperts : name == "ids" ? rows : kColumns);
+}
+
+View makeOperand(Pool &pool, Kind kind, const KernelInfo::Operand &operand, const std::vector<int64_t> &shape,
+                 int64_t rows) {
+  const bool isOutput = operand.isOutput;
+  if (operand.type == OperandType::I32 && isOutput)
+    return pool.outputOf(MOERT_I32, shape);
+  if (operand.type == OperandType::I32 && operand.name == std::string_view("slots"))
+    return makeSlots(pool, shape);
+  if (operand.type == OperandType::I32)
+    return pool.integers(shape, [=](int64_t i) { return integerAt(kind, operand.name, i, rows); });
+  if (operand.type == OperandType::Acc && hasWideAccumulators(kind))
+    return isOutput ? pool.wideOutput(shape) : pool.wideInput(shape);
+  if (operand.type == OperandType::Float && isOutput)
+    return pool.outputOf(isNarrow(pool.type()) ? MOERT_F32 : MOERT_BF16, shape);
+  return isOutput ? pool.output(shape) : pool.input(shape);
+}
+
+/// A call of the kernel on fresh operands.
+Call makeCall(Pool &pool, const KernelCase &kernel, int64_t rows) {
+  const KernelInfo &info = infoOf(kernel.kind);
+  pool.beginCall();
+  Call call;
+  call.kind = kernel.kind;
+  call.viewCount = info.operandCount;
+  if (kernel.set)
+    kernel.set(call, rows);
+  for (size_t i = 0; i < info.operandCount; ++i)
+    if (const KernelInfo::Operand &operand = info.operands[i]; isPresent(kernel, operand))
+      call.views[i] = makeOperand(pool, kernel.kind, operand, shapeOf(kernel, operand, rows), rows);
+  return call;
+}
+
+using Cases = std::vector<KernelCase>;
+
+void addElementwise(Cases &cases) {
   for (int64_t kind = MOERT_RELU; kind <= kLastActivation; ++kind) {
-    int64_t width = isGated(kind) ? 2 : 1;
-    cases.push_back({Kind::Activation, {kind}, [=](Call &call, Pool &pool, int64_t rows) {
-                       attributes::Activation{.kind = kind, .alpha = 1.702, .limit = 7}.set(call);
-                       addViews(call, {pool.input({rows, kColumns}), View(), pool.output({rows, kColumns / width})});
-                     }});
-    cases.push_back({Kind::ActivationGrad, {kind}, [=](Call &call, Pool &pool, int64_t rows) {
-                       attributes::ActivationGrad{.kind = kind, .alpha = 1.702, .limit = 7}.set(call);
-                       addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns / width}), View(),
-                                       pool.output({rows, kColumns})});
-                     }});
+    const Size columns = isGated(kind) ? kColumns / 2 : kColumns;
+    attributes::Activation form{.kind = kind, .alpha = 1.702, .limit = 7};
+    attributes::ActivationGrad gradForm{.kind = kind, .alpha = 1.702, .limit = 7};
+    cases.push_back({Kind::Activation, {{"m", columns}}, with(form), {}, {kind}});
+    cases.push_back({Kind::ActivationGrad, {{"m", columns}}, with(gradForm), {}, {kind}});
   }
+  cases.insert(
+      cases.end(),
+      {{Kind::Add},
+       {Kind::Scale, {}, with(attributes::Scale{.factor = 0.5})},
+       {Kind::Copy},
+       {Kind::BiasAdd, {}, with(attributes::BiasAdd{.scale = 1}), {{"bias", {kColumns}}}},
+       {Kind::BiasGrad, {}, with(attributes::BiasGrad{.scale = 1}), {{"out", {kColumns}}}},
+       {Kind::RowScale},
+       {Kind::RowDot},
+       {Kind::Slice,
+        {},
+        with(attributes::Slice{.dim = 1}, 1, 2),
+        {{"in", {kRows, 2, kColumns}}, {"out", {kRows, 1, kColumns}}}},
+       {Kind::Dump, {}, with(attributes::Dump{.dim = 1, .blocks = 1}), {{"out", {kRows, 2 * kColumns}}}},
+       {Kind::LocalReduce, {}, with(attributes::LocalReduce{.dim = 1, .blocks = 1}), {{"in", {kRows, 2 * kColumns}}}}});
 }
 
-void addElementwise(std::vector<KernelCase> &cases) {
-  cases.push_back(
-      {Kind::Add, {}, [](Call &call, Pool &pool, int64_t rows) {
-         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-       }});
-  cases.push_back({Kind::Scale, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Scale{.factor = 0.5}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::Copy, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back(
-      {Kind::BiasAdd, {}, [](Call &call, Pool &pool, int64_t rows) {
-         attributes::BiasAdd{.scale = 1}.set(call);
-         addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
-       }});
-  cases.push_back({Kind::BiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::BiasGrad{.scale = 1}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), View(), View(), pool.output({kColumns})});
-                   }});
-  cases.push_back({Kind::RowScale, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call,
-                              {pool.input({rows, kColumns}), pool.wideInput({rows, 1}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::RowDot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call,
-                              {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.wideOutput({rows, 1})});
-                   }});
+void addTokens(Cases &cases) {
+  const Size twice{0, 2};
+  SetCall setSlice = [](Call &call, int64_t rows) {
+    attributes::SliceCounts{.rows = rows * kExperts}.set(call);
+    call.members = 2;
+  };
+  SetCall setLocal = [](Call &call, int64_t rows) {
+    attributes::LocalSlots{.capacity = 2 * kTokens.at(rows) / kExperts, .copies = 1}.set(call);
+    call.members = 2;
+  };
+  SetCall setWindow = [](Call &call, int64_t rows) {
+    attributes::Window{.workers = 1, .rows = kTokens.at(rows), .phases = 1}.set(call);
+  };
+  cases.insert(cases.end(),
+               {{Kind::Dispatch, {{"k", 2}, {"r", twice}}},
+                {Kind::Combine, {{"k", 2}, {"r", twice}}},
+                {Kind::SlotDot, {{"k", 2}, {"r", twice}}},
+                {Kind::SliceCounts, {{"e", {0, kExperts}}}, setSlice},
+                {Kind::LocalSlots, {{"s", kTokens}, {"k", 2}, {"e", kExperts}, {"n", kExperts / 2}}, setLocal},
+                {Kind::Window, {{"s", kTokens}, {"k", 2}, {"sources", 1}, {"e", kExperts}, {"n", 1}}, setWindow}});
 }
 
-void addShapes(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::Slice, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Slice{.dim = 1}.set(call);
-                     call.member = 1;
-                     call.members = 2;
-                     addViews(call, {pool.input({rows, 2, kColumns}), pool.output({rows, 1, kColumns})});
-                   }});
-  cases.push_back({Kind::Dump, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Dump{.dim = 1, .blocks = 1}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, 2 * kColumns})});
-                   }});
-  cases.push_back({Kind::LocalReduce, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::LocalReduce{.dim = 1, .blocks = 1}.set(call);
-                     addViews(call, {pool.input({rows, 2 * kColumns}), pool.output({rows, kColumns})});
-                   }});
-}
-
-void addTokens(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::Dispatch, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), makeSlots(pool, rows, 2), View(), View(),
-                                     pool.output({2 * rows, kColumns})});
-                   }});
-  cases.push_back({Kind::Combine, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({2 * rows, kColumns}), makeSlots(pool, rows, 2),
-                                     pool.wideInput({rows, 2}), View(), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::SlotDot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}),
-                                     makeSlots(pool, rows, 2), View(), pool.wideOutput({rows, 2})});
-                   }});
-  cases.push_back({Kind::SliceCounts, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t experts = rows * kExperts;
-                     attributes::SliceCounts{.rows = experts}.set(call);
-                     call.members = 2;
-                     View counts = pool.integers({1, experts}, [](int64_t) { return 1; });
-                     addViews(call, {counts, pool.outputOf(MOERT_I32, {1, experts})});
-                   }});
-  // Rows are tokens times kColumns / kExperts, so that sizes are like those of the others; any counts do.
-  cases.push_back({Kind::LocalSlots, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     attributes::LocalSlots{.capacity = 2 * tokens / kExperts, .copies = 1}.set(call);
-                     call.members = 2;
-                     View counts = pool.integers({1, kExperts}, [](int64_t) { return 0; });
-                     addViews(call, {makeSlots(pool, tokens, 2), counts, pool.outputOf(MOERT_I32, {tokens, 2}),
-                                     pool.outputOf(MOERT_I32, {1, kExperts / 2})});
-                   }});
-  cases.push_back({Kind::Window, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     attributes::Window{.workers = 1, .rows = tokens, .phases = 1}.set(call);
-                     call.members = 1;
-                     View counts = pool.integers({1, kExperts},
-                                                 [=](int64_t e) { return (2 * tokens + kExperts - 1 - e) / kExperts; });
-                     addViews(call, {makeSlots(pool, tokens, 2), counts, View(), pool.outputOf(MOERT_I32, {1}),
-                                     pool.outputOf(MOERT_I32, {tokens, 2}), pool.outputOf(MOERT_I32, {1, kExperts})});
-                   }});
-}
-
-/// Any experts do: the slots of as many tokens, which are all below tokens * kChoices, do not.
-View makeChoices(Pool &pool, int64_t tokens) {
-  return pool.integers({tokens, kChoices}, [](int64_t i) { return i * 7 % kExperts; });
-}
-
-/// Rows are tokens times kColumns / kExperts, so that sizes are like those of the others.
-void addRouting(std::vector<KernelCase> &cases) {
+void addRouting(Cases &cases) {
+  const std::map<std::string_view, Size> dims = {{"s", kTokens}, {"e", kExperts}, {"k", kChoices}, {"c", 1}};
   for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE}) {
-    cases.push_back({Kind::Route, {score}, [=](Call &call, Pool &pool, int64_t rows) {
-                       int64_t tokens = rows * kColumns / kExperts, capacity = 2 * tokens * kChoices / kExperts;
-                       attributes::Route{.score = score,
-                                         .renormalize = 1,
-                                         .expertGroups = 1,
-                                         .topGroups = 1,
-                                         .groupScore = MOERT_GROUP_MAX,
-                                         .capacity = capacity,
-                                         .groups = 1,
-                                         .chunks = 1,
-                                         .leave = -1,
-                                         .homes = 1,
-                                         .homeStride = 1,
-                                         .homeSpan = 1,
-                                         .routingScale = 1}
-                           .set(call);
-                       auto choices = [&](int32_t type) { return pool.outputOf(type, {tokens, kChoices}); };
-                       addViews(call, {pool.input({tokens, kExperts}), View(), pool.output({tokens, kExperts}),
-                                       choices(MOERT_I32), choices(MOERT_I32), choices(pool.type()),
-                                       pool.outputOf(MOERT_I32, {1, kExperts}), pool.output({})});
-                     }});
-    cases.push_back(
-        {Kind::RouteGrad, {score}, [=](Call &call, Pool &pool, int64_t rows) {
-           int64_t tokens = rows * kColumns / kExperts;
-           attributes::RouteGrad{.score = score, .renormalize = 1, .groups = 1, .routingScale = 1}.set(call);
-           addViews(call, {pool.input({tokens, kExperts}), makeChoices(pool, tokens), pool.input({tokens, kChoices}),
-                           pool.input({}), pool.output({tokens, kExperts})});
-         }});
+    SetCall set = [=](Call &call, int64_t rows) {
+      attributes::Route{.score = score,
+                        .renormalize = 1,
+                        .expertGroups = 1,
+                        .topGroups = 1,
+                        .groupScore = MOERT_GROUP_MAX,
+                        .capacity = 2 * kTokens.at(rows) * kChoices / kExperts,
+                        .groups = 1,
+                        .chunks = 1,
+                        .leave = -1,
+                        .homes = 1,
+                        .homeStride = 1,
+                        .homeSpan = 1,
+                        .routingScale = 1}
+          .set(call);
+    };
+    attributes::RouteGrad grad{.score = score, .renormalize = 1, .groups = 1, .routingScale = 1};
+    cases.push_back({Kind::Route, dims, set, {}, {score}});
+    cases.push_back({Kind::RouteGrad, dims, with(grad), {}, {score}});
   }
 }
 
-/// Rows are tokens times kColumns / kExperts to divide, and sources to choose by, of as many workers as there can be.
-void addShadows(std::vector<KernelCase> &cases) {
-  for (int64_t policy : {MOERT_SHADOWS_ALGORITHM1, MOERT_SHADOWS_PREFIX, MOERT_SHADOWS_SIMULATE})
-    cases.push_back({Kind::ChooseShadows, {policy}, [=](Call &call, Pool &pool, int64_t rows) {
-                       int64_t workers = std::gcd(rows, kExperts);
-                       attributes::ChooseShadows{.policy = policy,
-                                                 .workers = workers,
-                                                 .nodeWorkers = std::gcd<int64_t>(workers, 8),
-                                                 .most = kExperts / 4,
-                                                 .phases = 1,
-                                                 .rowComputeS = 1e-6,
-                                                 .rowSendS = 1e-6,
-                                                 .rowLocalS = 1e-6,
-                                                 .rowNodeS = 1e-6,
-                                                 .expertS = 1e-5,
-                                                 .startS = 1e-5}
-                           .set(call);
-                       View counts =
-                           pool.integers({rows, kExperts}, [](int64_t i) { return 1000 / (i % kExperts + 1); });
-                       addViews(call, {counts, pool.outputOf(MOERT_I32, {1, kExperts})});
-                     }});
-  cases.push_back({Kind::MergeChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     attributes::MergeChoices{.experts = kExperts, .copies = 1}.set(call);
-                     call.members = 1;
-                     View experts = makeChoices(pool, tokens);
-                     addViews(call, {experts, View(), View(), pool.outputOf(MOERT_I32, {tokens, kChoices}),
-                                     pool.outputOf(MOERT_I32, {1, kExperts / 4}),
-                                     pool.outputOf(MOERT_I32, {tokens * kChoices, kChoices})});
-                   }});
-  cases.push_back({Kind::DivideChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     attributes::DivideChoices{.chunks = 1}.set(call);
-                     View experts = makeChoices(pool, tokens);
-                     View shadows = pool.integers({1, kExperts}, [](int64_t e) { return e % 4 == 0; });
-                     auto integers = [&](int64_t count, int64_t columns) {
-                       return pool.outputOf(MOERT_I32, {count, columns});
-                     };
-                     addViews(call, {experts, shadows, integers(tokens, kChoices), integers(1, kExperts),
-                                     integers(tokens, kChoices), integers(1, kExperts / 4)});
-                   }});
+/// Shadows are chosen for as many workers as there can be.
+void addShadows(Cases &cases) {
+  for (int64_t policy : {MOERT_SHADOWS_ALGORITHM1, MOERT_SHADOWS_PREFIX, MOERT_SHADOWS_SIMULATE}) {
+    SetCall set = [=](Call &call, int64_t rows) {
+      const int64_t workers = std::gcd(rows, kExperts);
+      attributes::ChooseShadows{.policy = policy,
+                                .workers = workers,
+                                .nodeWorkers = std::gcd<int64_t>(workers, 8),
+                                .most = kExperts / 4,
+                                .phases = 1,
+                                .rowComputeS = 1e-6,
+                                .rowSendS = 1e-6,
+                                .rowLocalS = 1e-6,
+                                .rowNodeS = 1e-6,
+                                .expertS = 1e-5,
+                                .startS = 1e-5}
+          .set(call);
+    };
+    cases.push_back({Kind::ChooseShadows, {{"sources", kRows}, {"e", kExperts}}, set, {}, {policy}});
+  }
+  const Size all{0, kTokens.perRow * kChoices}, some = kExperts / 4;
+  cases.push_back({Kind::MergeChoices,
+                   {{"s", kTokens}, {"k", kChoices}, {"h", some}, {"r", all}},
+                   with(attributes::MergeChoices{.experts = kExperts, .copies = 1})});
+  cases.push_back({Kind::DivideChoices,
+                   {{"s", kTokens}, {"k", kChoices}, {"e", kExperts}, {"c", 1}, {"r", some}},
+                   with(attributes::DivideChoices{.chunks = 1})});
 }
 
-/// i32 values that are all below `limit`, neighbours apart.
-View makeIds(Pool &pool, int64_t count, int64_t limit) {
-  return pool.integers({count}, [=](int64_t i) { return i * 617 % limit; });
+/// Kernels on each number of a value alone.
+void addNumbers(Cases &cases) {
+  attributes::Dropout dropout{.seed = 1,
+                              .rowParts = 1,
+                              .rowStride = 1,
+                              .columnParts = 1,
+                              .columnStride = 1,
+                              .cutParts = 1,
+                              .sequences = 1,
+                              .length = 1,
+                              .p = 0.1};
+  attributes::Rotary rotary{.period = 4096,
+                            .headDim = kHeadDim,
+                            .rotaryDim = kHeadDim,
+                            .direction = 1,
+                            .cutParts = 1,
+                            .cutStride = 1,
+                            .base = 10000,
+                            .factor = 1,
+                            .high = 1,
+                            .scale = 1};
+  attributes::Positions positions{.period = kColumns, .cutParts = 1, .cutStride = 1};
+  // Its eps is above all inputs, so that roots are of positive numbers.
+  attributes::InverseRoot root{.scale = 1, .eps = 2};
+  cases.insert(cases.end(), {{Kind::Positions, {{"s", {0, kColumns}}}, with(positions)},
+                             {Kind::IndexAffine, {}, with(attributes::IndexAffine{.factor = 2, .offset = 1})},
+                             {Kind::Fill, {}, with(attributes::Fill{.value = 0.5})},
+                             {Kind::Cast},
+                             {Kind::InverseRoot, {}, with(root)},
+                             {Kind::InverseRootGrad, {}, with(attributes::InverseRootGrad{.scale = 1})},
+                             {Kind::Clamp, {}, with(attributes::Clamp{.limit = 1})},
+                             {Kind::ClampGrad, {}, with(attributes::ClampGrad{.limit = 1})},
+                             {Kind::Dropout, {}, with(dropout)},
+                             {Kind::Rotary, {}, with(rotary)}});
 }
 
-View makeStep(Pool &pool) {
-  return pool.integers({}, [](int64_t) { return 1; });
+/// Tables of embeddings have as many rows as are gathered, so that the sum of their gradients grows with them.
+void addNorms(Cases &cases) {
+  attributes::EmbeddingGrad grad{.parts = 1, .stride = 1, .padding = -1};
+  cases.insert(cases.end(), {{Kind::Norm, {}, with(attributes::Norm{.kind = MOERT_RMS_NORM, .eps = 1e-6})},
+                             {Kind::NormGrad, {}, with(attributes::NormGrad{.kind = MOERT_RMS_NORM, .eps = 1e-6})},
+                             {Kind::NormWgrad, {}, with(attributes::NormWgrad{.kind = MOERT_RMS_NORM, .eps = 1e-6})},
+                             {Kind::Embedding, {{"v", kRows}}, with(attributes::Embedding{.parts = 1, .stride = 1})},
+                             {Kind::EmbeddingGrad, {{"v", kRows}}, with(grad)}});
 }
 
-/// What is done for each number of a value alone.
-void addNumbers(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::Positions, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Positions{.period = kColumns, .cutParts = 1, .cutStride = 1}.set(call);
-                     addViews(call, {pool.outputOf(MOERT_I32, {rows * kColumns})});
-                   }});
-  cases.push_back({Kind::IndexAffine, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::IndexAffine{.factor = 2, .offset = 1}.set(call);
-                     addViews(call,
-                              {makeIds(pool, rows * kColumns, kColumns), pool.outputOf(MOERT_I32, {rows * kColumns})});
-                   }});
-  cases.push_back({Kind::Fill, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Fill{.value = 0.5}.set(call);
-                     addViews(call, {pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::Cast, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}),
-                                     pool.outputOf(isNarrow(pool.type()) ? MOERT_F32 : MOERT_BF16, {rows, kColumns})});
-                   }});
-  // Roots of what is not negative.
-  cases.push_back({Kind::InverseRoot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::InverseRoot{.scale = 1, .eps = 2}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back(
-      {Kind::InverseRootGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-         attributes::InverseRootGrad{.scale = 1}.set(call);
-         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-       }});
-  cases.push_back({Kind::Clamp, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Clamp{.limit = 1}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back(
-      {Kind::ClampGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-         attributes::ClampGrad{.limit = 1}.set(call);
-         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-       }});
-  cases.push_back({Kind::Dropout, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Dropout{.seed = 1,
-                                         .rowParts = 1,
-                                         .rowStride = 1,
-                                         .columnParts = 1,
-                                         .columnStride = 1,
-                                         .cutParts = 1,
-                                         .sequences = 1,
-                                         .length = 1,
-                                         .p = 0.1}
-                         .set(call);
-                     addViews(call, {pool.input({rows, kColumns}), makeStep(pool), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::Rotary, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Rotary{.period = 4096,
-                                        .headDim = kHeadDim,
-                                        .rotaryDim = kHeadDim,
-                                        .direction = 1,
-                                        .cutParts = 1,
-                                        .cutStride = 1,
-                                        .base = 10000,
-                                        .factor = 1,
-                                        .high = 1,
-                                        .scale = 1}
-                         .set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-}
-
-void addNorms(std::vector<KernelCase> &cases) {
-  cases.push_back(
-      {Kind::Norm, {}, [](Call &call, Pool &pool, int64_t rows) {
-         attributes::Norm{.kind = MOERT_RMS_NORM, .eps = 1e-6}.set(call);
-         addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
-       }});
-  cases.push_back({Kind::NormGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::NormGrad{.kind = MOERT_RMS_NORM, .eps = 1e-6}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), pool.input({rows, kColumns}),
-                                     pool.output({rows, kColumns})});
-                   }});
-  cases.push_back(
-      {Kind::NormWgrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-         attributes::NormWgrad{.kind = MOERT_RMS_NORM, .eps = 1e-6}.set(call);
-         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), View(), pool.output({kColumns})});
-       }});
-}
-
-/// Of a table of as many rows as are gathered, so that the sum of its gradients grows with them.
-void addEmbeddings(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::Embedding, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::Embedding{.parts = 1, .stride = 1}.set(call);
-                     addViews(call,
-                              {makeIds(pool, rows, rows), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::EmbeddingGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::EmbeddingGrad{.parts = 1, .stride = 1, .padding = -1}.set(call);
-                     addViews(call, {makeIds(pool, rows, rows), pool.input({rows, kColumns}), View(),
-                                     pool.output({rows, kColumns})});
-                   }});
-}
-
-/// Causal attention in sequences of at most 64 tokens, so that times grow with the tokens.
-void addAttention(std::vector<KernelCase> &cases, int64_t heads) {
-  auto fill = [=](Call &call, Pool &pool, int64_t rows, bool biased) {
-    int64_t length = std::min<int64_t>(rows, 64);
-    // Its gradients have the same attributes.
-    attributes::Attention{.qLength = length,
-                          .kLength = length,
+/// Causal attention is in sequences of at most 64 tokens, so that times grow with the tokens. Heads are of 64 columns,
+/// or of 128 on devices: today's models have these, and devices have other kernels for them.
+void addAttention(Cases &cases, const Settings &settings) {
+  const int64_t heads = settings.isDevice() ? kColumns / 128 : kHeads;
+  const Size length{0, 1, 64};
+  // The gradients have the same attributes.
+  SetCall set = [=](Call &call, int64_t rows) {
+    attributes::Attention{.qLength = length.at(rows),
+                          .kLength = length.at(rows),
                           .heads = heads,
                           .kHeads = heads,
                           .parts = 1,
@@ -350,160 +314,70 @@ void addAttention(std::vector<KernelCase> &cases, int64_t heads) {
                           .keyShift = -1,
                           .scale = 1 / std::sqrt(static_cast<double>(kColumns / heads))}
         .set(call);
-    View bias = biased ? pool.input({heads, length, length}) : View();
-    addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.input({rows, kColumns}), bias,
-                    View(), View()});
-    return length;
   };
-  auto addGradients = [=](Call &call, Pool &pool, int64_t rows) {
-    addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, heads}), pool.input({rows, kColumns})});
+  SetCall join = [](Call &call, int64_t rows) {
+    const int64_t parts = std::gcd<int64_t>(rows, 2);
+    attributes::JoinSequences{.parts = parts, .sequences = 1, .length = rows / parts}.set(call);
   };
-  cases.push_back({Kind::AppendToHeads, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns / 2}), pool.input({rows, (kColumns / heads) / 2}),
-                                     pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::AppendToHeadsGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns / 2}),
-                                     pool.output({rows, (kColumns / heads) / 2})});
-                   }});
-  cases.push_back({Kind::Attention, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     fill(call, pool, rows, false);
-                     addViews(call, {pool.output({rows, kColumns}), pool.wideOutput({rows, heads})});
-                   }});
-  cases.push_back(
-      {Kind::AttentionGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
-         fill(call, pool, rows, false);
-         addGradients(call, pool, rows);
-         addViews(call, {pool.output({rows, kColumns}), pool.output({rows, kColumns}), pool.output({rows, kColumns})});
-       }});
-  cases.push_back({Kind::AttentionBiasGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     int64_t length = fill(call, pool, rows, true);
-                     addGradients(call, pool, rows);
-                     addViews(call, {pool.output({heads, length, length})});
-                   }});
-  cases.push_back({Kind::AttentionSinksGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({heads}), pool.wideInput({rows, heads}), pool.input({rows, kColumns}),
-                                     pool.input({rows, kColumns}), pool.output({heads})});
-                   }});
-}
-
-/// What joins the parts of sequences that are cut among ranks.
-void addSequenceParts(std::vector<KernelCase> &cases, int64_t heads) {
-  cases.push_back({Kind::JoinSequences, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t parts = std::gcd<int64_t>(rows, 2);
-                     attributes::JoinSequences{.parts = parts, .sequences = 1, .length = rows / parts}.set(call);
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::MergeAttention, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     auto part = [&] { addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, heads})}); };
-                     part(), part();
-                     addViews(call, {pool.output({rows, kColumns}), pool.wideOutput({rows, heads})});
-                   }});
+  const std::map<std::string_view, Size> apart = {{"c", kColumns / 2}, {"r", kColumns / heads / 2}};
+  const std::map<std::string_view, Size> dims = {{"n", kRows}, {"o", kRows}, {"p", kRows}, {"h", heads}};
+  cases.insert(
+      cases.end(),
+      {{Kind::AppendToHeads, apart},
+       {Kind::AppendToHeadsGrad, apart},
+       {Kind::Attention, dims, set},
+       {Kind::AttentionGrad, dims, set},
+       {Kind::AttentionBiasGrad, dims, set, {{"bias", {heads, length, length}}, {"out", {heads, length, length}}}},
+       {Kind::AttentionSinksGrad, {{"h", heads}}},
+       {Kind::JoinSequences, {}, join},
+       {Kind::MergeAttention, {{"n", kRows}, {"h", heads}}}});
 }
 
 /// Rows are queries, of kHeadDim keys.
-void addRelativeBias(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::RelativeBias, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::RelativeBias{.bidirectional = 1, .maxDistance = 128}.set(call);
-                     addViews(call, {pool.input({kBuckets, kHeads}), pool.output({kHeads, rows, kHeadDim})});
-                   }});
-  cases.push_back({Kind::RelativeBiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::RelativeBiasGrad{.bidirectional = 1, .maxDistance = 128}.set(call);
-                     addViews(call, {pool.input({kHeads, rows, kHeadDim}), View(), pool.output({kBuckets, kHeads})});
-                   }});
+void addRelativeBias(Cases &cases) {
+  const std::map<std::string_view, Size> dims = {{"b", kBuckets}, {"h", kHeads}, {"l", kRows}, {"lk", kHeadDim}};
+  attributes::RelativeBias bias{.bidirectional = 1, .maxDistance = 128};
+  attributes::RelativeBiasGrad grad{.bidirectional = 1, .maxDistance = 128};
+  cases.push_back({Kind::RelativeBias, dims, with(bias)});
+  cases.push_back({Kind::RelativeBiasGrad, dims, with(grad)});
 }
 
-/// Labels of rows times kColumns / kExperts tokens, or of as many as there are numbers.
-void addLosses(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::RowLogsumexp, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.wideOutput({rows, 1})});
-                   }});
-  cases.push_back({Kind::RowLogsumexpGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, 1}), pool.wideInput({rows, 1}),
-                                     pool.output({rows, kColumns})});
-                   }});
-  cases.push_back({Kind::Pick, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     attributes::Pick{.parts = 1, .stride = 1}.set(call);
-                     addViews(call, {pool.input({tokens, kExperts}), makeIds(pool, tokens, kExperts),
-                                     pool.wideOutput({tokens, 1})});
-                   }});
-  cases.push_back({Kind::PickGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     attributes::PickGrad{.parts = 1, .stride = 1}.set(call);
-                     addViews(call, {makeIds(pool, tokens, kExperts), pool.wideInput({tokens, 1}), View(),
-                                     pool.output({tokens, kExperts})});
-                   }});
-  cases.push_back({Kind::LabelSum, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns;
-                     addViews(call, {pool.input({tokens, 1}), makeIds(pool, tokens, kExperts), pool.output({})});
-                   }});
-  cases.push_back({Kind::LabelCount, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {makeIds(pool, rows * kColumns, kExperts), pool.output({})});
-                   }});
-  cases.push_back({Kind::LabelSumGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns;
-                     addViews(call, {makeIds(pool, tokens, kExperts), pool.input({}), pool.output({tokens, 1})});
-                   }});
-  cases.push_back({Kind::Divide, {}, [](Call &call, Pool &pool, int64_t) {
-                     addViews(call, {pool.input({}), pool.input({}), pool.output({})});
-                   }});
-  cases.push_back({Kind::RouterMeans, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     attributes::RouterMeans{.topK = kChoices}.set(call);
-                     addViews(call,
-                              {pool.wideInput({rows * kColumns / kExperts, kExperts}), pool.wideOutput({1, kExperts}),
-                               pool.wideOutput({1, kExperts}), pool.wideOutput({1, 1})});
-                   }});
-  cases.push_back({Kind::RouterMeansGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     int64_t tokens = rows * kColumns / kExperts;
-                     addViews(call, {pool.wideInput({tokens, kExperts}), pool.wideInput({1, kExperts}),
-                                     pool.wideInput({1, 1}), pool.wideOutput({tokens, kExperts})});
-                   }});
+void addLosses(Cases &cases) {
+  const Size each{0, kColumns};
+  const std::map<std::string_view, Size> router = {{"s", kTokens}, {"e", kExperts}, {"g", 1}};
+  cases.insert(
+      cases.end(),
+      {{Kind::RowLogsumexp},
+       {Kind::RowLogsumexpGrad},
+       {Kind::Pick, {{"s", kTokens}, {"v", kExperts}}, with(attributes::Pick{.parts = 1, .stride = 1})},
+       {Kind::PickGrad, {{"s", kTokens}, {"v", kExperts}}, with(attributes::PickGrad{.parts = 1, .stride = 1})},
+       {Kind::LabelSum, {{"s", each}}},
+       {Kind::LabelCount},
+       {Kind::LabelSumGrad, {{"s", each}}},
+       {Kind::Divide},
+       {Kind::RouterMeans, router, with(attributes::RouterMeans{.topK = kChoices})},
+       {Kind::RouterMeansGrad, router}});
 }
 
-/// Those of one number have one size only.
-void addOptimizers(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::SumSquares, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({})});
-                   }});
-  cases.push_back({Kind::ClipFactor, {}, [](Call &call, Pool &pool, int64_t) {
-                     attributes::ClipFactor{.most = 1}.set(call);
-                     addViews(call, {pool.input({}), pool.output({})});
-                   }});
-  cases.push_back({Kind::SquareRoot, {}, [](Call &call, Pool &pool, int64_t) {
-                     addViews(call, {pool.input({}), pool.output({})});
-                   }});
-  cases.push_back({Kind::Sgd, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     auto input = [&] { return pool.input({rows, kColumns}); };
-                     auto output = [&] { return pool.output({rows, kColumns}); };
-                     attributes::Sgd{.momentum = 0.9, .decay = 0.01}.set(call);
-                     addViews(call, {input(), input(), input(), pool.input({}), View(), output(), output()});
-                   }});
-  cases.push_back({Kind::Adam, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     auto input = [&] { return pool.input({rows, kColumns}); };
-                     auto output = [&] { return pool.output({rows, kColumns}); };
-                     attributes::Adam{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.01}.set(call);
-                     addViews(call, {input(), input(), input(), input(), pool.input({}), makeStep(pool), View(),
-                                     output(), output(), output()});
-                   }});
+/// Kernels on one number have one size only.
+void addOptimizers(Cases &cases) {
+  attributes::Adam adam{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.01};
+  cases.insert(cases.end(), {{Kind::SumSquares},
+                             {Kind::ClipFactor, {}, with(attributes::ClipFactor{.most = 1})},
+                             {Kind::SquareRoot},
+                             {Kind::Sgd, {}, with(attributes::Sgd{.momentum = 0.9, .decay = 0.01})},
+                             {Kind::Adam, {}, with(adam)}});
 }
-
-/// Today's models have heads of 128, whose kernels on devices are others than those of 64.
-int64_t attentionHeads(const Settings &settings) { return settings.isDevice() ? kColumns / 128 : kHeads; }
 
 std::vector<KernelCase> allCases(const Settings &settings) {
-  std::vector<KernelCase> cases;
-  addActivations(cases);
+  Cases cases;
   addElementwise(cases);
-  addShapes(cases);
   addTokens(cases);
   addRouting(cases);
   addShadows(cases);
   addNumbers(cases);
   addNorms(cases);
-  addEmbeddings(cases);
-  addAttention(cases, attentionHeads(settings));
-  addSequenceParts(cases, attentionHeads(settings));
+  addAttention(cases, settings);
   addRelativeBias(cases);
   addLosses(cases);
   addOptimizers(cases);
@@ -521,7 +395,8 @@ std::vector<int64_t> rowsOf(const Settings &settings) {
   return sizes;
 }
 
-/// As the compiler counts them: all operands, but of a slice, a table or a row to pick from only what is read.
+/// Counts bytes as the compiler does: all operands, but only the part that is read of a slice, a table or a row to pick
+/// from.
 double countBytes(const Call &call) {
   if (call.kind == Kind::Slice)
     return 2 * static_cast<double>(call.views[operands::Slice::out].bytes());
@@ -548,13 +423,7 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
   std::vector<MakeCall> calls;
   for (const KernelCase &one : cases)
     for (int64_t rows : sizes)
-      calls.push_back([&pool, &one, rows] {
-        pool.beginCall();
-        Call call;
-        call.kind = one.kind;
-        one.fill(call, pool, rows);
-        return call;
-      });
+      calls.push_back([&pool, &one, rows] { return makeCall(pool, one, rows); });
   const int passes = settings.quick ? 3 : 7;
   std::vector<double> seconds;
   std::string dtype = dtypeName(pool.type());
@@ -567,7 +436,7 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
     for (size_t s = 0; s < sizes.size(); ++s)
       fit.samples.push_back({countBytes(calls[c * sizes.size() + s]()), seconds[c * sizes.size() + s]});
     fit.fit = fitLine(fit.samples);
-    // A device may be too wide for the sizes here to make a difference.
+    // A device may be too wide for these sizes to make a difference.
     if (fit.fit.perByte <= 0 && !settings.isDevice())
       return Status::error(MOERT_ERROR_INTERNAL, "the times of '" + fit.calls.kernel +
                                                      "' do not grow with its size: too much else runs on this machine");
