@@ -28,19 +28,17 @@ std::string text(bool value) { return value ? "yes" : "no"; }
 std::string text(const std::string &value) { return value.empty() ? "none" : value; }
 std::string isGiven(const std::string &path) { return path.empty() ? "none" : "given"; }
 
-bool endsWith(const std::string &name, const std::string &end) { return name.ends_with(end); }
-
 /// The files of a checkpoint, sorted by name; else the file itself.
 std::vector<fs::path> filesOf(const fs::path &path) {
   std::error_code error;
-  bool isIndex = endsWith(path.string(), ".safetensors.index.json");
+  bool isIndex = path.string().ends_with(".safetensors.index.json");
   if (!isIndex && !fs::is_directory(path, error))
     return {path};
   fs::path folder = isIndex ? path.parent_path() : path;
   std::vector<fs::path> files;
   for (fs::directory_iterator it(folder.empty() ? "." : folder, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
-    if (endsWith(name, ".safetensors") || endsWith(name, ".safetensors.index.json"))
+    if (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"))
       files.push_back(it->path());
   }
   std::sort(files.begin(), files.end());

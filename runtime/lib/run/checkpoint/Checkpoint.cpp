@@ -16,12 +16,6 @@ namespace {
 
 constexpr int64_t kBlockBytes = 4 << 20;
 
-bool beginsWith(const std::string &text, const std::string &begin) { return text.compare(0, begin.size(), begin) == 0; }
-
-bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 std::string readText(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -111,7 +105,7 @@ Status Checkpoint::open(const std::string &path) {
   if (folder.empty())
     folder = ".";
   quantisation = QuantisationConfig::read(folder);
-  if (isFolder ? fs::exists(fs::path(path) / kIndexName) : endsWith(path, ".index.json")) {
+  if (isFolder ? fs::exists(fs::path(path) / kIndexName) : path.ends_with(".index.json")) {
     index = isFolder ? kIndexName : fs::path(path).filename().string();
     return openIndex(folder);
   }
@@ -135,7 +129,7 @@ Status Checkpoint::open(const std::string &path) {
 
 void Checkpoint::leaveOut(const std::string &prefix, const std::set<std::string> &tensors) {
   auto first = places.lower_bound(prefix);
-  if (prefix.empty() || (first != places.end() && beginsWith(first->first, prefix)))
+  if (prefix.empty() || (first != places.end() && first->first.starts_with(prefix)))
     return;
   if (std::any_of(tensors.begin(), tensors.end(),
                   [&](const std::string &tensor) { return has(tensor.substr(prefix.size())); }))
@@ -143,7 +137,7 @@ void Checkpoint::leaveOut(const std::string &prefix, const std::set<std::string>
 }
 
 std::string Checkpoint::nameOf(const std::string &tensor) const {
-  return beginsWith(tensor, leftOut) ? tensor.substr(leftOut.size()) : tensor;
+  return tensor.starts_with(leftOut) ? tensor.substr(leftOut.size()) : tensor;
 }
 
 const SafetensorsFile::Entry *Checkpoint::find(const std::string &tensor) const {
@@ -359,7 +353,7 @@ std::vector<Checkpoint *> Loads::checkpoints() {
 }
 
 const Value *masterOf(const Value &value, const std::vector<Value> &arguments) {
-  if (value.role != "state" || !endsWith(value.name, ".master"))
+  if (value.role != "state" || !value.name.ends_with(".master"))
     return nullptr;
   for (const Value &parameter : arguments)
     if (parameter.name + ".master" == value.name && parameter.shape == value.shape)
