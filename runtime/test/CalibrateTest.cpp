@@ -1,7 +1,7 @@
 //===- CalibrateTest.cpp - what does not depend on how fast the machine is ===//
 
 #include "calibrate/Calibrate.h"
-#include "calibrate/Main.h"
+#include "calibrate/MoeCalibrate.h"
 #include "calibrate/Options.h"
 #include "calibrate/Ranks.h"
 #include "core/Shapes.h"

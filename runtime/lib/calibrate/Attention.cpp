@@ -69,7 +69,7 @@ Call makeAttention(Pool &pool, const Shape &shape) {
 }
 
 /// Of a curve, the sizes that are measured; a point whose operands there is no memory for takes that of fewer heads.
-struct CurveCalls {
+struct AttentionCalls {
   AttentionCurve curve;
   std::vector<size_t> points; ///< by value: into all calls
 };
@@ -84,10 +84,10 @@ Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate
     heads = {8, 32};
   std::vector<MakeCall> calls;
   std::vector<double> flops;
-  std::vector<CurveCalls> all;
+  std::vector<AttentionCalls> all;
   for (int64_t headColumns : {64, 128})
     for (bool isBackward : {false, true}) {
-      CurveCalls &one = all.emplace_back();
+      AttentionCalls &one = all.emplace_back();
       one.curve = {rate.dtype, headColumns, Shape{isBackward}.products(), lengths, heads, {}};
       for (int64_t length : lengths)
         for (int64_t count : heads) {
@@ -104,7 +104,7 @@ Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate
   Progress progress(settings.progress, "attention of " + rate.dtype, calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
   MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, passes, progress, seconds));
-  for (CurveCalls &one : all) {
+  for (AttentionCalls &one : all) {
     for (size_t call : one.points)
       // A profile has no fractions above 1. The clock may say that attention is faster than the fastest product.
       one.curve.efficiency.push_back(std::min(1.0, flops[call] / seconds[call] / rate.flopsPerSecond));

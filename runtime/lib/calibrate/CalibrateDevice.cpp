@@ -19,7 +19,7 @@ namespace moert::calibrate {
 namespace {
 
 /// What launches that do next to nothing take, issued one by one, and what the device needs for one.
-Status measureLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
+Status measureDeviceLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   constexpr int64_t kLaunches = 500;
   constexpr int kPasses = 9;
   auto issue = [&](moert_rank_t rank) { return Ranks::launchLittle(rank, kLaunches); };
@@ -141,7 +141,7 @@ Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &prof
   for (int32_t dtype : {MOERT_F32, MOERT_BF16, MOERT_F16}) {
     MOERT_RETURN_IF_ERROR(pool.create(bench, dtype));
     if (dtype == MOERT_F32) {
-      MOERT_RETURN_IF_ERROR(measureLaunches(bench, pool, profile));
+      MOERT_RETURN_IF_ERROR(measureDeviceLaunches(bench, pool, profile));
       MOERT_RETURN_IF_ERROR(measureCountsWait(bench, pool, profile));
       MOERT_RETURN_IF_ERROR(measureMemory(pool, settings, profile.memoryBytesPerSecond));
     }

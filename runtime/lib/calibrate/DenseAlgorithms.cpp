@@ -21,7 +21,7 @@ constexpr Weights kWeights[] = {{6144, 4096},  {4096, 4096},                 // 
                                 {24576, 1536}, {32768, 512}, {7168, 16384},  // of DeepSeek-V3
                                 {4096, 7168},  {7168, 2048}, {32000, 4096}}; // its shared expert; a vocabulary
 
-std::vector<DenseShape> allShapes(const Settings &settings) {
+std::vector<DenseShape> allDenseShapes(const Settings &settings) {
   std::vector<DenseShape> shapes;
   const int64_t most = settings.device.raggedSize;
   auto add = [&](DenseShape shape) {
@@ -40,7 +40,7 @@ std::vector<DenseShape> allShapes(const Settings &settings) {
   return shapes;
 }
 
-Call makeDense(Pool &pool, const DenseShape &shape) {
+Call makeDenseCall(Pool &pool, const DenseShape &shape) {
   const auto [m, n, k, transposeA, transposeB] = shape;
   pool.beginCall();
   Call call;
@@ -59,19 +59,19 @@ int64_t bytesOf(const DenseShape &shape, int32_t dtype) {
 }
 
 /// The products of the pool's type by the proposal of the ranks; `isNew` where that is another one for some.
-Status measureType(Pool &pool, Device &device, int passes, std::vector<MeasuredDense> &products, bool &isNew) {
+Status measureAlgorithms(Pool &pool, Device &device, int passes, std::vector<MeasuredDense> &products, bool &isNew) {
   for (MeasuredDense &product : products) {
     if (product.dtype != pool.type())
       continue;
     std::string name;
-    MOERT_RETURN_IF_ERROR(device.describeAlgorithm(makeDense(pool, product.shape), name));
+    MOERT_RETURN_IF_ERROR(device.describeAlgorithm(makeDenseCall(pool, product.shape), name));
     auto isKnown = [&](const MeasuredDense::Algorithm &known) { return known.name == name; };
     if (name.empty() || std::any_of(product.algorithms.begin(), product.algorithms.end(), isKnown))
       continue;
     isNew = true;
     Progress silent(nullptr, "", 1);
     std::vector<double> seconds;
-    const MakeCall make = [&] { return makeDense(pool, product.shape); };
+    const MakeCall make = [&] { return makeDenseCall(pool, product.shape); };
     MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), {make}, passes, silent, seconds));
     product.algorithms.push_back({name, seconds[0]});
   }
@@ -87,7 +87,7 @@ Status measureProposal(const Settings &settings, int64_t proposal, int64_t callB
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
   return measureTypes(settings, *ranks, callBytes, [&](Pool &pool) {
-    return measureType(pool, ranks->device(), settings.quick ? 2 : 5, products, isNew);
+    return measureAlgorithms(pool, ranks->device(), settings.quick ? 2 : 5, products, isNew);
   });
 }
 
@@ -115,7 +115,7 @@ Status calibrateDense(const Settings &settings, std::vector<MeasuredDense> &prod
   products.clear();
   int64_t callBytes = settings.device.coldBytes;
   for (int32_t dtype : kTableTypes)
-    for (const DenseShape &shape : allShapes(settings)) {
+    for (const DenseShape &shape : allDenseShapes(settings)) {
       products.push_back({shape, dtype, {}});
       callBytes = std::max(callBytes, bytesOf(shape, dtype));
     }

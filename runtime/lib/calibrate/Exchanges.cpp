@@ -25,7 +25,7 @@ struct Place {
 };
 
 /// A collective of `bytes` payload in a group.
-struct Exchange {
+struct MeasuredExchange {
   int32_t dtype;
   int64_t bytes;
   int64_t members;
@@ -34,7 +34,7 @@ struct Exchange {
   int64_t elements() const { return bytes / static_cast<int64_t>(dtypeSize(dtype)); }
 };
 
-using IssueExchange = int32_t (*)(moert_rank_t, const moert_group &, const Exchange &, Place);
+using IssueExchange = int32_t (*)(moert_rank_t, const moert_group &, const MeasuredExchange &, Place);
 
 struct ExchangeCase {
   const char *name;
@@ -45,51 +45,51 @@ struct ExchangeCase {
 // Values are cut along their second dimension of three, as the tokens of experts are.
 constexpr int64_t kOuter = 4;
 
-moert_buffer whole(const Exchange &exchange, int64_t offset) {
+moert_buffer whole(const MeasuredExchange &exchange, int64_t offset) {
   int64_t inner = exchange.elements() / kOuter / exchange.members;
   return Ranks::buffer(exchange.dtype, offset, {kOuter, exchange.members, inner});
 }
-moert_buffer part(const Exchange &exchange, int64_t offset) {
+moert_buffer part(const MeasuredExchange &exchange, int64_t offset) {
   int64_t inner = exchange.elements() / kOuter / exchange.members;
   return Ranks::buffer(exchange.dtype, offset, {kOuter, 1, inner});
 }
 
 const ExchangeCase kCases[] = {
     {"all_gather", false,
-     [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
        moert_buffer in = part(exchange, place.in), out = whole(exchange, place.out);
        return moert_all_gather(rank, exchange.op, &in, &out, 1, &group, Ranks::kMeet);
      }},
     {"reduce_scatter", true,
-     [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = part(exchange, place.out);
        return moert_reduce_scatter(rank, exchange.op, &in, &out, 1, &group, Ranks::kMeet);
      }},
     {"all_reduce", true,
-     [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
        return moert_all_reduce(rank, exchange.op, &in, nullptr, &out, &group, Ranks::kMeet);
      }},
     {"all_to_all", false,
-     [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
        int64_t inner = exchange.elements() / kOuter / exchange.members;
        moert_buffer in = Ranks::buffer(exchange.dtype, place.in, {exchange.members, kOuter, inner});
        moert_buffer out = Ranks::buffer(exchange.dtype, place.out, {1, exchange.members * kOuter, inner});
        return moert_all_to_all(rank, exchange.op, &in, &out, 0, 1, 1, 0, 1, &group, Ranks::kMeet);
      }},
     {"broadcast", false,
-     [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
        return moert_broadcast(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
      }},
-    {"reduce", true, [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+    {"reduce", true, [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
        return moert_reduce(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
      }}};
 
 /// The collective, between the events that order it after and before the compute stream.
 int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const ExchangeCase &one,
-                           const Exchange &exchange, Place place) {
+                           const MeasuredExchange &exchange, Place place) {
   int32_t code = moert_record(rank, 0, Ranks::kCompute);
   if (!code)
     code = moert_wait(rank, 0, Ranks::kMeet);
@@ -102,7 +102,7 @@ int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const Ex
 
 /// How many collectives a step issues, in arenas of so many bytes: so many that all members together use kRecentBytes,
 /// but at least 2 and at most 64.
-int64_t countPlaces(const Exchange &exchange, int64_t arena) {
+int64_t countPlaces(const MeasuredExchange &exchange, int64_t arena) {
   return std::min(std::clamp<int64_t>(kRecentBytes / (2 * exchange.bytes * exchange.members), 2, 64),
                   arena / (2 * exchange.bytes));
 }
@@ -136,7 +136,7 @@ Status timeOnDevice(const Scene &scene, const Issue &issue, double &seconds) {
 }
 
 /// Seconds of one collective, or of one member's share of it.
-Status timeExchange(const Scene &scene, const ExchangeCase &one, const Exchange &exchange, double &seconds) {
+Status timeExchange(const Scene &scene, const ExchangeCase &one, const MeasuredExchange &exchange, double &seconds) {
   const int64_t places = countPlaces(exchange, scene.arena);
   Issue issue = [&](moert_rank_t rank) -> int32_t {
     if (scene.bench)
@@ -166,7 +166,7 @@ Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group
   int32_t dtype = fit.dtype.empty() ? MOERT_F32 : dtypeFromName(fit.dtype);
   for (int64_t bytes : scene.sizes) {
     progress.step();
-    Exchange exchange{dtype, bytes, scene.ranks.group(group).size, Ranks::kMeet + static_cast<int64_t>(group)};
+    MeasuredExchange exchange{dtype, bytes, scene.ranks.group(group).size, Ranks::kMeet + static_cast<int64_t>(group)};
     if (4 * bytes > scene.arena || exchange.elements() < kOuter * exchange.members)
       continue;
     Sample &sample = fit.samples.emplace_back();

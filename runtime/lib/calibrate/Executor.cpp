@@ -14,7 +14,7 @@ constexpr int64_t kLaunches = 1000;
 constexpr int64_t kMegabyte = int64_t(1) << 20;
 
 /// Launches that do next to nothing: what issuing them takes, and what running them does.
-Status measureLaunches(Profile &profile) {
+Status measureHostLaunches(Profile &profile) {
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(Ranks::create({.arenaBytes = 4096}, ranks));
   auto issue = [&](moert_rank_t rank) { return Ranks::launchLittle(rank, kLaunches); };
@@ -95,7 +95,7 @@ Status measureSpeeds(const Settings &settings, IssueWork work, std::vector<doubl
 } // namespace
 
 Status calibrateExecutor(const Settings &settings, Profile &profile) {
-  MOERT_RETURN_IF_ERROR(measureLaunches(profile));
+  MOERT_RETURN_IF_ERROR(measureHostLaunches(profile));
   Progress progress(settings.progress, "processors", 3);
   const std::pair<IssueWork, std::vector<double> *> works[] = {{issueMatrix, &profile.speeds.matrix},
                                                                {issueMemory, &profile.speeds.memory},

@@ -11,7 +11,7 @@ using json = nlohmann::ordered_json;
 namespace moert::calibrate {
 namespace {
 
-constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kTableVersion = 1;
 
 /// Both products of a layer with a gate, the first with its columns and those of the gate beside each other.
 struct Layer {
@@ -61,8 +61,8 @@ Status createRanks(const Settings &settings, const std::string &method, std::uni
 }
 
 /// The products of one type by one method, where it can.
-Status measureType(Pool &pool, const Settings &settings, const std::string &method, Progress &progress,
-                   MethodTable &table) {
+Status measureMethods(Pool &pool, const Settings &settings, const std::string &method, Progress &progress,
+                      MethodTable &table) {
   RaggedCounts counts(pool.bench());
   const int passes = settings.quick ? 2 : 5;
   for (MeasuredProduct &product : table.products) {
@@ -92,7 +92,7 @@ Status measureMethod(const Settings &settings, const std::string &method, int64_
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(createRanks(settings, method, ranks));
   return measureTypes(settings, *ranks, callBytes,
-                      [&](Pool &pool) { return measureType(pool, settings, method, progress, table); });
+                      [&](Pool &pool) { return measureMethods(pool, settings, method, progress, table); });
 }
 
 /// What the table is of, and the methods to measure.
@@ -176,7 +176,7 @@ void writeMethods(const MethodTable &table, std::ostream &out) {
     choices.push_back(productJson(product));
   for (const MeasuredDense &product : table.dense)
     dense.push_back(denseJson(product));
-  printJson({{"moert_products", kFormatVersion},
+  printJson({{"moert_products", kTableVersion},
              {"device", table.device},
              {"source", table.source},
              {"choices", choices},

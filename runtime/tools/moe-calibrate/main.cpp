@@ -1,6 +1,6 @@
 //===- main.cpp - moe-calibrate: measures this machine --------------------===//
 
-#include "calibrate/Main.h"
+#include "calibrate/MoeCalibrate.h"
 #include "core/OutputFile.h"
 
 #include <iostream>

@@ -1,7 +1,7 @@
 //===- main.cpp - moe-run: runs a compiled plan ---------------------------===//
 
-#include "run/Main.h"
 #include "core/OutputFile.h"
+#include "run/MoeRun.h"
 
 #include <cstdlib>
 #include <iostream>

@@ -1,6 +1,6 @@
-//===- Main.cpp - moe-calibrate -------------------------------------------===//
+//===- MoeCalibrate.cpp - moe-calibrate without its main function ---------===//
 
-#include "calibrate/Main.h"
+#include "calibrate/MoeCalibrate.h"
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
 #include "calibrate/RaggedMethods.h"

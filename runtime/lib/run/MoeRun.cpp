@@ -1,6 +1,6 @@
-//===- Main.cpp - moe-run -------------------------------------------------===//
+//===- MoeRun.cpp - moe-run without its main function ---------------------===//
 
-#include "run/Main.h"
+#include "run/MoeRun.h"
 #include "run/Agreement.h"
 #include "run/Gradients.h"
 #include "run/Inputs.h"
@@ -91,7 +91,7 @@ void returnFreedMemory() {
 #endif
 }
 
-struct Session {
+struct Job {
   const Options &options;
   std::ostream &out;
   std::ostream &err;
@@ -115,7 +115,7 @@ struct Session {
   std::span<const Program> programs() const { return plan.programs(options.reference); }
 };
 
-Status Session::open() {
+Status Job::open() {
   MOERT_RETURN_IF_ERROR(Plan::open(options.plan, options.batch, options.seq, plan));
   const Metadata &metadata = plan.metadata;
   if (options.reference && !metadata.reference)
@@ -129,7 +129,7 @@ Status Session::open() {
   return Routing::open(options, plan, routing);
 }
 
-Status Session::load() {
+Status Job::load() {
   MOERT_RETURN_IF_ERROR(loads.open(options.loads, arguments));
   MOERT_RETURN_IF_ERROR(makeInputs(arguments, loads, {options.seed, options.allowMissing}, err, inputs));
   MOERT_RETURN_IF_ERROR(widenInputs(plan.wide, arguments, options.seed, inputs));
@@ -139,7 +139,7 @@ Status Session::load() {
 }
 
 /// What steps changed is among the results; the rest is as it was.
-Status Session::writeCheckpoint() {
+Status Job::writeCheckpoint() {
   auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
     auto result = this->result.results.find(argument.name);
     bool isResult = argument.updated && result != this->result.results.end();
@@ -149,7 +149,7 @@ Status Session::writeCheckpoint() {
   return checkpoint.write(read, err);
 }
 
-Status Session::run() {
+Status Job::run() {
   MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
   if (options.verify)
     if (Status status = checkMemory(plan, true, options); !status.ok())
@@ -174,7 +174,7 @@ Status Session::run() {
   return options.gradients ? checkGradients(plan, options, inputs, routing, result, verification) : Status{};
 }
 
-Status Session::write() {
+Status Job::write() {
   static const std::vector<Group> noGroups;
   if (!isRun)
     return {};
@@ -195,7 +195,7 @@ Status Session::write() {
   return {};
 }
 
-int runSession(Session session) {
+int runJob(Job session) {
   Status status = session.open();
   if (status.ok())
     status = session.run();
@@ -225,7 +225,7 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
       return conclude(options, train(options, out, err), {}, err);
     if (options.verify && options.wide == MOERT_WIDE_FIELD)
       returnFreedMemory();
-    return runSession(Session{options, out, err, isTerminal && options.isFirst()});
+    return runJob(Job{options, out, err, isTerminal && options.isFirst()});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";
     return BadInput;

@@ -1,6 +1,6 @@
-//===- Main.h - moe-calibrate ---------------------------------------------===//
-#ifndef MOERT_CALIBRATE_MAIN_H
-#define MOERT_CALIBRATE_MAIN_H
+//===- MoeCalibrate.h - moe-calibrate without its main function -*- C++ -*-===//
+#ifndef MOERT_CALIBRATE_MOECALIBRATE_H
+#define MOERT_CALIBRATE_MOECALIBRATE_H
 
 #include <ostream>
 #include <string>
@@ -14,4 +14,4 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
 
 } // namespace moert::calibrate
 
-#endif // MOERT_CALIBRATE_MAIN_H
+#endif // MOERT_CALIBRATE_MOECALIBRATE_H

@@ -1,6 +1,6 @@
-//===- Main.h - moe-run ---------------------------------------------------===//
-#ifndef MOERT_RUN_MAIN_H
-#define MOERT_RUN_MAIN_H
+//===- MoeRun.h - moe-run without its main function ---------------*- C++ -*-===//
+#ifndef MOERT_RUN_MOERUN_H
+#define MOERT_RUN_MOERUN_H
 
 #include <ostream>
 #include <string>
@@ -14,4 +14,4 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
 
 } // namespace moert::run
 
-#endif // MOERT_RUN_MAIN_H
+#endif // MOERT_RUN_MOERUN_H
