@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostHeader = int64_t(16) << 20, kPieces = 64, kPieceBytes = 4096;
 
-/// The shortest text that is read as the same number.
+/// Shortest text that is read as the same number.
 std::string text(double value) {
   char digits[64];
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
@@ -28,7 +28,7 @@ std::string text(bool value) { return value ? "yes" : "no"; }
 std::string text(const std::string &value) { return value.empty() ? "none" : value; }
 std::string isGiven(const std::string &path) { return path.empty() ? "none" : "given"; }
 
-/// The files of a checkpoint, sorted by name; else the file itself.
+/// Files of a checkpoint, sorted by name, or the file itself.
 std::vector<fs::path> filesOf(const fs::path &path) {
   std::error_code error;
   bool isIndex = path.string().ends_with(".safetensors.index.json");
@@ -45,7 +45,7 @@ std::vector<fs::path> filesOf(const fs::path &path) {
   return files;
 }
 
-/// Adds `bytes` bytes of a file from `begin` on.
+/// Adds `bytes` bytes of a file, which begin at byte `begin`.
 bool addBytes(std::ifstream &file, int64_t begin, int64_t bytes, Sha256 &digest) {
   std::vector<char> buffer(static_cast<size_t>(bytes));
   file.seekg(begin);
@@ -55,7 +55,7 @@ bool addBytes(std::ifstream &file, int64_t begin, int64_t bytes, Sha256 &digest)
   return true;
 }
 
-/// Adds what is looked at of one file.
+/// Adds the sampled bytes of one file.
 bool addFile(const fs::path &path, Sha256 &digest, int64_t &size) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file)
@@ -109,7 +109,7 @@ std::string sampledText(const std::string &path) {
   return sizeAndDigest(bytes, digest.finish());
 }
 
-/// What is loaded, or gone on from: a file or folder, of a checkpoint of training in many files the index.
+/// Digest of a checkpoint to load or to resume from. For the folder of a training it covers the index alone.
 static std::string checkpointText(const std::string &path) {
   std::string folder;
   if (Status status = CheckpointFolder::find(path, folder); !status.ok())

@@ -6,16 +6,16 @@
 
 namespace moert::run {
 
-/// The options that change what is computed or what processes tell each other, a line "--name: value" each; the options
-/// of files say what is in them, because machines may have them in different places. Left out are those of one process
-/// alone: --workers, --json, --log, --save, --trace, and where checkpoints and records are written.
+/// Options that change what is computed or what processes tell each other, one line "--name: value" each. Files are
+/// given by their contents, because machines may have them in different places. Options that concern one process alone
+/// are not listed: --workers, --json, --log, --save, --trace, and the places of checkpoints and records.
 std::string agreementText(const Options &options);
 
-/// The SHA-256 of all of a file, and its size. "cannot be read" where that is so: who needs it will say why.
+/// SHA-256 of a whole file, and its size; "cannot be read" if the file cannot be read. A later reader reports why.
 std::string wholeFileText(const std::string &path);
-/// The same of what may be too large to read: data, or a checkpoint (a file, an index or a folder). Digested are the
-/// size of each file and 64 pieces of it of 4096 bytes, at equal distances; of a .safetensors file also the header (the
-/// first 16 MiB of it), and all of an index.
+/// The same for a file that may be too large to read: data, or a checkpoint (a file, an index or a folder). The digest
+/// covers the size of each file and 64 pieces of 4096 bytes at equal distances. It also covers the header of a
+/// .safetensors file (at most 16 MiB) and all of an index.
 std::string sampledText(const std::string &path);
 
 } // namespace moert::run

@@ -12,18 +12,18 @@
 namespace moert::run {
 namespace {
 
-/// How many of a call's elements are kept to find what is wrong with them.
+/// Number of elements kept of a call, to find out what is wrong with them.
 constexpr size_t kSample = 64;
-/// So many calls are remembered of a value, the first ones. Where it comes from more, later ones may be reported. A
-/// thousand ranks have a million values.
+/// Number of makers remembered for a value, the first ones. A thousand ranks have a million values. If a value has more
+/// makers, a later one may be reported.
 constexpr size_t kMostMakers = 256;
 
-/// Part of a value.
+/// Part of a value, in bytes.
 struct Bytes {
   int64_t begin, end;
 };
 
-/// Whether it says where it comes from.
+/// Whether the element can identify the value that it comes from.
 bool isTelling(Field x) { return x != Field(0) && !x.isInfinite(); }
 
 std::span<const Field> fieldsOf(const moert_operand &operand) {
@@ -31,8 +31,8 @@ std::span<const Field> fieldsOf(const moert_operand &operand) {
           operand.dtype == kFieldType ? static_cast<size_t>(operand.bytes) / sizeof(Field) : 0};
 }
 
-/// The elements that a run computed: a hash table, at most half full. A large model has tens of millions, and each
-/// value that its plan computes is looked up.
+/// Elements that a run computed, in a hash table that is at most half full. A large model has tens of millions, and
+/// each value that its plan computes is looked up.
 class Elements {
 public:
   void add(std::span<const Field> fields) {
@@ -41,14 +41,14 @@ public:
         grow();
   }
   bool has(Field x) const { return !isTelling(x) || slots[find(x.index())] != 0; }
-  /// All of them, of which one has to tell.
+  /// Whether all elements are there, and at least one of them is telling.
   bool has(std::span<const Field> fields) const {
     return std::any_of(fields.begin(), fields.end(), isTelling) &&
            std::all_of(fields.begin(), fields.end(), [this](Field x) { return has(x); });
   }
 
 private:
-  /// Where the key is, or would be.
+  /// Slot of the key, or the free slot for it.
   size_t find(uint64_t key) const {
     size_t slot = (key * 0x9e3779b97f4a7c15) >> (64 - bits);
     while (slots[slot] != 0 && slots[slot] != key)
@@ -72,10 +72,10 @@ private:
   size_t count = 0;
 };
 
-/// What values of a memory come from.
+/// Calls that values in memory come from.
 struct Origin {
-  std::vector<int32_t> makers; ///< calls, by number, that made elements the reference lacks; sorted
-  int64_t exchange = -1;       ///< the last exchange before, as an op
+  std::vector<int32_t> makers; ///< numbers of the calls that made elements the reference lacks; sorted
+  int64_t exchange = -1;       ///< op of the last exchange before; -1: none
 
   void merge(const Origin &other) {
     if (other.makers.empty() || makers == other.makers) {
@@ -90,7 +90,7 @@ struct Origin {
   }
 };
 
-/// By address, of all that was written.
+/// Origins of all written memory, by address.
 class Origins {
 public:
   using Address = uintptr_t;
@@ -101,7 +101,7 @@ public:
       origin.merge(it->second.origin);
     return origin;
   }
-  /// Adds where parts begin in [begin, end), relative to `begin`.
+  /// Adds the places in [begin, end) where parts begin, relative to `begin`.
   void addBounds(Address begin, Address end, std::vector<int64_t> &bounds) const {
     for (auto it = from(begin); it != parts.end() && it->first < end; ++it) {
       bounds.push_back(static_cast<int64_t>(std::max(it->first, begin) - begin));
@@ -122,7 +122,7 @@ private:
   };
   using Parts = std::map<Address, Part>;
 
-  /// The first part that ends behind `begin`.
+  /// First part that ends after `begin`.
   Parts::const_iterator from(Address begin) const {
     auto it = parts.upper_bound(begin);
     return it != parts.begin() && std::prev(it)->second.end > begin ? std::prev(it) : it;
@@ -138,18 +138,18 @@ private:
   Parts parts;
 };
 
-/// A call, of one rank, that made elements which the reference lacks.
+/// Call of one rank that made elements which the reference lacks.
 struct Maker {
   int64_t rank, op;
-  int64_t before;                ///< the exchange that its inputs come from, as an op; -1: none
-  std::vector<Field> sample;     ///< of what it made first
-  Origin taken = {};             ///< of all its inputs
-  std::vector<Field> wrong = {}; ///< of what it made last, elements that the reference lacks
-  /// The first call, and the first exchange, that takes what it made, as ops of these ranks; -1: none.
+  int64_t before;                ///< op of the exchange that its inputs come from; -1: none
+  std::vector<Field> sample;     ///< elements that it made first
+  Origin taken = {};             ///< origin of all its inputs
+  std::vector<Field> wrong = {}; ///< elements of its last output that the reference lacks
+  /// First call and first exchange that take its output, as ops of these ranks; -1: none.
   struct Taker {
     int64_t rank = -1, op = -1;
   } next = {}, after = {};
-  bool isPart = false; ///< whether elements of the reference came from what it made
+  bool isPart = false; ///< whether elements of the reference were computed from its output
 };
 
 /// Follows a run of a plan.
@@ -157,9 +157,9 @@ class Tracker {
 public:
   Tracker(const Plan &plan, const Elements &right) : plan(plan), right(right) {}
 
-  /// A call that ran, or those of all members of an exchange.
+  /// Follows a call that ran, or the calls of all members of an exchange.
   void follow(std::span<const moert_ran> calls);
-  /// `results` are what is in the plan's results.
+  /// Finds the departure. `results` are the elements of the plan's results.
   std::optional<Departure> find(const Elements &results) const;
 
 private:
@@ -171,7 +171,7 @@ private:
     const moert_ran *call;
     const moert_operand *out;
     Bytes bytes;
-    const Origin &origin; ///< of what it was computed from
+    const Origin &origin; ///< origin of its inputs
   };
 
   const Program &programOf(int64_t rank) const {
@@ -194,11 +194,11 @@ private:
   const Plan &plan;
   const Elements &right;
   Origins origins;
-  std::map<std::pair<int64_t, int64_t>, int32_t> numbers; ///< of makers, by rank and op
-  std::vector<Maker> makers;                              ///< in the order in which they ran
+  std::map<std::pair<int64_t, int64_t>, int32_t> numbers; ///< numbers of makers, by rank and op
+  std::vector<Maker> makers;                              ///< ordered as they ran
 };
 
-/// Of an op that the metadata names otherwise than the call, a copy's.
+/// Kind of an op. Only a copy has another name in the metadata than its call.
 Kind kindOf(const Op &op) {
   const KernelInfo *info = findKernel(op.name);
   return info ? static_cast<Kind>(info - kKernels) : Kind::Copy;
@@ -221,7 +221,7 @@ std::string Tracker::nameOf(int64_t rank, int64_t number) const {
          (op.group < 0 ? "" : " over group '" + plan.metadata.groups[static_cast<size_t>(op.group)].name + "'");
 }
 
-/// Of all inputs, or of these bytes of each.
+/// Origin of all inputs, or of these bytes of each.
 Origin originOf(const Origins &origins, std::span<const moert_ran> calls, std::optional<Bytes> at) {
   Origin origin;
   for (const moert_ran &call : calls)
@@ -235,8 +235,8 @@ Origin originOf(const Origins &origins, std::span<const moert_ran> calls, std::o
   return origin;
 }
 
-/// What `size` bytes of a sum come from, from byte `first` of its inputs on: in pieces, so that what is wrong with one
-/// of the values in a bucket is not said of all.
+/// Origins of `size` bytes of a sum, which begin at byte `first` of its inputs. They are in pieces, so that an error in
+/// one value of a bucket is not reported for all of them.
 std::vector<Tracker::Summed> Tracker::sumOf(std::span<const moert_ran> calls, int64_t first, int64_t size) const {
   std::vector<int64_t> bounds{0, size};
   for (const moert_ran &call : calls)
@@ -259,7 +259,7 @@ void Tracker::follow(std::span<const moert_ran> calls) {
   const bool meets = isCollective(kind), isScattered = kind == Kind::ReduceScatter;
   const Origin all = originOf(origins, calls, std::nullopt);
   noteTaker(calls, all, meets);
-  // Outputs may lie where inputs of other members do: all is read before anything is written.
+  // Reads all inputs before it writes, because outputs may lie where other members have inputs.
   std::vector<std::vector<Summed>> pieces;
   for (size_t member = 0; member < calls.size(); ++member)
     for (const moert_operand &out : operandsOf(calls[member])) {
@@ -319,7 +319,7 @@ void Tracker::write(const Written &written, int64_t exchange, bool moves) {
                 addressOf(*out) + static_cast<uintptr_t>(part.end), marked);
 }
 
-/// Runs of elements that the reference lacks.
+/// Runs of elements that the reference lacks, at most kMost.
 std::vector<Bytes> Tracker::wrongOf(std::span<const Field> all, Bytes bytes) const {
   constexpr int64_t kSize = sizeof(Field), kGap = 16 * kSize;
   constexpr size_t kMost = 64;
@@ -348,7 +348,7 @@ int32_t Tracker::makerOf(const Written &written, std::span<const Field> made, st
   return it->second;
 }
 
-/// The groups over which it is a part of a sum that the reference has.
+/// Groups over which the sum of the output is a value of the reference.
 std::vector<std::string> Tracker::groupsOf(const Maker &maker) const {
   std::vector<std::string> names;
   for (const Group &group : plan.metadata.groups) {
@@ -366,7 +366,7 @@ std::vector<std::string> Tracker::groupsOf(const Maker &maker) const {
   return names;
 }
 
-/// "is 2 times a value of the reference".
+/// Relation of the output to the reference, such as "is 2 times a value of the reference".
 std::string Tracker::relationOf(const Maker &maker) const {
   if (std::vector<std::string> names = groupsOf(maker); !names.empty())
     return "is the reference's, summed over " + groupText(names);
@@ -395,7 +395,7 @@ std::string Tracker::causeOf(const Maker &maker) const {
   return "";
 }
 
-/// Whether the next exchange completes it, so that what is wrong comes later.
+/// Whether the next exchange completes the sum. Then the plan goes wrong later.
 bool Tracker::isCompleted(const Maker &maker) const {
   if (maker.after.op < 0)
     return false;
@@ -405,7 +405,7 @@ bool Tracker::isCompleted(const Maker &maker) const {
          std::count(names.begin(), names.end(), plan.metadata.groups[static_cast<size_t>(op.group)].name);
 }
 
-/// The makers of what is in results, and of what these took. Nobody needs what others made.
+/// Marks the makers of results, and those that they took values from. Other makers do not matter.
 std::vector<bool> Tracker::findUsed(const Elements &results) const {
   std::vector<bool> isUsed(makers.size());
   for (size_t i = makers.size(); i-- > 0;) {

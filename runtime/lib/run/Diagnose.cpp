@@ -13,7 +13,7 @@ std::span<const Field> fieldsOf(const std::vector<char> &bytes) {
   return {reinterpret_cast<const Field *>(bytes.data()), bytes.size() / sizeof(Field)};
 }
 
-/// What all elements of `b` are multiplied by to give those of `a`.
+/// Factor by which all elements of `b` are multiplied to give those of `a`.
 std::optional<Field> factorOf(std::span<const Field> a, std::span<const Field> b) {
   auto first = std::find_if(b.begin(), b.end(), [](Field x) { return x != Field(0); });
   if (first == b.end())
@@ -45,7 +45,7 @@ std::string groupText(const std::vector<std::string> &names) {
 
 namespace {
 
-/// The groups over whose members the sum of all parts is what the reference has.
+/// Groups over whose members the sum of all parts is the value of the reference.
 std::vector<std::string> missingSums(const Plan &plan, const std::map<int64_t, std::vector<char>> &parts,
                                      const std::string &name, const Tensor &expected) {
   std::vector<std::string> missing;

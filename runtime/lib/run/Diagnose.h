@@ -7,14 +7,13 @@
 
 namespace moert::run {
 
-/// What makes a result, of elements of a field, differ from the reference's, as far as its elements tell it: that it is
-/// a multiple, or that a sum over a group is missing. Such as "it lacks a sum over group 'mp'"; empty where they do
-/// not.
+/// Cause of the difference between a result and the reference's, as far as the field elements show it: a factor, or a
+/// missing sum over a group. For example "it lacks a sum over group 'mp'"; empty if they show none.
 std::string diagnose(const Plan &plan, const RunResult &result, const RunResult &reference, const std::string &name);
 
-/// "3/4", for a fraction of small numbers; else empty.
+/// Text of a fraction of small numbers, "3/4"; empty for other elements.
 std::string fractionText(Field factor);
-/// "group 'mp' (or 'ep')".
+/// Text of groups, "group 'mp' (or 'ep')".
 std::string groupText(const std::vector<std::string> &names);
 
 } // namespace moert::run

@@ -11,18 +11,18 @@ namespace moert::run {
 namespace {
 
 constexpr double kTolerance = 1e-6;
-/// With this part of the tolerance no further step is tried.
+/// Share of the tolerance below which no further step size is tried.
 constexpr double kClear = 0.01;
-/// By how much of itself rounding moves a loss.
+/// Relative change of a loss by rounding.
 constexpr double kRounding = 0x1p-48;
-/// Relative to the arguments. Where one is too large, or lies across a kink, another one may do.
+/// Step sizes relative to the arguments. If one is too large, or crosses a kink, another one may fit.
 constexpr double kSteps[] = {1e-5, 1e-6, 1e-4};
 
 std::span<const double> numbersOf(const Tensor &tensor) {
   return {tensor.as<double>(), static_cast<size_t>(tensor.elements())};
 }
 
-/// A gradient, and the argument that it is of.
+/// A gradient and its argument.
 struct Pair {
   std::string gradient, argument;
   std::vector<double> direction;
@@ -37,8 +37,8 @@ public:
   }
 
   const std::vector<Pair> &getPairs() const { return pairs; }
-  /// How far the gradients of `some` are from the difference quotient along their directions, relative to what a random
-  /// direction has.
+  /// Distance of the gradients of `some` from the difference quotient along their directions, relative to the quotient
+  /// along a random direction.
   Status compare(std::span<const Pair> some, Comparison &comparison, std::string &what) const;
 
 private:
@@ -65,7 +65,7 @@ void Differences::findPairs() {
     auto argument = inputs.find(pair.argument);
     if (argument == inputs.end())
       continue;
-    // Each element moves by about as much of its size as all others.
+    // Each element moves by about the same share of its argument's size.
     const std::span<const double> numbers = numbersOf(argument->second);
     const double squares = std::inner_product(numbers.begin(), numbers.end(), numbers.begin(), 0.0);
     const double size = std::sqrt(squares / static_cast<double>(std::max<size_t>(numbers.size(), 1)));
@@ -124,7 +124,7 @@ Status Differences::compare(std::span<const Pair> some, Comparison &comparison, 
     const double scale = squares > 0 ? std::sqrt(squares) : 1;
     const Comparison here{comparison.name, std::abs(measured - derived) / scale,
                           std::max(kTolerance, rounding / scale)};
-    // A loss that is no number is to be said too.
+    // The negation also reports a loss that is NaN.
     if (!(here.relativeError / here.bound >= comparison.relativeError / comparison.bound)) {
       comparison = here;
       char text[160];

@@ -17,7 +17,8 @@ uint64_t hashName(const std::string &name) {
   return hash;
 }
 
-/// Standard deviation 1, close to normal: the sum of four uniform values. Needs no libm, so it is the same everywhere.
+/// Number close to a normal distribution of deviation 1: the sum of four uniform values. It needs no libm, so it is the
+/// same everywhere.
 double nearNormal(uint64_t key, uint64_t index) {
   uint64_t a = mix(key + 2 * index), b = mix(key + 2 * index + 1);
   uint64_t sum = (a >> 32) + (a & 0xffffffff) + (b >> 32) + (b & 0xffffffff);
@@ -32,12 +33,12 @@ double deviation(const Value &value) {
   return dims < 2 ? 0.1 : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, value.shape[dims - 2])));
 }
 
-/// Whether label `i` is masked (-1): one in eight, but not the first, so that there is one to learn from.
+/// Whether label `i` is masked (-1). One in eight is, but never the first, so that there is one to learn from.
 bool isMasked(const Value &value, uint64_t key, int64_t i) {
   return value.name == "labels" && i > 0 && mix(~key + static_cast<uint64_t>(i)) % 8 == 0;
 }
 
-/// Ids that are equally likely; the number of the first step.
+/// Fills in ids that are equally likely, or the number of the first step.
 Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   if (value.below == 0 && value.role != "step")
     return invalid(
@@ -56,7 +57,7 @@ Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   return {};
 }
 
-/// What an optimizer begins with, and how fast it learns where nobody says.
+/// Sets all elements to one number, such as the first state of an optimizer.
 Status fillEverywhere(const Value &value, double number, Tensor &tensor) {
   MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
   for (int64_t i = 0, e = value.elements(); i < e; ++i)
@@ -92,10 +93,10 @@ Status fillNew(const Value &value, uint64_t seed, Tensor &tensor) {
 
 namespace {
 
-/// What an optimizer keeps from step to step.
+/// Whether an optimizer keeps the value from step to step.
 bool isState(const Value &value) { return value.role == "state" || value.role == "step"; }
 
-/// Arguments as they are looked for: the f32 copy of a parameter is in a checkpoint where this is.
+/// Arguments as they are searched in files: the f32 copy of a parameter is in a checkpoint if the parameter is.
 std::vector<Value> soughtOf(const std::vector<Value> &arguments) {
   std::vector<Value> sought = arguments;
   for (Value &value : sought)
@@ -114,7 +115,7 @@ std::string listOf(const std::vector<const Value *> &values, size_t shown) {
   return values.size() > shown ? text + ", .." : text;
 }
 
-/// What belongs together comes together: of the values that `isOne` takes, the files have all or none.
+/// Checks that the files have all or none of the values that `isOne` takes.
 template <class IsOne>
 Status checkComplete(const std::vector<Value> &sought, Loads &loads, const InputOptions &options, const char *what,
                      const char *instead, std::ostream &log, IsOne isOne) {
@@ -128,7 +129,7 @@ Status checkComplete(const std::vector<Value> &sought, Loads &loads, const Input
     if (!loads.has(value))
       missing.push_back(&value);
     else
-      // The f32 copy that comes with a parameter is no sign of saved states.
+      // The f32 copy that comes with a parameter does not show that states were saved.
       isGiven |= !(isState(value) && value.source) && value.role != "step";
   }
   if (missing.empty() || !isGiven)
@@ -144,7 +145,7 @@ Status checkComplete(const std::vector<Value> &sought, Loads &loads, const Input
                  "; with --allow-missing they begin " + instead);
 }
 
-/// What the files do not have.
+/// Makes a value that the files do not have.
 Status fillOther(const Value &value, const Value *parameter, const InputOptions &options, Tensors &inputs) {
   bool hasParameter = parameter && inputs.count(parameter->name);
   return hasParameter ? copyValue(inputs[parameter->name], value, inputs[value.name])
@@ -167,7 +168,7 @@ Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const Input
     if (found)
       continue;
     MOERT_RETURN_IF_ERROR(fillOther(value, masterOf(value, arguments), options, inputs));
-    // What an optimizer begins with is not random.
+    // Reports random values only. The first states of an optimizer are not random.
     bool isLater =
         std::find(options.givenLater.begin(), options.givenLater.end(), value.name) != options.givenLater.end();
     if (!isState(value) && value.role != "rate" && !isLater)
@@ -210,7 +211,7 @@ Status fillIds(const Value &value, uint64_t seed, Tensor &tensor) {
 }
 
 void repeatFirst(const Value &value, Tensor &tensor) {
-  // Ids are tokens; else a row is one.
+  // A token is one id, or one row of other values.
   const int64_t tokens = value.below > 0 || value.shape.empty() ? value.elements() : value.shape[0];
   const int64_t period = value.sequence > 0 ? value.sequence : tokens, repeated = period - (period + 7) / 8;
   const size_t row = static_cast<size_t>(value.elements() / tokens) * dtypeSize(tensor.dtype);

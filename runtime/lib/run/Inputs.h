@@ -9,44 +9,44 @@
 
 namespace moert::run {
 
-/// Random values of the distribution that docs/Runtime.md gives for the role. An element depends on the seed, the name
-/// and its index in the global value only. An optimizer's states are zero, ids below what the plan says; i32 of which
-/// it says nothing is an error.
+/// Fills in random values of the distribution that docs/Runtime.md gives for the role. An element depends on the seed,
+/// the name and its index in the global value only. An optimizer's states are zero, and ids are below the limit that
+/// the plan gives. An i32 value without a limit is an error.
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor);
-/// The same for a model that is to be trained: parameters that begin with one value have that.
+/// The same for a model to train: parameters with a first value in the plan get this value.
 Status fillNew(const Value &value, uint64_t seed, Tensor &tensor);
 
 using Fill = Status (*)(const Value &, uint64_t seed, Tensor &);
 
 struct InputOptions {
   uint64_t seed = 0;
-  /// Parameters and states that the files lack begin as `fill` says, although the files have others.
+  /// Lets `fill` make parameters and states that the files lack, although the files have others.
   bool allowMissing = false;
   Fill fill = fillRandom;
-  /// Arguments that get another value before each step.
+  /// Names of arguments that get a value before each step.
   std::vector<std::string> givenLater = {};
 };
 
-/// A value for each of `arguments`: from `loads`, which were opened for them, where those have it, otherwise from
-/// `fill`; the f32 copy of a parameter is what this is. Files that have a parameter must have all of them, and files
-/// that have a state of an optimizer all of those. Says on `log` which values are random where there are files, which
-/// were missing, and what of checkpoints nobody uses.
+/// Makes a value for each of `arguments`: from `loads`, which were opened for them, or by `fill`. The f32 copy of a
+/// parameter has the parameter's value. Files with some parameters must have all of them, and so must files with some
+/// states of an optimizer. If there are files, writes to `log` which values are random or were missing, and which
+/// tensors of checkpoints are unused.
 Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const InputOptions &options, std::ostream &log,
                   Tensors &inputs);
-/// The same from what `load` names, if it is not empty.
+/// The same from the file that `load` names, unless it is empty.
 Status makeInputs(const std::vector<Value> &arguments, const std::string &load, uint64_t seed, std::ostream &log,
                   Tensors &inputs);
 
-/// Random ids in place of the integers of `tensor`, for exact arithmetic: half of all labels are masked, so that it
-/// matters which.
+/// Replaces the integers of `tensor` by random ids, for exact arithmetic. Half of all labels are masked, so that
+/// masking matters.
 Status fillIds(const Value &value, uint64_t seed, Tensor &tensor);
 
-/// Makes all tokens of each sequence but the last eighth the same as the first of all.
+/// Makes the tokens of each sequence equal to its first one, except those of the last eighth.
 void repeatFirst(const Value &value, Tensor &tensor);
 
-/// The inputs of a plan that is run in the type `wide`: the same numbers in f64, or elements of the field that `seed`
-/// draws for each name, a parameter's for its f32 copy. In exact arithmetic ids are those of fillIds; other integers
-/// stay what they are.
+/// Converts inputs for a plan that is run in the type `wide`: to the same numbers in f64, or to elements of the field
+/// that `seed` draws for each name. The f32 copy of a parameter gets the parameter's. In exact arithmetic, ids are
+/// those of fillIds; other integers stay.
 Status widenInputs(moert_wide wide, const std::vector<Value> &arguments, uint64_t seed, Tensors &inputs);
 
 } // namespace moert::run

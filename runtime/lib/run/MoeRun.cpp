@@ -25,8 +25,7 @@ constexpr std::chrono::seconds kUntilFirstHasSpoken(2);
 
 enum ExitStatus { Done = 0, CheckFailed = 1, BadInput = 2 };
 
-/// What goes wrong inside a step says that the plan does not work; everything else, that it was not given what it
-/// needs.
+/// Errors inside a step mean that the plan does not work. All others mean that its input is bad.
 int exitStatus(const Status &status) {
   switch (status.code) {
   case MOERT_OK:
@@ -41,7 +40,7 @@ int exitStatus(const Status &status) {
   }
 }
 
-/// One process of several: what concerns the others too is left to process 0.
+/// Finds the number of this process. In other processes than 0, clears the options that only process 0 carries out.
 Status findProcess(Options &options) {
   if (options.backend != "mpi" && options.backend != "cuda")
     return {};
@@ -51,40 +50,40 @@ Status findProcess(Options &options) {
   if (options.isFirst())
     return {};
   options.save.clear();
-  // Training reads from all what process 0 writes.
+  // In training, process 0 needs the values of all others, so all keep the option.
   if (!options.train.enabled)
     options.saveCheckpoint.clear();
   options.trace.clear();
   options.train.log.clear();
-  // What is recorded is read from all by all.
+  // All processes take part in reading the records.
   if (!options.recordRouting.empty())
     options.recordRouting = "/dev/null";
   return {};
 }
 
-/// `status` and what was found wrong with values, on `err`; the exit status that they give.
+/// Reports `status` and failed checks on `err`, and returns the exit status for them.
 int conclude(const Options &options, const Status &status, const std::vector<std::string> &failures,
              std::ostream &err) {
   std::string who = options.isFirst() ? "moe-run: " : "moe-run: rank " + std::to_string(options.process) + ": ";
-  // A step may have failed for what is wrong with its inputs.
+  // Failures come first, because wrong inputs may be why a step failed.
   for (const std::string &failure : failures)
     err << who + "check failed: " + failure + "\n";
-  // What is wrong with rank 0, and ends all, it says itself.
+  // Rank 0 reports itself an error that ends all processes.
   bool isSaid = !options.isFirst() && exitStatus(status) == BadInput && status.message.starts_with("rank 0: ");
-  // In one piece: other processes write too.
+  // The message is written at once, because other processes write too.
   if (!status.ok() && !isSaid)
     err << who + "error: " + status.message + "\n";
-  // Launchers end all processes once one has ended badly. Rank 0 must not be ended before it has said it.
+  // A launcher ends all processes once one has failed. Rank 0 needs time to report first.
   if (isSaid)
     std::this_thread::sleep_for(kUntilFirstHasSpoken);
   return failures.empty() ? exitStatus(status) : CheckFailed;
 }
 
-/// An exact verification runs several programs one after another. What one has freed must not wait for the next one,
-/// which may not fit beside it.
+/// Makes free() return memory to the system. An exact verification runs several programs one after another, and the
+/// next one may not fit beside freed memory.
 void returnFreedMemory() {
 #ifdef __GLIBC__
-  // Else glibc raises both on its own.
+  // Setting these keeps glibc from raising them.
   constexpr int kLarge = 1 << 18;
   mallopt(M_MMAP_THRESHOLD, kLarge);
   mallopt(M_TRIM_THRESHOLD, kLarge);
@@ -104,7 +103,7 @@ struct Job {
   RunResult result = {};
   Verification verification = {};
 
-  std::vector<Value> arguments = {}; ///< of all programs, in the plan's types
+  std::vector<Value> arguments = {}; ///< arguments of all programs, in the plan's types
   bool isRun = true;                 ///< whether there are results
 
   Status open();
@@ -138,7 +137,7 @@ Status Job::load() {
              : checkpoint.open(options.saveCheckpoint, arguments, loads, err, {options.shardBytes});
 }
 
-/// What steps changed is among the results; the rest is as it was.
+/// Writes results for arguments that steps changed, and inputs for the others.
 Status Job::writeCheckpoint() {
   auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
     auto result = this->result.results.find(argument.name);
@@ -159,7 +158,7 @@ Status Job::run() {
     checkInputs(inputs, verification);
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
   if (Status status = runPrograms(plan, options.reference, options, inputs, &routing, progress, result); !status.ok()) {
-    // Nothing was given to the plan that could be wrong.
+    // In exact arithmetic the inputs cannot be wrong, so a refused argument is the plan's error.
     if (plan.wide != MOERT_WIDE_FIELD || status.code != MOERT_ERROR_INVALID_ARGUMENT)
       return status;
     verification.failures.push_back(status.message);

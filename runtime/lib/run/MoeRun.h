@@ -8,8 +8,8 @@
 
 namespace moert::run {
 
-/// Runs moe-run with `arguments` (without the program's name): results on `out`, messages on `err`, progress there too
-/// where `isTerminal`. Returns the exit status.
+/// Runs moe-run with `arguments`, which do not have the program's name. Results go to `out`, messages to `err`, and
+/// progress too if `isTerminal`. Returns the exit status.
 int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err, bool isTerminal);
 
 } // namespace moert::run

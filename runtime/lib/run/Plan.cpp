@@ -61,14 +61,14 @@ void Plan::widen(moert_wide type) {
 
 namespace {
 
-/// `text` if it is a digest, in lower case; else empty.
+/// Lower-case form of `text` if it is a digest, or an empty string.
 std::string digestIn(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   bool isDigest = text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
   return isDigest ? text : "";
 }
 
-/// The digest that a file of sha256sum says of `plan`: a line "DIGEST  NAME" or "DIGEST *NAME".
+/// Reads the digest of `plan` from a file of sha256sum: a line "DIGEST  NAME" or "DIGEST *NAME".
 Status readDigest(const std::string &path, const std::string &plan, std::string &digest) {
   constexpr size_t kDigits = 64;
   std::string name = std::filesystem::path(plan).filename().string(), line;
@@ -87,7 +87,7 @@ Status readDigest(const std::string &path, const std::string &plan, std::string 
 } // namespace
 
 Status checkDigest(const std::string &path, const std::string &expected) {
-  std::vector<std::pair<std::string, std::string>> wanted; ///< who says it, and the digest
+  std::vector<std::pair<std::string, std::string>> wanted; ///< its source, and the digest
   if (!expected.empty()) {
     wanted.emplace_back("--digest", digestIn(expected));
     if (wanted.back().second.empty())

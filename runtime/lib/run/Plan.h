@@ -14,31 +14,31 @@ struct WorldCloser {
 };
 using WorldHandle = std::unique_ptr<moert_world, WorldCloser>;
 
-/// A plan, the variant of it to run, and what this says about itself.
+/// A plan, the variant to run, and the metadata of this variant.
 struct Plan {
-  std::shared_ptr<moert_plan> handle; ///< of all variants
+  std::shared_ptr<moert_plan> handle; ///< handle of all variants
   int64_t variant = 0;
   Metadata metadata;
-  moert_wide wide = MOERT_WIDE_NONE; ///< the type in which it is run
+  moert_wide wide = MOERT_WIDE_NONE; ///< type in which the plan is run
 
-  /// From here on the plan is run in this type: what it says of its floating-point values is that they are of it.
+  /// Runs the plan in this type from now on: the metadata gives it to all floating-point values.
   void widen(moert_wide type);
-  /// For `batch` sequences of `sequence` tokens; where either is 0, those of the plan's first variant.
+  /// Opens the variant for `batch` sequences of `sequence` tokens. A size of 0 is that of the first variant.
   static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
-  /// What the ranks run, or the reference.
+  /// The programs of the ranks, or the reference.
   std::span<const Program> programs(bool reference) const {
     return reference ? std::span(&*metadata.reference, 1) : std::span(metadata.programs);
   }
 };
 
-/// Whether the plan, which is code that will be executed, has the SHA-256 `expected`, if that is not empty, and the one
-/// that the file `path`.sha256 says, if there is one, in the format of sha256sum.
+/// Checks the SHA-256 of a plan before its code is executed. It must be `expected`, unless this is empty, and the one
+/// in the file `path`.sha256 in the format of sha256sum, if there is one.
 Status checkDigest(const std::string &path, const std::string &expected);
 
-/// Whether the plan has what --emulate-links=NAME needs: times that were modelled for that cluster.
+/// Checks that the plan has times that were modelled for the cluster `name`.
 Status checkEmulated(const std::string &name, const Metadata &metadata);
 
-/// The Status of a call of the C API.
+/// Status of a call of the C API.
 Status checked(int32_t code);
 
 } // namespace moert::run

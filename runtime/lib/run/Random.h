@@ -6,7 +6,7 @@
 
 namespace moert::run {
 
-/// splitmix64: a good hash of a counter.
+/// Hashes a counter (splitmix64).
 inline uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;

@@ -27,7 +27,7 @@ StepTimes stepTimes(std::vector<double> seconds) {
   return {seconds.front() * 1e3, median * 1e3, seconds.back() * 1e3};
 }
 
-/// Null in a plan of one shape, which does not say its sizes.
+/// Size as JSON; null in a plan of one shape, whose metadata has no sizes.
 json sizeJson(int64_t size) { return size ? json(size) : json(nullptr); }
 
 json departureJson(const std::optional<Departure> &departure) {
@@ -58,7 +58,7 @@ json verificationJson(const Verification *verification) {
           {"values", values}};
 }
 
-/// Calls visit(program, op, what it did) for each op of each program.
+/// Calls visit(program, op, totals) for each op of each program.
 template <class Visit> void forEachOp(const Report &report, Visit visit) {
   const OpTotals *totals = report.result.ops.data();
   for (const Program &program : report.programs)
@@ -66,7 +66,7 @@ template <class Visit> void forEachOp(const Report &report, Visit visit) {
       visit(program, op, *totals++);
 }
 
-/// Of the ranks whose arena `space` is the largest.
+/// Bytes of the largest arena of `space`.
 int64_t arenaBytes(const Report &report, int32_t space) {
   int64_t most = 0;
   for (const Program &program : report.programs)
@@ -74,7 +74,7 @@ int64_t arenaBytes(const Report &report, int32_t space) {
   return most;
 }
 
-/// One object for each collective on each group that ran. Calls are those of a rank whose program has most.
+/// Objects for each collective and group that ran. Calls are those of a rank whose program has most.
 json collectivesJson(const Report &report) {
   struct Sum {
     std::map<const Program *, double> calls;
@@ -106,7 +106,7 @@ json memoryJson(const ArenaUse (&arenas)[2]) {
   return {{"device", use(arenas[MOERT_SPACE_DEVICE])}, {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])}};
 }
 
-/// Null where no links are emulated.
+/// Name of the emulated cluster as JSON; null if no links are emulated.
 json emulatedJson(const Options &options) {
   return options.emulateLinks.empty() ? json(nullptr) : json(options.emulateLinks);
 }
@@ -117,7 +117,7 @@ template <class... Args> std::string format(const char *pattern, Args... args) {
   return text;
 }
 
-/// At most `width` columns; what is too long is cut in the middle.
+/// Text of at most `width` columns. Longer text is cut in the middle.
 std::string fitted(const std::string &text, size_t width) {
   if (text.size() <= width)
     return text;
@@ -125,7 +125,7 @@ std::string fitted(const std::string &text, size_t width) {
   return text.substr(0, width - 2 - tail) + ".." + text.substr(text.size() - tail);
 }
 
-/// The table of a program whose ops' totals stand at `totals`.
+/// Prints the table of a program. `totals` are those of its ops.
 void printProgram(const Report &report, const Program &program, const OpTotals *totals, std::ostream &out) {
   auto ranks = static_cast<double>(program.numRanks);
   out << format("%5s  %-40s %-12s %-8s %9s %9s %9s\n", "op", "name (label)", "stream", "group", "MB", "GFLOP", "ms");
@@ -140,7 +140,7 @@ void printProgram(const Report &report, const Program &program, const OpTotals *
   }
 }
 
-/// "ranks 0 to 3".
+/// Text of a program's ranks, "ranks 0 to 3".
 std::string ranksText(const Program &program) {
   int64_t last = program.firstRank + program.numRanks - 1;
   return last == program.firstRank ? "rank " + std::to_string(last)
@@ -168,7 +168,7 @@ void printMemory(const ArenaUse (&arenas)[2], int64_t otherBytes, std::ostream &
     out << format("besides it, workspaces and libraries of a process: %.3f MB device\n", megabytes(otherBytes));
 }
 
-/// Results that pass because rounding explains nearly all of them.
+/// Prints the results that pass because rounding explains nearly all of them.
 void printRounding(const Verification &verification, std::ostream &out) {
   std::string names;
   int64_t count = 0;
@@ -179,7 +179,7 @@ void printRounding(const Verification &verification, std::ostream &out) {
     out << "mostly rounding, so that little of " << (count == 1 ? "it" : "them") << " is tested: " << names << "\n";
 }
 
-/// Of a plan whose values are elements of a field.
+/// Prints the verification of a plan whose values are elements of a field.
 void printExactVerification(const Verification &verification, std::ostream &out) {
   const auto differing = std::count_if(verification.values.begin(), verification.values.end(),
                                        [](const Comparison &value) { return !value.ok(); });
@@ -213,7 +213,7 @@ void printVerification(const Verification &verification, std::ostream &out) {
 
 } // namespace
 
-/// What there is to say of steps that computed no numbers: not what they took.
+/// JSON of a run that only verified, without times.
 static json verdictJson(const Report &report) {
   return {{"backend", report.options.backend},
           {"ranks", report.result.ranks},

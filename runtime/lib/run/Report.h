@@ -6,20 +6,20 @@
 
 namespace moert::run {
 
-/// What there is to say about a run. `verification` is null without --verify.
+/// A run to report. `verification` is null without --verify.
 struct Report {
   const Options &options;
   const Metadata &metadata;
   std::span<const Program> programs;
   const RunResult &result;
   const Verification *verification;
-  /// Whether the steps were only to verify something, and nobody measures them.
+  /// Whether the steps only verified something, so that their times do not matter.
   bool isVerdict() const { return options.gradients || (verification && options.wide == MOERT_WIDE_FIELD); }
 };
 
-/// One JSON object.
+/// Prints one JSON object.
 void printJson(const Report &report, std::ostream &out);
-/// Tables of at most 100 columns.
+/// Prints tables of at most 100 columns.
 void printTables(const Report &report, std::ostream &out);
 
 } // namespace moert::run

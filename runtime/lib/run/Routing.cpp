@@ -21,7 +21,7 @@ Status listRoutings(const Plan &plan, int32_t program, std::vector<moert_routing
   return {};
 }
 
-/// Works out the layer's shards.
+/// Computes the number of the layer's shards.
 Status matchPrograms(RoutedLayer &layer, size_t index) {
   const moert_routing &rank = layer.rank, &all = layer.reference;
   std::string where = "layer " + std::to_string(index) + ": ";
@@ -47,7 +47,7 @@ std::vector<int32_t> countChoices(const std::vector<int32_t> &choices, int64_t e
   return counts;
 }
 
-/// The checks of one line, of which the first complaint stays.
+/// Checks one line, and keeps its first error.
 class LineChecker {
 public:
   LineChecker(const RoutingLine &line, const RoutedLayer &layer, const std::string &path)
@@ -111,8 +111,8 @@ void LineChecker::checkChoices(size_t rank) {
     fail(key, "expected as many choices of each expert as 'counts[" + std::to_string(rank) + "]' has");
 }
 
-/// A routing op by the label of its layer, and how often its program routed for that before: with micro-batches several
-/// ops have one label.
+/// Label of a layer, and the number of times its program routed for it before: with micro-batches several ops have one
+/// label.
 using LayerKey = std::pair<std::string, int64_t>;
 
 std::vector<LayerKey> layerKeys(std::span<const Program> programs, const std::vector<moert_routing> &routings) {
@@ -126,9 +126,9 @@ std::vector<LayerKey> layerKeys(std::span<const Program> programs, const std::ve
   return keys;
 }
 
-/// The reference routes a micro-batch in all layers, then the next one. The stages of a pipeline are listed one after
-/// the other, each with all of its micro-batches, and a program may begin the next micro-batch before it is through
-/// with one: puts `ranks` in the reference's order, where the labels tell it.
+/// Puts `ranks` into the reference's order, if the labels identify it. The reference routes a micro-batch in all
+/// layers, then the next one. The stages of a pipeline are listed one after another, each with all of its
+/// micro-batches, and a program may begin the next micro-batch before it has finished one.
 void orderAsReference(const Plan &plan, const std::vector<moert_routing> &references,
                       std::vector<moert_routing> &ranks) {
   std::vector<LayerKey> keys = layerKeys(plan.programs(false), ranks),
@@ -199,14 +199,14 @@ std::vector<int32_t> choicesFromCounts(const std::vector<int32_t> &counts, int64
   return experts;
 }
 
-/// What steps change counts in each of them; else the last is what is compared.
+/// Whether steps change arguments. If so, the choices of each step matter, otherwise those of the last.
 static bool changesArguments(const Plan &plan) {
   const std::vector<Value> arguments = argumentsOf(plan.programs(false));
   return std::any_of(arguments.begin(), arguments.end(), [](const Value &value) { return value.updated; });
 }
 
 Status Routing::open(const Options &options, const Plan &plan, Routing &routing) {
-  // A GPU that launches steps as graphs is not looked into. Exact results differ where choices do.
+  // A GPU that launches steps as graphs cannot be observed. In exact arithmetic, other choices show as other results.
   const bool isExact = options.wide == MOERT_WIDE_FIELD;
   if (options.verifies() && !isExact && options.routing.empty() && (options.backend != "cuda" || options.noGraph)) {
     routing.keeps = plan.metadata.reference && findLayers(plan, routing.layers).ok() && !routing.layers.empty();
@@ -230,7 +230,7 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
   return routing.recordFile->open(options.recordRouting);
 }
 
-/// Each iteration must have each layer once.
+/// Reads a file. Each iteration must have each layer once.
 Status Routing::read(const std::string &path) {
   std::vector<RoutingLine> lines;
   MOERT_RETURN_IF_ERROR(readRoutingFile(path, lines));
@@ -294,7 +294,8 @@ Status Routing::force(moert_world_t on, int64_t rank, bool reference, size_t lay
                                            static_cast<int64_t>(experts.size())));
 }
 
-/// Of all ranks that have the layer; those of the reference are the parts that they would have.
+/// Reads the choices of all ranks that have the layer. Those of the reference are divided into the parts of these
+/// ranks.
 Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &layer,
                           std::vector<std::vector<int32_t>> &choices) const {
   const moert_routing &routing = reference ? layer.reference : layer.rank;
@@ -354,7 +355,7 @@ Routing Routing::repeated() const {
   return other;
 }
 
-/// Tokens that go to other experts in a layer of what is kept than in one of what `other` kept.
+/// Number of tokens that go to other experts in a kept layer than in a kept layer of `other`.
 int64_t Routing::countDifferences(size_t layer, const Routing &other, size_t otherLayer) const {
   int64_t count = 0;
   for (size_t step = 0; step < std::min(kept.size(), other.kept.size()); ++step)

@@ -8,7 +8,7 @@
 
 namespace moert::run {
 
-/// The reference needs no other process. What a device computes is compared with what the host does.
+/// Backend of a run. The reference needs no other process. Under --verify, the host computes the reference of a device.
 static const char *backendOf(bool reference, const Options &options) {
   if (!reference || (options.backend == "cuda-loopback" && !options.verify))
     return options.backend.c_str();
@@ -93,7 +93,7 @@ Status Runner::write(const std::string &name, const Tensor &tensor) {
   return found ? Status{} : invalid("the program has no argument '" + name + "'");
 }
 
-/// Between the pieces of buckets, and behind them.
+/// Writes zeros between the pieces of buckets and after them.
 Status Runner::writeZeros() {
   for (int64_t rank : ranks) {
     const Program &program = programs[programIndex(programs, rank)];
@@ -256,7 +256,7 @@ Status Runner::readResult(const Value &value, Find find) {
   return read(value, find, result.results[value.name], result.replicaGap[value.name]);
 }
 
-/// What a step changes counts as its result.
+/// Reads the results. Arguments that a step changes count as results.
 Status Runner::readResults() {
   for (const Value &value : argumentsOf(programs))
     if (value.updated)
@@ -283,8 +283,8 @@ Status runPrograms(const Plan &plan, bool reference, const Options &options, con
                    std::ostream *progress, RunResult &result, const RunExtras &extras) {
   Runner runner = Runner::of(plan, reference, options, result);
   runner.extras = extras;
-  // All steps start from the same arguments, but may be routed differently: the plan's results are those of its last.
-  // Where steps change their arguments each one counts.
+  // All steps start from the same arguments, but may be routed differently, so the results are those of the last step.
+  // Only steps that change their arguments depend on each other.
   const std::vector<Value> arguments = argumentsOf(plan.programs(reference));
   bool changes = std::any_of(arguments.begin(), arguments.end(), [](const Value &value) { return value.updated; });
   int64_t steps = reference && options.verify && !changes ? 1 : options.iters;

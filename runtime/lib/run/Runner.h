@@ -14,14 +14,14 @@
 
 namespace moert::run {
 
-/// What one op did in a step: sums over all ranks, means over the steps. Ragged ops by the rows really used.
+/// Totals of one op in a step: sums over all ranks, means over the steps. Rows of ragged ops are the used ones.
 struct OpTotals {
   double seconds = 0;
   double flops = 0;
   double bytes = 0;
   double bytesSent = 0;
-  double collectives = 0;   ///< how often it ran, as a collective
-  double bytesReceived = 0; ///< from other members, counted where they moved
+  double collectives = 0;   ///< number of runs as a collective
+  double bytesReceived = 0; ///< bytes from other members, counted on the receiver
 };
 
 struct RankTime {
@@ -29,67 +29,68 @@ struct RankTime {
   moert_op_time time;
 };
 
-/// Of an arena, the largest of all ranks.
+/// Use of an arena, the largest of all ranks.
 struct ArenaUse {
   int64_t planned = 0;
-  int64_t measured = 0; ///< where the last byte ends that a call used
+  int64_t measured = 0; ///< end of the last byte that a call used
 };
 
 struct RunResult {
   int64_t ranks = 1;
-  ArenaUse arenas[2];     ///< by moert_space
-  int64_t otherBytes = 0; ///< of a process; see moert_world_other_memory
+  ArenaUse arenas[2];     ///< arenas, by moert_space
+  int64_t otherBytes = 0; ///< other memory of a process; see moert_world_other_memory
   std::vector<double> stepSeconds;
-  std::vector<OpTotals> ops;     ///< of the first program, then those of the next, ..
-  std::vector<double> rankFlops; ///< of a step
+  std::vector<OpTotals> ops;     ///< totals of the first program's ops, then those of the next, ..
+  std::vector<double> rankFlops; ///< FLOPs of each rank in a step
   std::vector<RankTime> lastStep;
-  Tensors results;                          ///< global
-  std::map<std::string, double> replicaGap; ///< by result: how far its replicas lie apart (2-norm)
-  /// In exact arithmetic, of results whose replicas are not equal: each rank's part.
+  Tensors results;                          ///< global values
+  std::map<std::string, double> replicaGap; ///< largest 2-norm of differences between replicas, by result
+  /// Parts of each rank, in exact arithmetic, of results whose replicas differ.
   std::map<std::string, std::map<int64_t, std::vector<char>>> unlike;
 };
 
-/// How a run differs from what the options say.
+/// Changes of a run that are not among the options.
 struct RunExtras {
   Perturbation perturbation = {};
-  /// Gets all calls that ran, in exact arithmetic; see moert_observe.
+  /// Receives all calls that ran, in exact arithmetic; see moert_observe.
   std::function<void(std::span<const moert_ran>)> observe = nullptr;
 };
 
-/// One world at work on the programs' values.
+/// Runs the programs of a plan in one world, and moves values in and out.
 struct Runner {
   std::span<const Program> programs;
   const std::vector<Group> &groups;
   const Options &options;
   RunResult &result;
   WorldHandle world;
-  std::span<const int64_t> ranks; ///< of this process
-  std::vector<int64_t> everyone;  ///< all ranks: what one process reads of them all read alike
-  Routing *routing = nullptr;     ///< what steps are to choose, or null
-  bool reference = false;         ///< whether this is the reference, and
-  int64_t nextStep = 0;           ///< which step comes next, for `routing`
+  std::span<const int64_t> ranks; ///< ranks of this process
+  std::vector<int64_t> everyone;  ///< all ranks; every process reads the values of all
+  Routing *routing = nullptr;     ///< forced or kept choices, or null
+  bool reference = false;         ///< whether the programs are the reference
+  int64_t nextStep = 0;           ///< number of the next step, for `routing`
   RunExtras extras = {};
 
-  /// The plan, options and result must outlive the runner.
+  /// Makes a runner. The plan, options and result must outlive it.
   static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);
   Status create(const Plan &plan, bool reference);
   Status writeInputs(const Tensors &inputs);
-  /// The result's step times grow by `steps`; what it has of ops is of these steps only. `progress` may be null.
+  /// Runs steps. Adds their times to the result, and replaces the totals of ops by those of these steps. `progress` may
+  /// be null.
   Status runSteps(int64_t steps, std::ostream *progress);
   Status readResults();
-  /// One argument, or one argument or result, on all ranks whose programs have it.
+  /// Write an argument, or read an argument or result, on all ranks whose programs have it.
   Status write(const std::string &name, const Tensor &tensor);
   Status read(const std::string &name, Tensor &tensor);
-  /// Bytes of the part of an argument that a rank of this process has, from byte `begin` of the part on.
+  /// Write or read bytes of the part of an argument that a rank of this process has, from byte `begin` of the part on.
   Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
   Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
-  /// Waits for all processes; the first error that one of them gives, in all.
+  /// Waits for all processes. Returns the first error of any of them in all.
   Status meet(const Status &own);
-  /// Whether steps whose ops are timed differ from others, so that only the last one is.
+  /// Whether timing ops changes steps, because they are launched as graphs. Then only the last one is timed.
   bool usesGraphs() const { return !reference && options.backend == "cuda" && !options.noGraph; }
-  /// Whether no numbers are computed, of whose time nobody asks.
+  /// Whether the values are elements of a field, so that times do not matter.
   bool isExact() const { return options.verify && options.wide == MOERT_WIDE_FIELD; }
-  /// A step of which only the time is noted.
+  /// Runs a step and notes its time only.
   Status runStep();
 
 private:
@@ -105,14 +106,14 @@ private:
   Status addMemory();
 };
 
-/// Fails where the memory of all ranks is not to be had: to say so before the inputs are made, which takes long where
-/// they are large.
+/// Fails if there is not enough memory for all ranks. Called before large inputs are made, which takes long.
 Status checkMemory(const Plan &plan, bool reference, const Options &options);
 
-/// How many ops the programs before program `index` have: where its own begin in RunResult::ops.
+/// Number of ops of the programs before program `index`, which is where its ops begin in RunResult::ops.
 size_t firstOp(std::span<const Program> programs, size_t index);
 
-/// Runs `options.iters` steps, of the reference under --verify only the last. `progress` and `routing` may be null.
+/// Runs `options.iters` steps. Under --verify, runs only the last one of the reference. `progress` and `routing` may be
+/// null.
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
                    std::ostream *progress, RunResult &result, const RunExtras &extras = {});
 

@@ -13,7 +13,7 @@ void FreeDeleter::operator()(char *data) const { std::free(data); }
 Status Tensor::allocate(const Value &value, Tensor &tensor) {
   tensor.dtype = value.dtype;
   tensor.shape = value.shape;
-  // At least one byte, so that an empty tensor has an address.
+  // Allocates at least one byte, so that an empty tensor has an address.
   tensor.data.reset(static_cast<char *>(std::malloc(static_cast<size_t>(value.bytes()) + 1)));
   if (tensor.data)
     return {};

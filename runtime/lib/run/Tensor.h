@@ -19,7 +19,7 @@ struct Tensor {
   std::vector<int64_t> shape;
   std::unique_ptr<char, FreeDeleter> data;
 
-  /// Room for `value` as a whole; its contents are not set.
+  /// Allocates the whole of `value`; its contents are not set.
   static Status allocate(const Value &value, Tensor &tensor);
 
   int64_t elements() const;
@@ -27,22 +27,22 @@ struct Tensor {
   template <class T> T *as() const { return reinterpret_cast<T *>(data.get()); }
 };
 
-/// The same numbers in f64; integers stay what they are.
+/// Converts floating-point numbers to f64.
 Status widen(Tensor &tensor);
 
 using Tensors = std::map<std::string, Tensor>;
 
-/// Copies `count` elements from element `first` on.
+/// Copies `count` elements, which begin at element `first`.
 void copyElements(const Tensor &tensor, int64_t first, int64_t count, char *to);
 
-/// `value` rounded to `dtype` (not i32) and stored.
+/// Rounds `value` to `dtype` (not i32) and stores it.
 void setElement(void *data, int32_t dtype, int64_t index, double value);
 
-/// "NaN at [3, 17]" for the first element that is NaN or infinite; empty where there is none.
+/// Text for the first element that is NaN or infinite, "NaN at [3, 17]"; empty if there is none.
 std::string firstNotFinite(const Tensor &tensor);
 
-/// The sum of squares of the elements of a, and of the differences a - b, in double. Elements of a field have no size:
-/// how many there are, and how many differ.
+/// Sums of squares of the elements of a, and of the differences a - b, in double. Elements of a field have no size: for
+/// them, the number of elements, and of differing ones.
 double squaredNorm(const Tensor &a);
 double squaredDistance(const void *a, const void *b, int32_t dtype, int64_t elements);
 

@@ -59,7 +59,7 @@ Status MappedFile::open(const std::string &name) {
   if (!S_ISREG(facts.st_mode))
     return invalid("'" + path + "': expected a regular file, which can be mapped into memory");
   length = facts.st_size;
-  // Nothing at all cannot be mapped.
+  // An empty file cannot be mapped.
   if (length == 0)
     return {};
   void *mapped = ::mmap(nullptr, static_cast<size_t>(length), PROT_READ, MAP_SHARED, descriptor, 0);
@@ -82,10 +82,10 @@ Status MappedFile::checkSize() const {
 
 Status TokenData::error(const std::string &message) const { return invalid("'" + path + "': " + message); }
 
-/// The header is a Python dictionary: {'descr': '<i4', 'fortran_order': False, 'shape': (1000,), }.
+/// Parses the header, a Python dictionary: {'descr': '<i4', 'fortran_order': False, 'shape': (1000,), }.
 Status TokenData::parseNpy() {
   const std::string_view bytes(file.bytes(), static_cast<size_t>(file.size()));
-  // Version 1 has the header's length in two bytes, those after it in four.
+  // The header's length has two bytes in version 1, and four in later versions.
   const size_t begin = bytes.size() > 6 && bytes[6] == 1 ? 10 : 12;
   if (bytes.size() < begin)
     return error("the header of the .npy file is cut off");
@@ -118,7 +118,7 @@ Status TokenData::parseNpy() {
   return {};
 }
 
-/// No text has bytes that are 0, arrays of ids are full of them.
+/// Checks that a text has no zero bytes, which arrays of ids are full of.
 Status TokenData::checkText() const {
   constexpr int64_t kLooked = 65536;
   const int64_t looked = std::min(file.size(), kLooked);

@@ -6,7 +6,7 @@
 
 namespace moert::run {
 
-/// A file that is mapped into memory, read-only: the system reads the pages that are used.
+/// File that is mapped into memory, read-only: the system reads only the used pages.
 class MappedFile {
 public:
   MappedFile() = default;
@@ -17,7 +17,7 @@ public:
   Status open(const std::string &path);
   const char *bytes() const { return address; }
   int64_t size() const { return length; }
-  /// Fails where the file has another size than when it was opened. Reading bytes that it has lost would end the
+  /// Fails if the size of the file has changed since it was opened. Reading bytes that it has lost would end the
   /// process.
   Status checkSize() const;
 
@@ -28,33 +28,33 @@ private:
   int64_t length = 0;
 };
 
-/// How a file holds a token id.
+/// Representation of token ids in a file.
 struct TokenType {
-  const char *name;  ///< as --data-type has it
-  const char *descr; ///< as the header of a .npy file has it
+  const char *name;  ///< name in --data-type
+  const char *descr; ///< name in the header of a .npy file
   int64_t bytes;
   int64_t (*read)(const char *id);
 };
 
-/// A file of token ids, cut into sequences that begin at random places. The places depend on the seed, the step and the
-/// number of the sequence in the step alone. So training can be resumed at any step, and the number of ranks does not
+/// File of token ids, cut into sequences that begin at random places. The places depend only on the seed, the step and
+/// the number of the sequence in the step. So training can be resumed at any step, and the number of ranks does not
 /// matter.
 class TokenData {
 public:
   struct Request {
-    int64_t sequence;   ///< tokens of a sequence
-    int64_t step;       ///< tokens of a step of all ranks, a multiple of `sequence`
-    int64_t vocabulary; ///< ids are from 0 on and below this
+    int64_t sequence;   ///< number of tokens of a sequence
+    int64_t step;       ///< number of tokens of a step of all ranks, a multiple of `sequence`
+    int64_t vocabulary; ///< limit of the ids, which begin at 0
     uint64_t seed;
   };
 
-  /// Maps a file whose ids have `type`, a name of --data-type. An empty `type` stands for what the header of a .npy
-  /// file says, and for the bytes of a text where there is no such header. Fails where the file and the type do not fit
-  /// each other, or where the file is shorter than a step and the one token that follows it.
+  /// Maps a file whose ids have `type`, a name of --data-type. If `type` is empty, the header of a .npy file gives the
+  /// type, and another file is a text of bytes. Fails if the file and the type do not match, or if the file is shorter
+  /// than a step and the token after it.
   Status open(const std::string &path, const std::string &type, const Request &request);
 
-  /// Fills i32 values of `request.step` elements: the ids of the sequences of step `step`, and for each id the one that
-  /// follows it. Fails where an id is not in the vocabulary.
+  /// Fills i32 values of `request.step` elements: the ids of the sequences of step `step`, and the id after each of
+  /// them. Fails if an id is not in the vocabulary.
   Status fill(int64_t step, Tensor &tokens, Tensor &labels) const;
 
   int64_t size() const { return count; }
@@ -74,7 +74,7 @@ private:
   int64_t count = 0;
 };
 
-/// The names of --data-type, with `separator` between them.
+/// Names of --data-type, with `separator` between them.
 std::string tokenTypeNames(const std::string &separator = ", ");
 
 } // namespace moert::run

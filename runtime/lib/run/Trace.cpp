@@ -16,7 +16,7 @@ json nameEvent(const char *kind, int64_t rank, int64_t stream, const std::string
   return {{"ph", "M"}, {"name", kind}, {"pid", rank}, {"tid", stream}, {"args", {{"name", name}}}};
 }
 
-/// `several`: whether the ranks run several programs.
+/// Event of an op. `several`: whether the ranks run several programs.
 json opEvent(const RankTime &entry, const Program &program, bool several, const std::vector<Group> &groups) {
   const moert_op_time &time = entry.time;
   const Op &op = program.ops[static_cast<size_t>(time.op)];
@@ -34,7 +34,7 @@ json opEvent(const RankTime &entry, const Program &program, bool several, const 
                   {"label", op.label},
                   {"flops", op.flops * scale},
                   {"bytes", (sends ? op.bytesSent : op.bytes) * scale}}}};
-  // Ops are numbered by program.
+  // The number of an op is unique only in its program.
   if (several)
     event["args"]["first_rank"] = program.firstRank;
   if (time.rows >= 0)

@@ -6,7 +6,7 @@
 
 namespace moert::run {
 
-/// A process for each rank, a thread for each stream, a complete event for each op of the last step.
+/// Writes a process for each rank, a thread for each stream, and a complete event for each op of the last step.
 Status writeTrace(const std::string &path, std::span<const Program> programs, const std::vector<Group> &groups,
                   const RunResult &result);
 

@@ -31,14 +31,14 @@ const Value *find(const std::vector<Value> &values, const std::string &name) {
   return it == values.end() ? nullptr : &*it;
 }
 
-/// What each step gets from the data and the schedule.
+/// Arguments that each step gets from the data and the schedule.
 constexpr std::array<const char *, 3> kGiven = {"tokens", "labels", "learning_rate"};
 
-/// What the steps have come to.
+/// Record of a step.
 struct StepRecord {
   int64_t step = 0;
   double rate = 0, seconds = 0;
-  std::vector<std::pair<std::string, double>> results; ///< losses and metrics
+  std::vector<std::pair<std::string, double>> results; ///< values of losses and metrics
 
   Json json() const {
     Json object = {{"step", step}};
@@ -82,7 +82,7 @@ private:
   const Options &options;
   std::ostream &out, &err;
   Plan plan;
-  std::vector<Value> arguments, results; ///< of all programs
+  std::vector<Value> arguments, results; ///< arguments and results of all programs
   TokenData data;
   RunResult result;
   std::optional<Runner> runner;
@@ -90,16 +90,16 @@ private:
   CheckpointWriter writer;
   int64_t firstStep = 0;
   OutputFile log;
-  /// What --checkpoint names, through links, or in a folder the file `latest`. It is replaced and locked.
+  /// File that is replaced and locked: the target of --checkpoint, or `latest` in its folder.
   std::string checkpoint;
   bool isFolder = false;
   CheckpointFolder folder;
-  std::optional<ShardedCheckpoint> sharded; ///< in the folder, the checkpoint to go on from
+  std::optional<ShardedCheckpoint> sharded; ///< checkpoint in the folder to resume from
   FileLocks locks;
   Json records = Json::array();
 };
 
-/// What training needs of a plan.
+/// Checks that the plan has the values that training needs.
 Status Trainer::checkPlan() {
   for (const char *name : {"tokens", "labels", "learning_rate", "step"})
     if (!find(arguments, name))
@@ -121,7 +121,7 @@ Status Trainer::open() {
     return invalid("the plan has no reference program");
   arguments = argumentsOf(plan.programs(options.reference));
   results = resultsOf(plan.programs(options.reference));
-  // Metrics of the stages before the one that has the loss come behind it.
+  // The loss comes first, before the metrics of earlier stages.
   std::stable_partition(results.begin(), results.end(), [](const Value &value) { return value.role == "loss"; });
   MOERT_RETURN_IF_ERROR(checkPlan());
   MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
@@ -138,8 +138,8 @@ Status Trainer::openData() {
   return {};
 }
 
-/// Whether there is a step left to train. A job that is started again after its last step has done what it was asked
-/// for; a checkpoint of a later step is not that of --steps.
+/// Checks that there is a step left to train. A job that is started again after its last step is done. A checkpoint of
+/// a later step does not belong to --steps.
 Status Trainer::checkSteps() {
   const int64_t steps = options.train.steps;
   if (firstStep < steps)
@@ -154,7 +154,7 @@ Status Trainer::checkSteps() {
   return {};
 }
 
-/// Locks the checkpoint, and finds what to go on from.
+/// Locks the checkpoint, and finds the one to resume from.
 Status Trainer::openCheckpoint() {
   const std::string &path = options.train.checkpoint;
   if (path.empty())
@@ -174,9 +174,9 @@ Status Trainer::openCheckpoint() {
   return status.ok() ? status : Status::error(status.code, status.message + folder.otherText());
 }
 
-/// All values, or where a folder has what training goes on from, what is not in it.
+/// Makes all values, or those that the folder of a checkpoint does not have.
 Status Trainer::makeRest(bool resumed, Tensors &inputs) {
-  // Training that goes on has all values from there; the layout to save in is still that of --load.
+  // A resumed training has all values from its checkpoint, but --save-checkpoint still needs the layout of --load.
   std::vector<std::string> paths =
       resumed && options.saveCheckpoint.empty() ? std::vector<std::string>{} : options.loads;
   if (resumed && !sharded)
@@ -189,7 +189,7 @@ Status Trainer::makeRest(bool resumed, Tensors &inputs) {
   return makeInputs(rest, loads, initial, err, inputs);
 }
 
-/// From a checkpoint where there is one.
+/// Starts from a checkpoint if there is one.
 Status Trainer::start() {
   MOERT_RETURN_IF_ERROR(openCheckpoint());
   bool resumed = sharded || (!checkpoint.empty() && !isFolder && std::filesystem::exists(checkpoint));
@@ -210,7 +210,7 @@ Status Trainer::start() {
   return sharded ? goOn() : Status{};
 }
 
-/// Each process reads the parts of its ranks.
+/// Resumes: each process reads the parts of its ranks.
 Status Trainer::goOn() {
   if (options.isFirst())
     comparePositions();
@@ -227,7 +227,7 @@ TrainingPosition Trainer::positionAt(int64_t step) const {
   return {step, options.seed, data.size(), find(arguments, "tokens")->elements()};
 }
 
-/// Says where training does not go on with the tokens that would have been next.
+/// Warns if training does not resume with the next tokens.
 void Trainer::comparePositions() const {
   const TrainingPosition then = sharded->index().position, now = positionAt(firstStep);
   auto compare = [&](const char *what, auto was, auto is) {
@@ -240,7 +240,7 @@ void Trainer::comparePositions() const {
   compare("a number of tokens in a step of", then.stepTokens, now.stepTokens);
 }
 
-/// Of a log that is there already, the lines of steps that are not done again stay.
+/// Opens the log. Keeps the lines of an existing log up to the first step of this run.
 Status Trainer::openLog() {
   const std::string &path = options.train.log;
   if (path.empty())
@@ -313,7 +313,7 @@ bool Trainer::hasReplicas(const Value &value) const {
   return ranks * value.localElements() > value.elements();
 }
 
-/// A new folder beside the old ones. It is the latest once it is whole.
+/// Writes a new folder beside the old ones, which becomes the latest once it is whole.
 Status Trainer::writeFolder(int64_t step) {
   auto byFirst = [&](auto act) { return runner->meet(options.isFirst() ? act() : Status{}); };
   std::string path = folder.folderOf(step);
@@ -326,13 +326,13 @@ Status Trainer::writeFolder(int64_t step) {
   }
   if (Status status = byFirst([&] { return folder.commit(step, options.train.keep, err); }); !status.ok())
     return status;
-  // As with one file, all ranks go on from the replicas that were written.
+  // All ranks continue from the written replicas, as with one file.
   Status status = sharded.emplace().open(path);
   auto isRead = [&](const Value &value) { return isTrainingState(value) && hasReplicas(value); };
   return runner->meet(status.ok() ? readShards(*runner, *sharded, isRead) : status);
 }
 
-/// All that a step changes, beside the old one until it is whole.
+/// Writes all that a step changes, beside the old file until the new one is whole.
 Status Trainer::writeOneFile() {
   Tensors values;
   for (const Value &value : arguments)
@@ -340,24 +340,25 @@ Status Trainer::writeOneFile() {
       MOERT_RETURN_IF_ERROR(runner->read(value.name, values[value.name]));
   if (options.isFirst())
     MOERT_RETURN_IF_ERROR(writeSafetensorsAtomically(checkpoint, values));
-  // Ranks that compute the same in another order differ in the last bit, and only one's values are in the file: all go
-  // on from these, as training that is resumed does.
+  // Ranks that add in another order differ in the last bit, and the file has the values of one. All ranks continue from
+  // these, as a resumed training does.
   for (const auto &[name, tensor] : values)
     MOERT_RETURN_IF_ERROR(runner->write(name, tensor));
   return {};
 }
 
-/// Whether a checkpoint of parameters alone is made of it.
+/// Whether the value is in a checkpoint of parameters alone.
 bool Trainer::isPublished(const Value &value) const {
   return value.role == "parameter" || masterOf(value, arguments) ||
          std::any_of(value.pieces.begin(), value.pieces.end(), [&](const Value &piece) { return isPublished(piece); });
 }
 
-/// The parameters, in the layout of the checkpoint that training began from. Each process writes some of the files.
+/// Writes the parameters, in the layout of the checkpoint that training began from. Each process writes some of the
+/// files.
 Status Trainer::savePublished() {
   if (options.processes == 1 && !sharded)
     return savePublishedFromMemory();
-  // Through files: no process has room for all, or for what the others need of its ranks.
+  // Values move through files, because no process has room for all of them.
   std::string scratch = sharded ? "" : writer.scratchFolder();
   MOERT_RETURN_IF_ERROR(scratch.empty() ? Status{} : writeScratch(scratch));
   auto read = [&](const Value &argument, int64_t first, int64_t count, char *elements) {
@@ -372,7 +373,7 @@ Status Trainer::savePublished() {
   return status.ok() ? runner->meet(options.isFirst() ? writer.giveNames(err) : Status{}) : status;
 }
 
-/// The parameters of all ranks, in a sharded checkpoint that is read right away.
+/// Writes the parameters of all ranks to a sharded checkpoint, which is read right after.
 Status Trainer::writeScratch(const std::string &scratch) {
   std::error_code error;
   if (options.isFirst()) {
@@ -407,7 +408,7 @@ Status Trainer::run() {
     if (Status status = step(number, record); !status.ok())
       return Status::error(status.code, "step " + std::to_string(number) + ": " + status.message);
     MOERT_RETURN_IF_ERROR(print(record));
-    // The loss alone: what goes wrong shows there.
+    // Checking the loss is enough, because errors reach it.
     if (!std::isfinite(record.results.front().second))
       return Status::error(MOERT_ERROR_INTERNAL,
                            "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");

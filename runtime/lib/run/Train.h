@@ -8,13 +8,13 @@
 
 namespace moert::run {
 
-/// Trains the plan's model on the tokens of `options.train.data`, step after step, from `options.load`, a checkpoint
-/// that is there already, or random parameters. Writes a line a step on `out`, or one JSON object at the end, and says
-/// on `err` where it began.
+/// Trains the plan's model on the tokens of `options.train.data`. It starts from an existing checkpoint, from
+/// `options.loads` or from random parameters. Writes a line for each step to `out`, or one JSON object at the end, and
+/// reports on `err` where it began.
 Status train(const Options &options, std::ostream &out, std::ostream &err);
 
-/// The learning rate of step `step`: it rises to options.rate over the warm-up, then falls to options.finalRate, as a
-/// half wave of the cosine, at the last step.
+/// Learning rate of step `step`. It rises to options.rate during the warm-up. Then it falls along half a wave of the
+/// cosine to options.finalRate at the last step.
 double learningRate(const TrainOptions &options, int64_t step);
 
 } // namespace moert::run

@@ -12,14 +12,14 @@
 
 namespace moert::run {
 
-/// What passes as rounding unmeasured, in units of roundoff of the whole result.
+/// Difference that passes as rounding without measurement, in units of roundoff of the whole result.
 constexpr double kLeastUnits = 4;
-/// How many times as much as rounding was seen to move a result it may differ: a plan rounds in other places.
+/// Ratio of the allowed difference to the measured rounding, because a plan rounds in other places.
 constexpr double kNoiseFactor = 4;
-/// Runs that measure rounding, of the reference and of the plan each. They end as soon as all is explained.
+/// Most runs of each of the reference and the plan that measure rounding. They end once rounding explains all.
 constexpr uint64_t kMostSamples = 8;
-/// What near ties are: what is chosen otherwise if values are moved by so many units in the last place, in one of so
-/// many runs.
+/// Definition of near ties: the choice changes in one of kMostTieSamples runs with values moved by kTieUlps units in
+/// the last place.
 constexpr int64_t kTieUlps = 8;
 constexpr uint64_t kMostTieSamples = 12;
 
@@ -37,13 +37,13 @@ double Verification::maxError() const {
   return largest;
 }
 
-/// Of `b`, or of `a` where that is 0.
+/// Norm of `b`, or of `a` if that of `b` is 0.
 static double normOf(const Tensor &b, const Tensor &a) {
   const double norm = std::sqrt(squaredNorm(b));
   return norm == 0 ? std::sqrt(squaredNorm(a)) : norm;
 }
 
-/// What errors are relative to: themselves where all is 0.
+/// Divisor of relative errors; 1 if the norm is 0.
 static double scaleOf(double norm) { return norm == 0 ? 1 : norm; }
 
 static double distance(const Tensor &a, const Tensor &b) {
@@ -93,7 +93,7 @@ void checkInputs(const Tensors &inputs, Verification &verification) {
       verification.failures.push_back("argument '" + name + "' holds " + where);
 }
 
-/// Units of roundoff of values of type `own` in a plan that computes in `dtype`; integers are exact.
+/// Unit of roundoff of values of type `own` in a plan that computes in `dtype`; integers are exact.
 static double roundoffOf(int32_t own, int32_t dtype, bool tf32) {
   // tf32 and f16 have 10 bits of mantissa.
   auto unit = [&](int32_t type) { return unitRoundoff(tf32 && type == MOERT_F32 ? MOERT_F16 : type); };
@@ -132,7 +132,7 @@ bool Comparisons::isExplained() const {
 
 Comparison Comparisons::compare(const std::string &name, const Item &item) const {
   auto share = [&](double part) { return part / item.scale; };
-  // Neither may hide that the other is NaN.
+  // A NaN in one value must not be hidden by the other.
   const double most = std::isnan(item.replicas) ? item.replicas : std::max(item.error, item.replicas);
   return {name, share(std::isnan(item.error) ? item.error : most), share(item.bound())};
 }
@@ -160,7 +160,7 @@ void Comparisons::report(Verification &verification) const {
 
 namespace {
 
-/// A plan's results, its reference, and what more is run to tell them apart.
+/// Compares a plan's results with its reference's, and runs both again to measure rounding.
 class Verifier {
 public:
   Verifier(const Plan &plan, const Options &options, const Tensors &inputs, Routing &routing, const RunResult &result,
@@ -177,7 +177,8 @@ private:
   Status comparePlan(RunResult &base);
   void compareChoices();
   void reportChoices(const std::set<RoutedToken> &tokens);
-  /// By how many units in the last place rounding moves a value: to nearest, by half a unit; the next type rounds more.
+  /// Units in the last place by which values are moved: twice the error of rounding to nearest, of tf32 where it is
+  /// used.
   int64_t ulps() const { return options.tf32 && dtypeOf(plan.metadata) == MOERT_F32 ? 1 << 13 : 1; }
 
   const Plan &plan;
@@ -190,7 +191,7 @@ private:
   Routing referenceChoices;
 };
 
-/// All of it in this process, as fast as it goes.
+/// Runs all ranks in this process, without emulated links.
 Status Verifier::runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const {
   Options here = options;
   here.backend = "host";
@@ -212,7 +213,7 @@ Status Verifier::run() {
   return {};
 }
 
-/// As the reference would choose; where the plan chose otherwise again, as the plan did.
+/// Runs the reference with its own choices. If the plan chose otherwise, runs it again with the plan's choices.
 Status Verifier::runReference() {
   referenceChoices = routing.repeated();
   MOERT_RETURN_IF_ERROR(runAgain(true, {}, referenceChoices, reference));
@@ -226,7 +227,7 @@ Status Verifier::runReference() {
   return runAgain(true, {}, referenceChoices, reference);
 }
 
-/// What a device computed is no base for what the host computes.
+/// Runs the plan on the host, to compare with further runs on the host. Results of a device do not fit.
 Status Verifier::comparePlan(RunResult &base) {
   Routing chosen = routing.followed();
   return runAgain(false, {}, chosen, base);
@@ -248,7 +249,7 @@ Status Verifier::measureRounding(Comparisons &comparisons) {
   return {};
 }
 
-/// A run that fails, e.g. for want of memory, is none.
+/// Adds one run with moved values. Ignores a run that fails, for example for lack of memory.
 void Verifier::addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons) {
   RunResult moved;
   Routing chosen = routing.followed();
@@ -258,7 +259,7 @@ void Verifier::addSample(bool isReference, uint64_t seed, const RunResult &base,
   comparisons.addNoise(distancesOf(moved, base));
 }
 
-/// The reference chose what the plan chose; what would it have chosen?
+/// Compares the choices of the plan with those that the reference makes itself.
 void Verifier::compareChoices() {
   verification.tokens = referenceChoices.keptTokens();
   std::set<RoutedToken> others = referenceChoices.differences(routing);
@@ -287,8 +288,8 @@ void Verifier::reportChoices(const std::set<RoutedToken> &tokens) {
 
 } // namespace
 
-/// Other elements in place of `inputs`, of which equal ones stay equal, and other ids and labels. Of the skewed draw
-/// most tokens are the same, so that they choose the same experts.
+/// Draws other elements in place of `inputs`, so that equal ones stay equal, and other ids and labels. In the skewed
+/// draw most tokens are the same, so that they choose the same experts.
 static Status drawAgain(const Plan &plan, uint64_t seed, bool isSkewed, const Tensors &inputs, Tensors &others) {
   for (const auto &[name, tensor] : inputs) {
     Tensor &other = others[name];
@@ -309,7 +310,7 @@ static Status drawAgain(const Plan &plan, uint64_t seed, bool isSkewed, const Te
   return {};
 }
 
-/// Of results in exact arithmetic, those first of which it is known what is wrong.
+/// Reports differing results in exact arithmetic, those with a known cause first.
 static void reportDifferences(const Plan &plan, const RunResult &result, const RunResult &reference,
                               Verification &verification) {
   std::vector<std::string> others;
@@ -341,7 +342,7 @@ static Status runReferences(const Plan &plan, const Options &options, std::span<
   return {};
 }
 
-/// One draw may miss a difference, and each takes its own ways through the plan (docs/Rationale.md).
+/// Verifies several draws, because one may miss a difference, and each takes other paths through the plan.
 static Status verifyExactly(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
                             const RunResult &result, Verification &verification) {
   constexpr size_t kDraws = 3;
@@ -351,7 +352,7 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
   const RunResult *results[kDraws] = {&result, &again[0], &again[1]};
   for (size_t i = 0; i + 1 < kDraws; ++i)
     MOERT_RETURN_IF_ERROR(drawAgain(plan, options.seed + i + 1, i + 2 == kDraws, inputs, others[i]));
-  // They are one rank, which runs one call at a time, so that there is room beside it.
+  // The references run at the same time, because one rank runs one call at a time and leaves processors free.
   std::future<Status> reference =
       std::async(std::launch::async, [&] { return runReferences(plan, options, drawn, routing, references); });
   Status status;
@@ -360,7 +361,7 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
     status = runPrograms(plan, false, options, others[i], &chosen, nullptr, again[i]);
   }
   Status its = reference.get();
-  // As in the first draw: nothing was given to the plan that could be wrong.
+  // A refused argument is the plan's error, as in the first draw.
   if (its.ok() && status.code == MOERT_ERROR_INVALID_ARGUMENT) {
     verification.failures.push_back(status.message);
     return {};
