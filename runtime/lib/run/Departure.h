@@ -1,7 +1,9 @@
 //===- Departure.h - where a plan departs from its reference ---------------===//
+//
 // In exact arithmetic, a right value of a plan is an element of the field that the reference computes too, or a term of
 // a sum that a later call completes. The plan goes wrong in the first call that makes other elements, if no element of
 // the reference is computed from them.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_DEPARTURE_H
 #define MOERT_RUN_DEPARTURE_H

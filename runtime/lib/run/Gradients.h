@@ -1,6 +1,8 @@
 //===- Gradients.h - gradients against difference quotients ----------------===//
+//
 // A plan and its reference are made by the same differentiation, so comparing them does not show a wrong rule. The
 // forward alone does: its loss must change along a direction as the gradients predict.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_GRADIENTS_H
 #define MOERT_RUN_GRADIENTS_H

@@ -1,8 +1,10 @@
 //===- Routing.h - forcing and recording what a plan's programs route -------===//
+//
 // A file of routing has the choices of ranks, in a pipeline those of the stage that has the layer. Consecutive ranks,
 // such as model-parallel neighbours, may route the same tokens. The tokens are in shards: their number is that of the
 // reference's routing op over that of a rank's. All ranks of a shard take the file's choices of the first of them. The
 // reference routes the shards one after another.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_ROUTING_H
 #define MOERT_RUN_ROUTING_H

@@ -1,11 +1,13 @@
 //===- Verify.h - comparing a plan's results with its reference's ---------===//
+//
 // A plan adds in another order than its reference, so their results differ by rounding. The allowed difference is
 // measured, not guessed: both are run again with every value that a kernel computes moved at random by up to one unit
-// in the last place (Monte Carlo arithmetic). Rounding explains a difference as large as the change of results in these
-// runs.
+// in the last place (Monte Carlo arithmetic). Rounding explains a difference of up to a few times the change of results
+// in these runs.
 //
 // Rounding also decides near ties in routing. So the reference and all further runs choose the experts that the plan
 // chose. A separate check compares these with the reference's own choices, except for near ties.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_VERIFY_H
 #define MOERT_RUN_VERIFY_H

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
   }
   if (status == 0)
     return 0;
-  // Where memory was short, the threads that OpenBLAS starts on loading still wait for theirs, and exit would wait for
+  // If memory was short, the threads that OpenBLAS starts on loading still wait for theirs, and exit would wait for
   // them.
   std::_Exit(status);
 }

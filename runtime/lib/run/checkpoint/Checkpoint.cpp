@@ -21,7 +21,7 @@ std::string readText(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The files of an index by tensor. A file lies in the index's own folder, whoever wrote the index.
+/// Reads the files of an index by tensor. A file must be in the index's own folder, whoever wrote the index.
 Status parseWeightMap(const std::string &path, const std::string &text, std::map<std::string, std::string> &files) {
   auto wrong = [&](const std::string &message) { return invalid("'" + path + "': " + message); };
   auto root = nlohmann::json::parse(text, nullptr, false);
@@ -175,7 +175,8 @@ std::vector<Piece> Checkpoint::stored(const Piece &piece) const {
   return isExchanged(piece) ? transposed(piece) : std::vector{piece};
 }
 
-/// The shape tells exchanged stacks from others, but not of square ones, which are as the others are.
+/// Notes whether the stack of a piece is exchanged or square, and fails if a checkpoint has both. The shape does not
+/// tell whether a square stack is exchanged, so it is taken to be stored as the others.
 Status Checkpoint::checkSquare(const Piece &piece) {
   if (isExchanged(piece))
     exchanged = nameOf(piece.tensor);
@@ -208,7 +209,7 @@ Status Checkpoint::readBytes(const std::string &tensor, int64_t first, int64_t c
   return fileOf(tensor).readBytes(find(tensor)->begin + first, count, bytes);
 }
 
-/// Rows of a quantised tensor, as f32.
+/// Reads rows of a quantised tensor as f32.
 Status Checkpoint::readRows(const Quantised &quantised, const RowBlock &block) {
   int64_t rowBytes = quantised.rowBytes(), scaleBytes = quantised.scaleRowBytes();
   int64_t firstScale = quantised.scaleRow(block.first);
@@ -291,7 +292,7 @@ Status Loads::open(const std::vector<std::string> &paths, const std::vector<Valu
 Checkpoint *Loads::checkpointOf(const Value &value) {
   if (!value.source)
     return nullptr;
-  // An argument of which only some tensors are there is an error, not random.
+  // An argument must have all of its tensors: with only some of them, it is an error and not random.
   std::vector<Piece> pieces = piecesOf(value);
   for (Checkpoint &file : all)
     if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece &piece) { return file.has(piece.tensor); }))

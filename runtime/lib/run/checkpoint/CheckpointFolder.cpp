@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char *kLatest = "latest", *kPrefix = "step-";
 
-/// The step of a folder's name, or -1.
+/// Step in a folder's name, or -1.
 int64_t stepOf(const std::string &name) {
   int64_t step = -1;
   if (!name.starts_with(kPrefix))
@@ -26,7 +26,7 @@ int64_t stepOf(const std::string &name) {
   return error == std::errc() && last == end ? step : -1;
 }
 
-/// The first line of a file.
+/// First line of a file.
 std::string lineOf(const std::string &path) {
   std::ifstream file(path);
   std::string line;
@@ -34,7 +34,7 @@ std::string lineOf(const std::string &path) {
   return line;
 }
 
-/// The index first: what is left after a kill must not look like a whole checkpoint.
+/// Removes a checkpoint, the index first: the rest must not look like a whole checkpoint after a kill.
 std::error_code removeCheckpoint(const std::string &path) {
   std::error_code error;
   fs::remove(fs::path(path) / kShardIndexName, error);
@@ -95,7 +95,7 @@ Status CheckpointFolder::open(const std::string &path) {
     folder.pop_back();
   std::error_code error;
   if (!fs::exists(latestFile(), error)) {
-    // Where the first save was interrupted there is nothing to lose.
+    // If the first save was interrupted, there is nothing to lose.
     std::string others = otherText();
     return others.empty() ? Status{}
                           : invalid("'" + latestFile() + "': expected a file with the name of a checkpoint" + others);
@@ -126,7 +126,7 @@ Status CheckpointFolder::commit(int64_t step, int64_t keep, std::ostream &log) {
     file << fs::path(path).filename().string() << "\n";
     return Status{};
   };
-  // The folders' own entries have to be on the disk before the name that leads to them.
+  // The folders' own entries must be on the disk before the name that leads to them.
   for (const std::string &made : {path, folder})
     MOERT_RETURN_IF_ERROR(syncFolder(made));
   MOERT_RETURN_IF_ERROR(writePartial(latestFile(), write));
@@ -136,7 +136,7 @@ Status CheckpointFolder::commit(int64_t step, int64_t keep, std::ostream &log) {
   std::vector<Entry> entries = list();
   int64_t kept = 0;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    // Later steps are of a training from which the user went back: they are the user's.
+    // Checkpoints of later steps stay: the user went back from them, and may need them.
     bool isKept = entry->isWhole && (entry->step > step || kept++ < keep);
     if (std::error_code error = isKept ? std::error_code() : removeCheckpoint(entry->path); error)
       log << "moe-run: warning: '" << entry->path << "': cannot be removed: " << error.message() << "\n";

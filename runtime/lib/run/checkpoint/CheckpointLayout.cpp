@@ -21,7 +21,7 @@ int64_t bytesOf(const SafetensorsFile::Entry &entry) {
   return bytes;
 }
 
-/// "model-00001-of-00003.safetensors", as transformers counts.
+/// Name of a file as transformers counts, "model-00001-of-00003.safetensors".
 std::string nameOf(size_t index, size_t count) {
   char name[64];
   std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", index + 1, count);
@@ -35,7 +35,7 @@ bool isNumbered(const std::string &name) {
 }
 
 std::string headOf(const CheckpointFile &file) {
-  // transformers refuses a file that does not say what made it.
+  // transformers refuses a file without this format.
   Json header = {{"__metadata__", {{"format", "pt"}}}};
   for (const auto &[name, entry] : file.tensors)
     header[name] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};

@@ -22,7 +22,7 @@ int64_t elementsOf(const std::vector<int64_t> &shape) {
   return count;
 }
 
-/// What has the most precise values of a parameter: its f32 copy, or itself.
+/// Argument with the most precise values of a parameter: its f32 copy, or itself.
 const Value &keptIn(const Value &parameter, const std::vector<Value> &arguments) {
   for (const Value &value : arguments)
     if (masterOf(value, arguments) == &parameter)
@@ -35,14 +35,14 @@ bool isOneFile(const std::string &path) {
   return fs::path(path).extension() == ".safetensors" && !fs::is_directory(path);
 }
 
-/// Of a path that is a folder, a file or an index.
+/// Folder of a path that is a folder, a file or an index.
 fs::path folderOf(const std::string &path) {
   bool isFile = isOneFile(path) || fs::is_regular_file(path);
   fs::path folder = isFile ? fs::path(path).parent_path() : fs::path(path);
   return folder.empty() ? fs::path(".") : folder;
 }
 
-/// A step, or another file of --load, made it another one than the checkpoint's.
+/// Whether the value is not the checkpoint's, because a step changed it or another file of --load has it.
 bool differs(const Value &value, const Loads &loads) { return value.updated || !loads.isFromCheckpoint(value.name); }
 
 } // namespace
@@ -63,7 +63,7 @@ Status CheckpointWriter::addParameter(const Value &value, const Value &kept, Che
   return {};
 }
 
-/// Of a quantised checkpoint not the layout is kept but the parameters, and it is not written over.
+/// Writes a new layout in place of that of a quantised checkpoint, whose files must stay.
 Status CheckpointWriter::leaveQuantised(const std::string &path, const std::vector<Value> &arguments,
                                         std::ostream &log) {
   auto isQuantised = [&](const Value &value) {
@@ -112,7 +112,7 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
   return lockFiles(log);
 }
 
-/// Where --shard-bytes does not decide.
+/// Warns of files that are larger than --shard-bytes.
 void CheckpointWriter::reportLarge(std::ostream &log) const {
   for (const CheckpointFile &output : outputs) {
     int64_t bytes = output.tensors.empty() ? 0 : output.tensors.back().second.end;
@@ -144,14 +144,14 @@ Status CheckpointWriter::layOutNew(int64_t fileBytes) {
   return {};
 }
 
-/// As the file is.
+/// Takes over the layout of the file.
 void CheckpointWriter::layOut(Checkpoint::File &file, const std::string &path) {
   CheckpointFile &output = outputs.emplace_back();
   output.path = path;
   output.head = file.tensors.head();
   output.original = &file.tensors;
   output.tensors.assign(file.tensors.entries().begin(), file.tensors.entries().end());
-  // Empty tensors before the one that begins there.
+  // Sorts empty tensors before the one that begins at the same place.
   std::sort(output.tensors.begin(), output.tensors.end(), [](const auto &a, const auto &b) {
     return std::pair(a.second.begin, a.second.end) < std::pair(b.second.begin, b.second.end);
   });
@@ -183,7 +183,7 @@ Status CheckpointWriter::choosePaths(const std::string &path) {
   return {};
 }
 
-/// From here on the paths are those of files and not of links to them.
+/// Locks the files, and replaces paths of links by those of their targets.
 Status CheckpointWriter::lockFiles(std::ostream &log) {
   std::vector<std::string *> paths;
   for (CheckpointFile &output : outputs)
@@ -200,14 +200,15 @@ Status CheckpointWriter::lockFiles(std::ostream &log) {
 Status CheckpointWriter::writeTensor(const CheckpointFile &output, const std::string &name,
                                      const SafetensorsFile::Entry &entry, std::ostream &file, const ReadValue &read) {
   auto it = uses.find(name);
-  // Of a name that two files have, the index says which one is meant.
+  // If two files have the name, the index selects one.
   bool isUsed = it != uses.end() && (!loaded || loaded->find(name) == &output.original->entries().at(name));
-  // What is copied only is one long column.
+  // A tensor that is only copied is one long column.
   int64_t length = isUsed ? it->second[0].piece.length : 1;
   int64_t rowBytes = length * (isUsed ? fileDtypeSize(entry.dtype) : 1);
   int64_t rows = rowBytes ? (entry.end - entry.begin) / rowBytes : 0, step = rowsOfBlock(rowBytes);
   std::vector<char> bytes(static_cast<size_t>(std::min(rows, step) * rowBytes));
-  std::vector<std::vector<char>> values(isUsed ? it->second.size() : 0); // by use, as long as its rows are written
+  // The values of each use, kept as long as its rows are written.
+  std::vector<std::vector<char>> values(isUsed ? it->second.size() : 0);
   for (int64_t row = 0; row < rows; row += step) {
     RowBlock block{bytes.data(), row, std::min(step, rows - row)};
     if (output.original)
@@ -220,8 +221,8 @@ Status CheckpointWriter::writeTensor(const CheckpointFile &output, const std::st
   return {};
 }
 
-/// Puts what the use has of the rows into them. `values` are those of its piece: read for the first of its rows, freed
-/// behind the last.
+/// Puts the values of the use into the rows. `values` are those of its piece: read for its first row, freed after its
+/// last.
 Status CheckpointWriter::put(const Use &use, const RowBlock &block, const std::string &dtype, const ReadValue &read,
                              std::vector<char> &values) const {
   const Piece &piece = use.piece;
@@ -253,7 +254,7 @@ Status CheckpointWriter::writeFiles(const ReadValue &read) {
   return {};
 }
 
-/// Between the first name and the last there is no index: a folder of old and new files must not look whole.
+/// Renames the files. Meanwhile there is no index: a folder of old and new files must not look whole.
 Status CheckpointWriter::renameAll() const {
   if (!indexPath.empty())
     if (std::remove(indexPath.c_str()) != 0 && errno != ENOENT)
@@ -263,10 +264,10 @@ Status CheckpointWriter::renameAll() const {
   return indexPath.empty() ? Status{} : renamePartial(indexPath);
 }
 
-/// A folder's files of another layout: transformers would take one of them for the model.
+/// Removes a folder's files of another layout, because transformers would take one of them for the model.
 Status CheckpointWriter::removeOld(std::ostream &log) const {
   std::error_code error;
-  // A link to a file that was written is no other file.
+  // A link to a written file is the same file.
   auto isWritten = [&](const std::string &path) {
     return std::any_of(outputs.begin(), outputs.end(),
                        [&](const CheckpointFile &output) { return fs::equivalent(path, output.path, error); }) ||

@@ -9,35 +9,35 @@
 
 namespace moert::run {
 
-/// Gives `count` elements of the value that an argument has at the end, from element `first` of the whole on.
+/// Reads `count` elements of the final value of an argument, which begin at element `first` of the whole.
 using ReadValue = std::function<Status(const Value &argument, int64_t first, int64_t count, char *elements)>;
 
 struct WriterOptions {
-  /// The most bytes of data in a file of a new checkpoint, unless a tensor alone has more.
+  /// Most bytes of data in a file of a new checkpoint, unless one tensor has more.
   int64_t fileBytes = INT64_MAX;
-  /// Of several processes that write the files of a checkpoint together: which one this is, of how many.
+  /// Number of this process, and of all that write the files of a checkpoint together.
   int64_t process = 0, processes = 1;
 };
 
-/// Of `--save-checkpoint`.
+/// Writes the checkpoint of `--save-checkpoint`.
 class CheckpointWriter {
 public:
-  /// Checks, before anything is computed, that every parameter has its place in a checkpoint: the one that was loaded,
-  /// or a new one where none was, or a quantised one, of which `log` is told. Makes the folder of `path`, which is a
-  /// file "*.safetensors" or a folder. Process 0 locks the files in it, as long as the writer lives.
+  /// Checks, before anything is computed, that every parameter has its place in a checkpoint: the loaded one, or a new
+  /// one if none was loaded or if it is quantised, which `log` reports. Makes the folder of `path`, which is a file
+  /// "*.safetensors" or a folder. Process 0 locks the files in it for the life of the writer.
   Status open(const std::string &path, const std::vector<Value> &arguments, Loads &loads, std::ostream &log,
               const WriterOptions &options = {});
 
-  /// Writes the files of this process beside what is there. Tensors that no step changed and the plan does not use are
-  /// copied byte for byte. A tensor at a time is in memory.
+  /// Writes the files of this process beside the old ones. Copies tensors byte for byte if no step changed them, or if
+  /// the plan does not use them. One tensor at a time is in memory.
   Status writeFiles(const ReadValue &read);
-  /// In process 0, once all have written: gives the files their names, the index last, and removes those of a
-  /// checkpoint that was there before, of which `log` is told.
+  /// Names the files in process 0, once all processes have written, the index last. Removes the files of an older
+  /// checkpoint, which `log` reports.
   Status giveNames(std::ostream &log);
-  /// Both, in one process.
+  /// Writes and names the files in one process.
   Status write(const ReadValue &read, std::ostream &log);
 
-  /// A place beside the files for what processes tell each other.
+  /// Folder beside the files for data that processes exchange.
   std::string scratchFolder() const { return outputs.at(0).path + ".parts"; }
 
 private:
@@ -61,11 +61,11 @@ private:
              std::vector<char> &values) const;
 
   Checkpoint *loaded = nullptr;
-  std::map<std::string, std::vector<Use>> uses; ///< by tensor: what is put into it
-  std::map<std::string, int32_t> dtypes;        ///< of a new checkpoint, by tensor
+  std::map<std::string, std::vector<Use>> uses; ///< values to put into each tensor
+  std::map<std::string, int32_t> dtypes;        ///< types of a new checkpoint, by tensor
   std::vector<CheckpointFile> outputs;
   std::string indexPath, indexText;
-  std::string oldFolder; ///< where there may be a checkpoint from before
+  std::string oldFolder; ///< folder that may have an older checkpoint
   WriterOptions options;
   FileLocks locks;
 };

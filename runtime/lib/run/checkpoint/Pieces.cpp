@@ -8,10 +8,11 @@
 namespace moert::run {
 namespace {
 
-/// How many windows of tensors alternate in the columns of a value.
+/// Number of windows of tensors that alternate in the columns of a value.
 int64_t partsOf(const Source &source) { return source.halves ? 2 : static_cast<int64_t>(source.tensors.size()); }
 
-/// Makes a piece of one expert's matrix the same piece of the tensor that has all experts' one below the other.
+/// Turns a piece of one expert's matrix into a piece of the tensor with the matrices of all experts one below the
+/// other.
 void stack(Piece &piece, int64_t expert, const Source &source) {
   int64_t rows = 1;
   for (size_t dim = 0; dim + 1 < piece.shape.size(); ++dim)
@@ -23,7 +24,7 @@ void stack(Piece &piece, int64_t expert, const Source &source) {
     piece.shape.insert(piece.shape.begin(), source.experts);
 }
 
-/// Block `block` of expert `expert` of part `part` of `value`; the matrix of one expert is `shape`.
+/// Piece of block `block` of expert `expert` of part `part` of `value`; the matrix of one expert is `shape`.
 Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part, int64_t expert, int64_t block) {
   const Source &source = *value.source;
   int64_t parts = partsOf(source);
@@ -69,7 +70,7 @@ Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part
 
 /// Calls visit(index in the block, index in the argument) for each element that both have.
 template <class Visit> void forEachElement(const Piece &piece, const RowBlock &block, Visit visit) {
-  // So that both sides of a transposition stay in the cache.
+  // Tiles keep both sides of a transposition in the cache.
   constexpr int64_t kTile = 32;
   int64_t first = std::max(block.first, piece.rowBegin);
   int64_t end = std::min(block.first + block.count, piece.rowBegin + piece.rows);

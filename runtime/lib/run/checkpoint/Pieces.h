@@ -6,37 +6,37 @@
 
 namespace moert::run {
 
-/// Rows of a tensor in memory: `count` of them from `first` on.
+/// Rows of a tensor in memory: `count` rows, which begin at row `first`.
 struct RowBlock {
   char *bytes;
   int64_t first, count;
 };
 
-/// A tensor of a checkpoint, seen as rows, and the window of it that an argument has: element [rowBegin + i, begin + j]
+/// Tensor of a checkpoint, seen as rows, and the window of it that an argument has: element [rowBegin + i, begin + j]
 /// is element at + i rowStride + j stride of the argument.
 struct Piece {
   std::string tensor;
-  std::vector<int64_t> shape; ///< of the tensor
-  int64_t length = 1;         ///< of the tensor's rows
+  std::vector<int64_t> shape; ///< shape of the tensor
+  int64_t length = 1;         ///< length of the tensor's rows
   int64_t rowBegin = 0, rows = 1;
   int64_t begin = 0, columns = 1;
   int64_t at = 0, rowStride = 1, stride = 1;
 
   int64_t elements() const { return rows * columns; }
-  /// The range of the argument's elements in which those of the piece are.
+  /// Range of the argument's elements that has those of the piece.
   int64_t first() const { return at; }
   int64_t span() const { return elements() ? (rows - 1) * rowStride + (columns - 1) * stride + 1 : 0; }
-  /// Whether some of the rows are of the piece.
+  /// Whether some of the rows belong to the piece.
   bool meets(const RowBlock &block) const {
     return block.first < rowBegin + rows && rowBegin < block.first + block.count;
   }
 };
 
-/// What `value`, which has a source, is made of: together exactly its elements.
+/// Pieces that have each element of `value`, which has a source, once.
 std::vector<Piece> piecesOf(const Value &value);
 
-/// The same window of a tensor [experts, R, C] that is stored as [experts, C, R]: a piece for each expert that has rows
-/// of it.
+/// Pieces of the same window of a tensor [experts, R, C] that is stored as [experts, C, R]: one for each expert that
+/// has rows of it.
 std::vector<Piece> transposed(const Piece &piece);
 
 /// Whether tensors of this dtype are converted from and to the arguments' types: F32, F64, BF16 and F16.
@@ -50,9 +50,9 @@ struct Elements {
   template <class T> const T *as() const { return reinterpret_cast<const T *>(data); }
 };
 
-/// Puts what `block` has of the piece into the argument. `dtype` is the tensor's.
+/// Copies the part of the piece that `block` has into the argument. `dtype` is the tensor's.
 void readPiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument);
-/// The other way round; `elements` are those of the argument from piece.first() on.
+/// Copies in the other direction; `elements` are those of the argument from piece.first() on.
 void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Elements &elements);
 
 } // namespace moert::run

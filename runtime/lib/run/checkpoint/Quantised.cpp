@@ -17,7 +17,8 @@ namespace {
 
 using Entry = SafetensorsFile::Entry;
 
-/// Numbers by code: a sign, exponent bits of this bias, mantissa bits; no infinities, and NaN where all bits are set.
+/// Number of a code: a sign, 4 bits of exponent with bias 7, and 3 bits of mantissa; no infinities, and NaN if all bits
+/// are set.
 float fromE4M3(unsigned code) {
   int exponent = static_cast<int>(code >> 3 & 15), mantissa = static_cast<int>(code & 7);
   float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
@@ -27,7 +28,7 @@ float fromE4M3(unsigned code) {
   return code & 128 ? -size : size;
 }
 
-/// The upper half of a Half.
+/// Number of a code that is the upper byte of a Half.
 float fromE5M2(unsigned code) { return convert<float>(Half{static_cast<uint16_t>(code << 8)}); }
 
 float fromE2M1(unsigned code) {
@@ -44,7 +45,7 @@ template <unsigned kCount> std::array<float, kCount> tableOf(float (*number)(uns
 
 bool isPowerOfTwo(const std::string &dtype) { return dtype == "U8" || dtype == "F8_E8M0"; }
 
-/// Scale `index` of those at `scales`.
+/// Value of scale `index` of those at `scales`.
 float scaleAt(const char *scales, const std::string &dtype, int64_t index) {
   if (isPowerOfTwo(dtype)) {
     int exponent = static_cast<unsigned char>(scales[index]);
@@ -56,8 +57,8 @@ float scaleAt(const char *scales, const std::string &dtype, int64_t index) {
                          : convert<float>(reinterpret_cast<const Half *>(scales)[index]);
 }
 
-/// How many of `size` rows (or columns) have one scale, where `scales` stand for all: as config.json says, else a 128th
-/// as in all published ones, else an equal part. Where the last two differ nobody can tell which is meant.
+/// Finds how many of `size` rows (or columns) share one of `scales` scales: the number in config.json, or 128 as in all
+/// published checkpoints, or an equal part. Fails if the last two both fit and differ.
 Status blockOf(const std::string &what, int64_t size, int64_t scales, int64_t configured, int64_t &block) {
   auto fits = [&](int64_t candidate) { return (size + candidate - 1) / candidate == scales; };
   if (configured) {
@@ -94,7 +95,7 @@ Status describeFp8(const std::string &name, const Entry &codes, const FindTensor
   quantised.length = shape.empty() ? 1 : shape.back();
   quantised.matrixRows = shape.size() < 2 ? 1 : std::max<int64_t>(1, shape[shape.size() - 2]);
   if (grid.empty() || (grid.size() == 1 && grid[0] == 1)) {
-    // Of all matrices the one scale is that of row 0.
+    // All matrices share the one scale, which is that of row 0.
     quantised.matrixRows = quantised.blockRows = std::numeric_limits<int64_t>::max();
     quantised.blockColumns = std::max<int64_t>(1, quantised.length);
     return {};
@@ -138,7 +139,8 @@ Status describeMxfp4(const std::string &name, const std::vector<int64_t> &shape,
   return {};
 }
 
-/// Tensors that other kinds of quantisation have in place of, or beside, 'T'; T is a name that ends in 'weight', or W.
+/// Tensors that mark other kinds of quantisation: their names end in a suffix after 'T', a name that ends in 'weight',
+/// or W.
 struct OtherKind {
   const char *suffix, *name;
 };
@@ -147,7 +149,7 @@ constexpr OtherKind kOtherKinds[] = {{"_packed", "compressed-tensors"},
                                      {".absmax", "bitsandbytes"},
                                      {"_quanto", "quanto"}};
 
-/// The name of the kind; empty where none is known.
+/// Name of the kind; empty if none is known.
 std::string otherKindOf(const std::string &name, const FindTensor &find) {
   for (const OtherKind &kind : kOtherKinds)
     if (find(name + kind.suffix))

@@ -7,7 +7,7 @@
 namespace moert::run {
 namespace {
 
-/// How far apart neighbours along each dimension lie in a flattened box.
+/// Distances of neighbours along each dimension in a flattened box.
 std::vector<int64_t> stridesOf(const std::vector<int64_t> &lengths) {
   std::vector<int64_t> strides(lengths.size(), 1);
   for (size_t dim = lengths.size(); dim-- > 1;)
@@ -15,16 +15,16 @@ std::vector<int64_t> stridesOf(const std::vector<int64_t> &lengths) {
   return strides;
 }
 
-/// Indices [first, end) of dimension 0 outside which `region` has nothing.
+/// Narrows [first, end) to the indices of dimension 0 in which `region` has elements.
 void narrow(const Region &region, const std::vector<int64_t> &strides, int64_t &first, int64_t &end) {
   first = std::max(first, region.offset[0] + region.begin / strides[0]);
   end = std::min(end, region.offset[0] + (region.begin + region.count + strides[0] - 1) / strides[0]);
 }
 
-/// The box that two regions have in common, as runs.
+/// Common box of two regions, as runs.
 struct Overlap {
   std::vector<int64_t> first, end;
-  size_t outer = 0; ///< the dimensions before this one count the runs; the others make one run
+  size_t outer = 0; ///< dimensions before this one count the runs; the others make one run
   int64_t run = 1;
 
   bool isEmpty() const {
@@ -42,7 +42,7 @@ Overlap overlapOf(const Region &a, const Region &b, const std::vector<int64_t> &
   }
   if (dims == 0 || overlap.isEmpty())
     return overlap;
-  // Large blocks are read range by range: the rows before and behind a range are not to be visited again and again.
+  // Large blocks are read range by range. Narrowing keeps the rows outside a range from being visited for each of them.
   narrow(a, strideA, overlap.first[0], overlap.end[0]);
   narrow(b, strideB, overlap.first[0], overlap.end[0]);
   overlap.outer = dims;

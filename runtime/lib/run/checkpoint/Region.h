@@ -9,32 +9,32 @@
 
 namespace moert::run {
 
-/// Elements of a tensor, as they lie one after another: a box of its indices, flattened in row-major order, and of this
-/// the range [begin, begin + count).
+/// Elements of a tensor in memory: a box of its indices, flattened in row-major order, and of this the range [begin,
+/// begin + count).
 struct Region {
-  std::vector<int64_t> offset;  ///< the first index of the box, by dimension
-  std::vector<int64_t> lengths; ///< how many indices the box has, by dimension
+  std::vector<int64_t> offset;  ///< first index of the box, by dimension
+  std::vector<int64_t> lengths; ///< number of indices of the box, by dimension
   int64_t begin = 0, count = 0;
 
-  /// A whole box.
+  /// Region of a whole box.
   static Region box(std::vector<int64_t> offset, std::vector<int64_t> lengths);
-  /// A whole tensor.
+  /// Region of a whole tensor.
   static Region whole(std::vector<int64_t> shape);
-  /// `count` of these elements, from element `first` on.
+  /// Region of `count` of these elements, which begin at element `first`.
   Region part(int64_t first, int64_t count) const;
 
   int64_t boxElements() const;
   bool isBox() const { return begin == 0 && count == boxElements(); }
-  /// Whether all elements are of a tensor of this shape.
+  /// Whether a tensor of this shape has all elements.
   bool liesIn(const std::vector<int64_t> &shape) const;
-  /// "[0:6, 0:128]", and with ".flat[5:9]" where it is a range.
+  /// Text of the region: "[0:6, 0:128]", or with ".flat[5:9]" for a range.
   std::string text() const;
 
   auto operator<=>(const Region &) const = default;
 };
 
-/// Calls visit(first in a, first in b, how many) for each run of elements that lie one after another in both. The
-/// places rise from run to run, in both. The regions are of one tensor.
+/// Calls visit(first in a, first in b, count) for each run of elements that is dense in both. The places rise in both.
+/// The regions belong to one tensor.
 void forEachCommonRun(const Region &a, const Region &b, const std::function<void(int64_t, int64_t, int64_t)> &visit);
 
 } // namespace moert::run

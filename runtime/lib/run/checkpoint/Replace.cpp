@@ -23,7 +23,7 @@ std::string reason() { return std::strerror(errno); }
 
 std::string partialOf(const std::string &path) { return path + kPartial; }
 
-/// "process 17 on 'host'", for who finds the lock taken.
+/// Name of this process for others that find the lock taken, "process 17 on 'host'".
 std::string ownName() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -36,7 +36,7 @@ std::string holderOf(int file) {
   return count > 0 ? std::string(text, static_cast<size_t>(count)) : "another process";
 }
 
-/// Whether `path` still names the open file: who had the lock before removes it.
+/// Whether `path` still names the open file. The process that had the lock before removes it.
 bool isNamed(int file, const std::string &path) {
   struct stat open, named;
   return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
@@ -69,7 +69,7 @@ Status writePartial(const std::string &path, const std::function<Status(OutputFi
   status = write(file);
   if (status.ok())
     status = file.sync();
-  // What an error left would fill the disk further.
+  // A partial file would fill the disk.
   if (Status closed = file.close(); status.ok())
     status = closed;
   if (!status.ok())
@@ -87,7 +87,7 @@ Status syncFolder(const std::string &path) {
   int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0)
     return failed(path, "cannot be opened: " + reason());
-  // Some file systems cannot do this for folders, and need not.
+  // Some file systems cannot sync folders, and need not.
   bool isDone = ::fsync(folder) == 0 || errno == EINVAL;
   Status status = isDone ? Status{} : failed(path, "cannot be written: " + reason());
   ::close(folder);
@@ -125,7 +125,7 @@ Status FileLocks::take(const std::string &path, std::ostream &log) {
 
 FileLocks::~FileLocks() {
   for (const Lock &lock : locks) {
-    // Before the lock is free, so that nobody takes it in between.
+    // The file is removed before the lock is free, so that nobody takes it in between.
     ::unlink(lock.path.c_str());
     ::close(lock.file);
   }

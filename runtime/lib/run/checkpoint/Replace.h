@@ -9,23 +9,24 @@
 
 namespace moert::run {
 
-/// The file that `path` names, through symbolic links: what is put in its place leaves the links as they are. An error
-/// where links go round in a circle, or where there is something else than a file.
+/// Finds the file that `path` names through symbolic links, so that replacing it leaves the links as they are. Fails if
+/// links form a circle, or if the target is not a file.
 Status targetOf(const std::string &path, std::string &target);
 
-/// What the names of files end with that are to replace others.
+/// End of the names of files that will replace others.
 const inline std::string kPartial = ".partial";
 
-/// Writes beside `path`, which is no link, and brings that to the disk: `path` + kPartial. Removes it after an error.
+/// Writes the file `path` + kPartial beside `path`, which is no link, and brings it to the disk. Removes it after an
+/// error.
 Status writePartial(const std::string &path, const std::function<Status(OutputFile &)> &write);
-/// Gives what writePartial wrote the name `path`.
+/// Renames the file of writePartial to `path`.
 Status renamePartial(const std::string &path);
 
-/// Brings what was made, renamed and removed in a folder to the disk.
+/// Brings changes of a folder's entries to the disk.
 Status syncFolder(const std::string &path);
 
-/// Keeps other processes from writing the same files as long as it lives. The system frees the locks of a process that
-/// is killed; the file `path` + ".lock" that it leaves means nothing.
+/// Keeps other processes from writing the same files for its lifetime. The system frees the locks of a process that is
+/// killed. The file `path` + ".lock" that such a process leaves means nothing.
 class FileLocks {
 public:
   FileLocks() = default;
@@ -33,7 +34,8 @@ public:
   FileLocks &operator=(const FileLocks &) = delete;
   ~FileLocks();
 
-  /// Locks `path`, which is no link. An error says who has it. Where the file system has no locks, `log` says so.
+  /// Locks `path`, which is no link. An error names the holder of the lock. If the file system has no locks, `log`
+  /// reports it.
   Status take(const std::string &path, std::ostream &log);
 
 private:

@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace moert::run {
 
 int64_t fileDtypeSize(const std::string &dtype) {
-  // The format's other dtypes are never computed with, but lie in published checkpoints.
+  // Published checkpoints have these dtypes, though plans do not compute with all of them.
   static const std::map<std::string, int64_t> kSizes = {
       {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},  {"U64", 8},     {"I32", 4},     {"U32", 4},
       {"I16", 2}, {"U16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
@@ -28,7 +28,7 @@ const char *fileDtype(int32_t dtype) {
 
 namespace {
 
-/// As in the reference implementation.
+/// Limit of the reference implementation.
 constexpr int64_t kMaxHeader = 100'000'000;
 
 [[noreturn]] void fail(const std::string &message) { throw JsonError{"", message}; }
@@ -39,7 +39,7 @@ int64_t integerOf(const JsonNode &node) {
   return node.value.get<int64_t>();
 }
 
-/// The member `key` of a tensor's object, whose errors are the tensor's.
+/// Member `key` of a tensor's object, whose errors are the tensor's.
 JsonNode member(const JsonNode &tensor, const char *key) {
   auto it = tensor.value.find(key);
   if (it == tensor.value.end())
@@ -93,7 +93,7 @@ void checkLayout(const std::map<std::string, SafetensorsFile::Entry> &tensors, i
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto &[name, entry] : tensors)
     order.emplace_back(entry.begin, name);
-  // Empty tensors first among those that begin at the same place.
+  // Sorts empty tensors first among those that begin at the same place.
   std::sort(order.begin(), order.end(), [&](const auto &a, const auto &b) {
     return std::pair(a.first, tensors.at(a.second).end) < std::pair(b.first, tensors.at(b.second).end);
   });

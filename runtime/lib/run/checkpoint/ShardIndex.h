@@ -13,12 +13,12 @@
 
 namespace moert::run {
 
-/// How far training is: what decides which tokens come next.
+/// Position of a training, which decides the next tokens.
 struct TrainingPosition {
-  int64_t step = 0;       ///< steps that are done
-  uint64_t seed = 0;      ///< of the places of sequences
-  int64_t tokens = 0;     ///< of the data
-  int64_t stepTokens = 0; ///< of one step
+  int64_t step = 0;       ///< number of steps that are done
+  uint64_t seed = 0;      ///< seed of the places of sequences
+  int64_t tokens = 0;     ///< number of tokens of the data
+  int64_t stepTokens = 0; ///< number of tokens of one step
 };
 
 struct ShardIndex {
@@ -27,23 +27,23 @@ struct ShardIndex {
     Region region;
   };
   struct Tensor {
-    std::string dtype; ///< as safetensors names it
+    std::string dtype; ///< name in safetensors
     std::vector<int64_t> shape;
-    std::vector<Block> blocks; ///< together all elements; some may be in several blocks
+    std::vector<Block> blocks; ///< blocks that have all elements; some may be in several blocks
   };
 
   TrainingPosition position;
-  std::vector<std::string> files; ///< names in the index's folder
+  std::vector<std::string> files; ///< names in the folder of the index
   std::map<std::string, Tensor> tensors;
 
   std::string json() const;
-  /// Every error begins with 'path' and names the key and what was expected.
+  /// Parses an index. Every error begins with 'path' and names the key and what was expected.
   static Status parse(const std::string &path, const std::string &text, ShardIndex &index);
 };
 
-/// What a file calls its block of a tensor.
+/// Name of a tensor's block in a file.
 inline std::string blockName(const std::string &tensor, const Region &region) { return tensor + region.text(); }
-/// The shape of that block in the file: the box, or one dimension where it is a range of a box.
+/// Shape of that block in the file: the box, or one dimension for a range of a box.
 inline std::vector<int64_t> blockShape(const Region &region) {
   return region.isBox() ? region.lengths : std::vector<int64_t>{region.count};
 }

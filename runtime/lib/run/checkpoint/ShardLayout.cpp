@@ -9,18 +9,18 @@
 namespace moert::run {
 namespace {
 
-/// Less is not divided among replicas: blocks are to be large, and the index small.
+/// Least share to divide among replicas, so that blocks are large and the index small.
 constexpr int64_t kLeastShare = 16 << 20;
 
-/// Where a rank has a block.
+/// Place of a block on a rank.
 struct Holder {
-  int64_t rank, argument, begin; ///< `begin` in bytes
+  int64_t rank, argument, begin; ///< rank, argument, and offset in bytes
 };
 
-/// A block, and all ranks that hold it.
+/// Block, and all ranks that hold it.
 struct Held {
   std::string dtype;
-  std::vector<int64_t> shape; ///< of the tensor
+  std::vector<int64_t> shape; ///< shape of the tensor
   std::vector<Holder> holders;
 };
 
@@ -47,17 +47,17 @@ AllHeld findHolders(std::span<const Program> programs, const std::vector<Group> 
   return all;
 }
 
-/// A share of a block, which one of its holders writes.
+/// Share of a block that one of its holders writes.
 struct Share {
   const std::string *tensor;
   const Held *held;
   Region region;
-  int64_t first, width; ///< in elements from the block's first; bytes of an element
+  int64_t first, width; ///< first element in the block, and bytes of an element
 
   int64_t bytes() const { return region.count * width; }
 };
 
-/// Shares of a block: as many as it takes for the bytes of a file, or to have all replicas write.
+/// Adds the shares of a block: enough that none is larger than a file, and that all replicas write.
 void addShares(const std::string &tensor, const Region &region, const Held &held, int64_t fileBytes,
                std::vector<Share> &shares) {
   int64_t width = fileDtypeSize(held.dtype), most = std::max<int64_t>(1, fileBytes / width);
@@ -69,7 +69,8 @@ void addShares(const std::string &tensor, const Region &region, const Held &held
   }
 }
 
-/// The largest first, each to the holder that has the least so far. By rank, in the order of tensors.
+/// Assigns shares to ranks, the largest first, each to the holder with the least bytes so far. The result is by rank,
+/// in the order of tensors.
 std::vector<std::vector<ShardFile::Block>> assign(std::vector<Share> shares, int64_t ranks) {
   std::stable_sort(shares.begin(), shares.end(), [](const Share &a, const Share &b) { return a.bytes() > b.bytes(); });
   std::vector<int64_t> load(static_cast<size_t>(ranks));

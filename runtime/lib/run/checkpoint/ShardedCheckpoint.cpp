@@ -13,12 +13,12 @@ namespace {
 
 constexpr size_t kMostOpenFiles = 256;
 
-/// Reads many runs of a file by few calls: what lies close together is read at once, and the gaps are dropped.
+/// Reads many runs of a file by few calls: neighbouring runs are read at once, and the gaps between them are dropped.
 class RunReader {
 public:
   RunReader(SafetensorsFile &file, int64_t firstByte, char *to) : file(file), firstByte(firstByte), to(to) {}
 
-  /// `bytes` bytes from byte `from` of the block on go to byte `at`. `from` rises from call to call.
+  /// Adds a run of `bytes` bytes, from byte `from` of the block to byte `at`. `from` rises from call to call.
   void add(int64_t from, int64_t at, int64_t bytes) {
     if (!runs.empty() && (from - end() > kMostGap || from + bytes - runs.front().from > kMostBytes))
       flush();
@@ -61,7 +61,7 @@ private:
   Status status;
 };
 
-/// Adds [first, end) to ranges; what continues the last one makes it longer.
+/// Adds [first, end) to `ranges`, or extends the last one that it continues.
 void addRange(std::vector<std::pair<int64_t, int64_t>> &ranges, int64_t first, int64_t end) {
   if (!ranges.empty() && ranges.back().second == first)
     ranges.back().second = end;
@@ -69,7 +69,7 @@ void addRange(std::vector<std::pair<int64_t, int64_t>> &ranges, int64_t first, i
     ranges.emplace_back(first, end);
 }
 
-/// The first element below `count` that no range has, or `count`.
+/// First element below `count` that no range has, or `count`.
 int64_t firstMissing(std::vector<std::pair<int64_t, int64_t>> &ranges, int64_t count) {
   std::sort(ranges.begin(), ranges.end());
   int64_t end = 0;
@@ -120,7 +120,7 @@ Status ShardedCheckpoint::readBlock(const std::string &tensor, const ShardIndex:
   int64_t width = fileDtypeSize(contents.tensors.at(tensor).dtype);
   std::optional<RunReader> reader;
   Status status;
-  // A file of which nothing is wanted is not even opened.
+  // A file without wanted elements is not opened.
   forEachCommonRun(block.region, wanted, [&](int64_t from, int64_t at, int64_t count) {
     if (!reader && status.ok()) {
       SafetensorsFile *file = nullptr;

@@ -7,20 +7,19 @@
 
 namespace moert::run {
 
-/// The name of the index in the folder of a sharded checkpoint.
+/// Name of the index in the folder of a sharded checkpoint.
 constexpr const char *kShardIndexName = "index.json";
 
-/// The blocks of tensors that ranks wrote, whatever their layout was. Only the index and headers of files are in
-/// memory.
+/// Blocks of tensors that ranks wrote, in any layout. Only the index and headers of files are in memory.
 class ShardedCheckpoint {
 public:
-  /// `folder` has the index and its files.
+  /// Opens `folder`, which has the index and its files.
   Status open(const std::string &folder);
   const std::string &path() const { return folder; }
   const ShardIndex &index() const { return contents; }
 
-  /// Reads elements of `tensor`, which the index has, into bytes[0..count times its width): only those parts of files
-  /// that have some of them, a few MB at a time. An error where no block has an element.
+  /// Reads elements of `tensor`, which the index has, into bytes[0..count times its width). Only the parts of files
+  /// with these elements are read, a few MB at a time. Fails if no block has an element.
   Status read(const std::string &tensor, const Region &wanted, char *bytes);
 
 private:
@@ -31,7 +30,7 @@ private:
 
   std::string folder;
   ShardIndex contents;
-  std::map<int64_t, SafetensorsFile> opened; ///< by their index
+  std::map<int64_t, SafetensorsFile> opened; ///< opened files, by their index
 };
 
 } // namespace moert::run

@@ -14,10 +14,10 @@ namespace fs = std::filesystem;
 namespace moert::run {
 namespace {
 
-/// At most so many bytes of a value are in memory.
+/// Most bytes of a value that are in memory.
 constexpr int64_t kChunkBytes = 4 << 20;
 
-/// Calls visit(begin, size) for chunks that make up `bytes` bytes, each of whole elements.
+/// Calls visit(begin, size) for chunks that divide `bytes` bytes into whole elements.
 template <class Visit> Status forEachChunk(int64_t bytes, Visit visit) {
   for (int64_t begin = 0; begin < bytes; begin += kChunkBytes)
     MOERT_RETURN_IF_ERROR(visit(begin, std::min(kChunkBytes, bytes - begin)));
@@ -76,8 +76,8 @@ Status writeIndex(const fs::path &folder, const ShardIndex &index) {
   return out.close();
 }
 
-/// Calls visit(rank, index of the argument, block of the rank's part, bytes of an element) for what the ranks of this
-/// process hold.
+/// Calls visit(rank, index of the argument, block of the rank's part, bytes of an element) for each block that the
+/// ranks of this process hold.
 template <class Visit> Status forEachOwnBlock(Runner &runner, const KeepValue &keep, Visit visit) {
   for (int64_t rank : runner.ranks) {
     const Program &program = runner.programs[programIndex(runner.programs, rank)];

@@ -10,7 +10,7 @@
 namespace moert::run {
 namespace {
 
-/// Of the elements of a layout's part, one after another, those that `rank` has.
+/// Elements of a layout's part that a rank has, by their order in memory.
 struct Range {
   int64_t begin, end;
 };
@@ -26,7 +26,7 @@ Range rangeOf(const Value &value, const std::vector<Group> &groups, int64_t rank
   return range;
 }
 
-/// Into how many parts a bucket is divided, and which one `rank` has.
+/// Number of parts of a bucket.
 int64_t rangesOf(const Value &value, const std::vector<Group> &groups) {
   return value.place && value.place->shards >= 0 ? groups[static_cast<size_t>(value.place->shards)].size : 1;
 }
@@ -38,7 +38,7 @@ int64_t rangeIndex(const Value &value, const std::vector<Group> &groups, int64_t
 template <class Visit>
 void forEachRun(const Value &value, const std::vector<Group> &groups, int64_t rank, Visit visit) {
   size_t dims = value.shape.size();
-  // Dimensions from `inner` on make one run: all of those behind it are whole.
+  // Dimensions from `inner` on make one run, because all after it are whole.
   size_t inner = dims;
   int64_t run = 1;
   while (inner > 0) {
@@ -134,7 +134,7 @@ void Assembler::add(int64_t rank, const char *local) {
     else if (std::memcmp(to, from, static_cast<size_t>(count * width)) != 0)
       difference += squaredDistance(from, to, value.dtype, count);
   });
-  // NaN stays.
+  // The negation keeps a NaN.
   if (!(difference <= largest))
     largest = std::isnan(largest) ? largest : difference;
 }

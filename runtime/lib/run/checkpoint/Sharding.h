@@ -9,8 +9,8 @@
 
 namespace moert::run {
 
-/// Where `rank` has its part of a value: bytes from the start of its part of the argument or result, and how many. Of a
-/// piece of a bucket that is divided a rank may have a part, or nothing.
+/// Place of a rank's part of a value, in bytes from the start of its part of the argument or result. A rank may have a
+/// part of a piece of a divided bucket, or none.
 struct PartBytes {
   int64_t begin, count;
 };
@@ -19,36 +19,35 @@ PartBytes partOf(const Value &value, const std::vector<Group> &groups, int64_t r
 /// Copies `rank`'s part of `global` into `local`, which holds partOf().count bytes.
 void cutPart(const Tensor &global, const Value &value, const std::vector<Group> &groups, int64_t rank, char *local);
 
-/// Elements of a tensor that a rank holds: they lie one after another from element `at` of its part of a value on.
+/// Elements of a tensor that a rank holds, which are dense in its part of a value from element `at` on.
 struct PartBlock {
   std::string tensor;
-  std::vector<int64_t> shape; ///< of the tensor
+  std::vector<int64_t> shape; ///< shape of the tensor
   Region region;
   int64_t at = 0;
 };
 
-/// What `rank`'s part of `value` consists of, in the order of its elements: all of them, or of a bucket those of its
-/// pieces.
+/// Blocks of `rank`'s part of `value`, in the order of its elements: the whole part, or the pieces of a bucket.
 std::vector<PartBlock> blocksOfPart(const Value &value, const std::vector<Group> &groups, int64_t rank);
 
-/// Puts the parts of a value together again.
+/// Assembles a value from its parts.
 class Assembler {
 public:
   Assembler(const Value &value, const std::vector<Group> &groups, Tensor &global);
 
-  /// Takes `rank`'s part. The first of several replicas is kept, the others are compared with it.
+  /// Adds `rank`'s part. The first of several replicas is kept, the others are compared with it.
   void add(int64_t rank, const char *local);
-  /// The largest norm of a replica's difference to the first one.
+  /// Largest norm of a replica's difference to the first one.
   double disagreement() const;
-  /// Whether every part was given.
+  /// Whether every part was added.
   bool complete() const;
 
 private:
   const Value &value;
   const std::vector<Group> &groups;
   Tensor &global;
-  std::vector<bool> seen; ///< by part
-  double largest = 0;     ///< squared
+  std::vector<bool> seen; ///< whether a part was added
+  double largest = 0;     ///< largest difference, squared
 };
 
 } // namespace moert::run
