@@ -32,11 +32,11 @@ NUMBERS = {"BYTES", "N", "R", "SECONDS", "SHA256", "int", "int,..", "long", "num
 @dataclasses.dataclass
 class Option:
     name: str
-    usage: str  # what follows the name: "=<value>", "[=f64]", " <file>" or ""
+    usage: str  # text after the name: "=<value>", "[=f64]", " <file>" or ""
     help: str
     section: str
     depth: int
-    values: list = dataclasses.field(default_factory=list)  # of [name, help]
+    values: list = dataclasses.field(default_factory=list)  # pairs of [name, help]
 
     @property
     def takes(self):

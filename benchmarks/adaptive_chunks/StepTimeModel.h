@@ -18,7 +18,7 @@
 
 namespace moert {
 
-/// What is known of the seconds of each chunk count at one batch size: a joint normal distribution.
+/// Estimated seconds of each chunk count at one batch size: a joint normal distribution.
 struct StepEstimate {
   std::vector<double> mean;
   std::vector<std::vector<double>> covariance;
@@ -46,7 +46,7 @@ private:
   };
   /// Repetitions of one chunk count at exactly one batch size.
   struct Repeats {
-    double count = 0, mean = 0, squares = 0; ///< of log seconds; `squares` from the mean
+    double count = 0, mean = 0, squares = 0; ///< statistics of log seconds; `squares` are around the mean
   };
   /// One place of the process: a chunk count at a batch size.
   struct Point {
@@ -56,8 +56,8 @@ private:
   /// Units in which all values are near 1.
   struct Scale {
     bool predicted;
-    double logBatch; ///< of a typical step
-    double logLevel; ///< of its seconds, or of the ratio to its prediction
+    double logBatch; ///< size of a typical step
+    double logLevel; ///< logarithm of its seconds, or of their ratio to the prediction
   };
 
   Scale scaleOf(const std::vector<double> &predicted) const;
@@ -69,7 +69,7 @@ private:
   std::vector<int64_t> chunks;
   std::map<std::pair<std::size_t, int64_t>, Bin> bins; ///< by chunk count and quarter of an octave
   std::unordered_map<int64_t, std::vector<Repeats>> repeats;
-  double squares = 0, freedom = 0; ///< of all repeats
+  double squares = 0, freedom = 0; ///< sums over all repeats
   int64_t total = 0, unpredicted = 0;
 };
 

@@ -16,12 +16,12 @@ struct Shape {
 
   int64_t products() const { return isBackward ? 5 : 2; }
   int64_t columns() const { return heads * headColumns; }
-  /// A query sees half of the keys.
+  /// Number of operations; a query sees half of the keys.
   double flops() const {
     return static_cast<double>(length) * static_cast<double>(length) * static_cast<double>(products()) *
            static_cast<double>(columns());
   }
-  /// Its largest operands: queries, keys and values, and backward the result and its gradient.
+  /// Bytes of its largest operands: queries, keys and values, and in the backward also the result and its gradient.
   int64_t bytes(int32_t dtype) const {
     return (isBackward ? 5 : 3) * length * columns() * static_cast<int64_t>(dtypeSize(dtype));
   }
@@ -31,7 +31,7 @@ Call makeAttention(Pool &pool, const Shape &shape) {
   pool.beginCall();
   Call call;
   call.kind = shape.isBackward ? Kind::AttentionGrad : Kind::Attention;
-  // Its gradients have the same attributes.
+  // The gradients have the same attributes.
   attributes::Attention{.qLength = shape.length,
                         .kLength = shape.length,
                         .heads = shape.heads,
@@ -68,10 +68,10 @@ Call makeAttention(Pool &pool, const Shape &shape) {
   return call;
 }
 
-/// Of a curve, the sizes that are measured; a point whose operands there is no memory for takes that of fewer heads.
+/// Measured sizes of a curve. If there is no memory for the operands of a point, it takes the call of fewer heads.
 struct AttentionCalls {
   AttentionCurve curve;
-  std::vector<size_t> points; ///< by value: into all calls
+  std::vector<size_t> points; ///< index of the call of each value
 };
 
 } // namespace
@@ -106,7 +106,7 @@ Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate
   MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, passes, progress, seconds));
   for (AttentionCalls &one : all) {
     for (size_t call : one.points)
-      // A profile has no fractions above 1. The clock may say that attention is faster than the fastest product.
+      // A profile has no fractions above 1, but the clock may report that attention is faster than the fastest product.
       one.curve.efficiency.push_back(std::min(1.0, flops[call] / seconds[call] / rate.flopsPerSecond));
     curves.push_back(std::move(one.curve));
   }

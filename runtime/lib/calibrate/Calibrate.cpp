@@ -10,7 +10,7 @@
 namespace moert::calibrate {
 namespace {
 
-/// As Linux names the processor; "CPU" where it does not.
+/// Name of the processor in Linux, or "CPU" if it gives none.
 std::string processorName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

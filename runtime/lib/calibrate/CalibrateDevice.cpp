@@ -1,8 +1,8 @@
 //===- CalibrateDevice.cpp - all measurements of a device -----------------===//
 //
-// Ranks of backend cuda have devices of their own, one process each; all processes measure, because they meet in
-// collectives, and the profile is process 0's. Ranks of cuda-loopback share one device, as ranks of the host share
-// processors: the profile has one processor then, and collectives are shares.
+// Ranks of backend cuda have devices of their own, one process each. All processes measure, because they meet in
+// collectives, and process 0 gets the profile. Ranks of cuda-loopback share one device, as ranks of the host share
+// processors. Their profile has one processor, and collectives are shares.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 namespace moert::calibrate {
 namespace {
 
-/// What launches that do next to nothing take, issued one by one, and what the device needs for one.
+/// Measures launches of almost no work: the host's time to issue one, and the device's time to run one.
 Status measureDeviceLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   constexpr int64_t kLaunches = 500;
   constexpr int kPasses = 9;
@@ -46,8 +46,8 @@ Status measureDeviceLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   return status;
 }
 
-/// How much longer the first of two equal products takes whose counts the step itself writes: the host enqueues it by
-/// counts that it must wait for. Products of f32 are such ones on all devices.
+/// Measures how much longer the first of two equal products takes if the step itself writes its counts. The host must
+/// wait for the counts before it enqueues the product. Products of f32 wait in this way on all devices.
 Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
   constexpr int64_t kExperts = 8, kSize = 64;
   constexpr int kPasses = 9;
@@ -63,7 +63,7 @@ Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
   std::vector<double> seconds, waits;
   for (int pass = 0; pass <= kPasses; ++pass) {
     MOERT_RETURN_IF_ERROR(bench.timeStep({}, {slice, product, product}, seconds));
-    // From the second step on, the counts are on their way to the host as soon as they are written.
+    // From the second step on, counts move to the host as soon as they are written.
     if (pass > 0)
       waits.push_back(seconds.at(2) - seconds.at(3));
   }
@@ -71,10 +71,10 @@ Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
   return {};
 }
 
-/// Products one after the other: how fast they are after some seconds, as a fraction of how fast they were at first.
+/// Measures the rate of products after some seconds of them, as a fraction of the rate at the beginning.
 Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings, Profile &profile) {
   constexpr int kCalls = 256;
-  // Two operands and a result fit into what one call may have.
+  // Two operands and a result fit into the memory of one call.
   const int64_t size = settings.device.productSize / 2;
   std::vector<Call> calls;
   for (int i = 0; i < kCalls; ++i) {
@@ -86,7 +86,7 @@ Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings
   }
   double first = 0, last = 0;
   const auto begin = std::chrono::steady_clock::now();
-  // The first step also makes what the library needs.
+  // The first step also prepares the library.
   for (int step = 0; step < 3 || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
                                      settings.device.sustainedSeconds;
        ++step) {
@@ -100,7 +100,7 @@ Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings
   return {};
 }
 
-/// Copies between the device's memory and the host's, both ways.
+/// Measures copies between the device's memory and the host's, in both directions.
 Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &profile) {
   const int64_t most = settings.device.copyBytes;
   void *onDevice = nullptr, *onHost = nullptr;
@@ -135,7 +135,7 @@ Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &pr
   return {};
 }
 
-/// Products, kernels and copies of the device itself.
+/// Measures products, kernels and copies of the device itself.
 Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &profile) {
   Pool pool;
   for (int32_t dtype : {MOERT_F32, MOERT_BF16, MOERT_F16}) {
@@ -154,7 +154,7 @@ Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &prof
   return measureHostLink(bench, settings, profile);
 }
 
-/// A profile's name has small letters, digits and dashes.
+/// Name of a profile, which has small letters, digits and dashes.
 std::string profileName(const std::string &device) {
   std::string name;
   for (char c : device)
@@ -188,7 +188,7 @@ Status describe(Device &device, const ProcessPlace &place, const Settings &setti
   return {};
 }
 
-/// What is taken besides operands once everything has run: by the driver, the libraries and the communicators.
+/// Measures the memory that the driver, the libraries and the communicators take once everything has run.
 Status measureReserved(Device &device, Profile &profile) {
   int64_t bytes = 0;
   Status status = device.otherBytes(bytes);
@@ -202,7 +202,7 @@ Status readPlace(const Settings &settings, ProcessPlace &place) {
   return readProcessPlace([](const char *name) { return std::getenv(name); }, place);
 }
 
-/// What all processes agree on may still be impossible.
+/// Checks the place of the processes, on which all agree.
 Status checkPlace(const ProcessPlace &place) {
   if (place.size % place.localSize == 0)
     return {};
@@ -218,7 +218,7 @@ std::string measuredOn(const Settings &settings, const std::string &device) {
 }
 
 std::string identityOf(const ProcessPlace &place, const Settings &settings, const std::vector<Group> &groups) {
-  // A profile has nodes of equal size, and the ranks of one follow each other.
+  // A profile has nodes of equal size, and the ranks of a node are consecutive.
   const bool isInOrder = place.rank % place.localSize == place.localRank;
   std::string text = "moe-calibrate" + std::string(settings.quick ? " --quick" : "") + "\n" +
                      "processes on a machine: " + std::to_string(place.localSize) + "\n" + "ranks of a machine " +

@@ -8,18 +8,19 @@
 namespace moert::calibrate {
 namespace {
 
-/// How many of the library's proposals are measured.
+/// Number of the library's proposals to measure.
 constexpr int64_t kProposals = 5;
 
 /// Columns and depth of products of all tokens.
 struct Weights {
   int64_t n, k;
 };
-constexpr Weights kWeights[] = {{6144, 4096},  {4096, 4096},                 // attention of Mixtral 8x7B
-                                {5120, 2048},  {2048, 4096},                 // of Qwen3-30B-A3B
-                                {9216, 4096},  {4096, 8192},                 // of Qwen3-235B-A22B
-                                {24576, 1536}, {32768, 512}, {7168, 16384},  // of DeepSeek-V3
-                                {4096, 7168},  {7168, 2048}, {32000, 4096}}; // its shared expert; a vocabulary
+constexpr Weights kWeights[] = {
+    {6144, 4096},  {4096, 4096},                 // attention of Mixtral 8x7B
+    {5120, 2048},  {2048, 4096},                 // attention of Qwen3-30B-A3B
+    {9216, 4096},  {4096, 8192},                 // attention of Qwen3-235B-A22B
+    {24576, 1536}, {32768, 512}, {7168, 16384},  // attention of DeepSeek-V3
+    {4096, 7168},  {7168, 2048}, {32000, 4096}}; // shared expert of DeepSeek-V3; a vocabulary
 
 std::vector<DenseShape> allDenseShapes(const Settings &settings) {
   std::vector<DenseShape> shapes;
@@ -58,7 +59,8 @@ int64_t bytesOf(const DenseShape &shape, int32_t dtype) {
   return elements * static_cast<int64_t>(dtypeSize(dtype)) + kOperands * kAlignment;
 }
 
-/// The products of the pool's type by the proposal of the ranks; `isNew` where that is another one for some.
+/// Measures the products of the pool's type by the proposal of the ranks. Sets `isNew` if that is a new algorithm for
+/// any of them.
 Status measureAlgorithms(Pool &pool, Device &device, int passes, std::vector<MeasuredDense> &products, bool &isNew) {
   for (MeasuredDense &product : products) {
     if (product.dtype != pool.type())

@@ -6,13 +6,13 @@
 
 namespace moert::calibrate {
 
-/// Of the products in a table that MOERT_PRODUCTS names.
+/// Types of products in a table that MOERT_PRODUCTS names.
 inline constexpr int32_t kTableTypes[] = {MOERT_BF16, MOERT_F16};
-/// Calls `measure` with operands of each of them in the memory of `ranks`; a call takes at most `callBytes`.
+/// Calls `measure` with a pool of each type in the memory of `ranks`. A call takes at most `callBytes`.
 Status measureTypes(const Settings &settings, Ranks &ranks, int64_t callBytes,
                     const std::function<Status(Pool &)> &measure);
 
-/// c [m,n] = op(a) op(b).
+/// Shape of the product c [m,n] = op(a) op(b).
 struct DenseShape {
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false;
@@ -20,21 +20,22 @@ struct DenseShape {
   bool operator==(const DenseShape &) const = default;
 };
 
-/// A product, and what the library's algorithms take, the one that it thinks best first.
+/// A product, and the times of the library's algorithms, the one that it proposes first.
 struct MeasuredDense {
   struct Algorithm {
-    std::string name; ///< Device::describeAlgorithm
+    std::string name; ///< text of Device::describeAlgorithm
     double seconds;
   };
   DenseShape shape;
   int32_t dtype = 0;
   std::vector<Algorithm> algorithms;
 
-  /// There is one.
+  /// The fastest algorithm; there must be one.
   const Algorithm &fastest() const;
 };
 
-/// Each algorithm on products of layers of known models; no products where the device's library has one algorithm.
+/// Measures each algorithm on products of layers of known models. There are no products if the device's library has one
+/// algorithm.
 Status calibrateDense(const Settings &settings, std::vector<MeasuredDense> &products);
 
 } // namespace moert::calibrate

@@ -48,11 +48,11 @@ int32_t DeviceBench::issueBallast(moert_rank_t rank) const {
   return moert_matmul(rank, Ranks::kCompute, &a, &b, &c, 0, 0, Ranks::kCompute);
 }
 
-/// Doubles it until it takes long enough, or fills the arena.
+/// Doubles the ballast until it takes long enough, or fills the arena.
 Status DeviceBench::findBallast(int64_t arenaBytes) {
   std::vector<double> seconds;
   for (;; ballast *= 2) {
-    // The first one of a shape waits for its library.
+    // The first product of a shape waits for its library.
     for (int pass = 0; pass < 2; ++pass)
       MOERT_RETURN_IF_ERROR(timeStep({}, {}, seconds));
     if (seconds.at(0) >= kAhead || 3 * 2 * 4 * ballast * ballast > arenaBytes)
@@ -105,7 +105,7 @@ Status DeviceBench::timeBatch(const MakeCall &make, int count, double &seconds) 
 }
 
 double DeviceBench::withoutClock(double seconds) const {
-  // The clock is not finer than that.
+  // Resolution of the clock.
   constexpr double kLeast = 1e-7;
   return std::max(seconds - nothing, kLeast);
 }

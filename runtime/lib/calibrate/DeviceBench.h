@@ -1,8 +1,8 @@
 //===- DeviceBench.h - calls on a device, by its clock --------------------===//
 //
-// Calls are launched behind a product that is long enough for the host to be ahead: else the device would wait for the
-// host, and that would be measured. Where a call reads counts, one like it runs before, for the host to know them.
-// What its clock says of a call that does nothing is subtracted.
+// Calls are launched after a product that is long enough for the host to be ahead. Otherwise the device would wait for
+// the host, which would be measured. If a call reads counts, an equal call runs before, so that the host knows them.
+// The clock's time for a call that does nothing is subtracted.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CALIBRATE_DEVICEBENCH_H
@@ -13,11 +13,11 @@
 
 namespace moert::calibrate {
 
-/// Calls on the compute stream of the first rank of this process.
+/// Times calls on the compute stream of the first rank of this process.
 class DeviceBench final : public Bench {
 public:
-  /// `ranks`, whose arenas have `arenaBytes`, must outlive the bench. Operands have `coldBytes`, more than the device's
-  /// caches; a call may have `callBytes` of them, or as many where that is 0.
+  /// Creates a bench on `ranks`, whose arenas have `arenaBytes`, and which must outlive it. Operands have `coldBytes`,
+  /// more than the device's caches. A call may have `callBytes` of them, or all if that is 0.
   static Status create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result,
                        int64_t callBytes = 0);
 
@@ -28,11 +28,10 @@ public:
   /// Issues a product in the arena that takes at least kAhead seconds. Returns a moert_status.
   int32_t issueBallast(moert_rank_t rank) const;
 
-  /// Seconds of each call of a step by the device's clock, the ballast first. Before that one the calls of `before`
-  /// run.
+  /// Measures each call of a step by the device's clock, the ballast first. The calls of `before` run earlier.
   Status timeStep(const std::vector<Call> &before, const std::vector<Call> &calls, std::vector<double> &seconds);
 
-  /// Seconds that the device's clock says, without what it says of a call that does nothing.
+  /// Seconds by the device's clock without those of a call that does nothing.
   double withoutClock(double seconds) const;
 
   static constexpr double kAhead = 5e-4;
@@ -46,9 +45,9 @@ private:
   Status findBallast(int64_t arenaBytes);
 
   Ranks &owner;
-  int64_t ballast = 16; ///< rows, columns and depth
-  double nothing = 0;   ///< seconds that the clock says of a call that does nothing
-  Status failure;       ///< of write
+  int64_t ballast = 16; ///< rows, columns and depth of the ballast
+  double nothing = 0;   ///< seconds of a call that does nothing
+  Status failure;       ///< error of write()
 };
 
 } // namespace moert::calibrate

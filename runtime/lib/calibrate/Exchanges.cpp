@@ -1,11 +1,10 @@
 //===- Exchanges.cpp - every collective, through the executor -------------===//
 //
 // A step issues a collective many times, with the events that a plan has around it, each on memory of its own, which
-// the next step uses again: as a plan's activations, operands were written not long ago, and a device's caches may hold
-// small ones. On the host one worker runs all members' shares; a share is what its CPU time comes to for one member and
-// one collective. A device's clock tells how long a collective ran; of ranks on one device each has an equal share.
-// Those have no product in front of them for the host to be ahead: it issues for all of them, and what it takes to
-// launch is in the time of small collectives.
+// the next step uses again. So operands were written recently, as a plan's activations are, and a device's caches may
+// hold small ones. On the host one worker runs the shares of all members. A share is its CPU time over members and
+// collectives. On a device the clock tells how long a collective ran, and ranks on one device have equal shares. These
+// have no product in front of them that puts the host ahead, so the time of small collectives includes their launches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +18,12 @@
 namespace moert::calibrate {
 namespace {
 
-/// The memory of a collective on one rank, in an arena that holds several of them.
+/// Memory of a collective on one rank, in an arena that holds several of them.
 struct Place {
   int64_t in, out;
 };
 
-/// A collective of `bytes` payload in a group.
+/// Collective of `bytes` payload in a group.
 struct MeasuredExchange {
   int32_t dtype;
   int64_t bytes;
@@ -42,7 +41,7 @@ struct ExchangeCase {
   IssueExchange issue;
 };
 
-// Values are cut along their second dimension of three, as the tokens of experts are.
+// Values are divided along their second dimension of three, as the tokens of experts are.
 constexpr int64_t kOuter = 4;
 
 moert_buffer whole(const MeasuredExchange &exchange, int64_t offset) {
@@ -87,7 +86,7 @@ const ExchangeCase kCases[] = {
        return moert_reduce(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
      }}};
 
-/// The collective, between the events that order it after and before the compute stream.
+/// Issues the collective between the events that order it against the compute stream.
 int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const ExchangeCase &one,
                            const MeasuredExchange &exchange, Place place) {
   int32_t code = moert_record(rank, 0, Ranks::kCompute);
@@ -100,18 +99,18 @@ int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const Ex
   return code ? code : moert_wait(rank, 1, Ranks::kCompute);
 }
 
-/// How many collectives a step issues, in arenas of so many bytes: so many that all members together use kRecentBytes,
-/// but at least 2 and at most 64.
+/// Number of collectives that a step issues in arenas of `arena` bytes: from 2 to 64, so that all members together use
+/// kRecentBytes.
 int64_t countPlaces(const MeasuredExchange &exchange, int64_t arena) {
   return std::min(std::clamp<int64_t>(kRecentBytes / (2 * exchange.bytes * exchange.members), 2, 64),
                   arena / (2 * exchange.bytes));
 }
 
-/// Where collectives are measured, and how.
+/// Place and settings of the measurements.
 struct Scene {
   Ranks &ranks;
-  int64_t arena;      ///< bytes of each rank
-  DeviceBench *bench; ///< of ranks that have devices of their own; null where they share what they run on
+  int64_t arena;      ///< bytes of the arena of each rank
+  DeviceBench *bench; ///< bench of ranks with devices of their own; null if they share a device or processors
   bool onHost;
   std::vector<int64_t> sizes;
   std::vector<const char *> sumTypes;
@@ -120,8 +119,8 @@ struct Scene {
 
 using Issue = std::function<int32_t(moert_rank_t)>;
 
-/// Typical seconds of the collectives of steps by the device's clock, but for the first of each: there members wait for
-/// the last one to come.
+/// Measures the typical seconds of the collectives of a step by the device's clock. The first of each step is left out,
+/// because members wait in it for the last one.
 Status timeOnDevice(const Scene &scene, const Issue &issue, double &seconds) {
   std::vector<double> all;
   for (int pass = 0; pass <= scene.passes; ++pass) {
@@ -135,7 +134,7 @@ Status timeOnDevice(const Scene &scene, const Issue &issue, double &seconds) {
   return {};
 }
 
-/// Seconds of one collective, or of one member's share of it.
+/// Measures one collective, or one member's share of it.
 Status timeExchange(const Scene &scene, const ExchangeCase &one, const MeasuredExchange &exchange, double &seconds) {
   const int64_t places = countPlaces(exchange, scene.arena);
   Issue issue = [&](moert_rank_t rank) -> int32_t {
@@ -160,7 +159,7 @@ Status timeExchange(const Scene &scene, const ExchangeCase &one, const MeasuredE
   return {};
 }
 
-/// All sizes of one collective in one group; the fit's members and type are given.
+/// Measures all sizes of one collective in one group. The fit's members and type are given.
 Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group, ExchangeFit &fit,
                        Progress &progress) {
   int32_t dtype = fit.dtype.empty() ? MOERT_F32 : dtypeFromName(fit.dtype);
@@ -177,7 +176,7 @@ Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group
   return {};
 }
 
-/// All collectives in one group. `shape` has its members, and what they hold for.
+/// Measures all collectives in one group. `shape` has its members.
 Status measureGroup(const Scene &scene, size_t group, const ExchangeFit &shape, std::vector<ExchangeFit> &fits,
                     Progress &progress) {
   for (const ExchangeCase &one : kCases)
@@ -186,14 +185,14 @@ Status measureGroup(const Scene &scene, size_t group, const ExchangeFit &shape, 
       fit.collective = one.name;
       fit.dtype = dtype;
       MOERT_RETURN_IF_ERROR(measureExchange(scene, one, group, fit, progress));
-      // Of very many members no size may fit.
+      // With very many members, no size may fit.
       if (fit.samples.empty())
         fits.pop_back();
     }
   return {};
 }
 
-/// How many collectives measureGroup measures, one for each type of those that sum.
+/// Number of collectives that measureGroup measures; sums count once for each type.
 size_t countFits(const std::vector<const char *> &sumTypes) {
   size_t count = 0;
   for (const ExchangeCase &one : kCases)

@@ -9,11 +9,11 @@
 namespace moert::calibrate {
 namespace {
 
-/// Launches of a step.
+/// Number of launches in a step.
 constexpr int64_t kLaunches = 1000;
 constexpr int64_t kMegabyte = int64_t(1) << 20;
 
-/// Launches that do next to nothing: what issuing them takes, and what running them does.
+/// Measures launches of almost no work: the time to issue one, and the time to run one.
 Status measureHostLaunches(Profile &profile) {
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(Ranks::create({.arenaBytes = 4096}, ranks));
@@ -26,7 +26,7 @@ Status measureHostLaunches(Profile &profile) {
   return {};
 }
 
-/// A product with few rows, whose second operand comes from memory, as an expert's does.
+/// Issues a product with few rows and a second operand from memory, as an expert has.
 int32_t issueMatrix(moert_rank_t rank, const moert_group &) {
   constexpr int64_t rows = 64, columns = 704, depth = 768;
   moert_buffer a = Ranks::buffer(MOERT_F32, 0, {rows, depth});
@@ -62,7 +62,7 @@ int32_t issueNetwork(moert_rank_t rank, const moert_group &group) {
 
 using IssueWork = int32_t (*)(moert_rank_t, const moert_group &);
 
-/// CPU seconds of a step on `workers` workers.
+/// Measures the CPU seconds of a step on `workers` workers.
 Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, double &seconds) {
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(Ranks::create({.ranks = size, .workers = workers, .arenaBytes = 32 * kMegabyte}, ranks));
@@ -73,8 +73,8 @@ Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, do
   return {};
 }
 
-/// Speed where 1, 2, .. processors do the same; measured where their number is a power of two or all, in between on a
-/// line.
+/// Measures the speed of 1, 2, .. processors that do the same: for powers of two and for all processors. Other numbers
+/// are interpolated.
 Status measureSpeeds(const Settings &settings, IssueWork work, std::vector<double> &speeds) {
   double alone = 0;
   for (int64_t busy = 1; busy <= settings.workers;

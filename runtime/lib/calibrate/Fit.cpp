@@ -20,14 +20,14 @@ Fit solve(const std::vector<Sample> &samples) {
   }
   double determinant = uu * vv - uv * uv;
   Fit fit;
-  // Samples of one size alone cannot tell latency from rate; then all is rate.
+  // Samples of only one size cannot separate latency from rate. Then all of the time is rate.
   if (determinant > 1e-12 * uu * vv) {
     fit.latency = (u * vv - v * uv) / determinant;
     fit.perByte = (v * uu - u * uv) / determinant;
   } else {
     fit.perByte = v / vv;
   }
-  // The best with both at least 0 lies on the edge where the free optimum is outside.
+  // If the free optimum has a negative coefficient, the best one lies on the edge.
   if (fit.latency < 0) {
     fit.latency = 0;
     fit.perByte = v / vv;

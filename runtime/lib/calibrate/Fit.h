@@ -7,13 +7,13 @@
 
 namespace moert::calibrate {
 
-/// What was measured: a call that moves `bytes` takes `seconds`.
+/// Measurement: a call that moves `bytes` takes `seconds`.
 struct Sample {
   double bytes = 0;
   double seconds = 0;
 };
 
-/// seconds = latency + perByte * bytes.
+/// Line of seconds = latency + perByte * bytes.
 struct Fit {
   double latency = 0;
   double perByte = 0;
@@ -23,12 +23,13 @@ struct Fit {
   double at(double bytes) const { return latency + perByte * bytes; }
 };
 
-/// Least squares of the relative errors: a microsecond counts for more where the call takes ten than where it takes a
+/// Fits a line by least squares of the relative errors: a microsecond counts for more in a call of ten than in one of a
 /// thousand. Neither coefficient is negative. Samples must have positive bytes and seconds.
 Fit fitLine(const std::vector<Sample> &samples);
 
-/// How far the values of a curve are from what their two neighbours say, as a fraction of them, in the mean: linear in
-/// logarithms, along an axis whose points are `stride` values apart. 0 where no point has two neighbours.
+/// Mean distance of a curve's values from the interpolation of their two neighbours, as a fraction of them. The
+/// interpolation is linear in logarithms, along an axis whose points are `stride` values apart. 0 if no point has two
+/// neighbours.
 double neighbourError(const std::vector<double> &axis, const std::vector<double> &values, std::size_t stride);
 
 } // namespace moert::calibrate

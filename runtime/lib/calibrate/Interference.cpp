@@ -1,7 +1,7 @@
 //===- Interference.cpp - work of several kinds on one device -------------===//
 //
-// Each kind is repeated on a stream of its own for about as long as the others. While all of them run, an operation
-// takes longer than alone: that is its speed among the others.
+// Each kind of work is repeated on a stream of its own for about as long as the others. While all of them run, an
+// operation takes longer than alone. The ratio is its speed among the others.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,16 +16,16 @@ namespace moert::calibrate {
 namespace {
 
 struct Work {
-  const char *kind; ///< as profiles call it
+  const char *kind; ///< name of the kind in profiles
   int64_t stream;
-  std::function<int32_t(moert_rank_t)> issue; ///< of one operation
-  double alone = 0;                           ///< seconds of one
+  std::function<int32_t(moert_rank_t)> issue; ///< issues one operation
+  double alone = 0;                           ///< seconds of one operation alone
   int64_t repeats = 4;
 };
 
 using Works = std::vector<const Work *>;
 
-/// When the operations of a step on the works' streams ran.
+/// Runs a step, and reads when the operations of the works' streams ran.
 Status runTogether(Ranks &ranks, const Works &works, std::vector<std::vector<OpTime>> &times) {
   auto issue = [&](moert_rank_t rank) {
     int32_t code = MOERT_OK;
@@ -42,7 +42,7 @@ Status runTogether(Ranks &ranks, const Works &works, std::vector<std::vector<OpT
   return status;
 }
 
-/// Typical seconds of what has its middle from `begin` to `end`; of all where nothing has.
+/// Typical seconds of the operations whose middle is from `begin` to `end`, or of all if there are none.
 double typicalWithin(const std::vector<OpTime> &times, int64_t begin, int64_t end) {
   std::vector<double> within, all;
   for (const OpTime &time : times) {
@@ -54,7 +54,7 @@ double typicalWithin(const std::vector<OpTime> &times, int64_t begin, int64_t en
   return std::max(typical(within.empty() ? all : within), 1e-9);
 }
 
-/// Seconds of an operation of each work while all of them run.
+/// Measures an operation of each work while all of them run.
 Status measureTogether(Ranks &ranks, const Works &works, int passes, std::vector<double> &seconds) {
   std::vector<std::vector<double>> measured(works.size());
   for (int pass = 0; pass <= passes; ++pass) {
@@ -75,7 +75,7 @@ Status measureTogether(Ranks &ranks, const Works &works, int passes, std::vector
   return {};
 }
 
-/// Each for itself, and how often to repeat it so that all take about as long. All processes repeat as often.
+/// Measures each work alone, and sets its repeats so that all take about as long. All processes repeat as often.
 Status measureAlone(Ranks &ranks, std::vector<Work> &works, int passes) {
   double longest = 0;
   for (Work &work : works) {
@@ -106,7 +106,7 @@ Status makeCopy(DeviceBench &bench, int64_t bytes, Work &work) {
   return {};
 }
 
-/// All-to-alls of `bytes`, in the last bytes of the arena: products have the first ones.
+/// Work of all-to-alls of `bytes`, in the last bytes of the arena; products have the first ones.
 Work makeCommunication(Ranks &ranks, size_t group, int64_t arena, int64_t bytes) {
   return {"communication", Ranks::kMeet, [=, &ranks](moert_rank_t rank) {
             const moert_group &members = ranks.group(group);

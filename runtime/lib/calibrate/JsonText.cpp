@@ -18,7 +18,7 @@ bool isFlat(const json &value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), isNumber);
 }
 
-/// As short as the digits are; nlohmann's own are the nearest ones, which may be many.
+/// Text of a number with the fewest digits. nlohmann prints the nearest value, which may have many.
 std::string numberText(const json &value) {
   if (!value.is_number_float())
     return value.dump();
@@ -31,7 +31,7 @@ std::string itemText(const json &item) {
   return item.is_array() ? "[" + numberText(item[0]) + ", " + numberText(item[1]) + "]" : numberText(item);
 }
 
-/// Items separated by commas, a new line where the next would pass the margin.
+/// Prints items with commas between them, and begins a new line at the margin.
 void printWrapped(const json &items, const std::string &indent, std::ostream &out) {
   constexpr size_t kMargin = 120;
   out << "[";

@@ -9,11 +9,11 @@
 
 namespace moert::calibrate {
 
-/// Four digits: measurements do not have more.
+/// Rounds to four digits, since measurements do not have more.
 double roundedNumber(double value);
 nlohmann::ordered_json roundedNumbers(const std::vector<double> &values);
 
-/// Writes the value, lists of numbers on lines of their own, and a new line.
+/// Prints the value, with lists of numbers on lines of their own, and a new line.
 void printJson(const nlohmann::ordered_json &value, std::ostream &out);
 
 } // namespace moert::calibrate

@@ -19,7 +19,7 @@ constexpr int64_t kColumns = 512;
 constexpr int64_t kExperts = 64, kChoices = 4;
 constexpr int64_t kHeads = 8, kHeadDim = kColumns / kHeads, kBuckets = 32;
 
-/// A size that is fixed, or grows with the rows of a case up to a limit.
+/// Size that is fixed, or grows with the rows of a case up to a limit.
 struct Size {
   int64_t fixed = 0, perRow = 0, most = std::numeric_limits<int64_t>::max();
   constexpr Size(int64_t fixed) : fixed(fixed) {}
@@ -28,19 +28,19 @@ struct Size {
   int64_t at(int64_t rows) const { return std::min(most, fixed + perRow * rows); }
 };
 constexpr Size kRows{0, 1};
-/// Tokens whose routing values are as large as `rows` rows of kColumns.
+/// Number of tokens whose routing values are as large as `rows` rows of kColumns.
 constexpr Size kTokens{0, kColumns / kExperts};
 
 /// Sets attributes, and the place in a group, for a number of rows.
 using SetCall = std::function<void(Call &, int64_t rows)>;
 
-/// A kernel, and what kernels.def does not tell of its calls.
+/// A kernel, and the parts of its calls that are not in kernels.def.
 struct KernelCase {
   Kind kind;
-  std::map<std::string_view, Size> dims = {}; ///< by the name in kernels.def; otherwise s is kRows, others kColumns
+  std::map<std::string_view, Size> dims = {}; ///< by name in kernels.def; default: s is kRows, others are kColumns
   SetCall set = nullptr;
-  std::map<std::string_view, std::vector<Size>> shapes = {}; ///< of operands that have others than kernels.def says
-  std::vector<int64_t> params = {};                          ///< those that the entry names
+  std::map<std::string_view, std::vector<Size>> shapes = {}; ///< shapes of operands that kernels.def does not determine
+  std::vector<int64_t> params = {};                          ///< leading integer parameters in the name of the entry
 };
 
 template <class Attributes> SetCall with(const Attributes &attributes, int64_t member = 0, int64_t members = 1) {
@@ -61,7 +61,7 @@ bool hasWideAccumulators(Kind kind) {
   return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 
-/// Whether a call has the operand: of the optional ones, those that plans always give.
+/// Whether a call has the operand. Plans always give the optional operands of these kernels.
 bool isPresent(const KernelCase &kernel, const KernelInfo::Operand &operand) {
   const bool isGiven =
       kernel.kind == Kind::Combine || kernel.kind == Kind::RouteGrad || kernel.kind == Kind::RouterMeansGrad;
@@ -87,7 +87,7 @@ std::vector<int64_t> shapeOf(const KernelCase &kernel, const KernelInfo::Operand
   return dims;
 }
 
-/// A slot of its own for each choice, neighbours apart.
+/// Makes a slot of its own for each choice, neighbours apart.
 View makeSlots(Pool &pool, const std::vector<int64_t> &shape) {
   const int64_t choices = shape[0] * shape[1];
   // A step that has no divisor in common with the number of choices visits every slot.
@@ -97,7 +97,7 @@ View makeSlots(Pool &pool, const std::vector<int64_t> &shape) {
   return pool.integers(shape, [=](int64_t i) { return i * step % choices; });
 }
 
-/// The value at index `i` of an i32 input.
+/// Value at index `i` of an i32 input.
 int64_t integerAt(Kind kind, std::string_view name, int64_t i, int64_t rows) {
   if (name == "experts" || name == "chosen")
     return i * 7 % kExperts;
@@ -109,7 +109,7 @@ int64_t integerAt(Kind kind, std::string_view name, int64_t i, int64_t rows) {
     return kind == Kind::ChooseShadows ? 1000 / (i % kExperts + 1) : kind == Kind::SliceCounts;
   if (name == "step")
     return 1;
-  // Ids and labels are neighbours apart.
+  // Neighbouring ids and labels are apart.
   return i * 617 % (name == "labels" ? kExperts : name == "ids" ? rows : kColumns);
 }
 
@@ -129,7 +129,7 @@ View makeOperand(Pool &pool, Kind kind, const KernelInfo::Operand &operand, cons
   return isOutput ? pool.output(shape) : pool.input(shape);
 }
 
-/// A call of the kernel on fresh operands.
+/// Makes a call of the kernel on fresh operands.
 Call makeCall(Pool &pool, const KernelCase &kernel, int64_t rows) {
   const KernelInfo &info = infoOf(kernel.kind);
   pool.beginCall();
@@ -247,7 +247,7 @@ void addShadows(Cases &cases) {
                    with(attributes::DivideChoices{.chunks = 1})});
 }
 
-/// Kernels on each number of a value alone.
+/// Adds kernels on each number of a value alone.
 void addNumbers(Cases &cases) {
   attributes::Dropout dropout{.seed = 1,
                               .rowParts = 1,
@@ -333,7 +333,7 @@ void addAttention(Cases &cases, const Settings &settings) {
        {Kind::MergeAttention, {{"n", kRows}, {"h", heads}}}});
 }
 
-/// Rows are queries, of kHeadDim keys.
+/// Adds kernels whose rows are queries, of kHeadDim keys.
 void addRelativeBias(Cases &cases) {
   const std::map<std::string_view, Size> dims = {{"b", kBuckets}, {"h", kHeads}, {"l", kRows}, {"lk", kHeadDim}};
   attributes::RelativeBias bias{.bidirectional = 1, .maxDistance = 128};
@@ -359,7 +359,7 @@ void addLosses(Cases &cases) {
        {Kind::RouterMeansGrad, router}});
 }
 
-/// Kernels on one number have one size only.
+/// Adds optimizers. Kernels on one number have one size only.
 void addOptimizers(Cases &cases) {
   attributes::Adam adam{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.01};
   cases.insert(cases.end(), {{Kind::SumSquares},
@@ -384,7 +384,7 @@ std::vector<KernelCase> allCases(const Settings &settings) {
   return cases;
 }
 
-/// Sizes of values of kColumns.
+/// Numbers of rows of kColumns to measure.
 std::vector<int64_t> rowsOf(const Settings &settings) {
   if (!settings.isDevice())
     return settings.quick ? std::vector<int64_t>{1, 32, 1024} : std::vector<int64_t>{1, 4, 16, 64, 256, 1024, 4096};

@@ -19,7 +19,7 @@ double readClock(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// The n-th of a sequence of numbers of both signs between 0.1 and 1 in size.
+/// Next number of a sequence of both signs between 0.1 and 1 in size.
 double numberFrom(uint32_t &state) {
   state = state * 1664525 + 1013904223;
   double value = 0.1 + 0.9 * (state >> 9) / (1 << 23);
@@ -41,7 +41,7 @@ double threadSeconds() { return readClock(CLOCK_THREAD_CPUTIME_ID); }
 double processSeconds() { return readClock(CLOCK_PROCESS_CPUTIME_ID); }
 
 int64_t coldBytes() {
-  // Some systems do not say how large their cache is, and then 0 or less.
+  // Some systems return 0 or less for an unknown cache size.
   return std::clamp<int64_t>(4 * sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t(128) << 20, int64_t(1) << 30);
 }
 
@@ -96,7 +96,7 @@ Status Pool::create(Bench &bench, int32_t type) {
   uint32_t state = 1;
   for (size_t at = 0; at < numbers.size(); at += dtypeSize(type))
     store(&numbers[at], type, numberFrom(state));
-  // Outputs too, because the first touch of a page is not what is measured.
+  // Outputs are filled too, so that the first touch of a page is not measured.
   const int64_t bytes = bench.reach.cold + bench.reach.call;
   for (Ring *ring : {&inputs, &outputs})
     for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(numbers.size()))

@@ -46,7 +46,7 @@ template <class Fits> std::string fitText(const char *what, const Fits &fits) {
   return text;
 }
 
-/// Before minutes go into what cannot be written.
+/// Whether the output can be written, which is checked before minutes of measurement.
 bool isWritable(const std::string &output) { return output == "-" || std::ofstream(output, std::ios::app).is_open(); }
 
 int write(const std::string &output, const std::function<void(std::ostream &)> &print, std::ostream &out,
@@ -69,7 +69,7 @@ Status measure(const Settings &settings, Profile &profile) {
   return calibrateHost(settings, profile);
 }
 
-/// In place of a profile.
+/// Measures methods of products in place of a profile.
 int runMethods(const Options &options, const Settings &settings, std::ostream &out, std::ostream &err) {
   MethodTable table;
   if (Status status = calibrateMethods(settings, table); !status.ok())

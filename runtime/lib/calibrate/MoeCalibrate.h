@@ -8,8 +8,8 @@
 
 namespace moert::calibrate {
 
-/// Runs moe-calibrate with `arguments` (without the program's name): the profile goes to a file, or to `out` where that
-/// is asked for, messages to `err`, progress there too where `isTerminal`. Returns the exit status.
+/// Runs moe-calibrate with `arguments`, which do not have the program's name. The profile goes to a file, or to `out`
+/// if the file is "-". Messages go to `err`, and progress too if `isTerminal`. Returns the exit status.
 int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err, bool isTerminal);
 
 } // namespace moert::calibrate

@@ -12,13 +12,13 @@ namespace moert::calibrate {
 struct Options {
   std::string backend = "host";
   std::string output;
-  std::string products; ///< file of the methods of products of experts, in place of a profile
-  int64_t workers = 0;  ///< 0: one for each core
+  std::string products; ///< file for the methods of products of experts, in place of a profile
+  int64_t workers = 0;  ///< number of workers; 0: one for each core
   bool quick = false;
-  std::string information; ///< that --help, --help-hidden or --version asks for; empty: the machine is measured
+  std::string information; ///< text for --help, --help-hidden or --version; empty: the machine is measured
 };
 
-/// `arguments` without the program's name.
+/// Parses arguments, without the program's name.
 Status parseOptions(const std::vector<std::string> &arguments, Options &options);
 
 } // namespace moert::calibrate

@@ -1,9 +1,9 @@
 //===- Products.cpp - matrix products over a grid of shapes ---------------===//
 //
-// Libraries treat the ways in which operands are transposed differently, and slow down where the rows of an operand are
-// a multiple of a page apart (columns that are multiples of large powers of two): such shapes have curves of their own.
-// A device is only busy with all groups of a grouped product at once: there these have theirs, and so do those of
-// experts whose rows vary, which other kernels compute.
+// Libraries have different kernels for transposed operands, and are slower if the rows of an operand are a multiple of
+// a page apart (columns that are multiples of large powers of two). Such shapes have curves of their own. A device is
+// only busy with all groups of a grouped product at once. So grouped products have their own curves on devices, and so
+// do products of experts whose rows vary, which other kernels compute.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,17 @@ namespace {
 struct CurveGrid {
   Curve curve;
   Kind kind = Kind::Matmul;
-  bool transposeA = false; ///< of Kind::Matmul
-  bool transposeB = false; ///< of Kind::Matmul and of ragged products
+  bool transposeA = false; ///< whether Kind::Matmul transposes a
+  bool transposeB = false; ///< whether Kind::Matmul or a ragged product transposes b
 };
 
-/// Of a grouped product: experts of a rank.
+/// Number of groups of a grouped product: experts of a rank.
 constexpr int64_t kGroups = 8;
 
-/// Dense where libraries change from one kernel to the next: an expert has few rows.
+/// Numbers of rows, dense where libraries change from one kernel to the next, because experts have few rows.
 const std::vector<int64_t> kRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384, 512, 1024};
 
-/// Columns whose largest divisor of two is `multiple`, but for 1: any that no other curve has.
+/// Grid of columns whose largest power of two is `multiple`; with 1, all columns that no other curve has.
 CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
   CurveGrid grid;
   grid.curve.calls = {{"matmul", {0, 0}}, {"grouped_matmul", {0}}};
@@ -42,7 +42,7 @@ CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
   return grid;
 }
 
-/// Weight gradients, whose depth is an expert's rows.
+/// Grid of weight gradients, whose depth is an expert's rows.
 CurveGrid gradientGrid(int64_t multiple, std::vector<int64_t> columns) {
   CurveGrid grid;
   grid.transposeA = true;
@@ -56,7 +56,7 @@ CurveGrid gradientGrid(int64_t multiple, std::vector<int64_t> columns) {
 
 std::vector<CurveGrid> hostGrids() {
   std::vector<CurveGrid> grids;
-  // Second operands transposed; the curve for whatever the others do not name.
+  // Second operands are transposed. This curve is for all products that the others do not name.
   CurveGrid &any = grids.emplace_back();
   any.transposeB = true;
   any.curve.rows = kRows;
@@ -73,14 +73,15 @@ std::vector<CurveGrid> hostGrids() {
   return grids;
 }
 
-/// Those that are at most `most`, or the first one.
+/// Sizes of at most `most`, or the first one.
 std::vector<int64_t> upTo(int64_t most, std::vector<int64_t> sizes) {
   while (sizes.size() > 1 && sizes.back() > most)
     sizes.pop_back();
   return sizes;
 }
 
-/// Forward, with transposed weights, and weight gradients; `wide` are the columns and the depth.
+/// Adds grids of ragged products: forward, with transposed weights, and weight gradients. `wide` are the columns and
+/// the depth.
 void addRaggedGrids(int64_t most, const std::vector<int64_t> &wide, std::vector<CurveGrid> &grids) {
   const KernelCalls forms[] = {{"grouped_matmul", {0}}, {"grouped_matmul", {1}}, {"grouped_matmul_wgrad", {}}};
   for (const KernelCalls &calls : forms) {
@@ -92,7 +93,7 @@ void addRaggedGrids(int64_t most, const std::vector<int64_t> &wide, std::vector<
   }
 }
 
-/// Rows, columns and depth of dense products up to `most`; an expert has fewer.
+/// Grids of dense products with rows, columns and depth up to `most`, and of experts with fewer.
 std::vector<CurveGrid> deviceGrids(int64_t most) {
   std::vector<CurveGrid> grids(3);
   const std::vector<int64_t> sizes = upTo(most, {64, 256, 1024, 4096});
@@ -106,7 +107,7 @@ std::vector<CurveGrid> deviceGrids(int64_t most) {
   return grids;
 }
 
-/// Every second point of an axis of more than three, the last among them.
+/// Keeps every second point of an axis of more than three points, and the last.
 void thin(std::vector<int64_t> &axis) {
   if (axis.size() <= 3)
     return;
@@ -127,7 +128,7 @@ Call makeDense(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t 
   return call;
 }
 
-/// Of full groups, which need no counts.
+/// Makes a product of full groups, which needs no counts.
 Call makeGrouped(Pool &pool, Kind kind, int64_t m, int64_t n, int64_t k) {
   Call call;
   call.kind = kind;
@@ -147,17 +148,17 @@ Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_
   return grid.kind == Kind::Matmul ? makeDense(pool, grid, m, n, k) : makeGrouped(pool, grid.kind, m, n, k);
 }
 
-/// What is measured for one curve: at first all of them, then the ragged ones again, skewed.
+/// Calls of one curve: first of all curves, then of the ragged ones again with skewed rows.
 struct CurveCalls {
   size_t grid = 0;
   bool isSkewed = false;
-  size_t first = 0, end = 0;  ///< into the calls
-  std::vector<size_t> points; ///< by value of the curve: the call that says it
+  size_t first = 0, end = 0;  ///< range of the curve's calls
+  std::vector<size_t> points; ///< index of the call of each value
 };
 
 struct Measurements {
   std::vector<MakeCall> calls;
-  std::vector<double> flops; ///< of a call
+  std::vector<double> flops; ///< operations of each call
   std::vector<CurveCalls> curves;
 };
 
@@ -165,7 +166,7 @@ double countFlops(int64_t groups, int64_t m, int64_t n, int64_t k) {
   return 2 * static_cast<double>(groups) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-/// A call for each point.
+/// Adds a call for each point.
 void addCalls(Pool &pool, const CurveGrid &grid, Measurements &all, CurveCalls &curve) {
   for (int64_t m : grid.curve.rows)
     for (int64_t n : grid.curve.columns)
@@ -176,8 +177,8 @@ void addCalls(Pool &pool, const CurveGrid &grid, Measurements &all, CurveCalls &
       }
 }
 
-/// A call with counts, equal or skewed ones, for each point whose operands there is memory for. Where there is not, the
-/// most groups for which there is say how fast more of them are: these keep all of a device busy.
+/// Adds a call with equal or skewed counts for each point whose operands fit into memory. For other points, the call
+/// with the most groups that fit stands for more of them, because these groups keep all of a device busy.
 Status addRaggedCalls(Pool &pool, const CurveGrid &grid, RaggedCounts &counts, Measurements &all, CurveCalls &curve) {
   for (int64_t rows : grid.curve.rows)
     for (int64_t n : grid.curve.columns)
@@ -222,7 +223,7 @@ std::string skewNote(const double *equal, const double *skewed, size_t calls) {
   return text;
 }
 
-/// The curves, from the seconds of all calls.
+/// Computes the curves from the seconds of all calls.
 void fillCurves(const Measurements &all, const std::vector<double> &seconds, std::vector<CurveGrid> &grids,
                 Rate &rate) {
   for (const CurveCalls &calls : all.curves)

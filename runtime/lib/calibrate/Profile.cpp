@@ -23,7 +23,7 @@ void addFit(json &entry, const Fit &fit, const std::vector<Sample> &samples) {
   addSamples(entry, samples);
 }
 
-/// A curve of times by bytes.
+/// Adds a curve of times by bytes.
 void addPoints(json &entry, const std::vector<Sample> &samples) {
   std::vector<double> bytes, seconds;
   for (const Sample &sample : samples) {
@@ -35,7 +35,7 @@ void addPoints(json &entry, const std::vector<Sample> &samples) {
   addSamples(entry, samples);
 }
 
-/// That of the curve's points from their neighbours, along the axis `sizes`.
+/// Adds the error of the curve's points against their neighbours, along the axis `sizes`.
 void addNeighbourError(json &entry, const std::vector<int64_t> &sizes, const std::vector<double> &values,
                        size_t stride) {
   if (sizes.size() > 2)
@@ -83,7 +83,7 @@ json attentionJson(const AttentionCurve &curve, const Profile &profile) {
   return entry;
 }
 
-/// A kernel whose time does not grow with its bytes takes no less than these take to stream.
+/// Entry of a kernel. If its time does not grow with its bytes, it takes at least the time to stream them.
 json kernelJson(const KernelFit &kernel, const Profile &profile) {
   json entry = {{"kernel", kernel.calls.kernel}, {"dtype", kernel.dtype}};
   if (!kernel.calls.params.empty())
@@ -132,8 +132,8 @@ template <class Entries, class ToJson> json list(const Entries &entries, const P
   return result;
 }
 
-/// Where the host's memory is the device's what goes over the link is copied in it, each byte read once and written
-/// once.
+/// Adds the link to the host. If the host's memory is the device's, copies to the host stay in it: each byte is read
+/// once and written once.
 void addHostLink(json &device, const Profile &profile) {
   if (profile.hostLink) {
     device["host_link"] = {{"bytes_per_s", roundedNumber(1 / profile.hostLink->perByte)},

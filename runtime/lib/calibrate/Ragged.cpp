@@ -64,7 +64,7 @@ int64_t bytesOf(const RaggedShape &shape, int32_t dtype) {
   const int64_t rows = shape.experts * shape.rows, weights = shape.experts * shape.n * shape.k;
   const int64_t inputs = shape.isWeightGradient ? rows * (shape.k + shape.n) : rows * shape.k + weights;
   const int64_t output = shape.isWeightGradient ? weights : rows * shape.n;
-  // Each operand begins at a multiple of this.
+  // Alignment of operands.
   constexpr int64_t kAlignment = 256, kOperands = 2;
   return std::max(inputs, output) * static_cast<int64_t>(dtypeSize(dtype)) + kOperands * kAlignment;
 }

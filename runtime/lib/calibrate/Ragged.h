@@ -9,8 +9,8 @@
 
 namespace moert::calibrate {
 
-/// Weights [experts, k, n] or, transposed, [experts, n, k], and `rows` of each expert in the mean. A weight gradient
-/// is [experts, k, n].
+/// Product of weights [experts, k, n] or, transposed, [experts, n, k], with `rows` rows of each expert in the mean. A
+/// weight gradient is [experts, k, n].
 struct RaggedShape {
   bool isWeightGradient = false, transposed = false;
   int64_t experts = 0, rows = 0, n = 0, k = 0;
@@ -18,15 +18,15 @@ struct RaggedShape {
   bool operator==(const RaggedShape &) const = default;
 };
 
-/// The rows of each expert, `total` in all. The share of an expert is proportional to 1 / sqrt(1 + i), where i is a
+/// Rows of each expert, `total` in all. The share of an expert is proportional to 1 / sqrt(1 + i), where i is a
 /// different number from 0 for each; neighbours are apart.
 std::vector<int64_t> skewedRows(int64_t experts, int64_t total);
 
-/// Counts in the bench's memory. Calls with the same ones share them: the host has to read them once in a step.
+/// Counts in the bench's memory. Calls with equal counts share them, because the host reads them once in a step.
 class RaggedCounts {
 public:
   explicit RaggedCounts(Bench &bench) : bench(bench) {}
-  /// Of `rows` rows for each expert, or skewed, as many in all.
+  /// Finds counts of `rows` rows for each expert, or of as many skewed rows in all.
   Status find(int64_t experts, int64_t rows, bool isSkewed, View &counts);
 
 private:
@@ -34,9 +34,9 @@ private:
   std::map<std::tuple<int64_t, int64_t, bool>, View> known;
 };
 
-/// Begins a call and fills its operands.
+/// Begins a call and makes its operands.
 Call makeRagged(Pool &pool, const RaggedShape &shape, const View &counts);
-/// What its inputs take, or its output: the larger one.
+/// Bytes of its inputs or of its output, whichever are more.
 int64_t bytesOf(const RaggedShape &shape, int32_t dtype);
 
 } // namespace moert::calibrate

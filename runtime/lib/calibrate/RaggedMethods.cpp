@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kTableVersion = 1;
 
-/// Both products of a layer with a gate, the first with its columns and those of the gate beside each other.
+/// Sizes of a layer with a gate. Its first product has the columns of the gate beside its own.
 struct Layer {
   int64_t experts, hidden, inner;
 };
@@ -21,10 +21,10 @@ constexpr Layer kLayers[] = {{8, 4096, 14336},  // Mixtral 8x7B
                              {128, 2048, 768},  // Qwen3-30B-A3B
                              {16, 4096, 1536},  // Qwen3-235B-A22B, on one of eight ranks
                              {32, 7168, 2048}}; // DeepSeek-V3, likewise
-/// More rows would take more memory than anything else.
+/// Most rows, above which they would take more memory than anything else.
 constexpr int64_t kMostRows = int64_t(1) << 16;
 
-/// Without those that are as others once they are cut to `most`.
+/// Adds a shape cut to `most`, unless it is there.
 void addShape(std::vector<RaggedShape> &shapes, RaggedShape shape, int64_t most) {
   shape.experts = std::min(shape.experts, std::max<int64_t>(most / 8, 1));
   for (int64_t *size : {&shape.rows, &shape.n, &shape.k})
@@ -51,7 +51,7 @@ std::vector<RaggedShape> allShapes(const Settings &settings) {
   return shapes;
 }
 
-/// With the options' method for all products.
+/// Creates ranks that take all products by `method`.
 Status createRanks(const Settings &settings, const std::string &method, std::unique_ptr<Ranks> &ranks) {
   RanksOptions options;
   options.backend = settings.backend;
@@ -60,7 +60,7 @@ Status createRanks(const Settings &settings, const std::string &method, std::uni
   return Ranks::create(options, ranks);
 }
 
-/// The products of one type by one method, where it can.
+/// Measures the products of one type by one method, if it can compute them.
 Status measureMethods(Pool &pool, const Settings &settings, const std::string &method, Progress &progress,
                       MethodTable &table) {
   RaggedCounts counts(pool.bench());
@@ -86,7 +86,7 @@ Status measureMethods(Pool &pool, const Settings &settings, const std::string &m
   return {};
 }
 
-/// On ranks of their own, which take all products by this method.
+/// Measures a method on ranks of their own.
 Status measureMethod(const Settings &settings, const std::string &method, int64_t callBytes, Progress &progress,
                      MethodTable &table) {
   std::unique_ptr<Ranks> ranks;
@@ -95,7 +95,7 @@ Status measureMethod(const Settings &settings, const std::string &method, int64_
                       [&](Pool &pool) { return measureMethods(pool, settings, method, progress, table); });
 }
 
-/// What the table is of, and the methods to measure.
+/// Fills in the table's device, and finds the methods to measure.
 Status describe(const Settings &settings, MethodTable &table, std::vector<std::string> &methods) {
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(createRanks(settings, "", ranks));

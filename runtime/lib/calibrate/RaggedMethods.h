@@ -7,7 +7,7 @@
 
 namespace moert::calibrate {
 
-/// A product, and what the methods take that can compute it: with equal rows, and with skewed ones.
+/// A product, and the times of the methods that can compute it: with equal rows, and with skewed ones.
 struct MeasuredProduct {
   struct Method {
     std::string name;
@@ -17,7 +17,7 @@ struct MeasuredProduct {
   int32_t dtype = 0;
   std::vector<Method> methods;
 
-  /// The method whose times have the least sum; there is one.
+  /// Method with the least sum of times; there must be one.
   const Method &fastest() const;
 };
 
@@ -27,8 +27,8 @@ struct MethodTable {
   std::vector<MeasuredDense> dense;
 };
 
-/// Each method of the backend's device on products of layers of known models, and each algorithm of its library for
-/// dense ones. The backend has one process.
+/// Measures each method of the backend's device on products of layers of known models, and each algorithm of its
+/// library for dense ones. The backend has one process.
 Status calibrateMethods(const Settings &settings, MethodTable &table);
 
 /// Writes the table that MOERT_PRODUCTS names (docs/Clusters.md).

@@ -10,7 +10,7 @@
 
 namespace moert::calibrate {
 
-/// 0.747 as f32 and 4.8e-4 as f64: ordinary numbers, whose sums over many ranks stay so.
+/// Byte of all values: 0.747 as f32 and 4.8e-4 as f64. Sums of such values over many ranks stay ordinary numbers.
 constexpr char kPattern = 0x3f;
 
 Status Ranks::create(const RanksOptions &options, std::unique_ptr<Ranks> &result) {
