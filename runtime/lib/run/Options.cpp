@@ -60,6 +60,20 @@ void addRunOptions(CLI::App &app, Options &o) {
   app.add_option("--seed", o.seed, "seed of the random values (default: 0)")
       ->option_text("=N")
       ->transform(isNumber<uint64_t>("an integer that is not negative", 0));
+  // A century is the longest that the clock can count.
+  app.add_option("--timeout", o.timeout,
+                 "stop with an error if a step takes longer than this. With several processes, each wait for another "
+                 "process has this limit, too (default: no limit)")
+      ->option_text("=SECONDS")
+      ->transform(isNumber<double>("a positive number of seconds", std::numeric_limits<double>::min(), 3e9));
+  app.add_option("--workers", o.workers, "number of threads (default: one for each core)")
+      ->option_text("=N")
+      ->transform(isNumber<int64_t>("an integer from 1 to 4096", 1, 4096));
+  app.add_flag("--json", o.json, "print one JSON object instead of tables");
+}
+
+void addFileOptions(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Files");
   app.add_option("--load", o.loads,
                  "take arguments from a .safetensors file, from a Hugging Face checkpoint (a file, a "
                  ".safetensors.index.json, or the folder of both), or from the folder of --checkpoint=DIR/. May be "
@@ -88,19 +102,10 @@ void addRunOptions(CLI::App &app, Options &o) {
                  "write the experts to which the tokens went, in the format of --routing")
       ->option_text("=FILE");
   app.add_option("--trace", o.trace, "write a Perfetto/Chrome trace of the last step")->option_text("=FILE");
-  // A century is the longest that the clock can count.
-  app.add_option("--timeout", o.timeout,
-                 "stop with an error if a step takes longer than this. With several processes, each wait for another "
-                 "process has this limit, too (default: no limit)")
-      ->option_text("=SECONDS")
-      ->transform(isNumber<double>("a positive number of seconds", std::numeric_limits<double>::min(), 3e9));
-  app.add_option("--workers", o.workers, "number of threads (default: one for each core)")
-      ->option_text("=N")
-      ->transform(isNumber<int64_t>("an integer from 1 to 4096", 1, 4096));
-  app.add_flag("--json", o.json, "print one JSON object instead of tables");
 }
 
 void addHiddenOptions(CLI::App &app, Options &o) {
+  app.option_defaults()->group(kHidden);
   app.add_option("--emulate-links", o.emulateLinks,
                  "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled")
       ->option_text("=NAME");
@@ -110,8 +115,6 @@ void addHiddenOptions(CLI::App &app, Options &o) {
   app.add_flag("--tf32", o.tf32,
                "on GPUs, round the inputs of f32 products to tf32 (10 bits of mantissa), which is faster. --verify "
                "then allows f32 results the error that it allows f16 results");
-  for (const char *name : {"--emulate-links", "--no-cuda-graph", "--tf32"})
-    app.get_option(name)->group(kHidden);
 }
 
 void addTrainOptions(CLI::App &app, TrainOptions &o) {
@@ -151,7 +154,6 @@ void addTrainOptions(CLI::App &app, TrainOptions &o) {
       ->option_text("=N")
       ->transform(isPositive());
   app.add_option("--log", o.log, "write one line of JSON for each step to FILE")->option_text("=FILE");
-  app.option_defaults()->group("Options");
 }
 
 /// Checks the options that --train needs and those that it excludes.
@@ -202,8 +204,10 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
   app.footer("Exit status: 0 done; 1 a check failed, or a step hung or overflowed; 2 bad usage or input.");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   addRunOptions(app, options);
+  addFileOptions(app, options);
   addTrainOptions(app, options.train);
   addHiddenOptions(app, options);
+  app.option_defaults()->group("Help");
   MOERT_RETURN_IF_ERROR(parse(app, arguments, options.information));
   if (!options.information.empty())
     return {};
