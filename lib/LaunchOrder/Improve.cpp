@@ -40,7 +40,7 @@ private:
   bool isBetter(double seconds, double sumOfEnds, double thanSeconds, double thanSum) const;
 
   const Graph &graph;
-  Runner runner;
+  TimelineRunner runner;
   Sequences sequences;
   Timeline current;
   Order best;

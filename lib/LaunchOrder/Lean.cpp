@@ -28,7 +28,7 @@ private:
   const Graph &graph;
   Order order;
   std::vector<size_t> places; ///< by task
-  Runner runner;
+  TimelineRunner runner;
   const Pricer &pricer;
   double seconds;
   LiveBytes bytes;

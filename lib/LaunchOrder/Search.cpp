@@ -51,7 +51,7 @@ private:
   void note(const Order &order, double seconds);
 
   const Graph &graph;
-  Runner runner;
+  TimelineRunner runner;
   std::set<Order> known;
   std::vector<std::pair<double, Order>> orders;
 };
@@ -75,7 +75,7 @@ void Candidates::addRanked(ArrayRef<unsigned> rank) {
 
 void Candidates::addReversed(ArrayRef<unsigned> rank) {
   Graph reverse = graph.getReverse();
-  Order order = Runner(reverse).run(rank).order;
+  Order order = TimelineRunner(reverse).run(rank).order;
   std::reverse(order.begin(), order.end());
   add(order);
 }
@@ -344,7 +344,7 @@ llvm::Expected<Order> mlir::moe::searchOrder(const Graph &graph, const PaperOrde
   double price = hasRings ? memoryPriceOfRings : memoryPrice;
   if (graph.size() <= maxWindow)
     for (const Priced &it : priced.getFastest(maxLean))
-      priced.add(
-          makeLean(graph, it.order, pricer, Runner(graph).run(getSequences(graph, it.order)).seconds * (1 + price)));
+      priced.add(makeLean(graph, it.order, pricer,
+                          TimelineRunner(graph).run(getSequences(graph, it.order)).seconds * (1 + price)));
   return chooseSmallest(priced.get(), priced.getLimit(price), pricer);
 }

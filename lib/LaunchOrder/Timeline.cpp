@@ -13,7 +13,7 @@ Sequences mlir::moe::getSequences(const Graph &graph, ArrayRef<unsigned> order) 
   return sequences;
 }
 
-Runner::Runner(const Graph &graph) : graph(graph) {
+TimelineRunner::TimelineRunner(const Graph &graph) : graph(graph) {
   initial.streams.resize(graph.numStreams);
   for (const Task &task : graph.tasks)
     initial.streams[task.stream].left += task.seconds;
@@ -23,18 +23,18 @@ Runner::Runner(const Graph &graph) : graph(graph) {
     mostSpeed = std::max(mostSpeed, *llvm::max_element(speeds));
 }
 
-const Timeline &Runner::run(const Sequences &given) {
+const Timeline &TimelineRunner::run(const Sequences &given) {
   sequences = &given;
   return run();
 }
 
-const Timeline &Runner::run(ArrayRef<unsigned> given) {
+const Timeline &TimelineRunner::run(ArrayRef<unsigned> given) {
   sequences = nullptr;
   rank = given;
   return run();
 }
 
-const Timeline &Runner::runToChange(const Sequences &given) {
+const Timeline &TimelineRunner::runToChange(const Sequences &given) {
   sequences = &given;
   keeps = true;
   numKept = 0;
@@ -48,7 +48,7 @@ const Timeline &Runner::runToChange(const Sequences &given) {
   return timeline;
 }
 
-Ends Runner::rerun(const Sequences &given, unsigned stream, unsigned place, double most) {
+Ends TimelineRunner::rerun(const Sequences &given, unsigned stream, unsigned place, double most) {
   sequences = &given;
   limit = most;
   size_t step = asked[stream][place];
@@ -59,19 +59,19 @@ Ends Runner::rerun(const Sequences &given, unsigned stream, unsigned place, doub
   return finish();
 }
 
-bool Runner::isWithin(const Sequences &given, double most) {
+bool TimelineRunner::isWithin(const Sequences &given, double most) {
   sequences = &given;
   start(most);
   return finish().seconds <= most;
 }
 
-const Timeline &Runner::run() {
+const Timeline &TimelineRunner::run() {
   start(std::numeric_limits<double>::infinity());
   static_cast<Ends &>(timeline) = finish();
   return timeline;
 }
 
-void Runner::start(double most) {
+void TimelineRunner::start(double most) {
   limit = most;
   timeline.order.clear();
   timeline.cause.assign(graph.size(), -1);
@@ -85,7 +85,7 @@ void Runner::start(double most) {
       makeReady(task);
 }
 
-Ends Runner::finish() {
+Ends TimelineRunner::finish() {
   isTooLong = false;
   while (step() && !isTooLong) {
   }
@@ -95,7 +95,7 @@ Ends Runner::finish() {
 }
 
 /// A run that has ended is in an order that the dependences allow.
-void Runner::findTails() {
+void TimelineRunner::findTails() {
   tails.assign(graph.size(), 0);
   for (unsigned task : llvm::reverse(timeline.order)) {
     for (unsigned next : graph.after[task])
@@ -104,13 +104,13 @@ void Runner::findTails() {
   }
 }
 
-void Runner::keep() {
+void TimelineRunner::keep() {
   if (numKept == kept.size())
     kept.emplace_back();
   kept[numKept++] = state;
 }
 
-void Runner::makeReady(unsigned task) {
+void TimelineRunner::makeReady(unsigned task) {
   readyAt[task] = state.now;
   if (sequences)
     return;
@@ -120,7 +120,7 @@ void Runner::makeReady(unsigned task) {
 }
 
 /// Gives an idle stream its next task, if that can go.
-bool Runner::takeNext(Stream &stream, unsigned index) {
+bool TimelineRunner::takeNext(Stream &stream, unsigned index) {
   if (sequences) {
     const Order &sequence = (*sequences)[index];
     if (stream.head == sequence.size())
@@ -141,7 +141,7 @@ bool Runner::takeNext(Stream &stream, unsigned index) {
   return true;
 }
 
-void Runner::begin(Stream &stream) {
+void TimelineRunner::begin(Stream &stream) {
   unsigned task = stream.task;
   // What is left takes at least so long.
   double least = std::max(stream.left / mostSpeed, tails.empty() ? 0 : tails[task]);
@@ -160,7 +160,7 @@ void Runner::begin(Stream &stream) {
   stream.until = state.issued;
 }
 
-void Runner::work(Stream &stream) {
+void TimelineRunner::work(Stream &stream) {
   const Task &task = graph.tasks[stream.task];
   if (task.seconds == 0)
     return end(stream);
@@ -171,7 +171,7 @@ void Runner::work(Stream &stream) {
   state.mask |= 1u << resource;
 }
 
-void Runner::end(Stream &stream) {
+void TimelineRunner::end(Stream &stream) {
   unsigned task = stream.task;
   if (stream.state == Stream::State::Working) {
     auto resource = static_cast<unsigned>(graph.tasks[task].resource);
@@ -192,14 +192,14 @@ void Runner::end(Stream &stream) {
 }
 
 /// Launches of one kind share what the device has of it; links are shared by nobody in closed form.
-double Runner::getSpeed(const Stream &stream) const {
+double TimelineRunner::getSpeed(const Stream &stream) const {
   auto resource = static_cast<unsigned>(graph.tasks[stream.task].resource);
   double speed = graph.speeds[resource][state.mask];
   return graph.tasks[stream.task].resource == Resource::Network ? speed : speed / state.busy[resource];
 }
 
 /// Begins what can begin, then goes on to the next time at which something ends or is issued.
-bool Runner::step() {
+bool TimelineRunner::step() {
   if (keeps)
     keep();
   for (bool changed = true; changed;) {

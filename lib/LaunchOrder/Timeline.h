@@ -40,9 +40,9 @@ struct Timeline : Ends {
 };
 
 /// Runs one graph many times.
-class Runner {
+class TimelineRunner {
 public:
-  explicit Runner(const Graph &graph);
+  explicit TimelineRunner(const Graph &graph);
 
   /// Each stream in its order.
   const Timeline &run(const Sequences &sequences);

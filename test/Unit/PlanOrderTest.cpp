@@ -557,7 +557,7 @@ TEST_F(PlanOrder, MovesAreTimedAsWholeOrders) {
     OwningOpRef<ModuleOp> module = parse(Layers(getSlowedShape(3, outer, inner)).text);
     Searched searched(*module->getOps<func::FuncOp>().begin(), *model);
     const Graph &graph = searched.graph;
-    Runner runner(graph), whole(graph);
+    TimelineRunner runner(graph), whole(graph);
     Sequences sequences =
         getSequences(graph, makePossible(graph, searched.papers.getPreference(OrderPolicy::MPipeMoe)));
     runner.runToChange(sequences);
