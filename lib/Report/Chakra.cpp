@@ -62,7 +62,7 @@ public:
 
   const SimHeader &header;
   const SimResult &step;
-  World world;
+  SimWorld world;
   ChakraGroups groups;
 
 private:
@@ -98,7 +98,7 @@ llvm::Error ChakraStep::prepare() {
   int64_t ranks = 0;
   for (const SimRank &rank : step.ranks)
     ranks += rank.count;
-  llvm::Expected<World> made = World::create(step.programs, ranks);
+  llvm::Expected<SimWorld> made = SimWorld::create(step.programs, ranks);
   if (!made)
     return made.takeError();
   world = std::move(*made);

@@ -8,7 +8,7 @@
 using namespace mlir::moe;
 using llvm::StringRef;
 
-ExchangeForm mlir::moe::getExchangeForm(const World &world, uint32_t program, uint32_t index) {
+ExchangeForm mlir::moe::getExchangeForm(const SimWorld &world, uint32_t program, uint32_t index) {
   const LinkedLaunch &linked = world.linked[program].launches[index];
   if (!linked.exchanges() || world.groups[linked.group].size == 1)
     return ExchangeForm::None;
@@ -17,21 +17,21 @@ ExchangeForm mlir::moe::getExchangeForm(const World &world, uint32_t program, ui
   return world.programs[program].launches[index].cost.phases > 1 ? ExchangeForm::Phase : ExchangeForm::Collective;
 }
 
-static StringRef getStreamName(const World &world, int64_t rank, uint32_t launch) {
+static StringRef getStreamName(const SimWorld &world, int64_t rank, uint32_t launch) {
   const SimProgram &program = world.getProgram(rank);
   return program.streams[program.launches[launch].stream];
 }
 
-ChakraGroups::Key ChakraGroups::getKey(const World &world, int64_t rank, uint32_t launch) {
+ChakraGroups::Key ChakraGroups::getKey(const SimWorld &world, int64_t rank, uint32_t launch) {
   MeetingId id = world.getMeeting(rank, launch);
   return {{id.group, id.instance}, getStreamName(world, rank, launch).str()};
 }
 
-int64_t ChakraGroups::getId(const World &world, int64_t rank, uint32_t launch) const {
+int64_t ChakraGroups::getId(const SimWorld &world, int64_t rank, uint32_t launch) const {
   return ids.at(getKey(world, rank, launch));
 }
 
-void ChakraGroups::add(const World &world, int64_t rank, uint32_t launch) {
+void ChakraGroups::add(const SimWorld &world, int64_t rank, uint32_t launch) {
   if (!ids.try_emplace(getKey(world, rank, launch), getCount() + 1).second)
     return;
   MeetingId id = world.getMeeting(rank, launch);
@@ -41,7 +41,7 @@ void ChakraGroups::add(const World &world, int64_t rank, uint32_t launch) {
 }
 
 /// A launch of each communicator that ranks of a program are in.
-static std::vector<uint32_t> findCommunicators(const World &world, uint32_t program) {
+static std::vector<uint32_t> findCommunicators(const SimWorld &world, uint32_t program) {
   std::set<std::pair<int32_t, uint32_t>> seen; // group and stream
   std::vector<uint32_t> found;
   for (auto [index, launch] : llvm::enumerate(world.linked[program].launches))
@@ -52,7 +52,7 @@ static std::vector<uint32_t> findCommunicators(const World &world, uint32_t prog
 }
 
 /// Whether two programs come to the same collectives of a group on streams of the same names.
-static llvm::Error checkStreams(const World &world, uint32_t group, int64_t rank, int64_t other) {
+static llvm::Error checkStreams(const SimWorld &world, uint32_t group, int64_t rank, int64_t other) {
   llvm::ArrayRef<uint32_t> meetings = world.getLinked(rank).meetings[group];
   llvm::ArrayRef<uint32_t> others = world.getLinked(other).meetings[group];
   for (auto [launch, otherLaunch] : llvm::zip(meetings, others)) {
@@ -66,7 +66,7 @@ static llvm::Error checkStreams(const World &world, uint32_t group, int64_t rank
   return llvm::Error::success();
 }
 
-llvm::Expected<ChakraGroups> ChakraGroups::create(const World &world) {
+llvm::Expected<ChakraGroups> ChakraGroups::create(const SimWorld &world) {
   ChakraGroups groups;
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> compared; // group, and programs of two members
   for (uint32_t program = 0; program < world.programs.size(); ++program) {

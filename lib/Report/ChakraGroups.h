@@ -2,7 +2,7 @@
 #ifndef MOE_LIB_REPORT_CHAKRAGROUPS_H
 #define MOE_LIB_REPORT_CHAKRAGROUPS_H
 
-#include "moe/Simulator/World.h"
+#include "moe/Simulator/SimWorld.h"
 
 #include <map>
 
@@ -15,25 +15,25 @@ enum class ExchangeForm {
   Phase,      ///< a part of an all_to_all, in which members send to some of the others
   Collective, ///< all members of a group take part in one operation
 };
-ExchangeForm getExchangeForm(const World &world, uint32_t program, uint32_t launch);
+ExchangeForm getExchangeForm(const SimWorld &world, uint32_t program, uint32_t launch);
 
 /// Who takes part in collectives: one communicator for each set of ranks and each name of a stream. So all members come
 /// to its collectives in one order. ASTRA-sim relies on that, since it counts the collectives of a communicator.
 class ChakraGroups {
 public:
   /// Fails where members of a group meet on streams of different names.
-  static llvm::Expected<ChakraGroups> create(const World &world);
+  static llvm::Expected<ChakraGroups> create(const SimWorld &world);
 
   /// From 1 on: ASTRA-sim takes 0 for all ranks. `launch` is a collective.
-  int64_t getId(const World &world, int64_t rank, uint32_t launch) const;
+  int64_t getId(const SimWorld &world, int64_t rank, uint32_t launch) const;
   int64_t getCount() const { return static_cast<int64_t>(members.size()); }
   void write(llvm::raw_ostream &os) const;
 
 private:
   /// The world's group and its instance, and the stream.
   using Key = std::pair<std::pair<uint32_t, uint32_t>, std::string>;
-  static Key getKey(const World &world, int64_t rank, uint32_t launch);
-  void add(const World &world, int64_t rank, uint32_t launch);
+  static Key getKey(const SimWorld &world, int64_t rank, uint32_t launch);
+  void add(const SimWorld &world, int64_t rank, uint32_t launch);
 
   std::map<Key, int64_t> ids;
   std::vector<std::vector<int64_t>> members; ///< by id - 1: ranks in rising order

@@ -5,7 +5,7 @@
 
 using namespace mlir::moe;
 
-std::vector<SimRank> mlir::moe::getAllRanks(const World &world) {
+std::vector<SimRank> mlir::moe::getAllRanks(const SimWorld &world) {
   std::vector<SimRank> ranks;
   for (int64_t rank = 0; rank < world.getNumRanks(); ++rank)
     ranks.push_back({rank, 1, world.programOfRank[rank]});
@@ -16,18 +16,18 @@ namespace {
 /// Numbers the shapes of the instances of one group.
 class Shapes {
 public:
-  Shapes(const World &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes);
+  Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes);
   uint32_t get(int64_t rank) const { return shapes[world.groups[group].getInstance(rank)]; }
 
 private:
-  const World &world;
+  const SimWorld &world;
   uint32_t group;
   std::vector<uint32_t> shapes; ///< by instance
 };
 } // namespace
 
 /// `unitSizes`: ranks of a node, and of what each switch above serves.
-Shapes::Shapes(const World &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes) : world(world), group(group) {
+Shapes::Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes) : world(world), group(group) {
   const SimGroup &it = world.groups[group];
   std::map<std::vector<uint32_t>, uint32_t> numbers;
   std::vector<uint32_t> shape;
@@ -56,14 +56,14 @@ static llvm::SmallVector<int64_t> getUnitSizes(const ClusterProfile &profile) {
 }
 
 /// Whether some collective of the group exchanges data; others do not matter to time.
-static bool isUsed(const World &world, uint32_t group) {
+static bool isUsed(const SimWorld &world, uint32_t group) {
   return llvm::any_of(world.linked, [&](const LinkedProgram &program) {
     return llvm::any_of(program.meetings[group], [&](uint32_t launch) { return program.launches[launch].exchanges(); });
   });
 }
 
 /// By rank, what decides what it does.
-static std::vector<uint32_t> getSignatures(const World &world, const ClusterProfile &profile) {
+static std::vector<uint32_t> getSignatures(const SimWorld &world, const ClusterProfile &profile) {
   llvm::SmallVector<int64_t> unitSizes = getUnitSizes(profile);
   std::vector<uint32_t> signatures = world.programOfRank;
   for (uint32_t group = 0; group < world.groups.size(); ++group) {
@@ -80,7 +80,7 @@ static std::vector<uint32_t> getSignatures(const World &world, const ClusterProf
 }
 
 /// Whether the members of each instance are in one class; of a channel, those that are with one class in one class too.
-static bool fitsClasses(const World &world, uint32_t group, llvm::ArrayRef<uint32_t> signatures) {
+static bool fitsClasses(const SimWorld &world, uint32_t group, llvm::ArrayRef<uint32_t> signatures) {
   const SimGroup &it = world.groups[group];
   std::map<uint32_t, uint32_t> partners;
   for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
@@ -95,7 +95,7 @@ static bool fitsClasses(const World &world, uint32_t group, llvm::ArrayRef<uint3
   return true;
 }
 
-std::vector<SimRank> mlir::moe::findClasses(const World &world, const ClusterProfile &profile) {
+std::vector<SimRank> mlir::moe::findClasses(const SimWorld &world, const ClusterProfile &profile) {
   std::vector<uint32_t> signatures = getSignatures(world, profile);
   for (uint32_t group = 0; group < world.groups.size(); ++group)
     if (isUsed(world, group) && !fitsClasses(world, group, signatures))

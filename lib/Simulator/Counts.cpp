@@ -35,7 +35,7 @@ static llvm::Error makeUnknownError() {
       "counts (`counts` of plan.launch)");
 }
 
-Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
+Counts::Counts(const SimWorld &world, const RoutingTrace *trace, int64_t iteration)
     : world(world), trace(trace), iteration(iteration), even(!trace) {
   for (const SimProgram &program : world.programs) {
     for (llvm::StringRef layer : program.routedLayers)
@@ -72,7 +72,7 @@ int32_t Counts::getWriter(int64_t rank, int32_t buffer) const {
   return writer[buffer] >= 0 || base < 0 ? writer[buffer] : writer[base];
 }
 
-llvm::Expected<Counts> Counts::create(const World &world, const RoutingTrace *trace, int64_t iteration) {
+llvm::Expected<Counts> Counts::create(const SimWorld &world, const RoutingTrace *trace, int64_t iteration) {
   Counts counts(world, trace, iteration);
   if (trace)
     if (llvm::Error error = counts.checkTrace())

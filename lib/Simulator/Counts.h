@@ -8,7 +8,7 @@
 #define MOE_LIB_SIMULATOR_COUNTS_H
 
 #include "Gate.h"
-#include "moe/Simulator/World.h"
+#include "moe/Simulator/SimWorld.h"
 
 #include "moe/Simulator/Routing.h"
 
@@ -42,7 +42,7 @@ public:
 
   /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs, and where a
   /// choice of shadows cannot be followed.
-  static llvm::Expected<Counts> create(const World &world, const RoutingTrace *trace, int64_t iteration);
+  static llvm::Expected<Counts> create(const SimWorld &world, const RoutingTrace *trace, int64_t iteration);
 
   /// Whether all members of a group have alike counts: without a trace, and where no launch takes its member's part of
   /// the rows, which are sorted by expert, no gate keeps choices at home, and no expert becomes a shadow.
@@ -91,7 +91,7 @@ private:
     }
   };
 
-  Counts(const World &world, const RoutingTrace *trace, int64_t iteration);
+  Counts(const SimWorld &world, const RoutingTrace *trace, int64_t iteration);
 
   void findWriters(const SimProgram &program);
   int32_t getWriter(int64_t rank, int32_t buffer) const;
@@ -139,7 +139,7 @@ private:
   llvm::Expected<const Value *> followInput(int64_t input, const Place &at);
   llvm::Error fail(const Place &at, const llvm::Twine &text) const;
 
-  const World &world;
+  const SimWorld &world;
   const RoutingTrace *trace;
   int64_t iteration;
   bool even;

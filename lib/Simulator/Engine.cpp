@@ -34,7 +34,7 @@ struct Slot {
 };
 
 /// Members that have come to a meeting.
-struct Meeting {
+struct Arrivals {
   uint32_t arrived = 0;
   uint32_t firstRank = 0;
 };
@@ -85,12 +85,12 @@ private:
   uint32_t getMemberSlot(const MeetingId &id, int64_t member) const;
   /// Into `ranks`: the one that stands for `rank`.
   uint32_t getIndex(int64_t rank) const;
-  Meeting &getMeetingOf(const MeetingId &id);
+  Arrivals &getArrivals(const MeetingId &id);
   /// Whether who arrives stands for all members: those of a channel are of two classes.
   bool isAlone(const MeetingId &id) const { return representative && !world.groups[id.group].isChannel(); }
 
   const Execution &execution;
-  const World &world;
+  const SimWorld &world;
   llvm::ArrayRef<SimRank> ranks;
   const uint32_t numStreams;
   /// One rank stands for its class: the other members of its groups do the same at the same time.
@@ -104,7 +104,7 @@ private:
   std::vector<HostClock> hosts;                          ///< by rank
   std::vector<uint32_t> missing;                         ///< by rank and launch: dependencies that have not ended
   std::vector<size_t> firstMissing;                      ///< by rank
-  std::vector<Meeting> meetings;                         ///< by group, instance and number
+  std::vector<Arrivals> meetings;                        ///< by group, instance and number
   std::vector<size_t> firstMeeting;                      ///< by group
   std::vector<uint32_t> numMeetings;                     ///< by group, of each instance
   std::vector<Running> running;                          ///< by number of the network
@@ -266,7 +266,7 @@ uint32_t Engine::getMemberSlot(const MeetingId &id, int64_t member) const {
 }
 
 /// Where ranks stand for classes, an instance is that of the first member's class.
-Meeting &Engine::getMeetingOf(const MeetingId &id) {
+Arrivals &Engine::getArrivals(const MeetingId &id) {
   size_t instance = representative ? getIndex(world.getRank(id, 0)) : id.instance;
   return meetings[firstMeeting[id.group] + instance * numMeetings[id.group] + id.number];
 }
@@ -277,7 +277,7 @@ llvm::Error Engine::arrive(uint32_t index) {
     return startExchange(index);
   slots[index].state = Slot::State::Arrived;
   int64_t rank = ranks[getRankOf(index)].rank;
-  Meeting &meeting = getMeetingOf(id);
+  Arrivals &meeting = getArrivals(id);
   if (meeting.arrived == 0)
     meeting.firstRank = rank;
   else if (llvm::Error error = checkSameExchange(
@@ -467,7 +467,7 @@ llvm::Expected<std::vector<SimTime>> mlir::moe::runOnDevices(const Execution &ex
 // Errors
 //===----------------------------------------------------------------------===//
 
-llvm::Error mlir::moe::makeHangError(const World &world, int64_t rank, uint32_t launch, int64_t other,
+llvm::Error mlir::moe::makeHangError(const SimWorld &world, int64_t rank, uint32_t launch, int64_t other,
                                      std::optional<uint32_t> otherLaunch) {
   const SimProgram &program = world.getProgram(rank);
   const SimGroup &group = world.groups[world.getMeeting(rank, launch).group];
@@ -478,7 +478,7 @@ llvm::Error mlir::moe::makeHangError(const World &world, int64_t rank, uint32_t 
   return makeError(text + ", whose program has no such collective");
 }
 
-llvm::Error mlir::moe::checkSameExchange(const World &world, int64_t rank, uint32_t launch, int64_t other,
+llvm::Error mlir::moe::checkSameExchange(const SimWorld &world, int64_t rank, uint32_t launch, int64_t other,
                                          uint32_t otherLaunch) {
   const SimProgram &program = world.getProgram(rank), &otherProgram = world.getProgram(other);
   if (&program == &otherProgram && launch == otherLaunch)

@@ -8,7 +8,7 @@ namespace mlir::moe {
 
 /// What both engines execute.
 struct Execution {
-  const World &world;
+  const SimWorld &world;
   llvm::ArrayRef<SimRank> ranks; ///< all, or one for each class
   const CostModel &model;
   const LaunchCosts &costs;
@@ -33,10 +33,11 @@ llvm::Expected<std::vector<SimTime>> runOnProcessors(const Execution &execution)
 
 /// A hang: `rank` is in `launch`, and `other` does not come to it. `otherLaunch` is where that rank is; none where it
 /// is done.
-llvm::Error makeHangError(const World &world, int64_t rank, uint32_t launch, int64_t other,
+llvm::Error makeHangError(const SimWorld &world, int64_t rank, uint32_t launch, int64_t other,
                           std::optional<uint32_t> otherLaunch);
 /// Success where two ranks come to a meeting with the same exchange.
-llvm::Error checkSameExchange(const World &world, int64_t rank, uint32_t launch, int64_t other, uint32_t otherLaunch);
+llvm::Error checkSameExchange(const SimWorld &world, int64_t rank, uint32_t launch, int64_t other,
+                              uint32_t otherLaunch);
 
 } // namespace mlir::moe
 

@@ -8,7 +8,7 @@
 
 using namespace mlir::moe;
 
-Exchanges::Exchanges(const World &world, Counts &counts) : world(world), counts(counts) {
+Exchanges::Exchanges(const SimWorld &world, Counts &counts) : world(world), counts(counts) {
   std::map<std::tuple<Collective, int32_t, llvm::StringRef, int64_t, int64_t, int64_t, int64_t>, uint32_t> numbers;
   for (auto [program, linked] : llvm::zip_equal(world.programs, world.linked)) {
     std::vector<uint32_t> &kind = kinds.emplace_back(program.launches.size());

@@ -11,7 +11,7 @@ namespace mlir::moe {
 /// Makes the cost model's exchanges of the launches in which members meet.
 class Exchanges {
 public:
-  Exchanges(const World &world, Counts &counts);
+  Exchanges(const SimWorld &world, Counts &counts);
 
   /// The ranks that meet there, by member. Valid until the next call.
   llvm::ArrayRef<int64_t> getMembers(int64_t rank, uint32_t launch);
@@ -32,7 +32,7 @@ private:
   llvm::Error addRow(int64_t rank, uint32_t launch, int64_t members, llvm::SmallVectorImpl<int64_t> &bytes);
   bool hasMatrix(const SimLaunch &launch) const;
 
-  const World &world;
+  const SimWorld &world;
   Counts &counts;
   std::vector<std::vector<uint32_t>> kinds;
   llvm::SmallVector<int64_t> ranks, matrix;

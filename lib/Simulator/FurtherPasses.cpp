@@ -15,7 +15,7 @@ using PassCounts = std::map<std::pair<StringRef, uint32_t>, int64_t>;
 
 static bool runsSubprogram(const SimLaunch &launch) { return launch.kernel == plan::kRepeatKernel; }
 
-static llvm::Expected<PassCounts> countPasses(const World &world, Counts &counts) {
+static llvm::Expected<PassCounts> countPasses(const SimWorld &world, Counts &counts) {
   PassCounts most;
   for (const SimProgram &program : world.programs)
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
@@ -40,7 +40,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::writeFurtherPasses(ModuleOp pla
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
   if (!programs)
     return programs.takeError();
-  llvm::Expected<World> world = World::create(*programs, model.getNumRanks());
+  llvm::Expected<SimWorld> world = SimWorld::create(*programs, model.getNumRanks());
   if (!world)
     return world.takeError();
   llvm::Expected<Counts> counts = Counts::create(*world, options.routing, options.iteration);

@@ -8,7 +8,7 @@
 #ifndef MOE_LIB_SIMULATOR_HOSTCLOCK_H
 #define MOE_LIB_SIMULATOR_HOSTCLOCK_H
 
-#include "moe/Simulator/World.h"
+#include "moe/Simulator/SimWorld.h"
 
 #include "moe/Cost/ClusterProfile.h"
 

@@ -8,7 +8,7 @@ using namespace mlir::moe;
 namespace {
 class Pricer {
 public:
-  Pricer(const World &world, const CostModel &model, Counts &counts, Exchanges &exchanges)
+  Pricer(const SimWorld &world, const CostModel &model, Counts &counts, Exchanges &exchanges)
       : world(world), model(model), counts(counts), exchanges(exchanges) {}
 
   llvm::Error addRank(std::vector<LaunchCost> &costs, int64_t rank);
@@ -18,7 +18,7 @@ private:
   llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch, llvm::ArrayRef<int64_t> rows);
   llvm::Expected<double> getRaggedSeconds(int64_t rank, uint32_t launch, llvm::ArrayRef<int64_t> rows);
 
-  const World &world;
+  const SimWorld &world;
   const CostModel &model;
   Counts &counts;
   Exchanges &exchanges;
@@ -85,7 +85,7 @@ llvm::Error Pricer::addRank(std::vector<LaunchCost> &costs, int64_t rank) {
   return llvm::Error::success();
 }
 
-llvm::Expected<LaunchCosts> LaunchCosts::create(const World &world, llvm::ArrayRef<SimRank> ranks,
+llvm::Expected<LaunchCosts> LaunchCosts::create(const SimWorld &world, llvm::ArrayRef<SimRank> ranks,
                                                 const CostModel &model, Counts &counts, Exchanges &exchanges) {
   LaunchCosts result;
   Pricer pricer(world, model, counts, exchanges);
@@ -116,7 +116,7 @@ LaunchCosts LaunchCosts::reorder(llvm::ArrayRef<unsigned> order) const {
 }
 
 /// Where devices share processors, a member's share is what keeps one of them busy.
-llvm::Expected<double> mlir::moe::getExchangeSeconds(const World &world, int64_t rank, uint32_t launch,
+llvm::Expected<double> mlir::moe::getExchangeSeconds(const SimWorld &world, int64_t rank, uint32_t launch,
                                                      const CostModel &model, Exchanges &exchanges) {
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
   if (world.groups[linked.group].size == 1)
@@ -133,8 +133,8 @@ llvm::Expected<double> mlir::moe::getExchangeSeconds(const World &world, int64_t
 }
 
 /// Of the first rank of program number `program`.
-static llvm::Expected<std::vector<double>> getLaunchSeconds(const World &world, size_t program, const CostModel &model,
-                                                            Counts &counts, Exchanges &exchanges) {
+static llvm::Expected<std::vector<double>>
+getLaunchSeconds(const SimWorld &world, size_t program, const CostModel &model, Counts &counts, Exchanges &exchanges) {
   SimRank first{world.programs[program].firstRank, 1, static_cast<uint32_t>(program)};
   llvm::Expected<LaunchCosts> costs = LaunchCosts::create(world, first, model, counts, exchanges);
   if (!costs)
@@ -152,7 +152,7 @@ static llvm::Expected<std::vector<double>> getLaunchSeconds(const World &world, 
 
 llvm::Expected<std::vector<std::vector<double>>> mlir::moe::getLaunchSeconds(llvm::ArrayRef<SimProgram> programs,
                                                                              const CostModel &model) {
-  llvm::Expected<World> world = World::create(programs, model.getNumRanks());
+  llvm::Expected<SimWorld> world = SimWorld::create(programs, model.getNumRanks());
   if (!world)
     return world.takeError();
   llvm::Expected<Counts> counts = Counts::create(*world, /*trace=*/nullptr, /*iteration=*/0);

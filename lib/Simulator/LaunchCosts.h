@@ -17,8 +17,8 @@ struct LaunchCost {
 /// Computed once, before time starts. Ranks of a program share them where no launch is ragged.
 class LaunchCosts {
 public:
-  static llvm::Expected<LaunchCosts> create(const World &world, llvm::ArrayRef<SimRank> ranks, const CostModel &model,
-                                            Counts &counts, Exchanges &exchanges);
+  static llvm::Expected<LaunchCosts> create(const SimWorld &world, llvm::ArrayRef<SimRank> ranks,
+                                            const CostModel &model, Counts &counts, Exchanges &exchanges);
 
   /// The same of a program whose launch i is this one's launch `order[i]`. Of a single program.
   LaunchCosts reorder(llvm::ArrayRef<unsigned> order) const;
@@ -32,7 +32,7 @@ private:
 };
 
 /// Seconds of a launch that exchanges, alone; where devices share processors, those of `rank`'s share.
-llvm::Expected<double> getExchangeSeconds(const World &world, int64_t rank, uint32_t launch, const CostModel &model,
+llvm::Expected<double> getExchangeSeconds(const SimWorld &world, int64_t rank, uint32_t launch, const CostModel &model,
                                           Exchanges &exchanges);
 
 } // namespace mlir::moe

@@ -24,13 +24,13 @@ struct Note {
   int32_t trigger = -1;
 };
 
-struct Meeting : moert::PolicyMeeting {
+struct PricedMeeting : moert::PolicyMeeting {
   MeetingId id;
   int64_t firstRank = 0;
   std::vector<double> shares; ///< by member: seconds
 };
 
-using Policy = moert::ExecutorPolicy<double, Meeting, Note>;
+using Policy = moert::ExecutorPolicy<double, PricedMeeting, Note>;
 using Job = Policy::Job;
 
 /// The one at the head of a stream.
@@ -63,7 +63,7 @@ private:
   llvm::Error advance(uint32_t processor, bool isDone);
   llvm::Error runCall(uint32_t processor, uint32_t launch, bool &isDone);
   llvm::Error arrive(uint32_t processor, uint32_t launch);
-  llvm::Error price(Meeting &meeting) const;
+  llvm::Error price(PricedMeeting &meeting) const;
   /// Of emulated transfers.
   bool delay(std::span<const int64_t> done);
   /// The last of the calls' times.
@@ -84,7 +84,7 @@ private:
   llvm::Error hang() const;
 
   const Execution &execution;
-  const World &world;
+  const SimWorld &world;
   const Processors &shared; ///< of the profile
   const uint32_t perNode;   ///< processors that can ever be busy: each stream has one job at a time
 
@@ -94,7 +94,7 @@ private:
   std::vector<Call> calls;                  ///< by stream
   std::vector<double> issued;               ///< by rank: when it was
   std::vector<std::vector<int32_t>> timeOf; ///< by rank and launch, into times
-  std::deque<Meeting> meetings;
+  std::deque<PricedMeeting> meetings;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> meetingNumbers; ///< by group, instance and number
   std::vector<std::vector<uint32_t>> idle;                                     ///< by node: processors
   std::vector<Processor> processors;                                           ///< node by node
@@ -234,7 +234,7 @@ llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
   auto [entry, isNew] = meetingNumbers.try_emplace({id.group, id.instance, id.number}, meetings.size());
   if (isNew)
     meetings.push_back({{std::vector<int64_t>(world.groups[id.group].size, -1)}, id, rank, {}});
-  Meeting &meeting = meetings[entry->second];
+  PricedMeeting &meeting = meetings[entry->second];
   if (llvm::Error error =
           checkSameExchange(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank, launch))
     return error;
@@ -249,7 +249,7 @@ llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
 }
 
 /// Where members only say something of their values, or one is alone, shares take no time.
-llvm::Error Executor::price(Meeting &meeting) const {
+llvm::Error Executor::price(PricedMeeting &meeting) const {
   int64_t size = world.groups[meeting.id.group].size, first = world.getRank(meeting.id, 0);
   uint32_t launch = *world.getMeetingLaunch(first, meeting.id);
   meeting.shares.assign(size, 0);
@@ -389,7 +389,7 @@ llvm::Error Executor::run() {
 }
 
 llvm::Error Executor::hang() const {
-  for (const Meeting &meeting : meetings) {
+  for (const PricedMeeting &meeting : meetings) {
     auto missing = llvm::find(meeting.streams, -1);
     if (missing == meeting.streams.end())
       continue;

@@ -20,7 +20,7 @@ struct Repeated {
 
 /// Ragged ones are each their own, as their rows are.
 static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t program) {
-  const World &world = execution.world;
+  const SimWorld &world = execution.world;
   std::vector<Repeated> result;
   llvm::DenseMap<uint32_t, uint32_t> known; ///< by kind, into the result
   for (auto [index, launch] : llvm::enumerate(world.linked[program].launches)) {
@@ -159,7 +159,7 @@ llvm::Expected<SimResult::Roofline> mlir::moe::computeRoofline(const Execution &
 }
 
 llvm::Expected<SimResult::Sent> mlir::moe::computeSent(const Execution &execution) {
-  const World &world = execution.world;
+  const SimWorld &world = execution.world;
   int64_t nodeRanks = execution.model.getProfile().devicesPerNode, all = world.getNumRanks();
   std::vector<std::vector<Repeated>> exchanges = getExchanges(execution);
   SimResult::Sent sent;

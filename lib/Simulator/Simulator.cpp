@@ -42,7 +42,7 @@ static llvm::Error check(const CostModel &model, const SimOptions &options) {
   return llvm::Error::success();
 }
 
-static std::vector<SimRank> chooseRanks(const World &world, const CostModel &model, const Counts &counts,
+static std::vector<SimRank> chooseRanks(const SimWorld &world, const CostModel &model, const Counts &counts,
                                         const SimOptions &options) {
   bool mayDiffer = !counts.isEven() || options.allRanks || !options.stragglers.empty() || model.hasContention() ||
                    sharesProcessors(model);
@@ -57,7 +57,7 @@ static std::vector<double> getSlowdowns(const SimOptions &options, size_t numRan
   return slowdown;
 }
 
-static uint64_t countOps(const World &world, llvm::ArrayRef<SimRank> ranks) {
+static uint64_t countOps(const SimWorld &world, llvm::ArrayRef<SimRank> ranks) {
   uint64_t ops = 0;
   for (const SimRank &rank : ranks)
     ops += world.programs[rank.program].ops.size();
@@ -65,8 +65,9 @@ static uint64_t countOps(const World &world, llvm::ArrayRef<SimRank> ranks) {
 }
 
 /// Those that are known from another order, or new ones, which are known from now on.
-static llvm::Expected<LaunchCosts> makeCosts(const World &world, llvm::ArrayRef<SimRank> ranks, const CostModel &model,
-                                             Counts &counts, Exchanges &exchanges, const SimOptions &options) {
+static llvm::Expected<LaunchCosts> makeCosts(const SimWorld &world, llvm::ArrayRef<SimRank> ranks,
+                                             const CostModel &model, Counts &counts, Exchanges &exchanges,
+                                             const SimOptions &options) {
   if (!options.known)
     return LaunchCosts::create(world, ranks, model, counts, exchanges);
   std::shared_ptr<const LaunchCosts> &known = options.known->ofIteration[options.iteration];
@@ -89,7 +90,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
     return error;
   SimResult result;
   result.programs = std::move(programs);
-  llvm::Expected<World> world = World::create(result.programs, model.getNumRanks());
+  llvm::Expected<SimWorld> world = SimWorld::create(result.programs, model.getNumRanks());
   if (!world)
     return world.takeError();
   llvm::Expected<Counts> counts = Counts::create(*world, options.routing, options.iteration);
@@ -189,7 +190,7 @@ namespace {
 /// What keeps the streams of ranks busy.
 class BusyStreams {
 public:
-  BusyStreams(const World &world, const CostModel &model, Exchanges &exchanges)
+  BusyStreams(const SimWorld &world, const CostModel &model, Exchanges &exchanges)
       : world(world), model(model), exchanges(exchanges) {}
 
   /// Adds `rank`, whose launches cost `costs` on a device that is `slowdown` times as slow.
@@ -202,7 +203,7 @@ public:
 private:
   llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch);
 
-  const World &world;
+  const SimWorld &world;
   const CostModel &model;
   Exchanges &exchanges;
   /// Of exchanges by group, instance and meeting: all members take as long.
@@ -245,7 +246,7 @@ llvm::Error BusyStreams::add(const SimRank &rank, const LaunchCost *costs, doubl
 
 /// Any rank is a bound. Without a trace those of a class differ by a remainder at most, so that one of them says it; on
 /// shared processors all are needed, for their sum.
-static std::vector<SimRank> chooseBoundRanks(const World &world, const CostModel &model, const Counts &counts,
+static std::vector<SimRank> chooseBoundRanks(const SimWorld &world, const CostModel &model, const Counts &counts,
                                              const SimOptions &options) {
   if (sharesProcessors(model) || options.routing || !options.stragglers.empty())
     return chooseRanks(world, model, counts, options);
@@ -256,7 +257,7 @@ llvm::Expected<double> mlir::moe::getStepBound(llvm::ArrayRef<SimProgram> progra
                                                const SimOptions &options) {
   if (llvm::Error error = check(model, options))
     return error;
-  llvm::Expected<World> world = World::create(programs, model.getNumRanks());
+  llvm::Expected<SimWorld> world = SimWorld::create(programs, model.getNumRanks());
   if (!world)
     return world.takeError();
   llvm::Expected<Counts> counts = Counts::create(*world, options.routing, options.iteration);

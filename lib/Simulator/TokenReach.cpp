@@ -189,7 +189,7 @@ static TokenDraw getDraw(const CountsRule &routing, const RoutedShape &shape) {
 namespace {
 class ReachFinder {
 public:
-  ReachFinder(const World &world, Counts &counts, int64_t nodeRanks)
+  ReachFinder(const SimWorld &world, Counts &counts, int64_t nodeRanks)
       : world(world), counts(counts), nodeRanks(nodeRanks) {}
 
   TokenReach find(const SimProgram &program, uint32_t router, const ExpertPlaces &places);
@@ -201,7 +201,7 @@ private:
   TokenReach findNew(const SimProgram &program, uint32_t router, const ExpertPlaces &places, const TokenDraw &draw,
                      int64_t tokens);
 
-  const World &world;
+  const SimWorld &world;
   Counts &counts;
   int64_t nodeRanks;
   std::map<Key, TokenReach> known;
@@ -248,7 +248,7 @@ TokenReach ReachFinder::find(const SimProgram &program, uint32_t router, const E
   return found->second;
 }
 
-std::vector<TokenReach> mlir::moe::findTokenReach(const World &world, Counts &counts, int64_t nodeRanks) {
+std::vector<TokenReach> mlir::moe::findTokenReach(const SimWorld &world, Counts &counts, int64_t nodeRanks) {
   std::vector<TokenReach> result;
   ReachFinder finder(world, counts, nodeRanks);
   for (const SimProgram &program : world.programs) {

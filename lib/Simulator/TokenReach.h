@@ -8,7 +8,7 @@
 namespace mlir::moe {
 
 /// Of each layer with ragged launches whose experts are on several ranks, of which `nodeRanks` neighbours are a node.
-std::vector<TokenReach> findTokenReach(const World &world, Counts &counts, int64_t nodeRanks);
+std::vector<TokenReach> findTokenReach(const SimWorld &world, Counts &counts, int64_t nodeRanks);
 
 } // namespace mlir::moe
 

@@ -516,7 +516,7 @@ struct PhasedExchange {
 /// What the simulator asks of a program's counts.
 struct Matrices {
   Matrices(const SimProgram &program, const RoutingTrace *trace)
-      : programs(program), world(llvm::cantFail(World::create(programs, program.numRanks))),
+      : programs(program), world(llvm::cantFail(SimWorld::create(programs, program.numRanks))),
         counts(llvm::cantFail(Counts::create(world, trace, 0))), exchanges(world, counts) {}
 
   std::vector<int64_t> get(uint32_t launch) { return llvm::cantFail(exchanges.make(0, launch)).matrix.vec(); }
@@ -525,7 +525,7 @@ struct Matrices {
   }
 
   llvm::ArrayRef<SimProgram> programs;
-  World world;
+  SimWorld world;
   Counts counts;
   Exchanges exchanges;
 };

@@ -1,12 +1,12 @@
-//===- World.h - programs, checked and linked -------------------*- C++ -*-===//
+//===- SimWorld.h - programs, checked and linked ----------------*- C++ -*-===//
 //
 // What the engines need of all programs together: which rank runs which, which launch waits for which, and which
 // collectives meet. Records and waits come down to edges between launches here, so that an engine counts and never
 // searches.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOE_SIMULATOR_WORLD_H
-#define MOE_SIMULATOR_WORLD_H
+#ifndef MOE_SIMULATOR_SIMWORLD_H
+#define MOE_SIMULATOR_SIMWORLD_H
 
 #include "moe/Simulator/Program.h"
 
@@ -17,7 +17,7 @@ namespace mlir::moe {
 struct LinkedLaunch {
   uint32_t stream = 0;
   Resource resource = Resource::None;
-  int32_t group = -1;   ///< into World::groups, of a collective
+  int32_t group = -1;   ///< into SimWorld::groups, of a collective
   uint32_t meeting = 0; ///< its number among the program's collectives of that group
   /// Into LinkedProgram: launches that have to be done before, the stream's previous one among them, and the inverse.
   uint32_t firstDep = 0, endDep = 0;
@@ -47,7 +47,7 @@ struct MeetingId {
   uint32_t group = 0, instance = 0, number = 0;
 };
 
-struct World {
+struct SimWorld {
   llvm::ArrayRef<SimProgram> programs;
   std::vector<LinkedProgram> linked;   ///< as programs
   std::vector<SimGroup> groups;        ///< of all programs; one for each size and stride
@@ -56,7 +56,7 @@ struct World {
 
   /// `programs` must outlive the world. Fails where they do not cover `ranks` ranks once, where an index is out of
   /// range, where a wait has no record before it, and where a cost contradicts itself.
-  static llvm::Expected<World> create(llvm::ArrayRef<SimProgram> programs, int64_t ranks);
+  static llvm::Expected<SimWorld> create(llvm::ArrayRef<SimProgram> programs, int64_t ranks);
 
   int64_t getNumRanks() const { return static_cast<int64_t>(programOfRank.size()); }
   const SimProgram &getProgram(int64_t rank) const { return programs[programOfRank[rank]]; }
@@ -79,4 +79,4 @@ llvm::Error makeError(const llvm::Twine &what);
 
 } // namespace mlir::moe
 
-#endif // MOE_SIMULATOR_WORLD_H
+#endif // MOE_SIMULATOR_SIMWORLD_H

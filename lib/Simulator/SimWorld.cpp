@@ -1,5 +1,5 @@
-//===- World.cpp - programs, checked and linked ---------------------------===//
-#include "moe/Simulator/World.h"
+//===- SimWorld.cpp - programs, checked and linked ------------------------===//
+#include "moe/Simulator/SimWorld.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,13 +28,13 @@ llvm::Error mlir::moe::addLaunch(llvm::Error error, const SimProgram &program, u
   return makeLaunchError(program, launch, llvm::toString(std::move(error)));
 }
 
-MeetingId World::getMeeting(int64_t rank, uint32_t launch) const {
+MeetingId SimWorld::getMeeting(int64_t rank, uint32_t launch) const {
   const LinkedLaunch &it = getLinked(rank).launches[launch];
   auto instance = static_cast<uint32_t>(groups[it.group].getInstance(rank));
   return {static_cast<uint32_t>(it.group), instance, it.meeting};
 }
 
-std::optional<uint32_t> World::getMeetingLaunch(int64_t rank, const MeetingId &id) const {
+std::optional<uint32_t> SimWorld::getMeetingLaunch(int64_t rank, const MeetingId &id) const {
   llvm::ArrayRef<uint32_t> meetings = getLinked(rank).meetings[id.group];
   if (id.number >= meetings.size())
     return std::nullopt;
@@ -192,7 +192,7 @@ static llvm::Error check(const SimProgram &program, int64_t ranks) {
   return checkOps(program);
 }
 
-static llvm::Error assignRanks(World &world, int64_t ranks) {
+static llvm::Error assignRanks(SimWorld &world, int64_t ranks) {
   world.programOfRank.assign(ranks, ~0u);
   for (auto [index, program] : llvm::enumerate(world.programs)) {
     if (program.firstRank < 0 || program.numRanks < 0 || program.numRanks > ranks ||
@@ -295,7 +295,7 @@ llvm::Error Linker::link() {
 }
 
 /// The number of a program's group among the world's.
-static int32_t addGroup(World &world, const SimGroup &group) {
+static int32_t addGroup(SimWorld &world, const SimGroup &group) {
   auto isSame = [&](const SimGroup &other) {
     return other.size == group.size && other.stride == group.stride && other.first == group.first &&
            other.span == group.span;
@@ -307,7 +307,7 @@ static int32_t addGroup(World &world, const SimGroup &group) {
   return static_cast<int32_t>(world.groups.size()) - 1;
 }
 
-static void linkMeetings(World &world, const SimProgram &program, LinkedProgram &linked) {
+static void linkMeetings(SimWorld &world, const SimProgram &program, LinkedProgram &linked) {
   llvm::SmallVector<int32_t> numbers;
   for (const SimGroup &group : program.groups)
     numbers.push_back(addGroup(world, group));
@@ -324,8 +324,8 @@ static void linkMeetings(World &world, const SimProgram &program, LinkedProgram 
   }
 }
 
-llvm::Expected<World> World::create(llvm::ArrayRef<SimProgram> programs, int64_t ranks) {
-  World world;
+llvm::Expected<SimWorld> SimWorld::create(llvm::ArrayRef<SimProgram> programs, int64_t ranks) {
+  SimWorld world;
   world.programs = programs;
   if (llvm::Error error = assignRanks(world, ranks))
     return error;
