@@ -41,12 +41,12 @@ static llvm::Expected<Row> parse(llvm::StringRef line) {
   return row;
 }
 
-static Exchange makeExchange(const Row &row, int64_t devicesPerNode, std::vector<int64_t> &ranks) {
+static GroupExchange makeExchange(const Row &row, int64_t devicesPerNode, std::vector<int64_t> &ranks) {
   ranks.clear();
   for (int64_t node = 0; node < row.nodes; ++node)
     for (int64_t device = 0; device < row.perNode; ++device)
       ranks.push_back(node * devicesPerNode + device);
-  Exchange exchange;
+  GroupExchange exchange;
   exchange.collective = row.collective;
   exchange.dtype = "f16";
   exchange.payload = row.bytes;
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
     std::unique_ptr<CostModel> &model = models[{row.nodes, row.form}];
     if (!model)
       model = check(CostModel::create(profile, row.nodes * profile.devicesPerNode, row.form));
-    Exchange exchange = makeExchange(row, profile.devicesPerNode, ranks);
+    GroupExchange exchange = makeExchange(row, profile.devicesPerNode, ranks);
     llvm::outs() << llvm::formatv("{0:e9}\n", check(model->getSeconds(exchange)));
   }
 }

@@ -21,12 +21,12 @@ class ClosedForm final : public CostModel {
 public:
   explicit ClosedForm(std::unique_ptr<State> state) : CostModel(std::move(state)) {}
   using CostModel::getSeconds;
-  Expected<double> getSeconds(const Exchange &exchange) const override;
+  Expected<double> getSeconds(const GroupExchange &exchange) const override;
   std::unique_ptr<Network> createNetwork() const override;
   bool hasContention() const override { return false; }
 
 private:
-  Expected<double> getSharedSeconds(const Exchange &exchange) const;
+  Expected<double> getSharedSeconds(const GroupExchange &exchange) const;
 };
 
 /// Exchanges that do not see each other. They are kept in a heap by their ends; one whose end changed is there again,
@@ -34,7 +34,7 @@ private:
 class ClosedFormNetwork final : public Network {
 public:
   explicit ClosedFormNetwork(const CostModel &model) : model(model) {}
-  Expected<uint32_t> start(double now, const Exchange &exchange) override;
+  Expected<uint32_t> start(double now, const GroupExchange &exchange) override;
   void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) override;
   double getNextTime() override;
   void advance(double now, llvm::SmallVectorImpl<Completion> &done) override;
@@ -67,7 +67,7 @@ private:
 
 } // namespace
 
-Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
+Expected<double> ClosedForm::getSeconds(const GroupExchange &exchange) const {
   if (llvm::Error error = check(exchange))
     return error;
   if (profile.processors.count > 0)
@@ -83,7 +83,7 @@ Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
 
 /// The members' shares on the processors of their nodes, each on the one that is free first, all at the speed of as
 /// many as there are at the start.
-Expected<double> ClosedForm::getSharedSeconds(const Exchange &exchange) const {
+Expected<double> ClosedForm::getSharedSeconds(const GroupExchange &exchange) const {
   std::map<int64_t, std::vector<double>> sharesOf; // by node
   for (auto [member, rank] : llvm::enumerate(exchange.ranks)) {
     Expected<double> share = getShareSeconds(exchange, member);
@@ -112,7 +112,7 @@ std::unique_ptr<CostModel> mlir::moe::makeClosedForm(std::unique_ptr<CostModel::
   return std::make_unique<ClosedForm>(std::move(state));
 }
 
-Expected<uint32_t> ClosedFormNetwork::start(double now, const Exchange &exchange) {
+Expected<uint32_t> ClosedFormNetwork::start(double now, const GroupExchange &exchange) {
   Expected<double> seconds = model.getSeconds(exchange);
   if (!seconds)
     return seconds.takeError();

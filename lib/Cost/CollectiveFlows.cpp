@@ -15,7 +15,7 @@ using MemberList = llvm::SmallVector<uint32_t>;
 
 class FlowBuilder {
 public:
-  FlowBuilder(const Exchange &exchange, const NodeLayout &layout, size_t senders);
+  FlowBuilder(const GroupExchange &exchange, const NodeLayout &layout, size_t senders);
   bool build(Algorithm algorithm);
   bool isUniform() const {
     return llvm::all_of(nodes, [&](const MemberList &node) { return node.size() == nodes[0].size(); });
@@ -54,7 +54,7 @@ private:
   /// Sums pass every link twice: up and down a tree, or around a ring.
   uint32_t getRounds() const { return exchange.collective == Collective::AllReduce ? 2 : 1; }
 
-  const Exchange &exchange;
+  const GroupExchange &exchange;
   const NodeLayout &layout;
   uint32_t members, senders;
   /// Members in the order of the group, by node and by place in the node.
@@ -66,7 +66,7 @@ private:
 
 } // namespace
 
-FlowBuilder::FlowBuilder(const Exchange &exchange, const NodeLayout &layout, size_t senders)
+FlowBuilder::FlowBuilder(const GroupExchange &exchange, const NodeLayout &layout, size_t senders)
     : exchange(exchange), layout(layout), members(exchange.ranks.size()), senders(std::min<size_t>(senders, members)) {
   llvm::DenseMap<int64_t, size_t> nodeOf;
   for (uint32_t member = 0; member < members; ++member) {
@@ -421,7 +421,7 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const Exchange &exchange, Algorithm algorithm,
+llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const GroupExchange &exchange, Algorithm algorithm,
                                                          const NodeLayout &layout, size_t senders) {
   FlowBuilder builder(exchange, layout, senders);
   if (algorithm == Algorithm::Hierarchical && exchange.phases == 1 && !builder.isUniform())

@@ -66,8 +66,8 @@ inline constexpr size_t kSendsAtOnce = 2;
 /// peers.
 /// Members are `exchange.ranks`; rank r is on node r / devicesPerNode. Sends are those of the first `senders` members
 /// only. The error names what was expected.
-llvm::Expected<std::vector<Phase>> makePhases(const Exchange &exchange, Algorithm algorithm, const NodeLayout &layout,
-                                              size_t senders = ~size_t(0));
+llvm::Expected<std::vector<Phase>> makePhases(const GroupExchange &exchange, Algorithm algorithm,
+                                              const NodeLayout &layout, size_t senders = ~size_t(0));
 
 /// How many members each node has, where it is the same for all that have any; else 0.
 int64_t getMembersPerNode(llvm::ArrayRef<int64_t> ranks, int64_t devicesPerNode);

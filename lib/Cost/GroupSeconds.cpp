@@ -302,7 +302,7 @@ Expected<GroupTime> CostModel::getGroupTime(Collective collective, llvm::ArrayRe
   if (known)
     if (auto it = known->find(key); it != known->end())
       return it->second;
-  Exchange exchange;
+  GroupExchange exchange;
   exchange.collective = collective;
   exchange.ranks = group;
   if (llvm::Error error = check(exchange))
@@ -329,7 +329,7 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
   return *time;
 }
 
-Confidence CostModel::getConfidence(const Exchange &exchange) const {
+Confidence CostModel::getConfidence(const GroupExchange &exchange) const {
   if (exchange.isNothing() || exchange.ranks.size() == 1)
     return {};
   Expected<GroupTime> time =
@@ -341,7 +341,7 @@ Confidence CostModel::getConfidence(const Exchange &exchange) const {
   return {time->relativeError, time->isExtrapolated};
 }
 
-double Exchange::getEvenPayload() const {
+double GroupExchange::getEvenPayload() const {
   if (matrix.empty())
     return getWholePayload();
   size_t members = ranks.size();
@@ -364,14 +364,14 @@ double Exchange::getEvenPayload() const {
                   : 0;
 }
 
-double Exchange::getPart() const {
+double GroupExchange::getPart() const {
   if (phases == 1)
     return 1;
   auto members = static_cast<int64_t>(ranks.size());
   return static_cast<double>(getNumPeers(members, phase, phases)) / static_cast<double>(members - 1);
 }
 
-llvm::Error CostModel::check(const Exchange &exchange) const {
+llvm::Error CostModel::check(const GroupExchange &exchange) const {
   size_t members = exchange.ranks.size();
   if (members == 0 || exchange.collective == Collective::None)
     return makeCostError("expected a collective with members but got '" + getName(exchange.collective) + "' among " +
@@ -395,7 +395,7 @@ llvm::Error CostModel::check(const Exchange &exchange) const {
   return llvm::Error::success();
 }
 
-Expected<double> CostModel::getShareSeconds(const Exchange &exchange, unsigned member) const {
+Expected<double> CostModel::getShareSeconds(const GroupExchange &exchange, unsigned member) const {
   if (profile.processors.count == 0)
     return makeCostError("the devices of cluster '" + profile.name + "' share no processors");
   if (llvm::Error error = check(exchange))

@@ -32,7 +32,7 @@ class LinkLevel final : public CostModel {
 public:
   explicit LinkLevel(std::unique_ptr<State> state) : CostModel(std::move(state)), paths(*this->state->topology) {}
   using CostModel::getSeconds;
-  Expected<double> getSeconds(const Exchange &exchange) const override;
+  Expected<double> getSeconds(const GroupExchange &exchange) const override;
   std::unique_ptr<Network> createNetwork() const override;
   bool hasContention() const override { return true; }
   /// The flows of an exchange that has the time of the closed form when it is alone: `startup` seconds at the beginning
@@ -41,7 +41,7 @@ public:
     std::vector<Phase> phases;
     double startup = 0, stretch = 1;
   };
-  Expected<Plan> plan(const Exchange &exchange) const;
+  Expected<Plan> plan(const GroupExchange &exchange) const;
 
   const Paths &getPaths() const { return paths; }
   std::vector<double> getBandwidths() const;
@@ -69,7 +69,7 @@ struct Running {
 class LinkLevelNetwork final : public Network {
 public:
   explicit LinkLevelNetwork(const LinkLevel &model) : model(model), engine(model.getBandwidths()) {}
-  Expected<uint32_t> start(double now, const Exchange &exchange) override;
+  Expected<uint32_t> start(double now, const GroupExchange &exchange) override;
   void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) override;
   double getNextTime() override;
   void advance(double now, llvm::SmallVectorImpl<Completion> &done) override;
@@ -156,7 +156,7 @@ std::vector<double> LinkLevel::getBandwidths() const {
   return bandwidths;
 }
 
-Expected<LinkLevel::Plan> LinkLevel::plan(const Exchange &exchange) const {
+Expected<LinkLevel::Plan> LinkLevel::plan(const GroupExchange &exchange) const {
   if (llvm::Error error = check(exchange))
     return error;
   Expected<GroupTime> time =
@@ -173,7 +173,7 @@ Expected<LinkLevel::Plan> LinkLevel::plan(const Exchange &exchange) const {
   return plan;
 }
 
-Expected<double> LinkLevel::getSeconds(const Exchange &exchange) const {
+Expected<double> LinkLevel::getSeconds(const GroupExchange &exchange) const {
   LinkLevelNetwork network(*this);
   Expected<uint32_t> number = network.start(0, exchange);
   if (!number)
@@ -209,7 +209,7 @@ static void countSends(Running &exchange) {
   }
 }
 
-Expected<uint32_t> LinkLevelNetwork::start(double now, const Exchange &exchange) {
+Expected<uint32_t> LinkLevelNetwork::start(double now, const GroupExchange &exchange) {
   Expected<LinkLevel::Plan> plan = model.plan(exchange);
   if (!plan)
     return plan.takeError();

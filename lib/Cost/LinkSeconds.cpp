@@ -72,7 +72,7 @@ static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_
 
 /// In an SPMD program the groups of one size and stride do the same at the same time. A rooted
 /// pair that is no such pattern is of two stages; any other group is alone.
-static Siblings getSiblings(const Exchange &exchange, const ClusterProfile &profile, const Topology &topology,
+static Siblings getSiblings(const GroupExchange &exchange, const ClusterProfile &profile, const Topology &topology,
                             Algorithm algorithm, bool hasFaults) {
   llvm::ArrayRef<int64_t> group = exchange.ranks;
   int64_t size = group.size(), ranks = topology.getNumRanks(), period = topology.getPeriod();
@@ -147,7 +147,7 @@ Expected<LinkTimes> CostModel::State::getLinkTimes(Collective collective, llvm::
   auto &cache = (healthy && isHealthy ? healthyLinks : links)[static_cast<unsigned>(algorithm)];
   if (const LinkTimes *known = cache.find(collective, group, ""))
     return *known;
-  Exchange exchange;
+  GroupExchange exchange;
   exchange.collective = collective;
   exchange.payload = 1;
   exchange.ranks = group;

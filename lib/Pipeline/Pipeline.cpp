@@ -174,7 +174,7 @@ static int64_t getBucketBytes(const PipelineOptions &options) {
   for (int64_t member = 0; member < group.getSize(); ++member)
     ranks.push_back(member * group.getStride());
   auto getSeconds = [&](int64_t bytes) {
-    moe::Exchange exchange;
+    moe::GroupExchange exchange;
     exchange.collective = Collective::AllReduce;
     exchange.dtype = "bf16";
     exchange.payload = bytes;

@@ -91,7 +91,7 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
     model = std::move(*made);
   }
   int64_t ranks[] = {0, distance};
-  Exchange exchange;
+  GroupExchange exchange;
   exchange.collective = Collective::Broadcast;
   exchange.payload = static_cast<int64_t>(bytes);
   exchange.ranks = ranks;

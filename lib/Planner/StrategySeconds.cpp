@@ -60,7 +60,7 @@ static llvm::Expected<double> getExchangeSeconds(const CostModel &model, const C
   if (chunk.members == 1)
     return 0.0;
   SmallVector<int64_t> ranks = llvm::to_vector(llvm::seq<int64_t>(0, chunk.members));
-  Exchange exchange;
+  GroupExchange exchange;
   exchange.collective = Collective::AllToAll;
   exchange.dtype = chunk.dtype;
   exchange.payload = chunk.getBytes();

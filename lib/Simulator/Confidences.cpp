@@ -9,7 +9,7 @@ static Confidence findConfidence(const Execution &execution, const SimProgram &p
   const SimLaunch &launch = program.launches[index];
   if (launch.cost.resource != Resource::Network)
     return execution.model.getConfidence(Work{launch.kernel, launch.params, launch.dtype, &launch.cost, {}});
-  Exchange exchange;
+  GroupExchange exchange;
   exchange.collective = launch.cost.collective;
   exchange.dtype = launch.dtype;
   exchange.payload = launch.cost.payload;

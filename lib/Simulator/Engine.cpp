@@ -291,7 +291,7 @@ llvm::Error Engine::startExchange(uint32_t index) {
   MeetingId id = getMeeting(index);
   int64_t rank = representative ? ranks[getRankOf(index)].rank : world.getRank(id, 0);
   uint32_t launch = *world.getMeetingLaunch(rank, id);
-  llvm::Expected<Exchange> exchange = execution.exchanges.make(rank, launch);
+  llvm::Expected<GroupExchange> exchange = execution.exchanges.make(rank, launch);
   if (!exchange)
     return exchange.takeError();
   llvm::Expected<uint32_t> number = network->start(now, *exchange);

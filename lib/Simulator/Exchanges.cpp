@@ -66,7 +66,7 @@ llvm::ArrayRef<int64_t> Exchanges::getMembers(int64_t rank, uint32_t index) {
   return ranks;
 }
 
-llvm::Expected<Exchange> Exchanges::make(int64_t rank, uint32_t index) {
+llvm::Expected<GroupExchange> Exchanges::make(int64_t rank, uint32_t index) {
   const SimLaunch &launch = world.getLaunch(rank, index);
   MeetingId id = world.getMeeting(rank, index);
   int64_t members = getMembers(rank, index).size();
@@ -74,8 +74,8 @@ llvm::Expected<Exchange> Exchanges::make(int64_t rank, uint32_t index) {
   if (!use)
     return use.takeError();
   int64_t payload = std::llround(*use * static_cast<double>(launch.cost.payload));
-  Exchange exchange{launch.cost.collective,     launch.dtype,      payload, launch.cost.root, ranks, {},
-                    launch.cost.getSendPhase(), launch.cost.phases};
+  GroupExchange exchange{launch.cost.collective,     launch.dtype,      payload, launch.cost.root, ranks, {},
+                         launch.cost.getSendPhase(), launch.cost.phases};
   if (!hasMatrix(launch))
     return exchange;
   matrix.clear();

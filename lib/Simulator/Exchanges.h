@@ -17,7 +17,7 @@ public:
   llvm::ArrayRef<int64_t> getMembers(int64_t rank, uint32_t launch);
   /// With what `rank` brings where all members are the same, with what each brings where a trace says that they are
   /// not. Valid until the next call.
-  llvm::Expected<Exchange> make(int64_t rank, uint32_t launch);
+  llvm::Expected<GroupExchange> make(int64_t rank, uint32_t launch);
   /// Bytes that a rank sends to the other members.
   llvm::Expected<double> getBytesSent(int64_t rank, uint32_t launch);
   /// Adds the bytes that a rank sends to each other one: `to[rank]`.

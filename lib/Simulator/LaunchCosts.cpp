@@ -121,7 +121,7 @@ llvm::Expected<double> mlir::moe::getExchangeSeconds(const SimWorld &world, int6
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
   if (world.groups[linked.group].size == 1)
     return 0;
-  llvm::Expected<Exchange> exchange = exchanges.make(rank, launch);
+  llvm::Expected<GroupExchange> exchange = exchanges.make(rank, launch);
   if (!exchange)
     return exchange.takeError();
   llvm::Expected<double> seconds = model.getProfile().processors.count > 0

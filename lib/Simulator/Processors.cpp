@@ -255,7 +255,7 @@ llvm::Error Executor::price(PricedMeeting &meeting) const {
   meeting.shares.assign(size, 0);
   if (!world.getLinked(first).launches[launch].exchanges() || size == 1)
     return llvm::Error::success();
-  llvm::Expected<Exchange> exchange = execution.exchanges.make(first, launch);
+  llvm::Expected<GroupExchange> exchange = execution.exchanges.make(first, launch);
   if (!exchange)
     return exchange.takeError();
   for (int64_t member = 0; member < size; ++member) {

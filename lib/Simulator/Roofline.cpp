@@ -60,7 +60,7 @@ static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int
                                                  llvm::ArrayRef<Repeated> exchanges) {
   double sum = 0;
   for (const Repeated &it : exchanges) {
-    llvm::Expected<Exchange> exchange = execution.exchanges.make(rank, it.launch);
+    llvm::Expected<GroupExchange> exchange = execution.exchanges.make(rank, it.launch);
     if (!exchange)
       return exchange.takeError();
     if (exchange->ranks.size() == 1)

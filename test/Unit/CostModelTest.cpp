@@ -403,7 +403,7 @@ TEST(CostModelTest, NeitherFitNorLinks) {
 TEST(CostModelTest, RaggedExchange) {
   ClusterProfile profile = makeToyNode(3);
   auto model = makeModel(profile, CostForm::ClosedForm);
-  Exchange exchange = makeExchange(Collective::AllToAll, kThree, 0);
+  GroupExchange exchange = makeExchange(Collective::AllToAll, kThree, 0);
   constexpr int64_t matrix[] = {5, 20, 0, /**/ 10, 5, 10, /**/ 40, 0, 5};
   exchange.matrix = matrix;
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(exchange)), 1 + 5);
@@ -413,7 +413,7 @@ TEST(CostModelTest, RaggedExchange) {
 TEST(CostModelTest, EvenMatrix) {
   ClusterProfile profile = makeToyNode(3);
   auto model = makeModel(profile, CostForm::ClosedForm);
-  Exchange even = makeExchange(Collective::AllToAll, kThree, 21), ragged = even;
+  GroupExchange even = makeExchange(Collective::AllToAll, kThree, 21), ragged = even;
   std::vector<int64_t> matrix(9, 7);
   ragged.payload = 0;
   ragged.matrix = matrix;
@@ -499,7 +499,7 @@ TEST(CostModelTest, RaggedPhases) {
   ClusterProfile profile = makeToyNode(4);
   auto model = makeModel(profile, CostForm::ClosedForm);
   auto get = [&](int64_t phase, const std::vector<int64_t> &matrix) {
-    Exchange exchange = makePhase(kFour, 20, phase, 2);
+    GroupExchange exchange = makePhase(kFour, 20, phase, 2);
     exchange.matrix = matrix;
     return getValue(model->getSeconds(exchange));
   };
@@ -517,7 +517,7 @@ TEST(CostModelTest, WrongPhases) {
     for (auto [phase, phases] : {std::pair(2, 2), {-1, 2}, {0, 3}, {0, 0}})
       EXPECT_EQ(getError(model->getSeconds(makePhase(kFour, 12, phase, phases))),
                 expected + "phase " + std::to_string(phase) + " of " + std::to_string(phases) + " of 'all_to_all'");
-    Exchange exchange = makePhase(kFour, 12, 1, 2);
+    GroupExchange exchange = makePhase(kFour, 12, 1, 2);
     exchange.collective = Collective::AllGather;
     EXPECT_EQ(getError(model->getSeconds(exchange)), expected + "phase 1 of 2 of 'all_gather'");
   }
@@ -529,7 +529,7 @@ TEST(CostModelTest, WrongExchanges) {
   for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
     auto model = makeModel(profile, form);
     constexpr int64_t tooHigh[] = {0, 1, 7};
-    Exchange exchange = makeExchange(Collective::AllToAll, tooHigh, 40);
+    GroupExchange exchange = makeExchange(Collective::AllToAll, tooHigh, 40);
     EXPECT_EQ(getError(model->getSeconds(exchange)),
               "expected the members of 'all_to_all' to be below 3, the number of ranks, but got rank 7");
     exchange = makeExchange(Collective::AllToAll, kThree, 40);
@@ -588,7 +588,7 @@ ClusterProfile makeShared() {
 TEST(CostModelTest, Shares) {
   ClusterProfile profile = makeShared();
   auto model = makeModel(profile, CostForm::ClosedForm);
-  Exchange exchange = makeExchange(Collective::AllToAll, kFour, 8);
+  GroupExchange exchange = makeExchange(Collective::AllToAll, kFour, 8);
   EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 0)), 2 + 4);
   // Two shares on each processor, at half speed.
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(exchange)), 24);

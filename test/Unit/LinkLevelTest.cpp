@@ -141,7 +141,7 @@ TEST(FlowsTest, RatesAreMaxMinAfterEachChange) {
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-double getSeconds(const ClusterProfile &profile, CostForm form, const Exchange &exchange,
+double getSeconds(const ClusterProfile &profile, CostForm form, const GroupExchange &exchange,
                   llvm::ArrayRef<LinkFault> faults = {}) {
   return getValue(makeModel(profile, form, faults)->getSeconds(exchange));
 }
@@ -151,7 +151,7 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   ClusterProfile profile = makeToyNode(4);
   for (Collective collective : {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce,
                                 Collective::AllToAll, Collective::Broadcast, Collective::Reduce}) {
-    Exchange exchange = makeExchange(collective, kFour, 40);
+    GroupExchange exchange = makeExchange(collective, kFour, 40);
     EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange),
                      getSeconds(profile, CostForm::ClosedForm, exchange))
         << getName(collective).str();
@@ -160,7 +160,7 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   profile.algorithms.fill(Algorithm::Hierarchical);
   for (Collective collective :
        {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce, Collective::AllToAll}) {
-    Exchange exchange = makeExchange(collective, kFour, 40);
+    GroupExchange exchange = makeExchange(collective, kFour, 40);
     EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange),
                      getSeconds(profile, CostForm::ClosedForm, exchange))
         << getName(collective).str();
@@ -172,12 +172,12 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
 TEST(LinkLevelTest, Root) {
   ClusterProfile profile = makeToyNode(3);
   for (Collective collective : {Collective::Broadcast, Collective::Reduce}) {
-    Exchange chain = makeExchange(collective, kThree, 40);
+    GroupExchange chain = makeExchange(collective, kThree, 40);
     chain.root = 2;
     EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, chain), 2 + 4);
     profile.algorithms[static_cast<unsigned>(collective)] = Algorithm::Tree;
   }
-  Exchange exchange = makeExchange(Collective::Broadcast, kThree, 40);
+  GroupExchange exchange = makeExchange(Collective::Broadcast, kThree, 40);
   exchange.root = 2;
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 10);
   exchange.collective = Collective::Reduce;
@@ -196,7 +196,7 @@ TEST(LinkLevelTest, Phases) {
   for (int64_t phases : {2, 4}) {
     double sum = 0;
     for (int64_t phase = 0; phase < phases; ++phase) {
-      Exchange exchange = makePhase(kFour, 40 / phases, phase, phases);
+      GroupExchange exchange = makePhase(kFour, 40 / phases, phase, phases);
       double seconds = getSeconds(profile, CostForm::LinkLevel, exchange);
       EXPECT_DOUBLE_EQ(seconds, getSeconds(profile, CostForm::ClosedForm, exchange));
       sum += seconds;
@@ -226,8 +226,8 @@ TEST(LinkLevelTest, PhasesOverNics) {
 TEST(LinkLevelTest, SiblingsShareLinks) {
   ClusterProfile profile = makeToyPair();
   auto model = makeModel(profile, CostForm::LinkLevel);
-  Exchange first = makeExchange(Collective::AllGather, kEven, 20),
-           second = makeExchange(Collective::AllGather, kOdd, 20);
+  GroupExchange first = makeExchange(Collective::AllGather, kEven, 20),
+                second = makeExchange(Collective::AllGather, kOdd, 20);
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(first)), 2);
   auto network = model->createNetwork();
   (void)llvm::cantFail(network->start(0, first));
@@ -247,7 +247,7 @@ TEST(LinkLevelTest, SiblingsShareLinks) {
 TEST(LinkLevelTest, RaggedExchange) {
   ClusterProfile profile = makeToyNode(3);
   auto model = makeModel(profile, CostForm::LinkLevel);
-  Exchange exchange = makeExchange(Collective::AllToAll, kThree, 0);
+  GroupExchange exchange = makeExchange(Collective::AllToAll, kThree, 0);
   constexpr int64_t matrix[] = {5, 20, 0, /**/ 10, 5, 10, /**/ 40, 0, 5};
   exchange.matrix = matrix;
   auto network = model->createNetwork();
@@ -272,7 +272,7 @@ TEST(LinkLevelTest, EvenMatrix) {
   std::vector<int64_t> matrix(16, 10);
   for (Algorithm algorithm : {Algorithm::Pairwise, Algorithm::Hierarchical}) {
     profile.algorithms[static_cast<unsigned>(Collective::AllToAll)] = algorithm;
-    Exchange even = makeExchange(Collective::AllToAll, kFour, 40), ragged = even;
+    GroupExchange even = makeExchange(Collective::AllToAll, kFour, 40), ragged = even;
     ragged.matrix = matrix;
     EXPECT_EQ(getSeconds(profile, CostForm::LinkLevel, even), getSeconds(profile, CostForm::LinkLevel, ragged));
   }
@@ -281,7 +281,7 @@ TEST(LinkLevelTest, EvenMatrix) {
 /// A ragged phase sends what its matrix says, and no more: 50 bytes to 2, which start after two thirds of 1 s.
 TEST(LinkLevelTest, RaggedPhase) {
   ClusterProfile profile = makeToyNode(4);
-  Exchange exchange = makePhase(kFour, 20, 1, 2);
+  GroupExchange exchange = makePhase(kFour, 20, 1, 2);
   constexpr int64_t even[] = {0, 0, 10, 10, 0, 0, 10, 10, 10, 10, 0, 0, 10, 10, 0, 0};
   double seconds = getSeconds(profile, CostForm::LinkLevel, exchange);
   exchange.matrix = even;
@@ -295,7 +295,7 @@ TEST(LinkLevelTest, RaggedPhase) {
 TEST(LinkLevelTest, NothingToDo) {
   ClusterProfile profile = makeToyNode(2);
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllGather, {1}, 40)), 0);
-  Exchange empty = makeExchange(Collective::AllToAll, kTwo, 0);
+  GroupExchange empty = makeExchange(Collective::AllToAll, kTwo, 0);
   constexpr int64_t matrix[] = {7, 0, 0, 7};
   empty.matrix = matrix;
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, empty), 0);
@@ -305,7 +305,7 @@ TEST(LinkLevelTest, NothingToDo) {
 TEST(LinkLevelTest, Fault) {
   ClusterProfile profile = makeToyNode(2);
   profile.links[0].latency = 0;
-  Exchange exchange = makeExchange(Collective::AllGather, kTwo, 40);
+  GroupExchange exchange = makeExchange(Collective::AllGather, kTwo, 40);
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 2);
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange, LinkFault{"node0/device0", "node0/switch", 0.5}),
                    4);
@@ -364,7 +364,7 @@ TEST(LinkLevelTest, AgreesWithClosedForm) {
             std::vector<int64_t> ranks;
             for (int64_t member = 0; member < nodes * perNode; ++member)
               ranks.push_back(member / perNode * 8 + member % perNode);
-            Exchange exchange = makeExchange(collective, ranks, bytes);
+            GroupExchange exchange = makeExchange(collective, ranks, bytes);
             double expected = getValue(closed->getSeconds(exchange));
             EXPECT_NEAR(getValue(links->getSeconds(exchange)), expected, 0.1 * expected)
                 << getName(collective).str() << " of " << bytes << " bytes over " << nodes << " x " << perNode;

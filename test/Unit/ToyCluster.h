@@ -43,8 +43,8 @@ inline std::unique_ptr<CostModel> makeModel(const ClusterProfile &profile, CostF
   return llvm::cantFail(CostModel::create(profile, profile.getMaxDevices(), form, faults));
 }
 
-inline Exchange makeExchange(Collective collective, llvm::ArrayRef<int64_t> ranks, int64_t payload) {
-  Exchange exchange;
+inline GroupExchange makeExchange(Collective collective, llvm::ArrayRef<int64_t> ranks, int64_t payload) {
+  GroupExchange exchange;
   exchange.collective = collective;
   exchange.dtype = "f32";
   exchange.payload = payload;
@@ -53,8 +53,8 @@ inline Exchange makeExchange(Collective collective, llvm::ArrayRef<int64_t> rank
 }
 
 /// Of an all_to_all.
-inline Exchange makePhase(llvm::ArrayRef<int64_t> ranks, int64_t payload, int64_t phase, int64_t phases) {
-  Exchange exchange = makeExchange(Collective::AllToAll, ranks, payload);
+inline GroupExchange makePhase(llvm::ArrayRef<int64_t> ranks, int64_t payload, int64_t phase, int64_t phases) {
+  GroupExchange exchange = makeExchange(Collective::AllToAll, ranks, payload);
   exchange.phase = phase;
   exchange.phases = phases;
   return exchange;

@@ -29,7 +29,7 @@ struct Work {
 };
 
 /// A meeting of the members of a group.
-struct Exchange {
+struct GroupExchange {
   Collective collective = Collective::None;
   llvm::StringRef dtype;
   int64_t payload = 0;
@@ -63,7 +63,7 @@ public:
   virtual ~Network() = default;
 
   /// All members are there at `now`. Returns the exchange's number; numbers of finished ones are used again.
-  virtual llvm::Expected<uint32_t> start(double now, const Exchange &exchange) = 0;
+  virtual llvm::Expected<uint32_t> start(double now, const GroupExchange &exchange) = 0;
   /// From `now` on member `member` of an exchange goes at `speed` of its speed alone (interference). The closed form
   /// goes at the speed of the slowest member.
   virtual void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) = 0;
@@ -120,14 +120,14 @@ public:
   /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form. Of
   /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers;
   /// of a ragged one, that part of alpha alone, as its bytes are its own.
-  virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
+  virtual llvm::Expected<double> getSeconds(const GroupExchange &exchange) const = 0;
   /// What is known of getSeconds(exchange). Exchanges whose times come from links, in whole or in part, are
   /// extrapolated.
-  Confidence getConfidence(const Exchange &exchange) const;
+  Confidence getConfidence(const GroupExchange &exchange) const;
   /// Where devices share processors: seconds that one member's share of an exchange takes on a processor, by the
   /// profile's fit. The payload of a ragged one is what the member receives, its own part included. A phase
   /// takes its part, as above, and a ragged phase that of alpha.
-  llvm::Expected<double> getShareSeconds(const Exchange &exchange, unsigned member) const;
+  llvm::Expected<double> getShareSeconds(const GroupExchange &exchange, unsigned member) const;
   /// alpha and beta of an exchange's collective and group near some payload: t = alpha + beta * payload.
   struct AlphaBeta {
     double alpha = 0, beta = 0;
@@ -158,7 +158,7 @@ protected:
   llvm::Expected<GroupTime> getGroupTime(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype,
                                          double payload) const;
   /// That there are members, and that root, phases and matrix fit them.
-  llvm::Error check(const Exchange &exchange) const;
+  llvm::Error check(const GroupExchange &exchange) const;
 
   const ClusterProfile &profile;
   int64_t ranks;
