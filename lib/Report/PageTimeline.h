@@ -7,6 +7,7 @@
 #ifndef MOE_LIB_REPORT_PAGETIMELINE_H
 #define MOE_LIB_REPORT_PAGETIMELINE_H
 
+#include "moe/Report/Compare.h"
 #include "moe/Simulator/Report.h"
 
 #include <cmath>

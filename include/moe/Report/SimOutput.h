@@ -2,6 +2,7 @@
 #ifndef MOE_REPORT_SIMOUTPUT_H
 #define MOE_REPORT_SIMOUTPUT_H
 
+#include "moe/Report/Compare.h"
 #include "moe/Simulator/Report.h"
 
 namespace mlir::moe {

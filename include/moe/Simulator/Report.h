@@ -153,31 +153,6 @@ struct SimHeader {
   std::string host;           ///< of the cluster's hosts; empty: its own
 };
 
-/// Measured against predicted, for each kernel name and for the step.
-struct KernelComparison {
-  std::string kernel;
-  double launches = 0;                              ///< mean over ranks
-  double measuredSeconds = 0, predictedSeconds = 0; ///< mean over ranks
-  /// (predicted - measured) / measured; 0 where nothing was measured.
-  double getError() const { return measuredSeconds > 0 ? predictedSeconds / measuredSeconds - 1 : 0; }
-};
-struct Comparison {
-  KernelComparison step;                 ///< from the first begin to the last end of any rank
-  std::vector<KernelComparison> kernels; ///< most measured seconds first
-};
-
-/// A launch in a trace.
-struct MeasuredOp {
-  int64_t rank = 0, stream = 0, op = 0; ///< op: the number in the plan's ops table, and then that of the launch
-  double begin = 0, end = 0;            ///< seconds
-  std::string name;                     ///< as of getLaunchName
-};
-/// Makes the number of each op that of its launch: an op in a loop is called again and again, and call k is the launch
-/// of iteration k.
-void numberLaunches(const SimResult &result, std::vector<MeasuredOp> &measured);
-/// Fails where the trace is of another plan: other ranks, ops, streams or kernels, or not each op once on each rank.
-llvm::Expected<Comparison> compare(const SimResult &result, llvm::ArrayRef<MeasuredOp> measured);
-
 } // namespace mlir::moe
 
 #endif // MOE_SIMULATOR_REPORT_H

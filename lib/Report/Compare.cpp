@@ -1,4 +1,6 @@
 //===- Compare.cpp - a measured step beside the predicted one -------------===//
+#include "moe/Report/Compare.h"
+
 #include "moe/Simulator/Report.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,7 +15,7 @@ using namespace mlir::moe;
 using llvm::ArrayRef;
 using llvm::Twine;
 
-static llvm::Error makeError(const Twine &message) {
+static llvm::Error makeTraceError(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
@@ -46,41 +48,41 @@ void mlir::moe::numberLaunches(const SimResult &result, std::vector<MeasuredOp> 
       byOp[launch.op].push_back(number);
     }
   Programs programs = getPrograms(result);
-  std::map<std::pair<int64_t, int64_t>, size_t> calls; // by rank and op, so far
+  std::map<std::pair<int64_t, int64_t>, size_t> calls; // so far, by rank and op
   std::vector<size_t> inTime(measured.size());
   std::iota(inTime.begin(), inTime.end(), 0);
   llvm::stable_sort(inTime, [&](size_t a, size_t b) { return measured[a].begin < measured[b].begin; });
   for (size_t index : inTime) {
-    MeasuredOp &one = measured[index];
-    if (one.rank < 0 || one.rank >= static_cast<int64_t>(programs.size()) || one.op < 0)
+    MeasuredOp &op = measured[index];
+    if (op.rank < 0 || op.rank >= static_cast<int64_t>(programs.size()) || op.op < 0)
       continue;
-    const auto &byOp = launchesOf[programs[static_cast<size_t>(one.rank)]];
-    size_t call = calls[{one.rank, one.op}]++;
-    if (one.op < static_cast<int64_t>(byOp.size()) && call < byOp[one.op].size())
-      one.op = byOp[one.op][call];
+    const auto &byOp = launchesOf[programs[static_cast<size_t>(op.rank)]];
+    size_t call = calls[{op.rank, op.op}]++;
+    if (op.op < static_cast<int64_t>(byOp.size()) && call < byOp[op.op].size())
+      op.op = byOp[op.op][call];
   }
 }
 
 static llvm::Error checkOp(const Programs &programs, const MeasuredOp &op) {
   if (op.rank < 0 || op.rank >= static_cast<int64_t>(programs.size()))
-    return makeError("the trace is of another plan: expected " + Twine(programs.size()) + " ranks but got rank " +
-                     Twine(op.rank));
+    return makeTraceError("the trace is of another plan: expected " + Twine(programs.size()) + " ranks but got rank " +
+                          Twine(op.rank));
   const SimProgram &program = *programs[static_cast<size_t>(op.rank)];
   if (op.op < 0 || op.op >= static_cast<int64_t>(program.launches.size()))
-    return makeError("the trace is of another plan: expected " + Twine(program.launches.size()) + " ops but got " +
-                     describe(op));
+    return makeTraceError("the trace is of another plan: expected " + Twine(program.launches.size()) + " ops but got " +
+                          describe(op));
   std::string name = getLaunchName(program, static_cast<uint32_t>(op.op));
   if (op.name != name)
-    return makeError("the trace is of another plan: expected '" + name + "' as " + describe(op) + " but got '" +
-                     op.name + "'");
+    return makeTraceError("the trace is of another plan: expected '" + name + "' as " + describe(op) + " but got '" +
+                          op.name + "'");
   int64_t stream = program.launches[static_cast<size_t>(op.op)].stream;
   if (op.stream != stream)
-    return makeError("the trace is of another plan: expected " + describe(op) + " on stream " + Twine(stream) +
-                     " but got stream " + Twine(op.stream));
+    return makeTraceError("the trace is of another plan: expected " + describe(op) + " on stream " + Twine(stream) +
+                          " but got stream " + Twine(op.stream));
   return llvm::Error::success();
 }
 
-/// Each op once on each rank.
+/// Checks that each rank has each op exactly once.
 static llvm::Error checkTrace(const Programs &programs, ArrayRef<MeasuredOp> measured) {
   std::vector<std::vector<bool>> seen;
   for (const SimProgram *program : programs)
@@ -90,13 +92,13 @@ static llvm::Error checkTrace(const Programs &programs, ArrayRef<MeasuredOp> mea
       return error;
     auto isSeen = seen[static_cast<size_t>(op.rank)][static_cast<size_t>(op.op)];
     if (isSeen)
-      return makeError("expected a trace of one step but got " + describe(op) + " twice");
+      return makeTraceError("expected a trace of one step but got " + describe(op) + " twice");
     isSeen = true;
   }
   for (auto [rank, ops] : llvm::enumerate(seen))
     if (auto missing = llvm::find(ops, false); missing != ops.end())
-      return makeError("the trace is of another plan: expected op " + Twine(missing - ops.begin()) + " of rank " +
-                       Twine(rank) + " but got none");
+      return makeTraceError("the trace is of another plan: expected op " + Twine(missing - ops.begin()) + " of rank " +
+                            Twine(rank) + " but got none");
   return llvm::Error::success();
 }
 
