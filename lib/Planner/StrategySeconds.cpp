@@ -129,12 +129,10 @@ llvm::Expected<SmallVector<double, 5>> mlir::moe::getStrategySeconds(ModuleOp gr
   llvm::Expected<mpipemoe::Rates> rates = getRates(**model, chunk);
   if (!rates)
     return rates.takeError();
-  mpipemoe::Model layer;
-  layer.embedding = static_cast<double>(chunk.embedding);
-  layer.hidden = static_cast<double>(chunk.hidden);
+  mpipemoe::Layer layer{static_cast<double>(chunk.embedding), static_cast<double>(chunk.hidden),
+                        static_cast<double>(chunk.rows)};
   for (Strategy strategy : {Strategy::None, Strategy::S1, Strategy::S2, Strategy::S3, Strategy::S4})
     seconds[static_cast<unsigned>(strategy)] =
-        static_cast<double>(schedule.chunks) *
-        mpipemoe::getSeconds(layer, static_cast<double>(chunk.rows), strategy, *rates);
+        static_cast<double>(schedule.chunks) * mpipemoe::getSeconds(layer, strategy, *rates);
   return seconds;
 }
