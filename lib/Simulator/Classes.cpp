@@ -26,7 +26,7 @@ private:
 };
 } // namespace
 
-/// `unitSizes`: ranks of a node, and of what each switch above serves.
+/// `unitSizes` has the number of ranks of a node, and then of each switch above.
 Shapes::Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes) : world(world), group(group) {
   const SimGroup &it = world.groups[group];
   std::map<std::vector<uint32_t>, uint32_t> numbers;
@@ -35,7 +35,7 @@ Shapes::Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> un
   for (int64_t instance = 0; instance < it.getNumInstances(world.getNumRanks()); ++instance) {
     shape.clear();
     for (int64_t unitSize : unitSizes) {
-      // Units are numbered as they come; members come in rising order, so that a unit seen before is the last one.
+      // Units get numbers in order of appearance. Members are sorted, so a known unit is always the last one.
       units.clear();
       for (int64_t member = 0; member < it.size; ++member) {
         int64_t unit = it.getRank(instance, member) / unitSize;
@@ -55,14 +55,14 @@ static llvm::SmallVector<int64_t> getUnitSizes(const ClusterProfile &profile) {
   return sizes;
 }
 
-/// Whether some collective of the group exchanges data; others do not matter to time.
+/// Whether a collective of the group exchanges data. Others do not affect times.
 static bool isUsed(const SimWorld &world, uint32_t group) {
   return llvm::any_of(world.linked, [&](const LinkedProgram &program) {
     return llvm::any_of(program.meetings[group], [&](uint32_t launch) { return program.launches[launch].exchanges(); });
   });
 }
 
-/// By rank, what decides what it does.
+/// Numbers ranks so that those with the same number do the same.
 static std::vector<uint32_t> getSignatures(const SimWorld &world, const ClusterProfile &profile) {
   llvm::SmallVector<int64_t> unitSizes = getUnitSizes(profile);
   std::vector<uint32_t> signatures = world.programOfRank;
@@ -79,7 +79,7 @@ static std::vector<uint32_t> getSignatures(const SimWorld &world, const ClusterP
   return signatures;
 }
 
-/// Whether the members of each instance are in one class; of a channel, those that are with one class in one class too.
+/// Whether the members of each instance are in one class. In a channel, all partners of a class must be in one class.
 static bool fitsClasses(const SimWorld &world, uint32_t group, llvm::ArrayRef<uint32_t> signatures) {
   const SimGroup &it = world.groups[group];
   std::map<uint32_t, uint32_t> partners;

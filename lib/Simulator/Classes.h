@@ -8,13 +8,13 @@
 
 namespace mlir::moe {
 
-/// Every rank for itself.
+/// Each rank stands for itself.
 std::vector<SimRank> getAllRanks(const SimWorld &world);
 
-/// One rank for each class: those of one program whose groups have one shape, which is how their members, in order,
-/// spread over the nodes and over the switches above them. Devices of a node count as equal. Where a class is not one
-/// run of consecutive ranks, or the members of a group are of several classes, no rank can stand for others and all are
-/// returned.
+/// Returns one rank for each class of ranks that do the same. The ranks of a class run one program, and their groups
+/// have the same shape: in order, the members spread alike over nodes and over the switches above them. Devices of a
+/// node count as equal. Returns all ranks if a class is not one run of consecutive ranks or the members of a group are
+/// of several classes, because then no rank can stand for others.
 std::vector<SimRank> findClasses(const SimWorld &world, const ClusterProfile &profile);
 
 } // namespace mlir::moe

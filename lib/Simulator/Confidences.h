@@ -6,7 +6,7 @@
 
 namespace mlir::moe {
 
-/// SimResult::confidences.
+/// Computes SimResult::confidences.
 std::vector<std::vector<Confidence>> findConfidences(const Execution &execution);
 
 } // namespace mlir::moe

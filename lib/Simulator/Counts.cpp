@@ -11,18 +11,18 @@
 
 using namespace mlir::moe;
 
-/// Exchanges on the way of one value; plans have two or three.
+/// Limit of the exchanges that a value goes through. Plans have two or three.
 static constexpr unsigned maxDepth = 64;
-/// Elements of a value; those of plans are sources times experts.
+/// Limit of the elements of a value. Values of plans have sources times experts.
 static constexpr int64_t maxElements = int64_t(1) << 28;
 
-/// The first rule of that kind; null where the launch has none.
+/// First rule of a kind; null if the launch has none.
 template <typename Rule> static const CountsRule *findRule(const SimLaunch &launch) {
   const auto *rule = llvm::find_if(launch.counts, [](const CountsRule &rule) { return rule.getIf<Rule>(); });
   return rule == launch.counts.end() ? nullptr : rule;
 }
 
-/// The rule for what the launch writes to `buffer`; null where it has none.
+/// Rule for the output that is `buffer`; null if there is none.
 static const CountsRule *getRule(const SimLaunch &launch, int32_t buffer) {
   const auto *rule =
       llvm::find_if(launch.counts, [&](const CountsRule &rule) { return launch.outputs[rule.output] == buffer; });
@@ -47,7 +47,7 @@ Counts::Counts(const SimWorld &world, const RoutingTrace *trace, int64_t iterati
 
 void Counts::findWriters(const SimProgram &program) {
   std::vector<int32_t> &writer = writers.emplace_back(program.buffers.size(), -1);
-  std::vector<int32_t> viewed(program.buffers.size(), -1); ///< by base: the one of its names that is written
+  std::vector<int32_t> viewed(program.buffers.size(), -1); ///< view that is written, by base
   std::vector<bool> several(program.buffers.size());
   for (auto [index, launch] : llvm::enumerate(program.launches))
     for (int32_t output : launch.outputs) {
@@ -63,7 +63,7 @@ void Counts::findWriters(const SimProgram &program) {
       writer[index] = -1;
 }
 
-/// The launch that writes the buffer, or what it is a view of; -1 where that is not known.
+/// Launch that writes the buffer or the base of the view; -1 if that is not known.
 int32_t Counts::getWriter(int64_t rank, int32_t buffer) const {
   if (buffer < 0)
     return -1;
@@ -84,12 +84,12 @@ llvm::Expected<Counts> Counts::create(const SimWorld &world, const RoutingTrace 
 }
 
 //===----------------------------------------------------------------------===//
-// What is routed
+// Routing
 //===----------------------------------------------------------------------===//
 
 static bool isRagged(const SimLaunch &launch) { return launch.cost.raggedRows > 0; }
 
-/// Experts that a routing launch chooses among: its output is [chunks, experts]. 0 where it is not.
+/// Number of experts that a routing launch chooses among. 0 if its output is not [chunks, experts].
 static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch) {
   int32_t buffer = launch.outputs[launch.getRouting()->output];
   if (program.buffers[buffer].dtype != "i32" || program.buffers[buffer].shape.size() != 2)
@@ -98,7 +98,7 @@ static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch)
   return shape[0] > 0 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
 }
 
-/// Each rank of the program makes as many choices as the launch says.
+/// Checks that each rank of the program makes as many choices as the launch says.
 llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
                                  int64_t firstRank, int64_t numRanks) const {
   int64_t experts = trace->getNumExperts(), choices = *program.launches[launch].getRouting()->getNumChoices();
@@ -115,7 +115,7 @@ llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, con
       return makeLaunchError(program, launch,
                              "routing trace: expected the counts of rank " + llvm::Twine(rank) + " to add up to " +
                                  llvm::Twine(choices) + " but got " + llvm::Twine(sum));
-    // Where the trace has them; that they are those of the counts was checked when it was read.
+    // RoutingTrace::parse has checked that choices agree with counts.
     llvm::ArrayRef<RoutingTrace::Choice> ofTokens = getTokenChoices(rank, launch);
     if (!ofTokens.empty() && static_cast<int64_t>(ofTokens.size()) != choices)
       return makeLaunchError(program, launch,
@@ -125,7 +125,7 @@ llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, con
   return llvm::Error::success();
 }
 
-/// In the capacity form nothing depends on the routing, and the trace may be anything.
+/// Checks the trace. It may be anything if no launch is ragged, because then nothing depends on it.
 llvm::Error Counts::checkTrace() const {
   for (const SimProgram &program : world.programs) {
     if (!llvm::any_of(program.launches, isRagged))
@@ -185,7 +185,7 @@ llvm::ArrayRef<RoutingTrace::Choice> Counts::getTokenChoices(int64_t rank, uint3
   return trace->getChoices(iteration, layers.lookup(launch.label), rank);
 }
 
-/// The same in `parts` parts of the tokens, [parts, experts].
+/// Counts of the chosen experts in `parts` parts of the tokens, [parts, experts].
 std::vector<int32_t> Counts::divideChosen(int64_t rank, uint32_t index, int64_t parts) {
   llvm::ArrayRef<int32_t> chosen = getChosen(rank, index);
   TokenChoices choices = {getTokenChoices(rank, index), *world.getLaunch(rank, index).getRouting()->getRouted()};
@@ -200,7 +200,7 @@ std::vector<int32_t> Counts::divideChosen(int64_t rank, uint32_t index, int64_t 
   return counts;
 }
 
-/// Whether a launch may make even counts uneven, on rank `rank`: by its gate, or by choosing shadows.
+/// Whether a launch with a gate or a choice of shadows leaves even counts of `rank` even.
 llvm::Expected<bool> Counts::keepsEven(int64_t rank, uint32_t index) {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &launch = program.launches[index];
@@ -215,7 +215,7 @@ llvm::Expected<bool> Counts::keepsEven(int64_t rank, uint32_t index) {
   return (*shadows)->total == 0;
 }
 
-/// Even counts stay even unless a gate moves them or some expert becomes a shadow, on any rank.
+/// Even counts stay even unless, on any rank, a gate moves them or an expert becomes a shadow.
 llvm::Error Counts::checkEven() {
   for (const SimProgram &program : world.programs)
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
@@ -231,17 +231,17 @@ llvm::Error Counts::checkEven() {
 }
 
 //===----------------------------------------------------------------------===//
-// What arrives
+// Counts of one launch
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Where one member's part of a value stands in the member's own and in the result, each by dimension.
+/// Shape of one member's part of a value, and its place in the member's value and in the result, by dimension.
 struct Part {
   std::array<int64_t, 2> shape, from = {0, 0}, to = {0, 0};
 };
 } // namespace
 
-/// The part of member `from` that member `to` gets, of a value of that shape.
+/// Part of member `from` that member `to` gets, from a value of shape `shape`.
 static Part getPart(const counts::Gather &rule, int64_t, int64_t from, int64_t, std::array<int64_t, 2> shape) {
   Part part{shape};
   part.to[rule.dim] = from * shape[rule.dim];
@@ -256,7 +256,7 @@ static Part getPart(const counts::Exchange &rule, int64_t members, int64_t from,
   return part;
 }
 
-/// False where a side has no room for the part.
+/// Returns false if the part does not fit into one of the values.
 static bool copyPart(const Counts::Value &from, Counts::Value &to, const Part &part) {
   if (part.from[0] + part.shape[0] > from.rows || part.from[1] + part.shape[1] > from.columns ||
       part.to[0] + part.shape[0] > to.rows || part.to[1] + part.shape[1] > to.columns)
@@ -300,7 +300,7 @@ llvm::Error Counts::fill(const counts::Exchange &rule, Value &value, const Place
   return fillExchanged(rule, value, at);
 }
 
-/// Rows sorted by expert are cut into `parts` equal parts: of each expert's, those that lie in part `part`.
+/// Cuts rows sorted by expert into `parts` equal parts, and counts the rows of part `part`.
 static bool slice(const Counts::Value &from, Counts::Value &to, int64_t rows, int64_t parts, int64_t part) {
   if (from.rows != 1 || to.rows != 1 || from.columns != to.columns || rows < 0 || rows > maxElements)
     return false;
@@ -313,7 +313,7 @@ static bool slice(const Counts::Value &from, Counts::Value &to, int64_t rows, in
   return true;
 }
 
-/// out[.., (b * c + q) * n + i, ..] = in[.., b * n + i, ..]: each of `blocks` parts along `dim` c times.
+/// Repeats each of `blocks` parts along `dim` c times: out[.., (b * c + q) * n + i, ..] = in[.., b * n + i, ..].
 static bool repeat(const Counts::Value &from, Counts::Value &to, int64_t dim, int64_t blocks) {
   std::array<int64_t, 2> size = {from.rows, from.columns}, outSize = {to.rows, to.columns};
   if (blocks < 1 || size[dim] % blocks != 0 || outSize[dim] % size[dim] != 0 || size[1 - dim] != outSize[1 - dim])
@@ -329,7 +329,7 @@ static bool repeat(const Counts::Value &from, Counts::Value &to, int64_t dim, in
   return true;
 }
 
-/// The counts of the experts of place `place` among those that hold them, to.columns each.
+/// Takes the to.columns counts of the experts that holder `place` holds.
 static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place) {
   if (from.rows != 1 || to.rows != 1 || (place + 1) * to.columns > from.columns)
     return false;
@@ -337,7 +337,7 @@ static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place)
   return true;
 }
 
-/// Gathered counts in `chunks` chunks as the rule says; none where they do not suit it.
+/// Gathered counts in `chunks` chunks, as the rule takes them. None if they do not fit the rule.
 static std::optional<moert::SentRows> getSent(const Counts::Value &gathered, const counts::Window &rule,
                                               int64_t chunks) {
   if (gathered.rows % chunks != 0 || gathered.columns % rule.workers != 0 || gathered.rows / chunks % rule.phases != 0)
@@ -346,7 +346,7 @@ static std::optional<moert::SentRows> getSent(const Counts::Value &gathered, con
                          rule.phases};
 }
 
-/// What pass `pass` serves of member `member`'s rows.
+/// Counts the rows of member `member` that pass `pass` serves.
 static bool window(const Counts::Value &from, Counts::Value &to, const counts::Window &rule, int64_t member,
                    int64_t pass) {
   std::optional<moert::SentRows> sent = getSent(from, rule, to.rows);
@@ -373,7 +373,7 @@ llvm::Expected<const Counts::Value *> Counts::followInput(int64_t input, const P
   return follow(at.rank, getLaunch(at).inputs[input], at.depth);
 }
 
-/// Of a launch that meets nobody: `make` fills the output from the input, or says that it cannot.
+/// Fills the output of a launch that does not meet. `make` returns false if the input does not fit.
 llvm::Error Counts::fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make) {
   llvm::Expected<const Value *> from = followInput(input, at);
   if (!from)
@@ -400,8 +400,8 @@ llvm::Error Counts::fill(const counts::Repeat &rule, Value &value, const Place &
   return fillLocal(rule.input, at, [&](const Value &from) { return repeat(from, value, rule.dim, rule.blocks); });
 }
 
-/// Rows [first, first + rows) of the `all` rows that choices stand in: each equal part has as many of each expert, and
-/// all together have what there is.
+/// Takes rows [first, first + rows) of the `all` rows to which the choices belong. Only counts are known, so equal
+/// parts get equal shares of each expert that add up to the whole.
 static void takePart(Counts::Value &choices, int64_t first, int64_t rows, int64_t all) {
   choices.tokens *= static_cast<double>(rows) / static_cast<double>(all);
   choices.chosen.clear();
@@ -411,7 +411,7 @@ static void takePart(Counts::Value &choices, int64_t first, int64_t rows, int64_
   }
 }
 
-/// The rows of a view.
+/// Fills the value of a view with rows of its base.
 llvm::Error Counts::fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
   const SimProgram &program = world.getProgram(rank);
   int32_t base = program.buffers[buffer].base;
@@ -434,7 +434,7 @@ llvm::Error Counts::fillView(Value &value, int64_t rank, int32_t buffer, unsigne
   return llvm::Error::success();
 }
 
-/// With the sums of its counts.
+/// Adds the sums of the counts.
 static std::shared_ptr<const Counts::Value> sumUp(Counts::Value &&value) {
   value.perExpert.assign(value.columns, 0);
   for (int64_t row = 0; row < value.rows; ++row)
@@ -482,7 +482,7 @@ static std::string getPlacesError(int64_t places, int64_t shadows) {
       .str();
 }
 
-/// The choices that a routing launch wrote to input `choices`, and which experts are shadows by input `shadows`.
+/// The choices that a routing launch wrote to input `choices`, with the shadows that input `shadows` marks.
 llvm::Expected<Counts::Division> Counts::getDivision(int64_t choices, int64_t shadows, const Place &at) {
   const SimProgram &program = world.getProgram(at.rank);
   int32_t router = writers[world.programOfRank[at.rank]][getLaunch(at).inputs[choices]];
@@ -503,7 +503,7 @@ llvm::Error Counts::fill(const counts::KeptChoices &rule, Value &value, const Pl
     return division.takeError();
   if (value.columns != static_cast<int64_t>(division->chosen.size()))
     return fail(at, "expected counts of " + llvm::Twine(division->chosen.size()) + " experts");
-  // Which chunk a choice is of does not depend on what is a shadow.
+  // The chunk of a choice does not depend on shadows.
   value.data = divideChosen(at.rank, division->router, value.rows);
   for (auto [index, count] : llvm::enumerate(value.data))
     if (division->shadows->data[index % value.columns] != 0)
@@ -530,8 +530,8 @@ llvm::Error Counts::fill(const counts::ShadowChoices &rule, Value &value, const 
 // Rows that go once
 //===----------------------------------------------------------------------===//
 
-/// The choices of a rank's tokens that a pass serves. The rows of an expert are in the order of tokens and of their
-/// choices, those of each chunk on their own.
+/// Choices of a rank's tokens that a pass serves. Each chunk has its own rows of an expert, in the order of tokens and
+/// of their choices.
 llvm::Expected<Counts::Choices> Counts::getServed(const Place &at, const counts::Window &rule, int64_t chunks,
                                                   const TokenChoices &choices) {
   llvm::Expected<const Value *> gathered = followInput(rule.input, at);
@@ -542,7 +542,8 @@ llvm::Expected<Counts::Choices> Counts::getServed(const Place &at, const counts:
     return makeUnknownError();
   std::vector<RoutingTrace::Choice> &kept = served.emplace_back(choices.all.vec());
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    std::vector<std::pair<int64_t, int64_t>> rows(sent->experts); ///< the first one served, and how many are left
+    /// first served row, and number of served rows that are left
+    std::vector<std::pair<int64_t, int64_t>> rows(sent->experts);
     moert::forEachServed(*sent, getPartGroup(at).getMember(at.rank), chunk, getLaunch(at).pass, rule.rows,
                          [&](int64_t expert, int64_t first, int64_t count) { rows[expert] = {first, count}; });
     int64_t begin = choices.getBegin(chunk, chunks), end = choices.getBegin(chunk + 1, chunks);
@@ -555,7 +556,7 @@ llvm::Expected<Counts::Choices> Counts::getServed(const Place &at, const counts:
   return kept;
 }
 
-/// How many choose each expert.
+/// Counts the choices of each expert.
 static void countChoices(Counts::Value &value) {
   value.data.assign(value.columns, 0);
   for (RoutingTrace::Choice expert : value.chosen.front())
@@ -563,8 +564,8 @@ static void countChoices(Counts::Value &value) {
       ++value.data[expert];
 }
 
-/// Of the choices that a routing launch writes, those of the tokens that stand in `buffer`. `made` are their counts, a
-/// row for each chunk.
+/// Takes the tokens that stand in `buffer` from all tokens of a routing launch. `made` has a row of counts for each
+/// chunk.
 void Counts::takeTokens(Value &value, const Value &made, int64_t rank, int32_t buffer) const {
   const SimProgram &program = world.getProgram(rank);
   int32_t base = program.buffers[buffer].base;
@@ -585,7 +586,7 @@ void Counts::takeTokens(Value &value, const Value &made, int64_t rank, int32_t b
                     made.data.begin() + (first / rows + 1) * made.columns);
 }
 
-/// What tokens chose of each expert, a row for each rank that they come from.
+/// Choices of tokens for each expert, a row for each source rank.
 llvm::Expected<Counts::Value> Counts::getChoices(int64_t choices, int64_t dropped, const Place &at) {
   const SimProgram &program = world.getProgram(at.rank);
   const SimLaunch &launch = getLaunch(at);
@@ -601,7 +602,7 @@ llvm::Expected<Counts::Value> Counts::getChoices(int64_t choices, int64_t droppe
   Value value;
   value.rows = 1;
   value.tokens = static_cast<double>(ofTokens.routed.tokens);
-  // A pass of a layer serves some of them.
+  // A pass of a layer serves only some of the tokens.
   int32_t divider = dropped < 0 ? -1 : getWriter(at.rank, launch.inputs[dropped]), counted = router;
   const CountsRule *window = divider < 0 ? nullptr : findRule<counts::Window>(program.launches[divider]);
   if (window)
@@ -624,8 +625,8 @@ llvm::Expected<Counts::Value> Counts::getChoices(int64_t choices, int64_t droppe
   return value;
 }
 
-/// Rows [first, first + rows) of those that the launch sends, `value` being the choices that it sends them of. They are
-/// sorted by holder, and then as the tokens are.
+/// Takes rows [first, first + rows) of the rows that the launch sends. `value` has the choices of all its tokens. Rows
+/// are sorted by holder, and then by token.
 llvm::Error Counts::takeSent(Value &value, const CountsRule &merges, const Place &at, int64_t first, int64_t rows) {
   const auto &rule = *merges.getIf<counts::MergedRows>();
   llvm::Expected<const Value *> merged = follow(at.rank, getLaunch(at).outputs[merges.output], at.depth);
@@ -655,7 +656,8 @@ llvm::Error Counts::takeSent(Value &value, const CountsRule &merges, const Place
   return llvm::Error::success();
 }
 
-/// Of each token's choices, one row for each of `holders` holders, who have `perHolder` experts each, from `first` on.
+/// Adds one row for each token and each holder of an expert that it chose. The holders have `perHolder` experts each,
+/// from `first` on.
 static void addMergedRows(llvm::ArrayRef<RoutingTrace::Choice> chosen, int64_t topK, int64_t first, int64_t perHolder,
                           llvm::MutableArrayRef<double> rows) {
   std::vector<int64_t> lastToken(rows.size(), -1);
@@ -669,7 +671,7 @@ static void addMergedRows(llvm::ArrayRef<RoutingTrace::Choice> chosen, int64_t t
   }
 }
 
-/// As many as are expected of `tokens` tokens, who chose each expert so often.
+/// Adds the expected number of rows of `tokens` tokens from the counts of their choices.
 static void addExpectedRows(llvm::ArrayRef<int32_t> counts, double tokens, const TokenDraw &draw, int64_t first,
                             int64_t perHolder, llvm::MutableArrayRef<double> rows) {
   for (auto [holder, its] : llvm::enumerate(rows)) {
@@ -693,7 +695,7 @@ llvm::Error Counts::fill(const counts::MergedRows &rule, Value &value, const Pla
   int64_t perHolder = own / value.columns;
   std::vector<double> rows(value.columns);
   for (int64_t source = 0; source < choices->rows; ++source)
-    // Each choice of a holder of one expert is a row.
+    // If a holder has one expert, each choice of it is a row.
     if (perHolder > 1 && !choices->chosen.empty())
       addMergedRows(choices->chosen[source], rule.topK, first, perHolder, rows);
     else
@@ -763,14 +765,14 @@ llvm::Error Counts::fill(const counts::RouteNearHome &rule, Value &value, const 
   return fill(counts::Route{rule.tokens, rule.topK}, value, at);
 }
 
-/// Where several ranks have the value in common: where it is kept for all of them. Else null.
+/// Place that keeps a value for all ranks with the same value. Null if ranks have their own.
 llvm::Expected<Counts::SharedValue *> Counts::getCommon(const CountsRule &rule, const Place &at) {
   // Gathered counts are the same on all members.
   if (rule.getIf<counts::Gather>()) {
     MeetingId id = world.getMeeting(at.rank, at.launch);
     return &gathered[{id.group, id.instance, id.number}];
   }
-  // One decision for all ranks that have the same counts.
+  // Ranks with the same counts make the same decision.
   if (const auto *choice = rule.getIf<counts::ChooseShadows>()) {
     llvm::Expected<const Value *> counts = followInput(choice->input, at);
     if (!counts)
@@ -789,7 +791,7 @@ llvm::Expected<Counts::SharedValue> Counts::makeWritten(const CountsRule &rule, 
   if (llvm::Error error = std::visit([&](const auto &how) { return fill(how, value, at); }, rule.how))
     return error;
   SharedValue sum = sumUp(std::move(value));
-  // The maps may have grown meanwhile, but their elements stay in place.
+  // The maps may have grown meanwhile, but their elements do not move.
   if (*common)
     **common = sum;
   return sum;
@@ -834,7 +836,7 @@ llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) 
   llvm::Expected<const Value *> value = follow(rank, launch.inputs[launch.cost.countsInput], 0);
   if (!value)
     return addLaunch(value.takeError(), program, index);
-  // A ragged all_to_all has room for what its block side sends; what arrives is for the launches that use it to say.
+  // A ragged all_to_all has room for the rows of its block side. Launches that use the received rows check theirs.
   if (launch.cost.collective == Collective::AllToAll || (*value)->total <= launch.cost.raggedRows)
     return value;
   if (launch.cost.collective == Collective::Broadcast || launch.cost.collective == Collective::Reduce)
@@ -864,10 +866,10 @@ llvm::Expected<int64_t> Counts::getFurtherPasses(int64_t rank, uint32_t index) {
   return moert::countPasses(*sent, how.rows) - 1;
 }
 
-/// To the experts, each row goes to all that hold its expert. On the way back a member sends the rows that it has.
+/// Rows to experts go to all holders of the expert. On the way back a member sends the rows that it has.
 static int64_t getCopiesSent(const OpCost &cost) { return cost.peerDim == 1 ? cost.copies : 1; }
 
-/// On the way back the counts are those of the phase's peers alone.
+/// On the way back, the counts have only the peers of the phase.
 int64_t Counts::getNumParts(const OpCost &cost, int64_t members) {
   return cost.peerDim == 1 ? members / cost.copies : members / cost.phases;
 }

@@ -1,7 +1,7 @@
 //===- Counts.h - how many rows each ragged launch uses ---------*- C++ -*-===//
 //
-// The counts of rows are data: a routing launch writes them, exchanges move them, ragged launches read them. They are
-// followed here from the latter back to the former, for the ranks that somebody asks for and no others.
+// The counts of rows are data: a routing launch writes them, exchanges move them, and ragged launches read them. Counts
+// follows them back from the ragged launches to the routing, only for the ranks that are asked for.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_SIMULATOR_COUNTS_H
@@ -32,60 +32,63 @@ public:
     std::vector<int32_t> data;      ///< [rows, columns]
     std::vector<int64_t> perExpert; ///< sums over the rows
     int64_t total = 0;
-    /// Of choices that tokens take along, and not of rows: how many tokens there are on each of the ranks that they
-    /// come from, of each of which there is a row. Else 0.
+    /// Number of tokens on each source rank if the value counts choices that tokens take along; 0 if it counts rows.
+    /// Such a value has one row for each source rank.
     double tokens = 0;
-    /// Of such choices, where a trace has them: what the tokens of each of these ranks choose, token by token. Empty
-    /// where only the counts are known.
+    /// Choices of the tokens of each source rank, token by token, if a trace has them. Empty if only the counts are
+    /// known.
     std::vector<Choices> chosen;
   };
 
-  /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs, and where a
-  /// choice of shadows cannot be followed.
+  /// Routing is even if `trace` is null. `world` and `trace` must outlive the result. Fails if the trace does not fit
+  /// the programs, or if a choice of shadows cannot be followed.
   static llvm::Expected<Counts> create(const SimWorld &world, const RoutingTrace *trace, int64_t iteration);
 
-  /// Whether all members of a group have alike counts: without a trace, and where no launch takes its member's part of
-  /// the rows, which are sorted by expert, no gate keeps choices at home, and no expert becomes a shadow.
+  /// Whether all members of a group have the same counts. Needs that there is no trace, that no launch takes its
+  /// member's part of rows sorted by expert, that no gate keeps choices at home, and that no expert becomes a shadow.
   bool isEven() const { return even; }
-  /// Counts of a ragged launch. Fails where they cannot be followed, and where they are more than the launch has room
-  /// for. Valid as long as this lives.
+  /// Counts of a ragged launch, valid as long as this object. Fails if they cannot be followed, or if they exceed the
+  /// rows of the launch.
   llvm::Expected<const Value *> get(int64_t rank, uint32_t launch);
-  /// What a rank's tokens choose by a routing launch, [experts]. A trace has to be one of that launch: it is where the
-  /// program has ragged launches.
+  /// Choices of a rank's tokens in a routing launch, [experts]. A trace must be of that launch, as it is in programs
+  /// with ragged launches.
   llvm::ArrayRef<int32_t> getChosen(int64_t rank, uint32_t launch);
-  /// The same token by token; empty where only the counts are known: without a trace that has it, and where a gate
-  /// keeps choices at home.
+  /// The same, token by token. Empty if only the counts are known, which is so without a trace of choices and with a
+  /// gate that keeps choices at home.
   Choices getTokenChoices(int64_t rank, uint32_t launch) const;
-  /// How often a launch runs its subprogram, for the passes behind the first one. Fails where that cannot be followed.
+  /// Number of times that a launch runs its subprogram, for the passes after the first one. Fails if it cannot be
+  /// followed.
   llvm::Expected<int64_t> getFurtherPasses(int64_t rank, uint32_t launch);
-  /// Rows that a ragged launch with these counts uses on a rank; of an exchange, that it sends, all copies counted.
+  /// Rows that a ragged launch with these counts uses on a rank. For an exchange, the rows that the rank sends, with
+  /// all copies.
   int64_t getRows(const Value &counts, int64_t rank, uint32_t launch) const;
-  /// Of a ragged all_to_all: the parts of its counts, and how many of member `from`'s rows are for member `to` of
-  /// `members`.
+  /// For a ragged all_to_all: the number of parts of its counts, and the rows that member `from` of `members` sends to
+  /// member `to`.
   static int64_t getNumParts(const OpCost &cost, int64_t members);
   static int64_t getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t from, int64_t to);
 
 private:
   using SharedValue = std::shared_ptr<const Value>;
-  /// A launch on a rank, and how many values were followed back to get there.
+  /// A launch on a rank, and the number of values that were followed back to it.
   struct Place {
     int64_t rank;
     uint32_t launch;
     unsigned depth;
   };
-  /// Of a launch that divides choices: who made them, those of each expert, and which experts are shadows.
+  /// Input of a launch that divides choices: the launch that made them, the choices of each expert, and the experts
+  /// that are shadows.
   struct Division {
     uint32_t router;
     llvm::ArrayRef<int32_t> chosen;
     const Value *shadows;
   };
 
-  /// Of a routing launch on a rank.
+  /// Choices of a routing launch on a rank.
   struct TokenChoices {
     Choices all; ///< may be empty
     counts::Route routed;
 
-    /// Where part `part` of `parts` begins, as in moert_route.
+    /// First choice of part `part` of `parts`, as in moert_route.
     int64_t getBegin(int64_t part, int64_t parts) const {
       return (part * routed.tokens + parts - 1) / parts * routed.topK;
     }
@@ -108,7 +111,7 @@ private:
   llvm::Expected<SharedValue> makeWritten(const CountsRule &rule, Value &&value, const Place &at);
   llvm::Expected<SharedValue *> getCommon(const CountsRule &rule, const Place &at);
 
-  // Each rule, on one rank: fills the value, which has its shape and zeros.
+  // Each rule fills the value of one rank. The value has its shape and is zero before.
   llvm::Error fill(const counts::Route &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::RouteInGroups &rule, Value &value, const Place &at);
   llvm::Error fill(const counts::RouteNearHome &rule, Value &value, const Place &at);
@@ -143,17 +146,17 @@ private:
   const RoutingTrace *trace;
   int64_t iteration;
   bool even;
-  llvm::MapVector<llvm::StringRef, int64_t> layers; ///< of all programs
-  /// By program and buffer: the launch that writes it, -1 where none does, several do, or another view of it is
-  /// written.
+  llvm::MapVector<llvm::StringRef, int64_t> layers; ///< all programs' layers
+  /// Launch that writes a buffer, by program and buffer. -1 if there is none, if several launches write it, or if one
+  /// writes another view of it.
   std::vector<std::vector<int32_t>> writers;
   llvm::DenseMap<std::pair<int64_t, int32_t>, SharedValue> values; ///< by rank and buffer
-  /// What all members have alike is there once: by group, instance and number of the meeting that gathers it.
+  /// Values that all members of a group share, by group, instance and number of the meeting that gathers them.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SharedValue> gathered;
-  std::map<std::pair<const Value *, const SimLaunch *>, SharedValue> shadows; ///< by the counts and who chose
+  std::map<std::pair<const Value *, const SimLaunch *>, SharedValue> shadows; ///< by counts and choosing launch
   std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> evenCounts;     ///< by experts and choices
   std::map<std::pair<int64_t, uint32_t>, std::vector<int32_t>> gated;         ///< by rank and routing launch
-  std::deque<std::vector<RoutingTrace::Choice>> served; ///< of passes and parts: see Value::chosen
+  std::deque<std::vector<RoutingTrace::Choice>> served; ///< choices of passes and parts, for Value::chosen
 };
 
 } // namespace mlir::moe

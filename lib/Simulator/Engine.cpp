@@ -1,9 +1,9 @@
 //===- Engine.cpp - devices in virtual time -------------------------------===//
 //
-// A *slot* is the head of one stream of one rank; whatever happens next, happens at a slot or in the network. A launch
-// gets ready when the last of its dependencies ends, begins when its host has issued it, and ends when its work is
-// done. Everything that happens at one time is carried out first; then the speeds of the devices touched by it are
-// computed anew, so that an order of events that no clock can see does not matter.
+// A *slot* is the head of one stream of one rank. Every event happens at a slot or in the network. A launch is ready
+// when the last of its dependencies ends, begins when its host has issued it, and ends when its work is done. The
+// engine handles all events of one time before it computes the speeds of the devices that they touch. So the order of
+// simultaneous events has no effect.
 //
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
@@ -18,7 +18,7 @@
 using namespace mlir::moe;
 
 namespace {
-/// Sets of resources, a bit for each.
+/// Number of sets of resources, with a bit for each resource.
 constexpr unsigned numMasks = 1u << kNumResources;
 
 struct Slot {
@@ -26,20 +26,20 @@ struct Slot {
   Resource resource = Resource::None;
   uint32_t launch = 0;
   int32_t cause = -1;
-  uint32_t exchange = 0; ///< the network's number
+  uint32_t exchange = 0; ///< number in the network
   double begin = 0;
-  /// Seconds alone that remained of local work at `since`.
+  /// Local work left at time `since`, in seconds alone.
   double remaining = 0, since = 0;
-  double speed = 0; ///< 0 for local work that has just begun
+  double speed = 0; ///< 0 if local work has just begun
 };
 
-/// Members that have come to a meeting.
+/// Members that have arrived at a meeting.
 struct Arrivals {
   uint32_t arrived = 0;
   uint32_t firstRank = 0;
 };
 
-/// An exchange under way, and the member that came last.
+/// An exchange that runs, with the slot that arrived last.
 struct Running {
   MeetingId id;
   uint32_t slot = 0;
@@ -83,35 +83,35 @@ private:
     return world.groups[getLaunch(slot).group].getMember(ranks[getRankOf(slot)].rank);
   }
   uint32_t getMemberSlot(const MeetingId &id, int64_t member) const;
-  /// Into `ranks`: the one that stands for `rank`.
+  /// Index in `ranks` of the rank that stands for `rank`.
   uint32_t getIndex(int64_t rank) const;
   Arrivals &getArrivals(const MeetingId &id);
-  /// Whether who arrives stands for all members: those of a channel are of two classes.
+  /// Whether the arriving rank stands for all members. The two members of a channel are of different classes.
   bool isAlone(const MeetingId &id) const { return representative && !world.groups[id.group].isChannel(); }
 
   const Execution &execution;
   const SimWorld &world;
   llvm::ArrayRef<SimRank> ranks;
   const uint32_t numStreams;
-  /// One rank stands for its class: the other members of its groups do the same at the same time.
+  /// Whether each rank stands for its class. The other members of its groups do the same at the same time.
   const bool representative;
   std::unique_ptr<Network> network;
 
   double now = 0;
-  IndexedHeap heap; ///< of slots
+  IndexedHeap heap; ///< for slots
   std::vector<Slot> slots;
-  std::vector<HostProgram> hostPrograms;                 ///< as the world's programs
+  std::vector<HostProgram> hostPrograms;                 ///< parallel to the world's programs
   std::vector<HostClock> hosts;                          ///< by rank
-  std::vector<uint32_t> missing;                         ///< by rank and launch: dependencies that have not ended
+  std::vector<uint32_t> missing;                         ///< dependencies that have not ended, by rank and launch
   std::vector<size_t> firstMissing;                      ///< by rank
   std::vector<Arrivals> meetings;                        ///< by group, instance and number
   std::vector<size_t> firstMeeting;                      ///< by group
-  std::vector<uint32_t> numMeetings;                     ///< by group, of each instance
-  std::vector<Running> running;                          ///< by number of the network
-  std::vector<std::array<uint16_t, kNumResources>> busy; ///< by rank: how many launches use each resource
-  std::array<std::array<double, numMasks>, kNumResources> speeds; ///< NaN where not yet asked for
+  std::vector<uint32_t> numMeetings;                     ///< number of meetings of each instance, by group
+  std::vector<Running> running;                          ///< by number in the network
+  std::vector<std::array<uint16_t, kNumResources>> busy; ///< number of launches that use each resource, by rank
+  std::array<std::array<double, numMasks>, kNumResources> speeds; ///< NaN until asked for
 
-  // Of the present time.
+  // Events of the present time.
   std::vector<uint32_t> ended; ///< slots
   std::vector<uint32_t> touchedRanks;
   std::vector<bool> isTouched; ///< by rank
@@ -182,7 +182,7 @@ llvm::Error Engine::makeReady(uint32_t rank, uint32_t launch, int32_t cause) {
   return issue(index);
 }
 
-/// Begins what is at the slot, once it is issued.
+/// Begins the launch at the slot once it is issued.
 llvm::Error Engine::issue(uint32_t index) {
   Slot &slot = slots[index];
   const HostClock &host = hosts[getRankOf(index)];
@@ -198,7 +198,7 @@ llvm::Error Engine::issue(uint32_t index) {
   return llvm::Error::success();
 }
 
-/// The rank's host has gone on.
+/// Issues waiting launches after the rank's host has gone on.
 llvm::Error Engine::issueAll(uint32_t rank) {
   for (uint32_t index = rank * numStreams; index < (rank + 1) * numStreams; ++index)
     if (slots[index].state == Slot::State::Unissued)
@@ -254,7 +254,7 @@ llvm::Error Engine::end(uint32_t index) {
 uint32_t Engine::getIndex(int64_t rank) const {
   if (!representative)
     return rank;
-  // Classes are of consecutive ranks.
+  // Each class has consecutive ranks.
   auto next = llvm::partition_point(ranks, [&](const SimRank &it) { return it.rank <= rank; });
   return std::prev(next) - ranks.begin();
 }
@@ -265,7 +265,7 @@ uint32_t Engine::getMemberSlot(const MeetingId &id, int64_t member) const {
   return index * numStreams + getLinked(index).launches[launch].stream;
 }
 
-/// Where ranks stand for classes, an instance is that of the first member's class.
+/// If ranks stand for classes, the class of the first member stands for the instance.
 Arrivals &Engine::getArrivals(const MeetingId &id) {
   size_t instance = representative ? getIndex(world.getRank(id, 0)) : id.instance;
   return meetings[firstMeeting[id.group] + instance * numMeetings[id.group] + id.number];
@@ -286,7 +286,7 @@ llvm::Error Engine::arrive(uint32_t index) {
   return ++meeting.arrived < world.groups[id.group].size ? llvm::Error::success() : startExchange(index);
 }
 
-/// With the arrival at `index` all members are there.
+/// Starts an exchange when its last member has arrived, at slot `index`.
 llvm::Error Engine::startExchange(uint32_t index) {
   MeetingId id = getMeeting(index);
   int64_t rank = representative ? ranks[getRankOf(index)].rank : world.getRank(id, 0);
@@ -342,7 +342,7 @@ llvm::Error Engine::findSpeed(Resource resource, unsigned mask, double &speed) {
   return llvm::Error::success();
 }
 
-/// `mask` is at work on the slot's device from now on.
+/// Adapts the slot's speed to the set `mask` of resources that its device uses from now on.
 llvm::Error Engine::updateSlot(uint32_t index, unsigned mask) {
   Slot &slot = slots[index];
   bool exchanging = slot.state == Slot::State::Exchanging;
@@ -351,7 +351,7 @@ llvm::Error Engine::updateSlot(uint32_t index, unsigned mask) {
   double speed = 0;
   if (llvm::Error error = findSpeed(slot.resource, mask, speed))
     return error;
-  // Launches of one kind share what the device has of it; links are the network's to share.
+  // Launches of one kind share the device. The network divides links itself.
   if (!exchanging)
     speed /= busy[getRankOf(index)][static_cast<unsigned>(slot.resource)];
   if (speed == slot.speed)
@@ -381,9 +381,9 @@ llvm::Error Engine::updateDevice(uint32_t rank) {
 // Time
 //===----------------------------------------------------------------------===//
 
-/// Carries out what follows at the present time from the slots in `ended`.
+/// Carries out all events that follow at the present time from the slots in `ended`.
 llvm::Error Engine::settle() {
-  // Ends make others begin, some of which end at once.
+  // Ends let other launches begin, and some of those end at once.
   for (size_t i = 0; i < ended.size(); ++i)
     if (llvm::Error error = end(ended[i]))
       return error;
@@ -435,7 +435,7 @@ llvm::Error Engine::run() {
   return times.size() == missing.size() ? llvm::Error::success() : hang();
 }
 
-/// Names the first rank that waits in a meeting, and the first that does not come.
+/// Names the first rank that waits in a meeting, and the first member that does not come.
 llvm::Error Engine::hang() const {
   for (uint32_t index = 0; index < slots.size(); ++index) {
     const Slot &slot = slots[index];

@@ -22,7 +22,7 @@ Exchanges::Exchanges(const SimWorld &world, Counts &counts) : world(world), coun
   }
 }
 
-/// Even routing is even: members differ by no more than a remainder, and the payload alone says it.
+/// With even routing, members differ by no more than a remainder, and the payload is enough.
 bool Exchanges::hasMatrix(const SimLaunch &launch) const {
   return launch.cost.raggedRows > 0 && launch.cost.collective == Collective::AllToAll && !counts.isEven();
 }
@@ -37,7 +37,7 @@ llvm::Expected<double> Exchanges::getUse(int64_t rank, uint32_t index) {
   return static_cast<double>(counts.getRows(**value, rank, index)) / static_cast<double>(cost.raggedRows);
 }
 
-/// One member's row of the matrix of a ragged all_to_all.
+/// Adds one member's row to the matrix of a ragged all_to_all.
 llvm::Error Exchanges::addRow(int64_t rank, uint32_t index, int64_t members, llvm::SmallVectorImpl<int64_t> &bytes) {
   const OpCost &cost = world.getLaunch(rank, index).cost;
   llvm::Expected<const Counts::Value *> value = counts.get(rank, index);

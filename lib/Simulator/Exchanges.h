@@ -8,26 +8,26 @@
 
 namespace mlir::moe {
 
-/// Makes the cost model's exchanges of the launches in which members meet.
+/// Makes the cost model's exchanges from launches in which members meet.
 class Exchanges {
 public:
   Exchanges(const SimWorld &world, Counts &counts);
 
-  /// The ranks that meet there, by member. Valid until the next call.
+  /// Ranks that meet in the launch, by member. Valid until the next call.
   llvm::ArrayRef<int64_t> getMembers(int64_t rank, uint32_t launch);
-  /// With what `rank` brings where all members are the same, with what each brings where a trace says that they are
-  /// not. Valid until the next call.
+  /// Uses the payload of `rank` if all members have the same, and the bytes of each member if a trace says that they
+  /// differ. Valid until the next call.
   llvm::Expected<GroupExchange> make(int64_t rank, uint32_t launch);
   /// Bytes that a rank sends to the other members.
   llvm::Expected<double> getBytesSent(int64_t rank, uint32_t launch);
-  /// Adds the bytes that a rank sends to each other one: `to[rank]`.
+  /// Adds the bytes that a rank sends to each other rank to `to[rank]`.
   llvm::Error addBytesSent(int64_t rank, uint32_t launch, llvm::MutableArrayRef<double> to, double times);
 
-  /// Exchanges that differ by no more than the ranks and the rows used have one number.
+  /// Exchanges that differ only in ranks and used rows have the same kind.
   uint32_t getKind(uint32_t program, uint32_t launch) const { return kinds[program][launch]; }
 
 private:
-  /// The share of a ragged exchange's rows that a rank sends; 1 for others.
+  /// Share of a ragged exchange's rows that a rank sends; 1 for other exchanges.
   llvm::Expected<double> getUse(int64_t rank, uint32_t launch);
   llvm::Error addRow(int64_t rank, uint32_t launch, int64_t members, llvm::SmallVectorImpl<int64_t> &bytes);
   bool hasMatrix(const SimLaunch &launch) const;

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// By program and op: how often launches run a subprogram, the most of all ranks.
+/// Most runs of a subprogram on any rank, by program and op.
 using PassCounts = std::map<std::pair<StringRef, uint32_t>, int64_t>;
 
 static bool runsSubprogram(const SimLaunch &launch) { return launch.kernel == plan::kRepeatKernel; }

@@ -8,8 +8,9 @@
 
 namespace mlir::moe {
 
-/// A copy of `plan` in which each subprogram is written out as often as the routing of `options` demands on any rank.
-/// On a rank with fewer passes the others have no rows. Null where no plan runs subprograms, or routing is even.
+/// Returns a copy of `plan` with each subprogram written out as often as the routing of `options` demands on any rank.
+/// On a rank with fewer passes the other copies have no rows. Null if the plan runs no subprograms, or if routing is
+/// even.
 llvm::Expected<OwningOpRef<ModuleOp>> writeFurtherPasses(ModuleOp plan, const CostModel &model,
                                                          const SimOptions &options);
 

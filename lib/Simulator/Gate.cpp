@@ -16,7 +16,7 @@ std::vector<int32_t> mlir::moe::divideChoices(llvm::ArrayRef<int32_t> choices, i
   int64_t first = 0;
   for (int64_t expert = 0; expert < experts; ++expert) {
     for (int64_t part = 0; part < parts; ++part) {
-      // Choice c of all is of part c mod parts.
+      // Choice number c belongs to part c mod parts.
       int64_t offset = (part - first % parts + parts) % parts;
       divided[part * experts + expert] =
           static_cast<int32_t>(choices[expert] > offset ? (choices[expert] - offset - 1) / parts + 1 : 0);
@@ -26,8 +26,8 @@ std::vector<int32_t> mlir::moe::divideChoices(llvm::ArrayRef<int32_t> choices, i
   return divided;
 }
 
-/// `amount` in proportion to `weights`, which are not all zero: the largest remainders get what is left, ties the
-/// first.
+/// Divides `amount` in proportion to `weights`, which are not all zero. The largest remainders round up, the first of
+/// equal ones first.
 static Weights share(int64_t amount, const Weights &weights) {
   int64_t sum = std::accumulate(weights.begin(), weights.end(), int64_t(0)), given = 0;
   Weights shares(weights.size()), order(weights.size());
@@ -42,7 +42,7 @@ static Weights share(int64_t amount, const Weights &weights) {
   return shares;
 }
 
-/// Adds `amount` in proportion to what there is, evenly where there is nothing; none gets above `most`.
+/// Adds `amount` in proportion to `counts`, or evenly if they are zero. No count gets above `most`.
 static void fillUp(llvm::MutableArrayRef<int32_t> counts, int64_t amount, int64_t most) {
   while (amount > 0) {
     Weights weights;
@@ -51,7 +51,7 @@ static void fillUp(llvm::MutableArrayRef<int32_t> counts, int64_t amount, int64_
     if (llvm::all_of(weights, [](int64_t weight) { return weight == 0; }))
       for (auto [weight, count] : llvm::zip_equal(weights, counts))
         weight = count < most;
-    // Without room the counts were of other tokens.
+    // There is no room if the counts come from other tokens.
     if (llvm::all_of(weights, [](int64_t weight) { return weight == 0; }))
       return;
     for (auto [count, its] : llvm::zip_equal(counts, share(amount, weights))) {
@@ -62,13 +62,13 @@ static void fillUp(llvm::MutableArrayRef<int32_t> counts, int64_t amount, int64_
   }
 }
 
-/// One group's choices, at home with block `home`.
+/// Limits the choices of one group, whose home is block `home`.
 static void limit(llvm::MutableArrayRef<int32_t> choices, const counts::RouteNearHome &gate, int64_t home) {
   size_t block = choices.size() / gate.homes, begin = home * block;
   Weights away(choices.begin(), choices.end());
   std::fill_n(away.begin() + begin, block, 0);
   int64_t leaving = std::accumulate(away.begin(), away.end(), int64_t(0));
-  // A product of the two may be too large to be one.
+  // This avoids the product topK * leave, which may overflow.
   if (gate.leave >= (leaving + gate.topK - 1) / gate.topK)
     return;
   int64_t most = gate.topK * gate.leave;

@@ -10,14 +10,14 @@
 
 namespace mlir::moe {
 
-/// FasterMoE's gate on a rank's choices of each expert, as far as counts tell: they have no scores. Where more than
-/// topK * leave choices of a group leave home, so many of them stay, in proportion to their counts. The others go to
-/// the experts at home in proportion to theirs, or evenly where these have none; no expert gets more than the group's
-/// tokens.
+/// Applies FasterMoE's gate to a rank's choices of each expert. Counts have no scores, so this is an approximation. If
+/// more than topK * leave choices of a group leave home, that many stay in their places, in proportion to their counts.
+/// The others go to the experts at home, in proportion to the counts there, or evenly if these are zero. No expert gets
+/// more choices than the group has tokens.
 std::vector<int32_t> applyGate(const counts::RouteNearHome &gate, llvm::ArrayRef<int32_t> choices, int64_t rank);
 
-/// A rank's choices of each expert, in `parts` parts of its tokens: as evenly as whole numbers allow, in parts and in
-/// experts. [parts, experts].
+/// Divides a rank's choices of each expert into `parts` parts of its tokens, as evenly as whole numbers allow in parts
+/// and in experts. [parts, experts].
 std::vector<int32_t> divideChoices(llvm::ArrayRef<int32_t> choices, int64_t parts);
 
 } // namespace mlir::moe

@@ -5,7 +5,7 @@
 
 using namespace mlir::moe;
 
-/// The sizes of products and exchanges are arguments of the libraries that the host calls.
+/// The host passes the sizes of products and exchanges to libraries.
 static bool hasHostSizes(const SimLaunch &launch) {
   return launch.cost.countsInput >= 0 &&
          (launch.cost.resource == Resource::Matrix || launch.cost.resource == Resource::Network);

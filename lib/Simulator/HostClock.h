@@ -1,8 +1,8 @@
 //===- HostClock.h - when hosts issue launches ------------------*- C++ -*-===//
 //
-// A rank's host issues its launches one after the other, in program order, and the device takes them when it can. Where
-// the host has to know how many rows a launch has, it waits until the device has counted them. What it issues after
-// that is late, and the device may have nothing to do until then.
+// A rank's host issues its launches in program order, and the device takes them when it can. If the host has to know
+// the number of rows of a launch, it waits until the device has counted them. The launches after that are late, and the
+// device may have nothing to do until they come.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_SIMULATOR_HOSTCLOCK_H
@@ -16,21 +16,22 @@
 
 namespace mlir::moe {
 
-/// What the host of a rank does in a step; the same for all ranks of a program.
+/// Work of a rank's host in a step; the same for all ranks of a program.
 struct HostProgram {
-  /// By launch: seconds from the step's begin until it is issued, if the host never waits.
+  /// Seconds from the begin of the step until the launch is issued if the host never waits. By launch.
   std::vector<double> issued;
-  /// Before `launch` is issued, `writer` has to end, which wrote the counts that `launch` is the first to read.
+  /// The host waits before `launch` until `writer` has ended. `launch` is the first to read the counts that `writer`
+  /// wrote.
   struct Wait {
     uint32_t launch, writer;
   };
   std::vector<Wait> waits;                    ///< in program order
-  llvm::DenseMap<uint32_t, uint32_t> waitFor; ///< by writer: into the waits
+  llvm::DenseMap<uint32_t, uint32_t> waitFor; ///< index of the wait, by writer
 
   HostProgram(const SimProgram &program, const HostIssue &host);
 };
 
-/// Seconds in which the host issues a step, if it never waits.
+/// Seconds that the host takes to issue a step if it never waits.
 double getIssueSeconds(const SimProgram &program, const HostIssue &host);
 
 /// A host at work.
@@ -38,11 +39,11 @@ class HostClock {
 public:
   HostClock(const HostProgram &program, double countsSeconds);
 
-  /// When `launch` is issued; none while the host waits before it.
+  /// Time at which `launch` is issued. None if the host is waiting before it.
   std::optional<double> getIssued(uint32_t launch) const;
-  /// `launch` ended at `now`; its number among the step's launches that ended is `time`. Whether the host goes on.
+  /// Notes that `launch` ended at `now` as number `time` of SimResult::times. Returns whether the host goes on.
   bool end(uint32_t launch, double now, int32_t time);
-  /// The number of the launch for which the host waited last; -1 where it did not.
+  /// Number of the launch for which the host waited last; -1 if it did not wait.
   int32_t getCause() const { return cause; }
 
 private:
@@ -51,13 +52,13 @@ private:
   const HostProgram *program;
   double countsSeconds;
   struct State {
-    double counted = 0; ///< when the writer ended
-    int32_t time = -1;  ///< as which time; -1: it has not
-    double delay = 0;   ///< by which launches after the wait are late
+    double counted = 0; ///< time at which the writer ended
+    int32_t time = -1;  ///< number of the writer in SimResult::times; -1 until it ends
+    double delay = 0;   ///< delay of the launches after the wait
   };
   double getDelay(size_t numWaits) const { return numWaits == 0 ? 0 : states[numWaits - 1].delay; }
   std::vector<State> states; ///< by wait
-  size_t next = 0;           ///< into the waits: the one before which the host stands
+  size_t next = 0;           ///< index of the wait before which the host stands
   int32_t cause = -1;
 };
 

@@ -9,13 +9,13 @@
 
 namespace mlir::moe {
 
-/// A binary heap in which the time of a number can change. Of equal times the lower number is first.
+/// A binary heap in which the time of a number can change. The lowest number is first among equal times.
 class IndexedHeap {
 public:
   explicit IndexedHeap(uint32_t size) : places(size, absent) { heap.reserve(size); }
 
   bool empty() const { return heap.empty(); }
-  /// Infinity where it is empty.
+  /// Infinity if the heap is empty.
   double getTime() const { return heap.empty() ? std::numeric_limits<double>::infinity() : heap.front().time; }
   uint32_t getFirst() const { return heap.front().number; }
 

@@ -22,7 +22,7 @@ private:
   const CostModel &model;
   Counts &counts;
   Exchanges &exchanges;
-  /// By program and ragged launch: rows of the last rank and what they took; with even routing the next has the same.
+  /// Rows and seconds of the last rank, by program and ragged launch. With even routing the next rank has the same.
   llvm::DenseMap<std::pair<uint32_t, uint32_t>, std::pair<std::vector<int64_t>, double>> last;
 };
 } // namespace
@@ -115,7 +115,7 @@ LaunchCosts LaunchCosts::reorder(llvm::ArrayRef<unsigned> order) const {
   return result;
 }
 
-/// Where devices share processors, a member's share is what keeps one of them busy.
+/// If devices share processors, a member's share keeps one processor busy.
 llvm::Expected<double> mlir::moe::getExchangeSeconds(const SimWorld &world, int64_t rank, uint32_t launch,
                                                      const CostModel &model, Exchanges &exchanges) {
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
@@ -132,7 +132,7 @@ llvm::Expected<double> mlir::moe::getExchangeSeconds(const SimWorld &world, int6
   return seconds;
 }
 
-/// Of the first rank of program number `program`.
+/// Seconds of the launches on the first rank of program number `program`.
 static llvm::Expected<std::vector<double>>
 getLaunchSeconds(const SimWorld &world, size_t program, const CostModel &model, Counts &counts, Exchanges &exchanges) {
   SimRank first{world.programs[program].firstRank, 1, static_cast<uint32_t>(program)};

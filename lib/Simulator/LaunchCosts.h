@@ -9,21 +9,22 @@
 namespace mlir::moe {
 
 struct LaunchCost {
-  double seconds = 0;          ///< of local work, alone on its device; an exchange's are for the engine to find
+  double seconds = 0;          ///< local work alone on its device; the engine finds the times of exchanges
   double flops = 0, bytes = 0; ///< as SimTime
   int64_t rows = -1;
 };
 
-/// Computed once, before time starts. Ranks of a program share them where no launch is ragged.
+/// Costs of all launches, computed before the simulation starts. The ranks of a program share them if no launch is
+/// ragged.
 class LaunchCosts {
 public:
   static llvm::Expected<LaunchCosts> create(const SimWorld &world, llvm::ArrayRef<SimRank> ranks,
                                             const CostModel &model, Counts &counts, Exchanges &exchanges);
 
-  /// The same of a program whose launch i is this one's launch `order[i]`. Of a single program.
+  /// Costs of the same program in another order: its launch i is launch `order[i]` here. For a single program.
   LaunchCosts reorder(llvm::ArrayRef<unsigned> order) const;
 
-  /// `rank` counts the simulated ones.
+  /// `rank` is the index of a simulated rank.
   const LaunchCost *get(uint32_t rank) const { return costs.data() + first[rank]; }
 
 private:
@@ -31,7 +32,7 @@ private:
   std::vector<size_t> first; ///< by simulated rank
 };
 
-/// Seconds of a launch that exchanges, alone; where devices share processors, those of `rank`'s share.
+/// Seconds of a launch that exchanges, alone. If devices share processors, those of `rank`'s share.
 llvm::Expected<double> getExchangeSeconds(const SimWorld &world, int64_t rank, uint32_t launch, const CostModel &model,
                                           Exchanges &exchanges);
 

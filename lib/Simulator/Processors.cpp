@@ -1,8 +1,8 @@
 //===- Processors.cpp - the host runtime in virtual time ------------------===//
 //
-// Drives the executor's policy, moert/ExecutorPolicy.h, on a clock that does not tick: a node's processors take jobs. A
-// job issues a rank's launches, carries a stream on until it has to wait, or carries out one member's share of an
-// exchange. Processors that are busy at once slow each other.
+// Drives the executor's policy (moert/ExecutorPolicy.h) in virtual time: the processors of a node take jobs. A job
+// issues a rank's launches, runs a stream until it has to wait, or carries out one member's share of an exchange.
+// Processors that are busy at the same time slow each other.
 //
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
@@ -18,7 +18,7 @@
 using namespace mlir::moe;
 
 namespace {
-/// Of a job: since when it is ready, and into times: why it is since then and not before.
+/// Time from which a job is ready, and the index in `times` of the event that made it ready.
 struct Note {
   double pushed = 0;
   int32_t trigger = -1;
@@ -27,13 +27,13 @@ struct Note {
 struct PricedMeeting : moert::PolicyMeeting {
   MeetingId id;
   int64_t firstRank = 0;
-  std::vector<double> shares; ///< by member: seconds
+  std::vector<double> shares; ///< seconds, by member
 };
 
 using Policy = moert::ExecutorPolicy<double, PricedMeeting, Note>;
 using Job = Policy::Job;
 
-/// The one at the head of a stream.
+/// Call at the head of a stream.
 struct Call {
   double begin = 0;
   int32_t cause = -1;
@@ -43,9 +43,9 @@ struct Processor {
   Job job{};
   Resource resource = Resource::None;
   double remaining = 0, since = 0, speed = 0;
-  /// Into times: what it was busy with last, of what has a time; issuing and shares of exchanges under way have none.
+  /// Index in `times` of the last work that it was busy with. Issue and shares of running exchanges have no times.
   int32_t last = -1;
-  /// Into times: why its present job goes on now and not before.
+  /// Index in `times` of the event that let its present job go on.
   int32_t trigger = -1;
   bool busy = false;
 };
@@ -57,16 +57,16 @@ public:
   std::vector<SimTime> times;
 
 private:
-  // The runtime's functions, by the same names.
+  // Functions of the runtime under the same names.
   llvm::Error runJob(uint32_t processor);
   void issueRank(uint32_t processor);
   llvm::Error advance(uint32_t processor, bool isDone);
   llvm::Error runCall(uint32_t processor, uint32_t launch, bool &isDone);
   llvm::Error arrive(uint32_t processor, uint32_t launch);
   llvm::Error price(PricedMeeting &meeting) const;
-  /// Of emulated transfers.
+  /// Delays streams whose emulated transfers are not over.
   bool delay(std::span<const int64_t> done);
-  /// The last of the calls' times.
+  /// Returns the last of the times of the calls.
   int32_t complete(std::span<const int64_t> done);
 
   void work(uint32_t processor, Resource resource, double seconds);
@@ -75,7 +75,7 @@ private:
   llvm::Error updateNode(uint32_t node);
   llvm::Expected<double> getSpeed(Resource resource, uint32_t numBusy) const;
 
-  /// Of the call at the head of a stream.
+  /// Adds the time of the call at the head of a stream.
   int32_t addTime(int64_t stream);
   bool isLater(int32_t time, int32_t than) const {
     return time >= 0 && (than < 0 || times[time].end > times[than].end);
@@ -85,21 +85,21 @@ private:
 
   const Execution &execution;
   const SimWorld &world;
-  const Processors &shared; ///< of the profile
-  const uint32_t perNode;   ///< processors that can ever be busy: each stream has one job at a time
+  const Processors &shared; ///< as the profile has them
+  const uint32_t perNode;   ///< processors of a node that can be busy; each stream has one job at a time
 
   double now = 0;
   std::vector<moert::IssuedQueues> programs;
   Policy policy;
   std::vector<Call> calls;                  ///< by stream
-  std::vector<double> issued;               ///< by rank: when it was
-  std::vector<std::vector<int32_t>> timeOf; ///< by rank and launch, into times
+  std::vector<double> issued;               ///< time of issue, by rank
+  std::vector<std::vector<int32_t>> timeOf; ///< index in `times`, by rank and launch
   std::deque<PricedMeeting> meetings;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> meetingNumbers; ///< by group, instance and number
-  std::vector<std::vector<uint32_t>> idle;                                     ///< by node: processors
+  std::vector<std::vector<uint32_t>> idle;                                     ///< idle processors, by node
   std::vector<Processor> processors;                                           ///< node by node
   std::vector<uint32_t> changedNodes;
-  IndexedHeap heap; ///< of processors
+  IndexedHeap heap; ///< for processors
 };
 } // namespace
 
@@ -130,7 +130,7 @@ Executor::Executor(const Execution &execution)
     timeOf.emplace_back(world.getProgram(rank).launches.size(), -1);
   }
   calls.resize(policy.indexOf(world.getNumRanks(), 0));
-  // The first processor is taken first.
+  // The last element is taken first, and it is the first processor.
   for (uint32_t processor = processors.size(); processor-- > 0;)
     idle[processor / perNode].push_back(processor);
 }
@@ -139,7 +139,7 @@ Executor::Executor(const Execution &execution)
 // Jobs
 //===----------------------------------------------------------------------===//
 
-/// Keeps a processor busy. What takes no time is for the caller to do at once.
+/// Keeps a processor busy. The caller carries out work that takes no time.
 void Executor::work(uint32_t index, Resource resource, double seconds) {
   Processor &processor = processors[index];
   processor.resource = resource;
@@ -166,7 +166,7 @@ void Executor::issueRank(uint32_t index) {
   policy.endIssue(rank, {now, processors[index].trigger});
 }
 
-/// Carries the stream of a job on, whose head is done or not, until an item takes time or has to wait.
+/// Carries on the stream of a job until an item takes time or has to wait. `isDone` says whether its head is done.
 llvm::Error Executor::advance(uint32_t index, bool isDone) {
   int64_t stream = processors[index].job.index;
   for (bool goesOn = isDone ? policy.pass(stream) : policy.head(stream) != nullptr; goesOn;
@@ -202,7 +202,7 @@ llvm::Error Executor::runCall(uint32_t index, uint32_t launch, bool &isDone) {
   return llvm::Error::success();
 }
 
-/// What a processor was busy with is over.
+/// Ends the work of a processor.
 llvm::Error Executor::finish(uint32_t index) {
   Processor &processor = processors[index];
   const Job job = processor.job;
@@ -248,7 +248,7 @@ llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
   return llvm::Error::success();
 }
 
-/// Where members only say something of their values, or one is alone, shares take no time.
+/// Shares take no time if members exchange no data, or if there is only one.
 llvm::Error Executor::price(PricedMeeting &meeting) const {
   int64_t size = world.groups[meeting.id.group].size, first = world.getRank(meeting.id, 0);
   uint32_t launch = *world.getMeetingLaunch(first, meeting.id);
@@ -298,7 +298,8 @@ int32_t Executor::addTime(int64_t stream) {
   return timeOf[rank][launch] = index;
 }
 
-/// What ended last of the launch's dependencies, its issue, and what kept the processors busy while it was ready.
+/// Finds the last event among the ends of the launch's dependencies, its issue, and the work of the processors while it
+/// was ready.
 int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t launch) const {
   int32_t cause = -1;
   for (uint32_t dep : world.getLinked(rank).getDeps(launch))
@@ -313,7 +314,7 @@ int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t 
 // Time
 //===----------------------------------------------------------------------===//
 
-/// Idle processors take what is ready, in its order.
+/// Idle processors take ready jobs in order.
 llvm::Error Executor::dispatch() {
   for (uint32_t node = 0; node < idle.size(); ++node)
     while (policy.hasReady(node) && !idle[node].empty()) {
@@ -321,7 +322,7 @@ llvm::Error Executor::dispatch() {
       Processor &processor = processors[number];
       processor.job = policy.take(node);
       processor.trigger = processor.job.note.trigger;
-      // It could have run before, had the processor been free.
+      // The job could have run earlier if the processor had been free.
       if (processor.job.note.pushed < now && isLater(processor.last, processor.trigger))
         processor.trigger = processor.last;
       if (llvm::Error error = runJob(number))
@@ -336,7 +337,7 @@ llvm::Error Executor::dispatch() {
 
 llvm::Expected<double> Executor::getSpeed(Resource resource, uint32_t numBusy) const {
   const std::vector<double> &speed = shared.speed[static_cast<unsigned>(resource)];
-  // Issuing is no kind of work that a profile measures.
+  // Profiles do not measure issue.
   if (resource == Resource::None && speed.empty())
     return 1;
   if (numBusy > speed.size())

@@ -46,13 +46,13 @@ private:
   llvm::DenseMap<Value, int32_t> buffers;
   llvm::DenseMap<Operation *, uint32_t> opNumbers;
   bool hasLoop = false;
-  /// Buffers whose parts are the slots of a ring, and by buffer and part what was written there last.
+  /// Buffers whose parts are the slots of a ring, and the last value that was written to each part.
   llvm::DenseSet<Value> rings;
   llvm::DenseMap<std::pair<Value, int64_t>, int32_t> slots;
-  /// By slot, offset and type: the views of a slot.
+  /// Views of a slot, by slot, offset and type.
   std::map<std::tuple<int32_t, int64_t, const void *>, int32_t> slotViews;
   llvm::DenseMap<Attribute, int32_t> groups;
-  llvm::DenseMap<Type, std::string> dtypes; ///< by name, since to print a type is to set up a printer
+  llvm::DenseMap<Type, std::string> dtypes; ///< names of types, because it is slow to print a type
 };
 } // namespace
 
@@ -78,8 +78,8 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   program.buffers.push_back(std::move(buffer));
 }
 
-/// How many rows are routed is followed from buffer to buffer: what a launch writes is another buffer than what was
-/// there before, in an earlier iteration of a loop.
+/// Whether launches that write the value get a new buffer for it. Counts are followed from buffer to buffer, so each
+/// iteration of a loop needs its own.
 static bool holdsIntegers(Value value) { return cast<MemRefType>(value.getType()).getElementType().isInteger(); }
 
 bool ProgramMaker::isSlot(plan::ViewOp view) const { return rings.contains(view.getSource()); }
@@ -93,7 +93,7 @@ int32_t ProgramMaker::addSlot(plan::ViewOp view, int64_t part) {
   return slots[{view.getSource(), part}] = buffers.lookup(view.getResult());
 }
 
-/// The buffer of a view in an iteration.
+/// Buffer of a view in an iteration.
 int32_t ProgramMaker::getView(plan::ViewOp view, int64_t iteration, bool isWritten) {
   if (auto source = view.getSource().getDefiningOp<plan::ViewOp>(); source && !isSlot(view))
     getView(source, iteration, isWritten);
@@ -112,7 +112,7 @@ int32_t ProgramMaker::getView(plan::ViewOp view, int64_t iteration, bool isWritt
   return buffers[view.getResult()] = isNew ? addSlot(view, part) : known->second;
 }
 
-/// Another name, with a shape of its own; its bytes are those of what it is part of.
+/// Adds a view as a buffer with its own shape. Its bytes belong to its base.
 void ProgramMaker::addView(plan::ViewOp view, int64_t iteration) {
   auto source = view.getSource().getDefiningOp<plan::ViewOp>();
   bool isOfSlot = source && isSlot(source);
@@ -129,7 +129,7 @@ void ProgramMaker::addView(plan::ViewOp view, int64_t iteration) {
     buffer.firstRow = begin / rowBytes;
     return;
   }
-  // What it is a part of has no group.
+  // The source of a view with a group has no group.
   buffer.firstRow = source && !isOfSlot ? source.getByteOffset(0, iteration) / rowBytes : 0;
   buffer.partGroup = getGroup(*view.getGroup());
   buffer.parts = static_cast<int64_t>(view.getParts());
@@ -145,7 +145,7 @@ int64_t SimProgram::getFirstRow(int32_t buffer, int64_t rank) const {
   return view.firstRow + part * view.shape.front();
 }
 
-/// The buffer's number, noting that the launch being added touches it.
+/// Returns the buffer's number, and notes that the launch being added touches it.
 int32_t ProgramMaker::touch(Value value, int64_t iteration, bool isWritten) {
   auto view = value.getDefiningOp<plan::ViewOp>();
   if (hasLoop && isWritten && value.getDefiningOp<plan::BufferOp>() && holdsIntegers(value))
@@ -193,7 +193,7 @@ void ProgramMaker::addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &la
     launch.inputs.push_back(-1);
 }
 
-/// By how many micro-batches an iteration of the loop around `op` is ahead of the one before.
+/// Number of micro-batches from one iteration of the loop around `op` to the next.
 static int64_t getMicroBatchStep(plan::LaunchOp op) {
   auto loop = op->getParentOfType<plan::LoopOp>();
   return loop ? static_cast<int64_t>(loop.getMicroBatches().value_or(0)) : 0;
@@ -267,11 +267,11 @@ void ProgramMaker::noteLoop(plan::Iterations iterations) {
   program.loop.count = iterations(loop);
   program.loop.all = plan::getCount(loop);
   program.loop.microBatches = plan::getMicroBatches(loop);
-  // The first and the last of those that have to be looked at differ from the others.
+  // The representative iterations include the first and the last, which differ from the others.
   program.loop.reach = plan::getRepresentative(loop) - 2;
 }
 
-/// Launches of a long step are many, and large.
+/// Reserves memory, because a long step has many launches, and they are large.
 void ProgramMaker::reserve(plan::Iterations iterations) {
   size_t launches = 0, ops = 0;
   function.walk([&](Operation *op) {
@@ -332,7 +332,7 @@ llvm::Error ProgramMaker::addOp(Operation *op, int64_t iteration) {
   if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
     addBuffer(buffer.getMemref(), /*isArgument=*/false);
   } else if (auto view = dyn_cast<plan::ViewOp>(op)) {
-    // Who uses a slot says which one it is.
+    // Launches add the slots that they use.
     if (!rings.contains(plan::getMemory(view.getResult())))
       addView(view, iteration);
   } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {

@@ -6,9 +6,9 @@
 
 using namespace mlir::moe;
 
-/// Enough to tell shares of a percent apart.
+/// Number of layers, enough for differences below one percent.
 static constexpr int64_t kLayers = 1000;
-/// So many that the draw of the tokens adds next to nothing to the spread of the experts.
+/// Number of tokens. With so many, drawing them adds almost nothing to the spread of the experts.
 static constexpr int64_t kTokens = int64_t(1) << 16;
 
 RankLoads::RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK) {
@@ -18,7 +18,7 @@ RankLoads::RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK)
 }
 
 double RankLoads::getShareAbove(double load, int64_t ranks) const {
-  // Layers may differ in their experts. So many ranks cannot hold these.
+  // Layers may have different numbers of experts. These ranks cannot hold equal parts of these experts.
   if (trace.getNumExperts() % ranks != 0)
     return 0;
   int64_t own = trace.getNumExperts() / ranks, above = 0;

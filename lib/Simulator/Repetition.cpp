@@ -14,7 +14,7 @@ using namespace mlir::moe;
 // The period
 //===----------------------------------------------------------------------===//
 
-/// Of seconds that are sums of many.
+/// Relative error of seconds that are sums of many terms.
 static constexpr double kTolerance = 1e-9;
 
 static TimeNumbers numberTimes(const SimResult &step) {
@@ -27,7 +27,7 @@ static TimeNumbers numberTimes(const SimResult &step) {
 }
 
 namespace {
-/// When launches ran, by rank and launch.
+/// Times of launches, by rank and launch.
 class LoopTimes {
 public:
   explicit LoopTimes(const SimResult &step) : step(step), numbers(numberTimes(step)) {}
@@ -46,7 +46,7 @@ private:
   TimeNumbers numbers;
 };
 
-/// Whether iterations are alike that are `microBatches` apart.
+/// Tests whether iterations repeat themselves after `microBatches` micro-batches.
 class PeriodTest {
 public:
   PeriodTest(const LoopTimes &times, int64_t microBatches) : times(times), microBatches(microBatches) {}
@@ -54,7 +54,7 @@ public:
   std::optional<SimResult::Repetition> find();
 
 private:
-  /// In iterations.
+  /// Period in iterations.
   int64_t getPeriod(uint32_t rank) const { return microBatches / times.getLoop(rank).microBatches; }
   bool isLike(uint32_t rank, int64_t iteration) const;
   bool addRank(uint32_t rank);
@@ -63,7 +63,7 @@ private:
   const LoopTimes &times;
   int64_t microBatches;
   double seconds = 0;
-  /// All that goes on then is in iterations that are alike.
+  /// All events between these times are in iterations that repeat themselves.
   double since = 0, until = std::numeric_limits<double>::infinity();
 };
 } // namespace
@@ -79,7 +79,7 @@ bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
   return true;
 }
 
-/// Finds the iterations around the middle that are alike.
+/// Finds the range of similar iterations around the middle one.
 bool PeriodTest::addRank(uint32_t rank) {
   const SimProgram::Loop &loop = times.getLoop(rank);
   int64_t period = getPeriod(rank), first = (loop.count - period) / 2, last = first;
@@ -96,8 +96,8 @@ bool PeriodTest::addRank(uint32_t rank) {
   return true;
 }
 
-/// The period before `end`, if as much ends in it as there are launches. By rounding, something at its border may end
-/// on one side here and on the other a period later.
+/// Takes the period before `end`, if as many times end in it as it has launches. Rounding may move a time at the border
+/// from one period to the next.
 std::optional<SimResult::Repetition> PeriodTest::place(double end) const {
   auto find = [&](double when) {
     return llvm::partition_point(times.step.times, [&](const SimTime &time) { return time.end <= when; }) -
@@ -146,7 +146,7 @@ static double getIterationIssueSeconds(const SimProgram &program, const HostIssu
 std::optional<SimResult::Repetition> mlir::moe::findRepetition(const SimResult &step, int64_t leftOut,
                                                                const HostIssue &host) {
   LoopTimes times(step);
-  // A host that is slower than its device falls back, and stops it sooner or later.
+  // If a host is slower than its device, the device sooner or later waits for it.
   double longest = 0; // for a micro-batch
   int64_t together = 1;
   for (const SimProgram &program : step.programs) {
@@ -182,7 +182,8 @@ uint32_t Repeated::getLaunchesInPeriod(uint32_t rank) const {
 
 RepeatedTime Repeated::getLast() const { return {static_cast<int32_t>(step.times.size()) - 1, step.repetition.count}; }
 
-/// What is before the period that is repeated, is in each later period what came a period later.
+/// A time that is some periods later has a cause that is as many periods later. If that cause lies before the repeated
+/// period, its counterparts in the following periods stand for it.
 RepeatedTime Repeated::getCause(RepeatedTime time) const {
   RepeatedTime cause{step.times[time.number].cause, time.periods};
   auto begin = static_cast<int32_t>(step.repetition.begin);
@@ -194,7 +195,7 @@ RepeatedTime Repeated::getCause(RepeatedTime time) const {
 }
 
 namespace {
-/// Writes all iterations out.
+/// Writes the times of all iterations.
 class Writer {
 public:
   explicit Writer(const SimResult &step) : step(step), repeated(step) {}
@@ -232,7 +233,7 @@ std::vector<SimTime> Writer::run() const {
   return times;
 }
 
-/// By launch of the longer program: the confidences of what is like it.
+/// Confidences of the longer program's launches, copied from those that they repeat.
 static std::vector<Confidence> repeat(llvm::ArrayRef<Confidence> all, const SimProgram::Loop &loop) {
   std::vector<Confidence> longer(all.take_front(loop.first));
   for (int64_t iteration = 0; iteration < loop.all; ++iteration)

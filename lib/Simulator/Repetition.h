@@ -1,7 +1,7 @@
 //===- Repetition.h - loops whose times repeat themselves -------*- C++ -*-===//
 //
-// When all that goes on at one time goes on again a period later, it goes on so until a loop ends. So of a long loop a
-// few iterations are simulated, and the others are copies of these.
+// If all events repeat themselves one period later, they do so until a loop ends. So a few iterations of a long loop
+// are simulated, and the others are copies of these.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_SIMULATOR_REPETITION_H
@@ -13,27 +13,27 @@
 
 namespace mlir::moe {
 
-/// The numbers of times by rank and launch.
+/// Numbers in SimResult::times, by rank and launch.
 using TimeNumbers = std::vector<std::vector<uint32_t>>;
 
-/// Of a step in which every program has a loop, without the iterations of `leftOut` micro-batches: a multiple of those
-/// of the period that is found. None where times do not repeat themselves for as long as iterations depend on each
-/// other. `host` issues the launches.
+/// Finds the period of a step in which every program has a loop, simulated without the iterations of `leftOut`
+/// micro-batches. The micro-batches of the period divide `leftOut`. None if times do not repeat themselves for as long
+/// as iterations depend on each other. `host` issues the launches.
 std::optional<SimResult::Repetition> findRepetition(const SimResult &step, int64_t leftOut, const HostIssue &host);
 
-/// A time of a step some of whose iterations are left out: `number` of SimResult::times, `periods` later.
+/// A time of a step with left-out iterations: element `number` of SimResult::times, `periods` later.
 struct RepeatedTime {
   int32_t number = -1;
   int64_t periods = 0;
 };
 
-/// Finds causes in such a step.
+/// Finds causes in a step with left-out iterations.
 class Repeated {
 public:
   explicit Repeated(const SimResult &step);
 
   RepeatedTime getLast() const;
-  /// As SimTime::cause.
+  /// Like SimTime::cause.
   RepeatedTime getCause(RepeatedTime time) const;
   double getLater(RepeatedTime time) const { return static_cast<double>(time.periods) * step.repetition.seconds; }
   uint32_t getLaunchesInPeriod(uint32_t rank) const;
@@ -43,7 +43,7 @@ private:
   TimeNumbers numbers;
 };
 
-/// The step with all iterations. `programs` have them.
+/// Returns the step with all iterations. `programs` have them.
 SimResult repeat(const SimResult &step, std::vector<SimProgram> programs);
 
 } // namespace mlir::moe

@@ -18,7 +18,7 @@ using llvm::ArrayRef;
 namespace {
 enum class Kind { None, Compute, Communication, Copy };
 
-/// The launches of one simulated rank, in order of their begins.
+/// The launches of one simulated rank, sorted by begin.
 struct RankTimes {
   const SimProgram *program = nullptr;
   std::vector<const SimTime *> times;
@@ -69,7 +69,7 @@ static std::vector<RankTimes> splitByRank(const SimResult &result) {
   return ranks;
 }
 
-/// Seconds of the spans in which at least one of the launches that `counts` takes is under way.
+/// Seconds of the spans in which at least one launch that satisfies `counts` runs.
 static double getBusySeconds(const RankTimes &rank, ArrayRef<CountedSpan> spans,
                              llvm::function_ref<bool(const SimLaunch &)> counts) {
   double sum = 0;
@@ -109,7 +109,7 @@ static std::vector<MemoryPoint> followMemory(const RankTimes &rank) {
     changes.push_back({launches[static_cast<size_t>(buffer.lastLaunch)]->end, -bytes});
   }
   llvm::stable_sort(changes, [](const MemoryPoint &a, const MemoryPoint &b) { return a.seconds < b.seconds; });
-  // What is given up and taken at one time changes places.
+  // Changes at one time become one point.
   std::vector<MemoryPoint> points;
   double bytes = 0;
   for (const MemoryPoint &change : changes) {
@@ -148,7 +148,7 @@ static RankUse getRankUse(const RankTimes &rank, const StepParts &parts, double 
   return use;
 }
 
-/// The mean over all ranks. A rank whose program lacks a stream is idle there.
+/// Mean over all ranks. A rank whose program lacks a stream is idle there.
 static RankUse getMeanUse(const SimResult &result, const SimReport &report) {
   RankUse mean;
   for (auto [rank, use] : llvm::zip_equal(result.ranks, report.ranks)) {
@@ -168,7 +168,7 @@ static RankUse getMeanUse(const SimResult &result, const SimReport &report) {
   return mean;
 }
 
-/// Walks back from what ended last to what it waited for, and so on.
+/// Walks back from the last end along causes.
 static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
   std::vector<CriticalPiece> path;
   if (result.times.empty())
@@ -182,12 +182,12 @@ static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
   Repeated repeated(result);
   auto getEnd = [&](RepeatedTime time) { return result.times[time.number].end + repeated.getLater(time); };
   auto getBegin = [&](RepeatedTime time) { return result.times[time.number].begin + repeated.getLater(time); };
-  // The bound only matters for causes that form a cycle, which no simulation has.
+  // This bound only matters if causes form a cycle, which does not occur in a simulation.
   size_t most = result.times.size() * (1 + result.repetition.count);
   RepeatedTime current = repeated.getLast();
   for (size_t steps = 0; current.number >= 0 && steps < most; ++steps) {
     RepeatedTime cause = repeated.getCause(current);
-    // An exchange begins before its last member is there; until then something else is critical.
+    // An exchange begins before its last member arrives. Until then another launch is critical.
     double ready = cause.number < 0 ? 0 : getEnd(cause);
     goBack(-1, getEnd(current));
     goBack(current.number, std::max(getBegin(current), ready));
@@ -205,7 +205,7 @@ static Confidence getConfidence(const SimResult &result, const CriticalPiece &pi
   return result.confidences[result.ranks[time.rank].program][time.launch];
 }
 
-/// A number for launches of one kernel at one size, on groups of one size.
+/// A number that is the same for launches of one kernel at one size, on groups of one size.
 static uint64_t getErrorKind(const SimProgram &program, uint32_t index) {
   const SimLaunch &launch = program.launches[index];
   const OpCost &cost = launch.cost;
@@ -256,7 +256,7 @@ ErrorBudget CriticalUse::getErrors() const {
 static std::vector<KernelUse> sumKernels(const SimResult &result, const SimReport &report) {
   std::vector<KernelUse> kernels;
   llvm::StringMap<size_t> numbers;
-  // By program and launch, so that names are made once and not for each time.
+  // Numbers of kernels by program and launch, so that each name is made only once.
   std::vector<std::vector<size_t>> kernelOf;
   for (const SimProgram &program : result.programs) {
     std::vector<size_t> &of = kernelOf.emplace_back();

@@ -6,23 +6,23 @@
 
 using namespace mlir::moe;
 
-/// Where one rank stands for more than so many, the bound of the links comes from its exchanges alone: a matrix of all
-/// ranks would cost more than the simulation.
+/// Most ranks for which the bound of the links comes from a matrix of all ranks. If ranks stand for more than that, the
+/// bound comes from the exchanges of each simulated rank, because the matrix would cost more than the simulation.
 static constexpr int64_t maxMatrixRanks = 128;
 
 namespace {
-/// An exchange of a program, and how many do the same.
+/// An exchange of a program, with the number of exchanges that are the same.
 struct Repeated {
   uint32_t launch;
   double times;
 };
 } // namespace
 
-/// Ragged ones are each their own, as their rows are.
+/// Ragged exchanges differ in their rows, so each stands alone.
 static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t program) {
   const SimWorld &world = execution.world;
   std::vector<Repeated> result;
-  llvm::DenseMap<uint32_t, uint32_t> known; ///< by kind, into the result
+  llvm::DenseMap<uint32_t, uint32_t> known; ///< index in the result, by kind
   for (auto [index, launch] : llvm::enumerate(world.linked[program].launches)) {
     if (!launch.exchanges())
       continue;
@@ -39,7 +39,7 @@ static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t p
   return result;
 }
 
-/// All bytes between all ranks, ranks of a class sending what the simulated one does.
+/// Bound for the bytes between all ranks. Each rank sends what the simulated rank of its class sends.
 static llvm::Expected<double> getMatrixBound(const Execution &execution,
                                              llvm::ArrayRef<std::vector<Repeated>> exchanges) {
   int64_t ranks = execution.world.getNumRanks();
@@ -55,7 +55,7 @@ static llvm::Expected<double> getMatrixBound(const Execution &execution,
   return execution.model.getLinkBound(matrix);
 }
 
-/// What does not depend on the bytes is left out.
+/// Seconds of a rank's exchanges, without the part that does not depend on bytes.
 static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int64_t rank,
                                                  llvm::ArrayRef<Repeated> exchanges) {
   double sum = 0;
@@ -73,7 +73,7 @@ static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int
   return sum;
 }
 
-/// The longest sum of a rank's exchanges.
+/// Longest sum of a rank's exchanges.
 static llvm::Expected<double> getExchangeBound(const Execution &execution,
                                                llvm::ArrayRef<std::vector<Repeated>> exchanges) {
   double longest = 0;
@@ -86,7 +86,7 @@ static llvm::Expected<double> getExchangeBound(const Execution &execution,
   return longest;
 }
 
-/// By program.
+/// Exchanges by program.
 static std::vector<std::vector<Repeated>> getExchanges(const Execution &execution) {
   std::vector<std::vector<Repeated>> exchanges;
   for (uint32_t program = 0; program < execution.world.programs.size(); ++program)
@@ -106,7 +106,7 @@ namespace {
 /// FLOPs of one rank.
 struct Flops {
   double total = 0;
-  llvm::StringMap<double> products; ///< by dtype
+  llvm::StringMap<double> products; ///< by dtype, for matrix launches
 };
 } // namespace
 
@@ -121,14 +121,14 @@ static Flops addUpFlops(const Execution &execution, uint32_t program, const Laun
   return flops;
 }
 
-/// Sets what depends on the FLOPs alone.
+/// Sets the figures that depend only on FLOPs.
 static void addFlops(SimResult::Roofline &roofline, const Execution &execution) {
-  llvm::StringMap<double> products; ///< of all ranks
+  llvm::StringMap<double> products; ///< for all ranks, by dtype
   double most = 0;
   const LaunchCost *costs = nullptr;
   Flops flops;
   for (auto [index, it] : llvm::enumerate(execution.ranks)) {
-    // Ranks that share their costs share these.
+    // Ranks that share their costs share their FLOPs.
     if (execution.costs.get(index) != costs) {
       costs = execution.costs.get(index);
       flops = addUpFlops(execution, it.program, costs);
@@ -138,7 +138,7 @@ static void addFlops(SimResult::Roofline &roofline, const Execution &execution) 
     for (const auto &product : flops.products)
       products[product.first()] += product.second * static_cast<double>(it.count);
   }
-  // Of equal ones the first in the profile's order.
+  // The first rate in the profile wins if several have equal FLOPs.
   double largest = 0;
   for (const DeviceRate &rate : execution.model.getProfile().rates)
     if (double its = products.lookup(rate.dtype); its > largest) {

@@ -29,7 +29,7 @@ static llvm::Error makeError(const Twine &message) {
 // Traces
 //===----------------------------------------------------------------------===//
 
-/// One after the other, by rank. None where ranks differ in their number, which `error` says then.
+/// Joins the rows of all ranks. If they differ in length, the result is empty and `error` describes the difference.
 static std::vector<int32_t> flatten(const std::vector<std::vector<int32_t>> &counts, std::string &error) {
   std::vector<int32_t> flat;
   size_t experts = counts.front().size();
@@ -45,7 +45,7 @@ static std::vector<int32_t> flatten(const std::vector<std::vector<int32_t>> &cou
   return flat;
 }
 
-/// The choices of all ranks, one after the other; empty where `error` says what is wrong with them.
+/// Joins the choices of all ranks. The result is empty if `error` describes what is wrong with them.
 static std::vector<RoutingTrace::Choice> flattenChoices(const moert::RoutingLine &line, std::string &error) {
   std::vector<RoutingTrace::Choice> flat;
   auto fail = [&](size_t rank, const Twine &text) {
@@ -171,7 +171,7 @@ void RoutingTrace::setChoices(int64_t iteration, int64_t layer, std::vector<Choi
 std::vector<int32_t> mlir::moe::makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments) {
   std::vector<int32_t> counts(ranks * experts, assignments / experts);
   int64_t remainder = assignments % experts;
-  // The remainders of all ranks, one after the other, go round the experts.
+  // The remainders of all ranks, in order, go round the experts.
   for (int64_t rank = 0; rank < ranks; ++rank)
     for (int64_t i = 0; i < remainder; ++i)
       ++counts[rank * experts + (rank * remainder + i) % experts];
@@ -184,38 +184,38 @@ std::vector<int32_t> mlir::moe::makeEvenCounts(int64_t ranks, int64_t experts, i
 
 namespace {
 
-/// The standard library's engine is the same everywhere, its distributions are not.
+/// Draws the same numbers with every standard library. std::mt19937_64 does, the distributions of <random> do not.
 class Random {
 public:
   explicit Random(uint64_t seed) : engine(seed) {}
 
   /// In [0, 1).
   double getUniform() { return static_cast<double>(engine() >> 11) * 0x1p-53; }
-  /// Marsaglia's polar method.
+  /// Uses Marsaglia's polar method.
   double getNormal();
-  /// How many of `trials` succeed.
+  /// Number of successes in `trials` trials.
   int64_t getBinomial(int64_t trials, double probability);
 
 private:
   std::mt19937_64 engine;
 };
 
-/// Log probabilities of the experts of one layer over the iterations.
+/// Log probabilities of the experts of one layer in each iteration.
 class Popularity {
 public:
   Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset, double skew);
   void advance();
-  /// Their probabilities, none above `most`.
+  /// Probabilities of the experts, at most `most` each.
   std::vector<double> getProbabilities(double most) const;
 
 private:
-  // Chosen to give the statistics in docs/CostModel.md, which says how they compare.
-  static constexpr double startFraction = 0.1;     // of the spread, at iteration 0
-  static constexpr double rampIterations = 3;      // in which it gets there
-  static constexpr double earlyFraction = 0.78;    // of the final spread, after the ramp
-  static constexpr double growthIterations = 3000; // in which half of the rest is made up
+  // These constants give the statistics in docs/CostModel.md, which compares them with measurements.
+  static constexpr double startFraction = 0.1;     // share of the spread at iteration 0
+  static constexpr double rampIterations = 3;      // time constant of the rise from there
+  static constexpr double earlyFraction = 0.78;    // share of the final spread after the rise
+  static constexpr double growthIterations = 3000; // half-time of the rest
   static constexpr double fastIterations = 4;
-  // The slow part changes ever more slowly: its time is slowIterations + iteration^2 / slowdown.
+  // The slow part changes more and more slowly. Its time constant is slowIterations + iteration^2 / slowdown.
   static constexpr double slowIterations = 400, slowdown = 20;
 
   double getSpread() const;
@@ -224,7 +224,7 @@ private:
   int64_t iteration;
   RoutingPreset preset;
   double skew;
-  std::vector<double> slow, fast; ///< of unit variance
+  std::vector<double> slow, fast; ///< with unit variance
 };
 
 } // namespace
@@ -243,11 +243,11 @@ int64_t Random::getBinomial(int64_t trials, double probability) {
   if (trials == 0 || probability <= 0)
     return 0;
   double mean = trials * probability, variance = mean * (1 - probability);
-  // A normal distribution is near enough from here on, and takes the same time for any number of trials.
+  // A normal distribution is good enough from here on, and takes the same time for any number of trials.
   constexpr double largeVariance = 25;
   if (variance > largeVariance)
     return std::clamp<int64_t>(std::llround(mean + std::sqrt(variance) * getNormal()), 0, trials);
-  // Inversion: the probabilities of 0, 1, .. successes in turn.
+  // Inversion method: subtracts the probabilities of 0, 1, .. successes in turn.
   double left = getUniform(), odds = probability / (1 - probability);
   double ofThis = std::exp(trials * std::log1p(-probability));
   int64_t successes = 0;
@@ -259,7 +259,8 @@ int64_t Random::getBinomial(int64_t trials, double probability) {
 }
 
 double RoutingPreset::getSkew(int64_t experts, int64_t topK) const {
-  // A group chooses an expert with the probability k / E: the deviation of a binomial distribution over its mean.
+  // A group chooses an expert with probability k / E. The skew is the deviation of a binomial distribution over its
+  // mean.
   return skew ? *skew : std::sqrt((static_cast<double>(experts) / static_cast<double>(topK) - 1) / groups);
 }
 
@@ -298,7 +299,8 @@ std::vector<double> Popularity::getProbabilities(double most) const {
   std::vector<double> result;
   for (auto [slowPart, fastPart] : llvm::zip_equal(slow, fast))
     result.push_back(std::exp(spread * (slowFraction * slowPart + fastFraction * fastPart)));
-  // What is above `most` goes to the others in proportion; the next round sees those that this lifts above it.
+  // The excess over `most` goes to the other experts in proportion. The next round handles those that get above `most`
+  // by this.
   double capped = 0;
   std::vector<bool> isCapped(result.size());
   for (bool changed = true; changed;) {
@@ -321,7 +323,7 @@ std::vector<double> Popularity::getProbabilities(double most) const {
   return result;
 }
 
-/// `tokens` tokens choose `topK` experts each, by `probabilities`: no expert twice, so that none gets more than
+/// Lets each of `tokens` tokens choose `topK` different experts by `probabilities`. So no expert gets more than
 /// `tokens`.
 static void drawCounts(Random &random, llvm::ArrayRef<double> probabilities, int64_t tokens, int64_t topK,
                        llvm::MutableArrayRef<int32_t> counts) {
@@ -398,7 +400,7 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
     if (!expected.empty())
       return makeError("synthetic routing: '" + key + "': expected " + expected + " but got '" + value + "'");
   }
-  // Explicit skews are those of papers and of tests about routing that nothing balances.
+  // Papers, and tests of routing that nothing balances, give explicit skews.
   result.preset = preset ? *preset : skew ? kUnbalancedRouting : kAuxLossRouting;
   if (skew)
     result.preset.skew = skew;

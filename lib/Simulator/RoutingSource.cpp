@@ -9,7 +9,8 @@
 using namespace mlir::moe;
 using llvm::Expected;
 
-/// Largest remainders first; what an expert cannot take, since a token chooses it once, goes to the next.
+/// The largest remainders round up first. A token chooses an expert at most once, so the excess goes to the next
+/// expert.
 std::vector<int32_t> mlir::moe::scaleCounts(llvm::ArrayRef<int32_t> counts, int64_t tokens, int64_t topK) {
   double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   int64_t left = tokens * topK;

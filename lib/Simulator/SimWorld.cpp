@@ -45,7 +45,7 @@ std::optional<uint32_t> SimWorld::getMeetingLaunch(int64_t rank, const MeetingId
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// All its members are ranks of the world.
+/// Checks that both ends of a channel are ranks of the world.
 static llvm::Error checkChannel(const SimProgram &program, const SimGroup &group, int64_t ranks) {
   auto isInside = [&](int64_t first) { return first >= 0 && group.span <= ranks && first <= ranks - group.span; };
   if (group.size == 2 && std::abs(group.stride) >= group.span && std::abs(group.stride) < ranks &&
@@ -74,9 +74,9 @@ static bool hasRaggedCounts(const SimProgram &program, const SimLaunch &launch) 
   return input >= 0 && input < static_cast<int64_t>(launch.inputs.size()) && launch.inputs[input] >= 0;
 }
 
-/// What a rule assumes of sizes; empty where it holds.
+/// Returns an error if sizes violate an assumption of a rule; else an empty text.
 static std::string getSizeError(const SimProgram &program, const SimLaunch &launch, const CountsRule &rule) {
-  // Counts are i32.
+  // Counts have type i32.
   constexpr int64_t mostChoices = std::numeric_limits<int32_t>::max();
   if (std::optional<counts::Route> routed = rule.getRouted(); routed && routed->tokens > mostChoices / routed->topK)
     return "expected at most " + std::to_string(mostChoices) + " choices but got " + std::to_string(routed->tokens) +
@@ -101,7 +101,7 @@ static std::string getSizeError(const SimProgram &program, const SimLaunch &laun
   return "";
 }
 
-/// Its rules are about outputs and inputs that are there, and about a group's members where they need some.
+/// Checks that the inputs, the outputs and the group that rules need exist.
 static llvm::Error checkCounts(const SimProgram &program, uint32_t index) {
   const SimLaunch &launch = program.launches[index];
   for (const CountsRule &rule : launch.counts) {
@@ -153,7 +153,7 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
     return fail("expected copies to divide the members but got " + llvm::Twine(cost.copies));
   bool isPhase = cost.phases >= 1 && cost.phase >= 0 && cost.phase < cost.phases;
   bool isExchange = cost.collective == Collective::AllToAll;
-  // All members that hold an expert are in one block.
+  // All holders of an expert are in one block.
   if (!isPhase ||
       (cost.phases > 1 && (!isExchange || program.groups[launch.group].size / cost.copies % cost.phases != 0)))
     return fail("expected phases of an all_to_all, in a number that divides its members, but got phase " +
@@ -165,7 +165,7 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
   return checkCounts(program, index);
 }
 
-/// Each launch has one op, on its own stream, in order.
+/// Checks that each launch has one op, on its own stream and in order.
 static llvm::Error checkOps(const SimProgram &program) {
   uint32_t next = 0;
   for (const SimOp &op : program.ops) {
@@ -218,7 +218,7 @@ static llvm::Error assignRanks(SimWorld &world, int64_t ranks) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Finds what each launch waits for.
+/// Finds the launches that each launch waits for.
 class Linker {
 public:
   Linker(const SimProgram &program, LinkedProgram &linked)
@@ -235,14 +235,14 @@ private:
 
   const SimProgram &program;
   LinkedProgram &linked;
-  /// By stream: what has to be done before its next op. After a launch, that is the launch alone.
+  /// Launches that must end before the next op, by stream. After a launch, only that launch.
   std::vector<Launches> pending;
-  /// By event: what its last record stands for.
+  /// Launches that the last record of an event stands for, by event.
   llvm::DenseMap<uint32_t, Launches> events;
 };
 } // namespace
 
-/// Of two launches of one stream the later is done later, so one is enough.
+/// The later launch of a stream ends later, so it is enough.
 void Linker::add(Launches &to, uint32_t launch) const {
   for (uint32_t &other : to)
     if (program.launches[other].stream == program.launches[launch].stream) {
@@ -294,7 +294,7 @@ llvm::Error Linker::link() {
   return llvm::Error::success();
 }
 
-/// The number of a program's group among the world's.
+/// Index in SimWorld::groups of a program's group.
 static int32_t addGroup(SimWorld &world, const SimGroup &group) {
   auto isSame = [&](const SimGroup &other) {
     return other.size == group.size && other.stride == group.stride && other.first == group.first &&

@@ -49,7 +49,7 @@ static std::vector<SimRank> chooseRanks(const SimWorld &world, const CostModel &
   return mayDiffer ? getAllRanks(world) : findClasses(world, model.getProfile());
 }
 
-/// Stragglers are given by rank; where there are any, all ranks are simulated.
+/// Slowdown of each simulated rank. With stragglers, all ranks are simulated, so rank numbers are indices.
 static std::vector<double> getSlowdowns(const SimOptions &options, size_t numRanks) {
   std::vector<double> slowdown(numRanks, 1);
   for (const Straggler &it : options.stragglers)
@@ -64,7 +64,7 @@ static uint64_t countOps(const SimWorld &world, llvm::ArrayRef<SimRank> ranks) {
   return ops;
 }
 
-/// Those that are known from another order, or new ones, which are known from now on.
+/// Takes the costs from an earlier order of the program, or computes and keeps them.
 static llvm::Expected<LaunchCosts> makeCosts(const SimWorld &world, llvm::ArrayRef<SimRank> ranks,
                                              const CostModel &model, Counts &counts, Exchanges &exchanges,
                                              const SimOptions &options) {
@@ -124,7 +124,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   return result;
 }
 
-/// Micro-batches that are left out if at least `few` iterations of each loop are simulated.
+/// Number of micro-batches to leave out if at least `few` iterations of each loop are simulated.
 static int64_t getLeftOut(llvm::ArrayRef<SimProgram> programs, int64_t few) {
   int64_t leftOut = std::numeric_limits<int64_t>::max(), together = 1;
   for (const SimProgram &program : programs) {
@@ -134,14 +134,14 @@ static int64_t getLeftOut(llvm::ArrayRef<SimProgram> programs, int64_t few) {
   return leftOut / together * together;
 }
 
-/// With fewer iterations, in which times repeat themselves; none where they do not in half of them.
+/// Simulates fewer iterations, until times repeat themselves. None if they do not within half of the iterations.
 static std::optional<SimResult> simulateFew(ModuleOp plan, const CostModel &model, const SimOptions &options) {
   llvm::Expected<std::vector<SimProgram>> once = makeSimPrograms(plan, LoopForm::Once);
   if (!once) {
     llvm::consumeError(once.takeError());
     return std::nullopt;
   }
-  // First some that depend on each other, and some in which they become alike.
+  // The first try has the iterations that depend on each other and four more in which times may become periodic.
   int64_t few = 0;
   for (const SimProgram &program : *once)
     few = std::max(few, program.loop.reach + 4);
@@ -170,7 +170,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(ModuleOp plan, const CostModel &mo
   llvm::Expected<OwningOpRef<ModuleOp>> written = writeFurtherPasses(plan, model, options);
   if (!written)
     return written.takeError();
-  // An error is one of the whole plan.
+  // Errors are about the whole plan, so simulateFew() drops its own.
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(*written ? **written : plan);
   if (!programs)
     return programs.takeError();
@@ -187,7 +187,7 @@ llvm::Expected<SimResult> mlir::moe::writeOut(SimResult result, ModuleOp plan) {
 }
 
 namespace {
-/// What keeps the streams of ranks busy.
+/// Sums of the work of ranks' streams.
 class BusyStreams {
 public:
   BusyStreams(const SimWorld &world, const CostModel &model, Exchanges &exchanges)
@@ -196,9 +196,9 @@ public:
   /// Adds `rank`, whose launches cost `costs` on a device that is `slowdown` times as slow.
   llvm::Error add(const SimRank &rank, const LaunchCost *costs, double slowdown);
 
-  double longest = 0; ///< seconds of a stream
-  double work = 0;    ///< of all streams of all ranks
-  int64_t count = 0;  ///< streams with anything to do
+  double longest = 0; ///< seconds of the busiest stream
+  double work = 0;    ///< seconds of all streams of all ranks
+  int64_t count = 0;  ///< number of streams with work
 
 private:
   llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch);
@@ -206,7 +206,7 @@ private:
   const SimWorld &world;
   const CostModel &model;
   Exchanges &exchanges;
-  /// Of exchanges by group, instance and meeting: all members take as long.
+  /// Seconds of exchanges, by group, instance and meeting. They are the same for all members.
   llvm::DenseMap<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, double> met;
 };
 } // namespace
@@ -244,8 +244,8 @@ llvm::Error BusyStreams::add(const SimRank &rank, const LaunchCost *costs, doubl
   return llvm::Error::success();
 }
 
-/// Any rank is a bound. Without a trace those of a class differ by a remainder at most, so that one of them says it; on
-/// shared processors all are needed, for their sum.
+/// Ranks whose sums give the bound. Any rank gives one. Without a trace, the ranks of a class differ at most by a
+/// remainder, so one of them is enough. Shared processors need the sum of all.
 static std::vector<SimRank> chooseBoundRanks(const SimWorld &world, const CostModel &model, const Counts &counts,
                                              const SimOptions &options) {
   if (sharesProcessors(model) || options.routing || !options.stragglers.empty())
@@ -273,7 +273,7 @@ llvm::Expected<double> mlir::moe::getStepBound(llvm::ArrayRef<SimProgram> progra
   for (auto [index, rank] : llvm::enumerate(ranks))
     if (llvm::Error error = busy.add(rank, costs->get(index), slowdown[index]))
       return error;
-  // A stream has one job at a time, so that no more processors are busy than there are streams.
+  // A stream has one job at a time, so there are at most as many busy processors as streams.
   const ClusterProfile &profile = model.getProfile();
   int64_t nodes = llvm::divideCeil(model.getNumRanks(), profile.devicesPerNode);
   int64_t atOnce = std::min(busy.count, profile.processors.count * nodes);

@@ -22,9 +22,9 @@ public:
   Divider(const SimResult &result, uint32_t rank, double begin, double end)
       : result(result), rank(rank), begin(begin), end(end) {}
 
-  /// Whether the rank works in this launch of its own: it computes, or exchanges with ranks of its stage.
+  /// Whether this is work of the rank's own stage: a computation, or an exchange with ranks of the stage.
   bool isWork(const SimTime &time) const { return isComputation(time) || (isExchange(time) && !isHandover(time)); }
-  /// `work` is all of the rank, in order of the begins.
+  /// `work` has all work of the rank, sorted by begin.
   StepParts divide(llvm::ArrayRef<const SimTime *> work) const;
 
 private:
@@ -36,7 +36,7 @@ private:
     return resource == Resource::Matrix || resource == Resource::Memory;
   }
   bool isExchange(const SimTime &time) const { return getLaunch(time).cost.resource == Resource::Network; }
-  /// Between stages.
+  /// Whether the launch exchanges data between stages.
   bool isHandover(const SimTime &time) const {
     int32_t group = getLaunch(time).group;
     return group >= 0 &&
@@ -54,8 +54,9 @@ private:
 };
 } // namespace
 
-/// The rank has been idle from `idleSince` to `idleUntil`, when `cause`, into the times, let it go on. The time before
-/// the last thing that the pipeline did in between is its bubble: going back, that is the first one found.
+/// Bubble in an idle time from `idleSince` to `idleUntil`, which ended because of time number `cause`. It reaches up to
+/// the last event of the pipeline in the idle time. The walk along causes goes back in time, so it finds this event
+/// first.
 double Divider::getBubble(int32_t cause, double idleSince, double idleUntil) const {
   while (cause >= 0) {
     const SimTime &time = result.times[static_cast<size_t>(cause)];
@@ -84,7 +85,7 @@ StepParts Divider::divide(llvm::ArrayRef<const SimTime *> work) const {
     busy += clip(std::max(time->begin, busyUntil), time->end);
     busyUntil = std::max(busyUntil, time->end);
   }
-  // What ended last is what the rank had to wait for in the end.
+  // At the end, the rank waits for the launch that ends last.
   parts.bubble += getBubble(static_cast<int32_t>(result.times.size()) - 1, busyUntil, result.getEnd());
   parts.exposedCommunication = std::max(0.0, busy - parts.compute);
   parts.hiddenCommunication = std::max(0.0, exchange - parts.exposedCommunication);
@@ -92,7 +93,7 @@ StepParts Divider::divide(llvm::ArrayRef<const SimTime *> work) const {
   return parts;
 }
 
-/// The parts of the seconds from `begin` to `end`, by simulated rank.
+/// Parts of the seconds from `begin` to `end`, by simulated rank.
 static std::vector<StepParts> getPartsByRank(const SimResult &result, double begin, double end) {
   std::vector<Divider> dividers;
   for (uint32_t rank = 0; rank < result.ranks.size(); ++rank)

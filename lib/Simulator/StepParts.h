@@ -10,10 +10,10 @@ namespace mlir::moe {
 struct CountedSpan {
   double begin = 0, end = 0, times = 1;
 };
-/// All of it once, and what is repeated as often as it is left out.
+/// The whole time once, and the repeated part as often as it is left out.
 llvm::SmallVector<CountedSpan, 2> getSpans(const SimResult &result);
 
-/// The parts of the whole step, by simulated rank.
+/// Parts of the whole step, by simulated rank.
 std::vector<StepParts> getPartsByRank(const SimResult &result);
 
 } // namespace mlir::moe

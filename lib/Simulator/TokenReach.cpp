@@ -12,18 +12,18 @@ using namespace mlir::moe;
 using Choices = llvm::ArrayRef<RoutingTrace::Choice>;
 
 namespace {
-/// Which members of a group hold which experts: `copies` neighbours the same ones, each of them as many.
+/// Places of a layer's experts in a group: equal parts, each on `copies` neighbouring members.
 struct ExpertPlaces {
   SimGroup group;
   int64_t experts = 0, copies = 1;
 
   int64_t getNumHolders() const { return group.size / copies; }
   int64_t getNumOwn() const { return experts / getNumHolders(); }
-  /// Whether these are equal parts of the experts.
+  /// Whether the experts can be divided equally.
   bool fit() const { return group.size % copies == 0 && experts % getNumHolders() == 0; }
 };
 
-/// What is counted of tokens, or expected of one.
+/// Sums over counted tokens, or expected values for one token.
 struct Reach {
   double ranks = 0, nodes = 0, otherNodes = 0;
 
@@ -39,18 +39,18 @@ struct NodeMembers {
   int64_t node = 0, begin = 0, end = 0;
 };
 
-/// Of one layer.
+/// Reach of the tokens of one layer.
 class LayerReach {
 public:
   LayerReach(const ExpertPlaces &places, const TokenDraw &draw, int64_t nodeRanks)
       : places(places), draw(draw), nodeRanks(nodeRanks) {}
 
   std::vector<NodeMembers> getNodes(int64_t rank) const;
-  /// Of a token whose chances to choose each expert are these.
+  /// Expected reach of a token that chooses each expert with the given chance.
   Reach getExpected(int64_t rank, llvm::ArrayRef<double> chances);
-  /// The same where all ranks choose all experts alike.
+  /// Expected reach if all experts are equally likely.
   Reach getEven(int64_t rank);
-  /// Of the mean token.
+  /// Mean reach of the tokens that made these choices.
   Reach count(int64_t rank, Choices choices) const;
 
 private:
@@ -108,7 +108,7 @@ Reach LayerReach::count(int64_t rank, Choices choices) const {
   Reach reach;
   int64_t own = places.getNumOwn(), copies = places.copies, holders = places.getNumHolders();
   std::vector<NodeMembers> nodes = getNodes(rank);
-  // Each holder's last token, and each node's.
+  // Last token of each holder and of each node.
   std::vector<int64_t> lastOfHolder(holders, -1), lastOfNode(nodes.size(), -1);
   for (auto [index, expert] : llvm::enumerate(choices)) {
     int64_t token = static_cast<int64_t>(index) / draw.topK, holder = expert / own;
@@ -132,7 +132,7 @@ Reach LayerReach::count(int64_t rank, Choices choices) const {
 // Layers
 //===----------------------------------------------------------------------===//
 
-/// By a rule for counts that are divided among the members that hold the experts; none by another rule.
+/// Places of experts by a rule that divides counts among the holders of experts. None for another rule.
 static std::optional<ExpertPlaces> getPlaces(const SimProgram &program, const SimLaunch &launch, const CountsRule &rule,
                                              int64_t experts) {
   auto getColumns = [&](int32_t buffer) {
@@ -140,7 +140,7 @@ static std::optional<ExpertPlaces> getPlaces(const SimProgram &program, const Si
   };
   ExpertPlaces places{{}, experts, 1};
   if (const auto *exchange = rule.getIf<counts::Exchange>()) {
-    // Counts of experts may be there once for each member that holds them.
+    // Counts may be repeated for each holder of an expert.
     int64_t columns = getColumns(launch.inputs[exchange->input]);
     if (exchange->splitDim != 1 || columns == 0 || columns % experts != 0 || launch.group < 0)
       return std::nullopt;
@@ -162,8 +162,8 @@ static std::optional<ExpertPlaces> getPlaces(const SimProgram &program, const Si
   return places;
 }
 
-/// The largest group among whose members a layer's experts are divided: smaller ones are parts of it. None where they
-/// are on one rank.
+/// Places of a layer's experts in the largest group that divides them. Smaller groups are parts of it. None if the
+/// experts are on one rank.
 static std::optional<ExpertPlaces> findPlaces(const SimProgram &program, llvm::StringRef layer, int64_t experts) {
   std::optional<ExpertPlaces> largest;
   for (const SimLaunch &launch : program.launches) {
@@ -195,7 +195,7 @@ public:
   TokenReach find(const SimProgram &program, uint32_t router, const ExpertPlaces &places);
 
 private:
-  /// Layers with even routing that are alike in all this.
+  /// Properties that layers with the same reach have in common, with even routing.
   using Key = std::array<int64_t, 10>;
 
   TokenReach findNew(const SimProgram &program, uint32_t router, const ExpertPlaces &places, const TokenDraw &draw,

@@ -7,7 +7,8 @@
 
 namespace mlir::moe {
 
-/// Of each layer with ragged launches whose experts are on several ranks, of which `nodeRanks` neighbours are a node.
+/// Returns an entry for each layer that has ragged launches and experts on several ranks. A node has `nodeRanks`
+/// neighbouring ranks.
 std::vector<TokenReach> findTokenReach(const SimWorld &world, Counts &counts, int64_t nodeRanks);
 
 } // namespace mlir::moe

@@ -1,9 +1,9 @@
 //===- ErrorBudget.h - how wrong a predicted time may be --------*- C++ -*-===//
 //
-// A profile says how far its measurements are from its curves, on average. A time is made of parts that are wrong by
-// their own curve's error at their own size. Parts of one kind, the same kernel at the same size, are wrong by the same
-// fraction wherever they run. Parts of different kinds are taken as independent. So what two steps have in common
-// cancels in their difference.
+// A profile says how far its measurements are from its curves, on average. Each part of a predicted time has the error
+// of its own curve at its own size. Parts of one kind have the same kernel and size, and the same relative error
+// wherever they run. Parts of different kinds have independent errors. So the errors of parts that two steps have in
+// common cancel in their difference.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_ERRORBUDGET_H
@@ -16,13 +16,13 @@ namespace mlir::moe {
 
 class ErrorBudget {
 public:
-  /// `seconds` of the time may be wrong, because of `kind`.
+  /// Says that `seconds` of the time may be wrong because of `kind`.
   void add(uint64_t kind, double seconds) { errors[kind] += seconds; }
   void add(const ErrorBudget &other, double times);
 
-  /// Expected error of the time in seconds; 0 where nothing is known.
+  /// Expected error of the time in seconds; 0 if nothing is known.
   double getSeconds() const { return getDifference({}); }
-  /// Expected error of the difference between the times of this and of `other`, in seconds.
+  /// Expected error of the difference between this time and the time of `other`, in seconds.
   double getDifference(const ErrorBudget &other) const;
 
 private:

@@ -9,14 +9,14 @@
 
 namespace mlir::moe {
 
-/// What the outputs of a simulation say of the plan and the cluster; form and routing are the caller's.
+/// Facts about the plan and the cluster for all outputs of a simulation. The caller adds form and routing.
 SimHeader makeSimHeader(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
 
-/// What the plan says of a step's work; zeros where it says nothing.
+/// Work of a step as the plan states it; zeros if it does not.
 StepWork getStepWork(ModuleOp plan);
 
-/// How long a step of a module at the plan stage takes on `cluster`, in closed form. `routing` may be null, for an
-/// even one.
+/// Predicts the time of a step of a module at the plan stage on `cluster`, in closed form. Routing is even if `routing`
+/// is null.
 struct Prediction {
   SimHeader header;
   SimResult result;
@@ -24,12 +24,12 @@ struct Prediction {
 };
 llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster,
                                    const RoutingSource *routing = nullptr);
-/// The same with what was made before: a model of the plan's ranks, and a trace.
+/// The same with a model of the plan's ranks and a trace that already exist.
 llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const CostModel &model,
                                    const RoutingTrace *routing = nullptr);
-/// Of the plan's ranks and layers; an empty one without `routing`.
+/// A trace for the plan's ranks and layers; empty if `routing` is null.
 llvm::Expected<RoutingTrace> makeTrace(ModuleOp plan, const RoutingSource *routing);
-/// Of the first iteration of `routing`; null, or an empty one, for even routing.
+/// Options for the first iteration of `routing`. Routing is even if it is null or empty.
 SimOptions getSimOptions(const RoutingTrace *routing);
 
 } // namespace mlir::moe

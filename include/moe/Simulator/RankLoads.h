@@ -6,13 +6,13 @@
 
 namespace mlir::moe {
 
-/// Loads of ranks in layers with synthetic routing, docs/CostModel.md. Each token chooses `topK` of `experts` experts.
+/// Loads of ranks in layers with synthetic routing (docs/CostModel.md). Each token chooses `topK` of `experts` experts.
 class RankLoads {
 public:
   RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK);
 
-  /// The share of layers in which some of `ranks` ranks gets more than `load` times the mean. The ranks have equally
-  /// many of the experts each; 0 where they cannot.
+  /// Share of layers in which one of `ranks` ranks gets more than `load` times the mean load. Each rank has the same
+  /// number of experts; 0 if that is impossible.
   double getShareAbove(double load, int64_t ranks) const;
 
 private:

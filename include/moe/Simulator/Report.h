@@ -1,7 +1,6 @@
 //===- Report.h - what a simulated step says --------------------*- C++ -*-===//
 //
-// What follows from the times of a step, and the forms in which people and tools read it: text, JSON, a trace for
-// Perfetto, a page. docs/CostModel.md, "Outputs", documents the JSON.
+// Sums and the critical path of a simulated step. lib/Report writes them as text, JSON, traces and pages.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_REPORT_H
@@ -20,19 +19,19 @@ struct StreamUse {
   double busy = 0, idle = 0; ///< seconds; they add up to the step
 };
 
-/// Where the seconds of a rank, or of the mean rank, go. The parts add up to the whole.
+/// Seconds of a rank or of the mean rank, by what it does. They add up to the step, except for hiddenCommunication.
 struct StepParts {
-  double compute = 0; ///< a launch of matrix or memory work is under way
-  /// No computation, but an exchange with ranks of the same pipeline stage is under way.
+  double compute = 0; ///< a launch of matrix or memory work runs
+  /// No computation, but an exchange with ranks of the same pipeline stage runs.
   double exposedCommunication = 0;
-  /// Neither, because of the pipeline: the rank waits for what another stage computes or hands over, or has ended
-  /// before another stage.
+  /// Neither of them because of the pipeline: the rank waits for results of another stage, or has ended before another
+  /// stage.
   double bubble = 0;
-  double other = 0; ///< the rest: copies, waits for issue and for slower ranks of the same stage
-  /// Not one more part: seconds of `compute` beside which an exchange with ranks of the same stage is under way.
+  double other = 0; ///< all else: copies, waits for issue and for slower ranks of the same stage
+  /// Seconds of `compute` beside which an exchange with ranks of the same stage runs. Part of `compute`.
   double hiddenCommunication = 0;
 
-  /// Of the seconds with such an exchange; 1 without any.
+  /// Share of the seconds of such exchanges that is hidden; 1 without exchanges.
   double getHiddenShare() const {
     double all = hiddenCommunication + exposedCommunication;
     return all > 0 ? hiddenCommunication / all : 1;
@@ -42,39 +41,39 @@ struct StepParts {
   void add(const StepParts &parts, double factor);
 };
 
-/// One rank's step. Matrix and memory work is computation, work of the host link is copying.
+/// Step of one rank. Matrix and memory work is computation, and work of the host link is copying.
 struct RankUse : StepParts {
   std::vector<StreamUse> streams;
-  double communication = 0, copy = 0; ///< seconds with any such launch under way
-  double peakBytes = 0;               ///< of device memory: arguments and live buffers
+  double communication = 0, copy = 0; ///< seconds in which any such launch runs
+  double peakBytes = 0;               ///< device memory of arguments and live buffers
 };
 
-/// All launches of one kernel name: sums over the simulated ranks' counts, divided by the number of ranks.
+/// All launches of one kernel name: sums over all ranks, divided by the number of ranks.
 struct KernelUse {
   std::string kernel; ///< with its group, as "all_to_all [ep]"
   Resource resource = Resource::None;
   double launches = 0, seconds = 0, flops = 0, bytes = 0;
-  double criticalSeconds = 0; ///< on the critical path
+  double criticalSeconds = 0; ///< seconds on the critical path
 };
 
-/// A piece of the critical path; pieces follow one another without gaps from 0 to the step's end.
+/// A piece of the critical path. The pieces follow one another without gaps from 0 to the end of the step.
 struct CriticalPiece {
-  int32_t time = -1; ///< into SimResult::times; -1: waiting for issue
+  int32_t time = -1; ///< index in SimResult::times; -1 for a wait for issue
   double begin = 0, end = 0;
 };
 
-/// Seconds of the critical path by what it is made of; they add up to the step.
+/// Seconds of the critical path by kind of work. They add up to the step.
 struct CriticalUse {
   double compute = 0, communication = 0, copy = 0;
-  double waiting = 0; ///< for issue; also launches that keep nothing busy
-  /// Seconds that rest on measurements whose error the profile states, and the mean of these errors over them.
+  double waiting = 0; ///< for issue; also launches that keep no resource busy
+  /// Seconds that come from measurements whose error the profile states, and the mean of these errors.
   double fitted = 0, fitError = 0;
-  /// Seconds of sizes that the profile has no measurements around.
+  /// Seconds of sizes outside the measurements of the profile.
   double extrapolated = 0;
-  /// How wrong the sums of computation, copies included, and of communication may be, as far as it is known.
+  /// Possible errors of computation with copies, and of communication, as far as they are known.
   ErrorBudget computeErrors, communicationErrors;
 
-  /// How wrong the step may be.
+  /// Possible error of the step.
   ErrorBudget getErrors() const;
 };
 
@@ -84,19 +83,19 @@ struct MemoryPoint {
   double bytes;
 };
 
-/// A plan in the DDL-roofline (FasterMoE, Fig. 5). FLOP/s are of a device.
+/// A plan in the DDL-roofline (FasterMoE, Fig. 5). FLOP/s are those of a device.
 struct RooflinePoint {
   std::string schedule;
-  double seconds = 0; ///< of the step
-  double ratio = 0;   ///< R_CC of the whole step; 0: nothing is communicated
+  double seconds = 0; ///< seconds of the step
+  double ratio = 0;   ///< R_CC of the whole step; 0 if nothing is communicated
   double mean = 0;    ///< FLOPs / (ranks * step), Eq. 4
-  /// Eq. 5, 6: P min(1, R_CC) and P R_CC / (R_CC + 1); P where nothing is communicated.
+  /// Eq. 5 and 6: P min(1, R_CC) and P R_CC / (R_CC + 1); P if nothing is communicated.
   double ideal = 0, semiIdeal = 0;
 
   double getShareOfIdeal() const { return ideal > 0 ? mean / ideal : 0; }
 };
 
-/// What a step does for the model. 0: not known, as of a plan that was not made of a model graph.
+/// Work of a step for the model. 0 if not known, as for a plan that was not made from a model graph.
 struct StepWork {
   double modelFlops = 0; ///< by the model's definition: no recomputation, no padding
   double tokens = 0;
@@ -104,53 +103,53 @@ struct StepWork {
   StepWork operator*(double factor) const { return {modelFlops * factor, tokens * factor}; }
 };
 
-/// How fast a device does its share of the work. 0: not known.
+/// Speed of a device at its share of the work. 0 if not known.
 struct StepSpeed {
   double flopsPerSecond = 0, tokensPerSecond = 0;
-  /// Model FLOPs utilization: flopsPerSecond / the peak of the dtype in which most FLOPs of products are.
+  /// Model FLOPs utilization: flopsPerSecond / peak FLOP/s of the dtype that most FLOPs of products have.
   double mfu = 0;
 };
 
-/// Of one device: `work` is its share of the step's, `peakFlops` its peak in FLOP/s.
+/// Speed of one device. `work` is its share of the step's work, and `peakFlops` its peak in FLOP/s.
 StepSpeed getSpeed(const StepWork &work, double seconds, double peakFlops);
 
 struct SimReport {
-  int64_t numRanks = 0;           ///< of the cluster, not only the simulated ones
-  std::vector<RankUse> ranks;     ///< as SimResult::ranks
-  RankUse mean;                   ///< over all ranks; a stream of each name
-  uint32_t largestMemoryRank = 0; ///< into SimResult::ranks: the first with the highest peak
+  int64_t numRanks = 0;           ///< all ranks, with those that were not simulated
+  std::vector<RankUse> ranks;     ///< parallel to SimResult::ranks
+  RankUse mean;                   ///< over all ranks, with one stream for each name
+  uint32_t largestMemoryRank = 0; ///< index in SimResult::ranks of the first rank with the highest peak
   std::vector<KernelUse> kernels; ///< most seconds first
   std::vector<CriticalPiece> criticalPath;
   CriticalUse critical;
-  StepWork work; ///< of all ranks together
+  StepWork work; ///< for all ranks together
   StepSpeed speed;
-  /// The plan itself, which has no schedule's name here, and what was simulated beside it.
+  /// Point of the plan itself, without a schedule's name, and points of plans that were simulated beside it.
   RooflinePoint roofline;
   std::vector<RooflinePoint> others;
 };
 
-/// Of the whole step, also where some of it is left out in the result.
+/// Covers the whole step, with iterations that `result` leaves out.
 SimReport makeReport(const SimResult &result, const StepWork &work = {});
-/// The parts of the mean rank's seconds from `begin` to `end`, of SimResult::times.
+/// Parts of the mean rank's seconds from `begin` to `end` in SimResult::times.
 StepParts getStepParts(const SimResult &result, double begin, double end);
-/// Device memory of simulated rank `rank`. A buffer lives from the begin of its first launch to the end of its last, an
-/// argument always; host-pinned buffers are not counted.
+/// Device memory of the simulated rank with index `rank`. A buffer lives from the begin of its first launch to the end
+/// of its last one, and an argument always. Host-pinned buffers do not count.
 std::vector<MemoryPoint> getMemoryOverTime(const SimResult &result, uint32_t rank);
 
-/// The kernel with its group, as "all_to_all [ep]": the name in traces and tables.
+/// Name of a launch in traces and tables: its kernel with its group, as "all_to_all [ep]".
 std::string getLaunchName(const SimProgram &program, uint32_t launch);
 /// "rank 3", or "ranks 0-7 (8 alike)".
 std::string getRankName(const SimRank &rank);
 
-/// What is common to all outputs.
+/// Facts that all outputs show.
 struct SimHeader {
   std::string plan, cluster, schedule, mode;
   std::string form;           ///< closed-form or link-level
   std::string routing;        ///< even, a file, or synthetic
-  std::string load;           ///< a default bound of dropless rows (describeDefaultMaxLoad); may be empty
-  int64_t devicesPerNode = 0; ///< 0: not known; the page groups many ranks by it
-  double memoryBytes = 0;     ///< of a device, for plans; 0: not known
-  std::string host;           ///< of the cluster's hosts; empty: its own
+  std::string load;           ///< default bound of dropless rows (describeDefaultMaxLoad); may be empty
+  int64_t devicesPerNode = 0; ///< 0 if not known; the page groups ranks by it
+  double memoryBytes = 0;     ///< memory of a device that plans may use; 0 if not known
+  std::string host;           ///< model of the hosts; empty for the cluster's own
 };
 
 } // namespace mlir::moe

@@ -1,6 +1,6 @@
 //===- Routing.h - which rank sends how much to which expert ----*- C++ -*-===//
 //
-// The simulator's input where routing is uneven: counts of a real training run, or made up with the same statistics.
+// Input of the simulator for uneven routing: counts of a real training run, or synthetic ones with the same statistics.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_ROUTING_H
@@ -19,16 +19,16 @@
 
 namespace mlir::moe {
 
-/// Counts by rank, layer and iteration; the same numbers of ranks and experts everywhere. The file format is JSON
-/// lines, one object for each iteration and layer, docs/CostModel.md:
-///   {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
-/// `layer` counts the MoE layers of the model from 0. What moe-run records has "choices" too: which experts each token
-/// chose. They take less memory than they do in the file.
+/// Counts by rank, layer and iteration. All layers and iterations have the same ranks and experts. A file has one JSON
+/// object in each line, for an iteration and a layer (docs/CostModel.md):
+/// {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
+/// `layer` counts the MoE layers of the model from 0. Files of moe-run also have "choices", the experts that each token
+/// chose.
 class RoutingTrace {
 public:
   /// An expert in choices.
   using Choice = uint16_t;
-  /// No expert.
+  /// Stands for no expert.
   static constexpr Choice kNoChoice = std::numeric_limits<Choice>::max();
 
   /// An error is a complete diagnostic, `file:line: error: ..`.
@@ -36,19 +36,20 @@ public:
   static llvm::Expected<RoutingTrace> load(llvm::StringRef path);
   void write(llvm::raw_ostream &os) const;
 
-  /// In rising order.
+  /// Sorted.
   std::vector<int64_t> getIterations() const;
-  /// One more than the last layer that any iteration has.
+  /// One more than the last layer of any iteration.
   int64_t getNumLayers() const;
   int64_t getNumRanks() const { return ranks; }
   int64_t getNumExperts() const { return experts; }
-  /// [ranks * experts], null where the trace does not have it.
+  /// [ranks * experts]; null if the trace does not have it.
   const std::vector<int32_t> *getCounts(int64_t iteration, int64_t layer) const;
-  /// `counts` is [ranks * experts]; `ranks` and `experts` are those of the counts set before, if any.
+  /// `counts` is [ranks * experts]. `ranks` and `experts` must be those of earlier calls.
   void setCounts(int64_t iteration, int64_t layer, int64_t ranks, int64_t experts, std::vector<int32_t> counts);
-  /// What the tokens of a rank choose, token by token; empty where the trace does not have it.
+  /// Choices of the tokens of a rank, token by token; empty if the trace does not have them.
   llvm::ArrayRef<Choice> getChoices(int64_t iteration, int64_t layer, int64_t rank) const;
-  /// Of all ranks one after the other, each as many. They are those that the counts count.
+  /// Sets the choices of all ranks, one rank after the other with the same number each. The counts must be those of
+  /// these choices.
   void setChoices(int64_t iteration, int64_t layer, std::vector<Choice> choices);
 
 private:
@@ -57,45 +58,45 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::vector<Choice>> choices;
 };
 
-/// How unevenly the experts of a layer are chosen. docs/CostModel.md says where each constant comes from.
+/// Skew of the choices of a layer's experts. docs/CostModel.md has the source of each constant.
 struct RoutingPreset {
   llvm::StringLiteral name;
-  /// Standard deviation of log p that late iterations tend to; 0 is even routing. Absent: that of `groups`.
+  /// Standard deviation of log p in late iterations; 0 is even routing. If absent, it follows from `groups`.
   std::optional<double> skew;
-  double groups;       ///< of alike tokens, as many as would choose independently of each other
-  double fastFraction; ///< of the skew, that changes within a few iterations; the rest stays for hundreds
-  bool grows;          ///< near uniform at iteration 0, skewed within ten; else the same at all iterations
+  double groups;       ///< number of groups of similar tokens that choose independently of each other
+  double fastFraction; ///< part of the skew that changes within a few iterations; the rest stays for hundreds
+  bool grows;          ///< whether routing is near uniform at iteration 0 and skewed within ten
 
-  /// Where each token chooses `topK` of `experts` experts.
+  /// Skew if each token chooses `topK` of `experts` experts.
   double getSkew(int64_t experts, int64_t topK) const;
 };
 
-/// FasterMoE's traces: nothing balances the experts.
+/// FasterMoE's traces, in which nothing balances the experts.
 inline constexpr RoutingPreset kUnbalancedRouting{"unbalanced", 2.7, 0, 0.022, true};
-/// A loss balances the experts: 0.3 for 6 of 64 experts, of which 0.24 stays.
+/// A loss balances the experts: a skew of 0.3 for 6 of 64 experts, of which 0.24 stays.
 inline constexpr RoutingPreset kAuxLossRouting{"aux-loss", std::nullopt, 107, 0.6, false};
-/// A bias in the selection does: 0.23 for 8 of 256 experts. Hardly more stays than 0.017.
+/// A bias in the selection balances the experts: a skew of 0.23 for 8 of 256 experts, of which 0.017 stays.
 inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", std::nullopt, 586, 0.991, false};
 
-/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training: p = softmax(z), z a two-time-scale
-/// AR(1) process, a multinomial for each rank, no expert above 1 / k of the choices. docs/CostModel.md compares it with
-/// published figures.
+/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training. p = softmax(z), z is a
+/// two-time-scale AR(1) process, each rank draws from a multinomial distribution, and no expert gets more than 1 / k of
+/// the choices. docs/CostModel.md compares it with published figures.
 struct SyntheticRouting {
   uint64_t seed = 0;
-  int64_t iterations = 1; ///< how many
-  int64_t first = 0;      ///< the first one: without balancing, early ones are near uniform
+  int64_t iterations = 1; ///< number of iterations
+  int64_t first = 0;      ///< first iteration; without balancing, early ones are near uniform
   RoutingPreset preset = kAuxLossRouting;
 
-  /// Reads `preset=NAME,seed=N,iterations=N,first=N,skew=X`, each optional; the error names the key. A skew without a
-  /// preset is that of unbalanced routing.
+  /// Reads `preset=NAME,seed=N,iterations=N,first=N,skew=X`, each optional. An error names the key. A skew without a
+  /// preset is one of unbalanced routing.
   static llvm::Expected<SyntheticRouting> parse(llvm::StringRef text);
-  /// `tokens` of each rank, each choosing `topK` different experts, of which there are as many at least. The same for
-  /// the same seed, whatever the number of layers.
+  /// Each of the `tokens` tokens of a rank chooses `topK` different ones of at least as many experts. Layers do not
+  /// depend on the number of layers, only on the seed.
   RoutingTrace generate(int64_t ranks, int64_t layers, int64_t experts, int64_t tokens, int64_t topK) const;
 };
 
-/// Every rank's assignments spread as evenly as whole numbers allow, different ranks' remainders on different experts:
-/// neither in a row nor in a column do two counts differ by more than one. [ranks * experts].
+/// Spreads every rank's assignments as evenly as whole numbers allow, with the remainders of different ranks on
+/// different experts. Two counts of a row or a column differ by at most one. [ranks * experts].
 std::vector<int32_t> makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments);
 
 } // namespace mlir::moe

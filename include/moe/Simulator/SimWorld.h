@@ -1,8 +1,8 @@
 //===- SimWorld.h - programs, checked and linked ----------------*- C++ -*-===//
 //
-// What the engines need of all programs together: which rank runs which, which launch waits for which, and which
-// collectives meet. Records and waits come down to edges between launches here, so that an engine counts and never
-// searches.
+// Facts that the engines need about all programs together: the program of each rank, the launches that each launch
+// waits for, and the collectives that meet. Records and waits become edges between launches, so that an engine only has
+// to count them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_SIMWORLD_H
@@ -17,13 +17,13 @@ namespace mlir::moe {
 struct LinkedLaunch {
   uint32_t stream = 0;
   Resource resource = Resource::None;
-  int32_t group = -1;   ///< into SimWorld::groups, of a collective
-  uint32_t meeting = 0; ///< its number among the program's collectives of that group
-  /// Into LinkedProgram: launches that have to be done before, the stream's previous one among them, and the inverse.
+  int32_t group = -1;   ///< index in SimWorld::groups; -1 if the launch is no collective
+  uint32_t meeting = 0; ///< number among the program's collectives of that group
+  /// Ranges of LinkedProgram::deps and LinkedProgram::successors. Dependencies include the stream's previous launch.
   uint32_t firstDep = 0, endDep = 0;
   uint32_t firstSuccessor = 0, endSuccessor = 0;
 
-  /// Whether members exchange data. Others that are collective only say something of it and take no time.
+  /// Whether members exchange data. Other collectives only check or describe values, and take no time.
   bool exchanges() const { return group >= 0 && resource == Resource::Network; }
   uint32_t getNumDeps() const { return endDep - firstDep; }
 };
@@ -31,7 +31,7 @@ struct LinkedLaunch {
 struct LinkedProgram {
   std::vector<LinkedLaunch> launches;
   std::vector<uint32_t> deps, successors;
-  std::vector<std::vector<uint32_t>> meetings; ///< by group of the world: launches in program order
+  std::vector<std::vector<uint32_t>> meetings; ///< launches in program order, by group of the world
 
   llvm::ArrayRef<uint32_t> getDeps(uint32_t launch) const {
     return llvm::ArrayRef(deps).slice(launches[launch].firstDep, launches[launch].getNumDeps());
@@ -42,20 +42,20 @@ struct LinkedProgram {
   }
 };
 
-/// One meeting of one instance of a group.
+/// A meeting of one instance of a group.
 struct MeetingId {
   uint32_t group = 0, instance = 0, number = 0;
 };
 
 struct SimWorld {
   llvm::ArrayRef<SimProgram> programs;
-  std::vector<LinkedProgram> linked;   ///< as programs
-  std::vector<SimGroup> groups;        ///< of all programs; one for each size and stride
+  std::vector<LinkedProgram> linked;   ///< parallel to `programs`
+  std::vector<SimGroup> groups;        ///< groups of all programs, each once
   std::vector<uint32_t> programOfRank; ///< by rank
-  uint32_t numStreams = 0;             ///< the most of a program
+  uint32_t numStreams = 0;             ///< most streams of a program
 
-  /// `programs` must outlive the world. Fails where they do not cover `ranks` ranks once, where an index is out of
-  /// range, where a wait has no record before it, and where a cost contradicts itself.
+  /// `programs` must outlive the world. Fails if they do not cover each of `ranks` ranks once, if an index is out of
+  /// range, if a wait has no record before it, or if a cost contradicts itself.
   static llvm::Expected<SimWorld> create(llvm::ArrayRef<SimProgram> programs, int64_t ranks);
 
   int64_t getNumRanks() const { return static_cast<int64_t>(programOfRank.size()); }
@@ -64,15 +64,15 @@ struct SimWorld {
   const SimLaunch &getLaunch(int64_t rank, uint32_t launch) const { return getProgram(rank).launches[launch]; }
   int64_t getRank(const MeetingId &id, int64_t member) const { return groups[id.group].getRank(id.instance, member); }
   MeetingId getMeeting(int64_t rank, uint32_t launch) const;
-  /// The launch with which `rank` comes to a meeting; none where its program ends before.
+  /// Launch with which `rank` comes to a meeting. None if its program ends before.
   std::optional<uint32_t> getMeetingLaunch(int64_t rank, const MeetingId &id) const;
 };
 
 /// "launch 3, 'matmul' (layer0)".
 std::string describe(const SimProgram &program, uint32_t launch);
-/// An error of a launch.
+/// Makes an error about a launch.
 llvm::Error makeLaunchError(const SimProgram &program, uint32_t launch, const llvm::Twine &what);
-/// The same with what another error says.
+/// Adds the launch to the text of an error.
 llvm::Error addLaunch(llvm::Error error, const SimProgram &program, uint32_t launch);
 llvm::Error addContext(llvm::Error error, const llvm::Twine &context);
 llvm::Error makeError(const llvm::Twine &what);
