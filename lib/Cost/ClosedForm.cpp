@@ -1,6 +1,6 @@
 //===- ClosedForm.cpp - alpha and beta ------------------------------------===//
 //
-// An exchange takes alpha + beta * bytes, whatever else is on the links.
+// An exchange takes alpha + beta * bytes, and does not depend on other traffic.
 //
 //===----------------------------------------------------------------------===//
 #include "Forms.h"
@@ -29,8 +29,8 @@ private:
   Expected<double> getSharedSeconds(const GroupExchange &exchange) const;
 };
 
-/// Exchanges that do not see each other. They are kept in a heap by their ends; one whose end changed is there again,
-/// and what is there of its former end is skipped.
+/// Exchanges that do not affect each other, in a heap sorted by end. If the end of an exchange changes, it gets a
+/// second entry, and advance() skips the outdated one.
 class ClosedFormNetwork final : public Network {
 public:
   explicit ClosedFormNetwork(const CostModel &model) : model(model) {}
@@ -41,18 +41,18 @@ public:
 
 private:
   struct Running {
-    double remaining = 0; ///< seconds alone, at `since`
+    double remaining = 0; ///< seconds alone, left at `since`
     double since = 0;
-    double speed = 1; ///< the least of `speeds`
+    double speed = 1; ///< least of `speeds`
     llvm::SmallVector<double, 8> speeds;
-    uint64_t version = 0; ///< of its end; 0 only where the number is free
+    uint64_t version = 0; ///< version of its end; 0 only if the number is free
   };
   struct End {
     double time;
     uint32_t exchange;
     uint64_t version;
     bool operator<(const End &other) const {
-      return std::tie(other.time, other.exchange) < std::tie(time, exchange); // the first one on top
+      return std::tie(other.time, other.exchange) < std::tie(time, exchange); // the first one is on top
     }
   };
   void push(uint32_t exchange);
@@ -81,10 +81,10 @@ Expected<double> ClosedForm::getSeconds(const GroupExchange &exchange) const {
   return exchange.getPart() * (group->alpha + group->beta * payload);
 }
 
-/// The members' shares on the processors of their nodes, each on the one that is free first, all at the speed of as
-/// many as there are at the start.
+/// Seconds if the members' shares run on the processors of their nodes. Each share takes the first free processor, at
+/// the speed of as many busy processors as there are at the start.
 Expected<double> ClosedForm::getSharedSeconds(const GroupExchange &exchange) const {
-  std::map<int64_t, std::vector<double>> sharesOf; // by node
+  std::map<int64_t, std::vector<double>> sharesOf; // shares, by node
   for (auto [member, rank] : llvm::enumerate(exchange.ranks)) {
     Expected<double> share = getShareSeconds(exchange, member);
     if (!share)

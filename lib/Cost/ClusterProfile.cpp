@@ -1,7 +1,7 @@
 //===- ClusterProfile.cpp - reading and checking cluster profiles ---------===//
 //
-// One function for each kind of object in the file. Those of devices are in ReadDevice.cpp, those of links and
-// collectives in ReadNetwork.cpp.
+// One function reads each kind of object in the file. ReadDevice.cpp reads devices, and ReadNetwork.cpp links and
+// collectives.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Cost/ClusterProfile.h"
@@ -96,7 +96,7 @@ Processors readProcessors(JsonReader &root) {
   for (unsigned i = 1; i < kNumResources; ++i) {
     StringRef name = getName(static_cast<Resource>(i));
     processors.speed[i] = speed.getNumbers(name, kFraction);
-    // Ranks on processors need not have a link to another memory.
+    // Ranks on processors may have no link to another memory.
     bool isOptional = static_cast<Resource>(i) == Resource::HostLink && processors.speed[i].empty();
     if (!isOptional && processors.speed[i].size() != static_cast<size_t>(processors.count))
       speed.fail(name, Twine(processors.count) + " numbers, one for each of 'processors.count',");

@@ -35,33 +35,33 @@ private:
   void endPhase(bool isPipelined);
   void send(uint32_t from, uint32_t to, double bytes, uint32_t messages = 1);
   void addRings(llvm::ArrayRef<MemberList> rings, double bytes);
-  void addHops(const MemberList &way);
+  void addHops(const MemberList &path);
   void addChain(const MemberList &order, double bytes);
   void addNodeTrees(size_t channel, double bytes);
   void addPairwise(llvm::ArrayRef<MemberList> sets, bool isAcross,
                    llvm::function_ref<double(uint32_t from, uint32_t to)> bytes);
 
   void findChannels();
-  /// The members in the order of a channel's ring.
+  /// Members in the order of a channel's ring.
   MemberList getOrder(size_t channel) const;
-  /// Where a channel leaves a node.
+  /// Member at which a channel leaves a node.
   uint32_t getExit(size_t node, size_t channel) const { return nodes[node][exits[node][channel]]; }
 
   double payload() const { return static_cast<double>(exchange.payload); }
   double bytesBetween(uint32_t from, uint32_t to) const {
     return exchange.matrix.empty() ? payload() / members : static_cast<double>(exchange.matrix[from * members + to]);
   }
-  /// Sums pass every link twice: up and down a tree, or around a ring.
+  /// An all-reduce passes every link twice: up and down a tree, or around a ring.
   uint32_t getRounds() const { return exchange.collective == Collective::AllReduce ? 2 : 1; }
 
   const GroupExchange &exchange;
   const NodeLayout &layout;
   uint32_t members, senders;
-  /// Members in the order of the group, by node and by place in the node.
+  /// Members by node and by place in the node. Both have the order of the group.
   llvm::SmallVector<MemberList> nodes, indices;
-  llvm::SmallVector<MemberList> exits; ///< places in each node, by channel
+  llvm::SmallVector<MemberList> exits; ///< place in each node, by channel
   size_t channels = 1;
-  llvm::SmallVector<llvm::SmallVector<Send, 2>> sendsOf; ///< of the phase that is built
+  llvm::SmallVector<llvm::SmallVector<Send, 2>> sendsOf; ///< sends of the phase that is built
 };
 
 } // namespace
@@ -82,20 +82,20 @@ FlowBuilder::FlowBuilder(const GroupExchange &exchange, const NodeLayout &layout
   findChannels();
 }
 
-/// A node's ways out that its members have, each by the last of them. One node needs none.
+/// Finds the exits of each node that its members use, and the last member at each of them. One node needs no exits.
 void FlowBuilder::findChannels() {
   channels = nodes.size() > 1 ? members : 1;
   for (const MemberList &node : nodes) {
-    MemberList ways, &places = exits.emplace_back();
+    MemberList links, &places = exits.emplace_back();
     for (uint32_t place = 0; place < node.size(); ++place) {
       int64_t device = exchange.ranks[node[place]] % layout.devicesPerNode;
-      uint32_t way = layout.exits.empty() ? 0 : layout.exits[device];
-      auto *known = llvm::find(ways, way);
-      if (known == ways.end()) {
-        ways.push_back(way);
+      uint32_t link = layout.exits.empty() ? 0 : layout.exits[device];
+      auto *known = llvm::find(links, link);
+      if (known == links.end()) {
+        links.push_back(link);
         places.push_back(place);
       } else {
-        places[known - ways.begin()] = place;
+        places[known - links.begin()] = place;
       }
     }
     channels = std::min<size_t>(channels, places.size());
@@ -132,7 +132,7 @@ void FlowBuilder::send(uint32_t from, uint32_t to, double bytes, uint32_t messag
     known->bytes += bytes;
 }
 
-/// Drops a phase in which nobody sends.
+/// Drops a phase without sends.
 void FlowBuilder::endPhase(bool isPipelined) {
   Phase &phase = phases.back();
   phase.isPipelined = isPipelined;
@@ -145,7 +145,7 @@ void FlowBuilder::endPhase(bool isPipelined) {
     phases.pop_back();
 }
 
-/// Around each ring, all but one of its parts of `bytes` each.
+/// Sends all but one of the parts of `bytes` each around each ring.
 void FlowBuilder::addRings(llvm::ArrayRef<MemberList> rings, double bytes) {
   uint32_t rounds = getRounds();
   for (const MemberList &ring : rings)
@@ -153,13 +153,14 @@ void FlowBuilder::addRings(llvm::ArrayRef<MemberList> rings, double bytes) {
       send(ring[i], ring[(i + 1) % size], rounds * bytes * static_cast<double>(size - 1), rounds * (size - 1));
 }
 
-/// The first byte goes from each of them to the next.
-void FlowBuilder::addHops(const MemberList &way) {
-  for (size_t i = 1; i < way.size(); ++i)
-    phases.back().hops.push_back({way[i - 1], way[i]});
+/// Adds the path of the first byte.
+void FlowBuilder::addHops(const MemberList &path) {
+  for (size_t i = 1; i < path.size(); ++i)
+    phases.back().hops.push_back({path[i - 1], path[i]});
 }
 
-/// From the root to the one before it, or from the one behind it to the root.
+/// Adds the chain of a broadcast, from the root to the member before it, or of a reduce, from the member after the root
+/// to the root.
 void FlowBuilder::addChain(const MemberList &order, double bytes) {
   MemberList chain = order;
   auto *root = llvm::find(chain, static_cast<uint32_t>(exchange.root));
@@ -191,13 +192,14 @@ bool FlowBuilder::buildRing() {
 // Trees
 //===----------------------------------------------------------------------===//
 
-/// A node's parent in the first of two binary trees of `count` nodes, whose root is 0: odd ones are leaves.
+/// Parent of a node in the first of two binary trees of `count` nodes. Its root is 0, and odd nodes are leaves.
 static size_t getParent(size_t node, size_t count) {
   size_t bit = node & -node, parent = (node ^ bit) | (bit << 1);
   return parent < count ? parent : node ^ bit;
 }
 
-/// The same in the second tree, which has the nodes of the first in reverse, or moved on by one if their number is odd.
+/// Parent in tree `tree`. The second tree has the nodes of the first in reverse, or moved on by one if their number is
+/// odd.
 static size_t getParent(size_t node, size_t count, unsigned tree) {
   if (tree == 0)
     return getParent(node, count);
@@ -210,20 +212,20 @@ static bool isRoot(size_t node, size_t count, unsigned tree) {
   return count == 1 || node == (tree == 0 ? 0 : count % 2 == 0 ? count - 1 : 1);
 }
 
-/// Up and down both trees between the members where a channel leaves its nodes.
+/// Sends up and down both trees, between the members where a channel leaves its nodes.
 void FlowBuilder::addNodeTrees(size_t channel, double bytes) {
-  MemberList longest; // way to the root
+  MemberList longest; // path to the root
   for (unsigned tree : {0, 1})
     for (size_t node = 0, count = nodes.size(); node < count; ++node) {
-      MemberList way = {getExit(node, channel)};
+      MemberList path = {getExit(node, channel)};
       for (size_t at = node; !isRoot(at, count, tree);)
-        way.push_back(getExit(at = getParent(at, count, tree), channel));
-      if (way.size() > longest.size())
-        longest = way;
-      if (way.size() == 1)
+        path.push_back(getExit(at = getParent(at, count, tree), channel));
+      if (path.size() > longest.size())
+        longest = path;
+      if (path.size() == 1)
         continue;
-      send(way[0], way[1], bytes / 2);
-      send(way[1], way[0], bytes / 2);
+      send(path[0], path[1], bytes / 2);
+      send(path[1], path[0], bytes / 2);
     }
   if (channel == 0)
     addHops(longest);
@@ -233,7 +235,7 @@ bool FlowBuilder::buildTree() {
   Collective collective = exchange.collective;
   beginPhase();
   if (exchange.isRooted()) {
-    // MemberList are counted from the root.
+    // Places count from the root.
     auto at = [&](uint32_t place) { return (place + static_cast<uint32_t>(exchange.root)) % members; };
     bool isUp = collective == Collective::Reduce;
     for (uint32_t stride = 1; stride < members; stride *= 2) {
@@ -272,7 +274,7 @@ bool FlowBuilder::buildNvls() {
   phases.back().rounds = 2;
   phases.back().hops.push_back({nodes[0][0], nodes[0][1]});
   double part = payload() / static_cast<double>(perNode);
-  // What goes to the switch and comes from it loads the links as much as the same bytes to the next member do.
+  // Bytes to the switch and from it load the links as the same bytes to the next member do.
   for (const MemberList &node : nodes)
     for (size_t i = 0; i < perNode; ++i)
       send(node[i], node[(i + 1) % perNode], payload() + part);
@@ -293,10 +295,10 @@ bool FlowBuilder::buildNvls() {
 // all_to_all
 //===----------------------------------------------------------------------===//
 
-/// From each member to all others of its set and, across sets, of the next set, ..: in each first to the one in its own
-/// place. So all members of a node send to the same node, each to another member, and no way in has more to do than
-/// others. Those of the own set come between, so that ways out of the node are never idle meanwhile. Bytes of a matrix
-/// that are none are not sent.
+/// Each member sends to all others of its set. With `isAcross` it also sends to the next set, then to the one after it,
+/// and so on, in each first to the member in its own place. So all members of a node send to the same node, each to
+/// another member, and no entry of a node has more to do than others. Sends to the own set come between these, so that
+/// the exits of the node are always busy. Skips zero bytes of a matrix.
 void FlowBuilder::addPairwise(llvm::ArrayRef<MemberList> sets, bool isAcross,
                               llvm::function_ref<double(uint32_t from, uint32_t to)> bytes) {
   beginPhase();
@@ -332,8 +334,8 @@ bool FlowBuilder::buildPairwise() {
   return true;
 }
 
-/// One phase of an all_to_all: from each member to those of one block, each beginning with the one in its own place.
-/// Bytes of a matrix that are none are not sent.
+/// Builds one phase of an all_to_all. Each member sends to those of one block, first to the one in its own place. Skips
+/// zero bytes of a matrix.
 void FlowBuilder::buildPhase() {
   auto blocks = static_cast<uint32_t>(exchange.phases);
   uint32_t size = members / blocks;

@@ -1,6 +1,6 @@
 //===- CostModel.cpp - how long things take on a cluster ------------------===//
 //
-// What both forms share: creation, interference, bounds. LaunchSeconds.cpp has the launches that meet nobody, and
+// Creation, interference and bounds, which both forms share. LaunchSeconds.cpp has launches that do not meet, and
 // GroupSeconds.cpp alpha and beta of groups.
 //
 //===----------------------------------------------------------------------===//
@@ -117,7 +117,7 @@ Expected<double> CostModel::getSpeed(Resource resource, unsigned busy) const {
   return makeCostError("cluster '" + profile.name + "' has no interference of " + llvm::join(names, ", "));
 }
 
-/// Bytes over bandwidth of the worst link.
+/// Largest ratio of bytes to bandwidth of any link.
 static double getWorstLink(const Topology &topology, llvm::ArrayRef<double> matrix, int64_t ranks) {
   std::vector<double> loads(topology.getLinks().size());
   for (int64_t from = 0; from < ranks; ++from)
@@ -131,8 +131,8 @@ static double getWorstLink(const Topology &topology, llvm::ArrayRef<double> matr
   return worst;
 }
 
-/// The most bytes that a rank sends or receives; where devices share processors, also the mean of each node's
-/// processors.
+/// Most bytes that a rank sends or receives. If devices share processors, also the mean bytes of each processor of a
+/// node.
 static double getMostBytes(const ClusterProfile &profile, llvm::ArrayRef<double> matrix, int64_t ranks) {
   double most = 0, ofNode = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {

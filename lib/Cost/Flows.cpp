@@ -1,8 +1,8 @@
 //===- Flows.cpp - flows that share links max-min fairly ------------------===//
 //
-// Rates are max-min fair exactly if each flow has a bottleneck: a full link of its path on which no flow is faster. So
-// when a flow begins or ends, only some rates are computed anew, by progressive filling with the others as they are;
-// flows whose bottleneck is one no more join them, until all have one. Most of the time this stays near the change.
+// Rates are max-min fair exactly if each flow has a bottleneck: a full link of its path on which no flow is faster.
+// When a flow begins or ends, progressive filling computes only some rates anew, with the others fixed. Flows that lose
+// their bottleneck join them until every flow has one. Most changes stay local.
 //
 //===----------------------------------------------------------------------===//
 #include "Flows.h"
@@ -15,7 +15,7 @@
 using namespace mlir::moe;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Rates, shares and times that differ by less, relatively, are the same.
+/// Relative difference below which rates, shares and times are equal.
 static constexpr double kTolerance = 1e-12;
 
 static bool isLess(double a, double b) { return a < b * (1 - kTolerance); }
@@ -26,7 +26,7 @@ void FlowEngine::setEvent(uint32_t number, double when) {
   next = std::min(next, when);
 }
 
-/// Of several minima at once, which do not wait for each other.
+/// Computes several minima at the same time, which do not wait for each other.
 static double getLeast(llvm::ArrayRef<double> values) {
   constexpr size_t width = 8;
   double least[width];
@@ -79,7 +79,7 @@ void FlowEngine::begin(uint32_t number) {
   Flow &flow = flows[number];
   flow.moving = true;
   flow.since = time;
-  // Nothing to send, or no link to send it on: it ends as it begins.
+  // A flow without bytes or links ends as it begins.
   bool isInstant = flow.remaining <= 0 || flow.path.empty();
   setEvent(number, isInstant ? time : kInfinity);
   if (isInstant)
@@ -130,7 +130,7 @@ double FlowEngine::getRate(uint32_t flow) {
 void FlowEngine::advance(double now, llvm::SmallVectorImpl<uint32_t> &ended) {
   computeRates();
   time = std::max(time, now);
-  // Rounding must not part what happens at one time.
+  // The tolerance keeps events of one time together despite rounding.
   double until = time * (1 + kTolerance);
   size_t firstEnded = ended.size();
   for (uint32_t number = 0, count = flows.size(); number < count; ++number) {
@@ -177,7 +177,8 @@ void FlowEngine::computeRates() {
   chosen.clear();
 }
 
-/// Progressive filling: the rates of the chosen flows rise together; where a link is full its flows stay as they are.
+/// Progressive filling: the rates of the chosen flows rise together, and the flows on a link stop when the link is
+/// full.
 void FlowEngine::fill() {
   for (const Filling &full : filling)
     links[full.link].place = kNone;
@@ -226,8 +227,8 @@ void FlowEngine::giveRate(Flow &flow, uint32_t link, double rate) {
   }
 }
 
-/// Chooses flows on the links just filled that have no bottleneck any more, or that are faster than a chosen one which
-/// has its bottleneck there. Returns whether there are any.
+/// Chooses flows on the filled links that have lost their bottleneck, or that are faster than a chosen flow whose
+/// bottleneck is there. Returns whether there are any.
 bool FlowEngine::chooseMore() {
   size_t before = chosen.size();
   for (const Filling &full : filling) {

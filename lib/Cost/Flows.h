@@ -1,7 +1,7 @@
 //===- Flows.h - flows that share links max-min fairly ----------*- C++ -*-===//
 //
-// The engine of the link-level form. A flow sends bytes along a path of directed links; at any time the rates of all
-// flows are max-min fair: none can grow without taking from one that is not faster. Numbers are seconds, bytes and
+// Engine of the link-level form. A flow sends bytes along a path of directed links. At any time the rates of all flows
+// are max-min fair: a flow can only get more if a flow that is not faster gets less. Units are seconds, bytes and
 // bytes/s.
 //
 //===----------------------------------------------------------------------===//
@@ -16,21 +16,21 @@
 
 namespace mlir::moe {
 
-/// Time never runs backwards between calls.
+/// Time must not decrease between calls.
 class FlowEngine {
 public:
   explicit FlowEngine(std::vector<double> bandwidths) : links(bandwidths.size()), bandwidths(std::move(bandwidths)) {}
 
-  /// Starts a flow whose first byte moves `latency` after `now`; until then it takes nothing from others. `path` has to
-  /// live as long as the flow. Returns its number; numbers of ended flows are used again.
+  /// Starts a flow whose first byte moves `latency` after `now`; until then it uses no bandwidth. `path` must live as
+  /// long as the flow. Returns its number. Numbers of ended flows are used again.
   uint32_t start(double now, llvm::ArrayRef<uint32_t> path, double bytes, double latency, double speed);
-  /// From `now` on the flow moves at `speed` times its fair rate; what it leaves over goes to nobody.
+  /// From `now` on the flow moves at `speed` times its fair rate. No other flow gets the rest.
   void setSpeed(double now, uint32_t flow, double speed);
-  /// When the next flow begins to move or ends; infinity where there is none.
+  /// Time at which the next flow begins to move or ends. Infinity if there is none.
   double getNextTime();
-  /// Moves on to `now`, which is at most getNextTime(), and appends the flows that end then.
+  /// Moves on to `now`, which is at most getNextTime(), and appends the flows that end.
   void advance(double now, llvm::SmallVectorImpl<uint32_t> &ended);
-  /// The fair rate of a flow that moves.
+  /// Fair rate of a moving flow.
   double getRate(uint32_t flow);
 
 private:
@@ -38,23 +38,23 @@ private:
   struct Flow {
     llvm::ArrayRef<uint32_t> path;
     double speed = 1;
-    double remaining = 0; ///< bytes, at `since`
+    double remaining = 0; ///< bytes left at `since`
     double since = 0;
-    double rate = 0;             ///< fair, from `since` on
-    double newRate = 0;          ///< while rates are computed
-    uint32_t bottleneck = kNone; ///< a full link of the path on which no flow is faster
+    double rate = 0;             ///< fair rate from `since` on
+    double newRate = 0;          ///< new rate while rates are computed
+    uint32_t bottleneck = kNone; ///< full link of the path on which no flow is faster
     bool moving = false, chosen = false;
   };
   struct LinkState {
     llvm::SmallVector<uint32_t, 8> flows;
-    uint32_t place = kNone; ///< in `filling`
-    bool changed = false;   ///< a flow began or ended here
+    uint32_t place = kNone; ///< index in `filling`
+    bool changed = false;   ///< whether a flow began or ended here
   };
   /// A link while rates are computed.
   struct Filling {
     uint32_t link;
-    uint32_t left; ///< chosen flows without a rate
-    double room;   ///< for those
+    uint32_t left; ///< number of chosen flows without a rate
+    double room;   ///< bandwidth for those flows
   };
 
   void setEvent(uint32_t flow, double when);
@@ -72,9 +72,9 @@ private:
   std::vector<LinkState> links;
   std::vector<double> bandwidths;
   std::vector<Flow> flows;
-  /// When each flow begins to move or ends; infinity for numbers that are free.
+  /// Time at which each flow begins to move or ends. Infinity for free numbers.
   std::vector<double> events;
-  double next = std::numeric_limits<double>::infinity(); ///< the first of them, or earlier where it may be later
+  double next = std::numeric_limits<double>::infinity(); ///< lower bound of `events`
   bool mayBeLater = false;
   std::vector<uint32_t> freeFlows;
   double time = 0;

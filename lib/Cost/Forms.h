@@ -15,10 +15,10 @@
 
 namespace mlir::moe {
 
-/// What was computed for a collective of a group, found again by its ranks.
+/// Results for collectives of groups, by ranks.
 template <typename T> class GroupCache {
 public:
-  /// Null where it is new.
+  /// Null if there is no result yet.
   T *find(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) {
     auto it = entries.find(getKey(collective, ranks, dtype));
     if (it == entries.end())
@@ -48,45 +48,45 @@ private:
   llvm::DenseMap<size_t, llvm::SmallVector<std::unique_ptr<Entry>, 1>> entries;
 };
 
-/// What an exchange needs by its links, where its siblings in an SPMD program exchange at the same time.
+/// Times of an exchange on links, if its siblings in an SPMD program exchange at the same time.
 struct LinkTimes {
   struct Part {
-    double latency = 0; ///< seconds until the first byte is at its end
-    double posts = 0;   ///< seconds in which the busiest member sends its messages off
-    double beta = 0;    ///< seconds of the most loaded link, for each byte of payload
+    double latency = 0; ///< seconds until the first byte arrives
+    double posts = 0;   ///< seconds in which the busiest member posts its messages
+    double beta = 0;    ///< seconds of the busiest link for each byte of payload
     bool isPipelined = false;
   };
-  llvm::SmallVector<Part, 1> parts; ///< one for each phase
+  llvm::SmallVector<Part, 1> parts; ///< one part for each phase
   double getAlpha(const Protocol &protocol, Algorithm algorithm) const;
   double getBeta() const;
 };
 
-/// alpha and beta near some payload, and what the flows of the exchange need.
+/// alpha and beta near some payload, with facts that the flows of the exchange need.
 struct GroupTime : CostModel::AlphaBeta {
   Algorithm algorithm = Algorithm::Ring;
-  double linkBeta = 0;         ///< what the links alone give, by the protocol with all of their bandwidth
-  bool isExtrapolated = false; ///< no measurement brackets the group and the payload
+  double linkBeta = 0;         ///< beta from links alone, for a protocol that uses their whole bandwidth
+  bool isExtrapolated = false; ///< whether no measurement brackets the group and the payload
 };
 
 struct CostModel::State {
   const ClusterProfile &profile;
   int64_t ranks;
-  /// Null where the profile has no links.
+  /// Null if the profile has no links.
   std::unique_ptr<Topology> topology;
-  /// The one without faults; null where there are none.
+  /// The topology without faults; null if there are none.
   std::unique_ptr<Topology> healthy;
   NodeLayout layout;
   llvm::StringMap<llvm::SmallVector<const KernelRate *>> kernels;
   std::array<GroupCache<LinkTimes>, kNumAlgorithms> links, healthyLinks; ///< by algorithm
   GroupCache<llvm::DenseMap<int64_t, GroupTime>> times;                  ///< by payload
 
-  /// From the links, without faults if `isHealthy`. Fails where the algorithm does not carry the exchange out.
+  /// Times on links, without faults if `isHealthy`. Fails if the algorithm cannot carry out the exchange.
   llvm::Expected<LinkTimes> getLinkTimes(Collective collective, llvm::ArrayRef<int64_t> ranks, Algorithm algorithm,
                                          bool isHealthy);
 };
 
-/// The seconds of a curve, and its slope in seconds a byte, which is at least that of its last points: no message is
-/// faster than the wire. Below the first point the time is constant.
+/// Seconds of a curve. The time is constant below the first point. The slope, in seconds a byte, is at least that of
+/// the last points, because no message is faster than the wire.
 double getCurveSeconds(const CollectiveFit &fit, double bytes);
 double getCurveBeta(const CollectiveFit &fit, double bytes);
 

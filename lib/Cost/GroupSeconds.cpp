@@ -1,7 +1,7 @@
 //===- GroupSeconds.cpp - alpha and beta of groups -----------------------===//
 //
-// A measured group has its line or its curve. Any other has the time of its links and, where some of its members are on
-// one node, what was measured inside a node in place of the links there.
+// A measured group has its line or its curve. Another group has the time of its links. If some of its members are on
+// one node, a measurement inside a node replaces the links there.
 //
 //===----------------------------------------------------------------------===//
 #include "Forms.h"
@@ -20,13 +20,13 @@ using llvm::Twine;
 // Curves
 //===----------------------------------------------------------------------===//
 
-/// The last point of a segment that holds for `bytes`, in which the logarithms are on one line.
+/// Last point of the segment for `bytes`. A segment is a line in logarithms.
 static size_t findSegment(llvm::ArrayRef<MeasuredPoint> points, double bytes) {
   const auto *above = llvm::upper_bound(points, bytes, [](double b, const MeasuredPoint &p) { return b < p.bytes; });
   return std::clamp<size_t>(above - points.begin(), 1, points.size() - 1);
 }
 
-/// How the logarithm of the time grows with that of the bytes: between not at all and in proportion.
+/// Slope of the logarithm of the time over that of the bytes: from 0, constant, to 1, proportional.
 static double getSlope(llvm::ArrayRef<MeasuredPoint> points, size_t segment) {
   const MeasuredPoint &a = points[segment - 1], &b = points[segment];
   return std::clamp(std::log(b.seconds / a.seconds) / std::log(b.bytes / a.bytes), 0.0, 1.0);
@@ -55,12 +55,12 @@ double mlir::moe::getCurveBeta(const CollectiveFit &fit, double bytes) {
 
 namespace {
 
-/// One curve, or two of different numbers of members and how far the group is from the first to the second.
+/// One curve, or two curves for different numbers of members with the place of the group between them.
 struct Measured {
   const CollectiveFit *low = nullptr, *high = nullptr;
   double part = 0;
-  int64_t members = 0;      ///< that it is of
-  bool coversGroup = false; ///< else it is of a part of the group on one node
+  int64_t members = 0;      ///< members of the curve
+  bool coversGroup = false; ///< whether the curve is for the whole group, and not for its part on one node
 
   explicit operator bool() const { return low; }
   double getSeconds(double bytes) const {
@@ -74,21 +74,21 @@ struct Measured {
   bool contains(double bytes) const { return low->points.front().bytes <= bytes && bytes <= low->points.back().bytes; }
 };
 
-/// A group by what matters to measurements.
+/// Properties of a group that measurements depend on.
 struct Shape {
   Collective collective;
   StringRef dtype;
-  int64_t members, perNode; ///< on each node; 0: they differ
+  int64_t members, perNode; ///< members on each node; 0 if they differ
 };
 
 } // namespace
 
-/// The one for the group's dtype before one for any.
+/// A fit for the group's dtype is better than one for any.
 static bool isBetter(const CollectiveFit &fit, const CollectiveFit *known) {
   return !known || (known->dtype.empty() && !fit.dtype.empty());
 }
 
-/// The entry for this shape of group.
+/// Fit for this shape of group.
 static const CollectiveFit *findFit(const ClusterProfile &profile, const Shape &shape) {
   const CollectiveFit *found = nullptr;
   for (const CollectiveFit &fit : profile.collectives) {
@@ -101,8 +101,8 @@ static const CollectiveFit *findFit(const ClusterProfile &profile, const Shape &
   return found;
 }
 
-/// Between the curves of the next smaller and the next larger numbers of members, of those that `fits`; where one is
-/// missing the other.
+/// Finds the curves for the next smaller and the next larger number of members among those that satisfy `fits`. If one
+/// is missing, the other stands for both.
 static Measured findBetween(const ClusterProfile &profile, const Shape &shape, int64_t members,
                             llvm::function_ref<bool(const CollectiveFit &)> fits) {
   Measured found;
@@ -129,7 +129,7 @@ static Measured findBetween(const ClusterProfile &profile, const Shape &shape, i
   return found;
 }
 
-/// A curve that covers the group, or one of as many of its members on one node as were measured.
+/// Finds a curve for the group, or for as many of its members on one node as were measured.
 static Measured findMeasured(const ClusterProfile &profile, const Shape &shape) {
   if (shape.perNode == 0)
     return {};
@@ -141,7 +141,7 @@ static Measured findMeasured(const ClusterProfile &profile, const Shape &shape) 
   Measured inside = findBetween(profile, shape, shape.perNode,
                                 [&](const CollectiveFit &fit) { return fit.minMembers == fit.minPerNode; });
   same.coversGroup = same && same.members == shape.members;
-  // A group of several nodes has fewer members on each.
+  // If a group has several nodes, each node has fewer members than the group.
   inside.coversGroup = inside && inside.members == shape.members && shape.perNode == shape.members;
   for (const Measured &measured : {same, inside})
     if (measured.coversGroup)
@@ -153,15 +153,15 @@ static Measured findMeasured(const ClusterProfile &profile, const Shape &shape) 
 // From links
 //===----------------------------------------------------------------------===//
 
-/// Payload of `measured`'s members whose bytes on the links inside a node are those of the group's `payload`.
+/// Payload for `measured` that moves as many bytes over the links inside a node as the group's `payload` does.
 static double getInnerPayload(const Shape &shape, const Measured &measured, double payload) {
   auto part = [](int64_t others, int64_t all) { return static_cast<double>(others) / static_cast<double>(all); };
   int64_t peers = shape.collective == Collective::AllToAll ? shape.perNode : shape.members;
   return payload * part(peers - 1, shape.members) / part(measured.members - 1, measured.members);
 }
 
-/// Near `payload`, by one algorithm and protocol. Inside the node and between nodes bytes move at the same time, so
-/// that the slower of both counts; start-ups add to those that were measured.
+/// Time near `payload` by one algorithm and protocol. Bytes move inside nodes and between nodes at the same time, so
+/// the slower of both counts. Start-ups between nodes add to the measured ones.
 static GroupTime combine(const Shape &shape, const Measured &measured, const LinkTimes &links, const LinkTimes &inner,
                          Algorithm algorithm, const Protocol &protocol, double payload) {
   GroupTime time;
@@ -193,7 +193,7 @@ static llvm::SmallVector<Algorithm> getCandidates(const CostModel::State &state,
   return {Algorithm::Ring, Algorithm::Tree};
 }
 
-/// The first `count` members on the first member's node.
+/// First `count` members on the first member's node.
 static std::vector<int64_t> getInnerGroup(llvm::ArrayRef<int64_t> group, int64_t count, int64_t devicesPerNode) {
   std::vector<int64_t> inner;
   for (int64_t rank : group)
@@ -202,7 +202,7 @@ static std::vector<int64_t> getInnerGroup(llvm::ArrayRef<int64_t> group, int64_t
   return inner;
 }
 
-/// By the fastest of the profile's algorithms and protocols.
+/// Time by the fastest of the profile's algorithms and protocols.
 static Expected<GroupTime> getFastest(CostModel::State &state, const Shape &shape, const Measured &measured,
                                       llvm::ArrayRef<int64_t> group, double payload, bool isHealthy) {
   llvm::SmallVector<Algorithm> candidates = getCandidates(state, shape.collective);
@@ -211,7 +211,7 @@ static Expected<GroupTime> getFastest(CostModel::State &state, const Shape &shap
     Expected<LinkTimes> links = state.getLinkTimes(shape.collective, group, algorithm, isHealthy);
     if (!links && (candidates.size() == 1 || algorithm == Algorithm::Ring))
       return links.takeError();
-    if (!links) { // not every group has all of them
+    if (!links) { // some algorithms do not suit the group
       llvm::consumeError(links.takeError());
       continue;
     }
@@ -248,7 +248,7 @@ static llvm::Error makeNoGroupError(const ClusterProfile &profile, const Shape &
                        "' of dtype '" + shape.dtype + "' among " + Twine(shape.members) + " members, " + nodes);
 }
 
-/// A measurement was made without the faults: they slow it down as they do the links.
+/// Measurements were made without faults. Faults slow a measured group as much as its links.
 static llvm::Error slowDown(CostModel::State &state, const Shape &shape, llvm::ArrayRef<int64_t> group,
                             GroupTime &time) {
   Expected<LinkTimes> faulty = state.getLinkTimes(shape.collective, group, time.algorithm, /*isHealthy=*/false);

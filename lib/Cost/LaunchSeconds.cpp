@@ -14,7 +14,7 @@ using llvm::Twine;
 
 namespace {
 
-/// Between which points of an axis a size lies: at `index`, and by `weight` of the way, in logarithms, at the next one.
+/// Place of a size on an axis: from point `index`, the part `weight` of the distance to the next point, in logarithms.
 struct AxisPlace {
   size_t index = 0;
   double weight = 0;
@@ -33,7 +33,7 @@ static AxisPlace locate(llvm::ArrayRef<double> axis, double size) {
 
 static bool isWithin(llvm::ArrayRef<double> axis, double size) { return axis.front() <= size && size <= axis.back(); }
 
-/// Linear in logarithms between the points of a grid, whose last axis changes fastest; the nearest point outside.
+/// Interpolates on a grid, linearly in logarithms. The last axis changes fastest. Sizes outside take the nearest point.
 static double interpolate(llvm::ArrayRef<double> values, llvm::ArrayRef<size_t> sizes,
                           llvm::ArrayRef<AxisPlace> places) {
   double sum = 0;
@@ -53,7 +53,7 @@ static double interpolate(llvm::ArrayRef<double> values, llvm::ArrayRef<size_t> 
 
 namespace {
 
-/// The efficiency of the products of one launch, which differ in their rows only.
+/// Efficiency of the products of one launch, which differ only in their rows.
 class RowsCurve {
 public:
   RowsCurve(const EfficiencyCurve &curve, double columns, double depth, double groups)
@@ -69,7 +69,7 @@ public:
   }
 
 private:
-  /// At a point of the axis of rows, computed once.
+  /// Efficiency at a point of the axis of rows, computed once.
   double getAt(size_t row) {
     double &value = atRows[row];
     if (value == 0) {
@@ -87,7 +87,7 @@ private:
 
 } // namespace
 
-/// The digits of f32, bf16, ..; 0 where there are none.
+/// Bytes of an element by the digits of its type, such as f32 and bf16; 0 if there are none.
 static double getElementBytes(StringRef dtype) {
   unsigned bits = 0;
   if (dtype.drop_while([](char c) { return !llvm::isDigit(c); }).getAsInteger(10, bits))
@@ -99,7 +99,7 @@ static bool hasLeadingParams(const Work &work, llvm::ArrayRef<int64_t> params) {
   return work.params.take_front(params.size()) == params;
 }
 
-/// The curve that holds for the launch's products.
+/// Curve for the launch's products.
 static const EfficiencyCurve &getCurve(const DeviceRate &rate, const Work &work) {
   for (const SpecialCurve &special : llvm::reverse(rate.special)) {
     bool fits = special.calls.empty() || llvm::any_of(special.calls, [&](const KernelCalls &calls) {
@@ -113,26 +113,26 @@ static const EfficiencyCurve &getCurve(const DeviceRate &rate, const Work &work)
   return isGrouped && rate.grouped ? *rate.grouped : rate.efficiency;
 }
 
-/// Whether the curve is of launches as a whole, with the time in which the bytes of all their products move.
+/// Whether the curve is for whole launches, including the time in which the bytes of their products move.
 static bool isGrouped(const DeviceRate &rate, const EfficiencyCurve &curve) {
   return curve.groups.back() > 1 || (rate.grouped && &curve == &*rate.grouped);
 }
 
-/// One product of [rows, depth] and [depth, columns].
+/// Seconds of one product of [rows, depth] and [depth, columns].
 static double getProductSeconds(const ClusterProfile &profile, const DeviceRate &rate, RowsCurve &curve, double rows,
                                 double columns, double depth) {
   if (rows <= 0 || columns <= 0 || depth <= 0)
     return 0;
-  // Fewer rows than the curve's first take no less time than those.
+  // Fewer rows than the first of the curve take as long as those.
   double paidRows = std::max(rows, curve.getFirst());
   double compute = 2 * paidRows * columns * depth / (rate.flopsPerSecond * curve.getEfficiency(paidRows));
   double bytes = (rows * depth + depth * columns + rows * columns) * getElementBytes(rate.dtype);
   return std::max(compute, bytes / profile.memoryBytesPerSecond);
 }
 
-/// Products of one launch that run together, by a curve for launches as a whole. In a weight gradient experts' rows are
-/// the depth: as a product does as many operations and moves as many bytes whichever of its sizes are called rows, they
-/// are the curve's rows there, too.
+/// Seconds of products that run together in a launch, by a curve for whole launches. In a weight gradient, the experts'
+/// rows are the depth of products. A product has the same operations and bytes if its sizes change places, so these
+/// rows are the curve's rows too.
 static double getGroupedSeconds(const DeviceRate &rate, const EfficiencyCurve &curve, const Work &work) {
   const GemmShape &gemm = work.cost->gemm;
   auto used = static_cast<double>(llvm::count_if(work.rows, [](int64_t rows) { return rows > 0; }));
@@ -154,9 +154,9 @@ static double getGroupedSeconds(const DeviceRate &rate, const EfficiencyCurve &c
   return seconds;
 }
 
-/// The profile's curves for attention of this dtype and number of products, with the most columns of a head that are
-/// not too many and with the fewest that are enough. Where there is only one of them it is both, and where none both
-/// are null.
+/// Curves for attention with this dtype and number of products: the one with the most columns of a head up to those of
+/// the launch, and the one with the fewest that are enough. Both are the same if there is only one, and null if there
+/// is none.
 static std::pair<const AttentionCurve *, const AttentionCurve *>
 findAttention(const ClusterProfile &profile, const DeviceRate &rate, const Work &work) {
   const AttentionCurve *below = nullptr, *above = nullptr;
@@ -173,7 +173,8 @@ findAttention(const ClusterProfile &profile, const DeviceRate &rate, const Work 
   return {below ? below : above, above ? above : below};
 }
 
-/// Causal sequences that are as much work: each query sees the same number of keys, half of their length on average.
+/// Length and heads of causal sequences with the same work: each query sees the same number of keys, half of the length
+/// on average.
 static std::pair<double, double> getCausalShape(const GemmShape &gemm) {
   double length = gemm.columns > 1 ? 2.0 * gemm.columns : 1;
   return {length, std::max(static_cast<double>(gemm.groups) * gemm.rows / length, 1.0)};
@@ -204,7 +205,7 @@ static Expected<const DeviceRate *> getRate(const ClusterProfile &profile, const
   return makeCostError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " + known);
 }
 
-/// Products of one launch that run one after the other.
+/// Seconds of products that run one after the other in a launch.
 static double getSeparateSeconds(const ClusterProfile &profile, const DeviceRate &rate, const EfficiencyCurve &curve,
                                  const Work &work) {
   const GemmShape &gemm = work.cost->gemm;
@@ -232,13 +233,13 @@ namespace {
 
 /// Bytes that a launch of products moves.
 struct ProductBytes {
-  double plain = 0; ///< the matrices of all products, in the type of the operands
-  double extra = 0; ///< what else it moves: values to which the results are added, results of a wider type
+  double plain = 0; ///< matrices of all products, in the type of the operands
+  double extra = 0; ///< further bytes: values that the results are added to, and results of a wider type
 };
 
 } // namespace
 
-/// The part of a ragged launch's rows that are used; 1 of others.
+/// Used share of a ragged launch's rows; 1 for other launches.
 static double getUse(const Work &work) {
   if (work.rows.empty() || work.cost->raggedRows == 0)
     return 1;
@@ -267,7 +268,7 @@ static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Wo
   const EfficiencyCurve &curve = getCurve(**rate, work);
   double seconds = isGrouped(**rate, curve) ? getGroupedSeconds(**rate, curve, work)
                                             : getSeparateSeconds(profile, **rate, curve, work);
-  // A curve is of products that move their own matrices, perhaps faster than the memory is said to be.
+  // Curves include the matrices of their products, which may move faster than the profile's memory bandwidth.
   auto [plain, extra] = countBytes(**rate, work);
   if (extra == 0 || seconds == 0)
     return seconds;
@@ -275,7 +276,7 @@ static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Wo
   return std::max(seconds, (plain + extra) / bandwidth);
 }
 
-/// The entry that says most about the launch, or null.
+/// Most specific entry for the launch; null if there is none.
 static const KernelRate *findKernel(const llvm::StringMap<llvm::SmallVector<const KernelRate *>> &kernels,
                                     const Work &work) {
   const KernelRate *best = nullptr;
@@ -288,10 +289,10 @@ static const KernelRate *findKernel(const llvm::StringMap<llvm::SmallVector<cons
   return best;
 }
 
-/// Bytes read and written by the rows that are used.
+/// Bytes read and written for used rows.
 static double getBytes(const Work &work) { return getUse(work) * static_cast<double>(work.cost->getBytesMoved()); }
 
-/// Whether the products of a launch, as a curve counts their sizes, lie within its grid.
+/// Whether the sizes of a launch's products, as a curve counts them, are within its grid.
 static bool isWithin(const EfficiencyCurve &curve, const Work &work, bool isGrouped) {
   const GemmShape &gemm = work.cost->gemm;
   bool isSwapped = isGrouped && work.cost->raggedDepth;
@@ -343,7 +344,7 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
     if (!profile.hostBytesPerSecond)
       return makeCostError("cluster '" + profile.name + "' has no 'device.host_link', which '" + work.kernel +
                            "' needs");
-    // Each byte crosses it once, though it is read here and written there.
+    // Each byte is read on one side of the link and written on the other, and crosses it once.
     seconds = profile.hostLatency + static_cast<double>(std::max(work.cost->bytesRead, work.cost->bytesWritten)) /
                                         *profile.hostBytesPerSecond;
     break;

@@ -14,7 +14,7 @@ static constexpr uint32_t kNone = ~0u;
 
 namespace {
 
-/// Ways between ranks, without links that cannot be the narrowest of any way.
+/// Paths between ranks, without links that are never the narrowest of a path.
 class Paths {
 public:
   explicit Paths(const Topology &topology);
@@ -35,8 +35,8 @@ public:
   Expected<double> getSeconds(const GroupExchange &exchange) const override;
   std::unique_ptr<Network> createNetwork() const override;
   bool hasContention() const override { return true; }
-  /// The flows of an exchange that has the time of the closed form when it is alone: `startup` seconds at the beginning
-  /// of each phase, and bytes `stretch` times those sent, for what a link loses to protocols and unevenness.
+  /// Flows of an exchange that alone takes the time of the closed form. Each phase begins with `startup` seconds. The
+  /// bytes are multiplied by `stretch` for what links lose to protocols and uneven load.
   struct Plan {
     std::vector<Phase> phases;
     double startup = 0, stretch = 1;
@@ -50,11 +50,11 @@ private:
   Paths paths;
 };
 
-/// An exchange under way.
+/// A running exchange.
 struct Running {
   struct Member {
     uint32_t phase = 0, nextSend = 0;
-    llvm::SmallVector<uint32_t, kSendsAtOnce> flows; ///< that it sends now
+    llvm::SmallVector<uint32_t, kSendsAtOnce> flows; ///< numbers of its present flows
     double speed = 1;
     bool isDone = false;
   };
@@ -83,10 +83,10 @@ private:
 
   const LinkLevel &model;
   FlowEngine engine;
-  std::vector<Owner> owners; ///< of flows
+  std::vector<Owner> owners; ///< owner of each flow
   std::vector<Running> running;
   llvm::SmallVector<uint32_t> freeNumbers, ended;
-  /// Members that are done and have not been reported, since `time`.
+  /// Members that are done since `time` but were not reported.
   llvm::SmallVector<Completion> ready;
   double time = 0;
 };
@@ -97,7 +97,8 @@ private:
 // Paths
 //===----------------------------------------------------------------------===//
 
-/// The link that follows each one on every way over it, or precedes it; kNone where ways differ or end.
+/// For each link, the link that follows it on every path, or with `after` = false precedes it. kNone if paths differ or
+/// end there.
 static std::vector<uint32_t> getNeighbours(const Topology &topology, bool after) {
   constexpr uint32_t unknown = kNone - 1;
   std::vector<uint32_t> neighbours(topology.getLinks().size(), unknown);
@@ -106,7 +107,7 @@ static std::vector<uint32_t> getNeighbours(const Topology &topology, bool after)
     for (int64_t to = 0; to < ranks; ++to) {
       llvm::ArrayRef<uint32_t> path = topology.getPath(from, to);
       for (size_t hop = 0; hop < path.size(); ++hop) {
-        size_t other = after ? hop + 1 : hop - 1; // wraps below 0
+        size_t other = after ? hop + 1 : hop - 1; // wraps around below 0
         uint32_t neighbour = other < path.size() ? path[other] : kNone;
         uint32_t &known = neighbours[path[hop]];
         known = known == unknown || known == neighbour ? neighbour : kNone;
@@ -118,8 +119,8 @@ static std::vector<uint32_t> getNeighbours(const Topology &topology, bool after)
   return neighbours;
 }
 
-/// Links whose flows all go on over a link that is not wider, or come over one that is narrower: that one is full
-/// before.
+/// Finds links that are never full first: all their flows go on over a link that is not wider, or come over a narrower
+/// one.
 static std::vector<bool> findRedundant(const Topology &topology) {
   llvm::ArrayRef<Link> links = topology.getLinks();
   std::vector<bool> isRedundant(links.size());
@@ -197,7 +198,7 @@ std::unique_ptr<CostModel> mlir::moe::makeLinkLevel(std::unique_ptr<CostModel::S
 // Network
 //===----------------------------------------------------------------------===//
 
-/// What each member has to receive in each phase.
+/// Counts the receives of each member and the sends of each phase.
 static void countSends(Running &exchange) {
   size_t members = exchange.members.size();
   exchange.awaited.assign(exchange.plan.phases.size() * members, 0);
@@ -230,7 +231,7 @@ Expected<uint32_t> LinkLevelNetwork::start(double now, const GroupExchange &exch
   return number;
 }
 
-/// Starts what a member can do next.
+/// Starts the next sends of a member.
 void LinkLevelNetwork::proceed(uint32_t number, uint32_t member) {
   Running &exchange = running[number];
   Running::Member &state = exchange.members[member];
@@ -250,7 +251,7 @@ void LinkLevelNetwork::proceed(uint32_t number, uint32_t member) {
   ready.push_back({number, member});
 }
 
-/// As many as may be under way. Those that wait for others begin as these end: start-ups have passed then.
+/// Starts as many sends as may run at the same time. Sends that wait begin as these end, after their start-ups.
 void LinkLevelNetwork::startSends(uint32_t number, uint32_t member) {
   Running &exchange = running[number];
   Running::Member &state = exchange.members[member];
@@ -284,7 +285,7 @@ void LinkLevelNetwork::advance(double now, llvm::SmallVectorImpl<Completion> &do
   time = std::max(time, now);
   ended.clear();
   engine.advance(time, ended);
-  // All of them have ended before anything that waits for them goes on.
+  // All flows of this time end before others that wait for them go on.
   for (uint32_t flow : ended) {
     const Owner &owner = owners[flow];
     Running &exchange = running[owner.exchange];
@@ -294,7 +295,7 @@ void LinkLevelNetwork::advance(double now, llvm::SmallVectorImpl<Completion> &do
   }
   llvm::SmallVector<Owner> endedOwners;
   for (uint32_t flow : ended)
-    endedOwners.push_back(owners[flow]); // new flows take the numbers
+    endedOwners.push_back(owners[flow]); // new flows take over these numbers
   for (const Owner &owner : endedOwners) {
     Running &exchange = running[owner.exchange];
     if (!exchange.plan.phases[owner.phase].isPipelined) {

@@ -14,7 +14,7 @@ static constexpr int64_t maxNumber = 4095;
 
 static llvm::Error expect(const Twine &what) { return llvm::createStringError(llvm::inconvertibleErrorCode(), what); }
 
-/// A number as one writes it: no sign, no leading zero.
+/// Parses a number without a sign or leading zeros.
 static std::optional<int64_t> parseNumber(StringRef text) {
   int64_t number;
   if (text.getAsInteger(10, number) || number < 0 || number > maxNumber || text != std::to_string(number))
@@ -57,7 +57,7 @@ llvm::Expected<llvm::SmallVector<std::string>> mlir::moe::expandLinkName(StringR
   if (!pattern || (pattern->isPattern && pattern->stem == kNetwork))
     return expect("a name such as device0, device*, device[0-3], nic*, pcie0 or network");
   if (pattern->stem.starts_with("device")) {
-    // The only names that begin so are those of devices.
+    // Only names of devices begin this way.
     std::optional<int64_t> number = pattern->isPattern ? pattern->last : parseNumber(pattern->stem.drop_front(6));
     if (!number || *number >= devices || (pattern->isPattern && pattern->stem != "device"))
       return expect("devices from device0 to device" + Twine(devices - 1));

@@ -9,14 +9,14 @@
 
 namespace mlir::moe {
 
-/// Where the nodes meet.
+/// Vertex where the nodes meet.
 inline constexpr llvm::StringLiteral kNetwork = "network";
 
-/// The vertices of a node with `devices` devices that `name` stands for, in order. The error says what was expected:
+/// Vertices that `name` stands for in a node with `devices` devices, in order. The text of an error is the expectation:
 /// `a name such as ..`.
 llvm::Expected<llvm::SmallVector<std::string>> expandLinkName(llvm::StringRef name, int64_t devices);
 
-/// The pairs of vertices that a pattern joins, in order. The error says what was expected of `to`.
+/// Pairs of vertices that a pattern joins, in order. The text of an error is the expectation of `to`.
 llvm::Expected<llvm::SmallVector<std::pair<std::string, std::string>>> expandLink(llvm::StringRef from,
                                                                                   llvm::StringRef to, int64_t devices);
 

@@ -9,7 +9,7 @@
 using namespace mlir::moe;
 using llvm::Expected;
 
-/// Messages of a pipelined part are posted while others are on their way.
+/// In a pipelined part, messages are posted while others move.
 double LinkTimes::getAlpha(const Protocol &protocol, Algorithm algorithm) const {
   double alpha = parts.empty() ? 0 : protocol.base;
   double factor = algorithm == Algorithm::Tree ? protocol.treeLatency : protocol.latency;
@@ -29,19 +29,18 @@ double LinkTimes::getBeta() const {
 
 namespace {
 
-/// Groups that exchange at the same time, and the members whose sends have to be added up.
+/// Groups that exchange at the same time, with the members whose sends count.
 struct Siblings {
   std::vector<std::vector<int64_t>> groups;
-  size_t senders = 0; ///< the first ones of each group
-  /// All periods of the topology see the same: only what ranks of the first one send is added up, on links of the first
-  /// one.
+  size_t senders = 0; ///< number of first members of each group that count
+  /// Whether only the sends of ranks of the topology's first period count, on its links. All periods have the same
+  /// load.
   bool isFolded = false;
 };
 
 } // namespace
 
-/// The stride of `group` if groups of its size and stride, one after the other, are all ranks and it is one of them;
-/// else 0.
+/// Stride of `group` if it is one of equal groups that cover all ranks in order; else 0.
 static int64_t getStride(llvm::ArrayRef<int64_t> group, int64_t ranks) {
   int64_t size = group.size(), stride = size > 1 ? group[1] - group[0] : 1;
   if (stride <= 0 || ranks % (size * stride) != 0 || group[0] % (size * stride) >= stride)
@@ -52,8 +51,8 @@ static int64_t getStride(llvm::ArrayRef<int64_t> group, int64_t ranks) {
   return stride;
 }
 
-/// What the ranks of one stage of a pipeline send to those of another, all at the same time: `pair` and what lies
-/// beside it, stages being no longer than the way between the two.
+/// Transfers that the ranks of a pipeline stage make at the same time as `pair`. A stage is at most as long as the
+/// distance of the pair.
 static std::vector<std::vector<int64_t>> getTransfersBeside(llvm::ArrayRef<int64_t> pair, int64_t ranks) {
   int64_t distance = pair[1] - pair[0], length = std::abs(distance), first = pair[0] - pair[0] % length;
   std::vector<std::vector<int64_t>> transfers;
@@ -62,7 +61,7 @@ static std::vector<std::vector<int64_t>> getTransfersBeside(llvm::ArrayRef<int64
   return transfers;
 }
 
-/// Whether the members of both are on nodes in the same way.
+/// Whether both groups spread over nodes alike.
 static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_t devicesPerNode) {
   auto getNode = [&](llvm::ArrayRef<int64_t> group, size_t member) {
     return group[member] / devicesPerNode - group[0] / devicesPerNode;
@@ -70,15 +69,15 @@ static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_
   return llvm::all_of(llvm::seq<size_t>(0, a.size()), [&](size_t m) { return getNode(a, m) == getNode(b, m); });
 }
 
-/// In an SPMD program the groups of one size and stride do the same at the same time. A rooted
-/// pair that is no such pattern is of two stages; any other group is alone.
+/// In an SPMD program, groups of one size and stride do the same at the same time. A rooted pair outside of such a
+/// pattern joins two stages. Any other group is alone.
 static Siblings getSiblings(const GroupExchange &exchange, const ClusterProfile &profile, const Topology &topology,
                             Algorithm algorithm, bool hasFaults) {
   llvm::ArrayRef<int64_t> group = exchange.ranks;
   int64_t size = group.size(), ranks = topology.getNumRanks(), period = topology.getPeriod();
   Siblings siblings = {{}, group.size(), false};
   int64_t stride = getStride(group, ranks), span = size * stride;
-  // A tree is not the same for all of its members, and neither is a chain.
+  // Members of trees and of chains differ.
   bool areAlikeMembers = algorithm != Algorithm::Tree && algorithm != Algorithm::Nvls && !exchange.isRooted();
   siblings.isFolded = stride && !hasFaults && areAlikeMembers && ranks % period == 0 &&
                       (span % period == 0 || period % span == 0) && (stride % period == 0 || period % stride == 0);
@@ -91,7 +90,7 @@ static Siblings getSiblings(const GroupExchange &exchange, const ClusterProfile 
       for (int64_t member = 0; member < size; ++member)
         sibling.push_back(first + offset + member * stride);
     }
-  // What members do depends on their nodes.
+  // Members of groups that spread differently over nodes do different work.
   bool areAlike = llvm::all_of(siblings.groups,
                                [&](const auto &sibling) { return isAlike(sibling, group, profile.devicesPerNode); });
   if (!stride && size == 2 && exchange.isRooted())
@@ -101,7 +100,8 @@ static Siblings getSiblings(const GroupExchange &exchange, const ClusterProfile 
   return siblings;
 }
 
-/// What the sends of one member add up to, for one byte of payload: seconds to post them, and loads of links.
+/// Adds the sends of one member for one byte of payload: returns the seconds to post them, and adds to the loads of
+/// links.
 static double addSends(const Topology &topology, llvm::ArrayRef<int64_t> group, size_t member,
                        llvm::ArrayRef<Send> sends, bool isFolded, llvm::DenseMap<uint32_t, double> &loads) {
   double posts = 0;
@@ -113,7 +113,7 @@ static double addSends(const Topology &topology, llvm::ArrayRef<int64_t> group, 
   return posts;
 }
 
-/// Of a pipelined phase the latencies of its hops, else the longest one of a send.
+/// Latency of a phase: all hops if it is pipelined, else the longest of a send.
 static double getLatency(const Topology &topology, const Phase &phase, llvm::ArrayRef<int64_t> group, size_t senders) {
   double latency = 0;
   for (auto [from, to] : phase.hops)
@@ -124,7 +124,7 @@ static double getLatency(const Topology &topology, const Phase &phase, llvm::Arr
   return latency;
 }
 
-/// A phase of all groups at once, one byte of payload each.
+/// Times of a phase of all groups, with one byte of payload each.
 static LinkTimes::Part addUp(const Topology &topology, const Phase &phase, const Siblings &siblings) {
   LinkTimes::Part part;
   part.isPipelined = phase.isPipelined;

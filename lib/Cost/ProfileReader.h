@@ -1,6 +1,6 @@
 //===- ProfileReader.h - the parts of a cluster profile ---------*- C++ -*-===//
 //
-// What the readers of a profile's parts share, and the readers, which report errors to their JsonReader.
+// Parts that the readers of a profile share, and the readers. They report errors to their JsonReader.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_COST_PROFILEREADER_H
@@ -12,7 +12,7 @@
 namespace mlir::moe::profile {
 
 constexpr int64_t nodesLimit = 1 << 16;
-/// Element types of computation, then those that are only moved.
+/// Types of computation first, then types that are only moved.
 inline constexpr llvm::StringLiteral dtypes[] = {"f64", "f32", "tf32", "bf16", "f16", "i32"};
 constexpr size_t numComputeDtypes = 5;
 
@@ -23,14 +23,14 @@ struct Range {
 
 /// A number from 1 to `max`, or `{"min": .., "max": ..}`.
 Range readRange(JsonReader &reader, llvm::StringRef key, int64_t max);
-/// Every object of figures ends so.
+/// Reads `source`, which every object of figures has.
 void readSource(JsonReader &reader);
-/// One of the first `count` of `dtypes`.
+/// Reads one of the first `count` of `dtypes`.
 std::string readDtype(JsonReader &reader, size_t count);
-/// Empty where the key is missing.
+/// Empty if the key is missing.
 std::string readOptionalDtype(JsonReader &reader);
 
-/// Fills what kernels and collectives say of their fits.
+/// Reads the keys that fits of kernels and of collectives share.
 template <typename Fit> void readFit(JsonReader &reader, Fit &fit) {
   fit.r2 = reader.getNumber("r2", kAtMostOne, 1);
   if (double error = reader.getNumber("relative_error", kNotNegative, 0); reader.find("relative_error"))
@@ -39,8 +39,8 @@ template <typename Fit> void readFit(JsonReader &reader, Fit &fit) {
     fit.points.push_back({bytes, seconds});
 }
 
-/// `device`, `links`, `fabric`, `algorithms`, `protocols`, `collectives`; the last one after the profile's sizes are
-/// known.
+/// These read `device`, `links`, `fabric`, `algorithms`, `protocols` and `collectives`. The last one needs the sizes of
+/// the profile.
 void readDevice(JsonReader &reader, ClusterProfile &profile);
 std::vector<LinkPattern> readLinks(JsonReader &root, int64_t devices);
 std::vector<FabricLevel> readFabric(JsonReader &root);

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t maxHeadColumns = 1 << 16;
 constexpr int64_t maxProducts = 16;
 
-/// None where the key is missing.
+/// None if the key is missing.
 std::vector<int64_t> readParams(JsonReader &reader) {
   return reader.getIntegers("params", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
 }
@@ -28,7 +28,7 @@ std::vector<double> readAxis(JsonReader &reader, StringRef key) {
   return axis;
 }
 
-/// What ends every curve: `values`, one for each point of its `axes`.
+/// Reads the last part of every curve: `values`, one for each point of its `axes`.
 template <typename Curve> void readValues(JsonReader &reader, Curve &curve, size_t points, StringRef axes) {
   curve.values = reader.getNumbers("values", kFraction);
   if (curve.values.size() != points)
@@ -87,7 +87,7 @@ std::vector<SpecialCurve> readSpecialCurves(JsonReader &rate) {
   return curves;
 }
 
-/// Of an element type: its own, or those of an earlier entry.
+/// Reads the curves of an element type, or takes those of an earlier entry.
 void readCurves(JsonReader &reader, llvm::ArrayRef<DeviceRate> earlier, DeviceRate &rate) {
   if (reader.find("like")) {
     rate.like = reader.getString("like");
@@ -144,7 +144,7 @@ std::vector<KernelRate> readKernels(JsonReader &device) {
   return kernels;
 }
 
-/// `launch_s`: a number for all launches, or one for each resource.
+/// Reads `launch_s`: one number for all launches, or one for each resource.
 std::array<double, kNumResources> readLaunchSeconds(JsonReader &reader) {
   std::array<double, kNumResources> seconds{};
   const llvm::json::Value *value = reader.find("launch_s");
@@ -186,7 +186,7 @@ void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile)
   profile.memoryBytesPerSecond = reader.getNumber("memory_bytes_per_s", kPositive);
   profile.host.launchSeconds.fill(reader.getNumber("launch_s", kNotNegative));
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
-  // For people: which products wait is the runtime's choice.
+  // This key is documentation only: the runtime decides which products wait.
   reader.getNumber("counts_s", kNotNegative, 0);
   profile.hosts = readHosts(reader);
   profile.sustained = reader.getNumber("sustained", kFraction, 1);

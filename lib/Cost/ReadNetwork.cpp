@@ -41,7 +41,7 @@ std::vector<FabricLevel> mlir::moe::profile::readFabric(JsonReader &root) {
   for (JsonReader &reader : root.getObjects("fabric")) {
     FabricLevel level;
     level.name = reader.getString("name");
-    // A number follows to name the switch.
+    // The number of the switch follows the name.
     if (level.name == kNetwork || !llvm::all_of(level.name, [](char c) { return llvm::isLower(c) || c == '_'; }))
       reader.fail("name", "a name of small letters other than network");
     if (llvm::any_of(levels, [&](const FabricLevel &other) { return other.name == level.name; }))
@@ -100,7 +100,7 @@ std::vector<Protocol> mlir::moe::profile::readProtocols(JsonReader &root) {
   return protocols;
 }
 
-/// A line or, without its figures, a curve through the points.
+/// Reads a line, or a curve through the points if there is no line.
 static void readTimes(JsonReader &reader, CollectiveFit &fit) {
   fit.isCurve = !reader.find("alpha_s") && !reader.find("beta_s_per_byte") && reader.find("points");
   if (!fit.isCurve) {

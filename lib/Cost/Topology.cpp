@@ -1,4 +1,4 @@
-//===- Topology.cpp - a cluster's links and the ways over them ------------===//
+//===- Topology.cpp - a cluster's links and the paths over them -----------===//
 #include "moe/Cost/Topology.h"
 #include "LinkNames.h"
 
@@ -21,7 +21,7 @@ static llvm::Error makeError(const Twine &message) {
 //===----------------------------------------------------------------------===//
 
 namespace mlir::moe {
-/// The links inside one node, and from it to where the nodes meet. Its first vertices are the devices.
+/// Links inside a node and to the vertex where the nodes meet. The devices are its first vertices.
 struct NodeGraph {
   struct Edge {
     uint32_t from, to;
@@ -30,7 +30,7 @@ struct NodeGraph {
   std::vector<std::string> vertices;
   std::vector<Edge> edges;
   std::vector<llvm::SmallVector<uint32_t, 4>> outgoing; ///< edges, by vertex
-  std::optional<uint32_t> network;                      ///< the vertex, if a link names it
+  std::optional<uint32_t> network;                      ///< the vertex where nodes meet, if a link names it
 
   static llvm::Expected<NodeGraph> create(const ClusterProfile &profile);
 
@@ -53,7 +53,7 @@ uint32_t NodeGraph::getVertex(StringRef name) {
   return it->second;
 }
 
-/// Links between the same two vertices are one of the summed bandwidth and the least latency and post.
+/// Parallel links become one with their summed bandwidth and their least latency and post.
 void NodeGraph::addEdge(uint32_t from, uint32_t to, double bytesPerSecond, const LinkPattern &link) {
   if (bytesPerSecond <= 0)
     return;
@@ -88,31 +88,31 @@ llvm::Expected<NodeGraph> NodeGraph::create(const ClusterProfile &profile) {
 
 namespace {
 
-/// The best ways from one vertex to all others of a node: a breadth-first search whose ties are broken by latency, then
-/// by the numbers of the links from the first on.
-class WaySearch {
+/// Finds the best path from one vertex of a node to each other one by breadth-first search. Latency breaks ties, and
+/// then the numbers of the links, from the first on.
+class PathSearch {
 public:
-  WaySearch(const NodeGraph &graph, uint32_t from);
-  /// Empty where there is none.
-  std::vector<uint32_t> getWay(uint32_t to) const;
+  PathSearch(const NodeGraph &graph, uint32_t from);
+  /// Empty if there is none.
+  std::vector<uint32_t> getPath(uint32_t to) const;
 
 private:
   static constexpr uint32_t none = ~0u;
   struct Reached {
-    uint32_t hops = none, edge = none; ///< the last edge; none at the start
+    uint32_t hops = none, edge = none; ///< last edge; none at the start
     double latency = 0;
   };
   void relax(uint32_t edge, std::vector<uint32_t> &next);
-  /// The edge before `edge` on the way to it.
+  /// Edge before `edge` on the path to it.
   uint32_t getPrevious(uint32_t edge) const { return reached[graph.edges[edge].from].edge; }
-  /// Whether the way over edge `a` goes before that over edge `b`: both have the same number of links.
+  /// Whether the path over edge `a` is better than the path over edge `b`, which has as many links.
   bool goesBefore(uint32_t a, uint32_t b) const;
 
   const NodeGraph &graph;
   std::vector<Reached> reached;
 };
 
-WaySearch::WaySearch(const NodeGraph &graph, uint32_t from) : graph(graph), reached(graph.vertices.size()) {
+PathSearch::PathSearch(const NodeGraph &graph, uint32_t from) : graph(graph), reached(graph.vertices.size()) {
   reached[from].hops = 0;
   std::vector<uint32_t> frontier = {from}, next;
   for (; !frontier.empty(); std::swap(frontier, next), next.clear())
@@ -121,7 +121,7 @@ WaySearch::WaySearch(const NodeGraph &graph, uint32_t from) : graph(graph), reac
         relax(edge, next);
 }
 
-void WaySearch::relax(uint32_t edge, std::vector<uint32_t> &next) {
+void PathSearch::relax(uint32_t edge, std::vector<uint32_t> &next) {
   const NodeGraph::Edge &link = graph.edges[edge];
   Reached candidate = {reached[link.from].hops + 1, edge, reached[link.from].latency + link.latency};
   Reached &known = reached[link.to];
@@ -133,20 +133,20 @@ void WaySearch::relax(uint32_t edge, std::vector<uint32_t> &next) {
   known = candidate;
 }
 
-bool WaySearch::goesBefore(uint32_t a, uint32_t b) const {
-  // From the ends back to where the ways part: the first links that differ decide.
+bool PathSearch::goesBefore(uint32_t a, uint32_t b) const {
+  // Goes back from the ends to where the paths divide. The first links that differ decide.
   bool isBefore = false;
   for (; a != b; a = getPrevious(a), b = getPrevious(b))
     isBefore = a < b;
   return isBefore;
 }
 
-std::vector<uint32_t> WaySearch::getWay(uint32_t to) const {
-  std::vector<uint32_t> way;
+std::vector<uint32_t> PathSearch::getPath(uint32_t to) const {
+  std::vector<uint32_t> path;
   for (uint32_t edge = reached[to].edge; edge != none; edge = getPrevious(edge))
-    way.push_back(edge);
-  std::reverse(way.begin(), way.end());
-  return way;
+    path.push_back(edge);
+  std::reverse(path.begin(), path.end());
+  return path;
 }
 
 std::string getVertexName(int64_t node, StringRef vertex) { return ("node" + Twine(node) + "/" + vertex).str(); }
@@ -170,7 +170,7 @@ llvm::Expected<Topology> Topology::create(const ClusterProfile &profile, int64_t
   Topology topology;
   topology.ranks = ranks;
   topology.devices = profile.devicesPerNode;
-  if (llvm::Error error = topology.findWays(*node))
+  if (llvm::Error error = topology.findPaths(*node))
     return makeError("cluster '" + profile.name + "': " + llvm::toString(std::move(error)));
   int64_t nodes = (ranks + profile.devicesPerNode - 1) / profile.devicesPerNode;
   topology.addNodeLinks(*node, profile.fabric, nodes);
@@ -178,8 +178,8 @@ llvm::Expected<Topology> Topology::create(const ClusterProfile &profile, int64_t
   return topology;
 }
 
-/// Searches the ways of node 0 and refuses what leaves two ranks apart.
-llvm::Error Topology::findWays(const NodeGraph &node) {
+/// Finds the paths of node 0. Fails if two ranks are not connected.
+llvm::Error Topology::findPaths(const NodeGraph &node) {
   auto fail = [](const std::string &from, const std::string &to) {
     return makeError("expected links that lead from '" + from + "' to '" + to + "', but there is no such path");
   };
@@ -188,24 +188,24 @@ llvm::Error Topology::findWays(const NodeGraph &node) {
   out.resize(devices);
   in.resize(devices);
   for (int64_t from = 0; from < used; ++from) {
-    WaySearch search(node, from);
+    PathSearch search(node, from);
     for (int64_t to = 0; to < used; ++to) {
-      inside[from * devices + to] = search.getWay(to);
+      inside[from * devices + to] = search.getPath(to);
       if (from != to && inside[from * devices + to].empty())
         return fail(getVertexName(0, node.vertices[from]), getVertexName(0, node.vertices[to]));
     }
     if (node.network)
-      out[from] = search.getWay(*node.network);
+      out[from] = search.getPath(*node.network);
   }
   if (ranks <= devices)
     return llvm::Error::success();
-  std::optional<WaySearch> search;
+  std::optional<PathSearch> search;
   if (node.network)
     search.emplace(node, *node.network);
   for (int64_t device = 0; device < devices; ++device) {
     if (search)
-      in[device] = search->getWay(device);
-    // Device 0 stands for all others at the far end, which fail in their own turn.
+      in[device] = search->getPath(device);
+    // Device 0 stands for all devices at the far end. Other devices fail in their own turn.
     if (out[device].empty())
       return fail(getVertexName(0, node.vertices[device]), getVertexName(1, node.vertices[0]));
     if (in[device].empty())
@@ -214,7 +214,7 @@ llvm::Error Topology::findWays(const NodeGraph &node) {
   return llvm::Error::success();
 }
 
-/// The switch of level `i` over `node`, or what is above the last level.
+/// Name of the switch of level `i` above `node`, or of the vertex above the last level.
 static std::string getSwitchName(llvm::ArrayRef<FabricLevel> fabric, size_t i, int64_t node) {
   return i == fabric.size() ? kNetwork.str() : fabric[i].name + std::to_string(node / fabric[i].nodes);
 }
@@ -242,12 +242,12 @@ void Topology::addFabric(llvm::ArrayRef<FabricLevel> fabric, int64_t nodes) {
   }
 }
 
-void Topology::append(const Way &way, int64_t node, llvm::SmallVectorImpl<uint32_t> &path) const {
-  for (uint32_t link : way)
+void Topology::append(const NodePath &nodePath, int64_t node, llvm::SmallVectorImpl<uint32_t> &path) const {
+  for (uint32_t link : nodePath)
     path.push_back(node * linksPerNode + link);
 }
 
-/// Up to the lowest switch that serves both nodes, and down again.
+/// Appends the links up to the lowest switch of both nodes, and down again.
 void Topology::appendFabric(int64_t fromNode, int64_t toNode, llvm::SmallVectorImpl<uint32_t> &path) const {
   llvm::SmallVector<uint32_t, 4> down;
   for (const Level &level : levels) {
@@ -282,8 +282,8 @@ llvm::ArrayRef<uint32_t> Topology::getPath(int64_t from, int64_t to) const {
 
 std::vector<uint32_t> Topology::getExits() const {
   std::vector<uint32_t> exits;
-  for (const Way &way : out)
-    exits.push_back(way.empty() ? 0 : way.back());
+  for (const NodePath &nodePath : out)
+    exits.push_back(nodePath.empty() ? 0 : nodePath.back());
   return exits;
 }
 

@@ -1,9 +1,9 @@
 //===- CostModel.h - how long things take on a cluster ----------*- C++ -*-===//
 //
-// Two forms behind one interface. *Closed form*: each exchange takes alpha + beta * bytes, where both hold near its
-// bytes, measured or derived from the links. *Link level*: an exchange is the flows of its algorithm on directed links,
-// which share them max-min fairly and whose speeds are computed anew when one starts or ends. Neither invents a number:
-// what the profile does not say is an error that names it.
+// Two forms behind one interface. *Closed form*: an exchange takes alpha + beta * bytes, both measured near its bytes
+// or derived from the links. *Link level*: an exchange is the flows of its algorithm on directed links. Flows share
+// links max-min fairly, and their speeds change when one starts or ends. Neither form invents a number: if the profile
+// lacks one, the error names it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_COST_COSTMODEL_H
@@ -18,13 +18,13 @@
 
 namespace mlir::moe {
 
-/// A launch that meets nobody.
+/// A launch that does not meet other ranks.
 struct Work {
   llvm::StringRef kernel;
   llvm::ArrayRef<int64_t> params;
   llvm::StringRef dtype;
   const OpCost *cost = nullptr;
-  /// Of a ragged launch: rows of each expert; the figures of `cost` scale with their sum. Else empty.
+  /// Rows of each expert in a ragged launch; empty for other launches. The figures of `cost` scale with their sum.
   llvm::ArrayRef<int64_t> rows;
 };
 
@@ -33,28 +33,28 @@ struct GroupExchange {
   Collective collective = Collective::None;
   llvm::StringRef dtype;
   int64_t payload = 0;
-  int64_t root = 0;              ///< a member
+  int64_t root = 0;              ///< root member
   llvm::ArrayRef<int64_t> ranks; ///< by member
-  /// Of a ragged one: bytes[from * members + to], of a phase those of that phase alone. Else empty.
+  /// Bytes of a ragged exchange, bytes[from * members + to]; empty for other exchanges. A phase has only its own bytes.
   llvm::ArrayRef<int64_t> matrix;
-  /// One phase of an all_to_all: block b sends to block b - phase alone. `payload` as in OpCost.
+  /// One phase of an all_to_all, in which block b sends only to block b - phase. `payload` is as in OpCost.
   int64_t phase = 0, phases = 1;
 
-  /// What one phase is of all: its peers of all others. In closed form start-ups are paid for each peer, and so are
-  /// bytes, so that this is its part of the time.
+  /// Share of one phase in the whole exchange: the number of its peers over all peers. In closed form, start-ups and
+  /// bytes are proportional to peers, so this is also its share of the time.
   double getPart() const;
-  /// Of all phases.
+  /// Payload of all phases.
   double getWholePayload() const { return static_cast<double>(payload) * static_cast<double>(phases); }
-  /// The whole payload of an even exchange of which this one takes getPart(): of a ragged one, of one whose members
-  /// send what the busiest one sends to or receives from others.
+  /// Whole payload of the even exchange that takes the same bytes. In a ragged exchange, each member counts as the one
+  /// that sends or receives the most.
   double getEvenPayload() const;
-  /// Goes from member to member along a chain that ends, or begins, at the root.
+  /// Whether data goes from member to member along a chain that begins or ends at the root.
   bool isRooted() const { return collective == Collective::Broadcast || collective == Collective::Reduce; }
-  /// Where no expert is a shadow nobody sends anything.
+  /// Whether nobody sends anything, because no expert is a shadow.
   bool isNothing() const { return isRooted() && payload == 0; }
 };
 
-/// Exchanges under way, in virtual time. Time never runs backwards between calls.
+/// Exchanges that run in virtual time. Time must not decrease between calls.
 class Network {
 public:
   struct Completion {
@@ -62,102 +62,101 @@ public:
   };
   virtual ~Network() = default;
 
-  /// All members are there at `now`. Returns the exchange's number; numbers of finished ones are used again.
+  /// Starts an exchange whose members are all there at `now`. Returns its number. Numbers of ended exchanges are used
+  /// again.
   virtual llvm::Expected<uint32_t> start(double now, const GroupExchange &exchange) = 0;
-  /// From `now` on member `member` of an exchange goes at `speed` of its speed alone (interference). The closed form
-  /// goes at the speed of the slowest member.
+  /// Slows a member by interference: from `now` on it has `speed` times its speed alone. In closed form, the slowest
+  /// member sets the speed of the exchange.
   virtual void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) = 0;
-  /// When the next member is done, if nothing changes; infinity where nothing is under way.
+  /// Time at which the next member is done if nothing changes. Infinity if no exchange runs.
   virtual double getNextTime() = 0;
-  /// Moves on to `now`, which is at most getNextTime(), and appends the members that are done by then.
+  /// Moves on to `now`, which is at most getNextTime(), and appends the members that are done.
   virtual void advance(double now, llvm::SmallVectorImpl<Completion> &done) = 0;
 };
 
 enum class CostForm { ClosedForm, LinkLevel };
 
-/// How sure a predicted time is.
+/// Confidence in a predicted time.
 struct Confidence {
-  std::optional<double> relativeError; ///< mean over the measurements behind it, where the profile states it
-  bool isExtrapolated = false;         ///< no measurement brackets it
+  std::optional<double> relativeError; ///< mean error of the measurements behind it, if the profile states it
+  bool isExtrapolated = false;         ///< whether no measurement brackets it
 };
 
 struct LinkFault {
-  std::string from, to; ///< names of Topology
-  double factor = 1;    ///< of the bandwidth, 0.5 for half
+  std::string from, to; ///< vertices of Topology
+  double factor = 1;    ///< factor of the bandwidth, as 0.5 for half
 };
 
 struct GroupTime;
 
-/// How long. Not for use by several threads at once: it keeps what it has computed.
+/// Predicts times. It caches results, so several threads must not use it at the same time.
 class CostModel {
 public:
   virtual ~CostModel();
-  /// What both forms share; lib/Cost/Forms.h.
+  /// State that both forms share; lib/Cost/Forms.h.
   struct State;
 
-  /// `ranks` devices of the profile, which must outlive the model. Fails where it has too few, where the link-level
-  /// form finds no links, and where a fault names none; then the profile has to have links.
+  /// Makes a model of `ranks` devices of the profile, which must outlive the model. Fails if the profile has too few,
+  /// if the link-level form finds no links, or if a fault does not name a link.
   static llvm::Expected<std::unique_ptr<CostModel>> create(const ClusterProfile &profile, int64_t ranks, CostForm form,
                                                            llvm::ArrayRef<LinkFault> faults = {});
 
   const ClusterProfile &getProfile() const { return profile; }
   int64_t getNumRanks() const { return ranks; }
 
-  /// Seconds on the device alone, the launch itself not included.
-  ///   matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or the bytes of its three matrices
-  ///   over
-  ///     memory bandwidth if longer; docs/CostModel.md says what holds outside the efficiency's grid; all that over
-  ///     what is sustained of it;
-  ///   memory: the kernel's measured latency and rate where the profile has them, else bytes over memory bandwidth;
-  ///   host link: its latency and bytes over its bandwidth.
-  /// Never less than the profile's kernelSeconds; 0 for Resource::None.
-  /// Fails for a dtype without a rate, a profile without a host link, and for exchanges.
+  /// Seconds on the device alone, without the launch itself:
+  /// - matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or the bytes of its three matrices
+  ///   over memory bandwidth if that is longer, all divided by the sustained part. docs/CostModel.md describes sizes
+  ///   outside the efficiency's grid.
+  /// - memory: the kernel's measured latency and rate if the profile has them, or bytes over memory bandwidth.
+  /// - host link: its latency, and bytes over its bandwidth.
+  /// At least the profile's kernelSeconds, but 0 for Resource::None. Fails for a dtype without a rate, for a profile
+  /// without a host link, and for exchanges.
   llvm::Expected<double> getSeconds(const Work &work) const;
-  /// What is known of getSeconds(work): the error of the fit or the curve that it takes, and whether the sizes are
-  /// outside the curve's grid.
+  /// Confidence in getSeconds(work): the error of its fit or curve, and whether the sizes are outside the grid of the
+  /// curve.
   Confidence getConfidence(const Work &work) const;
-  /// Seconds of an exchange alone, from its last member's arrival to the last member's end. Of a ragged one, alpha +
-  /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form. Of
-  /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers;
-  /// of a ragged one, that part of alpha alone, as its bytes are its own.
+  /// Seconds of an exchange alone, from the arrival of its last member to the end of the last member. In closed form, a
+  /// ragged exchange takes alpha + beta * (the most bytes that a member sends to or receives from others) * members /
+  /// (members - 1). A phase takes the share peers / (members - 1) of the whole exchange in closed form, or nothing
+  /// without peers. In a ragged phase this share is only of alpha, because its bytes are its own.
   virtual llvm::Expected<double> getSeconds(const GroupExchange &exchange) const = 0;
-  /// What is known of getSeconds(exchange). Exchanges whose times come from links, in whole or in part, are
-  /// extrapolated.
+  /// Confidence in getSeconds(exchange). A time that comes from links, in whole or in part, is extrapolated.
   Confidence getConfidence(const GroupExchange &exchange) const;
-  /// Where devices share processors: seconds that one member's share of an exchange takes on a processor, by the
-  /// profile's fit. The payload of a ragged one is what the member receives, its own part included. A phase
-  /// takes its part, as above, and a ragged phase that of alpha.
+  /// Seconds of one member's share of an exchange on a processor, by the profile's fit, if devices share processors.
+  /// The payload of a ragged exchange is what the member receives, with its own part. A phase takes its share, as
+  /// above, and a ragged phase its share of alpha.
   llvm::Expected<double> getShareSeconds(const GroupExchange &exchange, unsigned member) const;
-  /// alpha and beta of an exchange's collective and group near some payload: t = alpha + beta * payload.
+  /// alpha and beta of a collective and group near some payload: t = alpha + beta * payload.
   struct AlphaBeta {
     double alpha = 0, beta = 0;
-    bool measured = false; ///< a fit or a curve of the profile, in whole or in part; else from its links
-    /// Mean over the measurements of the whole, where the profile states it.
+    bool measured = false; ///< whether a fit or a curve of the profile was used, and not only its links
+    /// Mean error of the measurements, if the profile states it for all of them.
     std::optional<double> relativeError;
   };
-  /// Where neither a fit nor links tell, the error names the collective, the group's shape and the cluster.
+  /// If neither a fit nor links give the time, the error names the collective, the shape of the group and the cluster.
   llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype,
                                          int64_t payload) const;
 
-  /// Speed of a kind of work, by Resource, where the set `busy` (bit 1 << r for Resource r) is at work on its device.
+  /// Speed of a kind of work while the set `busy` of kinds (bit 1 << r for Resource r) runs on its device.
   llvm::Expected<double> getSpeed(Resource resource, unsigned busy) const;
 
   virtual std::unique_ptr<Network> createNetwork() const = 0;
-  /// Whether an exchange's time depends on what else is on the links; then all ranks have to be simulated.
+  /// Whether an exchange's time depends on other traffic. Then all ranks have to be simulated.
   virtual bool hasContention() const = 0;
 
-  /// Seconds that every link needs for `matrix` bytes between all ranks [from * ranks + to], the longest of them: the
-  /// lower bound of FasterMoE's Eq. 2. Where the profile has no links, what the processors need, or else the largest
-  /// bytes sent or received by a rank, at the least beta of the profile's all_to_all fits.
+  /// Lower bound of FasterMoE's Eq. 2 for `matrix` bytes between all ranks, [from * ranks + to]: the most seconds that
+  /// any link needs. Without links, the seconds of the processors, or the most bytes that a rank sends or receives at
+  /// the least beta of the profile's all_to_all fits.
   llvm::Expected<double> getLinkBound(llvm::ArrayRef<double> matrix) const;
 
 protected:
   explicit CostModel(std::unique_ptr<State> state);
 
-  /// getAlphaBeta(), and what flows need; lib/Cost/Forms.h.
+  /// getAlphaBeta() with facts that flows need; lib/Cost/Forms.h.
   llvm::Expected<GroupTime> getGroupTime(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype,
                                          double payload) const;
-  /// That there are members, and that root, phases and matrix fit them.
+  /// Checks that there are members, and that root, phases and matrix fit them.
   llvm::Error check(const GroupExchange &exchange) const;
 
   const ClusterProfile &profile;
