@@ -96,8 +96,8 @@ Expected<double> ClosedForm::getSharedSeconds(const GroupExchange &exchange) con
   for (auto &[node, shares] : sharesOf) {
     size_t busy = std::min<size_t>(shares.size(), profile.processors.count);
     if (busy > speeds.size())
-      return makeCostError("cluster '" + profile.name + "' has no 'processors.speed.network' for " + llvm::Twine(busy) +
-                           " busy processors");
+      return llvm::createStringError("cluster '" + profile.name + "' has no 'processors.speed.network' for " +
+                                     llvm::Twine(busy) + " busy processors");
     std::vector<double> free(busy);
     for (double share : shares)
       *llvm::min_element(free) += share / speeds[busy - 1];

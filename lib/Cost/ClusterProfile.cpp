@@ -157,7 +157,7 @@ llvm::Error ClusterProfile::useHost(StringRef hostName) {
     known.push_back(its.name);
   std::string text = "cluster '" + name + "' has no host '" + hostName.str() + "' in 'device.hosts'";
   text += known.empty() ? "" : "; it has " + llvm::join(known, ", ") + suggestName(hostName, known);
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
+  return llvm::createStringError(text);
 }
 
 const DeviceRate *ClusterProfile::getRate(StringRef dtype) const {

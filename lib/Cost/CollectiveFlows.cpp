@@ -419,20 +419,16 @@ bool FlowBuilder::build(Algorithm algorithm) {
   return false;
 }
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const GroupExchange &exchange, Algorithm algorithm,
                                                          const NodeLayout &layout, size_t senders) {
   FlowBuilder builder(exchange, layout, senders);
   if (algorithm == Algorithm::Hierarchical && exchange.phases == 1 && !builder.isUniform())
-    return makeError("hierarchical '" + getName(exchange.collective) +
-                     "': expected the same number of members on each node, but the group of " +
-                     llvm::Twine(exchange.ranks.size()) + " has more on some nodes");
+    return llvm::createStringError("hierarchical '" + getName(exchange.collective) +
+                                   "': expected the same number of members on each node, but the group of " +
+                                   llvm::Twine(exchange.ranks.size()) + " has more on some nodes");
   if (!builder.build(algorithm))
-    return makeError("algorithm '" + getName(algorithm) + "' does not carry out '" + getName(exchange.collective) +
-                     "'");
+    return llvm::createStringError("algorithm '" + getName(algorithm) + "' does not carry out '" +
+                                   getName(exchange.collective) + "'");
   return std::move(builder.phases);
 }
 

@@ -19,10 +19,6 @@ using llvm::Expected;
 using llvm::StringRef;
 using llvm::Twine;
 
-llvm::Error mlir::moe::makeCostError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 //===----------------------------------------------------------------------===//
 // Creation
 //===----------------------------------------------------------------------===//
@@ -40,7 +36,7 @@ static Expected<std::unique_ptr<Topology>> makeTopology(const ClusterProfile &pr
 
 static llvm::Error addFaults(CostModel::State &state, llvm::ArrayRef<LinkFault> faults) {
   if (!state.topology)
-    return makeCostError("cluster '" + state.profile.name + "' has no links to slow down");
+    return llvm::createStringError("cluster '" + state.profile.name + "' has no links to slow down");
   Expected<std::unique_ptr<Topology>> faulty = makeTopology(state.profile, state.ranks);
   if (!faulty)
     return faulty.takeError();
@@ -54,13 +50,13 @@ static llvm::Error addFaults(CostModel::State &state, llvm::ArrayRef<LinkFault> 
 Expected<std::unique_ptr<CostModel>> CostModel::create(const ClusterProfile &profile, int64_t ranks, CostForm form,
                                                        llvm::ArrayRef<LinkFault> faults) {
   if (ranks < 1 || ranks > profile.getMaxDevices())
-    return makeCostError("cluster '" + profile.name + "' has " + Twine(profile.getMaxDevices()) +
-                         " devices, but the plan is for " + Twine(ranks) + " ranks");
+    return llvm::createStringError("cluster '" + profile.name + "' has " + Twine(profile.getMaxDevices()) +
+                                   " devices, but the plan is for " + Twine(ranks) + " ranks");
   auto state = std::make_unique<State>(State{profile, ranks, nullptr, nullptr, {}, {}, {}, {}, {}});
   for (const KernelRate &kernel : profile.kernels)
     state->kernels[kernel.kernel].push_back(&kernel);
   if (form == CostForm::LinkLevel && profile.links.empty())
-    return makeCostError("cluster '" + profile.name + "' has no links, which the link-level form needs");
+    return llvm::createStringError("cluster '" + profile.name + "' has no links, which the link-level form needs");
   if (!profile.links.empty()) {
     Expected<std::unique_ptr<Topology>> topology = makeTopology(profile, ranks);
     if (!topology)
@@ -114,7 +110,7 @@ Expected<double> CostModel::getSpeed(Resource resource, unsigned busy) const {
   for (auto [bit, name] : {std::pair(Compute, "compute"), {Communication, "communication"}, {Copy, "copy"}})
     if (kinds & bit)
       names.push_back(name);
-  return makeCostError("cluster '" + profile.name + "' has no interference of " + llvm::join(names, ", "));
+  return llvm::createStringError("cluster '" + profile.name + "' has no interference of " + llvm::join(names, ", "));
 }
 
 /// Largest ratio of bytes to bandwidth of any link.
@@ -155,8 +151,8 @@ static double getMostBytes(const ClusterProfile &profile, llvm::ArrayRef<double>
 
 Expected<double> CostModel::getLinkBound(llvm::ArrayRef<double> matrix) const {
   if (matrix.size() != static_cast<size_t>(ranks * ranks))
-    return makeCostError("expected bytes between " + Twine(ranks) + " ranks but got " + Twine(matrix.size()) +
-                         " numbers");
+    return llvm::createStringError("expected bytes between " + Twine(ranks) + " ranks but got " + Twine(matrix.size()) +
+                                   " numbers");
   if (state->topology)
     return getWorstLink(*state->topology, matrix, ranks);
   std::optional<double> least;
@@ -165,6 +161,6 @@ Expected<double> CostModel::getLinkBound(llvm::ArrayRef<double> matrix) const {
         fit.collective == Collective::AllToAll && (!least || beta < *least))
       least = beta;
   if (!least)
-    return makeCostError("cluster '" + profile.name + "' has neither links nor a fit for 'all_to_all'");
+    return llvm::createStringError("cluster '" + profile.name + "' has neither links nor a fit for 'all_to_all'");
   return getMostBytes(profile, matrix, ranks) * *least;
 }

@@ -93,8 +93,6 @@ double getCurveBeta(const CollectiveFit &fit, double bytes);
 std::unique_ptr<CostModel> makeClosedForm(std::unique_ptr<CostModel::State> state);
 std::unique_ptr<CostModel> makeLinkLevel(std::unique_ptr<CostModel::State> state);
 
-llvm::Error makeCostError(const llvm::Twine &message);
-
 } // namespace mlir::moe
 
 #endif // MOE_LIB_COST_FORMS_H

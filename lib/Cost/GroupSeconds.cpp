@@ -232,8 +232,8 @@ static Expected<GroupTime> getFastest(CostModel::State &state, const Shape &shap
     }
   }
   if (!best)
-    return makeCostError("cluster '" + state.profile.name + "' has no protocol for '" + getName(shape.collective) +
-                         "' by '" + getName(candidates[0]) + "'");
+    return llvm::createStringError("cluster '" + state.profile.name + "' has no protocol for '" +
+                                   getName(shape.collective) + "' by '" + getName(candidates[0]) + "'");
   return *best;
 }
 
@@ -244,8 +244,9 @@ static Expected<GroupTime> getFastest(CostModel::State &state, const Shape &shap
 static llvm::Error makeNoGroupError(const ClusterProfile &profile, const Shape &shape) {
   std::string nodes =
       shape.perNode ? (Twine(shape.perNode) + " on each node").str() : "a different number on each node";
-  return makeCostError("cluster '" + profile.name + "' has neither links nor a fit for '" + getName(shape.collective) +
-                       "' of dtype '" + shape.dtype + "' among " + Twine(shape.members) + " members, " + nodes);
+  return llvm::createStringError("cluster '" + profile.name + "' has neither links nor a fit for '" +
+                                 getName(shape.collective) + "' of dtype '" + shape.dtype + "' among " +
+                                 Twine(shape.members) + " members, " + nodes);
 }
 
 /// Measurements were made without faults. Faults slow a measured group as much as its links.
@@ -309,8 +310,8 @@ Expected<GroupTime> CostModel::getGroupTime(Collective collective, llvm::ArrayRe
     return error;
   for (int64_t rank : group)
     if (rank < 0 || rank >= ranks)
-      return makeCostError("expected the members of '" + getName(collective) + "' to be below " + Twine(ranks) +
-                           ", the number of ranks, but got rank " + Twine(rank));
+      return llvm::createStringError("expected the members of '" + getName(collective) + "' to be below " +
+                                     Twine(ranks) + ", the number of ranks, but got rank " + Twine(rank));
   auto members = static_cast<int64_t>(group.size());
   Shape shape = {collective, dtype, members, getMembersPerNode(group, profile.devicesPerNode)};
   Expected<GroupTime> time = computeTime(*state, shape, group, payload);
@@ -374,30 +375,30 @@ double GroupExchange::getPart() const {
 llvm::Error CostModel::check(const GroupExchange &exchange) const {
   size_t members = exchange.ranks.size();
   if (members == 0 || exchange.collective == Collective::None)
-    return makeCostError("expected a collective with members but got '" + getName(exchange.collective) + "' among " +
-                         Twine(members));
+    return llvm::createStringError("expected a collective with members but got '" + getName(exchange.collective) +
+                                   "' among " + Twine(members));
   if (exchange.root < 0 || exchange.root >= static_cast<int64_t>(members))
-    return makeCostError("expected a root below " + Twine(members) + " but got " + Twine(exchange.root));
+    return llvm::createStringError("expected a root below " + Twine(members) + " but got " + Twine(exchange.root));
   bool isPhase =
       exchange.phases >= 1 && exchange.phase >= 0 && exchange.phase < exchange.phases && members % exchange.phases == 0;
   if (!isPhase || (exchange.phases > 1 && exchange.collective != Collective::AllToAll))
-    return makeCostError("expected phases of an 'all_to_all', in a number that divides its " + Twine(members) +
-                         " members, but got phase " + Twine(exchange.phase) + " of " + Twine(exchange.phases) +
-                         " of '" + getName(exchange.collective) + "'");
+    return llvm::createStringError("expected phases of an 'all_to_all', in a number that divides its " +
+                                   Twine(members) + " members, but got phase " + Twine(exchange.phase) + " of " +
+                                   Twine(exchange.phases) + " of '" + getName(exchange.collective) + "'");
   if (exchange.matrix.empty())
     return llvm::Error::success();
   if (exchange.collective != Collective::AllToAll)
-    return makeCostError("expected a ragged exchange to be an 'all_to_all' but got '" + getName(exchange.collective) +
-                         "'");
+    return llvm::createStringError("expected a ragged exchange to be an 'all_to_all' but got '" +
+                                   getName(exchange.collective) + "'");
   if (exchange.matrix.size() != members * members)
-    return makeCostError("expected bytes between " + Twine(members) + " members but got " +
-                         Twine(exchange.matrix.size()) + " numbers");
+    return llvm::createStringError("expected bytes between " + Twine(members) + " members but got " +
+                                   Twine(exchange.matrix.size()) + " numbers");
   return llvm::Error::success();
 }
 
 Expected<double> CostModel::getShareSeconds(const GroupExchange &exchange, unsigned member) const {
   if (profile.processors.count == 0)
-    return makeCostError("the devices of cluster '" + profile.name + "' share no processors");
+    return llvm::createStringError("the devices of cluster '" + profile.name + "' share no processors");
   if (llvm::Error error = check(exchange))
     return error;
   Expected<AlphaBeta> fit = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype, exchange.payload);

@@ -202,7 +202,8 @@ static Expected<const DeviceRate *> getRate(const ClusterProfile &profile, const
     return rate;
   std::string known =
       llvm::join(llvm::map_range(profile.rates, [](const DeviceRate &rate) { return rate.dtype; }), ", ");
-  return makeCostError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " + known);
+  return llvm::createStringError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " +
+                                 known);
 }
 
 /// Seconds of products that run one after the other in a launch.
@@ -342,15 +343,15 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
   }
   case Resource::HostLink:
     if (!profile.hostBytesPerSecond)
-      return makeCostError("cluster '" + profile.name + "' has no 'device.host_link', which '" + work.kernel +
-                           "' needs");
+      return llvm::createStringError("cluster '" + profile.name + "' has no 'device.host_link', which '" + work.kernel +
+                                     "' needs");
     // Each byte is read on one side of the link and written on the other, and crosses it once.
     seconds = profile.hostLatency + static_cast<double>(std::max(work.cost->bytesRead, work.cost->bytesWritten)) /
                                         *profile.hostBytesPerSecond;
     break;
   case Resource::Network:
-    return makeCostError("expected a kernel but got the exchange '" + work.kernel +
-                         "', whose time depends on its group");
+    return llvm::createStringError("expected a kernel but got the exchange '" + work.kernel +
+                                   "', whose time depends on its group");
   }
   return std::max(seconds, profile.kernelSeconds);
 }

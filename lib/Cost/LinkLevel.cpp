@@ -166,7 +166,7 @@ Expected<LinkLevel::Plan> LinkLevel::plan(const GroupExchange &exchange) const {
     return time.takeError();
   Expected<std::vector<Phase>> phases = makePhases(exchange, time->algorithm, state->layout);
   if (!phases)
-    return makeCostError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
+    return llvm::createStringError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
   Plan plan = {std::move(*phases)};
   plan.startup = exchange.getPart() * time->alpha / static_cast<double>(std::max<size_t>(plan.phases.size(), 1));
   if (time->linkBeta > 0)

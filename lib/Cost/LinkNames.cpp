@@ -12,7 +12,7 @@ using llvm::Twine;
 
 static constexpr int64_t maxNumber = 4095;
 
-static llvm::Error expect(const Twine &what) { return llvm::createStringError(llvm::inconvertibleErrorCode(), what); }
+static llvm::Error expect(const Twine &what) { return llvm::createStringError(what); }
 
 /// Parses a number without a sign or leading zeros.
 static std::optional<int64_t> parseNumber(StringRef text) {

@@ -157,7 +157,7 @@ Expected<LinkTimes> CostModel::State::getLinkTimes(Collective collective, llvm::
   exchange.ranks = siblings.groups[0];
   Expected<std::vector<Phase>> phases = makePhases(exchange, algorithm, layout, siblings.senders);
   if (!phases)
-    return makeCostError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
+    return llvm::createStringError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
   LinkTimes times;
   for (const Phase &phase : *phases)
     times.parts.push_back(addUp(used, phase, siblings));

@@ -12,10 +12,6 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-static llvm::Error makeError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 //===----------------------------------------------------------------------===//
 // One node
 //===----------------------------------------------------------------------===//
@@ -76,7 +72,8 @@ llvm::Expected<NodeGraph> NodeGraph::create(const ClusterProfile &profile) {
   for (const LinkPattern &link : profile.links) {
     auto pairs = expandLink(link.from, link.to, profile.devicesPerNode);
     if (!pairs)
-      return makeError("link '" + link.from + "' to '" + link.to + "': expected " + llvm::toString(pairs.takeError()));
+      return llvm::createStringError("link '" + link.from + "' to '" + link.to + "': expected " +
+                                     llvm::toString(pairs.takeError()));
     for (const auto &[from, to] : *pairs) {
       uint32_t a = graph.getVertex(from), b = graph.getVertex(to);
       graph.addEdge(a, b, link.bytesPerSecond, link);
@@ -159,19 +156,20 @@ std::string getVertexName(int64_t node, StringRef vertex) { return ("node" + Twi
 
 llvm::Expected<Topology> Topology::create(const ClusterProfile &profile, int64_t ranks) {
   if (ranks < 1 || ranks > profile.getMaxDevices())
-    return makeError("cluster '" + profile.name + "': expected from 1 to " + Twine(profile.getMaxDevices()) +
-                     " ranks, which is " + Twine(profile.maxNodes) + " nodes of " + Twine(profile.devicesPerNode) +
-                     " devices, but got " + Twine(ranks));
+    return llvm::createStringError("cluster '" + profile.name + "': expected from 1 to " +
+                                   Twine(profile.getMaxDevices()) + " ranks, which is " + Twine(profile.maxNodes) +
+                                   " nodes of " + Twine(profile.devicesPerNode) + " devices, but got " + Twine(ranks));
   if (ranks > 1 && profile.links.empty())
-    return makeError("cluster '" + profile.name + "': expected links between its devices, but its profile has none");
+    return llvm::createStringError("cluster '" + profile.name +
+                                   "': expected links between its devices, but its profile has none");
   llvm::Expected<NodeGraph> node = NodeGraph::create(profile);
   if (!node)
-    return makeError("cluster '" + profile.name + "': " + llvm::toString(node.takeError()));
+    return llvm::createStringError("cluster '" + profile.name + "': " + llvm::toString(node.takeError()));
   Topology topology;
   topology.ranks = ranks;
   topology.devices = profile.devicesPerNode;
   if (llvm::Error error = topology.findPaths(*node))
-    return makeError("cluster '" + profile.name + "': " + llvm::toString(std::move(error)));
+    return llvm::createStringError("cluster '" + profile.name + "': " + llvm::toString(std::move(error)));
   int64_t nodes = (ranks + profile.devicesPerNode - 1) / profile.devicesPerNode;
   topology.addNodeLinks(*node, profile.fabric, nodes);
   topology.addFabric(profile.fabric, nodes);
@@ -181,7 +179,8 @@ llvm::Expected<Topology> Topology::create(const ClusterProfile &profile, int64_t
 /// Finds the paths of node 0. Fails if two ranks are not connected.
 llvm::Error Topology::findPaths(const NodeGraph &node) {
   auto fail = [](const std::string &from, const std::string &to) {
-    return makeError("expected links that lead from '" + from + "' to '" + to + "', but there is no such path");
+    return llvm::createStringError("expected links that lead from '" + from + "' to '" + to +
+                                   "', but there is no such path");
   };
   int64_t used = std::min(ranks, devices);
   inside.resize(devices * devices);
@@ -304,7 +303,8 @@ double Topology::getLatency(int64_t from, int64_t to) const {
 
 llvm::Error Topology::slowDown(StringRef from, StringRef to, double factor) {
   if (!(factor > 0 && factor <= 1))
-    return makeError("link '" + from + "' to '" + to + "': expected a factor greater than 0 and at most 1");
+    return llvm::createStringError("link '" + from + "' to '" + to +
+                                   "': expected a factor greater than 0 and at most 1");
   const auto found = llvm::find_if(links, [&](const Link &link) { return link.from == from && link.to == to; });
   if (found != links.end()) {
     found->bytesPerSecond *= factor;
@@ -320,6 +320,6 @@ llvm::Error Topology::slowDown(StringRef from, StringRef to, double factor) {
   list([&](const Link &link) { return link.from == from; });
   if (names.empty())
     list([](const Link &) { return true; });
-  return makeError("link '" + from + "' to '" + to + "': expected one of the links, such as " +
-                   (names.empty() ? "none" : llvm::join(names, ", ")));
+  return llvm::createStringError("link '" + from + "' to '" + to + "': expected one of the links, such as " +
+                                 (names.empty() ? "none" : llvm::join(names, ", ")));
 }

@@ -15,10 +15,6 @@ using namespace mlir::moe;
 using llvm::ArrayRef;
 using llvm::Twine;
 
-static llvm::Error makeTraceError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 static std::string describe(const MeasuredOp &op) {
   return "op " + std::to_string(op.op) + " of rank " + std::to_string(op.rank);
 }
@@ -65,20 +61,20 @@ void mlir::moe::numberLaunches(const SimResult &result, std::vector<MeasuredOp> 
 
 static llvm::Error checkOp(const Programs &programs, const MeasuredOp &op) {
   if (op.rank < 0 || op.rank >= static_cast<int64_t>(programs.size()))
-    return makeTraceError("the trace is of another plan: expected " + Twine(programs.size()) + " ranks but got rank " +
-                          Twine(op.rank));
+    return llvm::createStringError("the trace is of another plan: expected " + Twine(programs.size()) +
+                                   " ranks but got rank " + Twine(op.rank));
   const SimProgram &program = *programs[static_cast<size_t>(op.rank)];
   if (op.op < 0 || op.op >= static_cast<int64_t>(program.launches.size()))
-    return makeTraceError("the trace is of another plan: expected " + Twine(program.launches.size()) + " ops but got " +
-                          describe(op));
+    return llvm::createStringError("the trace is of another plan: expected " + Twine(program.launches.size()) +
+                                   " ops but got " + describe(op));
   std::string name = getLaunchName(program, static_cast<uint32_t>(op.op));
   if (op.name != name)
-    return makeTraceError("the trace is of another plan: expected '" + name + "' as " + describe(op) + " but got '" +
-                          op.name + "'");
+    return llvm::createStringError("the trace is of another plan: expected '" + name + "' as " + describe(op) +
+                                   " but got '" + op.name + "'");
   int64_t stream = program.launches[static_cast<size_t>(op.op)].stream;
   if (op.stream != stream)
-    return makeTraceError("the trace is of another plan: expected " + describe(op) + " on stream " + Twine(stream) +
-                          " but got stream " + Twine(op.stream));
+    return llvm::createStringError("the trace is of another plan: expected " + describe(op) + " on stream " +
+                                   Twine(stream) + " but got stream " + Twine(op.stream));
   return llvm::Error::success();
 }
 
@@ -92,13 +88,13 @@ static llvm::Error checkTrace(const Programs &programs, ArrayRef<MeasuredOp> mea
       return error;
     auto isSeen = seen[static_cast<size_t>(op.rank)][static_cast<size_t>(op.op)];
     if (isSeen)
-      return makeTraceError("expected a trace of one step but got " + describe(op) + " twice");
+      return llvm::createStringError("expected a trace of one step but got " + describe(op) + " twice");
     isSeen = true;
   }
   for (auto [rank, ops] : llvm::enumerate(seen))
     if (auto missing = llvm::find(ops, false); missing != ops.end())
-      return makeTraceError("the trace is of another plan: expected op " + Twine(missing - ops.begin()) + " of rank " +
-                            Twine(rank) + " but got none");
+      return llvm::createStringError("the trace is of another plan: expected op " + Twine(missing - ops.begin()) +
+                                     " of rank " + Twine(rank) + " but got none");
   return llvm::Error::success();
 }
 

@@ -30,7 +30,7 @@ static const CountsRule *getRule(const SimLaunch &launch, int32_t buffer) {
 }
 
 static llvm::Error makeUnknownError() {
-  return makeError(
+  return llvm::createStringError(
       "numbers of rows depend on the routing: expected each launch from the routing on to say how it makes their "
       "counts (`counts` of plan.launch)");
 }

@@ -453,7 +453,7 @@ llvm::Error Engine::hang() const {
       return makeHangError(world, ranks[getRankOf(index)].rank, slot.launch, other, launch);
     }
   }
-  return makeError("the step does not end: a launch takes infinitely long");
+  return llvm::createStringError("the step does not end: a launch takes infinitely long");
 }
 
 llvm::Expected<std::vector<SimTime>> mlir::moe::runOnDevices(const Execution &execution) {
@@ -474,8 +474,8 @@ llvm::Error mlir::moe::makeHangError(const SimWorld &world, int64_t rank, uint32
   std::string text = "the programs hang: rank " + std::to_string(rank) + " waits in " + describe(program, launch) +
                      " over group '" + group.name + "' for rank " + std::to_string(other);
   if (otherLaunch)
-    return makeError(text + ", which never reaches " + describe(world.getProgram(other), *otherLaunch));
-  return makeError(text + ", whose program has no such collective");
+    return llvm::createStringError(text + ", which never reaches " + describe(world.getProgram(other), *otherLaunch));
+  return llvm::createStringError(text + ", whose program has no such collective");
 }
 
 llvm::Error mlir::moe::checkSameExchange(const SimWorld &world, int64_t rank, uint32_t launch, int64_t other,
@@ -498,7 +498,8 @@ llvm::Error mlir::moe::checkSameExchange(const SimWorld &world, int64_t rank, ui
       text += (" in phase " + llvm::Twine(it.cost.phase) + " of " + llvm::Twine(it.cost.phases)).str();
     return it.cost.copies > 1 ? (text + " in " + llvm::Twine(it.cost.copies) + " copies").str() : text;
   };
-  return makeError("the programs hang: over group '" + group.name + "' rank " + llvm::Twine(rank) + " reaches " +
-                   describe(program, launch) + " with " + exchange(a) + " but rank " + llvm::Twine(other) +
-                   " reaches " + describe(otherProgram, otherLaunch) + " with " + exchange(b));
+  return llvm::createStringError("the programs hang: over group '" + group.name + "' rank " + llvm::Twine(rank) +
+                                 " reaches " + describe(program, launch) + " with " + exchange(a) + " but rank " +
+                                 llvm::Twine(other) + " reaches " + describe(otherProgram, otherLaunch) + " with " +
+                                 exchange(b));
 }

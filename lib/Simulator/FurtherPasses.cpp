@@ -56,6 +56,6 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::writeFurtherPasses(ModuleOp pla
       if (auto found = most->find({function.getName(), number}); found != most->end())
         times[op] = found->second;
   if (failed(plan::inlineSubprograms(*written, [&](plan::LaunchOp launch) { return times[launch]; })))
-    return makeError("expected launches that suit the subprograms that they run");
+    return llvm::createStringError("expected launches that suit the subprograms that they run");
   return written;
 }

@@ -341,9 +341,9 @@ llvm::Expected<double> Executor::getSpeed(Resource resource, uint32_t numBusy) c
   if (resource == Resource::None && speed.empty())
     return 1;
   if (numBusy > speed.size())
-    return makeError("cluster '" + execution.model.getProfile().name + "': expected 'processors.speed." +
-                     getName(resource) + "' for " + llvm::Twine(numBusy) + " busy processors but got " +
-                     llvm::Twine(speed.size()) + " values");
+    return llvm::createStringError("cluster '" + execution.model.getProfile().name + "': expected 'processors.speed." +
+                                   getName(resource) + "' for " + llvm::Twine(numBusy) + " busy processors but got " +
+                                   llvm::Twine(speed.size()) + " values");
   return speed[numBusy - 1];
 }
 
@@ -398,7 +398,7 @@ llvm::Error Executor::hang() const {
     return makeHangError(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, meeting.id), rank,
                          world.getMeetingLaunch(rank, meeting.id));
   }
-  return makeError("the step does not end: a launch takes infinitely long");
+  return llvm::createStringError("the step does not end: a launch takes infinitely long");
 }
 
 llvm::Expected<std::vector<SimTime>> mlir::moe::runOnProcessors(const Execution &execution) {

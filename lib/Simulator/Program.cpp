@@ -242,9 +242,7 @@ void ProgramMaker::addLaunch(plan::LaunchOp op, int64_t iteration) {
 
 static llvm::Error checkCost(plan::LaunchOp op) {
   OpCost cost = op.getOpCost();
-  auto fail = [&](const Twine &what) {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), "launch " + op.describe() + ": " + what);
-  };
+  auto fail = [&](const Twine &what) { return llvm::createStringError("launch " + op.describe() + ": " + what); };
   auto calls = static_cast<int64_t>(op.getInputs().size() + op.getAbsentInputs().size());
   if (!op.getCost())
     return fail("expected a cost, from which its time follows");
@@ -359,14 +357,10 @@ llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int6
   return std::move(maker.program);
 }
 
-static llvm::Error makeError(const llvm::Twine &text) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
-}
-
 llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan, LoopForm loops, int64_t leftOut) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel)
-    return makeError("expected a plan whose module has " + kParallelAttrName);
+    return llvm::createStringError("expected a plan whose module has " + kParallelAttrName);
   SmallVector<func::FuncOp> functions = plan::getRankPrograms(plan);
   std::vector<SimProgram> programs(functions.size());
   std::vector<std::string> errors(functions.size());
@@ -383,19 +377,19 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   });
   for (const std::string &error : errors)
     if (!error.empty())
-      return makeError(error);
+      return llvm::createStringError(error);
   if (programs.empty())
-    return makeError("expected a plan with a rank program, as moe-compile --emit=plan writes it");
+    return llvm::createStringError("expected a plan with a rank program, as moe-compile --emit=plan writes it");
   int64_t next = 0;
   for (const SimProgram &program : programs) {
     if (program.firstRank != next)
-      return makeError("expected each rank to have one program, but rank " + llvm::Twine(next) +
-                       " has none or several");
+      return llvm::createStringError("expected each rank to have one program, but rank " + llvm::Twine(next) +
+                                     " has none or several");
     next += program.numRanks;
   }
   if (next != parallel.getWorld())
-    return makeError("expected programs for " + llvm::Twine(parallel.getWorld()) + " ranks but got " +
-                     llvm::Twine(next));
+    return llvm::createStringError("expected programs for " + llvm::Twine(parallel.getWorld()) + " ranks but got " +
+                                   llvm::Twine(next));
   return programs;
 }
 
@@ -417,10 +411,10 @@ llvm::Expected<RoutedShape> mlir::moe::getRoutedShape(const SimProgram &program)
       continue;
     RoutedShape found = getRoutedShape(program, launch, *routing);
     if (shape.experts && (found.tokens != shape.tokens || found.topK != shape.topK || found.experts != shape.experts))
-      return makeError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
-                       llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) + " experts but '" + launch.label +
-                       "' routes " + llvm::Twine(found.tokens) + " to " + llvm::Twine(found.topK) + " of " +
-                       llvm::Twine(found.experts));
+      return llvm::createStringError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
+                                     llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) + " experts but '" +
+                                     launch.label + "' routes " + llvm::Twine(found.tokens) + " to " +
+                                     llvm::Twine(found.topK) + " of " + llvm::Twine(found.experts));
     shape = found;
   }
   return shape;

@@ -21,10 +21,6 @@ using llvm::Expected;
 using llvm::StringRef;
 using llvm::Twine;
 
-static llvm::Error makeError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 //===----------------------------------------------------------------------===//
 // Traces
 //===----------------------------------------------------------------------===//
@@ -81,7 +77,7 @@ Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
   RoutingTrace trace;
   moert::RoutingReader reader(text);
   auto fail = [&](const Twine &message) {
-    return makeError(fileName + ":" + Twine(reader.number()) + ": error: " + message);
+    return llvm::createStringError(fileName + ":" + Twine(reader.number()) + ": error: " + message);
   };
   for (moert::RoutingLine line; reader.next(line);) {
     std::string error;
@@ -395,10 +391,11 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
     else if (key == "skew")
       expected = llvm::to_float(value, skew.emplace()) && *skew >= 0 && *skew <= 100 ? "" : "a number from 0 to 100";
     else
-      return makeError("synthetic routing: expected 'preset', 'seed', 'iterations', 'first' or 'skew' but got '" + key +
-                       "'");
+      return llvm::createStringError(
+          "synthetic routing: expected 'preset', 'seed', 'iterations', 'first' or 'skew' but got '" + key + "'");
     if (!expected.empty())
-      return makeError("synthetic routing: '" + key + "': expected " + expected + " but got '" + value + "'");
+      return llvm::createStringError("synthetic routing: '" + key + "': expected " + expected + " but got '" + value +
+                                     "'");
   }
   // Papers, and tests of routing that nothing balances, give explicit skews.
   result.preset = preset ? *preset : skew ? kUnbalancedRouting : kAuxLossRouting;

@@ -43,16 +43,15 @@ Expected<RoutingTrace> RoutingSource::getTrace(const std::vector<SimProgram> &pr
   if (!trace)
     return synthetic.generate(ranks, layers, shape->experts, shape->tokens, shape->topK);
   if (trace->getNumExperts() != shape->experts)
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "expected a routing trace of " + llvm::Twine(shape->experts) + " experts but got " +
-                                       llvm::Twine(trace->getNumExperts()));
+    return llvm::createStringError("expected a routing trace of " + llvm::Twine(shape->experts) + " experts but got " +
+                                   llvm::Twine(trace->getNumExperts()));
   RoutingTrace fitted;
   int64_t iteration = trace->getIterations().front();
   for (int64_t layer = 0; layer < layers; ++layer) {
     const std::vector<int32_t> *counts = trace->getCounts(iteration, std::min(layer, trace->getNumLayers() - 1));
     if (!counts)
-      return llvm::createStringError(llvm::inconvertibleErrorCode(), "expected layer " + llvm::Twine(layer) +
-                                                                         " in the routing trace's first iteration");
+      return llvm::createStringError("expected layer " + llvm::Twine(layer) +
+                                     " in the routing trace's first iteration");
     std::vector<int32_t> all;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       int64_t from = rank * trace->getNumRanks() / ranks;

@@ -6,12 +6,8 @@
 
 using namespace mlir::moe;
 
-llvm::Error mlir::moe::makeError(const llvm::Twine &what) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), what);
-}
-
 llvm::Error mlir::moe::addContext(llvm::Error error, const llvm::Twine &context) {
-  return makeError(context + ": " + llvm::toString(std::move(error)));
+  return llvm::createStringError(context + ": " + llvm::toString(std::move(error)));
 }
 
 std::string mlir::moe::describe(const SimProgram &program, uint32_t launch) {
@@ -21,7 +17,7 @@ std::string mlir::moe::describe(const SimProgram &program, uint32_t launch) {
 }
 
 llvm::Error mlir::moe::makeLaunchError(const SimProgram &program, uint32_t launch, const llvm::Twine &what) {
-  return makeError(describe(program, launch) + ": " + what);
+  return llvm::createStringError(describe(program, launch) + ": " + what);
 }
 
 llvm::Error mlir::moe::addLaunch(llvm::Error error, const SimProgram &program, uint32_t launch) {
@@ -51,10 +47,10 @@ static llvm::Error checkChannel(const SimProgram &program, const SimGroup &group
   if (group.size == 2 && std::abs(group.stride) >= group.span && std::abs(group.stride) < ranks &&
       isInside(group.first) && isInside(group.first + group.stride))
     return llvm::Error::success();
-  return makeError("program '" + program.name + "': group '" + group.name +
-                   "': expected both members of a channel among " + llvm::Twine(ranks) + " ranks but got " +
-                   llvm::Twine(group.span) + " from " + llvm::Twine(group.first) + " and from " +
-                   llvm::Twine(group.first + group.stride));
+  return llvm::createStringError("program '" + program.name + "': group '" + group.name +
+                                 "': expected both members of a channel among " + llvm::Twine(ranks) +
+                                 " ranks but got " + llvm::Twine(group.span) + " from " + llvm::Twine(group.first) +
+                                 " and from " + llvm::Twine(group.first + group.stride));
 }
 
 static llvm::Error checkGroup(const SimProgram &program, const SimGroup &group, int64_t ranks) {
@@ -64,9 +60,9 @@ static llvm::Error checkGroup(const SimProgram &program, const SimGroup &group, 
               ranks % (group.size * group.stride) == 0;
   if (fits)
     return llvm::Error::success();
-  return makeError("program '" + program.name + "': group '" + group.name + "': expected size times stride to divide " +
-                   llvm::Twine(ranks) + " ranks but got " + llvm::Twine(group.size) + " times " +
-                   llvm::Twine(group.stride));
+  return llvm::createStringError("program '" + program.name + "': group '" + group.name +
+                                 "': expected size times stride to divide " + llvm::Twine(ranks) + " ranks but got " +
+                                 llvm::Twine(group.size) + " times " + llvm::Twine(group.stride));
 }
 
 static bool hasRaggedCounts(const SimProgram &program, const SimLaunch &launch) {
@@ -170,15 +166,17 @@ static llvm::Error checkOps(const SimProgram &program) {
   uint32_t next = 0;
   for (const SimOp &op : program.ops) {
     if (op.stream >= program.streams.size())
-      return makeError("program '" + program.name + "': expected streams below " + llvm::Twine(program.streams.size()));
+      return llvm::createStringError("program '" + program.name + "': expected streams below " +
+                                     llvm::Twine(program.streams.size()));
     if (op.kind != SimOp::Kind::Launch)
       continue;
     if (op.index != next || op.index >= program.launches.size() || program.launches[op.index].stream != op.stream)
-      return makeError("program '" + program.name + "': expected its launches in order, on their streams");
+      return llvm::createStringError("program '" + program.name +
+                                     "': expected its launches in order, on their streams");
     ++next;
   }
   if (next != program.launches.size())
-    return makeError("program '" + program.name + "': expected an op for each launch");
+    return llvm::createStringError("program '" + program.name + "': expected an op for each launch");
   return llvm::Error::success();
 }
 
@@ -197,19 +195,20 @@ static llvm::Error assignRanks(SimWorld &world, int64_t ranks) {
   for (auto [index, program] : llvm::enumerate(world.programs)) {
     if (program.firstRank < 0 || program.numRanks < 0 || program.numRanks > ranks ||
         program.firstRank > ranks - program.numRanks)
-      return makeError("program '" + program.name + "': expected ranks below " + llvm::Twine(ranks) + " but got " +
-                       llvm::Twine(program.numRanks) + " from " + llvm::Twine(program.firstRank));
+      return llvm::createStringError("program '" + program.name + "': expected ranks below " + llvm::Twine(ranks) +
+                                     " but got " + llvm::Twine(program.numRanks) + " from " +
+                                     llvm::Twine(program.firstRank));
     for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
       if (world.programOfRank[rank] != ~0u)
-        return makeError("expected one program for rank " + llvm::Twine(rank) + " but got '" +
-                         world.programs[world.programOfRank[rank]].name + "' and '" + program.name + "'");
+        return llvm::createStringError("expected one program for rank " + llvm::Twine(rank) + " but got '" +
+                                       world.programs[world.programOfRank[rank]].name + "' and '" + program.name + "'");
       world.programOfRank[rank] = index;
     }
   }
   auto missing = llvm::find(world.programOfRank, ~0u);
   if (missing != world.programOfRank.end())
-    return makeError("expected a program for each of " + llvm::Twine(ranks) + " ranks but rank " +
-                     llvm::Twine(missing - world.programOfRank.begin()) + " has none");
+    return llvm::createStringError("expected a program for each of " + llvm::Twine(ranks) + " ranks but rank " +
+                                   llvm::Twine(missing - world.programOfRank.begin()) + " has none");
   return llvm::Error::success();
 }
 
@@ -284,8 +283,9 @@ llvm::Error Linker::link() {
     } else {
       auto event = events.find(op.index);
       if (event == events.end())
-        return makeError("program '" + program.name + "': stream '" + program.streams[op.stream] +
-                         "' waits for event " + llvm::Twine(op.index) + ", which was not recorded before");
+        return llvm::createStringError("program '" + program.name + "': stream '" + program.streams[op.stream] +
+                                       "' waits for event " + llvm::Twine(op.index) +
+                                       ", which was not recorded before");
       for (uint32_t launch : event->second)
         add(pending[op.stream], launch);
     }

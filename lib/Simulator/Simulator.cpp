@@ -27,17 +27,17 @@ static bool sharesProcessors(const CostModel &model) { return model.getProfile()
 static llvm::Error check(const CostModel &model, const SimOptions &options) {
   const ClusterProfile &profile = model.getProfile();
   if (sharesProcessors(model) && model.hasContention())
-    return makeError("cluster '" + profile.name +
-                     "': expected --network=closed-form, since the devices of a node share processors");
+    return llvm::createStringError("cluster '" + profile.name +
+                                   "': expected --network=closed-form, since the devices of a node share processors");
   if (options.emulateLinks && !sharesProcessors(model))
-    return makeError("cluster '" + profile.name +
-                     "': expected a cluster whose devices share processors for --emulate-links");
+    return llvm::createStringError("cluster '" + profile.name +
+                                   "': expected a cluster whose devices share processors for --emulate-links");
   for (const Straggler &it : options.stragglers) {
     if (it.rank < 0 || it.rank >= model.getNumRanks())
-      return makeError("expected a straggler's rank below " + llvm::Twine(model.getNumRanks()) + " but got " +
-                       llvm::Twine(it.rank));
+      return llvm::createStringError("expected a straggler's rank below " + llvm::Twine(model.getNumRanks()) +
+                                     " but got " + llvm::Twine(it.rank));
     if (!(it.slowdown > 0) || std::isinf(it.slowdown))
-      return makeError("expected a positive slowdown of rank " + llvm::Twine(it.rank));
+      return llvm::createStringError("expected a positive slowdown of rank " + llvm::Twine(it.rank));
   }
   return llvm::Error::success();
 }

@@ -12,7 +12,7 @@ static constexpr uint64_t maxBytes = uint64_t(1) << 30;
 static constexpr unsigned maxNesting = 256;
 
 static llvm::Error makeError(StringRef path, const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": error: " + message);
+  return llvm::createStringError(path + ": error: " + message);
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> mlir::moe::readInputFile(StringRef path) {

@@ -44,8 +44,8 @@ static std::string describeRange(int64_t min, int64_t max) {
 }
 
 static llvm::Error makeError(StringRef fileName, Place place, const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), fileName + ":" + Twine(place.line) + ":" +
-                                                                     Twine(place.column) + ": error: " + message);
+  return llvm::createStringError(fileName + ":" + Twine(place.line) + ":" + Twine(place.column) +
+                                 ": error: " + message);
 }
 
 //===----------------------------------------------------------------------===//

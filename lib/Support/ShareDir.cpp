@@ -52,7 +52,6 @@ llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef n
   llvm::sort(known);
   known.erase(std::unique(known.begin(), known.end()), known.end());
   std::vector<StringRef> names(known.begin(), known.end());
-  return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                 "error: '" + name + "': expected a file or the name of one of the shared " + kind +
-                                     ", which are " + llvm::join(known, ", ") + suggestName(stem, names));
+  return llvm::createStringError("error: '" + name + "': expected a file or the name of one of the shared " + kind +
+                                 ", which are " + llvm::join(known, ", ") + suggestName(stem, names));
 }

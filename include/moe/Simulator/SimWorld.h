@@ -75,7 +75,6 @@ llvm::Error makeLaunchError(const SimProgram &program, uint32_t launch, const ll
 /// Adds the launch to the text of an error.
 llvm::Error addLaunch(llvm::Error error, const SimProgram &program, uint32_t launch);
 llvm::Error addContext(llvm::Error error, const llvm::Twine &context);
-llvm::Error makeError(const llvm::Twine &what);
 
 } // namespace mlir::moe
 
