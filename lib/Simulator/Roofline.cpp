@@ -12,16 +12,16 @@ static constexpr int64_t maxMatrixRanks = 128;
 
 namespace {
 /// An exchange of a program, with the number of exchanges that are the same.
-struct Repeated {
+struct RepeatedExchange {
   uint32_t launch;
   double times;
 };
 } // namespace
 
 /// Ragged exchanges differ in their rows, so each stands alone.
-static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t program) {
+static std::vector<RepeatedExchange> getExchanges(const Execution &execution, uint32_t program) {
   const SimWorld &world = execution.world;
-  std::vector<Repeated> result;
+  std::vector<RepeatedExchange> result;
   llvm::DenseMap<uint32_t, uint32_t> known; ///< index in the result, by kind
   for (auto [index, launch] : llvm::enumerate(world.linked[program].launches)) {
     if (!launch.exchanges())
@@ -41,12 +41,12 @@ static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t p
 
 /// Bound for the bytes between all ranks. Each rank sends what the simulated rank of its class sends.
 static llvm::Expected<double> getMatrixBound(const Execution &execution,
-                                             llvm::ArrayRef<std::vector<Repeated>> exchanges) {
+                                             llvm::ArrayRef<std::vector<RepeatedExchange>> exchanges) {
   int64_t ranks = execution.world.getNumRanks();
   std::vector<double> matrix(ranks * ranks, 0.0);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     llvm::MutableArrayRef<double> row(matrix.data() + rank * ranks, ranks);
-    for (const Repeated &it : exchanges[execution.world.programOfRank[rank]])
+    for (const RepeatedExchange &it : exchanges[execution.world.programOfRank[rank]])
       if (llvm::Error error = execution.exchanges.addBytesSent(rank, it.launch, row, it.times))
         return error;
   }
@@ -57,9 +57,9 @@ static llvm::Expected<double> getMatrixBound(const Execution &execution,
 
 /// Seconds of a rank's exchanges, without the part that does not depend on bytes.
 static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int64_t rank,
-                                                 llvm::ArrayRef<Repeated> exchanges) {
+                                                 llvm::ArrayRef<RepeatedExchange> exchanges) {
   double sum = 0;
-  for (const Repeated &it : exchanges) {
+  for (const RepeatedExchange &it : exchanges) {
     llvm::Expected<GroupExchange> exchange = execution.exchanges.make(rank, it.launch);
     if (!exchange)
       return exchange.takeError();
@@ -75,7 +75,7 @@ static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int
 
 /// Longest sum of a rank's exchanges.
 static llvm::Expected<double> getExchangeBound(const Execution &execution,
-                                               llvm::ArrayRef<std::vector<Repeated>> exchanges) {
+                                               llvm::ArrayRef<std::vector<RepeatedExchange>> exchanges) {
   double longest = 0;
   for (const SimRank &it : execution.ranks) {
     llvm::Expected<double> seconds = getExchangeSeconds(execution, it.rank, exchanges[it.program]);
@@ -87,15 +87,15 @@ static llvm::Expected<double> getExchangeBound(const Execution &execution,
 }
 
 /// Exchanges by program.
-static std::vector<std::vector<Repeated>> getExchanges(const Execution &execution) {
-  std::vector<std::vector<Repeated>> exchanges;
+static std::vector<std::vector<RepeatedExchange>> getExchanges(const Execution &execution) {
+  std::vector<std::vector<RepeatedExchange>> exchanges;
   for (uint32_t program = 0; program < execution.world.programs.size(); ++program)
     exchanges.push_back(getExchanges(execution, program));
   return exchanges;
 }
 
 static llvm::Expected<double> getLinkSeconds(const Execution &execution) {
-  std::vector<std::vector<Repeated>> exchanges = getExchanges(execution);
+  std::vector<std::vector<RepeatedExchange>> exchanges = getExchanges(execution);
   int64_t ranks = execution.world.getNumRanks();
   if (ranks <= maxMatrixRanks || static_cast<int64_t>(execution.ranks.size()) == ranks)
     return getMatrixBound(execution, exchanges);
@@ -161,11 +161,11 @@ llvm::Expected<SimResult::Roofline> mlir::moe::computeRoofline(const Execution &
 llvm::Expected<SimResult::Sent> mlir::moe::computeSent(const Execution &execution) {
   const SimWorld &world = execution.world;
   int64_t nodeRanks = execution.model.getProfile().devicesPerNode, all = world.getNumRanks();
-  std::vector<std::vector<Repeated>> exchanges = getExchanges(execution);
+  std::vector<std::vector<RepeatedExchange>> exchanges = getExchanges(execution);
   SimResult::Sent sent;
   for (const SimRank &it : execution.ranks) {
     std::vector<double> row(all, 0.0);
-    for (const Repeated &exchange : exchanges[it.program]) {
+    for (const RepeatedExchange &exchange : exchanges[it.program]) {
       const SimGroup &group = world.groups[world.getMeeting(it.rank, exchange.launch).group];
       if (group.isChannel() && !group.isSender(it.rank))
         continue;
