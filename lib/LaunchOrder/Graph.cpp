@@ -16,15 +16,15 @@ void Graph::addEdge(unsigned first, unsigned second) {
   after[first].push_back(second);
 }
 
-/// The role of an argument in which `value` lies; empty for buffers.
+/// Role of the argument that holds `value`; empty for buffers.
 static StringRef getRole(func::FuncOp program, Value value) {
   auto argument = dyn_cast<BlockArgument>(plan::getMemory(value));
   auto role = argument ? program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName) : StringAttr();
   return role ? role.getValue() : "";
 }
 
-/// A cotangent is made of the outputs by whoever calls the program: whatever comes from the first launch that reads one
-/// on, the backward, comes after the outputs, even where it reads nothing but what was there before.
+/// The caller makes cotangents from the outputs. So the backward, which begins with the first launch that reads a
+/// cotangent, comes after the outputs, even if its launches do not depend on them.
 void Graph::separateBackward(ArrayRef<plan::LaunchOp> launches) {
   if (launches.empty())
     return;
@@ -106,7 +106,7 @@ void Graph::setSpeeds(const CostModel &model) {
     for (unsigned busy = 0; busy < speeds[resource].size(); ++busy) {
       if ((busy & ~used) || !(busy >> resource & 1))
         continue;
-      // What the profile does not say is for the simulator to report, where it really comes to that.
+      // If the profile lacks a speed, the simulator reports it when it needs that speed.
       if (llvm::Expected<double> speed = model.getSpeed(static_cast<Resource>(resource), busy))
         speeds[resource][busy] = *speed;
       else
@@ -115,23 +115,23 @@ void Graph::setSpeeds(const CostModel &model) {
 }
 
 namespace {
-/// Takes tasks one by one.
+/// Picks tasks one by one.
 class Picker {
 public:
   Picker(const Graph &graph, ArrayRef<unsigned> preference);
   Order run();
 
 private:
-  /// The next task; its place in the preference.
+  /// Returns the place of the next task in the preference.
   std::optional<unsigned> pick();
   void take(unsigned place);
 
   const Graph &graph;
   ArrayRef<unsigned> preference;
   std::vector<unsigned> placeOf, missing;
-  std::vector<std::vector<unsigned>> streams; ///< places, rising
-  SmallVector<size_t, 4> heads;               ///< by stream
-  std::set<unsigned> ready;                   ///< places
+  std::vector<std::vector<unsigned>> streams; ///< sorted places, by stream
+  SmallVector<size_t, 4> heads;               ///< index in the stream's places, by stream
+  std::set<unsigned> ready;                   ///< places of ready tasks
   std::vector<bool> taken;                    ///< by place
 };
 } // namespace
@@ -160,7 +160,7 @@ std::optional<unsigned> Picker::pick() {
   }
   if (best || ready.empty())
     return best;
-  // The heads wait for each other.
+  // The streams' heads wait for each other.
   return *ready.begin();
 }
 

@@ -10,35 +10,35 @@
 
 namespace mlir::moe {
 
-/// Launches by number, in some order.
+/// Numbers of launches in some order.
 using Order = std::vector<unsigned>;
 
-/// A launch on its stream.
+/// A launch as a task of its stream.
 struct Task {
   unsigned stream = 0;
-  /// Alone on the device and the links.
+  /// Seconds alone on the device and the links.
   double seconds = 0;
   Resource resource = Resource::None;
-  double issueSeconds = 0; ///< of the host, after the launch before it
+  double issueSeconds = 0; ///< host's seconds after the previous launch
 };
 
-/// How fast a kind of work runs, by Resource and by the set of kinds at work (bit 1 << r for Resource r).
+/// Speed of a kind of work, by Resource and by the set of kinds that run (bit 1 << r for Resource r).
 using Speeds = std::array<std::array<double, 1u << kNumResources>, kNumResources>;
 
-/// What has to come before what, and how long each takes.
+/// Tasks with their dependencies and times.
 struct Graph {
   std::vector<Task> tasks;
-  /// By task: those that have to be done before, and the inverse.
+  /// Tasks that must end before a task, and tasks that wait for it.
   std::vector<SmallVector<unsigned, 4>> before, after;
   unsigned numStreams = 0;
   Speeds speeds;
 
-  /// Tasks that take no time. Beyond the dependences, the first writers of a ring stay in order: it makes the ring's;
-  /// and the backward comes after the outputs.
+  /// Makes tasks that take no time. Two rules add to the dependences: the first writers of a ring stay in order, which
+  /// is the order of the ring, and the backward comes after the outputs.
   explicit Graph(const plan::Dependences &dependences);
-  /// The same tasks in reverse: what was before is after.
+  /// Returns the same tasks with all dependencies reversed.
   Graph getReverse() const;
-  /// `part` alone, renumbered by its order.
+  /// Returns the tasks of `part`, renumbered in its order.
   Graph getPart(ArrayRef<unsigned> part) const;
 
   void setSpeeds(const CostModel &model);
@@ -50,9 +50,9 @@ private:
   void separateBackward(ArrayRef<plan::LaunchOp> launches);
 };
 
-/// The order nearest to `preference`, a permutation of all tasks, that the graph allows: each stream in its order,
-/// those that the graph makes impossible put off until they can go. Streams interleave as in `preference`, as far as
-/// that can be. Empty where the graph has a cycle.
+/// Returns the order nearest to `preference`, a permutation of all tasks, that the graph allows. Each stream keeps its
+/// order, but tasks that the graph makes impossible wait until they can go. Streams interleave as in `preference` if
+/// possible. Empty if the graph has a cycle.
 Order makePossible(const Graph &graph, ArrayRef<unsigned> preference);
 
 } // namespace mlir::moe

@@ -8,15 +8,15 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Steps for which two tasks that changed places do not change back.
+/// Number of steps for which two tasks that changed places do not change back.
 static constexpr unsigned tenure = 9;
-/// Steps without a better order after which the search gives up.
+/// Number of steps without a better order after which the search ends.
 static constexpr unsigned patience = 120;
-/// Moves that are tried in one step; of more, so many at equal distances.
+/// Number of moves that a step tries. If there are more, it tries this many at equal distances.
 static constexpr unsigned maxMoves = 48;
 
 namespace {
-/// A task of a stream leaves place `from` for `to`; those between close up.
+/// Moves a task of a stream from place `from` to place `to`. The tasks between close up.
 struct Move {
   unsigned stream, from, to;
 };
@@ -28,14 +28,14 @@ public:
 
 private:
   std::vector<Move> findMoves() const;
-  /// Of tasks on places `first` to `last` of a stream, each of which waits for the one before it last.
+  /// Adds moves of the tasks on places `first` to `last` of a stream, which all waited for their predecessors.
   void addMoves(unsigned stream, unsigned first, unsigned last, std::vector<Move> &moves) const;
   void apply(const Move &move);
   void undo(const Move &move) { apply({move.stream, move.to, move.from}); }
   bool isTabu(const Move &move) const;
   void forbidUndoing(const Move &move);
   void evaluate();
-  /// Takes the best move that is allowed; false where there is none.
+  /// Takes the best allowed move. Returns false if there is none.
   bool step();
   bool isBetter(double seconds, double sumOfEnds, double thanSeconds, double thanSum) const;
 
@@ -47,7 +47,7 @@ private:
   double bestSeconds, bestSum;
   uint64_t budget;
   unsigned number = 0;
-  /// By pair of tasks: until which step the first must not be put before the second.
+  /// Step until which the first task of a pair must not come before the second.
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> tabu;
 };
 } // namespace
@@ -70,7 +70,7 @@ void TabuSearch::apply(const Move &move) {
     std::rotate(begin + move.to, begin + move.from, begin + move.from + 1);
 }
 
-/// To the ends of the row, and neighbours for each other.
+/// A task moves to an end of the row or changes places with its neighbour.
 void TabuSearch::addMoves(unsigned stream, unsigned first, unsigned last, std::vector<Move> &moves) const {
   if (first == last)
     return;
@@ -123,7 +123,7 @@ bool TabuSearch::isTabu(const Move &move) const {
   return false;
 }
 
-/// Before `move` is applied.
+/// Must be called before `move` is applied.
 void TabuSearch::forbidUndoing(const Move &move) {
   const Order &sequence = sequences[move.stream];
   unsigned task = sequence[move.from];
@@ -175,7 +175,7 @@ Order TabuSearch::run() {
       break;
     if (!isBetter(current.seconds, current.sumOfEnds, bestSeconds, bestSum))
       continue;
-    // What does not shorten the step is no reason to go on for long.
+    // Improvements that do not shorten the step do not extend the search.
     if (current.seconds < bestSeconds * (1 - kTimeTolerance))
       since = 0;
     best = current.order;

@@ -6,10 +6,10 @@
 
 namespace mlir::moe {
 
-/// A better order than `order`, which the graph allows, or itself. Tabu search as in job shops (Nowicki and Smutnicki
-/// 1996, Balas and Vazacopoulos 1998): only tasks that the step's end waits for, one behind the other on a stream, are
-/// worth moving, to the ends of such a row or past a neighbour. Looks at `budget` tasks in all, each as often as an
-/// order with it is tried.
+/// Returns a better order than `order`, or `order` itself. The graph must allow `order`. The algorithm is tabu search
+/// as in job shops (Nowicki and Smutnicki 1996, Balas and Vazacopoulos 1998). It only moves tasks of critical rows:
+/// neighbours on a stream that the end of the step waits for. A task moves to one end of its row or past a neighbour.
+/// `budget` is the sum of the lengths of the orders that are tried.
 Order improve(const Graph &graph, ArrayRef<unsigned> order, uint64_t budget);
 
 } // namespace mlir::moe

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Rounds over all launches; the second finds little.
+/// Number of rounds over all launches. The second round finds few moves.
 static constexpr unsigned maxRounds = 2;
 
 namespace {
@@ -20,9 +20,10 @@ public:
 
 private:
   void setPlaces();
-  /// Whether the task at `from` passes none of its stream on its way to `to`: then streams do the same.
+  /// Whether the task moves from `from` to `to` without passing another task of its stream. Then the streams do not
+  /// change.
   bool keepsStreams(size_t from, size_t to) const;
-  /// Moves the task at `from` to stand at `to`; whether that is better.
+  /// Moves the task at `from` to `to` if that is better. Returns whether it did.
   bool tryMove(size_t from, size_t to);
 
   const Graph &graph;

@@ -6,8 +6,8 @@
 
 namespace mlir::moe {
 
-/// `order` with launches moved to just before what needs them first, or just behind what they need last, wherever that
-/// leaves fewer bytes alive and Timeline thinks that the step takes at most `seconds`.
+/// Moves launches of `order` to just before the first launch that needs them, or just after the last launch that they
+/// need. Keeps a move if fewer bytes are alive and the step takes at most `seconds` by Timeline.
 Order makeLean(const Graph &graph, const Order &order, const Pricer &pricer, double seconds);
 
 } // namespace mlir::moe

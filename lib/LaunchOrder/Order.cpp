@@ -17,7 +17,7 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-/// That the program can be put into another order.
+/// Checks that the launches of the program can be reordered.
 static LogicalResult checkProgram(func::FuncOp program, OrderPolicy policy) {
   if (failed(plan::verifyRankProgram(program)))
     return failure();
@@ -35,7 +35,7 @@ static LogicalResult checkProgram(func::FuncOp program, OrderPolicy policy) {
   return success();
 }
 
-/// Moves what a launch uses along with it, where that has not moved yet.
+/// Moves an op and the ops that define its operands, unless they have moved before.
 static void moveBefore(Operation *op, Operation *end, llvm::DenseSet<Operation *> &moved) {
   for (Value value : op->getOperands())
     if (Operation *source = value.getDefiningOp(); source && moved.insert(source).second)
@@ -55,18 +55,18 @@ static LogicalResult report(func::FuncOp program, llvm::Error error) {
   return program.emitError() << llvm::toString(std::move(error));
 }
 
-/// The iteration of synthetic routing by which plans are ordered that do something else with uneven routing than with
-/// even: experts are popular or not by then. As one routing is not another, there are several.
+/// Iteration of synthetic routing for plans that depend on uneven routing. By then some experts are popular. Several
+/// routings are used, because one may not be typical.
 static constexpr int64_t typicalIteration = 400, numTypical = 3;
 
-/// Whether what is broadcast depends on how the tokens choose, or which of several exchanges takes long.
+/// Whether broadcasts, or the times of several exchanges, depend on the choices of tokens.
 static bool dependsOnRouting(const SimProgram &program) {
   return llvm::any_of(program.launches, [](const SimLaunch &launch) {
     return launch.cost.raggedRows > 0 && (launch.cost.collective == Collective::Broadcast || launch.cost.phases > 1);
   });
 }
 
-/// None where even routing is as good, and where uneven routing would be too slow to simulate.
+/// None if even routing is as good, or if uneven routing takes too long to simulate.
 static std::optional<RoutingTrace> makeTypicalRouting(const SimProgram &program, int64_t ranks) {
   if (ranks > kMaxUnevenRanks || !dependsOnRouting(program))
     return std::nullopt;

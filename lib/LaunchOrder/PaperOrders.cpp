@@ -16,7 +16,7 @@ PaperOrders::PaperOrders(const plan::Dependences &dependences)
   findParts(dependences);
 }
 
-/// A label that was there before does not begin a group: a launch is of the group that began last.
+/// A launch belongs to the group that began last. Only a new label begins a group.
 void PaperOrders::findGroups(ArrayRef<plan::LaunchOp> launches) {
   llvm::StringSet<> labels;
   for (auto [number, launch] : llvm::enumerate(launches)) {
@@ -36,11 +36,12 @@ void PaperOrders::findGroups(ArrayRef<plan::LaunchOp> launches) {
   }
 }
 
-/// Dependences tell more than program order does: products of weight gradients may stand behind the exchange that does
-/// not need them.
+/// Parts follow from dependences, not from program order. Products of weight gradients may come after an exchange that
+/// does not need them.
 void PaperOrders::findParts(const plan::Dependences &dependences) {
   size_t count = groupOf.size();
-  // Whether a product comes before or after, whether an exchange of S comes after and one of R before, in the chunk.
+  // Whether a launch has a product before or after it, an exchange of S after it, or an exchange of R before it, in its
+  // chunk.
   std::vector<bool> productBefore(count), productAfter(count), sendAfter(count), returnBefore(count);
   auto isProduct = [&](unsigned launch) {
     plan::LaunchOp op = dependences.getLaunches()[launch];
@@ -99,7 +100,7 @@ Order PaperOrders::getOrder(const Group &group, OrderPolicy policy) const {
     add(ChunkPart::Return, chunk);
     add(ChunkPart::Send, chunk + ahead);
   }
-  // On the stream of the computation they would hold up products of later chunks.
+  // They come last because they would delay products of later chunks on the compute stream.
   for (unsigned chunk = 0; chunk < chunks; ++chunk)
     add(ChunkPart::Finish, chunk);
   return order;

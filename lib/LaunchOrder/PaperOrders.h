@@ -8,28 +8,28 @@
 
 namespace mlir::moe {
 
-/// What a launch is to the products of its chunk in its group: the launches with a chunk from the first of one label, a
-/// layer's in one direction, to the first of the next.
+/// Role of a launch for the products of its chunk in its group. A group begins with the first launch that has a chunk
+/// and a new label, so it is a layer in one direction.
 enum class ChunkPart : uint8_t {
   None,    ///< no chunk
   Send,    ///< S: exchanges that products need, and what these exchanges need
-  Compute, ///< C: products, and what is neither of the others
+  Compute, ///< C: products and all other launches
   Return,  ///< R: exchanges that need products
-  Finish,  ///< what needs such an exchange
+  Finish,  ///< launches that need such an exchange
 };
 
-/// The launches of a program by group and chunk.
+/// Launches of a program by group and chunk.
 class PaperOrders {
 public:
   explicit PaperOrders(const plan::Dependences &dependences);
 
   ChunkPart getPart(unsigned launch) const { return parts[launch]; }
-  /// The launch's group, -1 where it has none, and its chunk's place among those of the group, by first launches.
+  /// Group of a launch, or -1, and place of its chunk in the group. Chunks are sorted by their first launches.
   int32_t getGroup(unsigned launch) const { return groupOf[launch]; }
   unsigned getChunk(unsigned launch) const { return chunkOf[launch]; }
 
-  /// All launches as the policy, which is not Search, would have them, whatever dependences say: each group in its
-  /// order on the places that its launches have in the program.
+  /// All launches in the order of `policy`, which is not Search, without regard to dependences. The launches of a group
+  /// are reordered among their places in the program.
   Order getPreference(OrderPolicy policy) const;
 
 private:

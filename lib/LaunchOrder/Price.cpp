@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// A wait of `stream` before a launch for an earlier one.
+/// A wait of launch `launch` for launch `other` of another stream.
 struct Wait {
   unsigned launch;
   unsigned other;
@@ -60,7 +60,7 @@ void Pricer::noteReady(const SimResult &step, Known &known) const {
   for (const SimTime &time : step.times)
     ends[time.rank * count + known.order[time.launch]] = time.end;
   for (size_t begin = 0; begin < ends.size(); begin += count) {
-    std::vector<double> free(program.streams.size(), 0); // by stream: since when
+    std::vector<double> free(program.streams.size(), 0); // time since which each stream is free
     for (unsigned launch : known.order) {
       double &stream = free[program.launches[launch].stream], ready = stream;
       for (unsigned other : dependences.get(launch))
@@ -71,7 +71,7 @@ void Pricer::noteReady(const SimResult &step, Known &known) const {
   }
 }
 
-/// By launch: when the host issues it, if it never waits.
+/// Time at which the host issues a launch if it never waits. By launch.
 static std::vector<double> getIssued(const SimProgram &program, const HostIssue &host, ArrayRef<unsigned> order) {
   std::vector<double> issued(order.size());
   double now = 0;
@@ -82,7 +82,7 @@ static std::vector<double> getIssued(const SimProgram &program, const HostIssue 
 
 bool Pricer::isSameStep(const Known &known, ArrayRef<unsigned> order) const {
   const ClusterProfile &profile = model.getProfile();
-  // On shared processors what is issued first goes first, and what is issued after a wait for counts is late.
+  // On shared processors, the order of issue decides. A host that waits for counts delays later launches.
   if (profile.processors.count > 0 || profile.host.countsSeconds)
     return false;
   std::vector<SmallVector<unsigned>> streams(program.streams.size());

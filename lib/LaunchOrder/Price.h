@@ -8,43 +8,44 @@
 
 namespace mlir::moe {
 
-/// Bytes of device memory that hold values, arguments left out.
+/// Bytes of device memory that hold values, without arguments.
 struct LiveBytes {
-  int64_t peak = 0; ///< the most at one launch
-  double sum = 0;   ///< over all launches
+  int64_t peak = 0; ///< most bytes at one launch
+  double sum = 0;   ///< sum over all launches
 
   bool operator<(const LiveBytes &other) const { return std::pair(peak, sum) < std::pair(other.peak, other.sum); }
 };
 
-/// Prices orders of one program without touching it: what the simulator sees of an order does not need the IR.
+/// Prices orders of one program without changing it. The simulator does not need the IR for an order.
 class Pricer {
 public:
-  /// `program` is `dependences`' one, on streams, without waits. Of `routing` all iterations count alike; null is even.
+  /// `program` is the program of `dependences`, on streams and without waits. All iterations of `routing` have the same
+  /// weight; null is even routing.
   Pricer(SimProgram program, const plan::Dependences &dependences, const CostModel &model, const RoutingTrace *routing)
       : program(std::move(program)), dependences(dependences), model(model), routing(routing) {}
 
   const SimProgram &getProgram() const { return program; }
-  /// Seconds of a step in an order that the dependences allow, with the waits that plan-assign-streams would make.
+  /// Seconds of a step in an order that the dependences allow, with the waits that plan-assign-streams makes.
   llvm::Expected<double> getSeconds(ArrayRef<unsigned> order);
-  /// By launch, in the order of the program: what it takes where it takes longest, of an exchange from its last
-  /// member's arrival on.
+  /// Seconds of each launch, in program order, on the rank where it takes longest. An exchange counts from its last
+  /// member's arrival.
   llvm::Expected<std::vector<double>> getLaunchSeconds();
   LiveBytes getLiveBytes(ArrayRef<unsigned> order) const;
 
 private:
-  /// An order that was simulated.
+  /// A simulated order.
   struct Known {
     Order order;
     double seconds;
-    /// By launch: when it could have begun, on the first rank that could.
+    /// Time at which a launch could begin, on the first rank that could. By launch.
     std::vector<double> ready;
   };
 
   llvm::Expected<SimResult> run(ArrayRef<unsigned> order, int64_t iteration);
   SimProgram reorder(ArrayRef<unsigned> order) const;
   void noteReady(const SimResult &step, Known &known) const;
-  /// Whether a step in another order is the same: every stream does the same, and never waits for a launch to be issued
-  /// that is issued at another time.
+  /// Whether a step in another order takes the same time: every stream has the same tasks and never waits for the issue
+  /// of a launch whose issue has moved.
   bool isSameStep(const Known &known, ArrayRef<unsigned> order) const;
 
   SimProgram program;

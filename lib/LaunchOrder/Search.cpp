@@ -1,7 +1,7 @@
 //===- Search.cpp - the fastest order that is found -----------------------===//
 //
-// Cheap guesses first: each priority rule's list schedule, then local search from the best of them, all on Timeline.
-// Few are left for the simulator, whose word is final.
+// First come cheap guesses by Timeline: the list schedule of each priority rule, and then local search from the best of
+// them. A few orders remain for the simulator, which decides.
 //
 //===----------------------------------------------------------------------===//
 #include "Search.h"
@@ -17,34 +17,34 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Launches that local search takes at once. Longer programs are improved layer by layer.
+/// Most launches for local search on the whole program. Longer programs are improved layer by layer.
 static constexpr unsigned maxWindow = 400;
-/// Tasks that local search may look at: of one window, and of how many windows that differ.
+/// Budget of improve() for a window, and most windows that differ.
 static constexpr uint64_t windowBudget = 400'000;
 static constexpr unsigned maxWindows = 6;
-/// From how many orders local search starts in a program of one window.
+/// Number of orders from which local search starts in a program of one window.
 static constexpr unsigned maxStarts = 4;
 /// Longer programs leave fewer orders to the simulator.
 static constexpr unsigned longProgram = 5000;
-/// How much slower an order may be that needs less memory: little, and more where rings say that memory is to be
-/// reused.
+/// Accepted relative slowdown for an order that needs less memory. Rings say that memory is to be reused, and accept
+/// more.
 static constexpr double memoryPrice = 0.005, memoryPriceOfRings = 0.015;
-/// How many orders are made leaner.
+/// Number of orders that makeLean() treats.
 static constexpr size_t maxLean = 3;
 
 namespace {
-/// Orders once each, with what Timeline thinks of them.
+/// Different orders with their seconds by Timeline.
 class Candidates {
 public:
   explicit Candidates(const Graph &graph) : graph(graph), runner(graph) {}
 
-  /// An order that the graph allows, and the one in which its tasks begin.
+  /// Adds an order that the graph allows, and the order in which its tasks begin.
   void add(const Order &order);
-  /// The list schedule by `rank`.
+  /// Adds the list schedule by `rank`.
   void addRanked(ArrayRef<unsigned> rank);
-  /// The list schedule of the reverse graph, turned around.
+  /// Adds the reversed list schedule of the reversed graph.
   void addReversed(ArrayRef<unsigned> rank);
-  /// The best, fastest first; of equal ones those that came first.
+  /// The best orders, fastest first. Among equal ones, the earlier addition is first.
   std::vector<Order> getBest(size_t count) const;
 
 private:
@@ -94,7 +94,7 @@ std::vector<Order> Candidates::getBest(size_t count) const {
 // Priority rules
 //===----------------------------------------------------------------------===//
 
-/// By task, the seconds from its begin to the end of the longest chain that it begins.
+/// Seconds from the begin of a task to the end of its longest chain, by task.
 static std::vector<double> getTails(const Graph &graph) {
   std::vector<double> tails(graph.size(), 0);
   Order identity(graph.size());
@@ -108,8 +108,7 @@ static std::vector<double> getTails(const Graph &graph) {
   return tails;
 }
 
-/// By launch: bytes that it takes by being the first to touch them, less those that it frees by being the last, both in
-/// program order.
+/// Bytes that a launch is the first to touch, less the bytes that it is the last to touch, in program order. By launch.
 static std::vector<double> getByteChanges(const SimProgram &program) {
   std::vector<double> changes(program.launches.size(), 0);
   for (const SimBuffer &buffer : program.buffers)
@@ -120,7 +119,7 @@ static std::vector<double> getByteChanges(const SimProgram &program) {
   return changes;
 }
 
-/// Tasks by rising `first`, then rising `second`, then in program order: the rank of each.
+/// Ranks of tasks sorted by `first`, then by `second`, then by program order.
 static Order rankBy(ArrayRef<double> first, ArrayRef<double> second) {
   Order order(first.size()), rank(first.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -138,7 +137,7 @@ static std::vector<double> getRanks(const Order &order) {
   return rank;
 }
 
-/// 0 for one part of a chunk, 2 for another, 1 for everything else.
+/// 0 for one part of a chunk, 2 for another, 1 for all other launches.
 static std::vector<double> getPartRanks(const PaperOrders &papers, size_t count, ChunkPart first, ChunkPart last) {
   std::vector<double> rank(count, 1);
   for (unsigned task = 0; task < count; ++task)
@@ -170,20 +169,20 @@ static void addListSchedules(Candidates &candidates, const Graph &graph, const P
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Improves the layers of a long program one by one, equal ones once.
+/// Improves the layers of a long program one by one, and equal ones only once.
 class LayerSearch {
 public:
   LayerSearch(const Graph &graph, const PaperOrders &papers) : graph(graph), papers(papers) {}
   Order run(const Order &order);
 
 private:
-  /// Where the layer whose first launch with a chunk stands at `begin` of the order ends.
+  /// End of the layer in the order. Its first launch with a chunk is at `begin`.
   size_t findEnd(const Order &order, size_t begin) const;
   Order improvePart(ArrayRef<unsigned> part);
 
   const Graph &graph;
   const PaperOrders &papers;
-  /// By all that local search sees of a part: its new order.
+  /// New orders of parts, by all properties that local search uses.
   std::map<std::vector<double>, Order> known;
 };
 } // namespace
@@ -259,7 +258,8 @@ struct Priced {
 };
 } // namespace
 
-/// Of those at most `limit` slow, the one with the least bytes alive, of equal ones the fastest.
+/// Returns the order with the least live bytes among those that take at most `limit`. The fastest one wins if they are
+/// equal.
 static const Order &chooseSmallest(ArrayRef<Priced> orders, double limit, const Pricer &pricer) {
   const Priced *best = nullptr;
   int64_t bestBytes = 0;
@@ -276,18 +276,19 @@ static const Order &chooseSmallest(ArrayRef<Priced> orders, double limit, const 
 }
 
 namespace {
-/// Orders with what the simulator says of them.
+/// Orders with their seconds by the simulator.
 class PricedOrders {
 public:
   explicit PricedOrders(Pricer &pricer) : pricer(pricer) {}
 
-  /// The papers' orders and the program's, none of which may be better than what is taken.
+  /// Adds the orders of the papers and of the program. The result must be at least as good as each of them.
   llvm::Error addBars(ArrayRef<Order> bars);
-  /// What cannot be priced is left out: kinds of work meet in it whose interference the profile does not say.
+  /// Adds an order unless it cannot be priced, because the profile lacks the interference of kinds of work that meet in
+  /// it.
   void add(const Order &order);
-  /// Up to `count`, fastest first.
+  /// Up to `count` orders, fastest first.
   std::vector<Priced> getFastest(size_t count) const;
-  /// What an order may take: `price` more than the best, and no more than the bars.
+  /// Most seconds of an acceptable order: `price` more than the best, but not more than the bars.
   double getLimit(double price) const { return std::min(best * (1 + price), bar); }
   ArrayRef<Priced> get() const { return orders; }
 

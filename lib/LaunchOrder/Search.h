@@ -7,9 +7,9 @@
 
 namespace mlir::moe {
 
-/// The fastest by `pricer`, or one hardly slower that needs less memory, as plan-order's description says. `graph` has
-/// times; `bars` are possible orders than which the result is never slower, one at least. With rings memory counts
-/// more. Looks at the same orders in the same sequence whatever the machine. Fails where `pricer` does for a bar.
+/// Returns the fastest order by `pricer`, or a slightly slower one that needs less memory, as plan-order's description
+/// says. `graph` has times. `bars` has at least one possible order, and the result is never slower than any of them.
+/// Rings give memory more weight. The search is the same on every machine. Fails if `pricer` fails for a bar.
 llvm::Expected<Order> searchOrder(const Graph &graph, const PaperOrders &papers, Pricer &pricer, ArrayRef<Order> bars,
                                   bool hasRings);
 

@@ -52,7 +52,7 @@ Ends TimelineRunner::rerun(const Sequences &given, unsigned stream, unsigned pla
   sequences = &given;
   limit = most;
   size_t step = asked[stream][place];
-  // The streams wait for each other before they come to the change.
+  // The streams wait for each other before they reach the change.
   if (step >= numKept)
     return {std::numeric_limits<double>::infinity(), 0};
   state = kept[step];
@@ -94,7 +94,7 @@ Ends TimelineRunner::finish() {
   return state.ends;
 }
 
-/// A run that has ended is in an order that the dependences allow.
+/// The order of a completed run is consistent with the dependences.
 void TimelineRunner::findTails() {
   tails.assign(graph.size(), 0);
   for (unsigned task : llvm::reverse(timeline.order)) {
@@ -119,7 +119,7 @@ void TimelineRunner::makeReady(unsigned task) {
   std::push_heap(heap.begin(), heap.end(), std::greater<>());
 }
 
-/// Gives an idle stream its next task, if that can go.
+/// Gives an idle stream its next task if the task is ready.
 bool TimelineRunner::takeNext(Stream &stream, unsigned index) {
   if (sequences) {
     const Order &sequence = (*sequences)[index];
@@ -143,7 +143,7 @@ bool TimelineRunner::takeNext(Stream &stream, unsigned index) {
 
 void TimelineRunner::begin(Stream &stream) {
   unsigned task = stream.task;
-  // What is left takes at least so long.
+  // Remaining tasks take at least this long.
   double least = std::max(stream.left / mostSpeed, tails.empty() ? 0 : tails[task]);
   isTooLong |= (state.now + least) * (1 - kTimeTolerance) > limit;
   stream.left -= graph.tasks[task].seconds;
@@ -191,14 +191,14 @@ void TimelineRunner::end(Stream &stream) {
     }
 }
 
-/// Launches of one kind share what the device has of it; links are shared by nobody in closed form.
+/// Launches of one kind share the device. In closed form, links are not shared.
 double TimelineRunner::getSpeed(const Stream &stream) const {
   auto resource = static_cast<unsigned>(graph.tasks[stream.task].resource);
   double speed = graph.speeds[resource][state.mask];
   return graph.tasks[stream.task].resource == Resource::Network ? speed : speed / state.busy[resource];
 }
 
-/// Begins what can begin, then goes on to the next time at which something ends or is issued.
+/// Begins all possible tasks, then moves on to the next time at which a task ends or is issued.
 bool TimelineRunner::step() {
   if (keeps)
     keep();

@@ -1,7 +1,7 @@
 //===- Timeline.h - a quick look at how an order would run ------*- C++ -*-===//
 //
-// One rank's streams in virtual time, as moe/Simulator/Simulator.h has them in closed form, without what that needs to
-// explain itself: the search asks thousands of times. Where links are shared or processors are, this is a guess.
+// One rank's streams in virtual time, as in closed form in moe/Simulator/Simulator.h, but without data that explains
+// the result. The search asks thousands of times. With shared links or processors this is only an estimate.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_LAUNCHORDER_TIMELINE_H
@@ -13,7 +13,7 @@
 
 namespace mlir::moe {
 
-/// Sums of times differ in their last digits by the order of their terms: relative.
+/// Relative tolerance, because sums of times depend on the order of their terms.
 inline constexpr double kTimeTolerance = 1e-9;
 
 /// Tasks of each stream in order.
@@ -22,17 +22,16 @@ using Sequences = std::vector<Order>;
 Sequences getSequences(const Graph &graph, ArrayRef<unsigned> order);
 
 struct Ends {
-  /// When the last task ends; infinity where the streams wait for each other.
+  /// End of the last task; infinity if the streams wait for each other.
   double seconds = 0;
-  /// Of all tasks' ends: of two orders that take equally long, the one that does more earlier.
+  /// Sum of all tasks' ends. The smaller one is better for orders that take equally long.
   double sumOfEnds = 0;
 };
 
 struct Timeline : Ends {
-  /// Tasks as they begin. A dependence's tasks stand in its order.
+  /// Tasks in the order of their begins, which is consistent with dependences.
   Order order;
-  /// By task: the one whose end it waited for last, -1 where it waited for none, and whether that was because it is the
-  /// one before on its stream.
+  /// Task whose end a task waited for last, -1 if none, and whether it was the previous one on its stream. By task.
   std::vector<int32_t> cause;
   std::vector<bool> waitedForStream;
   /// A task that ends last.
@@ -44,15 +43,15 @@ class TimelineRunner {
 public:
   explicit TimelineRunner(const Graph &graph);
 
-  /// Each stream in its order.
+  /// Runs each stream in its order.
   const Timeline &run(const Sequences &sequences);
-  /// Each stream takes the ready task of the least rank; `rank` by task, no two the same.
+  /// Lets each stream take the ready task of the least rank. Ranks, by task, are all different.
   const Timeline &run(ArrayRef<unsigned> rank);
 
-  /// As run(), and keeps what rerun() begins from.
+  /// Like run(), and keeps the states from which rerun() starts.
   const Timeline &runToChange(const Sequences &sequences);
-  /// What run() says of `sequences`, which are those of runToChange() but for `stream` from `place` on. Infinite
-  /// seconds where it gives up, since they are more than `limit`.
+  /// Returns the result of run() for `sequences`, which differ from those of runToChange() only in `stream` from
+  /// `place` on. Gives up with infinite seconds if they exceed `limit`.
   Ends rerun(const Sequences &sequences, unsigned stream, unsigned place, double limit);
   /// Whether run() would take at most `limit` seconds.
   bool isWithin(const Sequences &sequences, double limit);
@@ -61,22 +60,22 @@ private:
   struct Stream {
     enum class State : uint8_t { Idle, Issuing, Working } state = State::Idle;
     unsigned task = 0;
-    double until = 0;     ///< when it is issued, or ends as long as the speed holds
-    double remaining = 0; ///< seconds alone
-    double speed = 0;     ///< until the next time
-    double left = 0;      ///< seconds alone of all tasks that have not begun
-    double free = 0;      ///< since when
-    int32_t last = -1;    ///< task
-    size_t head = 0;      ///< into its sequence
+    double until = 0;     ///< time of issue, or of the end at the present speed
+    double remaining = 0; ///< seconds alone that remain
+    double speed = 0;     ///< speed until the next event
+    double left = 0;      ///< seconds alone of tasks that have not begun
+    double free = 0;      ///< time since which it is free
+    int32_t last = -1;    ///< last task
+    size_t head = 0;      ///< index in its sequence
   };
-  /// What decides how a run goes on.
+  /// State that determines the rest of a run.
   struct State {
     SmallVector<Stream, 4> streams;
-    std::vector<unsigned> missing; ///< by task: those before it that have not ended
+    std::vector<unsigned> missing; ///< tasks before a task that have not ended, by task
     std::array<unsigned, kNumResources> busy{};
     unsigned mask = 0;
-    size_t begun = 0;           ///< tasks
-    double now = 0, issued = 0; ///< the present time, and when the last task is issued
+    size_t begun = 0;           ///< number of tasks that have begun
+    double now = 0, issued = 0; ///< present time, and time at which the last task is issued
     Ends ends;
   };
 
@@ -94,22 +93,23 @@ private:
   bool step();
 
   const Graph &graph;
-  State initial;        ///< of all runs
-  double mostSpeed = 1; ///< of any task
+  State initial;        ///< state at the begin of all runs
+  double mostSpeed = 1; ///< highest speed of any task
   const Sequences *sequences = nullptr;
   ArrayRef<unsigned> rank;
-  double limit = 0; ///< a run that takes more is given up
+  double limit = 0; ///< seconds at which a run is given up
   bool isTooLong = false;
   State state;
   Timeline timeline;
-  std::vector<std::vector<std::pair<unsigned, unsigned>>> ready; ///< by stream: rank and task, a heap
+  std::vector<std::vector<std::pair<unsigned, unsigned>>> ready; ///< heap of ranks and tasks, by stream
   std::vector<double> readyAt;
 
   bool keeps = false;
-  std::vector<State> kept; ///< before each step, `numKept` of them
+  std::vector<State> kept; ///< states before each step; the first `numKept` are valid
   size_t numKept = 0;
-  std::vector<std::vector<size_t>> asked; ///< by stream and place: the step that first asks for the task there
-  /// By task, once a run has kept its steps: the least seconds from its begin to the end of what waits for it.
+  std::vector<std::vector<size_t>> asked; ///< step that first asks for a task, by stream and place
+  /// Least seconds from the begin of a task to the end of the tasks that wait for it. By task, once a run has kept its
+  /// steps.
   std::vector<double> tails;
 };
 

@@ -16,10 +16,10 @@ using llvm::StringRef;
 using llvm::Twine;
 using Place = JsonReader::Place;
 
-/// The JSON parser of LLVM recurses, so what it is given must not nest deeper than the stack allows.
+/// Limit of nesting. LLVM's JSON parser is recursive, and deeper text could exceed the stack.
 static constexpr size_t maxDepth = 64;
 
-/// The value as it stands in a file, cut where it is long.
+/// Describes the value as in a file, shortened if it is long.
 static std::string describe(const llvm::json::Value &value) {
   constexpr size_t longest = 60;
   std::string text = llvm::formatv("{0}", value).str();
@@ -54,29 +54,29 @@ static llvm::Error makeError(StringRef fileName, Place place, const Twine &messa
 
 namespace {
 
-/// Walks JSON text, valid or not, and tells of the root, each key and each element of a list where it stands. A path is
-/// `a.b[2].c`, the root's is empty.
+/// Walks JSON text, valid or not, and reports the places of the root, of each key and of each element of a list. A path
+/// is `a.b[2].c`, and empty for the root.
 class PlaceFinder {
 public:
   using Visitor = llvm::function_ref<void(StringRef path, Place place, bool repeated)>;
   PlaceFinder(StringRef text, Visitor visit) : text(text), visit(visit) {}
 
-  /// Returns how deep the brackets nest.
+  /// Returns the depth of the nesting.
   size_t run();
 
 private:
   /// An open bracket.
   struct Frame {
-    size_t pathSize; ///< of the object or list
+    size_t pathSize; ///< length of the path of the object or list
     bool isObject;
-    /// A key or an element begins next.
+    /// Whether a key or an element begins next.
     bool expectsNext = true;
     size_t index = 0;
     llvm::StringSet<> keys = {};
   };
   void open(char bracket);
   void beginElement();
-  /// At a string's first quote; moves on to its last. False where it has none.
+  /// Begins at the first quote of a string, and moves on to the last. Returns false if there is none.
   bool readString();
 
   StringRef text;
@@ -139,7 +139,7 @@ bool PlaceFinder::readString() {
     return false;
   StringRef token = text.slice(position, end + 1);
   if (!frames.empty() && frames.back().isObject && std::exchange(frames.back().expectsNext, false)) {
-    // Parsing the token again undoes its escapes.
+    // Parsing the token undoes its escapes.
     if (llvm::Expected<llvm::json::Value> key = llvm::json::parse(token)) {
       Frame &object = frames.back();
       path.resize(object.pathSize);
@@ -175,8 +175,8 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName,
     return makeError(fileName, {}, "expected " + format + " nested at most " + Twine(maxDepth) + " deep");
   llvm::Expected<llvm::json::Value> root = llvm::json::parse(text);
   if (!root) {
-    // The text of the error is "[line:column, byte=offset]: reason"; its column counts the characters of the line up to
-    // and with the wrong one.
+    // The text of the error is "[line:column, byte=offset]: reason". Its column counts the characters of the line up to
+    // the wrong one, including it.
     std::string message = llvm::toString(root.takeError());
     StringRef rest = message;
     Place place;
@@ -203,7 +203,7 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName,
   return JsonReader(std::move(file), object, "");
 }
 
-/// Whether there is a value other than null.
+/// Whether there is a value that is not null.
 static bool isSet(const llvm::json::Value *value) { return value && value->kind() != llvm::json::Value::Null; }
 
 StringRef JsonReader::getName(StringRef key) const {
@@ -258,7 +258,7 @@ void JsonReader::addAlias(StringRef alias, StringRef key) {
 std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }
 
 JsonReader::Place JsonReader::getPlace(StringRef key) const {
-  // Places are wanted for errors only, so they are looked up and not kept.
+  // Places are looked up, not stored, because only errors need them.
   std::string keyPath = getPath(getName(key));
   std::optional<Place> ofKey, ofObject;
   PlaceFinder(file->text, [&](StringRef found, Place place, bool) {
@@ -289,7 +289,7 @@ void JsonReader::fail(StringRef key, const Twine &expected) {
   failAt(key, value, expected);
 }
 
-/// Whether a value is one that means as little as a missing key.
+/// Whether a value means the same as a missing key.
 static bool saysNothing(const llvm::json::Value &value) {
   if (const llvm::json::Object *object = value.getAsObject())
     return object->empty();
@@ -376,7 +376,7 @@ double JsonReader::getNumber(StringRef key, const NumberRange &range, std::optio
     if (std::optional<double> number = value->getAsNumber(); number && range.contains(*number))
       return *number;
   fail(key, range.text);
-  return defaultValue.value_or(1); // fits every range
+  return defaultValue.value_or(1); // 1 is in every range.
 }
 
 bool JsonReader::getBool(StringRef key, std::optional<bool> defaultValue) {

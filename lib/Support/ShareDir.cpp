@@ -17,7 +17,7 @@ using llvm::Twine;
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// The folders of shared files of one kind, the installed one first.
+/// Folders of shared files of one kind, the installed folder first.
 static std::vector<std::string> getFolders(StringRef kind, const char *argv0) {
   std::vector<std::string> folders;
   llvm::SmallString<256> installed(

@@ -9,12 +9,12 @@
 
 using llvm::StringRef;
 
-/// A slip is one edit, or one in every three letters.
+/// A typing error is one edit, or one for every three letters.
 static unsigned getMostEdits(StringRef given) { return std::max<unsigned>(1, static_cast<unsigned>(given.size()) / 3); }
 
 static llvm::SmallVector<StringRef> findNearest(StringRef given, llvm::ArrayRef<StringRef> known) {
   llvm::SmallVector<StringRef> nearest;
-  // Fewer letters are in many names.
+  // Shorter names are part of too many names.
   constexpr size_t fewestLetters = 3;
   if (given.size() >= fewestLetters)
     llvm::copy_if(known, std::back_inserter(nearest), [&](StringRef name) { return name.contains_insensitive(given); });

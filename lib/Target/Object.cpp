@@ -38,7 +38,7 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(ModuleOp module,
                                           : "cannot generate code for this host: " + error);
     return {};
   }
-  // A plan may be compiled on one machine and run on another, so no CPU's own instructions.
+  // A plan may run on another machine than it was compiled on, so code uses no instructions of particular CPUs.
   StringRef cpu = llvm::Triple(triple).getArch() == llvm::Triple::x86_64 ? "x86-64" : "generic";
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, cpu, /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, *level));
@@ -71,7 +71,7 @@ LogicalResult mlir::moe::emitObject(ModuleOp module, llvm::raw_pwrite_stream &os
   return success();
 }
 
-/// The linker's path; empty after an error.
+/// Path of the linker; empty after an error.
 static std::string findLinker(ModuleOp module) {
   for (StringRef name : {"ld.lld-19", "ld.lld", "ld"})
     if (llvm::ErrorOr<std::string> path = sys::findProgramByName(name))
@@ -80,7 +80,7 @@ static std::string findLinker(ModuleOp module) {
   return {};
 }
 
-/// Links `object` to `output`; what the linker prints becomes the error.
+/// Links `object` to `output`. The linker's messages become the error.
 static LogicalResult link(ModuleOp module, StringRef object, StringRef output) {
   std::string linker = findLinker(module);
   if (linker.empty())
@@ -121,11 +121,12 @@ LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsi
   auto cannotWrite = [&](std::error_code error) {
     return emitError(module.getLoc()) << "cannot write '" << path << "': " << error.message();
   };
-  // Beside the target, so that the rename stays in one file system; before the work, so that a bad path fails at once.
+  // The temporary file is in the target's folder, so that the rename stays in one file system. It is made before the
+  // work, so that a bad path fails at once.
   SmallString<128> library, object, target(path);
   if (sys::fs::is_directory(path))
     return cannotWrite(std::make_error_code(std::errc::is_a_directory));
-  // What a link names is replaced, not the link; and a device is no name for a file.
+  // A symbolic link is followed, so that its target is replaced and not the link. A device is refused.
   if (sys::fs::exists(path)) {
     if (!sys::fs::is_regular_file(path))
       return emitError(module.getLoc()) << "cannot write '" << path << "': expected a file but it is a device";

@@ -1,12 +1,12 @@
 //===- Variants.h - plans of several batch shapes ---------------*- C++ -*-===//
 //
-// A module at the plan stage is a plan of one shape: @rank, @reference and what they were compiled for. A plan of
-// several is a module of nothing but such modules, its variants. Each says for how many sequences (B) of how many
-// tokens (L) of a data-parallel rank it is; where several are for one shape they are of different schedules, and the
-// one that the fewest seconds are predicted for is chosen at run time.
+// A module at the plan stage is a plan of one shape: @rank, @reference and their attributes. A plan of several shapes
+// is a module that contains only such modules, its variants. Each variant states the number of sequences (B) and of
+// tokens in a sequence (L) of a data-parallel rank. Variants for one shape have different schedules, and the plan
+// chooses the one with the fewest predicted seconds at run time.
 //
-// A plan for a training loop of somebody else has a variant for the forward and, behind it, one for the backward. Then
-// a plan of one shape is a module of these two, and they need not say B and L.
+// A plan for another program's training loop has a variant for the forward, followed by one for the backward. A plan of
+// one shape then is a module of these two, and they may lack B and L.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_CONVERSION_VARIANTS_H
@@ -18,18 +18,18 @@
 
 namespace mlir::plan {
 
-/// Attributes of a variant: B and L (i64), and [alpha, beta] (f64): alpha + beta * (B * L) seconds of communication are
-/// predicted for it.
+/// Attributes of a variant: B and L (i64), and [alpha, beta] (f64). alpha + beta * (B * L) are its predicted seconds of
+/// communication.
 inline constexpr StringLiteral kBatchAttrName = "plan.batch";
 inline constexpr StringLiteral kSequenceAttrName = "plan.sequence";
 inline constexpr StringLiteral kSecondsAttrName = "plan.seconds";
-/// i64: chunks of the layers (pipeline:N), where variants differ in them.
+/// Number of chunks of the layers (i64), if variants differ in it.
 inline constexpr StringLiteral kChunksAttrName = "plan.chunks";
 
-/// String, on a variant that is a forward or a backward alone, and its values.
+/// Attribute of a variant that is only a forward or a backward (string), and its values.
 inline constexpr StringLiteral kHalfAttrName = "plan.half", kForwardHalf = "forward", kBackwardHalf = "backward";
 
-/// The variants of a module at the plan stage, in order; none in a plan of one shape.
+/// Variants of a module at the plan stage, in order. Empty for a plan of one shape.
 SmallVector<ModuleOp> getVariants(ModuleOp plan);
 
 } // namespace mlir::plan

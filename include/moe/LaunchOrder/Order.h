@@ -1,7 +1,7 @@
 //===- Order.h - the order in which launches are issued ---------*- C++ -*-===//
 //
-// A plan's streams run in the order in which it was issued, so the order decides what overlaps. plan-order chooses it;
-// plan-assign-streams turns what dependences cross streams into waits; nothing later changes it.
+// The streams of a plan run in the order of issue, so the order decides what overlaps. plan-order chooses it, and
+// plan-assign-streams makes waits of dependences between streams. Later passes do not change it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LAUNCHORDER_ORDER_H
@@ -17,21 +17,21 @@ namespace mlir::moe {
 
 class CostModel;
 
-/// What plan-order's description says of each.
+/// plan-order's description explains each policy.
 enum class OrderPolicy { Program, MPipeMoe, FasterMoe, Search };
 
 /// "program", "mpipemoe", "fastermoe", "search".
 llvm::StringRef getName(OrderPolicy policy);
 std::optional<OrderPolicy> parseOrderPolicy(llvm::StringRef name);
 
-/// Ranks that a search simulates one by one for each order that it tries. Of more it takes the routing to be even,
-/// where one rank stands for all that are like it.
+/// Most ranks that a search simulates one by one for each order. With more ranks it takes the routing to be even, so
+/// that one rank stands for all similar ones.
 inline constexpr int64_t kMaxUnevenRanks = 64;
 
-/// Puts the launches of `program` on streams and into the policy's order. `model` is of the program's ranks; it may be
-/// null where the policy is not Search. Fails after an error where `program` is no rank program, or one of some ranks
-/// only, or has waits or offsets; where its rings cannot be kept in any order; and, for Search, where the cost model or
-/// the simulator do. Programs in one order stay as they are.
+/// Puts the launches of `program` on streams and into the policy's order. `model` is a model of the program's ranks. It
+/// may be null unless the policy is Search. Fails after an error if `program` is no rank program, is for some of the
+/// ranks only, or has waits or offsets, or if no order suits its rings. With Search, also fails if the cost model or
+/// the simulator fail. Programs that are in order do not change.
 LogicalResult orderPlan(func::FuncOp program, OrderPolicy policy, const CostModel *model);
 
 } // namespace mlir::moe

@@ -6,7 +6,7 @@
 
 namespace mlir::moe {
 
-/// The shortest text that reads back as `value`, which is finite, and is a float literal of MLIR: "1.0e9".
+/// Shortest float literal of MLIR, such as "1.0e9", that reads back as `value`. `value` must be finite.
 std::string getFloatLiteral(double value);
 
 } // namespace mlir::moe

@@ -10,12 +10,12 @@
 
 namespace mlir::moe {
 
-/// The text at `path`; `-` is standard input. Refuses what is no file or pipe (a folder, a device that has no end) and
-/// more than 1 GiB. An error is a complete diagnostic, `path: error: ..`.
+/// Reads the text at `path`; `-` is standard input. Fails for anything that is no file or pipe, such as folders and
+/// endless devices, and for more than 1 GiB. The text of an error is a complete diagnostic, `path: error: ..`.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readInputFile(llvm::StringRef path);
 
-/// Refuses what MLIR's parser must not get: bytecode, which it trusts, and brackets nested more than 256 deep, which
-/// would take all of its stack. An error is a complete diagnostic.
+/// Refuses text that MLIR's parser must not get: bytecode, which the parser trusts, and brackets nested more than 256
+/// deep, which could exceed its stack. The text of an error is a complete diagnostic.
 llvm::Error checkMlirText(llvm::StringRef text, llvm::StringRef path);
 
 } // namespace mlir::moe

@@ -9,9 +9,9 @@
 
 namespace mlir::moe {
 
-/// The end of an error about `given`, which is none of the `known` names: "; did you mean 'hgx-h100'?". It names those
-/// that contain `given`, or else those that are the fewest edits away from it, whatever their case. Empty where more
-/// than three are as near as each other, and where nothing is near.
+/// Returns the end of an error about `given`, which is not in `known`: "; did you mean 'hgx-h100'?". It suggests the
+/// names that contain `given`, or those with the fewest edits, ignoring case. Empty if no name is near, or if more than
+/// three are equally near.
 std::string suggestName(llvm::StringRef given, llvm::ArrayRef<llvm::StringRef> known);
 
 } // namespace mlir::moe

@@ -1,7 +1,7 @@
 //===- Object.h - from LLVM dialect to machine code -------------*- C++ -*-===//
 //
-// The last step of the compiler: a module of the LLVM dialect, as convert-plan-to-llvm leaves it, to text or code for
-// the host's architecture (any CPU of it). Errors are emitted at the module.
+// Last step of the compiler: from a module of the LLVM dialect, as convert-plan-to-llvm makes it, to text or to code
+// for any CPU of the host's architecture. Errors are emitted at the module.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_TARGET_OBJECT_H
@@ -15,12 +15,12 @@ namespace mlir::moe {
 /// Writes `module` as LLVM IR text.
 LogicalResult emitLLVMIR(ModuleOp module, raw_ostream &os);
 
-/// Writes a position-independent object file. `optLevel` is that of code generation, 0 to 3; rank programs only
-/// enqueue, so 0, which compiles fastest, loses nothing.
+/// Writes a position-independent object file. `optLevel` is the level of code generation, 0 to 3. Rank programs only
+/// enqueue, so 0, which compiles fastest, is fast enough.
 LogicalResult emitObject(ModuleOp module, llvm::raw_pwrite_stream &os, unsigned optLevel = 0);
 
-/// Writes a shared library with the first linker found among ld.lld-19, ld.lld and ld. The file appears under `path`
-/// complete or not at all.
+/// Writes a shared library with the first linker found among ld.lld-19, ld.lld and ld. The file appears at `path` only
+/// when it is complete.
 LogicalResult emitSharedLibrary(ModuleOp module, StringRef path, unsigned optLevel = 0);
 
 } // namespace mlir::moe

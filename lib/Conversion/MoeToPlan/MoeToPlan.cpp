@@ -49,19 +49,19 @@ private:
   func::FuncOp function;
   Operation *terminator;
   OpBuilder builder;
-  /// From tensors to the memory that holds them.
+  /// Memory of each tensor.
   IRMapping memory;
-  /// For each op whose operands are computed in their places of its result, the places.
+  /// Parts of an op's result in which its operands are computed, by op.
   llvm::DenseMap<Operation *, SmallVector<Value>> places;
-  /// Of values that are elsewhere: the places to copy them to.
+  /// Places to which a value has to be copied.
   llvm::DenseMap<Value, SmallVector<Value>> copies;
   unsigned numInputs = 0;
-  /// Where each result has to be.
+  /// Memory of each result of the program.
   SmallVector<BlockArgument> results;
 };
 } // namespace
 
-/// Which layer an op there belongs to.
+/// Layer that an op at `loc` belongs to.
 static StringAttr getLabel(Location loc) {
   auto layer = dyn_cast<NameLoc>(loc);
   return layer ? layer.getName() : StringAttr();
@@ -114,7 +114,7 @@ Value ProgramConverter::createBuffer(Type tensor, Location loc, plan::Space spac
   return builder.create<plan::BufferOp>(loc, getMemRefType(tensor, spaceAttr), /*offset=*/IntegerAttr(), ring);
 }
 
-/// What depends on the rank is copied before it is divided once more: a call takes one such part.
+/// A call takes one part that depends on the rank. So such a part is copied before it is divided again.
 Value ProgramConverter::createView(Value memory, RankPart part, Type tensor, Location loc) {
   if (auto view = memory.getDefiningOp<plan::ViewOp>(); view && view.getGroup()) {
     auto type = cast<MemRefType>(memory.getType());
@@ -122,7 +122,7 @@ Value ProgramConverter::createView(Value memory, RankPart part, Type tensor, Loc
     createCopy(memory, copy, loc);
     memory = copy;
   }
-  // A micro-batch does not have the dimension that counts them.
+  // The type of a micro-batch lacks the dimension over micro-batches.
   return builder.create<plan::ViewOp>(loc, memory, part,
                                       getMemRefType(tensor, cast<MemRefType>(memory.getType()).getMemorySpace()));
 }
@@ -131,20 +131,20 @@ void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) 
   Value source = memory.lookup(op->getOperand(0));
   for (OpResult result : op->getResults()) {
     std::optional<RankPart> part = kernel.getAliasPart(result.getResultNumber());
-    // What fills a bucket up.
+    // The value only fills a bucket up.
     if (part && part->at && result.use_empty())
       continue;
     memory.map(result, part ? createView(source, *part, result.getType(), op->getLoc()) : source);
   }
 }
 
-/// Whether its result is its operands side by side.
+/// Whether the op's result is its operands side by side.
 static bool isMadeOfOperands(MoeKernelOpInterface op) {
   return op->getNumOperands() > 0 && op->getNumResults() == 1 && op.getOperandPart(0).has_value();
 }
 
-/// Whether `value` can be computed in a place that another op chooses.
-/// What is made of its operands has parts itself, and a part that depends on the rank has none.
+/// Whether `value` can be computed in a place that another op chooses. An op whose operands make up its result cannot
+/// have a place that depends on the rank, because it divides it further.
 static bool canBePlaced(Value value, RankPart place) {
   if (value.getDefiningOp<RepeatOp>())
     return !place.group;
@@ -152,8 +152,8 @@ static bool canBePlaced(Value value, RankPart place) {
   return op && !op.isAlias() && (!op.getKernelName().empty() || (isMadeOfOperands(op) && !place.group));
 }
 
-/// Gives each op whose operands are its result side by side constants of its own, just before it: one value cannot be
-/// in several places.
+/// Gives each op whose operands make up its result its own copy of constants, just before it, because a value can have
+/// only one place.
 static void copyConstants(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {
     auto kernel = dyn_cast<MoeKernelOpInterface>(op);
@@ -168,14 +168,14 @@ static void copyConstants(func::FuncOp function) {
   }
 }
 
-/// Where an op's operands are its result side by side, they are computed there: notes their places in `memory`, before
-/// the ops that compute them are converted. An operand that cannot be, because its memory is another value's too, is
-/// copied as soon as it is there.
+/// Notes in `memory` that operands that make up a result are computed in its parts. Must run before the ops that
+/// compute them are converted. If an operand's memory belongs to another value too, the operand is copied as soon as it
+/// is computed.
 void ProgramConverter::placeOperands(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   if (!kernel || !isMadeOfOperands(kernel))
     return;
-  // Its own place may be a part of another value's.
+  // The result may be part of another value.
   Value result = op->getResult(0);
   if (!memory.contains(result))
     memory.map(result, createBuffer(result.getType(), op->getLoc()));
@@ -192,7 +192,7 @@ void ProgramConverter::placeOperands(Operation *op) {
   }
 }
 
-/// Whether an op computes `value` in memory of its own, and nobody else but one op uses it.
+/// Whether an op computes `value` in its own memory, and only one op uses it.
 static bool isOwn(Value value) {
   Operation *op = value.getDefiningOp();
   auto kernel = dyn_cast_or_null<MoeKernelOpInterface>(op);
@@ -200,7 +200,7 @@ static bool isOwn(Value value) {
   return isComputed && value.hasOneUse();
 }
 
-/// What an op adds to, where nobody else has it; else null.
+/// Value that an op adds to, if no other op uses it; else null.
 static Value getOwnAddend(Operation *op) {
   auto accumulating = dyn_cast<MoeAccumulatingOpInterface>(op);
   if (!accumulating || accumulating.getAddendMutable().empty())
@@ -209,7 +209,7 @@ static Value getOwnAddend(Operation *op) {
   return isOwn(addend) ? addend : Value();
 }
 
-/// Sums whose places another op has chosen are added up there from the first term on.
+/// If the place of a sum is known, its terms are added up there from the first one on.
 void ProgramConverter::placeAddends(Operation *op) {
   auto place = [&](Value addend, Value sum) {
     if (addend && memory.contains(sum) && !memory.contains(addend))
@@ -222,7 +222,7 @@ void ProgramConverter::placeAddends(Operation *op) {
     place(getOwnAddend(op), op->getResult(0));
 }
 
-/// A sum that an op adds to takes the place of the addend.
+/// If an op adds to a value, its sum takes the memory of that value.
 void ProgramConverter::placeAccumulated(Operation *op) {
   Value addend = getOwnAddend(op);
   if (!addend || memory.contains(op->getResult(0)))
@@ -231,21 +231,21 @@ void ProgramConverter::placeAccumulated(Operation *op) {
     memory.map(op->getResult(0), place);
 }
 
-/// To where they have to be besides their own memory.
+/// Copies results to the other places where they are needed.
 void ProgramConverter::copyResults(Operation *op) {
   for (Value result : op->getResults())
     for (Value place : copies.lookup(result))
       createCopy(memory.lookup(result), place, op->getLoc());
 }
 
-/// A copy that belongs to `op`.
+/// Makes a copy that belongs to `op`.
 Value ProgramConverter::copyFor(Operation *op, Value from, Type tensor) {
   Value own = createBuffer(tensor, op->getLoc());
   inheritUnit(op, createCopy(from, own, op->getLoc()));
   return own;
 }
 
-/// What is carried is in the memory of its first value, where nobody else uses that, and else in a copy.
+/// A carried value stays in the memory of its first value if no other op uses that, and else gets a copy.
 void ProgramConverter::convertRepeat(RepeatOp op) {
   SmallVector<Value> inputs = {memory.lookup(op.getTimes())}, outputs;
   for (auto [init, result] : llvm::zip_equal(op.getCarried(), op.getResults())) {
@@ -266,7 +266,7 @@ void ProgramConverter::convertRepeat(RepeatOp op) {
     Value place = memory.lookup(input);
     auto view = place.getDefiningOp<plan::ViewOp>();
     auto position = static_cast<int64_t>(op.getCarried().size() + number);
-    // A call takes one part that depends on the rank.
+    // A call takes one part that depends on the rank, and this input is such a part already.
     if (view && view.getGroup() && llvm::is_contained(op.getDivided().value_or(ArrayRef<int64_t>()), position))
       place = copyFor(op, place, input.getType());
     inputs.push_back(place);
@@ -331,7 +331,7 @@ static bool isAlias(Operation *op) {
   return kernel && kernel.isAlias();
 }
 
-/// The last op that reads `argument` or a view of it; null if none does.
+/// Last op that reads `argument` or a view of it; null if none does.
 static Operation *findLastReader(Value argument) {
   Operation *last = nullptr;
   SmallVector<Value> open = {argument};
@@ -345,8 +345,8 @@ static Operation *findLastReader(Value argument) {
   return last;
 }
 
-/// Puts the op that makes `result`, in the memory of `argument`, behind all that read what was there before. Nothing in
-/// the program says so but that the two share memory.
+/// Moves the op that makes `result` in the memory of `argument` after all readers of the old value. They depend on each
+/// other only by memory.
 static LogicalResult moveBehindReaders(Value result, Value argument, StringRef name) {
   Operation *writer = result.getDefiningOp(), *last = findLastReader(argument);
   while (writer && isAlias(writer))
@@ -361,8 +361,8 @@ static LogicalResult moveBehindReaders(Value result, Value argument, StringRef n
   return success();
 }
 
-/// Inputs keep their places as memory of the caller; results become arguments behind them, but for those that update an
-/// input in its place.
+/// Inputs become arguments in memory of the caller. Results become further arguments, unless they update an input in
+/// place.
 LogicalResult ProgramConverter::convertSignature() {
   SmallVector<Type> types = llvm::to_vector(function.front().getArgumentTypes());
   llvm::append_range(types, terminator->getOperandTypes());
@@ -396,7 +396,7 @@ LogicalResult ProgramConverter::convertSignature() {
   return success();
 }
 
-/// Views of `value` are in the caller's memory with it.
+/// Views of `value` move to the caller's memory with it.
 static void moveViews(Value value) {
   for (Operation *user : value.getUsers())
     if (auto view = dyn_cast<plan::ViewOp>(user)) {
@@ -418,7 +418,7 @@ void ProgramConverter::convertReturn() {
       buffer.erase();
       continue;
     }
-    // An input, a part of something, or a value that is already another result.
+    // The value is an input, a part of another value, or already another result.
     createCopy(value, argument, terminator->getLoc());
   }
 }
@@ -436,7 +436,7 @@ LogicalResult ProgramConverter::run() {
   SmallVector<Operation *> program;
   for (Operation &op : function.front().without_terminator())
     program.push_back(&op);
-  // From the last on: an op's own place comes before those of its operands.
+  // Goes backwards, because an op's place must be known before those of its operands.
   for (Operation *op : llvm::reverse(program)) {
     placeOperands(op);
     placeAddends(op);

@@ -42,7 +42,7 @@ LLVM::GlobalOp DataBuilder::createArray(const Twine &name, DenseIntElementsAttr 
 }
 
 LLVM::GlobalOp DataBuilder::createText(const Twine &name, StringRef text, LLVM::Linkage linkage) {
-  // LLVM's strings have no end.
+  // LLVM's strings are not terminated.
   std::string ended(text);
   ended.push_back('\0');
   return create<LLVM::GlobalOp>(loc, LLVM::LLVMArrayType::get(getI8Type(), ended.size()), /*isConstant=*/true, linkage,
@@ -100,7 +100,7 @@ LLVM::LLVMFuncOp CallTable::getRuntimeFunction(StringRef name, TypeRange argumen
 }
 
 namespace {
-/// Reads the numbers of a row, one after another.
+/// Reads the numbers of a row in order.
 class RowReader {
 public:
   RowReader(DataBuilder &builder, Block *block) : builder(builder), block(block) {}
@@ -132,11 +132,11 @@ public:
 private:
   DataBuilder &builder;
   Block *block;
-  int32_t place = 1; ///< behind the kind
+  int32_t place = 1; ///< after the kind
 };
 } // namespace
 
-/// Of the functions of kinds: rank, op, row, buffers and iteration.
+/// Type of the functions of kinds. The arguments are rank, op, row, buffers and iteration.
 static LLVM::LLVMFunctionType getKindFunctionType(const DataBuilder &builder) {
   return LLVM::LLVMFunctionType::get(builder.i32, {builder.ptr, builder.i64, builder.ptr, builder.ptr, builder.i64});
 }
@@ -192,7 +192,7 @@ void CallTable::emitGroups(DataBuilder &builder) {
   }
 }
 
-/// Of each kind: its function, the length of its rows, and how many launches it makes.
+/// Type of the table of kinds: function, length of the rows, and number of launches.
 static Type getKindType(const DataBuilder &builder) {
   return LLVM::LLVMStructType::getLiteral(builder.getContext(), {builder.ptr, builder.i64, builder.i64});
 }

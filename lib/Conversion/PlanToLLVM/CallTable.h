@@ -1,9 +1,9 @@
 //===- CallTable.h - the calls that the programs of a plan make -*- C++ -*-===//
 //
 // The compiled form of a plan is data: a row of numbers for each op. Each *kind* of call, which is a runtime function
-// with its constant arguments, is a small function that takes the rest from a row. One loop runs all programs. So the
-// code does not grow with the number of launches. In a loop the same rows run again, with buffers that follow from the
-// number of the iteration.
+// with constant arguments, becomes a small function that takes the other arguments from a row. One loop runs the rows
+// of all programs, so the code does not grow with the number of launches. A loop of the plan runs the same rows again,
+// and the number of the iteration selects the buffers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_CONVERSION_PLANTOLLVM_CALLTABLE_H
@@ -22,29 +22,29 @@
 
 namespace mlir::plan {
 
-/// The symbol of the loop that CallTable emits.
+/// Symbol of the loop that CallTable emits.
 std::string getRunSymbol();
 
-/// The length of a moert_buffer, as a number of i64.
+/// Number of i64 words of a moert_buffer.
 inline constexpr int64_t kBufferWords = sizeof(moert_buffer) / sizeof(int64_t);
-// Its first number holds the space in the lower half and the type in the upper one.
+// The first word holds the space in its lower half and the type in its upper half.
 static_assert(llvm::endianness::native == llvm::endianness::little && offsetof(moert_buffer, dtype) == 4 &&
               offsetof(moert_buffer, offset) == 8 && sizeof(moert_buffer) == 11 * sizeof(int64_t));
 
-/// The numbers of a row for a buffer that stays, and for one that moves.
+/// Number of words in a row for a buffer that is the same in all iterations, and for one that is not.
 inline constexpr int64_t kStayingWords = 1, kMovingWords = 2;
 
-/// Globals of constant data, and other parts that all tables need.
+/// Builds globals of constant data, and other parts that all tables need.
 class DataBuilder : public OpBuilder {
 public:
-  /// Builds before `place`.
+  /// Inserts before `place`.
   explicit DataBuilder(Operation *place);
   Value createInt(int64_t value, Type type = {});
   /// Inserts `fields` into a struct or array, in order.
   Value createAggregate(Type type, ArrayRef<Value> fields);
-  /// An internal constant with the value that `initializer` makes.
+  /// Creates an internal constant with the value that `initializer` makes.
   LLVM::GlobalOp createConstant(const Twine &name, Type type, function_ref<Value()> initializer);
-  /// An internal constant array with the elements of `values`.
+  /// Creates an internal constant array with the elements of `values`.
   LLVM::GlobalOp createArray(const Twine &name, DenseIntElementsAttr values);
   LLVM::GlobalOp createText(const Twine &name, StringRef text, LLVM::Linkage linkage = LLVM::Linkage::Internal);
 
@@ -52,21 +52,21 @@ public:
   Type i32, i64, ptr;
 };
 
-/// The kinds of calls of a module.
+/// Kinds of calls of a module.
 class CallTable {
 public:
   explicit CallTable(ModuleOp module) : module(module) {}
 
-  /// The number of the kind of `launch`, whose stream has number `stream`. Its row has the kind and then the number of
-  /// the buffer of each input and output. For the operands `moving`, it has two numbers: in iteration i of a loop the
-  /// buffer is the first one plus i mod the second one.
+  /// Number of the kind of `launch`, whose stream has number `stream`. A row has the number of the kind, and then the
+  /// number of the buffer of each input and output. An operand in `moving` has two numbers: in iteration i of a loop,
+  /// its buffer is the first one plus i mod the second one.
   unsigned getLaunch(LaunchOp launch, int64_t stream, ArrayRef<int64_t> moving);
-  /// The number of the kind of records, or of waits, on a stream. A row has the kind and the event. With `isMoving`, it
-  /// has the first event, a shift, and a number of turns: in iteration i the event is the first one plus
-  /// (i + shift) mod turns.
+  /// Number of the kind of records, or of waits, on a stream. A row has the kind and the event. With `isMoving`, it has
+  /// the kind, the first event, a shift, and a number of turns: in iteration i, the event is the first one plus (i +
+  /// shift) mod turns.
   unsigned getEvent(StringRef call, int64_t stream, bool isMoving);
 
-  /// The runtime's function of that name, without its prefix.
+  /// Declares the runtime's function of that name, which is without its prefix.
   LLVM::LLVMFuncOp getRuntimeFunction(StringRef name, TypeRange arguments);
 
   /// Emits a function of each kind and the loop that runs rows:
@@ -75,9 +75,9 @@ public:
 
 private:
   struct Kind {
-    std::string name; ///< of the runtime's function, without its prefix
+    std::string name; ///< runtime function without its prefix
     int64_t stream;
-    /// Of a launch.
+    /// Only for launches.
     int64_t buffers = 0;
     ArrayRef<int64_t> absent = {};
     SmallVector<int64_t> moving = {};
@@ -94,7 +94,7 @@ private:
   };
 
   unsigned getKind(const Kind &kind);
-  /// The arguments of the call of `kind`, without the stream, in a function with the entry block `block`.
+  /// Arguments of the call of `kind` without the stream, in a function with the entry block `block`.
   SmallVector<Value> makeArguments(DataBuilder &builder, const Kind &kind, Block *block);
   void emitKind(DataBuilder &builder, unsigned number, const Kind &kind);
   void emitGroups(DataBuilder &builder);

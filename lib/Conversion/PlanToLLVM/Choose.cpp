@@ -1,7 +1,7 @@
 //===- Choose.cpp - the choice among variants -----------------------------===//
 //
-// Parm's Algorithm 1 takes, for the batch at hand, the schedule with the smaller alpha + beta * tokens. Here it is code
-// of the plan, with the constants inside: every rank that calls it gets the same answer, with nothing to exchange.
+// Parm's Algorithm 1 takes the schedule with the smaller alpha + beta * tokens for the present batch. Here it is code
+// of the plan with constant alpha and beta. Every rank gets the same answer without communication.
 //
 //===----------------------------------------------------------------------===//
 #include "Choose.h"
@@ -19,13 +19,13 @@ using namespace mlir;
 using namespace mlir::plan;
 
 namespace {
-/// For what a variant is.
+/// Shape that a variant is for.
 struct Shape {
   int64_t batch, sequence;
   bool operator==(const Shape &other) const { return batch == other.batch && sequence == other.sequence; }
 };
 
-/// Predicted seconds of communication of `tokens` tokens of a data-parallel rank.
+/// Predicted seconds of communication for `tokens` tokens of a data-parallel rank.
 struct Seconds {
   double alpha, beta;
   double get(double tokens) const { return alpha + beta * tokens; }
@@ -34,7 +34,7 @@ struct Seconds {
 
 SmallVector<ModuleOp> mlir::plan::getVariants(ModuleOp plan) { return llvm::to_vector(plan.getOps<ModuleOp>()); }
 
-/// 0 by 0 where it does not say.
+/// 0 by 0 if the variant has no shape.
 static Shape getShape(ModuleOp variant) {
   auto get = [&](StringRef name) {
     auto size = variant->getAttrOfType<IntegerAttr>(name);
@@ -57,7 +57,7 @@ static std::optional<Seconds> getSeconds(ModuleOp variant) {
 
 static double getTokens(Shape shape) { return static_cast<double>(shape.batch) * static_cast<double>(shape.sequence); }
 
-/// The attributes of one variant.
+/// Checks the attributes of one variant.
 static LogicalResult checkVariant(ModuleOp variant) {
   bool saysNoShape = !variant->hasAttr(kBatchAttrName) && !variant->hasAttr(kSequenceAttrName);
   for (StringRef name : {kBatchAttrName, kSequenceAttrName}) {
@@ -72,7 +72,7 @@ static LogicalResult checkVariant(ModuleOp variant) {
     return success();
   auto isF64 = [](Attribute attr) { return isa<FloatAttr>(attr) && cast<FloatAttr>(attr).getType().isF64(); };
   auto pair = dyn_cast<ArrayAttr>(seconds);
-  // A sum that is no number would compare as neither more nor less.
+  // A NaN would make every comparison false.
   if (!pair || pair.size() != 2 || !llvm::all_of(pair, isF64) ||
       !std::isfinite(getSeconds(variant)->get(getTokens(getShape(variant)))))
     return variant.emitOpError("expected '")
@@ -81,7 +81,7 @@ static LogicalResult checkVariant(ModuleOp variant) {
   return success();
 }
 
-/// Two variants, of which `other` comes later.
+/// Checks two variants, of which `other` comes later.
 static LogicalResult checkPair(ModuleOp variant, ModuleOp other) {
   auto emit = [&](const Twine &message) {
     InFlightDiagnostic error = other.emitOpError(message);
@@ -106,7 +106,7 @@ static LogicalResult checkPair(ModuleOp variant, ModuleOp other) {
   return success();
 }
 
-/// Either no variant is a half, or each forward has its backward behind it.
+/// Checks that either no variant is a half, or each forward is followed by its backward.
 static LogicalResult checkHalves(ArrayRef<ModuleOp> variants) {
   if (llvm::all_of(variants, [](ModuleOp variant) { return !variant->hasAttr(kHalfAttrName); }))
     return success();
@@ -156,7 +156,7 @@ void mlir::plan::emitChoose(ModuleOp plan) {
   auto isEqual = [&](Value value, int64_t constant) -> Value {
     return builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::eq, value, createInt(constant));
   };
-  // Where it wraps around no variant has the shape.
+  // If this wraps around, no variant has the shape.
   Value product = builder.create<LLVM::MulOp>(loc, batch, sequence);
   Value tokens = builder.create<LLVM::SIToFPOp>(loc, f64, product);
   Value best = createInt(-1), least = createReal(HUGE_VAL);

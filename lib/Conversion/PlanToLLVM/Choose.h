@@ -6,11 +6,12 @@
 
 namespace mlir::plan {
 
-/// Whether `plan`, of one shape or several, is what moe/Conversion/Variants.h says; errors are emitted at what is not.
+/// Checks that `plan`, with one shape or several, follows moe/Conversion/Variants.h. Emits errors at the place that
+/// does not.
 LogicalResult checkVariants(ModuleOp plan);
 
-/// Appends `int64_t moeplan_choose(int64_t batch, int64_t sequence)` to `plan`: the index of the variant to run, -1
-/// where none has that shape. checkVariants has passed.
+/// Appends `int64_t moeplan_choose(int64_t batch, int64_t sequence)` to `plan`. The function returns the index of the
+/// variant to run, or -1 if no variant has that shape. Requires checkVariants.
 void emitChoose(ModuleOp plan);
 
 } // namespace mlir::plan

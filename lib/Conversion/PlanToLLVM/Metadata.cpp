@@ -1,6 +1,6 @@
 //===- Metadata.cpp - what a plan says about itself -----------------------===//
 //
-// Writes the JSON object of docs/Runtime.md, keys in the order shown there.
+// Writes the JSON object of docs/Runtime.md, with its keys in the same order.
 //
 //===----------------------------------------------------------------------===//
 #include "Metadata.h"
@@ -29,13 +29,13 @@ moert_dtype mlir::plan::getDType(Type type) {
 }
 
 static StringRef getDTypeName(Type type) {
-  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32", "f16"}; // in the order of moert_dtype
+  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32", "f16"}; // order of moert_dtype
   return names[getDType(type)];
 }
 
 namespace {
 
-/// The groups of a plan under names that differ.
+/// Groups of a plan under different names.
 class GroupTable {
 public:
   explicit GroupTable(moe::ParallelAttr parallel) {
@@ -44,7 +44,7 @@ public:
         groups.push_back(parallel.getGroup(name));
   }
 
-  /// The name of `group`, which is added where it is not there: calls say it by name.
+  /// Name of `group` in calls. Adds the group if it is not there.
   std::string getName(moe::GroupAttr group) {
     if (find([&](moe::GroupAttr other) { return other == group; }))
       return group.getName().str();
@@ -68,14 +68,14 @@ private:
   SmallVector<moe::GroupAttr> groups;
 };
 
-/// Writes what a plan of one shape, or a variant, says.
+/// Writes the object of a plan of one shape or of a variant.
 class MetadataWriter {
 public:
-  /// checkPlan has passed for `module`; `prefix` is that of its programs' symbols.
+  /// `module` has passed checkPlan. `prefix` is the prefix of its programs' symbols.
   MetadataWriter(ModuleOp module, std::string prefix, json::OStream &json)
       : module(module), prefix(std::move(prefix)), parallel(moe::getParallel(module)), groups(parallel), json(json) {}
 
-  /// The attributes of an object that is open.
+  /// Writes the attributes of an open object.
   void write();
 
 private:
@@ -99,13 +99,13 @@ private:
 
 } // namespace
 
-/// The ranks of one program: its own attribute, the reference's, or else the module's.
+/// Ranks of a program by its own attribute, which the reference has, or by the module's.
 static moe::ParallelAttr getRanks(func::FuncOp program, moe::ParallelAttr parallel) {
   auto own = program->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName);
   return own ? own : parallel;
 }
 
-/// Without a layout, replicated.
+/// An argument without a layout is replicated.
 static moe::LayoutAttr getLayout(func::FuncOp program, unsigned argument) {
   if (auto layout = program.getArgAttrOfType<moe::LayoutAttr>(argument, moe::kLayoutAttrName))
     return layout;
@@ -223,7 +223,7 @@ void MetadataWriter::writeValue(func::FuncOp program, unsigned argument, moe::Pa
   });
 }
 
-/// What is said of an argument, a result, or a piece of one; `attributes` is null for a result.
+/// Describes an argument, a result, or a piece of one. `attributes` is null for a result.
 void MetadataWriter::writeDescription(DictionaryAttr attributes, StringRef name, StringRef role, ShapedType type,
                                       moe::LayoutAttr layout, moe::ParallelAttr ranks) {
   SmallVector<int64_t> global(type.getShape());
@@ -237,7 +237,7 @@ void MetadataWriter::writeDescription(DictionaryAttr attributes, StringRef name,
   json.attributeArray("layout", [&] {
     for (unsigned dim = 0; dim < global.size(); ++dim)
       json.array([&] {
-        // The runtime gives a world of one rank no groups.
+        // A world of one rank has no groups in the runtime.
         if (ranks.getWorld() > 1)
           for (StringRef group : layout.getGroups(dim))
             json.value(group);
@@ -316,7 +316,7 @@ void MetadataWriter::writeTables(func::FuncOp program, moe::ParallelAttr ranks) 
   int64_t events = 0;
   program.walk([&](RecordOp record) { events = std::max(events, record.getEndOfEvents()); });
   json.attribute("events", events);
-  // Micro-batches and layers repeat launches: one that is like an earlier one is the number of that.
+  // Micro-batches and layers repeat launches. A repeated launch is the number of the first one.
   llvm::StringMap<int64_t> first;
   int64_t number = 0;
   json.attributeArray("ops", [&] {
@@ -358,7 +358,7 @@ std::string mlir::plan::getProgramPrefix(std::optional<size_t> variant) {
   return kSymbolPrefix.str() + number;
 }
 
-/// Whether there is metadata for a plan of one shape, or a variant.
+/// Checks that a plan of one shape, or a variant, can have metadata.
 static LogicalResult checkPlan(ModuleOp module) {
   moe::ParallelAttr parallel = moe::getParallel(module);
   if (!parallel)

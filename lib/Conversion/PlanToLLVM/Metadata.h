@@ -8,20 +8,20 @@
 
 namespace mlir::plan {
 
-/// Symbols that the runtime looks up in a plan .so are this and a name.
+/// Prefix of the symbols that the runtime looks up in a plan .so.
 inline constexpr StringLiteral kSymbolPrefix = "moeplan_";
-/// The program of all ranks, and the reference.
+/// Names of the program of all ranks and of the reference.
 inline constexpr StringLiteral kRankProgram = "rank";
 inline constexpr StringLiteral kReferenceProgram = "reference";
 
 /// `type` is the element type of a buffer.
 moert_dtype getDType(Type type);
 
-/// What the symbols of a program of variant number `variant` begin with; without one, of a plan of one shape.
+/// Prefix of the symbols of a variant's programs; without `variant`, of the programs of a plan of one shape.
 std::string getProgramPrefix(std::optional<size_t> variant = std::nullopt);
 
-/// The JSON object of docs/Runtime.md for `plan`, of one shape or several; fails after an error. checkVariants has
-/// passed.
+/// Returns the JSON object of docs/Runtime.md for `plan`, with one shape or several. Fails after an error. Requires
+/// checkVariants.
 FailureOr<std::string> buildMetadata(ModuleOp plan);
 
 } // namespace mlir::plan

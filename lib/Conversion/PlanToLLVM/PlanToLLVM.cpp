@@ -1,8 +1,8 @@
 //===- PlanToLLVM.cpp - convert-plan-to-llvm ------------------------------===//
 //
-// Each rank program becomes one function, and constant data: rows for the ops, and buffers in the layout of moert.h.
-// The code is meant to be compiled fast, not to be fast: it only enqueues. The variants of a plan of several shapes
-// become one flat module.
+// Each rank program becomes a function and constant data: rows for ops, and buffers in the layout of moert.h. The code
+// is made to compile fast, not to run fast, because it only enqueues. The variants of a plan of several shapes become
+// one flat module.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,28 +35,28 @@ namespace {
 /// Emits one rank program.
 class ProgramEmitter {
 public:
-  /// Emits before `place`, with symbols that begin with `prefix`. Its calls become kinds of `calls`.
+  /// Emits before `place`, with symbols that begin with `prefix`. Calls become kinds of `calls`.
   ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, CallTable &calls);
   LogicalResult emit();
 
 private:
-  /// The part of moert_buffer that is a view's.
+  /// Fields of moert_buffer that describe a view.
   struct Part {
     int64_t parts = 0, shift = 0, stride = 1, begin = 0;
     auto operator<=>(const Part &) const = default;
   };
-  /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
+  /// Fields of moert_buffer: space, dtype, offset, shape, and those of the view.
   using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, Part>;
 
-  /// Rows that run one after another: once, or as often as a value of the run says.
+  /// Rows that run in order, once or as often as a value says at run time.
   struct Segment {
     int64_t begin, firstOp;
     int64_t end = 0;
-    LoopOp loop = {};   ///< that has such a value
-    unsigned times = 0; ///< the value's buffer, in the first iteration of a loop around
-    int64_t parts = 1;  ///< how many buffers it has, one in each iteration after the other
+    LoopOp loop = {};   ///< loop with such a value; null for one run
+    unsigned times = 0; ///< number of the value's buffer in the first iteration of an outer loop
+    int64_t parts = 1;  ///< number of its buffers, one for each iteration in turn
   };
-  /// Segments that run one after another, `count` times.
+  /// Segments that run in order, `count` times.
   struct Iterated {
     int64_t count;
     SmallVector<Segment> segments;
@@ -67,7 +67,8 @@ private:
   LogicalResult addRow(Operation &op);
   template <class EventOp> void addEvent(StringRef call, EventOp op);
   LogicalResult addLaunch(LaunchOp launch);
-  /// In iteration `iteration` of the loop around the view that `value` is, or behind so many iterations.
+  /// Buffer of `value`. `iteration` is the iteration of the loop around the view, or the number of iterations before
+  /// `value` after the loop.
   FailureOr<BufferKey> getKey(Value value, int64_t iteration);
   FailureOr<std::vector<BufferKey>> getKeys(Value value, int64_t first, int64_t count);
   void addBuffers(ArrayRef<BufferKey> keys);
@@ -86,12 +87,12 @@ private:
   llvm::StringMap<int64_t> streams;
   std::vector<int32_t> rows;
   SmallVector<Iterated> iterated;
-  Value timesOut; ///< where the runtime puts how often a segment runs
+  Value timesOut; ///< place where the runtime writes the runs of a segment
   int64_t nextOp = 0;
-  int64_t done = 0; ///< iterations of the loop before the ops that are looked at
-  /// Where the buffers of consecutive iterations lie in the table.
+  int64_t done = 0; ///< iterations of the loop before the present ops
+  /// Numbers of the buffers of consecutive iterations.
   std::map<std::vector<BufferKey>, unsigned> buffers;
-  /// Where those of views that go from part to part lie, by the first two parts and the number of all.
+  /// Numbers of the buffers of views that go from part to part, by the first two parts and the number of parts.
   std::map<std::pair<std::vector<BufferKey>, int64_t>, unsigned> turns;
   std::vector<int64_t> bufferWords;
   llvm::DenseMap<Value, unsigned> bufferOf;
@@ -105,7 +106,7 @@ ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef
     streams[stream] = number;
 }
 
-/// The view in a loop that moves among those through which `value` is what it is, or null.
+/// View in a loop that moves, among the views that make up `value`; null if there is none.
 static ViewOp getMovingView(Value value) {
   for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>())
     if (view.getStep() && view->getParentOfType<LoopOp>())
@@ -134,7 +135,7 @@ LogicalResult ProgramEmitter::emit() {
   Block *exit = builder.createBlock(&function.getBody(), {}, {builder.i32}, {builder.loc});
   builder.create<LLVM::ReturnOp>(builder.loc, exit->getArgument(0));
   builder.setInsertionPoint(function);
-  // An array of nothing has no address.
+  // An empty array has no address.
   if (rows.empty())
     rows.push_back(0);
   auto rowsType = RankedTensorType::get({static_cast<int64_t>(rows.size())}, builder.i32);
@@ -187,7 +188,7 @@ LogicalResult ProgramEmitter::addSegment(Block::iterator begin, Block::iterator 
   return success();
 }
 
-/// A call at the end of `block`, which becomes the block behind it.
+/// Emits a call at the end of `block`, which becomes the block after it.
 void ProgramEmitter::emitCall(StringRef function, ValueRange arguments, Block *&block, Block *exit) {
   Location loc = builder.loc;
   Value status = builder.create<LLVM::CallOp>(loc, TypeRange(builder.i32), function, arguments).getResult();
@@ -216,7 +217,7 @@ void ProgramEmitter::emitRows(const Segment &segment, Value iteration, Block *&b
   emitCall(getRunSymbol(), arguments, block, exit);
 }
 
-/// The runtime says how often the program issues the rows, and is told which time it is.
+/// Asks the runtime for the number of runs of the rows, and tells it the number of each run.
 void ProgramEmitter::emitRepeated(const Segment &segment, Value iteration, Block *&block, Block *exit) {
   Location loc = builder.loc;
   Value rank = block->getParent()->getArgument(0);
@@ -258,7 +259,7 @@ void ProgramEmitter::emitRepeated(const Segment &segment, Value iteration, Block
   emitCall(note, {rank, builder.createInt(-1)}, block, exit);
 }
 
-/// Behind `block`, which becomes the block after the segments.
+/// Emits after `block`, which becomes the block after the segments.
 void ProgramEmitter::emitIterated(const Iterated &one, Block *&block, Block *exit) {
   Location loc = builder.loc;
   Block *head = builder.createBlock(exit, {builder.i64}, {loc});
@@ -323,10 +324,10 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t
     if (std::optional<moe::GroupAttr> group = view.getGroup()) {
       part.parts = view.getParts();
       part.shift = view.getShift();
-      // Neighbouring members have the same part.
+      // A part belongs to neighbouring members.
       part.stride = group->getStride() * (group->getSize() / part.parts);
     } else {
-      // One of one part: the argument may be larger.
+      // This is the whole part of one part, because the argument may be larger.
       part.parts = std::max<int64_t>(part.parts, 1);
       part.begin += view.getOwnOffset(/*rank=*/0, iteration);
     }
@@ -342,7 +343,7 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t
   return BufferKey{space, dtype, offset, type.getShape().vec(), part};
 }
 
-/// The buffers of `value` in `count` iterations from `first` on.
+/// Buffers of `value` in `count` iterations from `first` on.
 FailureOr<std::vector<ProgramEmitter::BufferKey>> ProgramEmitter::getKeys(Value value, int64_t first, int64_t count) {
   std::vector<BufferKey> keys;
   for (int64_t iteration = first; iteration < first + count; ++iteration) {
@@ -358,7 +359,7 @@ void ProgramEmitter::addBuffers(ArrayRef<BufferKey> keys) {
   for (const auto &[space, dtype, offset, shape, part] : keys) {
     SmallVector<int64_t, 4> dims(shape.begin(), shape.end());
     dims.resize(4, 0);
-    // moert_buffer, whose first two fields are the halves of a word.
+    // The first word of a moert_buffer has two fields.
     llvm::append_range(bufferWords,
                        ArrayRef<int64_t>{int64_t{dtype} << 32 | space, offset, static_cast<int64_t>(shape.size())});
     llvm::append_range(bufferWords, dims);
@@ -366,11 +367,11 @@ void ProgramEmitter::addBuffers(ArrayRef<BufferKey> keys) {
   }
 }
 
-/// Of views of a ring, which go from each slot to the next: the table has all slots twice, so that any may be the
-/// first.
+/// Number of the first buffer of a view of a ring, which goes from slot to slot. The table has all slots twice, so any
+/// slot can be the first.
 FailureOr<unsigned> ProgramEmitter::getTurns(Value value, ViewOp moving) {
   auto parts = static_cast<int64_t>(moving.getParts()), shift = static_cast<int64_t>(moving.getShift());
-  // The first two parts tell what the others are.
+  // The first two parts determine the others.
   FailureOr<std::vector<BufferKey>> begin = getKeys(value, parts - shift, 2);
   if (failed(begin))
     return failure();
@@ -384,12 +385,11 @@ FailureOr<unsigned> ProgramEmitter::getTurns(Value value, ViewOp moving) {
   return it->second + shift;
 }
 
-/// Where the buffers of `value` begin in the table: one, or one for each iteration in which `moving` is at another
-/// part.
+/// Number of the first buffer of `value`. There is one buffer, or one for each part if `moving` moves it.
 FailureOr<unsigned> ProgramEmitter::getBuffers(Value value, ViewOp moving) {
   if (auto known = bufferOf.find(value); known != bufferOf.end())
     return known->second;
-  // Others have one view, whose parts are the micro-batches' inputs.
+  // Views of arguments have no turns. Their parts are the inputs of micro-batches.
   if (moving && moving.getStep() == 1 && !isa<BlockArgument>(getMemory(value))) {
     FailureOr<unsigned> first = getTurns(value, moving);
     if (succeeded(first))

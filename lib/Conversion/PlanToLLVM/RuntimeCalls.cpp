@@ -22,7 +22,7 @@ static_assert(sizeof(moert_group) == 24 && offsetof(moert_group, stride) == 16);
 static_assert(MOERT_SPACE_DEVICE == static_cast<int>(Space::device) &&
               MOERT_SPACE_HOST_PINNED == static_cast<int>(Space::host_pinned));
 
-/// The launch's operands in the order of the call; null where one is absent. Fails where there are more or fewer.
+/// Operands of the launch in the order of the call, null if absent. Fails if their number differs.
 static FailureOr<SmallVector<Value>> getOperands(LaunchOp launch, const KernelInfo &kernel) {
   ArrayRef<int64_t> absent = launch.getAbsentInputs();
   SmallVector<Value> operands;
@@ -70,7 +70,7 @@ static LogicalResult verifyOperands(LaunchOp launch, const KernelInfo &kernel, A
   return success();
 }
 
-/// The first output may lie where the call lets it; a call without outputs lets none.
+/// Checks that only the first output is in the memory of an input, and only of one that the call allows.
 static LogicalResult verifyInPlace(LaunchOp launch, const KernelInfo &kernel, ArrayRef<Value> operands) {
   size_t inputs = operands.size() - launch.getOutputs().size();
   const KernelInfo::Operand *output = inputs < operands.size() ? &kernel.operands[inputs] : nullptr;

@@ -6,8 +6,8 @@
 
 namespace mlir::plan {
 
-/// Fails with an error where `launch` is none of the runtime's calls (moert/KernelTable.h): where it has another name,
-/// other operands, attributes or group, or writes where the call may not.
+/// Checks that `launch` is a call of the runtime (moert/KernelTable.h). Emits an error if its name, operands,
+/// attributes or group differ, or if it writes in a place that the call does not allow.
 LogicalResult verifyRuntimeCall(LaunchOp launch);
 
 } // namespace mlir::plan
