@@ -114,6 +114,24 @@ void Graph::setSpeeds(const CostModel &model) {
     }
 }
 
+void mlir::moe::moveTask(Order &order, size_t from, size_t to) {
+  auto begin = order.begin();
+  if (from < to)
+    std::rotate(begin + from, begin + from + 1, begin + to + 1);
+  else
+    std::rotate(begin + to, begin + from, begin + from + 1);
+}
+
+std::vector<double> mlir::moe::getTails(const Graph &graph, ArrayRef<unsigned> order, double speed) {
+  std::vector<double> tails(graph.size(), 0);
+  for (unsigned task : llvm::reverse(order)) {
+    for (unsigned next : graph.after[task])
+      tails[task] = std::max(tails[task], tails[next]);
+    tails[task] += graph.tasks[task].seconds / speed;
+  }
+  return tails;
+}
+
 namespace {
 /// Picks tasks one by one.
 class Picker {

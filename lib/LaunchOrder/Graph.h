@@ -50,6 +50,13 @@ private:
   void separateBackward(ArrayRef<plan::LaunchOp> launches);
 };
 
+/// Moves the task at place `from` to place `to`. The tasks between close up.
+void moveTask(Order &order, size_t from, size_t to);
+
+/// Seconds from the begin of a task to the end of its longest chain, by task. `order` is one that the graph allows, and
+/// every task has `speed`.
+std::vector<double> getTails(const Graph &graph, ArrayRef<unsigned> order, double speed = 1);
+
 /// Returns the order nearest to `preference`, a permutation of all tasks, that the graph allows. Each stream keeps its
 /// order, but tasks that the graph makes impossible wait until they can go. Streams interleave as in `preference` if
 /// possible. Empty if the graph has a cycle.

@@ -16,7 +16,7 @@ static constexpr unsigned patience = 120;
 static constexpr unsigned maxMoves = 48;
 
 namespace {
-/// Moves a task of a stream from place `from` to place `to`. The tasks between close up.
+/// A call of moveTask() for a stream.
 struct Move {
   unsigned stream, from, to;
 };
@@ -62,13 +62,7 @@ TabuSearch::TabuSearch(const Graph &graph, ArrayRef<unsigned> order, uint64_t bu
 
 void TabuSearch::evaluate() { current = runner.runToChange(sequences); }
 
-void TabuSearch::apply(const Move &move) {
-  auto begin = sequences[move.stream].begin();
-  if (move.from < move.to)
-    std::rotate(begin + move.from, begin + move.from + 1, begin + move.to + 1);
-  else
-    std::rotate(begin + move.to, begin + move.from, begin + move.from + 1);
-}
+void TabuSearch::apply(const Move &move) { moveTask(sequences[move.stream], move.from, move.to); }
 
 /// A task moves to an end of the row or changes places with its neighbour.
 void TabuSearch::addMoves(unsigned stream, unsigned first, unsigned last, std::vector<Move> &moves) const {

@@ -53,10 +53,7 @@ bool LeanSearch::tryMove(size_t from, size_t to) {
   if (from == to)
     return false;
   Order moved = order;
-  if (from < to)
-    std::rotate(moved.begin() + from, moved.begin() + from + 1, moved.begin() + to + 1);
-  else
-    std::rotate(moved.begin() + to, moved.begin() + from, moved.begin() + from + 1);
+  moveTask(moved, from, to);
   LiveBytes its = pricer.getLiveBytes(moved);
   if (!(its < bytes) || (!keepsStreams(from, to) && !runner.isWithin(getSequences(graph, moved), seconds)))
     return false;

@@ -94,20 +94,6 @@ std::vector<Order> Candidates::getBest(size_t count) const {
 // Priority rules
 //===----------------------------------------------------------------------===//
 
-/// Seconds from the begin of a task to the end of its longest chain, by task.
-static std::vector<double> getTails(const Graph &graph) {
-  std::vector<double> tails(graph.size(), 0);
-  Order identity(graph.size());
-  std::iota(identity.begin(), identity.end(), 0u);
-  Order order = makePossible(graph, identity);
-  for (unsigned task : llvm::reverse(order)) {
-    for (unsigned next : graph.after[task])
-      tails[task] = std::max(tails[task], tails[next]);
-    tails[task] += graph.tasks[task].seconds;
-  }
-  return tails;
-}
-
 /// Bytes that a launch is the first to touch, less the bytes that it is the last to touch, in program order. By launch.
 static std::vector<double> getByteChanges(const SimProgram &program) {
   std::vector<double> changes(program.launches.size(), 0);
@@ -147,7 +133,11 @@ static std::vector<double> getPartRanks(const PaperOrders &papers, size_t count,
 
 static void addListSchedules(Candidates &candidates, const Graph &graph, const PaperOrders &papers,
                              const SimProgram &program) {
-  std::vector<double> path = getTails(graph), heads = getTails(graph.getReverse()), chunk(graph.size(), 0);
+  Graph reverse = graph.getReverse();
+  Order identity(graph.size());
+  std::iota(identity.begin(), identity.end(), 0u);
+  std::vector<double> path = getTails(graph, makePossible(graph, identity));
+  std::vector<double> heads = getTails(reverse, makePossible(reverse, identity)), chunk(graph.size(), 0);
   for (auto *tails : {&path, &heads})
     for (double &seconds : *tails)
       seconds = -seconds;

@@ -44,7 +44,7 @@ const Timeline &TimelineRunner::runToChange(const Sequences &given) {
   run();
   keeps = false;
   if (tails.empty() && timeline.order.size() == graph.size())
-    findTails();
+    tails = getTails(graph, timeline.order, mostSpeed);
   return timeline;
 }
 
@@ -92,16 +92,6 @@ Ends TimelineRunner::finish() {
   if (isTooLong || state.begun < graph.size())
     state.ends.seconds = std::numeric_limits<double>::infinity();
   return state.ends;
-}
-
-/// The order of a completed run is consistent with the dependences.
-void TimelineRunner::findTails() {
-  tails.assign(graph.size(), 0);
-  for (unsigned task : llvm::reverse(timeline.order)) {
-    for (unsigned next : graph.after[task])
-      tails[task] = std::max(tails[task], tails[next]);
-    tails[task] += graph.tasks[task].seconds / mostSpeed;
-  }
 }
 
 void TimelineRunner::keep() {

@@ -1,6 +1,6 @@
 //===- Passes.td - the order of plans ------------------*- tablegen -*-===//
-#ifndef MOE_SCHEDULE_PASSES_TD
-#define MOE_SCHEDULE_PASSES_TD
+#ifndef MOE_LAUNCHORDER_PASSES_TD
+#define MOE_LAUNCHORDER_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
@@ -38,4 +38,4 @@ def PlanOrder : Pass<"plan-order", "::mlir::func::FuncOp"> {
   ];
 }
 
-#endif // MOE_SCHEDULE_PASSES_TD
+#endif // MOE_LAUNCHORDER_PASSES_TD
