@@ -33,6 +33,8 @@ public:
 private:
   LogicalResult convert(Operation *op);
   Value createBuffer(Type tensor, Location loc, plan::Space space = plan::Space::device, RingAttr ring = {});
+  plan::LaunchOp createLaunch(Location loc, StringRef kernel, ValueRange inputs, ValueRange outputs, ArrayAttr params,
+                              const OpCost &cost);
   plan::LaunchOp createCopy(Value from, Value to, Location loc);
   Value copyFor(Operation *op, Value from, Type tensor);
   Value createView(Value memory, moe::RankPart part, Type tensor, Location loc);
@@ -271,12 +273,8 @@ void ProgramConverter::convertRepeat(RepeatOp op) {
       place = copyFor(op, place, input.getType());
     inputs.push_back(place);
   }
-  auto launch = builder.create<plan::LaunchOp>(
-      op.getLoc(), builder.getStringAttr(plan::kRepeatKernel), inputs, outputs,
-      builder.getI64ArrayAttr(static_cast<int64_t>(op.getMost())), UnitAttr(), GroupAttr(), /*stream=*/StringAttr(),
-      getLabel(op.getLoc()), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
-      plan::CostAttr::get(builder.getContext(), OpCost()), ChunkAttr(), /*seconds=*/FloatAttr(),
-      /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
+  plan::LaunchOp launch = createLaunch(op.getLoc(), plan::kRepeatKernel, inputs, outputs,
+                                       builder.getI64ArrayAttr(static_cast<int64_t>(op.getMost())), OpCost());
   launch->setAttr(plan::kProgramAttrName, op.getProgramAttr());
   inheritUnit(op, launch);
   copyResults(op);
@@ -319,11 +317,17 @@ plan::LaunchOp ProgramConverter::createCopy(Value from, Value to, Location loc) 
   OpCost cost;
   cost.resource = Resource::Memory;
   cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
-  return builder.create<plan::LaunchOp>(loc, builder.getStringAttr(kCopyKernel), from, to, ArrayAttr(), UnitAttr(),
-                                        GroupAttr(), StringAttr(), getLabel(loc), DenseI64ArrayAttr(),
-                                        DenseI64ArrayAttr(), plan::CostAttr::get(builder.getContext(), cost),
-                                        ChunkAttr(), /*seconds=*/FloatAttr(),
-                                        /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
+  return createLaunch(loc, kCopyKernel, from, to, /*params=*/ArrayAttr(), cost);
+}
+
+/// Creates a launch without a group, a stream and a chunk.
+plan::LaunchOp ProgramConverter::createLaunch(Location loc, StringRef kernel, ValueRange inputs, ValueRange outputs,
+                                              ArrayAttr params, const OpCost &cost) {
+  return builder.create<plan::LaunchOp>(
+      loc, builder.getStringAttr(kernel), inputs, outputs, params, /*collective=*/UnitAttr(), GroupAttr(),
+      /*stream=*/StringAttr(), getLabel(loc), /*absent=*/DenseI64ArrayAttr(), /*in_place=*/DenseI64ArrayAttr(),
+      plan::CostAttr::get(builder.getContext(), cost), ChunkAttr(), /*seconds=*/FloatAttr(), /*peer=*/IntegerAttr(),
+      /*counts=*/ArrayAttr());
 }
 
 static bool isAlias(Operation *op) {
