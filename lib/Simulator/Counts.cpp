@@ -267,10 +267,12 @@ static bool copyPart(const Counts::Value &from, Counts::Value &to, const Part &p
   return true;
 }
 
-template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Value &value, const Place &at) {
+/// Visits the members' inputs of a meeting in which each member has a rule of this kind.
+template <typename Rule>
+llvm::Error Counts::forEachMember(const Place &at,
+                                  llvm::function_ref<llvm::Error(int64_t member, const Value &input)> visit) {
   MeetingId id = world.getMeeting(at.rank, at.launch);
-  const SimGroup &group = world.groups[id.group];
-  for (int64_t member = 0; member < group.size; ++member) {
+  for (int64_t member = 0; member < world.groups[id.group].size; ++member) {
     int64_t other = world.getRank(id, member);
     std::optional<uint32_t> otherIndex = world.getMeetingLaunch(other, id);
     const CountsRule *otherRule = otherIndex ? findRule<Rule>(world.getLaunch(other, *otherIndex)) : nullptr;
@@ -280,18 +282,24 @@ template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Val
         follow(other, world.getLaunch(other, *otherIndex).inputs[otherRule->template getIf<Rule>()->input], at.depth);
     if (!input)
       return input.takeError();
-    if ((*input)->tokens > 0) {
-      if (member == 0)
-        value = Value();
-      if (llvm::Error error = appendChoices(**input, value, at))
-        return error;
-      continue;
-    }
-    Part part = getPart(rule, group.size, member, group.getMember(at.rank), {(*input)->rows, (*input)->columns});
-    if (!copyPart(**input, value, part))
-      return fail(at, "expected the members' inputs to have as many counts as the output");
+    if (llvm::Error error = visit(member, **input))
+      return error;
   }
   return llvm::Error::success();
+}
+
+template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Value &value, const Place &at) {
+  const SimGroup &group = world.groups[world.getMeeting(at.rank, at.launch).group];
+  return forEachMember<Rule>(at, [&](int64_t member, const Value &input) {
+    if (input.tokens > 0) {
+      if (member == 0)
+        value = Value();
+      return appendChoices(input, value, at);
+    }
+    Part part = getPart(rule, group.size, member, group.getMember(at.rank), {input.rows, input.columns});
+    return copyPart(input, value, part) ? llvm::Error::success()
+                                        : fail(at, "expected the members' inputs to have as many counts as the output");
+  });
 }
 llvm::Error Counts::fill(const counts::Gather &rule, Value &value, const Place &at) {
   return fillExchanged(rule, value, at);
@@ -729,23 +737,10 @@ llvm::Error Counts::appendChoices(const Value &from, Value &value, const Place &
   return llvm::Error::success();
 }
 
-llvm::Error Counts::fill(const counts::ArrivedChoices &rule, Value &value, const Place &at) {
-  MeetingId id = world.getMeeting(at.rank, at.launch);
-  const SimGroup &group = world.groups[id.group];
+llvm::Error Counts::fill(const counts::ArrivedChoices &, Value &value, const Place &at) {
   value = Value();
-  for (int64_t member = 0; member < group.size; ++member) {
-    int64_t other = world.getRank(id, member);
-    std::optional<uint32_t> otherIndex = world.getMeetingLaunch(other, id);
-    if (!otherIndex)
-      return fail(at, "expected choices from rank " + llvm::Twine(other) + " too");
-    llvm::Expected<const Value *> input =
-        follow(other, world.getLaunch(other, *otherIndex).inputs[rule.input], at.depth);
-    if (!input)
-      return input.takeError();
-    if (llvm::Error error = appendChoices(**input, value, at))
-      return error;
-  }
-  return llvm::Error::success();
+  return forEachMember<counts::ArrivedChoices>(
+      at, [&](int64_t, const Value &input) { return appendChoices(input, value, at); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -133,6 +133,8 @@ private:
                                     const TokenChoices &choices);
   void takeTokens(Value &value, const Value &made, int64_t rank, int32_t buffer) const;
   llvm::Error takeSent(Value &value, const CountsRule &merges, const Place &sender, int64_t first, int64_t rows);
+  template <typename Rule>
+  llvm::Error forEachMember(const Place &at, llvm::function_ref<llvm::Error(int64_t member, const Value &input)> visit);
   template <typename Rule> llvm::Error fillExchanged(const Rule &rule, Value &value, const Place &at);
   llvm::Error fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make);
   llvm::Expected<Division> getDivision(int64_t choices, int64_t shadows, const Place &at);

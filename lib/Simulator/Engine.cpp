@@ -28,9 +28,7 @@ struct Slot {
   int32_t cause = -1;
   uint32_t exchange = 0; ///< number in the network
   double begin = 0;
-  /// Local work left at time `since`, in seconds alone.
-  double remaining = 0, since = 0;
-  double speed = 0; ///< 0 if local work has just begun
+  LocalWork work; ///< of an exchange only the speed
 };
 
 /// Members that have arrived at a meeting.
@@ -215,16 +213,14 @@ llvm::Error Engine::begin(uint32_t index) {
   if (launch.exchanges() && world.groups[launch.group].size > 1)
     return arrive(index);
   uint32_t rank = getRankOf(index);
-  double seconds = execution.costs.get(rank)[slot.launch].seconds * execution.slowdown[rank];
+  double seconds = execution.getSeconds(rank, slot.launch);
   if (seconds == 0 || launch.exchanges()) {
     slot.state = Slot::State::Idle;
     ended.push_back(index);
     return llvm::Error::success();
   }
   slot.state = Slot::State::Working;
-  slot.remaining = seconds;
-  slot.since = now;
-  slot.speed = 0;
+  slot.work = {seconds, now};
   changeBusy(rank, slot.resource, 1);
   return llvm::Error::success();
 }
@@ -232,10 +228,8 @@ llvm::Error Engine::begin(uint32_t index) {
 llvm::Error Engine::end(uint32_t index) {
   Slot &slot = slots[index];
   uint32_t rank = getRankOf(index), launch = slot.launch;
-  const LaunchCost &cost = execution.costs.get(rank)[launch];
   auto time = static_cast<int32_t>(times.size());
-  double alone = getLaunch(index).exchanges() ? 0 : cost.seconds * execution.slowdown[rank];
-  times.push_back({rank, launch, slot.begin, now, slot.cause, cost.rows, cost.flops, cost.bytes, alone});
+  times.push_back(execution.makeTime(rank, launch, getLaunch(index).exchanges(), slot.begin, now, slot.cause));
   if (slot.state != Slot::State::Idle)
     changeBusy(rank, slot.resource, -1);
   slot.state = Slot::State::Idle;
@@ -314,7 +308,7 @@ void Engine::joinExchange(uint32_t index, uint32_t exchange, int32_t cause) {
   slot.begin = now;
   slot.cause = cause;
   slot.exchange = exchange;
-  slot.speed = 1;
+  slot.work.speed = 1;
   changeBusy(getRankOf(index), Resource::Network, 1);
 }
 
@@ -354,16 +348,13 @@ llvm::Error Engine::updateSlot(uint32_t index, unsigned mask) {
   // Launches of one kind share the device. The network divides links itself.
   if (!exchanging)
     speed /= busy[getRankOf(index)][static_cast<unsigned>(slot.resource)];
-  if (speed == slot.speed)
+  if (speed == slot.work.speed)
     return llvm::Error::success();
-  if (exchanging) {
+  double end = slot.work.setSpeed(now, speed);
+  if (exchanging)
     network->setSpeed(now, slot.exchange, getMember(index), speed);
-  } else {
-    slot.remaining = std::max(0.0, slot.remaining - (now - slot.since) * slot.speed);
-    slot.since = now;
-    heap.set(index, now + slot.remaining / speed);
-  }
-  slot.speed = speed;
+  else
+    heap.set(index, end);
   return llvm::Error::success();
 }
 

@@ -22,6 +22,27 @@ struct Execution {
     bool isInLoop = launch >= loop.first && launch < loop.first + loop.count * loop.length;
     return isInLoop ? static_cast<double>(loop.all) / static_cast<double>(loop.count) : 1;
   }
+  /// Seconds of local work alone on its device. `rank` is the index of a simulated rank, here and below.
+  double getSeconds(uint32_t rank, uint32_t launch) const { return costs.get(rank)[launch].seconds * slowdown[rank]; }
+  SimTime makeTime(uint32_t rank, uint32_t launch, bool isCollective, double begin, double end, int32_t cause) const {
+    const LaunchCost &cost = costs.get(rank)[launch];
+    double alone = isCollective ? 0 : getSeconds(rank, launch);
+    return {rank, launch, begin, end, cause, cost.rows, cost.flops, cost.bytes, alone};
+  }
+};
+
+/// Local work at a speed that changes with time.
+struct LocalWork {
+  double remaining = 0, since = 0; ///< seconds alone that remain at `since`
+  double speed = 0;                ///< 0 until it is set
+
+  /// Changes the speed at `now`. Returns the time at which the work ends.
+  double setSpeed(double now, double newSpeed) {
+    remaining = std::max(0.0, remaining - (now - since) * speed);
+    since = now;
+    speed = newSpeed;
+    return now + remaining / speed;
+  }
 };
 
 /// Each rank has its own device. A device works at the heads of all its streams at once, and kinds of work slow each

@@ -42,7 +42,7 @@ struct Call {
 struct Processor {
   Job job{};
   Resource resource = Resource::None;
-  double remaining = 0, since = 0, speed = 0;
+  LocalWork work;
   /// Index in `times` of the last work that it was busy with. Issue and shares of running exchanges have no times.
   int32_t last = -1;
   /// Index in `times` of the event that let its present job go on.
@@ -143,9 +143,7 @@ Executor::Executor(const Execution &execution)
 void Executor::work(uint32_t index, Resource resource, double seconds) {
   Processor &processor = processors[index];
   processor.resource = resource;
-  processor.since = now;
-  processor.remaining = seconds;
-  processor.speed = 0;
+  processor.work = {seconds, now};
   processor.busy = true;
 }
 
@@ -193,7 +191,7 @@ llvm::Error Executor::runCall(uint32_t index, uint32_t launch, bool &isDone) {
   if (linked.group >= 0)
     return arrive(index, launch);
   calls[stream] = {now, findCause(processor, rank, launch)};
-  double seconds = execution.costs.get(rank)[launch].seconds * execution.slowdown[rank];
+  double seconds = execution.getSeconds(rank, launch);
   isDone = seconds == 0;
   if (isDone)
     processor.last = processor.trigger = addTime(stream);
@@ -289,12 +287,10 @@ int32_t Executor::complete(std::span<const int64_t> done) {
 
 int32_t Executor::addTime(int64_t stream) {
   auto rank = static_cast<uint32_t>(policy.rankOf(stream)), launch = static_cast<uint32_t>(policy.head(stream)->index);
-  const LaunchCost &cost = execution.costs.get(rank)[launch];
   auto index = static_cast<int32_t>(times.size());
   const Call &call = calls[stream];
-  bool exchanges = world.getLinked(rank).launches[launch].group >= 0;
-  double alone = exchanges ? 0 : cost.seconds * execution.slowdown[rank];
-  times.push_back({rank, launch, call.begin, now, call.cause, cost.rows, cost.flops, cost.bytes, alone});
+  bool isCollective = world.getLinked(rank).launches[launch].group >= 0;
+  times.push_back(execution.makeTime(rank, launch, isCollective, call.begin, now, call.cause));
   return timeOf[rank][launch] = index;
 }
 
@@ -355,12 +351,8 @@ llvm::Error Executor::updateNode(uint32_t node) {
     llvm::Expected<double> speed = getSpeed(processor.resource, perNode - idle[node].size());
     if (!speed)
       return speed.takeError();
-    if (*speed == processor.speed)
-      continue;
-    processor.remaining = std::max(0.0, processor.remaining - (now - processor.since) * processor.speed);
-    processor.since = now;
-    processor.speed = *speed;
-    heap.set(index, now + processor.remaining / *speed);
+    if (*speed != processor.work.speed)
+      heap.set(index, processor.work.setSpeed(now, *speed));
   }
   return llvm::Error::success();
 }
