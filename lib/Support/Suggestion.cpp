@@ -14,7 +14,7 @@ static unsigned getMostEdits(StringRef given) { return std::max<unsigned>(1, sta
 
 static llvm::SmallVector<StringRef> findNearest(StringRef given, llvm::ArrayRef<StringRef> known) {
   llvm::SmallVector<StringRef> nearest;
-  // Shorter names are part of too many names.
+  // Shorter texts are part of too many names.
   constexpr size_t fewestLetters = 3;
   if (given.size() >= fewestLetters)
     llvm::copy_if(known, std::back_inserter(nearest), [&](StringRef name) { return name.contains_insensitive(given); });

@@ -60,10 +60,10 @@ struct SimBuffer {
   /// Buffer that a view is part of; -1 if this is no view. The base is no view itself. A view has no bytes of its
   /// own, and launches that touch it touch its base.
   int32_t base = -1;
-  /// First row of a view in its base, along dimension 0; -1 if this is no view, or if the base is not known.
+  /// First row of a view in its base, along dimension 0; -1 if this is no view, or an empty one.
   int64_t firstRow = -1;
-  /// Group of a view whose part depends on the rank; -1 if the part is the same on all ranks. The base has `parts`
-  /// equal parts. Member m has part (m / (size / parts) + shift) mod parts.
+  /// Group of a view whose part depends on the rank; -1 if the part is the same on all ranks. From `firstRow` on,
+  /// the base has `parts` equal parts. Member m has part (m / (size / parts) + shift) mod parts.
   int32_t partGroup = -1;
   int64_t parts = 1, shift = 0;
   bool isArgument = false;
