@@ -1,4 +1,4 @@
-//===- CostModel.cpp - how long things take on a cluster ------------------===//
+//===- CostModel.cpp - times of work and exchanges on a cluster -----------===//
 //
 // Creation, interference and bounds, which both forms share. LaunchSeconds.cpp has launches that do not meet, and
 // GroupSeconds.cpp alpha and beta of groups.

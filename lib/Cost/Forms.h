@@ -1,4 +1,4 @@
-//===- Forms.h - what the forms of the cost model share ---------*- C++ -*-===//
+//===- Forms.h - parts that the forms of the cost model share ---*- C++ -*-===//
 #ifndef MOE_LIB_COST_FORMS_H
 #define MOE_LIB_COST_FORMS_H
 

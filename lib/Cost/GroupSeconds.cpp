@@ -1,4 +1,4 @@
-//===- GroupSeconds.cpp - alpha and beta of groups -----------------------===//
+//===- GroupSeconds.cpp - alpha and beta of groups ------------------------===//
 //
 // A measured group has its line or its curve. Another group has the time of its links. If some of its members are on
 // one node, a measurement inside a node replaces the links there.

@@ -1,4 +1,4 @@
-//===- LaunchSeconds.cpp - launches that meet nobody ---------------------===//
+//===- LaunchSeconds.cpp - seconds of launches without exchanges ----------===//
 #include "Forms.h"
 
 #include "llvm/ADT/STLExtras.h"

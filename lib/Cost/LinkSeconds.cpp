@@ -1,4 +1,4 @@
-//===- LinkSeconds.cpp - what exchanges need by their links --------------===//
+//===- LinkSeconds.cpp - times of exchanges on links ----------------------===//
 #include "Forms.h"
 
 #include "llvm/ADT/STLExtras.h"

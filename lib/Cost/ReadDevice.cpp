@@ -1,4 +1,4 @@
-//===- ReadDevice.cpp - what a profile says of devices -------------------===//
+//===- ReadDevice.cpp - devices in a profile ------------------------------===//
 #include "ProfileReader.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- ReadNetwork.cpp - what a profile says of links and collectives ----===//
+//===- ReadNetwork.cpp - links and collectives in a profile ---------------===//
 #include "LinkNames.h"
 #include "ProfileReader.h"
 

@@ -1,4 +1,4 @@
-//===- Confidences.cpp - how sure the times are ---------------------------===//
+//===- Confidences.cpp - confidence in predicted times --------------------===//
 #include "Confidences.h"
 
 #include "llvm/ADT/STLExtras.h"

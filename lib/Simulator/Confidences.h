@@ -1,4 +1,4 @@
-//===- Confidences.h - how sure the times are -------------------*- C++ -*-===//
+//===- Confidences.h - confidence in predicted times ------------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_CONFIDENCES_H
 #define MOE_LIB_SIMULATOR_CONFIDENCES_H
 

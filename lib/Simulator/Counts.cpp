@@ -1,4 +1,4 @@
-//===- Counts.cpp - how many rows each ragged launch uses -----------------===//
+//===- Counts.cpp - counts of rows of ragged launches ---------------------===//
 #include "Counts.h"
 
 #include "moert/Window.h"

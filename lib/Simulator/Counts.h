@@ -1,4 +1,4 @@
-//===- Counts.h - how many rows each ragged launch uses ---------*- C++ -*-===//
+//===- Counts.h - counts of rows of ragged launches -------------*- C++ -*-===//
 //
 // The counts of rows are data: a routing launch writes them, exchanges move them, and ragged launches read them. Counts
 // follows them back from the ragged launches to the routing, only for the ranks that are asked for.

@@ -1,4 +1,4 @@
-//===- ErrorBudget.cpp - how wrong a predicted time may be ----------------===//
+//===- ErrorBudget.cpp - errors of predicted times ------------------------===//
 #include "moe/Simulator/ErrorBudget.h"
 
 #include <cmath>

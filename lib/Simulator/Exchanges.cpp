@@ -1,4 +1,4 @@
-//===- Exchanges.cpp - what the members of a group exchange ---------------===//
+//===- Exchanges.cpp - exchanges of groups --------------------------------===//
 #include "Exchanges.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- Exchanges.h - what the members of a group exchange -------*- C++ -*-===//
+//===- Exchanges.h - exchanges of groups ------------------------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_EXCHANGES_H
 #define MOE_LIB_SIMULATOR_EXCHANGES_H
 

@@ -1,4 +1,4 @@
-//===- HostClock.cpp - when hosts issue launches --------------------------===//
+//===- HostClock.cpp - issue of launches by hosts -------------------------===//
 #include "HostClock.h"
 
 #include "llvm/ADT/STLExtras.h"

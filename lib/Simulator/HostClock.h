@@ -1,4 +1,4 @@
-//===- HostClock.h - when hosts issue launches ------------------*- C++ -*-===//
+//===- HostClock.h - issue of launches by hosts -----------------*- C++ -*-===//
 //
 // A rank's host issues its launches in program order, and the device takes them when it can. If the host has to know
 // the number of rows of a launch, it waits until the device has counted them. The launches after that are late, and the

@@ -1,4 +1,4 @@
-//===- IndexedHeap.h - times of numbered things, the first on top -*- C++ -*-===//
+//===- IndexedHeap.h - heap of numbers by time ------------------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_INDEXEDHEAP_H
 #define MOE_LIB_SIMULATOR_INDEXEDHEAP_H
 

@@ -1,4 +1,4 @@
-//===- LaunchCosts.cpp - what each launch takes on each rank --------------===//
+//===- LaunchCosts.cpp - costs of launches on each rank -------------------===//
 #include "LaunchCosts.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- LaunchCosts.h - what each launch takes on each rank ------*- C++ -*-===//
+//===- LaunchCosts.h - costs of launches on each rank -----------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_LAUNCHCOSTS_H
 #define MOE_LIB_SIMULATOR_LAUNCHCOSTS_H
 

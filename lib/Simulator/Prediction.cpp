@@ -1,4 +1,4 @@
-//===- Prediction.cpp - how long a plan takes on a cluster ----------------===//
+//===- Prediction.cpp - predicted time of a plan on a cluster -------------===//
 #include "moe/Simulator/Prediction.h"
 
 #include "moe/Cost/ClusterProfile.h"

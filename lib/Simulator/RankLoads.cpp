@@ -1,4 +1,4 @@
-//===- RankLoads.cpp - how full the fullest rank of experts is ------------===//
+//===- RankLoads.cpp - loads of ranks with experts ------------------------===//
 #include "moe/Simulator/RankLoads.h"
 
 #include <algorithm>

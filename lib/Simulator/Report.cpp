@@ -1,4 +1,4 @@
-//===- Report.cpp - what follows from the times of a step -----------------===//
+//===- Report.cpp - sums and critical path of a simulated step ------------===//
 #include "moe/Simulator/Report.h"
 
 #include "Repetition.h"

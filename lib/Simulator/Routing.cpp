@@ -1,4 +1,4 @@
-//===- Routing.cpp - which rank sends how much to which expert ------------===//
+//===- Routing.cpp - choices of experts by rank ---------------------------===//
 #include "moe/Simulator/Routing.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- RoutingSource.cpp - what tokens choose, for any plan ---------------===//
+//===- RoutingSource.cpp - choices of experts for any plan ----------------===//
 #include "moe/Simulator/RoutingSource.h"
 
 #include "llvm/ADT/STLExtras.h"

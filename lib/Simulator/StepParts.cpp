@@ -1,4 +1,4 @@
-//===- StepParts.cpp - where the seconds of a step go ---------------------===//
+//===- StepParts.cpp - seconds of a step by kind --------------------------===//
 #include "StepParts.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- StepParts.h - where the seconds of a step go -------------*- C++ -*-===//
+//===- StepParts.h - seconds of a step by kind ------------------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_STEPPARTS_H
 #define MOE_LIB_SIMULATOR_STEPPARTS_H
 

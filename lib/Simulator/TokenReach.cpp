@@ -1,4 +1,4 @@
-//===- TokenReach.cpp - how far tokens go ---------------------------------===//
+//===- TokenReach.cpp - reach of tokens -----------------------------------===//
 #include "TokenReach.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- TokenReach.h - how far tokens go ---------------------------*- C++ -*-===//
+//===- TokenReach.h - reach of tokens ---------------------------*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_TOKENREACH_H
 #define MOE_LIB_SIMULATOR_TOKENREACH_H
 

@@ -1,4 +1,4 @@
-//===- ClusterProfile.h - what a cluster is made of -------------*- C++ -*-===//
+//===- ClusterProfile.h - description of a cluster --------------*- C++ -*-===//
 //
 // Content of a share/clusters/*.json file; docs/Clusters.md documents the format. Units are seconds, bytes and FLOPs. A
 // profile only holds numbers with their sources. CostModel.h computes times from them.

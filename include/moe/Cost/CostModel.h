@@ -1,4 +1,4 @@
-//===- CostModel.h - how long things take on a cluster ----------*- C++ -*-===//
+//===- CostModel.h - times of work and exchanges on a cluster ---*- C++ -*-===//
 //
 // Two forms behind one interface. *Closed form*: an exchange takes alpha + beta * bytes, both measured near its bytes
 // or derived from the links. *Link level*: an exchange is the flows of its algorithm on directed links. Flows share

@@ -1,4 +1,4 @@
-//===- ErrorBudget.h - how wrong a predicted time may be --------*- C++ -*-===//
+//===- ErrorBudget.h - errors of predicted times ----------------*- C++ -*-===//
 //
 // A profile says how far its measurements are from its curves, on average. Each part of a predicted time has the error
 // of its own curve at its own size. Parts of one kind have the same kernel and size, and the same relative error

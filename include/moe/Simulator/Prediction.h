@@ -1,4 +1,4 @@
-//===- Prediction.h - how long a plan takes on a cluster --------*- C++ -*-===//
+//===- Prediction.h - predicted time of a plan on a cluster -----*- C++ -*-===//
 #ifndef MOE_SIMULATOR_PREDICTION_H
 #define MOE_SIMULATOR_PREDICTION_H
 

@@ -1,4 +1,4 @@
-//===- RankLoads.h - how full the fullest rank of experts is ----*- C++ -*-===//
+//===- RankLoads.h - loads of ranks with experts ----------------*- C++ -*-===//
 #ifndef MOE_SIMULATOR_RANKLOADS_H
 #define MOE_SIMULATOR_RANKLOADS_H
 

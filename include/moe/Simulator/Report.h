@@ -1,4 +1,4 @@
-//===- Report.h - what a simulated step says --------------------*- C++ -*-===//
+//===- Report.h - sums and critical path of a simulated step ----*- C++ -*-===//
 //
 // Sums and the critical path of a simulated step. lib/Report writes them as text, JSON, traces and pages.
 //

@@ -1,4 +1,4 @@
-//===- Routing.h - which rank sends how much to which expert ----*- C++ -*-===//
+//===- Routing.h - choices of experts by rank -------------------*- C++ -*-===//
 //
 // Input of the simulator for uneven routing: counts of a real training run, or synthetic ones with the same statistics.
 //

@@ -1,4 +1,4 @@
-//===- RoutingSource.h - what tokens choose, for any plan -------*- C++ -*-===//
+//===- RoutingSource.h - choices of experts for any plan --------*- C++ -*-===//
 #ifndef MOE_SIMULATOR_ROUTINGSOURCE_H
 #define MOE_SIMULATOR_ROUTINGSOURCE_H
 

@@ -1,4 +1,4 @@
-//===- Metadata.cpp - what a plan says about itself -----------------------===//
+//===- Metadata.cpp - description of a plan for the runtime ---------------===//
 //
 // Writes the JSON object of docs/Runtime.md, with its keys in the same order.
 //

@@ -1,4 +1,4 @@
-//===- Metadata.h - what a plan says about itself ---------------*- C++ -*-===//
+//===- Metadata.h - description of a plan for the runtime -------*- C++ -*-===//
 #ifndef MOE_LIB_CONVERSION_PLANTOLLVM_METADATA_H
 #define MOE_LIB_CONVERSION_PLANTOLLVM_METADATA_H
 
