@@ -151,7 +151,7 @@ CostModel &Worker::getModel(const Testbed &testbed) {
 FailureOr<OwningOpRef<ModuleOp>> Worker::compile(const Case &what, StringRef schedule, int64_t memoryLimit) {
   const ClusterProfile &profile = profiles[what.testbed->profile];
   OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(getGraph(what), context.get());
-  CompileOptions options;
+  PlanOptions options;
   options.schedule = schedule;
   options.reference = false;
   options.memoryLimit = memoryLimit;
@@ -164,7 +164,7 @@ FailureOr<OwningOpRef<ModuleOp>> Worker::compile(const Case &what, StringRef sch
   if (!graph || failed(parallel))
     return failure();
   options.parallel = *parallel;
-  return mlir::moe::compile(*graph, options);
+  return mlir::moe::planAndCompile(*graph, options);
 }
 
 LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int64_t *bytes) {

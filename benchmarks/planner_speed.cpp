@@ -48,8 +48,8 @@ public:
 
 private:
   /// Of some schedules of all kinds, in the program's order, as the search makes them to bound them.
-  std::vector<OwningOpRef<ModuleOp>> compileSome(ModuleOp graph, CompileOptions options, const Case &what);
-  void measureSearch(const Case &what, ModuleOp graph, const CompileOptions &options);
+  std::vector<OwningOpRef<ModuleOp>> compileSome(ModuleOp graph, PlanOptions options, const Case &what);
+  void measureSearch(const Case &what, ModuleOp graph, const PlanOptions &options);
   void print(const Case &what, const char *figure, double value, double wanted, bool atMost = false);
 
   bool good = true;
@@ -68,13 +68,13 @@ void Bench::print(const Case &what, const char *figure, double value, double wan
   llvm::outs().flush();
 }
 
-std::vector<OwningOpRef<ModuleOp>> Bench::compileSome(ModuleOp graph, CompileOptions options, const Case &what) {
+std::vector<OwningOpRef<ModuleOp>> Bench::compileSome(ModuleOp graph, PlanOptions options, const Case &what) {
   std::vector<OwningOpRef<ModuleOp>> plans;
   options.order = OrderPolicy::Program;
   double seconds = getSeconds([&] {
     for (const char *schedule : {"baseline", "s1", "s2", "s2+saa", "pipeline:4", "s1+pipeline:4", "s2+pipeline:8"}) {
       options.schedule = schedule;
-      FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(graph, options);
+      FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(graph, options);
       if (failed(plan))
         std::exit(1);
       plans.push_back(std::move(*plan));
@@ -97,7 +97,7 @@ static double measureRate(size_t count, llvm::function_ref<void(size_t)> run) {
 
 void Bench::measure(const Case &what) {
   OwningOpRef<ModuleOp> graph = import(/*layers=*/1, what.ranks / what.mp, what.dropless);
-  CompileOptions options;
+  PlanOptions options;
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;
   options.reference = false;
@@ -116,7 +116,7 @@ void Bench::measure(const Case &what) {
 }
 
 /// Applied ones are compiled and bounded, simulated ones ordered as well.
-void Bench::measureSearch(const Case &what, ModuleOp graph, const CompileOptions &options) {
+void Bench::measureSearch(const Case &what, ModuleOp graph, const PlanOptions &options) {
   graph->setAttr(kParallelAttrName, options.parallel);
   ScheduleExplanation result;
   double seconds = getSeconds([&] { result = searchSpace(graph, options); });
@@ -124,7 +124,7 @@ void Bench::measureSearch(const Case &what, ModuleOp graph, const CompileOptions
   print(what, "  candidates", static_cast<double>(result.candidates.size()), 0);
   print(what, "  applied", static_cast<double>(result.applied), 0);
   print(what, "  ordered and simulated", static_cast<double>(result.simulated), 0);
-  CompileOptions exhaustive = options;
+  PlanOptions exhaustive = options;
   exhaustive.exhaustive = true;
   seconds = getSeconds([&] { result = searchSpace(graph, exhaustive); });
   print(what, "exhaustive, candidates a second", static_cast<double>(result.simulated) / seconds, 0);

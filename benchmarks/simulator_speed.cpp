@@ -46,14 +46,14 @@ public:
 
 SimProgram Bench::compile(const Case &what) {
   OwningOpRef<ModuleOp> graph = import(what.layers, what.ranks, what.dropless);
-  CompileOptions options;
+  PlanOptions options;
   options.devicesPerNode = cluster.devicesPerNode;
   FailureOr<ParallelAttr> parallel =
       parseParallel(context.get(), llvm::formatv("dp={0},ep={1}", what.ranks, what.ep).str());
   if (failed(parallel))
     std::exit(1);
   options.parallel = *parallel;
-  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
   if (failed(plan))
     std::exit(1);
   return std::move(check(makeSimPrograms(**plan)).front());

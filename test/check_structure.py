@@ -35,11 +35,11 @@ ALLOWED = {
     "Simulator": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms",
                   "runtime/include"],
     "LaunchOrder": ["OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Simulator"],
-    "Pipeline": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
+    "Compiler": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
                  "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder"],
     "Planner": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
-                "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder", "Pipeline"],
-    "Frameworks": ["Support", "Cost", "Import", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Simulator", "LaunchOrder", "Pipeline",
+                "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder", "Compiler"],
+    "Frameworks": ["Support", "Cost", "Import", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Simulator", "LaunchOrder", "Compiler",
                    "Planner"],
     "Report": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Conversion",
                "Simulator", "Planner", "Frameworks"],
@@ -107,7 +107,7 @@ def check_includes(root):
 
 # Parts that know ops and kernels by what they state of themselves alone.
 ANALYSES = ("Cost", "Dialect/Moe/Transforms", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Conversion", "Target",
-            "Simulator", "LaunchOrder", "Pipeline", "Planner", "Report")
+            "Simulator", "LaunchOrder", "Compiler", "Planner", "Report")
 # Names of kernels that mean something else there: streams, keys of profiles and costs, and the figures of Parm's
 # Algorithm 1.
 OTHER_MEANINGS = {
@@ -116,7 +116,7 @@ OTHER_MEANINGS = {
     "lib/Cost/ReadDevice.cpp": {"attention"},
     "lib/Dialect/Plan/IR/PlanDialect.cpp": {"attention"},
     "include/moe/Dialect/Plan/IR/PlanDialect.h": {"copy"},
-    "lib/Pipeline/ParmAlgorithm1.cpp": {"all_to_all", "all_gather"},
+    "lib/Compiler/ParmAlgorithm1.cpp": {"all_to_all", "all_gather"},
     "lib/Report/PlanTable.cpp": {"all_to_all", "all_gather"},
     "lib/Conversion/PlanToLLVM/Metadata.cpp": {"fill"},
 }

@@ -8,6 +8,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "moe/Compiler/Passes.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
@@ -16,7 +17,6 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Passes.h"
-#include "moe/Pipeline/Passes.h"
 #include "moe/Planner/Passes.h"
 
 namespace mlir::moe {
@@ -34,7 +34,7 @@ inline void registerToolPasses() {
   registerMoeConversionPasses();
   plan::registerPlanPasses();
   registerMoeLaunchOrderPasses();
-  registerMoePipelinePasses();
+  registerMoeCompilerPasses();
   registerMoePlannerPasses();
 }
 

@@ -80,7 +80,7 @@ namespace {
 /// Finds out what leaving things out costs.
 class Adviser {
 public:
-  Adviser(Framework framework, const PlannedJob &job, const ModelSource &source, const CompileOptions &options)
+  Adviser(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options)
       : job(job), source(source), options(options) {
     advice.framework = framework;
   }
@@ -96,7 +96,7 @@ private:
 
   const PlannedJob &job;
   const ModelSource &source;
-  const CompileOptions &options;
+  const PlanOptions &options;
   Advice advice;
 };
 } // namespace
@@ -187,7 +187,7 @@ Advice Adviser::run() {
 }
 
 Advice mlir::moe::advise(Framework framework, const PlannedJob &job, const ModelSource &source,
-                         const CompileOptions &options) {
+                         const PlanOptions &options) {
   return Adviser(framework, job, source, options).run();
 }
 

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-std::optional<SmallVector<int64_t>> mlir::moe::getBlockParts(const ModelSource &source, const CompileOptions &options,
+std::optional<SmallVector<int64_t>> mlir::moe::getBlockParts(const ModelSource &source, const PlanOptions &options,
                                                              const Candidate &candidate, std::string &reason) {
   if (source.kinds.empty()) {
     reason = "the blocks of the model are not known";
@@ -36,7 +36,7 @@ SmallVector<int64_t> mlir::moe::getStageBoundaries(ArrayRef<int64_t> blockParts,
   return boundaries;
 }
 
-void mlir::moe::measureCandidates(const ModelSource &source, const CompileOptions &options,
+void mlir::moe::measureCandidates(const ModelSource &source, const PlanOptions &options,
                                   MutableArrayRef<Candidate> candidates) {
   if (candidates.empty())
     return;

@@ -52,7 +52,7 @@ struct Form {
 
 /// The fastest of `forms` that fit, for a graph and options; empty where none can be. Whether a part of a model fits is
 /// not known.
-static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const CompileOptions &options, double tokens = 1) {
+static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const PlanOptions &options, double tokens = 1) {
   LayerSamples layers(graph, options, tokens);
   if (!layers.isLegal())
     return "";
@@ -79,7 +79,7 @@ static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const Compil
 }
 
 /// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
-static void addChangesOf(StringRef what, const CompileOptions &options, ScheduleExplanation &result,
+static void addChangesOf(StringRef what, const PlanOptions &options, ScheduleExplanation &result,
                          function_ref<std::string(double)> choose) {
   const std::string &now = result.candidates[*result.best].schedule;
   for (bool more : {false, true})
@@ -98,7 +98,7 @@ static void addChangesOf(StringRef what, const CompileOptions &options, Schedule
 }
 
 /// Where nothing balances the experts, late in training, which shadows are for.
-static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms,
+static void addChangeOfSkew(ModuleOp graph, const PlanOptions &options, ArrayRef<Form> forms,
                             ScheduleExplanation &result) {
   if (options.routing)
     return;
@@ -112,14 +112,14 @@ static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, Array
   constexpr int64_t late = 500;
   skewed.synthetic.preset = kUnbalancedRouting;
   skewed.synthetic.first = late;
-  CompileOptions changed = options;
+  PlanOptions changed = options;
   changed.routing = &skewed;
   if (std::string then = chooseFrom(all, graph, changed);
       !then.empty() && then != result.candidates[*result.best].schedule)
     result.changes->push_back({"routing that nothing balances, late in training (preset=unbalanced)", then});
 }
 
-void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
+void mlir::moe::addChanges(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result) {
   if (!result.best)
     return;
   result.changes.emplace();
@@ -134,7 +134,7 @@ void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, Schedu
   auto onCluster = [&](function_ref<void(ClusterProfile &)> change) {
     ClusterProfile cluster = *options.cluster;
     change(cluster);
-    CompileOptions changed = options;
+    PlanOptions changed = options;
     changed.cluster = &cluster;
     return chooseFrom(forms, graph, changed);
   };

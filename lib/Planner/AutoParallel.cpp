@@ -100,7 +100,7 @@ void ParallelSearch::searchNearest() {
   visitBest("groups with their best schedules", sort(), compared, [&](Candidate &candidate) {
     if (candidate.verdict == Verdict::Compiled)
       return true;
-    CompileOptions one = getOptions(candidate);
+    PlanOptions one = getOptions(candidate);
     one.schedule = options.schedule;
     one.memoryLimit = limit;
     one.showProgress = nullptr;
@@ -231,7 +231,7 @@ Candidate *ParallelSearch::chooseWithRoom() {
 //===----------------------------------------------------------------------===//
 
 FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const Candidate &candidate, bool findChanges) {
-  CompileOptions one = getOptions(candidate);
+  PlanOptions one = getOptions(candidate);
   one.stage = options.stage;
   one.reference = options.reference;
   one.memoryLimit = options.memoryLimit;
@@ -241,7 +241,7 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const Candidate &can
   if (options.schedule == "auto" && !isStopped())
     one.memoryLimit = limit;
   FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, getForm(candidate), {});
-  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
+  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : planAndCompile(**graph, one);
 }
 
 /// Of the plan that is taken.
@@ -272,7 +272,7 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileBest() {
 }
 
 FailureOr<GroupsExplanation> mlir::moe::chooseParallel(const ModelSource &source, const ParallelRequest &request,
-                                                       const CompileOptions &options) {
+                                                       const PlanOptions &options) {
   ParallelSearch search(source, request, options);
   Candidate *best = search.run();
   if (!best)
@@ -281,8 +281,7 @@ FailureOr<GroupsExplanation> mlir::moe::chooseParallel(const ModelSource &source
   return search.explain();
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBestParallel(const ModelSource &source,
-                                                                const ParallelRequest &request,
-                                                                const CompileOptions &options) {
+FailureOr<OwningOpRef<ModuleOp>>
+mlir::moe::compileBestParallel(const ModelSource &source, const ParallelRequest &request, const PlanOptions &options) {
   return ParallelSearch(source, request, options).compileBest();
 }

@@ -23,7 +23,7 @@ using mpipemoe::Strategy;
 namespace {
 class AutoSearch {
 public:
-  AutoSearch(ModuleOp graph, const CompileOptions &options) : layers(graph, options), options(options) {
+  AutoSearch(ModuleOp graph, const PlanOptions &options) : layers(graph, options), options(options) {
     graph.walk([&](LayerOp layer) { isDropless |= layer.isDropless(); });
   }
 
@@ -54,7 +54,7 @@ private:
   void chooseBest();
 
   LayerSamples layers;
-  const CompileOptions &options;
+  const PlanOptions &options;
   bool isDropless = false; ///< some layer
   ScheduleExplanation result;
   llvm::StringMap<std::string> names; ///< of schedules, by what they come to
@@ -269,7 +269,7 @@ ScheduleExplanation AutoSearch::run() {
   return std::move(result);
 }
 
-ScheduleExplanation mlir::moe::searchSpace(ModuleOp graph, const CompileOptions &options) {
+ScheduleExplanation mlir::moe::searchSpace(ModuleOp graph, const PlanOptions &options) {
   return AutoSearch(graph, options).run();
 }
 
@@ -297,8 +297,8 @@ static LogicalResult emitNoCandidate(ModuleOp graph, const ScheduleExplanation &
 }
 
 /// Compiles a candidate in the whole model, `graph`.
-static void measureWhole(const GraphReader &graph, const CompileOptions &options, Candidate &candidate) {
-  CompileOptions whole = options;
+static void measureWhole(const GraphReader &graph, const PlanOptions &options, Candidate &candidate) {
+  PlanOptions whole = options;
   whole.schedule = candidate.schedule;
   whole.order = candidate.order ? candidate.order : options.order;
   whole.memoryLimit = 0;
@@ -317,7 +317,7 @@ static void measureWhole(const GraphReader &graph, const CompileOptions &options
 }
 
 /// Compiles the fastest of `sorted` whole, until enough of them fit; one has to do where the search is stopped.
-static void measureFastest(ModuleOp graph, const CompileOptions &options, ArrayRef<Candidate *> sorted) {
+static void measureFastest(ModuleOp graph, const PlanOptions &options, ArrayRef<Candidate *> sorted) {
   constexpr size_t compared = 3;
   std::string text;
   llvm::raw_string_ostream(text) << graph;
@@ -330,7 +330,7 @@ static void measureFastest(ModuleOp graph, const CompileOptions &options, ArrayR
 }
 
 /// The fastest few in the whole model; the first that fit are compared.
-static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
+static LogicalResult chooseForModel(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result) {
   auto sorted = llvm::map_to_vector(sortBySeconds(result.candidates), [&](const Candidate *one) {
     return &result.candidates[one - result.candidates.data()];
   });
@@ -358,10 +358,10 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
 
 /// Of a model whose memory is limited, what is best of all that keeps everything for the backward; nothing where none
 /// of that fits. What keeps less is several times as much to go through, and seldom faster.
-static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const CompileOptions &options) {
+static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const PlanOptions &options) {
   if (options.memoryLimit == 0 || options.exhaustive || isOneLayer(graph))
     return std::nullopt;
-  CompileOptions unlimited = options;
+  PlanOptions unlimited = options;
   unlimited.memoryLimit = 0;
   ScheduleExplanation result = searchSpace(graph, unlimited);
   ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &) { return success(); });
@@ -394,7 +394,7 @@ static void addMargin(ScheduleExplanation &result) {
 }
 
 /// Where steps of the whole graph are known.
-static void addThroughput(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
+static void addThroughput(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result) {
   StepWork work = getModelWork(graph, options) * (1 / static_cast<double>(options.parallel.getWorld()));
   for (Candidate &candidate : result.candidates) {
     const StepFigures &step = isOneLayer(graph) ? candidate.estimate : candidate.whole;
@@ -402,11 +402,11 @@ static void addThroughput(ModuleOp graph, const CompileOptions &options, Schedul
   }
 }
 
-FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOptions &options) {
+FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const PlanOptions &options) {
   if (!options.cluster)
     return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
   // Plans are compared, whatever is made of the best.
-  CompileOptions planning = options;
+  PlanOptions planning = options;
   planning.stage = Stage::Plan;
   planning.runPasses = nullptr;
   std::optional<ScheduleExplanation> result = searchKeepingAll(graph, planning);
@@ -424,14 +424,14 @@ FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const C
   return std::move(*result);
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const CompileOptions &options) {
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const PlanOptions &options) {
   if ((*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>().empty())
     return compileSchedule(graph, ParsedSchedule(), options);
   FailureOr<ScheduleExplanation> result = chooseSchedule(graph, options);
   if (failed(result))
     return failure();
   const Candidate &best = result->candidates[*result->best];
-  CompileOptions ordered = options;
+  PlanOptions ordered = options;
   if (best.order)
     ordered.order = best.order;
   FailureOr<OwningOpRef<ModuleOp>> module =

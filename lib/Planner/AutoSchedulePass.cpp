@@ -65,7 +65,7 @@ LogicalResult MoeAutoSchedule::schedule(ModuleOp graph) {
   FailureOr<ClusterProfile> profile = loadCluster(graph);
   if (failed(profile))
     return failure();
-  CompileOptions options;
+  PlanOptions options;
   options.parallel = parallel;
   options.schedule = "auto";
   options.stage = Stage::Forward;
@@ -74,7 +74,7 @@ LogicalResult MoeAutoSchedule::schedule(ModuleOp graph) {
   options.microBatches = microBatches;
   options.devicesPerNode = profile->devicesPerNode;
   options.cluster = &*profile;
-  FailureOr<OwningOpRef<ModuleOp>> scheduled = compile(graph, options);
+  FailureOr<OwningOpRef<ModuleOp>> scheduled = planAndCompile(graph, options);
   if (failed(scheduled))
     return failure();
   func::FuncOp model = *graph.getOps<func::FuncOp>().begin();

@@ -30,9 +30,9 @@ OwningOpRef<ModuleOp> mlir::moe::mergeVariants(MLIRContext *context, MutableArra
 
 using Line = std::pair<double, double>;
 
-static LogicalResult compileVariant(ModuleOp graph, const CompileOptions &options, std::optional<Line> seconds,
+static LogicalResult compileVariant(ModuleOp graph, const PlanOptions &options, std::optional<Line> seconds,
                                     SmallVectorImpl<Variant> &variants) {
-  FailureOr<OwningOpRef<ModuleOp>> plan = compile(graph, options);
+  FailureOr<OwningOpRef<ModuleOp>> plan = planAndCompile(graph, options);
   if (failed(plan))
     return failure();
   Variant &variant = variants.emplace_back();
@@ -56,13 +56,13 @@ static std::optional<Line> getLine(ArrayAttr choices, StringRef schedule) {
 }
 
 /// One variant for S1 and one for S2, so that Algorithm 1 of Parm chooses at run time.
-static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options,
+static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &schedule, const PlanOptions &options,
                                           SmallVectorImpl<Variant> &variants) {
-  CompileOptions choosing = options;
+  PlanOptions choosing = options;
   choosing.stage = Stage::Spmd;
   choosing.reference = false;
   choosing.runPasses = nullptr;
-  FailureOr<OwningOpRef<ModuleOp>> program = compile(graph, choosing);
+  FailureOr<OwningOpRef<ModuleOp>> program = planAndCompile(graph, choosing);
   if (failed(program))
     return failure();
   auto choices = (*(**program).getOps<func::FuncOp>().begin())->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName);
@@ -73,7 +73,7 @@ static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &
   s1.layer = LayerRewrite::S1;
   for (const ParsedSchedule &chosen : {s1, getS2OfAuto(schedule, options)}) {
     std::optional<Line> line = getLine(choices, getName(chosen.layer));
-    CompileOptions fixed = options;
+    PlanOptions fixed = options;
     fixed.schedule = chosen.getName();
     if (line && failed(compileVariant(graph, fixed, line, variants)))
       return failure();
@@ -83,12 +83,12 @@ static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &
 
 /// One variant for each chunk count, so that Algorithm 1 of MPipeMoE, or at first what is predicted, chooses at run
 /// time.
-static LogicalResult compileForGranularity(ModuleOp graph, ParsedSchedule schedule, const CompileOptions &options,
+static LogicalResult compileForGranularity(ModuleOp graph, ParsedSchedule schedule, const PlanOptions &options,
                                            SmallVectorImpl<Variant> &variants) {
   Builder builder(graph.getContext());
   for (int64_t chunks : getPipelineCounts()) {
     schedule.chunks = chunks;
-    CompileOptions fixed = options;
+    PlanOptions fixed = options;
     fixed.schedule = schedule.getName();
     if (failed(compileVariant(graph, fixed, std::nullopt, variants)))
       return failure();
@@ -103,7 +103,7 @@ static LogicalResult compileForGranularity(ModuleOp graph, ParsedSchedule schedu
   return success();
 }
 
-LogicalResult mlir::moe::compileVariants(ModuleOp graph, const CompileOptions &options,
+LogicalResult mlir::moe::compileVariants(ModuleOp graph, const PlanOptions &options,
                                          SmallVectorImpl<Variant> &variants) {
   FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), options.schedule);
   if (failed(schedule))

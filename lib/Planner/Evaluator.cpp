@@ -5,9 +5,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
-#include "moe/Pipeline/Schedule.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -17,7 +17,7 @@ ParallelAttr mlir::moe::getStageParallel(ParallelAttr all) {
                            all.getMp(), all.getEp(), all.getEsp(), all.getCp());
 }
 
-Evaluator::Evaluator(const CompileOptions &options) : options(options) {
+Evaluator::Evaluator(const PlanOptions &options) : options(options) {
   this->options.stage = Stage::Plan;
   this->options.reference = false;
   this->options.runPasses = nullptr;
@@ -51,7 +51,7 @@ OwningOpRef<ModuleOp> Evaluator::compileUnordered(ModuleOp graph, const ParsedSc
     FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
     if (failed(known))
       return failure();
-    CompileOptions unordered = options;
+    PlanOptions unordered = options;
     unordered.leaveOutOrder = true;
     return compileSchedule(graph, *known, unordered);
   });
@@ -60,7 +60,7 @@ OwningOpRef<ModuleOp> Evaluator::compileUnordered(ModuleOp graph, const ParsedSc
 
 std::optional<Evaluator::Plan> Evaluator::order(ModuleOp unordered, const ParsedSchedule &schedule,
                                                 std::optional<OrderPolicy> order, std::string &reason) {
-  CompileOptions ordered = options;
+  PlanOptions ordered = options;
   ordered.order = order;
   auto module = runQuietly(unordered.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
     OwningOpRef<ModuleOp> plan = unordered.clone();
@@ -79,7 +79,7 @@ std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSc
 }
 
 std::optional<Evaluator::Plan> Evaluator::search(ModuleOp graph, std::string &reason) {
-  auto module = runQuietly(graph.getContext(), reason, [&] { return mlir::moe::compile(graph, options); });
+  auto module = runQuietly(graph.getContext(), reason, [&] { return mlir::moe::planAndCompile(graph, options); });
   if (failed(module))
     return std::nullopt;
   return Plan(*this, std::move(*module));
@@ -146,7 +146,7 @@ static std::string describeLimit(const SimReport &report, double seconds) {
 /// Sets `interval` and its parts: how long the first stage takes from the forward of one late micro-batch to that of
 /// the next. It does one forward and one backward in turn then, as all other stages do, and waits for the slowest
 /// stage. That holds for 1F1B with one stage on a device.
-static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
+static void setInterval(StepFigures &figures, const SimResult &step, const PlanOptions &options) {
   if (options.interleave > 1 || splitsBackward(options.pipelineOrder) || options.microBatches < 3 ||
       options.parallel.getPp() == 1 || !step.isWhole())
     return;
@@ -207,7 +207,7 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   return step;
 }
 
-llvm::Expected<StepFigures> mlir::moe::simulatePlan(OwningOpRef<ModuleOp> &module, const CompileOptions &options) {
+llvm::Expected<StepFigures> mlir::moe::simulatePlan(OwningOpRef<ModuleOp> &module, const PlanOptions &options) {
   Evaluator evaluator(options);
   Evaluator::Plan plan(evaluator, std::move(module));
   llvm::Expected<StepFigures> step = plan.simulate();

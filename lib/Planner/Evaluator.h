@@ -19,11 +19,11 @@ class Evaluator {
 public:
   /// Plans are for options.parallel and options.cluster, in the order of launches that `options` say. What tokens
   /// choose is options.routing.
-  explicit Evaluator(const CompileOptions &options);
+  explicit Evaluator(const PlanOptions &options);
   /// Leaves out the proof of plans (plan-verify), which the plan that is taken has when it is compiled in the end.
   void leaveOutProofs() { options.leaveOutProofs = true; }
 
-  const CompileOptions &getOptions() const { return options; }
+  const PlanOptions &getOptions() const { return options; }
 
   class Plan;
   /// The first error goes to `reason`, which is left alone if it says something.
@@ -40,7 +40,7 @@ private:
   /// The closed form, which all plans share: they have as many ranks.
   llvm::Expected<const CostModel *> getModel();
 
-  CompileOptions options;
+  PlanOptions options;
   std::unique_ptr<CostModel> model;
 };
 
@@ -73,7 +73,7 @@ private:
 };
 
 /// The same of a plan that is there, compiled with `options`.
-llvm::Expected<StepFigures> simulatePlan(OwningOpRef<ModuleOp> &plan, const CompileOptions &options);
+llvm::Expected<StepFigures> simulatePlan(OwningOpRef<ModuleOp> &plan, const PlanOptions &options);
 
 } // namespace mlir::moe
 

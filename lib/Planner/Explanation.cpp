@@ -9,8 +9,8 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include "moe/Compiler/Compiler.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Pipeline/Pipeline.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -104,7 +104,7 @@ static void divideGradientSums(ModuleOp plan, int64_t microBatches) {
 }
 
 /// `options` for a layer alone, on the ranks of one stage of a pipeline.
-static CompileOptions getLayerOptions(CompileOptions options) {
+static PlanOptions getLayerOptions(PlanOptions options) {
   int64_t stages = options.parallel.getPp();
   options.parallel = getStageParallel(options.parallel);
   options.microBatches = options.interleave = options.sideBySide = 1;
@@ -120,7 +120,7 @@ static CompileOptions getLayerOptions(CompileOptions options) {
   return options;
 }
 
-LayerSamples::LayerSamples(ModuleOp graph, const CompileOptions &options, double tokens)
+LayerSamples::LayerSamples(ModuleOp graph, const PlanOptions &options, double tokens)
     : evaluator(isOneLayer(graph) ? options : getLayerOptions(options)), microBatches(options.microBatches),
       isGraph(isOneLayer(graph)) {
   // What is taken is compiled again, with them.

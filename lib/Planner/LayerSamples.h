@@ -4,7 +4,7 @@
 
 #include "Evaluator.h"
 
-#include "moe/Pipeline/Schedule.h"
+#include "moe/Compiler/Schedule.h"
 
 namespace mlir::moe {
 
@@ -17,7 +17,7 @@ bool isOneLayer(ModuleOp graph);
 class LayerSamples {
 public:
   /// `tokens` times as many as the graph has; isLegal() says whether these can be.
-  LayerSamples(ModuleOp graph, const CompileOptions &options, double tokens = 1);
+  LayerSamples(ModuleOp graph, const PlanOptions &options, double tokens = 1);
 
   bool isLegal() const { return legal; }
   /// Whether this is the whole model, so that its memory is the model's.

@@ -30,7 +30,7 @@ static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> 
 }
 
 std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds,
-                                                const ModelForm &form, const CompileOptions &options,
+                                                const ModelForm &form, const PlanOptions &options,
                                                 std::string &reason) {
   std::optional<SmallVector<SampledPart>> sample = sampleParts(readBlocks(source, form, kinds), options, reason);
   if (!sample)
@@ -81,9 +81,9 @@ struct WholeSample {
 } // namespace
 
 /// With the micro-batches of the step or, where it has more than two, from two and three.
-static std::optional<WholeSample> measureSample(const GraphReader &read, const CompileOptions &options,
+static std::optional<WholeSample> measureSample(const GraphReader &read, const PlanOptions &options,
                                                 std::string &reason) {
-  CompileOptions few = options;
+  PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.sideBySide = 1;
   std::optional<WholeModel> whole = measureModel(read, few, reason);
@@ -103,7 +103,7 @@ static std::optional<WholeSample> measureSample(const GraphReader &read, const C
 }
 
 std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
-                                                            const ModelForm &form, const CompileOptions &options,
+                                                            const ModelForm &form, const PlanOptions &options,
                                                             std::string &reason) {
   // Of one block alone an order may be found that is unlike those of many.
   SmallVector<int64_t> twice;

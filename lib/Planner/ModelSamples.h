@@ -27,13 +27,13 @@ SmallVector<int64_t> getKinds(const ModelSource &source);
 /// and of form.dataParallel ranks.
 /// Nothing where it cannot be compiled or where its parts do not tell the blocks apart; `reason` says why.
 std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, const ModelForm &form,
-                                     const CompileOptions &options, std::string &reason);
+                                     const PlanOptions &options, std::string &reason);
 
 /// The same by difference, of a plan with a block of each kind and of plans with one more. Where launches are put into
 /// another order, those of one part are no longer together. Each block is one part, and all that is done for a
 /// micro-batch counts as its forward.
 std::optional<ModelCost> sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
-                                                 const ModelForm &form, const CompileOptions &options,
+                                                 const ModelForm &form, const PlanOptions &options,
                                                  std::string &reason);
 
 } // namespace mlir::moe

@@ -24,7 +24,7 @@ namespace {
 /// A model in a context of its own.
 class ModelMeasure {
 public:
-  ModelMeasure(const GraphReader &read, const CompileOptions &options, std::string &reason);
+  ModelMeasure(const GraphReader &read, const PlanOptions &options, std::string &reason);
 
   /// A step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
   std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
@@ -32,16 +32,16 @@ public:
 
 private:
   /// `options` in the context.
-  CompileOptions move(CompileOptions moved);
+  PlanOptions move(PlanOptions moved);
 
   MLIRContext context;
-  CompileOptions options;
+  PlanOptions options;
   std::string &reason;
   FailureOr<OwningOpRef<ModuleOp>> graph = failure();
 };
 } // namespace
 
-CompileOptions ModelMeasure::move(CompileOptions moved) {
+PlanOptions ModelMeasure::move(PlanOptions moved) {
   context.loadDialect<MoeDialect>();
   ParallelAttr all = moved.parallel;
   moved.parallel = ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(),
@@ -49,7 +49,7 @@ CompileOptions ModelMeasure::move(CompileOptions moved) {
   return moved;
 }
 
-ModelMeasure::ModelMeasure(const GraphReader &read, const CompileOptions &all, std::string &reason)
+ModelMeasure::ModelMeasure(const GraphReader &read, const PlanOptions &all, std::string &reason)
     : context(all.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED), options(move(all)),
       reason(reason) {
   ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
@@ -62,7 +62,7 @@ ModelMeasure::ModelMeasure(const GraphReader &read, const CompileOptions &all, s
 
 /// A search within a compilation compiles again what it chooses; else the plan is only compared.
 static void prepare(Evaluator &evaluator) {
-  const CompileOptions &options = evaluator.getOptions();
+  const PlanOptions &options = evaluator.getOptions();
   if (options.memoryLimit == 0 && options.schedule != "auto")
     evaluator.leaveOutProofs();
 }
@@ -70,7 +70,7 @@ static void prepare(Evaluator &evaluator) {
 std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t limit) {
   if (failed(graph))
     return std::nullopt;
-  CompileOptions few = options;
+  PlanOptions few = options;
   few.microBatches = microBatches;
   Evaluator evaluator(few);
   prepare(evaluator);
@@ -108,7 +108,7 @@ static SmallVector<SampledPart> getParts(ModuleOp plan) {
 std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   if (failed(graph))
     return std::nullopt;
-  CompileOptions few = options;
+  PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.sideBySide = 1;
   few.markParts = true;
@@ -132,17 +132,17 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   return parts;
 }
 
-std::optional<SmallVector<SampledPart>> mlir::moe::sampleParts(const GraphReader &read, const CompileOptions &options,
+std::optional<SmallVector<SampledPart>> mlir::moe::sampleParts(const GraphReader &read, const PlanOptions &options,
                                                                std::string &reason) {
   return ModelMeasure(read, options, reason).sampleParts();
 }
 
-std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const CompileOptions &options,
+std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const PlanOptions &options,
                                                   std::string &reason) {
   return ModelMeasure(read, options, reason).measure(options.microBatches);
 }
 
-std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const CompileOptions &options,
+std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const PlanOptions &options,
                                                         int64_t limit, std::string &reason) {
   // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
   // the next but one. Interleaved there are as many as a multiple of pp, and these and other orders are full after

@@ -25,12 +25,12 @@ GraphReader readText(StringRef graph);
 /// Compiles in options.schedule and simulates, without a word, in a context of its own: a context keeps every attribute
 /// that ever was, and those of hundreds of plans are gigabytes. Nothing where it cannot be; the first error goes to
 /// `reason`.
-std::optional<WholeModel> measureModel(const GraphReader &read, const CompileOptions &options, std::string &reason);
+std::optional<WholeModel> measureModel(const GraphReader &read, const PlanOptions &options, std::string &reason);
 /// The same from steps of as many micro-batches as fill the pipeline: from there on each takes as long as the one
 /// before, and little more memory. Seconds and bytes alone are those of all micro-batches. A plan of more than `limit`
 /// bytes is not simulated; 0: any is. Where one step does not tell how long a further micro-batch takes, a second one
 /// is compiled.
-std::optional<WholeModel> measureFilledModel(const GraphReader &read, const CompileOptions &options, int64_t limit,
+std::optional<WholeModel> measureFilledModel(const GraphReader &read, const PlanOptions &options, int64_t limit,
                                              std::string &reason);
 
 struct SampledPart {
@@ -39,7 +39,7 @@ struct SampledPart {
 };
 /// Compiles and simulates a step of one stage in one micro-batch or, where options.microBatches is more, in two, and
 /// says what each part of it costs. As measureModel in all else.
-std::optional<SmallVector<SampledPart>> sampleParts(const GraphReader &read, const CompileOptions &options,
+std::optional<SmallVector<SampledPart>> sampleParts(const GraphReader &read, const PlanOptions &options,
                                                     std::string &reason);
 
 } // namespace mlir::moe

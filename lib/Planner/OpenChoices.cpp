@@ -18,7 +18,7 @@ using mpipemoe::Strategy;
 namespace {
 class Search {
 public:
-  Search(ModuleOp graph, const CompileOptions &options) : graph(graph), options(options), evaluator(options) {}
+  Search(ModuleOp graph, const PlanOptions &options) : graph(graph), options(options), evaluator(options) {}
 
   LogicalResult add(const ParsedSchedule &schedule);
   /// Keeps for each chunk count the strategy that Eq. 10 says.
@@ -35,7 +35,7 @@ private:
   }
 
   ModuleOp graph;
-  const CompileOptions &options;
+  const PlanOptions &options;
   Evaluator evaluator;
   std::vector<Candidate> candidates;
   std::vector<ParsedSchedule> schedules; ///< of the candidates
@@ -119,7 +119,7 @@ FailureOr<OwningOpRef<ModuleOp>> Search::finish() {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchSchedule(ModuleOp graph, const ParsedSchedule &schedule,
-                                                           const CompileOptions &options) {
+                                                           const PlanOptions &options) {
   if (!options.cluster)
     return emitError(UnknownLoc::get(graph.getContext()))
            << "expected a cluster for the schedule '" << schedule.getName() << "'";
@@ -144,7 +144,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchSchedule(ModuleOp graph, const
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchToFit(ModuleOp graph, const ParsedSchedule &schedule,
-                                                        const CompileOptions &options, int64_t bytes) {
+                                                        const PlanOptions &options, int64_t bytes) {
   if (!options.cluster)
     return emitError(UnknownLoc::get(graph.getContext())) << "expected a cluster where memory is limited";
   Search search(graph, options);

@@ -23,7 +23,7 @@ std::string describeMemory(const ProgramMemory &memory);
 
 class ParallelSearch {
 public:
-  ParallelSearch(const ModelSource &source, const ParallelRequest &request, const CompileOptions &options)
+  ParallelSearch(const ModelSource &source, const ParallelRequest &request, const PlanOptions &options)
       : source(source), request(request), options(options), context(options.parallel.getContext()) {}
 
   /// Finds the best; null after an error.
@@ -36,7 +36,7 @@ public:
 
 private:
   bool isSampled() const { return !source.kinds.empty(); }
-  CompileOptions getOptions(const Candidate &candidate) const { return getCandidateOptions(candidate, options); }
+  PlanOptions getOptions(const Candidate &candidate) const { return getCandidateOptions(candidate, options); }
   static ModelForm getForm(const Candidate &candidate) {
     return {candidate.parallel.getDp(), candidate.batch, candidate.maxLoad};
   }
@@ -128,7 +128,7 @@ private:
 
   const ModelSource &source;
   const ParallelRequest &request;
-  const CompileOptions &options;
+  const PlanOptions &options;
   MLIRContext *context;
   int64_t limit = 0;
   int64_t tokens = 0;      ///< of a sequence; of a fixed graph, of a micro-batch

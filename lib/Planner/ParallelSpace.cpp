@@ -6,10 +6,10 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/SearchSpace.h"
 
 #include <set>
@@ -156,8 +156,8 @@ LogicalResult ParallelSearch::addSpace() {
   return success();
 }
 
-CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const CompileOptions &options) {
-  CompileOptions one = options;
+PlanOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const PlanOptions &options) {
+  PlanOptions one = options;
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.interleave = candidate.interleave;

@@ -24,7 +24,7 @@ struct PartCost {
   std::string layer; ///< the name of the layer that takes most of its time, up to a dot
 };
 
-/// The parts of a program whose launches say which part they belong to (PipelineOptions::markParts). They are of the
+/// The parts of a program whose launches say which part they belong to (CompileOptions::markParts). They are of the
 /// first simulated rank. Where there are several micro-batches, seconds and bytes are those of the last one; what the
 /// others take more or less is in `once`. `memory` is the program's.
 SmallVector<PartCost> getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts);

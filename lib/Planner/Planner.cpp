@@ -14,8 +14,8 @@ using namespace mlir::moe;
 
 /// Whether this is the plan that is returned is not known before: who runs passes gets the next one, if it is.
 static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const ParsedSchedule &schedule,
-                                                         const CompileOptions &options) {
-  CompileOptions unseen = options;
+                                                         const PlanOptions &options) {
+  PlanOptions unseen = options;
   unseen.runPasses = nullptr;
   // Warnings come from the plan that is returned.
   ScopedDiagnosticHandler quiet(graph.getContext(), [&](Diagnostic &diagnostic) {
@@ -26,7 +26,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const P
 
 /// The most that devices of the pipeline may keep for gradients in a plan that fits; none where none is found. An order
 /// knows what it keeps, but not what else a plan needs: plans say how much room there is.
-static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedule &schedule, CompileOptions options) {
+static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedule &schedule, PlanOptions options) {
   constexpr int64_t maxPlans = 7;
   options.runPasses = nullptr;
   options.reference = false;
@@ -48,7 +48,7 @@ static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedul
 
 /// Instead of a plan that needs `bytes`, which is too much.
 static FailureOr<OwningOpRef<ModuleOp>> compileToFit(ModuleOp graph, const ParsedSchedule &schedule,
-                                                     const CompileOptions &options, int64_t bytes) {
+                                                     const PlanOptions &options, int64_t bytes) {
   std::optional<int64_t> room;
   if (options.pipelineOrder == PipelineOrder::Search && options.parallel.getPp() > 1)
     room = findRoomToKeep(graph, schedule, options);
@@ -57,12 +57,12 @@ static FailureOr<OwningOpRef<ModuleOp>> compileToFit(ModuleOp graph, const Parse
   emitWarning(UnknownLoc::get(graph.getContext()))
       << "the plan of the fastest order of the pipeline needs " << bytes << " bytes a rank, more than the limit of "
       << options.memoryLimit << "; the order that is taken keeps at most " << *room << " bytes for gradients";
-  CompileOptions limited = options;
+  PlanOptions limited = options;
   limited.mostKept = *room;
   return compileSchedule(graph, schedule, limited);
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const CompileOptions &options) {
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::planAndCompile(ModuleOp model, const PlanOptions &options) {
   FailureOr<ParsedSchedule> schedule = parseSchedule(model.getContext(), options.schedule);
   if (failed(schedule))
     return failure();

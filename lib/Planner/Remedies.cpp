@@ -17,7 +17,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-std::vector<MemoryFlag> mlir::moe::getMemoryFlags(const CompileOptions &options) {
+std::vector<MemoryFlag> mlir::moe::getMemoryFlags(const PlanOptions &options) {
   std::vector<MemoryFlag> flags;
   if (options.train && options.recompute == Recompute::None)
     flags.push_back({"--recompute", [](PlanRequest &request) { request.options.recompute = Recompute::Block; }});
@@ -63,7 +63,7 @@ private:
 std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   if (isOver())
     return std::nullopt;
-  CompileOptions options = request.options;
+  PlanOptions options = request.options;
   options.stage = Stage::Plan;
   options.memoryLimit = 0;
   options.showProgress = nullptr;

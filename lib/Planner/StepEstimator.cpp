@@ -4,13 +4,13 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Pipeline/Schedule.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-StepEstimator::StepEstimator(const ModelSource &source, const CompileOptions &options, int64_t world)
+StepEstimator::StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world)
     : source(source), options(options), world(world), kinds(getKinds(source)) {
   for (int64_t kind : source.kinds)
     kindOf.push_back(llvm::find(kinds, kind) - kinds.begin());
@@ -25,7 +25,7 @@ enum class Launches {
 };
 } // namespace
 
-static Launches getLaunches(const Candidate &candidate, const CompileOptions &options) {
+static Launches getLaunches(const Candidate &candidate, const PlanOptions &options) {
   FailureOr<ParsedSchedule> schedule = parseSchedule(candidate.parallel.getContext(), candidate.schedule);
   bool mayMove = options.order ? *options.order != OrderPolicy::Program : succeeded(schedule) && schedule->canOverlap();
   if (!mayMove)
@@ -40,8 +40,8 @@ static bool exchangesBesideLayers(const Candidate &candidate) {
 }
 
 /// `candidate` in one stage, on `dp` data-parallel ranks.
-static CompileOptions getSampleOptions(const Candidate &candidate, const CompileOptions &options, int64_t dp) {
-  CompileOptions one = getCandidateOptions(candidate, options);
+static PlanOptions getSampleOptions(const Candidate &candidate, const PlanOptions &options, int64_t dp) {
+  PlanOptions one = getCandidateOptions(candidate, options);
   ParallelAttr all = candidate.parallel;
   one.parallel = ParallelAttr::get(all.getContext(), dp * all.getCp() * all.getMp(), /*pp=*/1, dp, all.getMp(),
                                    all.getEp(), all.getEsp(), all.getCp());

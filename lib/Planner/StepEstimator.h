@@ -26,7 +26,7 @@ struct BlockParts {
 class StepEstimator {
 public:
   /// `source` is of a whole model.
-  StepEstimator(const ModelSource &source, const CompileOptions &options, int64_t world);
+  StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world);
 
   /// Nothing where the candidate cannot be; `reason` says why.
   /// A rough one is from samples in one micro-batch, with what is done once on `roughDp` data-parallel ranks.
@@ -48,7 +48,7 @@ private:
   double getTransferSeconds(int64_t distance, double bytes);
 
   const ModelSource &source;
-  const CompileOptions &options;
+  const PlanOptions &options;
   int64_t world;
   SmallVector<int64_t> kinds;
   SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`

@@ -116,7 +116,7 @@ static llvm::Expected<mpipemoe::Rates> getRates(const CostModel &model, const Ch
 }
 
 llvm::Expected<SmallVector<double, 5>> mlir::moe::getStrategySeconds(ModuleOp graph, const ParsedSchedule &schedule,
-                                                                     const CompileOptions &options) {
+                                                                     const PlanOptions &options) {
   SmallVector<double, 5> seconds(5, 0.0);
   auto layers = (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>();
   if (layers.empty())

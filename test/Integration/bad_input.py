@@ -21,7 +21,7 @@ import safetensors
 TIMEOUT = 60
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
-with open(os.path.join(ROOT, "include/moe/Pipeline/LayerRewrites.def")) as table:
+with open(os.path.join(ROOT, "include/moe/Compiler/LayerRewrites.def")) as table:
     REWRITES = re.findall(r'^LAYER_REWRITE\(\w+, "([^"]+)"', table.read(), re.M)
 
 LAYER = """\

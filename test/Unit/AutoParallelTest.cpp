@@ -74,7 +74,7 @@ protected:
 
   MLIRContext context;
   ClusterProfile cluster;
-  CompileOptions options;
+  PlanOptions options;
   ParallelRequest request;
 };
 

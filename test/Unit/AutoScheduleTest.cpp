@@ -13,11 +13,11 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
-#include "moe/Pipeline/Schedule.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/RoutingSource.h"
@@ -67,8 +67,8 @@ protected:
     (*graph)->setAttr(kParallelAttrName, parse(parallel));
     return graph;
   }
-  CompileOptions getOptions(StringRef parallel, const ClusterProfile &cluster) {
-    CompileOptions options;
+  PlanOptions getOptions(StringRef parallel, const ClusterProfile &cluster) {
+    PlanOptions options;
     options.parallel = parse(parallel);
     options.schedule = "auto";
     options.cluster = &cluster;
@@ -216,7 +216,7 @@ int64_t getLimit(const ScheduleExplanation &everything, const Candidate &chosen)
 
 /// The regrets and bounds of one case, with all of the memory and where the choice does not fit. A layer that cannot be
 /// divided so counts as none.
-void compare(ModuleOp graph, CompileOptions options, const std::string &what, Figures &figures) {
+void compare(ModuleOp graph, PlanOptions options, const std::string &what, Figures &figures) {
   ScheduleExplanation found = searchSpace(graph, options);
   options.exhaustive = true;
   ScheduleExplanation everything = searchSpace(graph, options);
@@ -257,7 +257,7 @@ TEST_F(AutoScheduleTest, Regret) {
     scale(cluster, one);
     OwningOpRef<ModuleOp> graph = parseGraph(one.layer.getText(), one.parallel);
     ASSERT_TRUE(graph);
-    CompileOptions options = getOptions(one.parallel, cluster);
+    PlanOptions options = getOptions(one.parallel, cluster);
     RoutingSource skewed;
     skewed.synthetic.preset = kUnbalancedRouting;
     if (one.skewed)
@@ -287,7 +287,7 @@ TEST_F(AutoScheduleTest, BoundOnManyProcessors) {
   Layer layer;
   layer.hidden = 128;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=2,ep=2");
-  CompileOptions options = getOptions("dp=2,ep=2", cluster);
+  PlanOptions options = getOptions("dp=2,ep=2", cluster);
   options.exhaustive = true;
   ScheduleExplanation everything = searchSpace(*graph, options);
   ASSERT_TRUE(everything.best.has_value());
@@ -315,11 +315,11 @@ TEST_F(AutoScheduleTest, Deterministic) {
   ClusterProfile cluster = load("parm-b");
   Layer layer;
   layer.capacity = 0;
-  CompileOptions options = getOptions("dp=4,mp=2,ep=4,esp=2", cluster);
+  PlanOptions options = getOptions("dp=4,mp=2,ep=4,esp=2", cluster);
   std::string texts[2];
   for (std::string &text : texts) {
     OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=4,esp=2");
-    text = toText(mlir::moe::compile(*graph, options));
+    text = toText(mlir::moe::planAndCompile(*graph, options));
   }
   EXPECT_NE(texts[0].find("plan.explain"), std::string::npos);
   EXPECT_EQ(texts[0], texts[1]);
@@ -329,14 +329,14 @@ TEST_F(AutoScheduleTest, Deterministic) {
 TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
   ClusterProfile cluster = load("hgx-h100");
   OwningOpRef<ModuleOp> graph;
-  auto compare = [&](CompileOptions options) {
+  auto compare = [&](PlanOptions options) {
     for (const Candidate &one : searchSpace(*graph, options).candidates) {
       if (one.verdict != Verdict::Simulated && one.verdict != Verdict::Chosen)
         continue;
-      CompileOptions alone = options;
+      PlanOptions alone = options;
       alone.schedule = one.schedule;
       alone.order = one.order ? one.order : options.order;
-      FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, alone);
+      FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, alone);
       ASSERT_TRUE(succeeded(plan)) << one.schedule;
       Prediction prediction = llvm::cantFail(predict(**plan, "", cluster, options.routing));
       EXPECT_EQ(one.estimate.seconds, prediction.result.seconds) << one.schedule;
@@ -345,7 +345,7 @@ TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
   };
   Layer layer;
   graph = parseGraph(layer.getText(), "dp=2,ep=2");
-  CompileOptions options = getOptions("dp=2,ep=2", cluster);
+  PlanOptions options = getOptions("dp=2,ep=2", cluster);
   options.exhaustive = true;
   compare(options);
   layer.capacity = 0;
@@ -364,10 +364,10 @@ TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
 TEST_F(AutoScheduleTest, NothingFits) {
   ClusterProfile cluster = load("hgx-h100");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=4,ep=4");
-  CompileOptions options = getOptions("dp=4,ep=4", cluster);
+  PlanOptions options = getOptions("dp=4,ep=4", cluster);
   options.memoryLimit = 1000;
   options.order = OrderPolicy::Program;
-  std::string error = getError([&] { EXPECT_TRUE(failed(mlir::moe::compile(*graph, options))); });
+  std::string error = getError([&] { EXPECT_TRUE(failed(mlir::moe::planAndCompile(*graph, options))); });
   EXPECT_NE(error.find("expected a plan of at most 1000 bytes per rank but the smallest of"), std::string::npos)
       << error;
   EXPECT_NE(error.find("alive at"), std::string::npos) << error;
@@ -375,14 +375,14 @@ TEST_F(AutoScheduleTest, NothingFits) {
   ASSERT_NE(needs, std::string::npos);
   options.memoryLimit = std::atoll(error.c_str() + needs + 7);
   EXPECT_GT(options.memoryLimit, 1000);
-  EXPECT_EQ(getError([&] { EXPECT_TRUE(succeeded(mlir::moe::compile(*graph, options))); }), "");
+  EXPECT_EQ(getError([&] { EXPECT_TRUE(succeeded(mlir::moe::planAndCompile(*graph, options))); }), "");
 }
 
 /// Who stops the search gets the best so far.
 TEST_F(AutoScheduleTest, Interrupted) {
   ClusterProfile cluster = load("parm-a");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
-  CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
+  PlanOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
   int64_t calls = 0;
   options.isStopped = [&] { return ++calls >= 2; };
   ScheduleExplanation result = searchSpace(*graph, options);
@@ -393,7 +393,7 @@ TEST_F(AutoScheduleTest, Interrupted) {
   EXPECT_EQ(best.verdict, Verdict::Chosen);
   EXPECT_EQ(best.estimate.seconds, getFastest(result).estimate.seconds);
   calls = 0;
-  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
   ASSERT_TRUE(succeeded(plan));
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -405,10 +405,10 @@ TEST_F(AutoScheduleTest, Interrupted) {
 TEST_F(AutoScheduleTest, InterruptedAtOnce) {
   ClusterProfile cluster = load("parm-a");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
-  CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
+  PlanOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
   options.isStopped = [] { return true; };
   options.memoryLimit = 1000;
-  auto compile = [&] { EXPECT_TRUE(failed(mlir::moe::compile(*graph, options))); };
+  auto compile = [&] { EXPECT_TRUE(failed(mlir::moe::planAndCompile(*graph, options))); };
   EXPECT_EQ(getError(compile), "expected a schedule but the search was interrupted before it simulated any that fits");
   // The first of the space is what no pass accepts.
   graph = parseGraph(Layer().getText(), "dp=8,ep=8");
@@ -438,7 +438,7 @@ double getSeconds(FailureOr<OwningOpRef<ModuleOp>> plan, const ClusterProfile &c
 TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   Xl xl(load("mpipemoe-a100"), 1024);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
-  CompileOptions options = getOptions("dp=64,ep=64", xl.cluster);
+  PlanOptions options = getOptions("dp=64,ep=64", xl.cluster);
   // As if all devices were in one node, where there is nothing to exchange by node.
   options.devicesPerNode = 64;
   ScheduleExplanation result = searchSpace(*graph, options);
@@ -447,9 +447,9 @@ TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   EXPECT_EQ(best.schedule, "baseline");
   EXPECT_EQ(best.order, OrderPolicy::Search);
   // So it is compiled.
-  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), best.estimate.seconds);
+  EXPECT_EQ(getSeconds(mlir::moe::planAndCompile(*graph, options), xl.cluster), best.estimate.seconds);
   options.schedule = "baseline";
-  EXPECT_LT(best.estimate.seconds, 0.95 * getSeconds(mlir::moe::compile(*graph, options), xl.cluster));
+  EXPECT_LT(best.estimate.seconds, 0.95 * getSeconds(mlir::moe::planAndCompile(*graph, options), xl.cluster));
 }
 
 /// On several nodes, layers with a capacity may exchange by node, and dropless ones send tokens once.
@@ -492,13 +492,13 @@ TEST_F(AutoScheduleTest, CombinationsAreSchedules) {
 TEST_F(AutoScheduleTest, OrderThatFits) {
   Xl xl(load("mpipemoe-a100"), 4096);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
-  CompileOptions options = getOptions("dp=64,ep=64", xl.cluster), paper = options;
+  PlanOptions options = getOptions("dp=64,ep=64", xl.cluster), paper = options;
   paper.schedule = "pipeline:2+mpipe-s4";
   paper.order = OrderPolicy::MPipeMoe;
-  FailureOr<OwningOpRef<ModuleOp>> own = mlir::moe::compile(*graph, paper);
+  FailureOr<OwningOpRef<ModuleOp>> own = mlir::moe::planAndCompile(*graph, paper);
   ASSERT_TRUE(succeeded(own));
   options.memoryLimit = getMemory(getLargestProgram(**own)).getDeviceBytes();
-  FailureOr<OwningOpRef<ModuleOp>> chosen = mlir::moe::compile(*graph, options);
+  FailureOr<OwningOpRef<ModuleOp>> chosen = mlir::moe::planAndCompile(*graph, options);
   ASSERT_TRUE(succeeded(chosen));
   EXPECT_LE(getMemory(getLargestProgram(**chosen)).getDeviceBytes(), options.memoryLimit);
   EXPECT_LE(getSeconds(std::move(chosen), xl.cluster), getSeconds(std::move(own), xl.cluster));
@@ -511,7 +511,8 @@ TEST_F(AutoScheduleTest, WholeModel) {
   layer.count = 3;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=4,esp=2");
   ASSERT_TRUE(graph);
-  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, getOptions("dp=4,mp=2,ep=4,esp=2", cluster));
+  FailureOr<OwningOpRef<ModuleOp>> plan =
+      mlir::moe::planAndCompile(*graph, getOptions("dp=4,mp=2,ep=4,esp=2", cluster));
   ASSERT_TRUE(succeeded(plan));
   std::optional<ScheduleExplanation> explanation = getScheduleExplanation(**plan);
   ASSERT_TRUE(explanation && explanation->best);
@@ -532,7 +533,7 @@ TEST_F(AutoScheduleTest, Uncertainty) {
   Layer layer;
   layer.experts = 8;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");
-  CompileOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
+  PlanOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
   auto explain = [&](double error, bool asJson) {
     for (CollectiveFit &fit : cluster.collectives)
       fit.relativeError = error;
@@ -543,7 +544,7 @@ TEST_F(AutoScheduleTest, Uncertainty) {
       for (SpecialCurve &special : rate.special)
         special.efficiency.relativeError = error;
     }
-    FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+    FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
     std::string text;
     llvm::raw_string_ostream os(text);
     asJson ? writeExplanation(**plan, os) : printExplanation(**plan, os);
@@ -568,7 +569,7 @@ TEST_F(AutoScheduleTest, ChangesThatFit) {
   Layer layer;
   layer.tokens = 4096, layer.model = 256, layer.hidden = 512, layer.experts = 8, layer.capacity = 1;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");
-  CompileOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
+  PlanOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
   ScheduleExplanation found = searchSpace(*graph, options);
   ASSERT_TRUE(found.best.has_value());
   options.memoryLimit = found.candidates[*found.best].estimate.bytes - 1;
@@ -588,7 +589,7 @@ TEST_F(AutoScheduleTest, SumsOfGradients) {
   Layer layer;
   layer.count = 2;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=2,ep=1");
-  CompileOptions options = getOptions("dp=2,ep=1", cluster);
+  PlanOptions options = getOptions("dp=2,ep=1", cluster);
   auto getBytesSent = [&](int64_t microBatches) {
     options.microBatches = microBatches;
     ScheduleExplanation result = searchSpace(*graph, options);
@@ -606,9 +607,9 @@ TEST_F(AutoScheduleTest, WholeModelThatFits) {
   Layer layer;
   layer.tokens = 2048, layer.experts = 8, layer.count = 2;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=8,ep=8");
-  CompileOptions options = getOptions("dp=8,ep=8", cluster), small = options;
-  auto getBytes = [&](const CompileOptions &options) {
-    FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  PlanOptions options = getOptions("dp=8,ep=8", cluster), small = options;
+  auto getBytes = [&](const PlanOptions &options) {
+    FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
     return succeeded(plan) ? getMemory(getLargestProgram(**plan)).getDeviceBytes() : int64_t(0);
   };
   small.schedule = "pipeline:16+mpipe-s3";
@@ -628,7 +629,7 @@ TEST_F(AutoScheduleTest, NoLayers) {
       return %y : tensor<64x8xf32>
     })mlir",
                                            "dp=2");
-  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, getOptions("dp=2", cluster));
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, getOptions("dp=2", cluster));
   ASSERT_TRUE(succeeded(plan));
   EXPECT_FALSE((**plan)->hasAttr(plan::kExplainAttrName));
 }

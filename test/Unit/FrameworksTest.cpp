@@ -3,11 +3,11 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "gtest/gtest.h"
 
+#include "moe/Compiler/Compiler.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
 #include "moe/Import/Import.h"
-#include "moe/Pipeline/Pipeline.h"
 
 #include <numeric>
 
@@ -89,7 +89,7 @@ std::pair<std::string, double> describeGraph(MLIRContext &context, const ModelCo
   std::string text;
   llvm::raw_string_ostream os(text);
   (*graph)->walk([&](Operation *op) { os << op->getName() << " " << op->getResultTypes() << "\n"; });
-  PipelineOptions pipeline;
+  CompileOptions pipeline;
   pipeline.parallel = ParallelAttr::get(&context, 1, 1, 1, 1, 1, 1);
   return {text, getModelWork(**graph, pipeline).modelFlops};
 }

@@ -4,9 +4,9 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 #include "LayerGraph.h"
+#include "moe/Compiler/Compiler.h"
+#include "moe/Compiler/Schedule.h"
 #include "moe/Import/Import.h"
-#include "moe/Pipeline/Pipeline.h"
-#include "moe/Pipeline/Schedule.h"
 #include "moe/Simulator/Prediction.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_P(ModelWorkTest, Published) {
   import.seq = 4096;
   import.dropless = import.whole = import.loss = true;
   OwningOpRef<ModuleOp> graph = llvm::cantFail(importModel(context, config, import));
-  PipelineOptions options;
+  CompileOptions options;
   options.microBatches = 3;
   StepWork work = getModelWork(*graph, options);
   EXPECT_EQ(work.tokens, 3 * 4096);
@@ -67,7 +67,7 @@ TEST(LayerWorkTest, Capacities) {
     layer.topK = 2;
     layer.capacity = capacity;
     OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(layer.getText(), &context);
-    PipelineOptions options;
+    CompileOptions options;
     options.parallel = *parseParallel(&context, "dp=4,ep=4");
     options.reference = false;
     // The gate, and two products for each of two choices.

@@ -35,7 +35,7 @@ TEST_P(WholeModelTest, ManyMicroBatches) {
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  CompileOptions options;
+  PlanOptions options;
   options.parallel = *parseParallel(&context, GetParam().parallel);
   options.microBatches = GetParam().microBatches;
   options.interleave = GetParam().interleave;
@@ -55,7 +55,7 @@ TEST_P(WholeModelTest, ManyMicroBatches) {
   const Candidate &best = result->candidates[*result->best];
   options.schedule = best.schedule;
   options.order = best.order;
-  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
   ASSERT_TRUE(succeeded(plan));
   Prediction prediction = llvm::cantFail(predict(**plan, "", cluster));
   double seconds = prediction.result.seconds;

@@ -3,8 +3,8 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include "moe/Compiler/Compiler.h"
 #include "moe/Import/Import.h"
-#include "moe/Pipeline/Pipeline.h"
 
 /// Imports a configuration and counts its MoE layers.
 int main(int argc, char **argv) {

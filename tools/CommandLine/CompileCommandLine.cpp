@@ -11,6 +11,7 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
@@ -18,7 +19,6 @@
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
-#include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/Remedies.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
@@ -139,7 +139,7 @@ LogicalResult CompileCommandLine::checkInput(const char *argv0) const {
 /// The upper end of published capacity factors: docs/CostModel.md, "Room for dropless rows".
 static constexpr double kDefaultMaxLoad = 2;
 
-FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster) {
+FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster) {
   if (mode != "train" && mode != "forward")
     return reportUnknownName(context, mode, {"train", "forward"});
   if (threads > kMaxThreads)
@@ -159,7 +159,7 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
   if (failed(sequences) || failed(parseSchedule(&context, schedule)))
     return failure();
-  CompileOptions options;
+  PlanOptions options;
   if (!order.empty()) {
     options.order = parseOrderPolicy(order);
     if (!options.order)
@@ -222,8 +222,8 @@ FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) 
   return given;
 }
 
-LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request,
-                                           const CompileOptions &options, int64_t givenBatch) const {
+LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
+                                           int64_t givenBatch) const {
   static constexpr StringLiteral known[] = {"batch",     "interleave",     "max-load",          "pipeline",
                                             "recompute", "ring-attention", "sequence-parallel", "zero"};
   SmallVector<StringRef> names;
@@ -287,7 +287,7 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
 }
 
 FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &context, llvm::SourceMgr &sources,
-                                                             const char *argv0, const CompileOptions &options) const {
+                                                             const char *argv0, const PlanOptions &options) const {
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (failed(shapes))
     return failure();
@@ -305,7 +305,7 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
     return failure();
   search.request.given = *given;
   search.request.describeRemedies = [this, &context, &sources, argv0](const Candidate &smallest,
-                                                                      const CompileOptions &compiled, int64_t bytes,
+                                                                      const PlanOptions &compiled, int64_t bytes,
                                                                       int64_t limit) {
     PlanRequest asked{compiled, {}};
     asked.model.maxLoad = smallest.maxLoad;
@@ -319,8 +319,7 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
 }
 
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &context, llvm::SourceMgr &sources,
-                                                                 const char *argv0,
-                                                                 const CompileOptions &options) const {
+                                                                 const char *argv0, const PlanOptions &options) const {
   FailureOr<ParallelSearchInput> search = getSearch(context, sources, argv0, options);
   if (failed(search))
     return failure();
@@ -438,7 +437,7 @@ static double getBubble(int64_t pp, int64_t interleave, int64_t microBatches) {
   return idle / (static_cast<double>(microBatches) + idle);
 }
 
-void mlir::moe::warnOfBubble(const CompileOptions &options) {
+void mlir::moe::warnOfBubble(const PlanOptions &options) {
   // Those that are side by side pass the stages as one.
   int64_t pp = options.parallel.getPp(), together = options.sideBySide;
   int64_t few = options.microBatches, enough = 4 * pp * together;
@@ -470,7 +469,7 @@ static bool choseMore(const Candidate &one) {
          one.ringAttention || !one.stageBoundaries.empty();
 }
 
-void CompileCommandLine::noteChoice(ModuleOp plan, CompileOptions options) const {
+void CompileCommandLine::noteChoice(ModuleOp plan, PlanOptions options) const {
   std::optional<GroupsExplanation> groups = getGroupsExplanation(plan);
   auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };
   if (!groups || llvm::none_of(groups->candidates, isChosen))
@@ -513,7 +512,7 @@ std::string mlir::moe::getCommand(int argc, char **argv) {
   return command;
 }
 
-void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {
+void mlir::moe::warnOfNoExperts(ModuleOp graph, const PlanOptions &options) {
   if (graph.walk([](LayerOp) { return WalkResult::interrupt(); }).wasInterrupted())
     return;
   ParallelAttr parallel = options.parallel;
@@ -597,7 +596,7 @@ static void showProgress(const ScheduleExplanation &result, double bestSeconds) 
                  << llvm::format("%.3f ms", bestSeconds * milli);
 }
 
-void mlir::moe::watchInterrupts(CompileOptions &options) {
+void mlir::moe::watchInterrupts(PlanOptions &options) {
   options.showProgress = showProgress;
   options.isStopped = [] { return isInterrupted.load(); };
   llvm::sys::SetInterruptFunction([] { isInterrupted = true; });

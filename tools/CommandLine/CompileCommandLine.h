@@ -20,7 +20,7 @@ namespace mlir::moe {
 struct ParallelSearchInput {
   ModelSource source; ///< refers to the command line
   ParallelRequest request;
-  CompileOptions options;
+  PlanOptions options;
 };
 
 /// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
@@ -39,7 +39,7 @@ public:
   LogicalResult takeJob(MLIRContext &context, const char *argv0, int64_t ranks = 0);
   /// Lets stages of a pipeline begin where the job's do, unless its groups were replaced.
   LogicalResult setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                             CompileOptions &options) const;
+                             PlanOptions &options) const;
   /// The job with its step, for a search that it is compared with; nothing without --megatron-args.
   std::optional<Candidate> measureJob(const ParallelSearchInput &search) const;
   /// Replaces the model, as if `name` stood on the command line.
@@ -56,19 +56,20 @@ public:
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
   /// Fails where no model has the input's name. What else is wrong with it, reading it says.
   LogicalResult checkInput(const char *argv0) const;
-  /// Options of compile(), which refer to the cluster. Also bounds dropless rows by default, in plans for devices.
-  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster);
+  /// Options of planAndCompile(), which refer to the cluster. Also bounds dropless rows by default, in plans for
+  /// devices.
+  FailureOr<PlanOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster);
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.
   bool isOpen() const { return parallel == "auto" || llvm::StringRef(parallel).starts_with("auto,"); }
   /// `options` are getOptions()'.
   FailureOr<ParallelSearchInput> getSearch(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                           const CompileOptions &options) const;
+                                           const PlanOptions &options) const;
   /// The plan of the best groups; `options` are getOptions()'. Shows progress; an interrupt ends it. A note says which
   /// groups were chosen.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                               const CompileOptions &options) const;
+                                               const PlanOptions &options) const;
   /// What would make the plan of `asked`, of `bytes`, fit into `limit`, as describeRemedies() says it: flags that are
   /// not given, each of which is tried. Empty where nothing is known to help.
   std::string describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
@@ -94,12 +95,12 @@ private:
   FailureOr<ModelSource> getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                    int64_t seq) const;
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
-  void noteChoice(ModuleOp plan, CompileOptions options) const;
+  void noteChoice(ModuleOp plan, PlanOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
   /// The sizes that --parallel=auto,.. gives.
   FailureOr<GivenGroups> getGivenGroups(MLIRContext &context) const;
   /// What --vary leaves open; `givenBatch` is --batch.
-  LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const CompileOptions &options,
+  LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
                          int64_t givenBatch) const;
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, host, objective;
@@ -121,19 +122,19 @@ void setDefault(StringRef name, const llvm::Twine &value);
 bool isGiven(StringRef name);
 
 /// Warns where a pipeline has fewer micro-batches than stages, with what that costs and the remedy.
-void warnOfBubble(const CompileOptions &options);
+void warnOfBubble(const PlanOptions &options);
 
 /// Says which bound of dropless rows was taken by default in `module`, a model or a plan.
 void noteDefaultMaxLoad(ModuleOp module);
 
 /// Shows how far a search is, on a terminal, and ends it with the best so far at the first interrupt. A second one ends
 /// the program.
-void watchInterrupts(CompileOptions &options);
+void watchInterrupts(PlanOptions &options);
 /// The command line as a shell takes it, with the program's name alone.
 std::string getCommand(int argc, char **argv);
 
 /// Warns of what `options` have for experts where `graph`, a model, has none.
-void warnOfNoExperts(ModuleOp graph, const CompileOptions &options);
+void warnOfNoExperts(ModuleOp graph, const PlanOptions &options);
 
 /// Warns where a module at the plan stage needs more memory than the cluster's devices have.
 void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);

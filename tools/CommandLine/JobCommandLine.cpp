@@ -97,7 +97,7 @@ LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv
 
 /// Lets stages of `plan` begin with the job's blocks; otherwise they take about equal time.
 static void setStages(MLIRContext &context, const MegatronJob &job, const ModelSource &source,
-                      const CompileOptions &options, Candidate &plan) {
+                      const PlanOptions &options, Candidate &plan) {
   int64_t stages = plan.parallel.getPp() * plan.interleave;
   if (plan.parallel.getPp() == 1 || static_cast<int64_t>(job.firstBlocks.size()) != stages)
     return;
@@ -112,7 +112,7 @@ static void setStages(MLIRContext &context, const MegatronJob &job, const ModelS
 }
 
 LogicalResult CompileCommandLine::setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                               CompileOptions &options) const {
+                                               PlanOptions &options) const {
   if (!job || isOpen() || !options.stageBoundaries.empty())
     return success();
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();

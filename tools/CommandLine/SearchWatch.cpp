@@ -20,7 +20,7 @@ static constexpr int interruptedStatus = 130;
 
 SearchWatch::SearchWatch(std::function<void(const Candidate &)> writeBest) : writeBest(std::move(writeBest)) {}
 
-void SearchWatch::attach(ParallelRequest &request, CompileOptions &options) {
+void SearchWatch::attach(ParallelRequest &request, PlanOptions &options) {
   request.showProgress = [this](const SearchProgress &progress) { show(progress); };
   watchInterrupts(options);
   isStopped = options.isStopped;

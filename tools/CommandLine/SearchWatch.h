@@ -17,7 +17,7 @@ public:
   explicit SearchWatch(std::function<void(const Candidate &)> writeBest = nullptr);
 
   /// Lets the search report here, and asks here whether it is to stop. Both must not outlive the watch.
-  void attach(ParallelRequest &request, CompileOptions &options);
+  void attach(ParallelRequest &request, PlanOptions &options);
   /// Runs a search, and returns its result. After an interrupt the search has a second to end by itself. Then the best
   /// so far is written, and the program exits with status 130.
   LogicalResult run(function_ref<LogicalResult()> search);

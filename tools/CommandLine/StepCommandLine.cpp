@@ -124,7 +124,7 @@ FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context
   return result;
 }
 
-static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &options) {
+static LogicalResult checkPipeline(MLIRContext &context, const PlanOptions &options) {
   int64_t pp = options.parallel.getPp();
   if (options.interleave < 1 || (options.interleave > 1 && pp == 1))
     return emitUsageError(context)
@@ -145,7 +145,7 @@ static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &o
 }
 
 /// The order, and as many stages on a device as it needs.
-LogicalResult StepCommandLine::setPipeline(MLIRContext &context, CompileOptions &options) const {
+LogicalResult StepCommandLine::setPipeline(MLIRContext &context, PlanOptions &options) const {
   std::optional<PipelineOrder> order = parsePipelineOrder(pipeline);
   if (!order)
     return reportUnknownName(context, pipeline, {"1f1b", "1f1b-overlap", "zb-h1", "zb-v", "dualpipe-v", "search"});
@@ -157,7 +157,7 @@ LogicalResult StepCommandLine::setPipeline(MLIRContext &context, CompileOptions 
   return success();
 }
 
-LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &options,
+LogicalResult StepCommandLine::setOptions(MLIRContext &context, PlanOptions &options,
                                           std::optional<GlobalBatch> globalBatch, bool isOpen) const {
   int64_t count = microBatches;
   if (globalBatch && microBatches.getNumOccurrences())
@@ -214,7 +214,7 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
 }
 
 /// --zero and --bucket-bytes.
-LogicalResult StepCommandLine::setSharding(MLIRContext &context, CompileOptions &options) const {
+LogicalResult StepCommandLine::setSharding(MLIRContext &context, PlanOptions &options) const {
   // As an option that is on or off it meant stage 1.
   std::optional<int64_t> stage = llvm::StringSwitch<std::optional<int64_t>>(zero)
                                      .Cases("0", "false", 0)
@@ -239,7 +239,7 @@ LogicalResult StepCommandLine::setSharding(MLIRContext &context, CompileOptions 
   return success();
 }
 
-void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
+void StepCommandLine::setSpace(StepSpace &space, const PlanOptions &options,
                                function_ref<bool(StringRef)> isFree) const {
   auto isOpen = [&](const cl::Option &option) { return !option.getNumOccurrences() && isFree(option.ArgStr); };
   space.interleaves = {options.interleave};

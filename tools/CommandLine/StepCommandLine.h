@@ -21,16 +21,16 @@ public:
   /// Sets what belongs to the step in `options`, whose mode and groups are set. With a global batch the micro-batches
   /// follow from it. `isOpen`: the groups are not known, and nothing that depends on them is checked or set. Errors are
   /// reported at an unknown place.
-  LogicalResult setOptions(MLIRContext &context, CompileOptions &options, std::optional<GlobalBatch> globalBatch,
+  LogicalResult setOptions(MLIRContext &context, PlanOptions &options, std::optional<GlobalBatch> globalBatch,
                            bool isOpen) const;
 
   /// Leaves each of the step's options that `isFree` names open in `space`, unless it was given.
-  void setSpace(StepSpace &space, const CompileOptions &options, function_ref<bool(StringRef)> isFree) const;
+  void setSpace(StepSpace &space, const PlanOptions &options, function_ref<bool(StringRef)> isFree) const;
 
 private:
   FailureOr<MoeOptimizeOptions> getOptimizer(MLIRContext &context) const;
-  LogicalResult setPipeline(MLIRContext &context, CompileOptions &options) const;
-  LogicalResult setSharding(MLIRContext &context, CompileOptions &options) const;
+  LogicalResult setPipeline(MLIRContext &context, PlanOptions &options) const;
+  LogicalResult setSharding(MLIRContext &context, PlanOptions &options) const;
 
   llvm::cl::opt<std::string> optimizer;
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;

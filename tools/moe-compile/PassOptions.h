@@ -7,7 +7,7 @@
 #include "mlir/Support/Timing.h"
 #include "llvm/Support/CommandLine.h"
 
-#include "moe/Pipeline/Pipeline.h"
+#include "moe/Compiler/Compiler.h"
 
 namespace mlir::moe {
 

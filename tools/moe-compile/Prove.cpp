@@ -10,11 +10,11 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/IR/SameProgram.h"
-#include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/AutoParallel.h"
 #include "moe/Planner/Explanation.h"
 #include "moe/Target/Object.h"
@@ -29,7 +29,7 @@ namespace {
 /// A plan, and what it was compiled from: of a configuration, the shape and what a search changed.
 struct Subject {
   ModuleOp plan;
-  CompileOptions options;
+  PlanOptions options;
   std::optional<ImportShape> shape = std::nullopt;
   ModelChange change = {};
 };
@@ -58,7 +58,7 @@ private:
   ModuleOp plan;
   MLIRContext &context;
   const CompileCommandLine &command;
-  CompileOptions options;
+  PlanOptions options;
   const std::optional<ImportShape> shape;
   const ModelChange change;
   OwningOpRef<ModuleOp> choices;
@@ -80,7 +80,7 @@ LogicalResult Prover::fixChoices() {
   FailureOr<OwningOpRef<ModuleOp>> prepared = prepareGraph(**graph, options);
   if (failed(prepared))
     return failure();
-  PipelineOptions forward = options;
+  CompileOptions forward = options;
   forward.stage = Stage::Forward;
   FailureOr<OwningOpRef<ModuleOp>> program = compileSchedule(**prepared, *schedule, forward);
   if (failed(program))
@@ -95,13 +95,13 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSmall(int64_t attempt, Proof &pr
   if (failed(schedule))
     return failure();
   ReducedSizes sizes{options.parallel, std::max<int64_t>(1, schedule->chunks), proof.factor = int64_t(1) << attempt};
-  CompileOptions small = options;
+  PlanOptions small = options;
   small.microBatches = proof.microBatches = getFewestMicroBatches(options, attempt);
   proof.sequence = reduceSequence(shape->seq, sizes);
   FailureOr<OwningOpRef<ModuleOp>> graph = readModel(&sizes);
   if (failed(graph))
     return failure();
-  return compile(**graph, small);
+  return planAndCompile(**graph, small);
 }
 
 /// What a report of moe-run --json says of its verification; null where there is none.
@@ -183,7 +183,7 @@ LogicalResult Prover::checkGradients(ModuleOp module, Proof &proof) {
 
 /// The small model on one rank, whose gradients are results.
 FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
-  CompileOptions single;
+  PlanOptions single;
   single.parallel = ParallelAttr::getSingle(&context);
   single.cluster = options.cluster;
   ReducedSizes sizes{options.parallel, 1, factor, /*keepsPadding=*/false};
@@ -191,7 +191,7 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
       command.readModule(context, sources, argv0, /*dataParallel=*/1, shape, &sizes, change);
   if (failed(graph))
     return failure();
-  return compile(**graph, single);
+  return planAndCompile(**graph, single);
 }
 
 Proof Prover::prove() {
@@ -260,7 +260,7 @@ static LogicalResult setChosen(Subject &subject) {
 }
 
 FailureOr<SmallVector<Proof>> mlir::moe::proveResults(ModuleOp module, const CompileCommandLine &command,
-                                                      const CompileOptions &options, llvm::SourceMgr &sources,
+                                                      const PlanOptions &options, llvm::SourceMgr &sources,
                                                       const char *argv0) {
   std::vector<Subject> subjects;
   for (ModuleOp variant : plan::getVariants(module)) {

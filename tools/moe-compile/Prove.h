@@ -34,8 +34,8 @@ struct Proof {
 /// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. What
 /// was made of an MLIR file is run in its own sizes. A proof for each shape of `plan`. Fails after an error where there
 /// is nothing to prove.
-FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command,
-                                           const CompileOptions &options, llvm::SourceMgr &sources, const char *argv0);
+FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command, const PlanOptions &options,
+                                           llvm::SourceMgr &sources, const char *argv0);
 
 /// As text, or as one JSON object.
 void writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostream &os);

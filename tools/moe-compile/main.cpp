@@ -242,8 +242,8 @@ static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &o
 }
 
 /// How to use the chosen plan of a whole model elsewhere; nothing where no groups were chosen.
-static FailureOr<std::optional<moe::FrameworkAdvice>>
-findAdvice(ModuleOp module, llvm::SourceMgr &sources, const char *argv0, const moe::CompileOptions &options) {
+static FailureOr<std::optional<moe::FrameworkAdvice>> findAdvice(ModuleOp module, llvm::SourceMgr &sources,
+                                                                 const char *argv0, const moe::PlanOptions &options) {
   std::optional<moe::GroupsExplanation> groups = moe::getGroupsExplanation(module);
   if (!groups || compiling.isGraph() || !moe::isGiven("whole-model") || !options.train)
     return std::optional<moe::FrameworkAdvice>();
@@ -287,7 +287,7 @@ static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfil
 /// One plan for all `shapes`.
 static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                       ArrayRef<moe::ImportShape> shapes,
-                                                      const moe::CompileOptions &options) {
+                                                      const moe::PlanOptions &options) {
   SmallVector<moe::Variant> variants;
   for (moe::ImportShape shape : shapes) {
     FailureOr<OwningOpRef<ModuleOp>> graph =
@@ -308,7 +308,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
 }
 
 /// The forward and the backward of each variant of a plan, or of the plan itself.
-static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::CompileOptions &options) {
+static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::PlanOptions &options) {
   SmallVector<ModuleOp> variants = plan::getVariants(module);
   if (variants.empty())
     return moe::compileHalves(module, options);
@@ -346,7 +346,7 @@ static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
 
 /// What the input becomes at the stage that --emit asks for, or the plan before it.
 static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                     const moe::CompileOptions &options) {
+                                                     const moe::PlanOptions &options) {
   if (compiling.isOpen()) {
     if (emit == Emit::L0 || emit == Emit::Spmd)
       return emitError(UnknownLoc::get(&context)) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
@@ -378,11 +378,11 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
   if (emit == Emit::L0)
     return graph;
   moe::warnOfNoExperts(**graph, options);
-  return moe::compile(**graph, options);
+  return moe::planAndCompile(**graph, options);
 }
 
 /// --halves divides one step of layers.
-static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions &options) {
+static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &options) {
   auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
   if (emit == Emit::L0 || emit == Emit::Spmd)
     return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
@@ -393,8 +393,8 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::CompileOptions
 }
 
 /// Whether the plan is what its model says; the verdict is written as --prove says.
-static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *argv0,
-                           const moe::CompileOptions &options, bool &isProved) {
+static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *argv0, const moe::PlanOptions &options,
+                           bool &isProved) {
   FailureOr<SmallVector<moe::Proof>> proofs = moe::proveResults(plan, compiling, options, sources, argv0);
   if (failed(proofs))
     return failure();
@@ -433,7 +433,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
-  FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster);
+  FailureOr<moe::PlanOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
   const bool proves = proof.getNumOccurrences() > 0;

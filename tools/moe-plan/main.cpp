@@ -189,7 +189,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster) || failed(compiling.checkInput(argv0)))
     return failure();
-  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
+  FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
   FailureOr<SmallVector<ImportShape>> shapes = compiling.getShapes();
   if (failed(options) || failed(shapes))
     return failure();

@@ -94,7 +94,7 @@ static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitErro
 
 /// The model or plan that the input is.
 static FailureOr<OwningOpRef<ModuleOp>> readInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                  const CompileOptions &options) {
+                                                  const PlanOptions &options) {
   FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(context, sources, argv0, options.parallel.getDp());
   if (failed(module))
     return failure();
@@ -306,10 +306,10 @@ static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, co
 }
 
 /// The plans of --roofline, of the same model.
-static LogicalResult addOthers(MLIRContext &context, ModuleOp model, CompileOptions options, SimReport &report) {
+static LogicalResult addOthers(MLIRContext &context, ModuleOp model, PlanOptions options, SimReport &report) {
   for (const std::string &schedule : getRooflineSchedules()) {
     options.schedule = schedule;
-    FailureOr<OwningOpRef<ModuleOp>> plan = compile(model, options);
+    FailureOr<OwningOpRef<ModuleOp>> plan = planAndCompile(model, options);
     if (failed(plan))
       return emitUsageError(context) << "no plan for '" << schedule << "' of --roofline";
     FailureOr<SimResult> result = simulatePlan(context, **plan, *options.cluster, /*isFirst=*/false);
@@ -327,7 +327,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
-  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
+  FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
   if (compiling.isOpen() && !rooflineSchedules.empty())
@@ -353,7 +353,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<OwningOpRef<ModuleOp>> compiled;
   if (isModel) {
     warnOfNoExperts(**input, *options);
-    if (failed(compiled = compile(**input, *options)))
+    if (failed(compiled = planAndCompile(**input, *options)))
       return failure();
     noteDefaultMaxLoad(**compiled);
   }

@@ -57,7 +57,7 @@ struct Advice {
 
 /// What `framework` can do of a plan, and what leaving the rest out costs. `source` and `options` are those of the
 /// search that made the plan.
-Advice advise(Framework framework, const PlannedJob &job, const ModelSource &source, const CompileOptions &options);
+Advice advise(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options);
 
 /// A plan in several frameworks.
 struct FrameworkAdvice {

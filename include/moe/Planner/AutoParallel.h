@@ -86,7 +86,7 @@ struct ParallelRequest {
   std::function<void(const SearchProgress &)> showProgress;
   /// Where nothing fits: says what would make the plan of `smallest`, compiled with these options, and of so many bytes
   /// (0: not known), fit into `limit`. May be null.
-  std::function<std::string(const Candidate &smallest, const CompileOptions &, int64_t bytes, int64_t limit)>
+  std::function<std::string(const Candidate &smallest, const PlanOptions &, int64_t bytes, int64_t limit)>
       describeRemedies;
 };
 
@@ -96,14 +96,14 @@ struct ParallelRequest {
 /// as many micro-batches as fill the pipeline. Stopped, it takes the best of those that were compared. Errors, such as
 /// that nothing fits, are reported at an unknown place.
 FailureOr<GroupsExplanation> chooseParallel(const ModelSource &source, const ParallelRequest &request,
-                                            const CompileOptions &options);
+                                            const PlanOptions &options);
 
 /// chooseParallel, then the plan of the best in options.schedule. The module's `plan.explain_parallel` says why.
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,
-                                                     const CompileOptions &options);
+                                                     const PlanOptions &options);
 
 /// The options of a candidate that `options` and a search have led to.
-CompileOptions getCandidateOptions(const Candidate &candidate, const CompileOptions &options);
+PlanOptions getCandidateOptions(const Candidate &candidate, const PlanOptions &options);
 
 } // namespace mlir::moe
 

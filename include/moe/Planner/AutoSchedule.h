@@ -13,19 +13,19 @@
 
 namespace mlir::moe {
 
-/// Goes through the space for `graph`, which compile() has prepared. Of several layers that are not alike, times and
+/// Goes through the space for `graph`, which prepareGraph() has made. Of several layers that are not alike, times and
 /// bytes are sums over all of them. Nothing is best where nothing is legal, or fits.
-ScheduleExplanation searchSpace(ModuleOp graph, const CompileOptions &options);
+ScheduleExplanation searchSpace(ModuleOp graph, const PlanOptions &options);
 /// Adds what the choice depends on: candidates that are near are simulated again with a slower and a faster network, on
 /// slower and faster devices, and with fewer and more tokens. Stopped, it adds nothing.
-void addChanges(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result);
+void addChanges(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result);
 
 /// searchSpace; of a model of many layers the fastest few are then compiled whole, and simulated, and the fastest of
 /// those that fit is best. There is a best one: errors are reported at unknown places.
-FailureOr<ScheduleExplanation> chooseSchedule(ModuleOp graph, const CompileOptions &options);
+FailureOr<ScheduleExplanation> chooseSchedule(ModuleOp graph, const PlanOptions &options);
 /// chooseSchedule, then the best to the stage that `options` say. The module's `plan.schedule`, and `plan.order` where
 /// one was chosen, say what it is and `plan.explain` why. A graph without MoE layers has the baseline, and no reasons.
-FailureOr<OwningOpRef<ModuleOp>> compileBest(ModuleOp graph, const CompileOptions &options);
+FailureOr<OwningOpRef<ModuleOp>> compileBest(ModuleOp graph, const PlanOptions &options);
 
 } // namespace mlir::moe
 

@@ -24,7 +24,7 @@ OwningOpRef<ModuleOp> mergeVariants(MLIRContext *context, MutableArrayRef<Varian
 /// Compiles a graph to the variants of its shape: one of options.schedule; for 'parm-auto' one for S1 and one for S2,
 /// with Eq. 13 and 14 as their seconds (Parm); for 'pipeline:auto' one for each chunk count, with the seconds of a
 /// predicted step. Batch and sequence are the caller's to set. Errors are reported at the ops.
-LogicalResult compileVariants(ModuleOp graph, const CompileOptions &options, SmallVectorImpl<Variant> &variants);
+LogicalResult compileVariants(ModuleOp graph, const PlanOptions &options, SmallVectorImpl<Variant> &variants);
 
 } // namespace mlir::moe
 

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "moe/Compiler/Compiler.h"
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/LaunchOrder/Order.h"
-#include "moe/Pipeline/Pipeline.h"
 #include "moe/Simulator/Report.h"
 
 namespace mlir::moe {
@@ -63,7 +63,7 @@ struct Candidate {
   ParallelAttr parallel; ///< null where the search does not vary it
   /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
   int64_t batch = 1, microBatches = 1;
-  /// As PipelineOptions has them.
+  /// As CompileOptions has them.
   int64_t interleave = 1, sideBySide = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   Recompute recompute = Recompute::None;

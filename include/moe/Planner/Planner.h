@@ -1,7 +1,7 @@
 //===- Planner.h - the best plan of a model graph ---------------*- C++ -*-===//
 //
-// What a request leaves open is searched: each candidate goes through the pipeline (moe/Pipeline/Pipeline.h), and its
-// memory and its simulated time decide.
+// The planner searches what a request leaves open. It compiles each candidate (moe/Compiler/Compiler.h) and compares
+// their memory and their simulated times.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_PLANNER_H
@@ -10,14 +10,14 @@
 #include <functional>
 #include <string>
 
-#include "moe/Pipeline/Pipeline.h"
+#include "moe/Compiler/Compiler.h"
 
 namespace mlir::moe {
 struct ScheduleExplanation;
 struct RoutingSource;
 
-/// What the pipeline is told, and what is left to the planner.
-struct CompileOptions : PipelineOptions {
+/// Adds to the compiler's options what the planner decides, and how.
+struct PlanOptions : CompileOptions {
   /// Names joined by '+'.
   std::string schedule = "baseline";
   /// What tokens choose, for 'auto'; null: evenly.
@@ -35,7 +35,7 @@ struct CompileOptions : PipelineOptions {
 
 /// Compiles a model graph (one function) as compileSchedule does, after deciding what options.schedule leaves open.
 /// Errors are reported at the ops.
-FailureOr<OwningOpRef<ModuleOp>> compile(ModuleOp graph, const CompileOptions &options);
+FailureOr<OwningOpRef<ModuleOp>> planAndCompile(ModuleOp graph, const PlanOptions &options);
 
 } // namespace mlir::moe
 

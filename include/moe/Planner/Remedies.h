@@ -25,7 +25,7 @@ struct ModelChange {
 
 /// A plan that does not fit, or what may replace it.
 struct PlanRequest {
-  CompileOptions options;
+  PlanOptions options;
   ModelChange model;
 };
 
@@ -41,7 +41,7 @@ struct MemoryFlag {
 
 /// Those of the command line that change `options` alone: --recompute, --zero and --sequence-parallel, where they are
 /// not given and can change something.
-std::vector<MemoryFlag> getMemoryFlags(const CompileOptions &options);
+std::vector<MemoryFlag> getMemoryFlags(const PlanOptions &options);
 
 /// One way to need less memory.
 struct Remedy {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "moe/Pipeline/Schedule.h"
+#include "moe/Compiler/Schedule.h"
 
 namespace mlir::moe {
 

@@ -1,5 +1,5 @@
-//===- Pipeline.cpp - from a model graph to a plan ------------------------===//
-#include "moe/Pipeline/Pipeline.h"
+//===- Compiler.cpp - from a model graph to a plan ------------------------===//
+#include "moe/Compiler/Compiler.h"
 
 #include "DescribeCluster.h"
 #include "PriceOps.h"
@@ -15,6 +15,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Cost/ClusterProfile.h"
@@ -31,7 +32,6 @@
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Passes.h"
-#include "moe/Pipeline/Schedule.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -111,7 +111,7 @@ static double getCostlyFrom(Recompute recompute) {
 }
 
 /// What is decided by the times of ops and by bytes: stages, and what the backward computes again.
-static void addChoices(PassManager &passes, const PipelineOptions &options) {
+static void addChoices(PassManager &passes, const CompileOptions &options) {
   if (options.hasStages())
     passes.addNestedPass<func::FuncOp>(
         createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
@@ -124,7 +124,7 @@ static void addChoices(PassManager &passes, const PipelineOptions &options) {
 
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
-                                      const PipelineOptions &options, ModuleOp graph, bool reference) {
+                                      const CompileOptions &options, ModuleOp graph, bool reference) {
   if (!reference) {
     FailureOr<ClusterAttr> cluster = describeCluster(graph, schedule, options);
     if (failed(cluster))
@@ -162,7 +162,7 @@ static constexpr int64_t kLeastBucketBytes = int64_t(64) << 20, kMostBucketBytes
 static constexpr double kStartUpShare = 0.1;
 
 /// The bytes of a bucket whose exchange over dp has a short start-up.
-static int64_t getBucketBytes(const PipelineOptions &options) {
+static int64_t getBucketBytes(const CompileOptions &options) {
   if (options.bucketBytes)
     return *options.bucketBytes;
   GroupAttr group = options.parallel.getTokenGroup();
@@ -200,7 +200,7 @@ static int64_t getBucketBytes(const PipelineOptions &options) {
 static constexpr int64_t kRepeated = 3;
 
 /// From the forward program to all of it at the SPMD stage.
-static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                               func::FuncOp forward, bool reference) {
   addSimplification(passes);
   if (options.optimizer && !reference)
@@ -248,7 +248,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
 }
 
 /// From a plan in its order to its waits and memory.
-static void addPlanPasses(PassManager &passes, const PipelineOptions &options) {
+static void addPlanPasses(PassManager &passes, const CompileOptions &options) {
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams());
   plan::PlanAssignMemoryOptions memory;
   // Of small values the gaps between them would be most of an arena.
@@ -258,7 +258,7 @@ static void addPlanPasses(PassManager &passes, const PipelineOptions &options) {
 }
 
 static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &schedule,
-                                   const PipelineOptions &options) {
+                                   const CompileOptions &options) {
   if (!options.cluster)
     return program.emitError() << "expected a cluster, on which to search for an order";
   // With uneven routing it is the busiest link that counts.
@@ -273,13 +273,13 @@ static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &s
 
 /// Whether the launches of a rank program are put into another order: in a pipeline the order is one of all programs,
 /// and another one of this alone may wait for what waits for it.
-static bool isOrdered(func::FuncOp program, const ParsedSchedule &schedule, const PipelineOptions &options) {
+static bool isOrdered(func::FuncOp program, const ParsedSchedule &schedule, const CompileOptions &options) {
   return options.order || (schedule.canOverlap() && !program->hasAttr(plan::kRanksAttrName));
 }
 
 /// The launches of a rank program in the order that `options` say.
 static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &schedule,
-                                   const PipelineOptions &options) {
+                                   const CompileOptions &options) {
   if (options.order == OrderPolicy::Search)
     return orderBySearch(program, schedule, options);
   if (options.order)
@@ -300,7 +300,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
 }
 
 /// plan-order says what is done to each rank program; it is not run, since a search here knows more of the cluster.
-static LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options) {
+static LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options) {
   SmallVector<func::FuncOp> programs = plan::getRankPrograms(module);
   llvm::erase_if(programs, [&](func::FuncOp program) { return !isOrdered(program, schedule, options); });
   if (programs.empty())
@@ -369,7 +369,7 @@ static constexpr bool kVerifySteps = true;
 #endif
 
 /// From a plan in the program's order to its own order, waits and memory.
-static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
+static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
                                     StringRef prefix) {
   auto assign = [&](PassManager &passes) {
     passes.addPass(plan::createPlanAssignSubprograms());
@@ -383,7 +383,7 @@ static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &sched
 }
 
 /// From the SPMD stage to a plan.
-static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
+static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
                                  StringRef prefix) {
   auto convert = [&](PassManager &passes) {
     passes.addPass(createMoeOutlinePasses());
@@ -420,7 +420,7 @@ static LogicalResult copyChoices(func::FuncOp large, func::FuncOp small) {
 /// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
 /// reference. `applied`: the name of the schedule without what no layer could be given.
 static FailureOr<OwningOpRef<ModuleOp>> compileWritten(ModuleOp graph, const ParsedSchedule &schedule,
-                                                       const PipelineOptions &options, bool reference,
+                                                       const CompileOptions &options, bool reference,
                                                        std::string *applied = nullptr) {
   OwningOpRef<ModuleOp> module = graph.clone();
   getFunction(*module).setName(reference ? kReferenceName : kRankName);
@@ -450,7 +450,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileWritten(ModuleOp graph, const Par
 
 /// Whether the micro-batches of a program may become a loop: not where a search orders all launches of a step, where
 /// chunks are in a ring, or where something else than the plan is asked for.
-static bool mayHaveLoop(const ParsedSchedule &schedule, const PipelineOptions &options, bool reference) {
+static bool mayHaveLoop(const ParsedSchedule &schedule, const CompileOptions &options, bool reference) {
   if (!options.hasLoop || options.stage != Stage::Plan || options.leaveOutOrder || options.markParts)
     return false;
   bool isPipeline = options.parallel.getPp() > 1;
@@ -461,7 +461,7 @@ static bool mayHaveLoop(const ParsedSchedule &schedule, const PipelineOptions &o
 static constexpr int64_t kMostTries = 3;
 
 /// By how many micro-batches the launches of a device repeat themselves.
-static int64_t getPeriod(const PipelineOptions &options, bool reference) {
+static int64_t getPeriod(const CompileOptions &options, bool reference) {
   bool isInterleaved = options.interleave > 1 && (options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
                                                   options.pipelineOrder == PipelineOrder::Overlapped1F1B);
   return reference ? 1 : (isInterleaved ? options.parallel.getPp() : 1) * options.sideBySide;
@@ -469,7 +469,7 @@ static int64_t getPeriod(const PipelineOptions &options, bool reference) {
 
 /// So many micro-batches that a pipeline is filled, does the same at least twice, and is emptied. Tried out: orders
 /// that are searched may need more.
-static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
+static int64_t chooseWritten(const CompileOptions &options, bool reference) {
   int64_t pp = reference ? 1 : options.parallel.getPp(), period = getPeriod(options, reference);
   bool isInterleaved = period > options.sideBySide;
   int64_t filled = pp + 6;
@@ -483,7 +483,7 @@ static int64_t chooseWritten(const PipelineOptions &options, bool reference) {
 /// Else a loop saves too little.
 static bool isWorthALoop(int64_t written, int64_t microBatches) { return 4 * written <= 3 * microBatches; }
 
-int64_t mlir::moe::getFewestMicroBatches(const PipelineOptions &options, int64_t further) {
+int64_t mlir::moe::getFewestMicroBatches(const CompileOptions &options, int64_t further) {
   const int64_t written = chooseWritten(options, /*reference=*/false), period = getPeriod(options, /*reference=*/false);
   if (!options.hasLoop || !isWorthALoop(written, options.microBatches))
     return options.microBatches;
@@ -496,7 +496,7 @@ int64_t mlir::moe::getFewestMicroBatches(const PipelineOptions &options, int64_t
 /// Compiles a form that may not suit the program. Then `reason` is the first error, and another form is to be tried.
 /// Else `said` is what is to be said if the form is taken.
 static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSchedule &schedule,
-                                                const PipelineOptions &form, bool reference, std::string *applied,
+                                                const CompileOptions &form, bool reference, std::string *applied,
                                                 std::vector<Diagnostic> &said, std::string &reason) {
   said.clear();
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
@@ -513,7 +513,7 @@ static FailureOr<OwningOpRef<ModuleOp>> tryForm(ModuleOp graph, const ParsedSche
   return module;
 }
 
-static bool fits(ModuleOp plan, const PipelineOptions &options) {
+static bool fits(ModuleOp plan, const CompileOptions &options) {
   auto limit = static_cast<double>(options.memoryLimit);
   if (limit == 0 && options.cluster)
     limit = options.cluster->getPlanBytes();
@@ -522,7 +522,7 @@ static bool fits(ModuleOp plan, const PipelineOptions &options) {
 
 /// Tries the shortest forms of the program first: a loop of few micro-batches, and few of them in the passes before.
 static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
-                                                       const PipelineOptions &options, bool reference,
+                                                       const CompileOptions &options, bool reference,
                                                        std::string *applied = nullptr) {
   FailureOr<OwningOpRef<ModuleOp>> looped = failure(), whole = failure();
   std::vector<Diagnostic> saidOfLooped, saidOfWhole;
@@ -532,7 +532,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
       graph.getContext()->getDiagEngine().emit(std::move(diagnostic));
     return std::move(taken);
   };
-  PipelineOptions form = options;
+  CompileOptions form = options;
   if (mayHaveLoop(schedule, options, reference))
     form.written = chooseWritten(options, reference);
   // A small model has the loop that a large one has.
@@ -564,7 +564,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
 }
 
 /// The launches of a pipeline have one order.
-static LogicalResult checkOrder(MLIRContext *context, const PipelineOptions &options) {
+static LogicalResult checkOrder(MLIRContext *context, const CompileOptions &options) {
   if (options.parallel.getPp() > 1 && options.order && *options.order != OrderPolicy::Program)
     return emitError(UnknownLoc::get(context))
            << "expected no --order, or --order=program, with pp = " << options.parallel.getPp()
@@ -588,7 +588,7 @@ static LogicalResult checkGraph(ModuleOp graph) {
 }
 
 /// What a plan says of its exchanges on the cluster, and the proof that it is one.
-static LogicalResult finishPlan(ModuleOp plan, const PipelineOptions &options) {
+static LogicalResult finishPlan(ModuleOp plan, const CompileOptions &options) {
   if (options.leaveOutProofs || options.leaveOutOrder)
     return success();
   if (options.cluster)
@@ -612,7 +612,7 @@ static void setWork(ModuleOp plan, const StepWork &work) {
 
 /// The rank program and, behind it, the reference.
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
-                                                            const PipelineOptions &options) {
+                                                            const CompileOptions &options) {
   if (options.recompute != Recompute::None && schedule.getRing() > 0)
     return emitError(UnknownLoc::get(prepared.getContext()))
            << "expected --recompute without a ring of buffers but got --schedule=" << schedule.getName()
@@ -650,12 +650,12 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   return module;
 }
 
-LogicalResult mlir::moe::orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const PipelineOptions &options) {
+LogicalResult mlir::moe::orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const CompileOptions &options) {
   return failure(failed(orderAndAssign(plan, schedule, options, /*prefix=*/"")) || failed(finishPlan(plan, options)));
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const PipelineOptions &given) {
-  PipelineOptions options = given;
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const CompileOptions &given) {
+  CompileOptions options = given;
   OwningOpRef<ModuleOp> module = program.clone();
   FailureOr<SpmdHeader> header = takeSpmdHeader(*module, options.reference);
   if (failed(header))
@@ -686,11 +686,11 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
   return module;
 }
 
-LogicalResult mlir::moe::provePlan(ModuleOp plan, const PipelineOptions &options) {
+LogicalResult mlir::moe::provePlan(ModuleOp plan, const CompileOptions &options) {
   return failure(failed(checkPrograms(plan)) || failed(finishPlan(plan, options)));
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileHalves(ModuleOp plan, const PipelineOptions &options) {
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileHalves(ModuleOp plan, const CompileOptions &options) {
   OwningOpRef<ModuleOp> halves = ModuleOp::create(plan.getLoc());
   for (StringRef half : {plan::kForwardHalf, plan::kBackwardHalf}) {
     OwningOpRef<ModuleOp> module = plan.clone();
@@ -722,14 +722,14 @@ int64_t mlir::moe::getTokens(ModuleOp graph) {
   return 0;
 }
 
-StepWork mlir::moe::getModelWork(ModuleOp graph, const PipelineOptions &options) {
+StepWork mlir::moe::getModelWork(ModuleOp graph, const CompileOptions &options) {
   StepWork microBatch{0, static_cast<double>(getTokens(graph))};
   // The backward of a product is two products of the same size.
   graph.walk([&](MoeCostOpInterface op) { microBatch.modelFlops += op.getModelFlops() * (options.train ? 3 : 1); });
   return microBatch * static_cast<double>(options.microBatches);
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const PipelineOptions &options) {
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const CompileOptions &options) {
   if (failed(checkGraph(model)) || failed(checkOrder(model.getContext(), options)))
     return failure();
   OwningOpRef<ModuleOp> graph = model.clone();

@@ -3,17 +3,17 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "moe/Compiler/Passes.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/EvenRows.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Pipeline/Passes.h"
 
 #include <cmath>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEPRICEOPS
-#include "moe/Pipeline/Passes.h.inc"
+#include "moe/Compiler/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

@@ -16,7 +16,7 @@ using namespace mlir::moe;
 
 static InFlightDiagnostic emitUsageError(ModuleOp graph) { return emitError(UnknownLoc::get(graph.getContext())); }
 
-static llvm::Expected<std::unique_ptr<CostModel>> createModel(const PipelineOptions &options) {
+static llvm::Expected<std::unique_ptr<CostModel>> createModel(const CompileOptions &options) {
   return CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
 }
 
@@ -28,7 +28,7 @@ namespace {
 /// Measures the first layer of a model.
 class Measure {
 public:
-  Measure(LayerOp layer, const PipelineOptions &options, const CostModel &model)
+  Measure(LayerOp layer, const CompileOptions &options, const CostModel &model)
       : layer(layer), parallel(options.parallel), model(model),
         nodeRanks(std::min(options.devicesPerNode, options.parallel.getWorld())) {
     llvm::raw_string_ostream(dtype) << getX().getElementType();
@@ -131,7 +131,7 @@ llvm::Error Measure::run(ClusterRates &rates) {
   return set(rates.nodeLinkBytes, getLinkRate(nodeRanks, nodeRanks, std::min(ranks, 2 * nodeRanks)));
 }
 
-static llvm::Error setLayerRates(ModuleOp graph, const PipelineOptions &options, ClusterRates &rates) {
+static llvm::Error setLayerRates(ModuleOp graph, const CompileOptions &options, ClusterRates &rates) {
   auto layers = (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>();
   if (layers.empty())
     return llvm::Error::success();
@@ -172,7 +172,7 @@ static parm::AlphaBeta overlap(parm::AlphaBeta exchange, parm::AlphaBeta gather,
   return {exchange.alpha / n + n * gather.alpha, exchange.beta / n + gather.beta};
 }
 
-static llvm::Error setParmLines(ModuleOp graph, const PipelineOptions &options, ClusterRates &rates) {
+static llvm::Error setParmLines(ModuleOp graph, const CompileOptions &options, ClusterRates &rates) {
   ParallelAttr parallel = options.parallel;
   llvm::Expected<std::unique_ptr<CostModel>> model = createModel(options);
   if (!model)
@@ -237,7 +237,7 @@ static void setDeviceRates(ModuleOp graph, const ClusterProfile &cluster, int64_
 }
 
 FailureOr<ClusterAttr> mlir::moe::describeCluster(ModuleOp graph, const ParsedSchedule &schedule,
-                                                  const PipelineOptions &options) {
+                                                  const CompileOptions &options) {
   ClusterRates rates;
   rates.nodeRanks = options.devicesPerNode;
   bool needsLayer = schedule.shadows || schedule.topologyGate, needsLines = schedule.layer == LayerRewrite::ParmAuto;

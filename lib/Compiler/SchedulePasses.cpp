@@ -4,11 +4,11 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "moe/Compiler/Passes.h"
 #include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
-#include "moe/Pipeline/Passes.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -25,13 +25,13 @@ static LogicalResult addPause(PassManager &passes, PauseMpSchedule schedule) {
   passes.addNestedPass<func::FuncOp>(createMoePauseMp(pause));
   return success();
 }
-LogicalResult mlir::moe::addS1(PassManager &passes, const ParsedSchedule &, const PipelineOptions &, ModuleOp) {
+LogicalResult mlir::moe::addS1(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
   return addPause(passes, PauseMpSchedule::S1);
 }
-LogicalResult mlir::moe::addS2(PassManager &passes, const ParsedSchedule &, const PipelineOptions &, ModuleOp) {
+LogicalResult mlir::moe::addS2(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
   return addPause(passes, PauseMpSchedule::S2);
 }
-int64_t mlir::moe::getSaaPhases(const PipelineOptions &options) {
+int64_t mlir::moe::getSaaPhases(const CompileOptions &options) {
   ParallelAttr parallel = options.parallel;
   int64_t fused = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp();
   auto isInside = [&](StringRef name) {
@@ -42,12 +42,12 @@ int64_t mlir::moe::getSaaPhases(const PipelineOptions &options) {
   return fused / std::max(mp, parallel.getEsp());
 }
 
-LogicalResult mlir::moe::addParmAuto(PassManager &passes, const ParsedSchedule &, const PipelineOptions &, ModuleOp) {
+LogicalResult mlir::moe::addParmAuto(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
   passes.addNestedPass<func::FuncOp>(createMoeParmAlgorithm1());
   return addPause(passes, PauseMpSchedule::Chosen);
 }
 
-ParsedSchedule mlir::moe::getS2OfAuto(ParsedSchedule schedule, const PipelineOptions &options) {
+ParsedSchedule mlir::moe::getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options) {
   schedule.layer = LayerRewrite::S2;
   schedule.saa = getSaaPhases(options) > 1;
   return schedule;
@@ -60,7 +60,7 @@ static bool hasS2(func::FuncOp forward) {
                                  [](DictionaryAttr choice) { return choice.getAs<StringAttr>("chosen") == "s2"; });
 }
 
-void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                            func::FuncOp forward) {
   bool chosen = schedule.layer == LayerRewrite::ParmAuto && getSaaPhases(options) > 1 && hasS2(forward);
   if (chosen || schedule.saa)
@@ -71,7 +71,7 @@ void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, 
 // Exchanges by node
 //===----------------------------------------------------------------------===//
 
-LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                  ModuleOp) {
   MoeSendOnceOptions once;
   if (schedule.once->hasNodes)
@@ -83,7 +83,7 @@ LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &sche
   return success();
 }
 
-LogicalResult mlir::moe::addHier(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+LogicalResult mlir::moe::addHier(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                  ModuleOp) {
   MoeExchangeByNodeOptions hier;
   hier.nodeRanks = schedule.hier->nodeRanks ? schedule.hier->nodeRanks : options.devicesPerNode;
@@ -96,7 +96,7 @@ LogicalResult mlir::moe::addHier(PassManager &passes, const ParsedSchedule &sche
 // MPipeMoE
 //===----------------------------------------------------------------------===//
 
-LogicalResult mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &,
+LogicalResult mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &,
                                       ModuleOp) {
   Strategy strategy = schedule.strategy;
   bool offloadsDispatched = strategy == Strategy::S1 || strategy == Strategy::S3;
@@ -110,7 +110,7 @@ LogicalResult mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule 
   return success();
 }
 
-LogicalResult mlir::moe::addPipeline(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &,
+LogicalResult mlir::moe::addPipeline(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &,
                                      ModuleOp) {
   if (schedule.chunks <= 1)
     return success();
@@ -124,7 +124,7 @@ LogicalResult mlir::moe::addPipeline(PassManager &passes, const ParsedSchedule &
 }
 
 /// Of an exchange, 1 without the smart schedule.
-static int64_t getNumPhases(const ParsedSchedule &schedule, const PipelineOptions &options) {
+static int64_t getNumPhases(const ParsedSchedule &schedule, const CompileOptions &options) {
   if (!schedule.smart)
     return 1;
   int64_t ranks = options.parallel.getEp() * options.parallel.getEsp();
@@ -148,7 +148,7 @@ static LogicalResult checkDropless(StringRef name, ModuleOp graph) {
   return success();
 }
 
-LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                     ModuleOp graph) {
   if (failed(checkDropless("shadow", graph)))
     return failure();
@@ -162,7 +162,7 @@ LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &s
   return success();
 }
 
-LogicalResult mlir::moe::addSmart(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+LogicalResult mlir::moe::addSmart(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                   ModuleOp graph) {
   if (failed(checkDropless("smart", graph)))
     return failure();

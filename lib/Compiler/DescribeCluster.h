@@ -1,15 +1,15 @@
 //===- DescribeCluster.h - what passes know of a cluster --------*- C++ -*-===//
-#ifndef MOE_LIB_PIPELINE_DESCRIBECLUSTER_H
-#define MOE_LIB_PIPELINE_DESCRIBECLUSTER_H
+#ifndef MOE_LIB_COMPILER_DESCRIBECLUSTER_H
+#define MOE_LIB_COMPILER_DESCRIBECLUSTER_H
 
-#include "moe/Pipeline/Pipeline.h"
+#include "moe/Compiler/Compiler.h"
 
 namespace mlir::moe {
 
 /// The rates of options.cluster that the passes of `schedule` need, for `graph`, a model graph. Fails with an error
 /// where there is no cluster and one is needed, or where it does not say what they are.
-FailureOr<ClusterAttr> describeCluster(ModuleOp graph, const ParsedSchedule &schedule, const PipelineOptions &options);
+FailureOr<ClusterAttr> describeCluster(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options);
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PIPELINE_DESCRIBECLUSTER_H
+#endif // MOE_LIB_COMPILER_DESCRIBECLUSTER_H

@@ -1,28 +1,28 @@
 //===- SchedulePasses.h - the passes of each part of a schedule -*- C++ -*-===//
-#ifndef MOE_LIB_PIPELINE_SCHEDULEPASSES_H
-#define MOE_LIB_PIPELINE_SCHEDULEPASSES_H
+#ifndef MOE_LIB_COMPILER_SCHEDULEPASSES_H
+#define MOE_LIB_COMPILER_SCHEDULEPASSES_H
 
-#include "moe/Pipeline/Schedule.h"
+#include "moe/Compiler/Schedule.h"
 
 namespace mlir::moe {
 
 /// Appends the passes of one part of a schedule, for `graph`. Fails with an error that says what the graph or the
 /// cluster lacks.
-using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                 ModuleOp graph);
 AddPasses addS1, addS2, addParmAuto, addOnce, addHier, addPipeline, addResiduals, addShadows, addSmart;
 
 /// How many phases Parm's SAA has, 1 where it cannot be: the exchange has to leave the node, and the gather over mp
 /// not, to be on another stream.
-int64_t getSaaPhases(const PipelineOptions &options);
+int64_t getSaaPhases(const CompileOptions &options);
 
 /// One pass without options.
 template <std::unique_ptr<Pass> (*create)()>
-LogicalResult addPass(PassManager &passes, const ParsedSchedule &, const PipelineOptions &, ModuleOp) {
+LogicalResult addPass(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
   passes.addNestedPass<func::FuncOp>(create());
   return success();
 }
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PIPELINE_SCHEDULEPASSES_H
+#endif // MOE_LIB_COMPILER_SCHEDULEPASSES_H

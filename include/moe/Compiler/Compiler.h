@@ -1,6 +1,6 @@
-//===- Pipeline.h - from a model graph to a plan ----------------*- C++ -*-===//
-#ifndef MOE_PIPELINE_PIPELINE_H
-#define MOE_PIPELINE_PIPELINE_H
+//===- Compiler.h - from a model graph to a plan ----------------*- C++ -*-===//
+#ifndef MOE_COMPILER_COMPILER_H
+#define MOE_COMPILER_COMPILER_H
 
 #include <functional>
 #include <optional>
@@ -44,7 +44,7 @@ inline constexpr int64_t kMaxMicroBatches = 65536;
 /// Runs a stage of the compiler: it is given the stage's name, its passes, and what runs them, which it has to call.
 using PassRunner = std::function<LogicalResult(llvm::StringRef, PassManager &, llvm::function_ref<LogicalResult()>)>;
 
-struct PipelineOptions {
+struct CompileOptions {
   ParallelAttr parallel;
   /// Forward and backward, or forward only.
   bool train = true;
@@ -130,25 +130,25 @@ FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 int64_t getTokens(ModuleOp graph);
 
 /// What a step of a model graph with `options` does for the model, on all ranks together. compileSchedule() records it.
-StepWork getModelWork(ModuleOp graph, const PipelineOptions &options);
+StepWork getModelWork(ModuleOp graph, const CompileOptions &options);
 
 /// A copy of a model graph (one function) for `options`, without layers that nobody needs. Fails where the graph or the
 /// options cannot be compiled, whatever the schedule.
-FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const PipelineOptions &options);
+FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const CompileOptions &options);
 
 /// Compiles a prepared graph in a schedule that is not open, whatever memory it needs, to a module with the rank
 /// program `@rank`, or with pp > 1 one for each device of the pipeline, `@stage0`, `@stage1`, .., and with the one-rank
 /// reference `@reference` behind them. Errors are reported at the ops. At the SPMD stage `moe.label` on an op names its
 /// layer, and the module is what compileSpmd() takes.
 FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
-                                                 const PipelineOptions &options);
+                                                 const CompileOptions &options);
 
 /// The fewest micro-batches whose programs are those of options.microBatches but for how often loops run. With
 /// `further` steps of it, a few more.
-int64_t getFewestMicroBatches(const PipelineOptions &options, int64_t further = 0);
+int64_t getFewestMicroBatches(const CompileOptions &options, int64_t further = 0);
 
 /// Makes a plan of what compileSchedule() made with `options`, but for leaveOutOrder. They may differ in `order`.
-LogicalResult orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const PipelineOptions &options);
+LogicalResult orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const CompileOptions &options);
 
 /// Whether a module, by its header and its ops, is to be the program of a rank.
 bool isSpmdProgram(ModuleOp module);
@@ -156,19 +156,19 @@ bool isSpmdProgram(ModuleOp module);
 /// Checks a module at the SPMD stage, which may be written by hand, and compiles it from there on: `@rank` under the
 /// module's `moe.parallel`, and a `@reference` if it has one. Of `options` it takes those about the stages behind:
 /// stage, reference, order, cluster, devicesPerNode and runPasses.
-FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const PipelineOptions &options);
+FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const CompileOptions &options);
 
 /// Checks a module at the plan stage, which may be written by hand, and proves with plan-verify that it is one.
-LogicalResult provePlan(ModuleOp plan, const PipelineOptions &options);
+LogicalResult provePlan(ModuleOp plan, const CompileOptions &options);
 
 /// The forward and the backward of a plan as plans of their own, for a caller that runs other code between them
 /// (plan-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no
 /// reference.
-FailureOr<OwningOpRef<ModuleOp>> compileHalves(ModuleOp plan, const PipelineOptions &options);
+FailureOr<OwningOpRef<ModuleOp>> compileHalves(ModuleOp plan, const CompileOptions &options);
 
 /// From the plan stage to LLVM, with the plan's metadata.
 LogicalResult lowerToLLVM(ModuleOp plan, const PassRunner &runPasses = nullptr);
 
 } // namespace mlir::moe
 
-#endif // MOE_PIPELINE_PIPELINE_H
+#endif // MOE_COMPILER_COMPILER_H

@@ -1,6 +1,6 @@
 //===- PriceOps.h - how long ops take, by the cost model --------*- C++ -*-===//
-#ifndef MOE_LIB_PIPELINE_PRICEOPS_H
-#define MOE_LIB_PIPELINE_PRICEOPS_H
+#ifndef MOE_LIB_COMPILER_PRICEOPS_H
+#define MOE_LIB_COMPILER_PRICEOPS_H
 
 #include "mlir/Pass/Pass.h"
 
@@ -13,4 +13,4 @@ std::unique_ptr<Pass> createMoePriceOps(const ClusterProfile &profile, llvm::Str
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PIPELINE_PRICEOPS_H
+#endif // MOE_LIB_COMPILER_PRICEOPS_H

@@ -1,5 +1,5 @@
 //===- Schedule.cpp - the schedules by name -------------------------------===//
-#include "moe/Pipeline/Schedule.h"
+#include "moe/Compiler/Schedule.h"
 
 #include "SchedulePasses.h"
 
@@ -254,7 +254,7 @@ static ArrayRef<Entry> getEntries() {
   static constexpr StringLiteral onceArguments[] = {"rank", "node"};
   static const Entry entries[] = {
 #define LAYER_REWRITE(value, ...) makeLayer<LayerRewrite::value>(__VA_ARGS__),
-#include "moe/Pipeline/LayerRewrites.def"
+#include "moe/Compiler/LayerRewrites.def"
       {.name = "auto",
        .kind = Kind::Layer,
        .read = readFlag<&ParsedSchedule::everything>,
@@ -492,8 +492,8 @@ ParsedSchedule mlir::moe::getApplied(ParsedSchedule schedule, func::FuncOp forwa
   return schedule;
 }
 
-LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule,
-                                     const PipelineOptions &options, ModuleOp graph) {
+LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                                     ModuleOp graph) {
   for (const Entry *part : getParts(schedule, kOrderOfPasses))
     if (part->addPasses && failed(part->addPasses(passes, schedule, options, graph)))
       return failure();

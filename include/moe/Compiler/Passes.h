@@ -1,17 +1,17 @@
 //===- Passes.h - passes that choose by the cost model ---------*- C++ -*-===//
-#ifndef MOE_PIPELINE_PASSES_H
-#define MOE_PIPELINE_PASSES_H
+#ifndef MOE_COMPILER_PASSES_H
+#define MOE_COMPILER_PASSES_H
 
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::moe {
 
 #define GEN_PASS_DECL
-#include "moe/Pipeline/Passes.h.inc"
+#include "moe/Compiler/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
-#include "moe/Pipeline/Passes.h.inc"
+#include "moe/Compiler/Passes.h.inc"
 
 } // namespace mlir::moe
 
-#endif // MOE_PIPELINE_PASSES_H
+#endif // MOE_COMPILER_PASSES_H

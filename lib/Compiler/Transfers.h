@@ -1,6 +1,6 @@
 //===- Transfers.h - how long each transfer of a plan takes alone -*- C++ -*-===//
-#ifndef MOE_LIB_PIPELINE_TRANSFERS_H
-#define MOE_LIB_PIPELINE_TRANSFERS_H
+#ifndef MOE_LIB_COMPILER_TRANSFERS_H
+#define MOE_LIB_COMPILER_TRANSFERS_H
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -13,4 +13,4 @@ void setTransferSeconds(ModuleOp plan, int64_t world, const ClusterProfile &clus
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PIPELINE_TRANSFERS_H
+#endif // MOE_LIB_COMPILER_TRANSFERS_H

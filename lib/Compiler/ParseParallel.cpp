@@ -2,8 +2,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
+#include "moe/Compiler/Compiler.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Pipeline/Pipeline.h"
 #include "moe/Support/Suggestion.h"
 
 using namespace mlir;

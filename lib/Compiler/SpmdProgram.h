@@ -1,8 +1,8 @@
 //===- SpmdProgram.h - programs of ranks as text ----------------*- C++ -*-===//
-#ifndef MOE_LIB_PIPELINE_SPMDPROGRAM_H
-#define MOE_LIB_PIPELINE_SPMDPROGRAM_H
+#ifndef MOE_LIB_COMPILER_SPMDPROGRAM_H
+#define MOE_LIB_COMPILER_SPMDPROGRAM_H
 
-#include "moe/Pipeline/Schedule.h"
+#include "moe/Compiler/Schedule.h"
 
 namespace mlir::moe {
 
@@ -20,8 +20,8 @@ struct SpmdHeader {
   std::optional<OrderPolicy> order;
 };
 
-/// Reads a module at the SPMD stage, which may be written by hand, and makes of it what compile() has at that stage.
-/// Fails with an error where its functions are none of a rank. `reference`: whether to keep the reference.
+/// Reads a module at the SPMD stage, which may be written by hand, and makes of it what compileSchedule() has at that
+/// stage. Fails with an error where its functions are none of a rank. `reference`: whether to keep the reference.
 FailureOr<SpmdHeader> takeSpmdHeader(ModuleOp module, bool reference);
 
 /// Every type that the program holds is small enough to count its bytes, and those of many such, in 64 bits.
@@ -33,4 +33,4 @@ LogicalResult checkNames(func::FuncOp function, StringRef what, ArrayRef<StringR
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PIPELINE_SPMDPROGRAM_H
+#endif // MOE_LIB_COMPILER_SPMDPROGRAM_H

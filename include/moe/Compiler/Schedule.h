@@ -1,13 +1,13 @@
 //===- Schedule.h - the schedules by name -----------------------*- C++ -*-===//
-#ifndef MOE_PIPELINE_SCHEDULE_H
-#define MOE_PIPELINE_SCHEDULE_H
+#ifndef MOE_COMPILER_SCHEDULE_H
+#define MOE_COMPILER_SCHEDULE_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 
+#include "moe/Compiler/Compiler.h"
 #include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/Transforms/ScheduleOptions.h"
-#include "moe/Pipeline/Pipeline.h"
 
 namespace mlir::moe {
 
@@ -39,7 +39,7 @@ struct HierSchedule {
 /// The rewrite of whole layers.
 enum class LayerRewrite {
 #define LAYER_REWRITE(value, ...) value,
-#include "moe/Pipeline/LayerRewrites.def"
+#include "moe/Compiler/LayerRewrites.def"
 };
 
 /// What --schedule asks for.
@@ -100,16 +100,16 @@ SmallVector<ParsedSchedule> getCombinations();
 
 /// Appends the passes that turn the baseline forward into `schedule`, which is not open. Fails with an error that says
 /// what of the cluster is not known. `graph` is what is compiled.
-LogicalResult addSchedule(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+LogicalResult addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                           ModuleOp graph);
 /// Appends what the schedule does with forward and backward alike; addSchedule's passes have made `forward`.
-void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                 func::FuncOp forward);
 /// `schedule` without the parts whose passes left every layer of `forward` as it is.
 ParsedSchedule getApplied(ParsedSchedule schedule, func::FuncOp forward);
 /// The schedule that stands for S2 where 'parm-auto' chooses between it and 's1' on these options' cluster.
-ParsedSchedule getS2OfAuto(ParsedSchedule schedule, const PipelineOptions &options);
+ParsedSchedule getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options);
 
 } // namespace mlir::moe
 
-#endif // MOE_PIPELINE_SCHEDULE_H
+#endif // MOE_COMPILER_SCHEDULE_H

@@ -1,5 +1,5 @@
 //===- ParmAlgorithm1.cpp - moe-parm-algorithm1 ---------------------------===//
-#include "moe/Pipeline/Passes.h"
+#include "moe/Compiler/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -9,7 +9,7 @@
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEPARMALGORITHM1
-#include "moe/Pipeline/Passes.h.inc"
+#include "moe/Compiler/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

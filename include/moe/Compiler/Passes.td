@@ -1,6 +1,6 @@
 //===- Passes.td - passes that choose by the cost model -*- tablegen -*-===//
-#ifndef MOE_PIPELINE_PASSES_TD
-#define MOE_PIPELINE_PASSES_TD
+#ifndef MOE_COMPILER_PASSES_TD
+#define MOE_COMPILER_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
@@ -44,4 +44,4 @@ def MoePriceOps : Pass<"moe-price-ops", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-#endif // MOE_PIPELINE_PASSES_TD
+#endif // MOE_COMPILER_PASSES_TD
