@@ -42,22 +42,6 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
-    {Recompute::None, "none"},      {Recompute::Light, "light"},    {Recompute::Selective, "selective"},
-    {Recompute::Cheap4, "cheap-4"}, {Recompute::Cheap6, "cheap-6"}, {Recompute::Cheap8, "cheap-8"},
-    {Recompute::Cheap, "cheap"},    {Recompute::Block, "block"}};
-
-StringRef mlir::moe::getName(Recompute recompute) {
-  return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
-}
-
-std::optional<Recompute> mlir::moe::parseRecompute(StringRef name) {
-  for (const auto &[recompute, known] : kRecomputeNames)
-    if (name == known)
-      return recompute;
-  return std::nullopt;
-}
-
 /// A stage: the only place where the compiler makes a pass manager, so that `runner` sees all. `run` does what the
 /// passes describe, where they are not run themselves.
 static LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,

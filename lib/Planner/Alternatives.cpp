@@ -44,7 +44,7 @@ void mlir::moe::measureCandidates(const ModelSource &source, const PlanOptions &
     Candidate &one = candidates[index];
     one.reason.clear();
     ModelForm form{one.parallel.getDp(), one.batch, one.maxLoad};
-    std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, form), getCandidateOptions(one, options),
+    std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, form), getChoiceOptions(one, options),
                                                          /*limit=*/0, one.reason);
     one.verdict = whole ? Verdict::Compiled : Verdict::Illegal;
     one.whole = whole ? whole->step : StepFigures();

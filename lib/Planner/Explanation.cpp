@@ -106,19 +106,7 @@ struct ScheduleFields {
 /// Groups that --parallel=auto compares.
 struct GroupsFields {
   template <class One, class Field> static void visit(One &one, Field &field) {
-    field("parallel", one.parallel);
-    field("batch", one.batch);
-    field("micro_batches", one.microBatches);
-    field("interleave", one.interleave);
-    field("pipeline", one.pipelineOrder);
-    field("side_by_side", one.sideBySide);
-    field("stage_boundaries", one.stageBoundaries);
-    field("recompute", one.recompute);
-    field("zero", one.zero);
-    field("sequence_parallel", one.sequenceParallel);
-    field("ring_attention", one.ringAttention);
-    field("max_load", one.maxLoad);
-    field("schedule", one.schedule);
+    visitChoices([&](auto member, const ChoiceInfo &info) { field(info.getKey(), one.*member); });
     field("verdict", one.verdict);
     field("reason", one.reason);
     field("estimate", one.estimate.seconds);

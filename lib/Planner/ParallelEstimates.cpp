@@ -207,19 +207,19 @@ void ParallelSearch::estimate(Candidate &candidate) {
     else if (compareRecomputes(one, best, reason))
       break;
   }
-  auto compareSwitch = [&](ArrayRef<bool> values, bool Candidate::*choice) {
-    for (bool value : values.drop_front()) {
+  bool isSwitched = false;
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if constexpr (std::is_same_v<decltype(member), bool StepChoice::*>) {
+      if (!llvm::is_contained(space.flags, member) || (info.hasEffect && !info.hasEffect(candidate.parallel)))
+        return;
       Candidate one = *best;
-      one.*choice = value;
+      one.*member = true;
       compare(one, best, reason);
+      isSwitched |= (*best).*member != candidate.*member;
     }
-  };
-  if (candidate.parallel.getMp() > 1)
-    compareSwitch(space.sequenceParallels, &Candidate::sequenceParallel);
-  if (candidate.parallel.getCp() > 1)
-    compareSwitch(space.ringAttentions, &Candidate::ringAttention);
+  });
   // Less memory is needed now, perhaps, so that more may be kept.
-  if (best->sequenceParallel != candidate.sequenceParallel || best->ringAttention != candidate.ringAttention)
+  if (isSwitched)
     compareRecomputes(*best, best, reason);
   compareFinerRecompute(best, reason);
   candidate = std::move(*best);
@@ -259,9 +259,7 @@ bool ParallelSearch::setStages(Candidate &candidate) {
       return false;
     candidate.stageBoundaries = step->stageBoundaries;
   }
-  return describeMistake({pp, pp * candidate.interleave, candidate.microBatches / candidate.sideBySide, options.train,
-                          candidate.pipelineOrder})
-      .empty();
+  return describeMistake(candidate.getPipelineShape(options.train)).empty();
 }
 
 /// `asked` in the order of the estimates, and in those that are not estimated. On one device these are windows of a

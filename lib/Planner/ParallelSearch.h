@@ -36,7 +36,7 @@ public:
 
 private:
   bool isSampled() const { return !source.kinds.empty(); }
-  PlanOptions getOptions(const Candidate &candidate) const { return getCandidateOptions(candidate, options); }
+  PlanOptions getOptions(const Candidate &candidate) const { return getChoiceOptions(candidate, options); }
   static ModelForm getForm(const Candidate &candidate) {
     return {candidate.parallel.getDp(), candidate.batch, candidate.maxLoad};
   }

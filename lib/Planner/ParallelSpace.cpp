@@ -49,11 +49,42 @@ SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate, 
   if (std::optional<int64_t> needed = getStagesPerDevice(order); needed && pp > 1)
     open = {*needed};
   for (int64_t interleave : open) {
-    PipelineShape shape{pp, pp * interleave, candidate.microBatches / candidate.sideBySide, options.train, order};
-    if ((interleave == 1 || pp > 1) && describeMistake(shape).empty())
+    StepChoice one = candidate;
+    one.interleave = interleave;
+    one.pipelineOrder = order;
+    if ((interleave == 1 || pp > 1) && describeMistake(one.getPipelineShape(options.train)).empty())
       legal.push_back(interleave);
   }
   return legal;
+}
+
+StepSpace mlir::moe::getStepSpace(const PlanOptions &options, function_ref<bool(StringRef)> isOpen) {
+  using Order = PipelineOrder;
+  StepSpace space;
+  space.interleaves = {options.interleave};
+  space.pipelineOrders = {options.pipelineOrder};
+  if (options.pipelineOrder == Order::Search)
+    space.pipelineOrders = {
+        Order::OneForwardOneBackward, Order::Overlapped1F1B, Order::ZbH1, Order::ZbV, Order::DualPipeV, Order::Search};
+  space.recomputes = {options.recompute};
+  space.zeros = {options.zero};
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if constexpr (std::is_same_v<decltype(member), bool StepChoice::*>)
+      if (info.isSearched && isOpen(info.option))
+        space.flags.push_back(member);
+  });
+  if (!options.train)
+    return space;
+  if (isOpen("pipeline"))
+    space.pipelineOrders = {Order::OneForwardOneBackward, Order::Overlapped1F1B, Order::DualPipeV};
+  space.mayBeSideBySide = isOpen("pipeline") && isOpen("side-by-side");
+  if (isOpen("interleave") && !getStagesPerDevice(options.pipelineOrder))
+    space.interleaves = {1, 2, 4, 8};
+  if (isOpen("recompute"))
+    space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Block};
+  if (isOpen("zero") && options.optimizer)
+    space.zeros = {1, 0, 2, 3};
+  return space;
 }
 
 bool GivenGroups::allow(ParallelAttr all) const {
@@ -105,15 +136,19 @@ static std::vector<RankLoads> getRankLoads(ModuleOp graph) {
 /// With the first of all that the request leaves open, and the first batch that divides the global one.
 void ParallelSearch::addCandidate(ParallelAttr parallel) {
   Candidate &candidate = candidates.emplace_back();
+  static_cast<StepChoice &>(candidate) = options;
   candidate.parallel = parallel;
   candidate.maxLoad = getMaxLoad(parallel);
+  candidate.schedule.clear();
+  candidate.stageBoundaries.clear();
   candidate.interleave = request.space.interleaves.front();
-  candidate.sideBySide = options.sideBySide;
   candidate.pipelineOrder = request.space.pipelineOrders.front();
   candidate.recompute = request.space.recomputes.front();
-  candidate.zero = parallel.getTokenGroup().getSize() > 1 ? request.space.zeros.front() : 0;
-  candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
-  candidate.ringAttention = request.space.ringAttentions.front() && parallel.getCp() > 1;
+  candidate.zero = request.space.zeros.front();
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if (info.hasEffect && !info.hasEffect(parallel))
+      candidate.*member = StepChoice().*member;
+  });
   candidate.verdict = Verdict::Skipped;
   setBatch(candidate, request.space.batches.front());
   auto isPossible = [&](PipelineOrder order) { return !getInterleaves(candidate, order).empty(); };
@@ -156,23 +191,13 @@ LogicalResult ParallelSearch::addSpace() {
   return success();
 }
 
-PlanOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const PlanOptions &options) {
+PlanOptions mlir::moe::getChoiceOptions(const StepChoice &choice, const PlanOptions &options) {
   PlanOptions one = options;
-  one.parallel = candidate.parallel;
-  one.microBatches = candidate.microBatches;
-  one.interleave = candidate.interleave;
-  one.sideBySide = candidate.sideBySide;
-  one.pipelineOrder = candidate.pipelineOrder;
-  one.stageBoundaries = candidate.stageBoundaries;
-  one.recompute = candidate.recompute;
-  one.sequenceParallel = candidate.sequenceParallel;
-  one.ringAttention = candidate.ringAttention;
-  one.zero = candidate.zero;
+  static_cast<StepChoice &>(one) = choice;
   one.stage = Stage::Plan;
   one.reference = false;
   one.memoryLimit = 0;
   one.findChanges = false;
-  one.schedule = candidate.schedule;
   return one;
 }
 

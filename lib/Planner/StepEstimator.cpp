@@ -39,18 +39,23 @@ static bool exchangesBesideLayers(const Candidate &candidate) {
   return candidate.zero >= 2 || (candidate.zero == 1 && candidate.microBatches == 1);
 }
 
-/// `candidate` in one stage, on `dp` data-parallel ranks.
-static PlanOptions getSampleOptions(const Candidate &candidate, const PlanOptions &options, int64_t dp) {
-  PlanOptions one = getCandidateOptions(candidate, options);
+/// The choices of `candidate` for one stage, on `dp` data-parallel ranks.
+static StepChoice getSampleChoice(const Candidate &candidate, int64_t dp) {
+  StepChoice one = candidate;
   ParallelAttr all = candidate.parallel;
   one.parallel = ParallelAttr::get(all.getContext(), dp * all.getCp() * all.getMp(), /*pp=*/1, dp, all.getMp(),
                                    all.getEp(), all.getEsp(), all.getCp());
   one.interleave = 1;
   one.pipelineOrder = PipelineOrder::OneForwardOneBackward;
   one.stageBoundaries.clear();
-  if (getLaunches(candidate, options) == Launches::Kept)
-    one.order = OrderPolicy::Program;
   return one;
+}
+
+/// Names the sample of `choice`: all samples of several micro-batches are the same.
+static std::string getSampleName(StepChoice choice, Launches launches, bool isBesideOthers) {
+  choice.microBatches = std::min<int64_t>(choice.microBatches, 2);
+  choice.sideBySide = 1;
+  return llvm::formatv("{0} {1} {2}", describeOptions(choice), static_cast<int>(launches), isBesideOthers);
 }
 
 const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp, bool isRough) {
@@ -58,11 +63,8 @@ const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate
   Launches launches = getLaunches(candidate, options);
   bool isBesideOthers =
       launches == Launches::Reordered || (all.getPp() == 1 && !isRough && exchangesBesideLayers(candidate));
-  std::string key = llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11} {12} {13} {14}", dp, all.getCp(),
-                                  all.getMp(), all.getEp(), all.getEsp(), candidate.batch,
-                                  candidate.maxLoad.value_or(0), static_cast<int>(candidate.recompute), candidate.zero,
-                                  candidate.sequenceParallel, candidate.ringAttention, candidate.schedule,
-                                  static_cast<int>(launches), candidate.microBatches > 1, isBesideOthers);
+  StepChoice choice = getSampleChoice(candidate, dp);
+  std::string key = getSampleName(choice, launches, isBesideOthers);
   {
     std::lock_guard lock(mutex);
     if (auto known = samples.find(key); known != samples.end())
@@ -70,8 +72,10 @@ const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate
   }
   auto sample = std::make_unique<Sample>();
   auto take = isBesideOthers ? sampleModelByDifference : sampleModel;
-  sample->cost = take(source, kinds, {dp, candidate.batch, candidate.maxLoad}, getSampleOptions(candidate, options, dp),
-                      sample->reason);
+  PlanOptions one = getChoiceOptions(choice, options);
+  if (launches == Launches::Kept)
+    one.order = OrderPolicy::Program;
+  sample->cost = take(source, kinds, {dp, choice.batch, choice.maxLoad}, one, sample->reason);
   std::lock_guard lock(mutex);
   // Another thread may have been faster.
   return *samples.try_emplace(key, std::move(sample)).first->second;

@@ -289,7 +289,7 @@ def compile_options(suite):
         r"expected no --order, or --order=program, with pp = 2: the launches of a stage stay in the order of --pipeline")
     for name, flags, why in (
             ("unknown", ["--pipeline=2f2b"], r"expected --pipeline to be 1f1b, 1f1b-overlap, zb-h1, zb-v, dualpipe-v or search but got '2f2b'"),
-            ("without a pipeline", ["--pipeline=zb-h1"], r"expected a pipeline \(pp of at least 2 in --parallel\) for --pipeline=zb-h1"),
+            ("without a pipeline", ["--pipeline=zb-h1"], r"--pipeline=zb-h1 needs a pipeline \(pp of at least 2 in --parallel\)"),
             ("with too many stages", ["--parallel=pp=2", "--pipeline=zb-h1", "--interleave=2", "--micro-batches=4"],
              r"expected 1 stage on each device for the pipeline order zb-h1 but got 2"),
             ("with too few micro-batches", ["--parallel=pp=2", "--pipeline=dualpipe-v", "--micro-batches=3"],

@@ -224,17 +224,21 @@ FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) 
 
 LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
                                            int64_t givenBatch) const {
-  static constexpr StringLiteral known[] = {"batch",     "interleave",     "max-load",          "pipeline",
-                                            "recompute", "ring-attention", "sequence-parallel", "zero"};
+  SmallVector<StringRef> known;
+  visitChoices([&](auto, const ChoiceInfo &info) {
+    if (info.isSearched)
+      known.push_back(info.option);
+  });
+  llvm::sort(known);
   SmallVector<StringRef> names;
   StringRef(vary).split(names, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   bool isAll = vary == "all", isNone = vary == "none";
   for (StringRef name : names)
     if (!isAll && !isNone && !llvm::is_contained(known, name))
-      return emitUsageError(context) << "expected --vary to be all, none, or a list of "
-                                     << llvm::join(ArrayRef(known), ", ") << " but got '" << name << "'";
+      return emitUsageError(context) << "expected --vary to be all, none, or a list of " << llvm::join(known, ", ")
+                                     << " but got '" << name << "'";
   auto isFree = [&](StringRef name) { return isAll || (!isNone && llvm::is_contained(names, name)); };
-  step.setSpace(request.space, options, isFree);
+  request.space = getStepSpace(options, [&](StringRef option) { return !isGiven(option) && isFree(option); });
   request.space.batches = {givenBatch};
   if (!importing.hasBatch() && globalBatch.getNumOccurrences() && isFree("batch"))
     request.space.batches = {1, 2, 4, 8};
@@ -463,12 +467,6 @@ static std::string describeBatches(const Candidate &one, bool isFixed) {
   return isFixed ? micro : micro + " of " + count(one.batch, "sequence");
 }
 
-/// Whether more than groups, micro-batches and a schedule was chosen.
-static bool choseMore(const Candidate &one) {
-  return one.interleave > 1 || one.recompute != Recompute::None || one.zero || one.sequenceParallel ||
-         one.ringAttention || !one.stageBoundaries.empty();
-}
-
 void CompileCommandLine::noteChoice(ModuleOp plan, PlanOptions options) const {
   std::optional<GroupsExplanation> groups = getGroupsExplanation(plan);
   auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };
@@ -488,7 +486,7 @@ void CompileCommandLine::noteChoice(ModuleOp plan, PlanOptions options) const {
       options.cluster->getPlanBytes() / 1e9, chosen.speed.tokensPerSecond);
   emitRemark(UnknownLoc::get(plan.getContext())) << text;
   emitRemark(UnknownLoc::get(plan.getContext())) << figures;
-  if (choseMore(chosen))
+  if (describeChoices(chosen) != chosen.schedule || !chosen.stageBoundaries.empty())
     emitRemark(UnknownLoc::get(plan.getContext())) << "the same plan without a search: " << describeOptions(chosen);
   warnOfBubble(options);
 }

@@ -116,11 +116,6 @@ private:
   std::optional<MegatronJob> job;
 };
 
-/// Gives an option a value as if it stood on the command line, unless it does.
-void setDefault(StringRef name, const llvm::Twine &value);
-/// Whether an option was given, or has been set.
-bool isGiven(StringRef name);
-
 /// Warns where a pipeline has fewer micro-batches than stages, with what that costs and the remedy.
 void warnOfBubble(const PlanOptions &options);
 

@@ -9,20 +9,8 @@
 
 using namespace mlir;
 using namespace mlir::moe;
-namespace cl = llvm::cl;
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
-
-void mlir::moe::setDefault(StringRef name, const llvm::Twine &value) {
-  cl::Option *option = cl::getRegisteredOptions().lookup(name);
-  assert(option && "all tools that compile have the option");
-  // The option keeps what it parses, and not the text.
-  llvm::SmallString<16> text;
-  if (!option->getNumOccurrences())
-    option->addOccurrence(/*pos=*/0, name, value.toStringRef(text));
-}
-
-bool mlir::moe::isGiven(StringRef name) { return cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0; }
 
 /// An error that says its own place.
 static LogicalResult print(llvm::Error error) {
@@ -42,20 +30,12 @@ void CompileCommandLine::setStepDefaults(bool isOpen) {
 }
 
 void CompileCommandLine::setPlanDefaults() {
-  const Candidate &plan = job->plan;
-  setDefault("parallel", describe(plan.parallel));
-  setDefault("batch", llvm::Twine(plan.batch));
-  if (!isGiven("global-batch"))
-    setDefault("micro-batches", llvm::Twine(plan.microBatches));
-  setDefault("schedule", plan.schedule);
-  setDefault("sequence-parallel", plan.sequenceParallel ? "true" : "false");
-  setDefault("ring-attention", plan.ringAttention ? "true" : "false");
-  if (!isTraining())
-    return;
-  setDefault("interleave", llvm::Twine(plan.interleave));
-  setDefault("pipeline", moe::getName(plan.pipelineOrder));
-  setDefault("recompute", moe::getName(plan.recompute));
-  setDefault("zero", std::to_string(plan.zero));
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    std::string text = getText(job->plan.*member);
+    bool isOther = (info.needsTraining && !isTraining()) || (info.option == "micro-batches" && isGiven("global-batch"));
+    if (!text.empty() && !isOther)
+      setDefault(info.option, text);
+  });
 }
 
 LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv0, int64_t ranks) {
@@ -122,14 +102,8 @@ LogicalResult CompileCommandLine::setJobStages(MLIRContext &context, llvm::Sourc
   if (failed(source))
     return failure();
   Candidate plan = job->plan;
-  plan.parallel = options.parallel;
-  plan.interleave = options.interleave;
-  plan.microBatches = options.microBatches;
+  static_cast<StepChoice &>(plan) = options;
   plan.batch = shapes->front().batch;
-  plan.recompute = options.recompute;
-  plan.sequenceParallel = options.sequenceParallel;
-  plan.ringAttention = options.ringAttention;
-  plan.schedule = options.schedule;
   setStages(context, *job, *source, options, plan);
   options.stageBoundaries = plan.stageBoundaries;
   return success();

@@ -28,6 +28,17 @@ LogicalResult mlir::moe::reportUnknownName(MLIRContext &context, const cl::opt<s
                                               << " but got '" << option << "'" << suggestName(option, known);
 }
 
+void mlir::moe::setDefault(StringRef name, const llvm::Twine &value) {
+  cl::Option *option = cl::getRegisteredOptions().lookup(name);
+  assert(option && "all tools that compile have the option");
+  // The option keeps what it parses, and not the text.
+  llvm::SmallString<16> text;
+  if (!option->getNumOccurrences())
+    option->addOccurrence(/*pos=*/0, name, value.toStringRef(text));
+}
+
+bool mlir::moe::isGiven(StringRef name) { return cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0; }
+
 bool cl::parser<Bytes>::parse(Option &option, StringRef, StringRef text, Bytes &bytes) {
   llvm::Expected<int64_t> parsed = parseByteSize(text);
   if (!parsed)

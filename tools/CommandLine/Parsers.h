@@ -18,6 +18,11 @@ std::string describeUnknownName(StringRef given, ArrayRef<StringRef> known);
 LogicalResult reportUnknownName(MLIRContext &context, const llvm::cl::opt<std::string> &option,
                                 ArrayRef<StringRef> known);
 
+/// Gives an option a value as if it stood on the command line, unless it does.
+void setDefault(StringRef name, const llvm::Twine &value);
+/// Whether an option was given, or has been set.
+bool isGiven(StringRef name);
+
 /// Of an option with llvm::cl::values.
 template <class T> class NameParser : public llvm::cl::parser<T> {
 public:

@@ -4,7 +4,6 @@
 #include "Parsers.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include "moe/Support/ByteSize.h"
 
@@ -29,12 +28,6 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                cl::desc("Largest norm of all gradients together; larger gradients are scaled down.\n"
                         "   Default: 0, no limit"),
                cl::init(0), cl::cat(category)),
-      zero("zero",
-           cl::desc("What is divided over data-parallel ranks (ZeRO): 1, the states of the\n"
-                    "   optimizer; 2, also the sums of gradients, reduced for each micro-batch; 3,\n"
-                    "   also the parameters, gathered for each use (FSDP). --zero alone means 1.\n"
-                    "   Default: 0, nothing"),
-           cl::value_desc("0|1|2|3"), cl::ValueOptional, cl::init("0"), cl::cat(category)),
       bucketBytes("bucket-bytes",
                   cl::desc("Bytes from which on a bucket takes no more parameters. A bucket's gradients\n"
                            "   are summed in one exchange, and its parameters are updated at once. 0 makes\n"
@@ -45,60 +38,31 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                 cl::desc("Let --zero divide over blocks of so many neighbouring ranks, such as those of a\n"
                          "   node, and sum gradients over the blocks (HSDP). Default: 0, over all"),
                 cl::init(0), cl::cat(category)),
-      microBatches("micro-batches",
-                   cl::desc("Micro-batches of --batch sequences in one step, whose gradients are added up\n"
-                            "   (gradient accumulation). Default: 1; in moe-plan from --global-batch"),
-                   cl::init(1), cl::cat(category)),
-      interleave("interleave",
-                 cl::desc("Pipeline stages on each device (VPP). With 1f1b, more than 1 needs\n"
-                          "   micro-batches that are a multiple of pp. Default: 1; 2 with zb-v and\n"
-                          "   dualpipe-v"),
-                 cl::init(1), cl::cat(category)),
-      pipeline("pipeline",
-               cl::desc("Order of a pipeline's forwards and backwards: 1f1b, 1f1b-overlap, zb-h1,\n"
-                        "   zb-v, dualpipe-v or search, the fastest that is found. With --parallel=auto\n"
-                        "   that is the fastest of compiled plans, else the fastest by the times of ops.\n"
-                        "   1f1b-overlap runs forwards beside backwards, also without a pipeline. All but\n"
-                        "   1f1b put gradients of weights off, to where a device would wait.\n"
-                        "   Default: 1f1b"),
-               cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
-      sideBySide("side-by-side",
-                 cl::desc("Neighbouring micro-batches whose forwards a device orders together, and whose\n"
-                          "   backwards too. So exchanges of one run beside attention and experts of\n"
-                          "   another, as if a larger micro-batch were cut into chunks of sequences.\n"
-                          "   Default: 1"),
-                 cl::init(1), cl::cat(category)),
       unroll("unroll",
              cl::desc("Write out all micro-batches. Default: off; a loop stands for those that repeat\n"
                       "   others, so that the size of the plan does not grow with them"),
              cl::cat(category)),
-      stageBoundaries("stage-boundaries",
-                      cl::desc("Where the stages of a pipeline begin, counted in parts of the model, and\n"
-                               "   then the number of all parts. moe-plan prints such a list. Example for two\n"
-                               "   stages of 8 parts: 0,4,8. Default: stages of about equal time on the cluster"),
-                      cl::CommaSeparated, cl::cat(category)),
-      recompute("recompute",
-                cl::desc("What the backward computes again instead of keeping it: none, light, selective,\n"
-                         "   cheap-4, cheap-6, cheap-8, cheap or block. With selective these are norms,\n"
-                         "   activation functions and other ops that only move memory; with light those of\n"
-                         "   them that save the most bytes for their time. With cheap it is all of a block\n"
-                         "   that takes less than 12 times as long to compute as to write; with cheap-8,\n"
-                         "   -6 and -4 less than 8, 6 and 4 times. With block it is all of a block.\n"
-                         "   --recompute alone means block. Default: none"),
-                cl::value_desc("level"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
-      ringAttention("ring-attention",
-                    cl::desc("Where cp divides sequences, let keys and values go round its ranks instead\n"
-                             "   of gathering them. This needs less memory. Default: off"),
-                    cl::init(false), cl::cat(category)),
-      sequenceParallel("sequence-parallel",
-                       cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
-                                "   Default: off"),
-                       cl::init(false), cl::cat(category)),
       gradDtype("grad-dtype",
                 cl::desc("Type in which the gradients of 16-bit parameters are summed, over\n"
                          "   micro-batches and ranks: model (the type of the parameters) or f32.\n"
                          "   Megatron takes f32 for bf16 by default. Default: model"),
-                cl::value_desc("model|f32"), cl::init("model"), cl::cat(category)) {}
+                cl::value_desc("model|f32"), cl::init("model"), cl::cat(category)) {
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if (info.help.empty())
+      return;
+    std::unique_ptr<cl::Option> option;
+    if constexpr (std::is_same_v<decltype(member), bool StepChoice::*>)
+      option = std::make_unique<cl::opt<bool>>(StringRef(info.option), cl::desc(info.help), cl::cat(category));
+    else
+      option = std::make_unique<cl::opt<std::string>>(StringRef(info.option), cl::desc(info.help),
+                                                      cl::value_desc(info.value), cl::cat(category));
+    if (!info.alone.empty())
+      option->setValueExpectedFlag(cl::ValueOptional);
+    if (info.isHidden)
+      option->setHiddenFlag(cl::Hidden);
+    choices.push_back(std::move(option));
+  });
+}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
@@ -126,86 +90,105 @@ FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context
 
 static LogicalResult checkPipeline(MLIRContext &context, const PlanOptions &options) {
   int64_t pp = options.parallel.getPp();
-  if (options.interleave < 1 || (options.interleave > 1 && pp == 1))
-    return emitUsageError(context)
-           << "expected --interleave of at least 1, and of 1 without a pipeline (pp = 1), but got "
-           << options.interleave;
+  if (options.interleave > 1 && pp == 1)
+    return emitUsageError(context) << "--interleave=" << options.interleave
+                                   << " needs a pipeline (pp of at least 2 in --parallel)";
   bool isForOne = options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
                   options.pipelineOrder == PipelineOrder::Overlapped1F1B;
   if (!isForOne && pp == 1)
-    return emitUsageError(context) << "expected a pipeline (pp of at least 2 in --parallel) for --pipeline="
-                                   << getName(options.pipelineOrder);
-  if (options.sideBySide < 1 || options.microBatches % options.sideBySide != 0)
+    return emitUsageError(context) << "--pipeline=" << getName(options.pipelineOrder)
+                                   << " needs a pipeline (pp of at least 2 in --parallel)";
+  if (options.microBatches % options.sideBySide != 0)
     return emitUsageError(context) << "expected --side-by-side to divide the number of micro-batches, "
                                    << options.microBatches << ", but got " << options.sideBySide;
   if (options.sideBySide > 1 && !options.train)
-    return emitUsageError(context) << "expected --mode=train for --side-by-side";
-  std::string mistake = describeMistake(options.getPipelineShape());
+    return emitUsageError(context) << "--side-by-side needs --mode=train";
+  std::string mistake = describeMistake(options.getPipelineShape(options.train));
   return mistake.empty() ? success() : emitUsageError(context) << mistake;
 }
 
-/// The order, and as many stages on a device as it needs.
-LogicalResult StepCommandLine::setPipeline(MLIRContext &context, PlanOptions &options) const {
-  std::optional<PipelineOrder> order = parsePipelineOrder(pipeline);
-  if (!order)
-    return reportUnknownName(context, pipeline, {"1f1b", "1f1b-overlap", "zb-h1", "zb-v", "dualpipe-v", "search"});
-  options.pipelineOrder = *order;
-  options.interleave = interleave;
-  options.sideBySide = sideBySide;
-  if (std::optional<int64_t> needed = getStagesPerDevice(*order); needed && !interleave.getNumOccurrences())
+/// Reads the text of an option; an error names its values.
+template <class T>
+static LogicalResult read(MLIRContext &context, const cl::opt<std::string> &option, const ChoiceInfo &info, T &value) {
+  StringRef text = option;
+  // Options that need no value are flags, too.
+  if (!info.alone.empty() && text == "false")
+    return success();
+  if (!info.alone.empty() && (text.empty() || text == "true"))
+    text = info.alone;
+  SmallVector<StringRef> values;
+  info.values.split(values, '|', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  if (!values.empty() && !llvm::is_contained(values, text))
+    return reportUnknownName(context, option, values);
+  if (parseText(text, value))
+    return success();
+  return emitUsageError(context) << "expected --" << info.option << " to be a " << info.value << " but got '" << text
+                                 << "'";
+}
+
+LogicalResult StepCommandLine::setChoices(MLIRContext &context, PlanOptions &options) const {
+  LogicalResult result = success();
+  size_t next = 0;
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    using Value = std::remove_reference_t<decltype(options.*member)>;
+    if (info.help.empty())
+      return;
+    const cl::Option &option = *choices[next++];
+    if (!option.getNumOccurrences())
+      return;
+    if constexpr (std::is_same_v<Value, bool>)
+      options.*member = static_cast<const cl::opt<bool> &>(option);
+    else if constexpr (requires { parseText(StringRef(), options.*member); })
+      if (failed(read(context, static_cast<const cl::opt<std::string> &>(option), info, options.*member)))
+        result = failure();
+  });
+  if (std::optional<int64_t> needed = getStagesPerDevice(options.pipelineOrder); needed && !isGiven("interleave"))
     options.interleave = *needed;
+  return result;
+}
+
+/// The number of micro-batches that `globalBatch` gives.
+static LogicalResult setMicroBatches(MLIRContext &context, GlobalBatch globalBatch, PlanOptions &options) {
+  int64_t sequences = globalBatch.batch * options.parallel.getDp();
+  options.microBatches = globalBatch.sequences / sequences;
+  if (options.microBatches < 1 || globalBatch.sequences % sequences != 0)
+    return emitUsageError(context) << "expected --global-batch to be a multiple of dp x --batch = " << sequences
+                                   << " but got " << globalBatch.sequences;
   return success();
 }
 
 LogicalResult StepCommandLine::setOptions(MLIRContext &context, PlanOptions &options,
                                           std::optional<GlobalBatch> globalBatch, bool isOpen) const {
-  int64_t count = microBatches;
-  if (globalBatch && microBatches.getNumOccurrences())
-    return emitUsageError(context)
-           << "expected --global-batch or --micro-batches, not both: the first gives the second";
-  if (globalBatch && !isOpen) {
-    int64_t sequences = globalBatch->batch * options.parallel.getDp();
-    count = globalBatch->sequences / sequences;
-    if (count < 1 || globalBatch->sequences % sequences != 0)
-      return emitUsageError(context) << "expected --global-batch to be a multiple of dp x --batch = " << sequences
-                                     << " but got " << globalBatch->sequences;
-  }
-  if (count < 1 || count > kMaxMicroBatches)
-    return emitUsageError(context) << "expected --micro-batches from 1 to " << kMaxMicroBatches << " but got " << count;
-  options.microBatches = count;
-  if (failed(setPipeline(context, options)))
+  if (globalBatch && isGiven("micro-batches"))
+    return emitUsageError(context) << "--global-batch and --micro-batches are mutually exclusive";
+  if (failed(setChoices(context, options)) ||
+      (globalBatch && !isOpen && failed(setMicroBatches(context, *globalBatch, options))))
     return failure();
+  if (options.interleave < 1 || options.sideBySide < 1)
+    return emitUsageError(context) << "expected --interleave and --side-by-side of at least 1";
+  if (options.microBatches < 1 || options.microBatches > kMaxMicroBatches)
+    return emitUsageError(context) << "expected --micro-batches from 1 to " << kMaxMicroBatches << " but got "
+                                   << options.microBatches;
   options.hasLoop = !unroll;
-  options.stageBoundaries.assign(stageBoundaries.begin(), stageBoundaries.end());
   if (!isOpen && failed(checkPipeline(context, options)))
     return failure();
-  if (recompute.getNumOccurrences()) {
-    std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);
-    if (!parsed)
-      return emitUsageError(context) << "expected --recompute to be none, light, selective, cheap-4, cheap-6, cheap-8, "
-                                        "cheap or block but got '"
-                                     << recompute << "'";
-    options.recompute = *parsed;
-  }
   if (failed(setSharding(context, options)))
     return failure();
-  options.sequenceParallel = sequenceParallel;
-  options.ringAttention = ringAttention;
-  if (ringAttention && !isOpen && options.parallel.getCp() == 1)
-    return emitUsageError(context) << "expected context parallelism (cp of at least 2 in --parallel) for "
-                                      "--ring-attention";
+  if (options.ringAttention && !isOpen && options.parallel.getCp() == 1)
+    return emitUsageError(context) << "--ring-attention needs context parallelism (cp of at least 2 in --parallel)";
   if (gradDtype != "model" && gradDtype != "f32")
     return reportUnknownName(context, gradDtype, {"model", "f32"});
   options.wideGradients = gradDtype == "f32";
   if (options.wideGradients && !options.train)
-    return emitUsageError(context) << "expected --mode=train for --grad-dtype=f32";
+    return emitUsageError(context) << "--grad-dtype=f32 needs --mode=train";
   if (optimizer.empty() && options.zero > 0)
-    return emitUsageError(context) << "expected --optimizer for --zero=" << options.zero
-                                   << ": without it a plan has no states, and its gradients are results";
+    return emitUsageError(context) << "--zero=" << options.zero
+                                   << " needs --optimizer: without it a plan has no states, and its gradients are "
+                                      "results";
   if (optimizer.empty())
     return success();
   if (!options.train)
-    return emitUsageError(context) << "expected --mode=train for --optimizer";
+    return emitUsageError(context) << "--optimizer needs --mode=train";
   FailureOr<MoeOptimizeOptions> step = getOptimizer(context);
   if (failed(step))
     return failure();
@@ -213,22 +196,13 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, PlanOptions &opt
   return success();
 }
 
-/// --zero and --bucket-bytes.
+/// --zero-ranks and --bucket-bytes.
 LogicalResult StepCommandLine::setSharding(MLIRContext &context, PlanOptions &options) const {
-  // As an option that is on or off it meant stage 1.
-  std::optional<int64_t> stage = llvm::StringSwitch<std::optional<int64_t>>(zero)
-                                     .Cases("0", "false", 0)
-                                     .Cases("1", "", "true", 1)
-                                     .Case("2", 2)
-                                     .Case("3", 3)
-                                     .Default(std::nullopt);
-  if (!stage)
-    return emitUsageError(context) << "expected --zero to be 0, 1, 2 or 3 but got '" << zero << "'";
-  options.zero = *stage;
   options.zeroRanks = zeroRanks;
-  if (zeroRanks < 0 || (zeroRanks > 0 && options.zero == 0))
-    return emitUsageError(context)
-           << "expected --zero-ranks of at least 0, and together with --zero=1, 2 or 3, but got " << zeroRanks;
+  if (zeroRanks < 0)
+    return emitUsageError(context) << "expected --zero-ranks of at least 0 but got " << zeroRanks;
+  if (zeroRanks > 0 && options.zero == 0)
+    return emitUsageError(context) << "--zero-ranks needs --zero=1, 2 or 3";
   if (bucketBytes == "auto")
     return success();
   llvm::Expected<int64_t> bytes = parseByteSize(bucketBytes);
@@ -237,38 +211,4 @@ LogicalResult StepCommandLine::setSharding(MLIRContext &context, PlanOptions &op
                                    << llvm::toString(bytes.takeError());
   options.bucketBytes = *bytes;
   return success();
-}
-
-void StepCommandLine::setSpace(StepSpace &space, const PlanOptions &options,
-                               function_ref<bool(StringRef)> isFree) const {
-  auto isOpen = [&](const cl::Option &option) { return !option.getNumOccurrences() && isFree(option.ArgStr); };
-  space.interleaves = {options.interleave};
-  space.pipelineOrders = {options.pipelineOrder};
-  if (options.pipelineOrder == PipelineOrder::Search)
-    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward,
-                            PipelineOrder::Overlapped1F1B,
-                            PipelineOrder::ZbH1,
-                            PipelineOrder::ZbV,
-                            PipelineOrder::DualPipeV,
-                            PipelineOrder::Search};
-  space.recomputes = {options.recompute};
-  space.zeros = {options.zero};
-  space.sequenceParallels = {options.sequenceParallel};
-  if (isOpen(sequenceParallel))
-    space.sequenceParallels = {false, true};
-  space.ringAttentions = {options.ringAttention};
-  if (isOpen(ringAttention))
-    space.ringAttentions = {false, true};
-  if (!options.train)
-    return;
-  if (isOpen(pipeline))
-    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B,
-                            PipelineOrder::DualPipeV};
-  space.mayBeSideBySide = isOpen(pipeline) && !sideBySide.getNumOccurrences();
-  if (isOpen(interleave) && !getStagesPerDevice(options.pipelineOrder))
-    space.interleaves = {1, 2, 4, 8};
-  if (isOpen(recompute))
-    space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Block};
-  if (isOpen(zero) && options.optimizer)
-    space.zeros = {1, 0, 2, 3};
 }

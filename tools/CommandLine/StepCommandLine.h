@@ -24,27 +24,20 @@ public:
   LogicalResult setOptions(MLIRContext &context, PlanOptions &options, std::optional<GlobalBatch> globalBatch,
                            bool isOpen) const;
 
-  /// Leaves each of the step's options that `isFree` names open in `space`, unless it was given.
-  void setSpace(StepSpace &space, const PlanOptions &options, function_ref<bool(StringRef)> isFree) const;
-
 private:
   FailureOr<MoeOptimizeOptions> getOptimizer(MLIRContext &context) const;
-  LogicalResult setPipeline(MLIRContext &context, PlanOptions &options) const;
+  /// Sets the choices that were given, and as many stages on a device as the order of the pipeline needs.
+  LogicalResult setChoices(MLIRContext &context, PlanOptions &options) const;
   LogicalResult setSharding(MLIRContext &context, PlanOptions &options) const;
 
   llvm::cl::opt<std::string> optimizer;
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
-  llvm::cl::opt<std::string> zero, bucketBytes;
+  llvm::cl::opt<std::string> bucketBytes;
   llvm::cl::opt<int64_t> zeroRanks;
-  llvm::cl::opt<int64_t> microBatches, interleave;
-  llvm::cl::opt<std::string> pipeline;
-  llvm::cl::opt<int64_t> sideBySide;
   llvm::cl::opt<bool> unroll;
-  llvm::cl::list<int64_t> stageBoundaries;
-  llvm::cl::opt<std::string> recompute;
-  llvm::cl::opt<bool> ringAttention;
-  llvm::cl::opt<bool> sequenceParallel;
   llvm::cl::opt<std::string> gradDtype;
+  /// Options of the choices that visitChoices() has help for.
+  std::vector<std::unique_ptr<llvm::cl::Option>> choices;
 };
 
 } // namespace mlir::moe

@@ -252,7 +252,7 @@ static LogicalResult setChosen(Subject &subject) {
     return emitError(UnknownLoc::get(subject.plan.getContext()))
            << "cannot prove the plan: it does not say which groups were chosen";
   const Candidate &chosen = *llvm::find_if(groups->candidates, isChosen);
-  subject.options = getCandidateOptions(chosen, subject.options);
+  subject.options = getChoiceOptions(chosen, subject.options);
   subject.change.maxLoad = chosen.maxLoad;
   if (subject.shape)
     subject.shape->batch = chosen.batch;

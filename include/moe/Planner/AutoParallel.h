@@ -36,27 +36,30 @@ struct ModelSource {
   bool isFixed = false;
 };
 
-/// What the search may choose besides groups and the schedule. Each list has at least one value. The first one is tried
-/// first.
+/// Values that the search may choose besides groups and the schedule. Each list of values has at least one, and the
+/// first one is tried first.
 struct StepSpace {
-  /// Sequences of each data-parallel rank in a micro-batch. More than one only where a global batch is given, since
-  /// candidates would differ in the tokens of a step.
+  /// More than one batch only if a global batch is given, since candidates would differ in the tokens of a step.
   SmallVector<int64_t> batches = {1};
   SmallVector<int64_t> interleaves = {1};
-  /// Those that split the backward without windows are compared in whole plans alone: they are estimated as 1F1B. So
-  /// are all of one device.
+  /// Orders that split the backward without windows are compared in whole plans alone, since they are estimated as
+  /// 1F1B. The same holds for all orders of one device.
   SmallVector<PipelineOrder> pipelineOrders = {PipelineOrder::OneForwardOneBackward};
   /// Whether two micro-batches may be side by side on one device.
   bool mayBeSideBySide = false;
-  /// Where there are several, the levels between them are tried, too.
+  /// If there are several, the levels between them are tried, too.
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<int64_t> zeros = {0};
-  SmallVector<bool> sequenceParallels = {false};
-  SmallVector<bool> ringAttentions = {false};
-  /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room more plans fit, but a step takes
-  /// longer where tokens choose less evenly. So the next one is for where nothing fits. May be empty.
+  /// Choices that are off, and may be on.
+  SmallVector<bool StepChoice::*> flags;
+  /// Bounds of dropless rows, as ModelForm has them, ever smaller; may be empty. With less room more plans fit, but a
+  /// step takes longer if tokens choose less evenly. The next bound is tried if nothing fits.
   SmallVector<double> maxLoads;
 };
+
+/// The space around the choices of `options`, for options that `isOpen` leaves to a search. Batches and bounds of
+/// dropless rows are the caller's.
+StepSpace getStepSpace(const PlanOptions &options, function_ref<bool(StringRef option)> isOpen);
 
 /// Sizes of groups that are given; the others are searched.
 struct GivenGroups {
@@ -102,8 +105,8 @@ FailureOr<GroupsExplanation> chooseParallel(const ModelSource &source, const Par
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,
                                                      const PlanOptions &options);
 
-/// The options of a candidate that `options` and a search have led to.
-PlanOptions getCandidateOptions(const Candidate &candidate, const PlanOptions &options);
+/// Options for the plan of `choice`, which is only compared with others.
+PlanOptions getChoiceOptions(const StepChoice &choice, const PlanOptions &options);
 
 } // namespace mlir::moe
 

@@ -1,7 +1,6 @@
 //===- Candidate.h - a way to run a model, and its costs --------*- C++ -*-===//
 //
-// Every search of the planner compares candidates: sizes of groups, micro-batches and a schedule, with the figures that
-// were found for them.
+// Every search of the planner compares candidates: the choices of a step, with the figures that were found for them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_CANDIDATE_H
@@ -12,7 +11,6 @@
 #include <string>
 
 #include "moe/Compiler/Compiler.h"
-#include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/LaunchOrder/Order.h"
 #include "moe/Simulator/Report.h"
 
@@ -59,20 +57,7 @@ struct StepFigures {
   StepSpeed getSpeed() const { return moe::getSpeed(work, seconds, peakFlops); }
 };
 
-struct Candidate {
-  ParallelAttr parallel; ///< null where the search does not vary it
-  /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
-  int64_t batch = 1, microBatches = 1;
-  /// As CompileOptions has them.
-  int64_t interleave = 1, sideBySide = 1;
-  PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
-  Recompute recompute = Recompute::None;
-  int64_t zero = 0;
-  bool sequenceParallel = false, ringAttention = false;
-  /// Room for dropless rows, in times the even load, where the user does not give it.
-  std::optional<double> maxLoad;
-  SmallVector<int64_t> stageBoundaries;
-  std::string schedule;      ///< as --schedule takes it
+struct Candidate : StepChoice {
   std::string scheduleClass; ///< the schedule with one chunk, that keeps everything for the backward
   /// The order of launches, where it is not the one that the schedule is compiled in by itself.
   std::optional<OrderPolicy> order;
@@ -100,15 +85,8 @@ struct Candidate {
   int64_t getBytes() const { return whole.bytes > 0 ? whole.bytes : estimate.bytes; }
 };
 
-/// "pp=1,dp=4,mp=2,ep=4,esp=2".
-std::string describe(ParallelAttr parallel);
 /// The groups of a candidate, and its batch where that is more than one sequence.
 std::string describe(const Candidate &candidate);
-/// The schedule, and what else is chosen besides groups and micro-batches: "s1, VPP 4, recompute block, ZeRO-1".
-std::string describeChoices(const Candidate &candidate);
-/// The options of moe-compile that compile the candidate: "--parallel=.. --batch=.. ..". Options at their defaults are
-/// left out.
-std::string describeOptions(const Candidate &candidate);
 
 } // namespace mlir::moe
 

@@ -18,8 +18,8 @@ struct RoutingSource;
 
 /// Adds to the compiler's options what the planner decides, and how.
 struct PlanOptions : CompileOptions {
-  /// Names joined by '+'.
-  std::string schedule = "baseline";
+  PlanOptions() { schedule = "baseline"; }
+
   /// What tokens choose, for 'auto'; null: evenly.
   const RoutingSource *routing = nullptr;
   /// 'auto' simulates every candidate, whatever is known of it before.

@@ -1,0 +1,111 @@
+//===- StepChoice.cpp - what the plan of a step chooses -------------------===//
+#include "moe/Compiler/StepChoice.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
+    {Recompute::None, "none"},      {Recompute::Light, "light"},    {Recompute::Selective, "selective"},
+    {Recompute::Cheap4, "cheap-4"}, {Recompute::Cheap6, "cheap-6"}, {Recompute::Cheap8, "cheap-8"},
+    {Recompute::Cheap, "cheap"},    {Recompute::Block, "block"}};
+
+StringRef mlir::moe::getName(Recompute recompute) {
+  return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
+}
+
+std::optional<Recompute> mlir::moe::parseRecompute(StringRef name) {
+  for (const auto &[recompute, known] : kRecomputeNames)
+    if (name == known)
+      return recompute;
+  return std::nullopt;
+}
+
+std::string ChoiceInfo::getKey() const {
+  std::string key = option.str();
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+//===----------------------------------------------------------------------===//
+// Values as text
+//===----------------------------------------------------------------------===//
+
+std::string mlir::moe::getText(ParallelAttr parallel) { return parallel ? describe(parallel) : ""; }
+std::string mlir::moe::getText(int64_t number) { return std::to_string(number); }
+std::string mlir::moe::getText(bool flag) { return flag ? "true" : "false"; }
+std::string mlir::moe::getText(PipelineOrder order) { return getName(order).str(); }
+std::string mlir::moe::getText(Recompute recompute) { return getName(recompute).str(); }
+std::string mlir::moe::getText(const std::string &text) { return text; }
+
+std::string mlir::moe::getText(ArrayRef<int64_t> numbers) {
+  return llvm::join(llvm::map_range(numbers, [](int64_t number) { return std::to_string(number); }), ",");
+}
+
+std::string mlir::moe::getText(std::optional<double> number) {
+  std::string text;
+  if (number)
+    llvm::raw_string_ostream(text) << llvm::format("%g", *number);
+  return text;
+}
+
+bool mlir::moe::parseText(StringRef text, int64_t &value) { return !text.getAsInteger(10, value); }
+
+template <class T> static bool take(std::optional<T> parsed, T &value) {
+  value = parsed.value_or(value);
+  return parsed.has_value();
+}
+bool mlir::moe::parseText(StringRef text, PipelineOrder &value) { return take(parsePipelineOrder(text), value); }
+bool mlir::moe::parseText(StringRef text, Recompute &value) { return take(parseRecompute(text), value); }
+
+bool mlir::moe::parseText(StringRef text, SmallVector<int64_t> &value) {
+  SmallVector<StringRef> numbers;
+  text.split(numbers, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  value.resize(numbers.size());
+  return llvm::all_of(llvm::zip_equal(numbers, value),
+                      [](auto pair) { return parseText(std::get<0>(pair), std::get<1>(pair)); });
+}
+
+//===----------------------------------------------------------------------===//
+// Descriptions
+//===----------------------------------------------------------------------===//
+
+std::string mlir::moe::describe(ParallelAttr parallel) {
+  std::string text;
+  llvm::raw_string_ostream(text) << "pp=" << parallel.getPp() << ",dp=" << parallel.getDp()
+                                 << ",mp=" << parallel.getMp() << ",ep=" << parallel.getEp()
+                                 << ",esp=" << parallel.getEsp();
+  if (parallel.getCp() > 1)
+    text += ",cp=" + std::to_string(parallel.getCp());
+  return text;
+}
+
+std::string mlir::moe::describeChoices(const StepChoice &choice) {
+  std::string text = choice.schedule;
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if (info.words.empty() || choice.*member == StepChoice().*member)
+      return;
+    auto [before, after] = info.words.split("{}");
+    text += ", " + before.str();
+    if (before.size() < info.words.size())
+      text += getText(choice.*member) + after.str();
+  });
+  return text;
+}
+
+std::string mlir::moe::describeOptions(const StepChoice &choice) {
+  SmallVector<std::string> options;
+  StepChoice defaults;
+  defaults.schedule = choice.schedule.empty() ? "" : "baseline";
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if (!info.isWritten && choice.*member == defaults.*member)
+      return;
+    bool isFlag = std::is_same_v<decltype(member), bool StepChoice::*>;
+    options.push_back("--" + info.option.str() + (isFlag ? "" : "=" + getText(choice.*member)));
+  });
+  return llvm::join(options, " ");
+}
