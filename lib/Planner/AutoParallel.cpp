@@ -5,283 +5,238 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Format.h"
 
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/ByteSize.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
-
-//===----------------------------------------------------------------------===//
-// Graphs that are small enough to be compiled in all groups
-//===----------------------------------------------------------------------===//
-
-std::string mlir::moe::describeMemory(const ProgramMemory &memory) {
-  std::string text;
-  auto giga = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-  llvm::raw_string_ostream(text) << llvm::format(
-      "%.1f GB parameters, %.1f GB gradients and states, %.1f GB values and arena", giga(memory.parameters),
-      giga(memory.gradients + memory.states + memory.getOptimizerStates()), giga(memory.values + memory.arena));
-  return text;
-}
-
-/// The fastest of the schedules that fit, or the smallest.
-void ParallelSearch::measureWhole(Candidate &candidate) {
-  std::optional<WholeModel> best;
-  std::string first;
-  for (const std::string &schedule : getSchedules(candidate.parallel)) {
-    candidate.schedule = schedule;
-    std::string reason;
-    std::optional<WholeModel> whole = measureModel(getReader(candidate), getOptions(candidate), reason);
-    if (first.empty())
-      first = reason;
-    if (!whole)
-      continue;
-    whole->schedule = schedule;
-    auto rank = [&](const StepFigures &one) { return std::pair(fits(one.bytes) ? 0 : one.bytes, one.seconds); };
-    if (!best || rank(whole->step) < rank(best->step))
-      best = std::move(whole);
-  }
-  if (!best)
-    return refuse(candidate, Verdict::Illegal, first);
-  candidate.schedule = best->schedule;
-  candidate.estimate = candidate.whole = best->step;
-  candidate.verdict = Verdict::Estimated;
-  if (!fits(candidate.whole.bytes))
-    refuseSize(candidate, describeMemory(best->memory));
-}
+namespace {
+/// The candidates of a search, and what was found out about all of them.
+struct Contest {
+  std::vector<Candidate> candidates;
+  /// Bounds of dropless rows that are still open.
+  ArrayRef<double> maxLoads;
+  /// The largest bound with which nothing fits.
+  std::optional<double> refusedLoad;
+  std::optional<Margin> margin; ///< of the choice
+};
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // The choice
 //===----------------------------------------------------------------------===//
 
-void ParallelSearch::failToFind() {
-  const Candidate *smallest = nullptr, *illegal = nullptr;
-  for (const Candidate &candidate : candidates) {
-    if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.getBytes() < smallest->getBytes()))
-      smallest = &candidate;
-    if (candidate.verdict == Verdict::Illegal && !illegal)
-      illegal = &candidate;
-  }
-  InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks ";
-  if (stopped)
-    error << "but the search was interrupted before it compared any" << (smallest ? " that fit" : "");
-  else if (smallest)
-    error << "with a plan of at most " << formatByteSize(limit) << " per rank, but the smallest of "
-          << candidates.size() << " candidates needs more, that of " << describe(*smallest) << ": " << smallest->reason;
-  else
-    error << "that are possible" << (illegal ? ", but " + describe(*illegal) + " is not: " + illegal->reason : "");
-  if (stopped || !smallest || !request.describeRemedies)
-    return;
-  std::string remedies = request.describeRemedies(*smallest, getOptions(*smallest), smallest->whole.bytes, limit);
-  if (!remedies.empty())
-    error.attachNote() << remedies;
-}
-
-/// Where the search was stopped before any closer estimate, the best by the rough ones has to do.
-void ParallelSearch::takeRoughly() {
-  if (!isStopped() || !sort().empty())
+/// Takes the best by rough estimates, if the search was stopped before any closer one.
+static void takeRoughly(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
+  const ParallelQuestion &question = search.question;
+  if (!search.isStopped() || !sortBest(question, candidates).empty())
     return;
   Candidate *best = nullptr;
   for (Candidate &one : candidates)
-    if (one.verdict == Verdict::Slower && (!best || getCost(one) < getCost(*best)))
+    if (one.verdict == Verdict::Slower && (!best || question.getCost(one) < question.getCost(*best)))
       best = &one;
   if (best)
     refuse(*best, Verdict::Estimated, "");
 }
 
-/// Some of the nearest in the best schedule of each.
-void ParallelSearch::searchNearest() {
+static void compareCandidates(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
+  if (!search.question.isSampled())
+    return compileAll(search, candidates);
+  estimateCandidates(search, candidates);
+  compileNearest(search, candidates);
+  takeRoughly(search, candidates);
+}
+
+/// Compiles the nearest candidates, each in the best of all schedules.
+static void searchSchedules(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
   constexpr size_t compared = 3;
-  visitBest("groups with their best schedules", sort(), compared, [&](Candidate &candidate) {
-    if (candidate.verdict == Verdict::Compiled)
+  const ParallelQuestion &question = search.question;
+  search.visitBest("groups with their best schedules", sortBest(question, candidates), compared, [&](Candidate &one) {
+    if (one.verdict == Verdict::Compiled)
       return true;
-    PlanOptions one = getOptions(candidate);
-    one.schedule = options.schedule;
-    one.memoryLimit = limit;
-    one.showProgress = nullptr;
+    PlanOptions options = question.getOptions(one);
+    options.schedule = question.options.schedule;
+    options.memoryLimit = question.limit;
+    options.showProgress = nullptr;
     std::string reason;
-    std::optional<WholeModel> whole = measureModel(getReader(candidate), one, reason);
-    // A search that was stopped has nothing to say against the candidate.
-    if (!whole && !isStopped())
-      refuse(candidate, Verdict::Illegal, reason);
+    std::optional<WholeModel> whole = measureModel(question.getReader(one), options, reason);
+    // A search that was stopped says nothing against the candidate.
+    if (!whole && !search.isStopped())
+      refuse(one, Verdict::Illegal, reason);
     if (!whole)
       return false;
-    // Where the best schedule needs too much, the simple one has to do, in which the candidate was measured before.
-    if (fits(whole->step.bytes) || !fits(candidate.whole.bytes)) {
-      candidate.whole = whole->step;
-      candidate.schedule = whole->schedule;
+    // If the best schedule needs too much, the simple one is taken, in which the candidate was measured before.
+    if (question.fits(whole->step.bytes) || !question.fits(one.whole.bytes)) {
+      one.whole = whole->step;
+      one.schedule = whole->schedule;
     }
-    if (!fits(candidate.whole.bytes)) {
-      refuseSize(candidate, describeMemory(whole->memory));
+    if (!question.fits(one.whole.bytes)) {
+      refuseSize(question, one, describeMemory(whole->memory));
       return false;
     }
-    candidate.verdict = Verdict::Compiled;
-    noteBest(candidate);
+    one.verdict = Verdict::Compiled;
+    search.noteBest(one);
     return true;
   });
 }
 
-/// The fastest with the schedule that is asked for; null where there is none.
-Candidate *ParallelSearch::choose() {
+/// How far `best` is from the others. An estimate is as uncertain as estimates are.
+static std::optional<Margin> findMargin(const ParallelQuestion &question, ArrayRef<Candidate> candidates,
+                                        const Candidate &best) {
+  auto isCompared = [](const Candidate &one) {
+    return one.verdict == Verdict::Estimated || one.verdict == Verdict::Compiled;
+  };
+  return getMargin(best, candidates, isCompared, [&](const Candidate &one) {
+    Choice choice{describe(one), question.getCost(one), {}};
+    if (one.whole.seconds > 0)
+      choice.errors.add(one.whole.errors, choice.seconds / one.whole.seconds);
+    else if (question.isSampled())
+      choice.estimateError = kEstimateError;
+    return choice;
+  });
+}
+
+/// The fastest with the schedule that is asked for; null if there is none.
+static Candidate *choose(ParallelSearch &search, Contest &contest) {
   // A large model is compiled once: its nearest were compared as a whole, in a simple schedule.
-  if (options.schedule == "auto" && !isSampled() && !isStopped())
-    searchNearest();
-  SmallVector<Candidate *> sorted = sort();
+  if (search.question.options.schedule == "auto" && !search.question.isSampled() && !search.isStopped())
+    searchSchedules(search, contest.candidates);
+  SmallVector<Candidate *> sorted = sortBest(search.question, contest.candidates);
   if (sorted.empty())
     return nullptr;
-  margin = getMargin(*sorted.front());
+  contest.margin = findMargin(search.question, contest.candidates, *sorted.front());
   return sorted.front();
 }
 
-/// How far `best` is from the others. An estimate is as uncertain as estimates are.
-std::optional<Margin> ParallelSearch::getMargin(const Candidate &best) const {
-  auto getChoice = [&](const Candidate &one) {
-    Choice choice{describe(one), getCost(one), {}};
-    if (one.whole.seconds > 0)
-      choice.errors.add(one.whole.errors, choice.seconds / one.whole.seconds);
-    else if (isSampled())
-      choice.estimateError = kEstimateError;
-    return choice;
-  };
-  SmallVector<Choice> others;
-  for (const Candidate &one : candidates)
-    if (&one != &best && (one.verdict == Verdict::Estimated || one.verdict == Verdict::Compiled))
-      others.push_back(getChoice(one));
-  return moe::getMargin(getChoice(best), std::move(others));
-}
-
-void ParallelSearch::take(Candidate &best) {
-  weighRoom(best);
-  weighOverlap(best);
-  best.verdict = Verdict::Chosen;
-}
-
-GroupsExplanation ParallelSearch::explain() {
-  // However a model is divided, a token takes as many FLOPs.
-  const StepFigures &taken =
-      llvm::find_if(candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; })->whole;
-  double share = static_cast<double>(tokens) / static_cast<double>(request.world);
-  StepWork work = taken.work * (taken.work.tokens > 0 ? share / taken.work.tokens : 0);
-  for (Candidate &candidate : candidates) {
-    candidate.secondsPerSequence = getSecondsPerSequence(candidate);
-    candidate.speed = getSpeed(work, candidate.secondsPerSequence, taken.peakFlops);
-  }
-  return {std::move(candidates), request.objective,       !stopped,           margin, furtherPasses, refusedLoad,
-          largestLoad,           std::move(withLessRoom), timesWithoutOverlap};
-}
-
-//===----------------------------------------------------------------------===//
-// The search
-//===----------------------------------------------------------------------===//
-
-void ParallelSearch::searchSpace() {
-  if (!isSampled()) {
-    visitAll("groups", candidates.size(), [&](size_t index) {
-      if (candidates[index].verdict != Verdict::Illegal)
-        measureWhole(candidates[index]);
-    });
+static void failToFind(ParallelSearch &search, ArrayRef<Candidate> candidates) {
+  const ParallelQuestion &question = search.question;
+  NothingFound nothing{"groups of " + std::to_string(question.request.world) + " ranks",
+                       search.wasStopped(),
+                       formatByteSize(question.limit),
+                       candidates.size(),
+                       describe,
+                       /*showsBytes=*/false};
+  InFlightDiagnostic error = emitNothingFound(question.context, candidates, nothing);
+  const Candidate *smallest = findSmallest(candidates);
+  if (search.wasStopped() || !smallest || !question.request.describeRemedies)
     return;
-  }
-  roughlyEstimateAll();
-  estimateNearest();
-  compileNearest();
-  compileFuller();
-  takeRoughly();
+  std::string remedies = question.request.describeRemedies(*smallest, question.getOptions(*smallest),
+                                                           smallest->whole.bytes, question.limit);
+  if (!remedies.empty())
+    error.attachNote() << remedies;
 }
 
-Candidate *ParallelSearch::run() {
-  if (failed(addSpace()))
-    return nullptr;
-  limit = options.memoryLimit;
-  // What a host has is not known here.
-  if (limit == 0 && options.cluster->processors.count == 0)
-    limit = static_cast<int64_t>(options.cluster->getPlanBytes());
-  if (isSampled())
-    estimator.emplace(source, options, request.world);
-  searchSpace();
-  return chooseWithRoom();
-}
-
-static bool hasLessRoom(const Candidate &a, const Candidate &b) { return *a.maxLoad < *b.maxLoad; }
-
-Candidate *ParallelSearch::chooseWithRoom() {
-  Candidate *best = choose();
-  for (; !best && !maxLoads.empty() && !isStopped(); best = choose()) {
-    refusedLoad = llvm::max_element(candidates, hasLessRoom)->maxLoad;
-    maxLoads = maxLoads.drop_while([&](double load) { return load >= *refusedLoad; });
-    if (maxLoads.empty())
+/// The best of `contest`, if need be after a search with less room for dropless rows. Null after an error.
+static Candidate *chooseWithRoom(ParallelSearch &search, Contest &contest) {
+  Candidate *best = choose(search, contest);
+  for (; !best && !contest.maxLoads.empty() && !search.isStopped(); best = choose(search, contest)) {
+    contest.refusedLoad = llvm::max_element(contest.candidates, [](const Candidate &a, const Candidate &b) {
+                            return *a.maxLoad < *b.maxLoad;
+                          })->maxLoad;
+    contest.maxLoads = contest.maxLoads.drop_while([&](double load) { return load >= *contest.refusedLoad; });
+    if (contest.maxLoads.empty())
       break;
-    std::vector<Candidate> larger = std::exchange(candidates, {});
-    for (const Candidate &one : larger)
-      addCandidate(one.parallel);
-    searchSpace();
+    contest.candidates = makeCandidates(search.question, contest.maxLoads);
+    compareCandidates(search, contest.candidates);
   }
   if (!best)
-    failToFind();
+    failToFind(search, contest.candidates);
   return best;
+}
+
+static Contest startContest(ParallelSearch &search) {
+  ArrayRef<double> maxLoads = search.question.maxLoads;
+  Contest contest{makeCandidates(search.question, maxLoads), maxLoads, {}, {}};
+  compareCandidates(search, contest.candidates);
+  return contest;
+}
+
+/// Takes `best`, one of the candidates of `contest`.
+static GroupsExplanation explain(ParallelSearch &search, Contest contest, Candidate &best) {
+  const ParallelQuestion &question = search.question;
+  GroupsExplanation explanation;
+  explanation.candidates = std::move(contest.candidates);
+  explanation.objective = question.request.objective;
+  explanation.margin = contest.margin;
+  explanation.refusedLoad = contest.refusedLoad;
+  explainRoom(search, best, contest.maxLoads, explanation);
+  explainOverlap(search, best, explanation);
+  best.verdict = Verdict::Chosen;
+  explanation.isComplete = !search.wasStopped();
+  // A token takes as many FLOPs however a model is divided.
+  double share = static_cast<double>(question.tokens) / static_cast<double>(question.request.world);
+  StepWork work = best.whole.work * (best.whole.work.tokens > 0 ? share / best.whole.work.tokens : 0);
+  for (Candidate &candidate : explanation.candidates) {
+    candidate.secondsPerSequence = question.getSecondsPerSequence(candidate);
+    candidate.speed = getSpeed(work, candidate.secondsPerSequence, best.whole.peakFlops);
+  }
+  return explanation;
 }
 
 //===----------------------------------------------------------------------===//
 // A plan of the best
 //===----------------------------------------------------------------------===//
 
-FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const Candidate &candidate, bool findChanges) {
-  PlanOptions one = getOptions(candidate);
-  one.stage = options.stage;
-  one.reference = options.reference;
-  one.memoryLimit = options.memoryLimit;
-  one.findChanges = findChanges;
-  if (!isStopped())
-    one.schedule = options.schedule;
-  if (options.schedule == "auto" && !isStopped())
-    one.memoryLimit = limit;
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, getForm(candidate), {});
+/// Compiles `candidate` in the schedule and to the stage that are asked for.
+static FailureOr<OwningOpRef<ModuleOp>> compileOne(ParallelSearch &search, const Candidate &candidate) {
+  const ParallelQuestion &question = search.question;
+  PlanOptions one = question.getOptions(candidate);
+  one.stage = question.options.stage;
+  one.reference = question.options.reference;
+  one.memoryLimit = question.options.memoryLimit;
+  one.findChanges = question.options.findChanges;
+  if (!search.isStopped())
+    one.schedule = question.options.schedule;
+  if (question.options.schedule == "auto" && !search.isStopped())
+    one.memoryLimit = question.limit;
+  FailureOr<OwningOpRef<ModuleOp>> graph =
+      question.source.read(*question.context, ParallelQuestion::getForm(candidate), {});
   return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : planAndCompile(**graph, one);
 }
 
-/// Of the plan that is taken.
-LogicalResult ParallelSearch::setFigures(OwningOpRef<ModuleOp> &module, Candidate &best) const {
-  llvm::Expected<StepFigures> step = simulatePlan(module, getOptions(best));
+/// Gives `best` the figures of its plan, which is taken.
+static LogicalResult setFigures(const ParallelQuestion &question, OwningOpRef<ModuleOp> &plan, Candidate &best) {
+  llvm::Expected<StepFigures> step = simulatePlan(plan, question.getOptions(best));
   if (!step)
-    return emitUsageError(context) << llvm::toString(step.takeError());
+    return emitError(UnknownLoc::get(question.context)) << llvm::toString(step.takeError());
   best.whole = std::move(*step);
-  if (auto schedule = (*module)->getAttrOfType<StringAttr>(plan::kScheduleAttrName))
+  if (auto schedule = (*plan)->getAttrOfType<StringAttr>(plan::kScheduleAttrName))
     best.schedule = schedule.str();
   return success();
 }
 
-FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileBest() {
-  for (Candidate *best = run(); best; best = chooseWithRoom()) {
-    FailureOr<OwningOpRef<ModuleOp>> module = compileOne(*best, options.findChanges);
-    if (failed(module) || failed(setFigures(*module, *best)))
-      return failure();
-    if (fits(best->whole.bytes)) {
-      take(*best);
-      setExplanation(**module, explain());
-      return module;
-    }
-    // More micro-batches, and another schedule, took more than the plan that was compared.
-    refuseSize(*best, describeMemory(getMemory(getLargestProgram(**module))));
-  }
-  return failure();
-}
-
 FailureOr<GroupsExplanation> mlir::moe::chooseParallel(const ModelSource &source, const ParallelRequest &request,
                                                        const PlanOptions &options) {
-  ParallelSearch search(source, request, options);
-  Candidate *best = search.run();
+  FailureOr<ParallelQuestion> question = readQuestion(source, request, options);
+  if (failed(question))
+    return failure();
+  ParallelSearch search(*question);
+  Contest contest = startContest(search);
+  Candidate *best = chooseWithRoom(search, contest);
   if (!best)
     return failure();
-  search.take(*best);
-  return search.explain();
+  return explain(search, std::move(contest), *best);
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
 mlir::moe::compileBestParallel(const ModelSource &source, const ParallelRequest &request, const PlanOptions &options) {
-  return ParallelSearch(source, request, options).compileBest();
+  FailureOr<ParallelQuestion> question = readQuestion(source, request, options);
+  if (failed(question))
+    return failure();
+  ParallelSearch search(*question);
+  Contest contest = startContest(search);
+  while (Candidate *best = chooseWithRoom(search, contest)) {
+    FailureOr<OwningOpRef<ModuleOp>> module = compileOne(search, *best);
+    if (failed(module) || failed(setFigures(*question, *module, *best)))
+      return failure();
+    if (question->fits(best->whole.bytes)) {
+      setExplanation(**module, explain(search, std::move(contest), *best));
+      return module;
+    }
+    // More micro-batches, and another schedule, took more than the plan that was compared.
+    refuseSize(*question, *best, describeMemory(getMemory(getLargestProgram(**module))));
+  }
+  return failure();
 }

@@ -1,6 +1,7 @@
 //===- AutoSchedule.cpp - the best schedule of a model on a cluster -------===//
 #include "moe/Planner/AutoSchedule.h"
 
+#include "BestPlan.h"
 #include "LayerSamples.h"
 #include "ModelStep.h"
 #include "Threads.h"
@@ -129,7 +130,7 @@ void AutoSearch::simulate(const ParsedSchedule &schedule, Candidate &candidate) 
   Candidate applied = candidate;
   layers.simulate(schedule, candidate);
   auto rank = [&](const Candidate &one) {
-    return std::pair(fits(one) ? 0 : one.estimate.bytes - options.memoryLimit, one.estimate.seconds);
+    return rankPlan(one.estimate.bytes, one.estimate.seconds, layers.isWhole() ? options.memoryLimit : 0);
   };
   for (OrderPolicy order : getOtherOrders(schedule, candidate)) {
     Candidate other = applied;
@@ -279,21 +280,11 @@ ScheduleExplanation mlir::moe::searchSpace(ModuleOp graph, const PlanOptions &op
 
 static InFlightDiagnostic emitUsageError(ModuleOp graph) { return emitError(UnknownLoc::get(graph.getContext())); }
 
-/// Why there is nothing to take.
-static LogicalResult emitNoCandidate(ModuleOp graph, const ScheduleExplanation &result, int64_t memoryLimit) {
-  const Candidate *smallest = nullptr;
-  for (const Candidate &candidate : result.candidates)
-    if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.estimate.bytes < smallest->estimate.bytes))
-      smallest = &candidate;
-  if (!result.isComplete)
-    return emitUsageError(graph) << "expected a schedule but the search was interrupted before it simulated any that "
-                                 << (smallest ? "fits" : "is possible");
-  if (!smallest)
-    return emitUsageError(graph) << "expected a schedule that is possible, but '" << result.candidates.front().schedule
-                                 << "' is not: " << result.candidates.front().reason;
-  return emitUsageError(graph) << "expected a plan of at most " << memoryLimit << " bytes per rank but the smallest of "
-                               << result.applied << " schedules needs " << smallest->estimate.bytes
-                               << " bytes, that of '" << smallest->schedule << "': " << smallest->reason;
+static LogicalResult emitNoSchedule(ModuleOp graph, const ScheduleExplanation &result, int64_t memoryLimit) {
+  return emitNothingFound(graph.getContext(), result.candidates,
+                          {"schedule", !result.isComplete, std::to_string(memoryLimit) + " bytes",
+                           static_cast<size_t>(result.applied),
+                           [](const Candidate &one) { return "'" + one.schedule + "'"; }, /*showsBytes=*/true});
 }
 
 /// Compiles a candidate in the whole model, `graph`.
@@ -336,21 +327,13 @@ static LogicalResult chooseForModel(ModuleOp graph, const PlanOptions &options, 
   });
   measureFastest(graph, options, sorted);
   result.isComplete &= !options.isStoppedEarly();
-  Candidate *best = nullptr, *smallest = nullptr;
-  for (Candidate *candidate : sorted) {
-    if (candidate->whole.bytes == 0)
-      continue;
-    if (candidate->verdict == Verdict::Simulated && (!best || candidate->whole.seconds < best->whole.seconds))
+  Candidate *best = nullptr;
+  for (Candidate *candidate : sorted)
+    if (candidate->whole.bytes > 0 && candidate->verdict == Verdict::Simulated &&
+        (!best || candidate->whole.seconds < best->whole.seconds))
       best = candidate;
-    if (candidate->verdict == Verdict::TooLarge && (!smallest || candidate->whole.bytes < smallest->whole.bytes))
-      smallest = candidate;
-  }
-  if (!best && !smallest)
-    return emitNoCandidate(graph, result, options.memoryLimit);
   if (!best)
-    return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit
-                                 << " bytes per rank but the smallest plan of the model needs " << smallest->whole.bytes
-                                 << " bytes, that of '" << smallest->schedule << "': " << smallest->reason;
+    return emitNoSchedule(graph, result, options.memoryLimit);
   best->verdict = Verdict::Chosen;
   result.best = best - result.candidates.data();
   return success();
@@ -373,16 +356,14 @@ static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const
 /// How far the choice is from the others that fit.
 static void addMargin(ScheduleExplanation &result) {
   const Candidate &best = result.candidates[*result.best];
-  auto getChoice = [&](const Candidate &one) {
-    // In a model of many layers the whole decides, among those that were compiled so.
-    const StepFigures &step = best.whole.seconds > 0 ? one.whole : one.estimate;
-    return Choice{one.schedule, step.seconds, step.errors};
+  // In a model of many layers the whole decides, among those that were compiled whole.
+  auto getStep = [&](const Candidate &one) -> const StepFigures & {
+    return best.whole.seconds > 0 ? one.whole : one.estimate;
   };
-  SmallVector<Choice> others;
-  for (const Candidate &one : result.candidates)
-    if (one.verdict == Verdict::Simulated && getChoice(one).seconds > 0)
-      others.push_back(getChoice(one));
-  result.margin = getMargin(getChoice(best), std::move(others));
+  auto isCompared = [&](const Candidate &one) { return one.verdict == Verdict::Simulated && getStep(one).seconds > 0; };
+  result.margin = getMargin(best, result.candidates, isCompared, [&](const Candidate &one) {
+    return Choice{one.schedule, getStep(one).seconds, getStep(one).errors};
+  });
   if (!result.margin)
     return;
   // A candidate that was left out for its bound, or that of its class, takes at least as long as the choice, and maybe
@@ -413,7 +394,7 @@ FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const P
   if (!result) {
     result = searchSpace(graph, planning);
     if (!result->best)
-      return emitNoCandidate(graph, *result, options.memoryLimit);
+      return emitNoSchedule(graph, *result, options.memoryLimit);
     if (!isOneLayer(graph) && failed(chooseForModel(graph, planning, *result)))
       return failure();
   }

@@ -96,8 +96,8 @@ FailureOr<OwningOpRef<ModuleOp>> Search::failToFit() {
     return failure();
   func::FuncOp program = getLargestProgram(plan->getModule());
   InFlightDiagnostic error = program.emitError()
-                             << "expected a plan of at most " << options.memoryLimit
-                             << " bytes per rank but the smallest of " << candidates.size() << " schedules needs "
+                             << "no schedule with a plan of at most " << options.memoryLimit
+                             << " bytes per rank: the smallest of " << candidates.size() << " needs "
                              << smallest.whole.bytes << " bytes, that of '" << smallest.schedule << "'";
   std::string report;
   llvm::raw_string_ostream stream(report);

@@ -1,12 +1,18 @@
-//===- ParallelSearch.h - the search through groups -------------*- C++ -*-===//
+//===- ParallelSearch.h - the phases of the search through groups -*- C++ -*-===//
 //
-// Candidates are all groups that the world can have. Of a whole model they are estimated roughly, the nearest of them
-// closely, and the nearest of those are compiled and simulated. A graph without blocks is compiled in all groups.
+// Each phase is given the values of the phases before it:
+//   space      ParallelSpace.cpp      what the model says, and a candidate for each way to divide the ranks
+//   estimates  ParallelEstimates.cpp  candidates of whole models, from samples: all roughly, the nearest closely
+//   plans      ParallelPlans.cpp      the nearest by their estimates, compiled and simulated
+//   choice     AutoParallel.cpp       the fastest that fits, if need be with less room for dropless rows, and its plan
+//   room       ParallelRoom.cpp       what the choice depends on, for the explanation
+// A graph without blocks has no samples: its candidates are all compiled.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_PLANNER_PARALLELSEARCH_H
 #define MOE_LIB_PLANNER_PARALLELSEARCH_H
 
+#include "BestPlan.h"
 #include "StepEstimator.h"
 
 #include "moe/Planner/AutoParallel.h"
@@ -18,136 +24,108 @@
 
 namespace mlir::moe {
 
-/// What needs how much.
-std::string describeMemory(const ProgramMemory &memory);
-
-class ParallelSearch {
-public:
-  ParallelSearch(const ModelSource &source, const ParallelRequest &request, const PlanOptions &options)
-      : source(source), request(request), options(options), context(options.parallel.getContext()) {}
-
-  /// Finds the best; null after an error.
-  Candidate *run();
-  /// `best` is the choice.
-  void take(Candidate &best);
-  GroupsExplanation explain();
-  /// The plan of the best, or of the next where that turns out too large.
-  FailureOr<OwningOpRef<ModuleOp>> compileBest();
-
-private:
-  bool isSampled() const { return !source.kinds.empty(); }
-  PlanOptions getOptions(const Candidate &candidate) const { return getChoiceOptions(candidate, options); }
-  static ModelForm getForm(const Candidate &candidate) {
-    return {candidate.parallel.getDp(), candidate.batch, candidate.maxLoad};
-  }
-  GraphReader getReader(const Candidate &candidate) const { return readBlocks(source, getForm(candidate)); }
-  bool fits(int64_t bytes) const { return limit == 0 || bytes <= limit; }
-  /// Seconds, by which candidates are compared.
-  double getCost(const Candidate &candidate) const {
-    return request.objective == Objective::StepTime ? candidate.getStepSeconds() : getSecondsPerSequence(candidate);
-  }
-  double getSecondsPerSequence(const Candidate &candidate) const {
-    int64_t ranks = source.isFixed ? 1 : candidate.batch * candidate.parallel.getDp();
-    return candidate.getStepSeconds() / static_cast<double>(ranks * candidate.microBatches);
-  }
-
-  // The space, and ways through it (ParallelSpace.cpp).
-  LogicalResult addSpace();
-  void addCandidate(ParallelAttr parallel);
-  std::optional<double> getMaxLoad(ParallelAttr parallel) const;
-  double getFurtherPasses(double load, ParallelAttr parallel) const;
-  /// The batch, and micro-batches; a reason where there are none.
-  void setBatch(Candidate &candidate, int64_t batch) const;
-  /// Schedules that are simple enough to be tried with all groups.
-  SmallVector<std::string> getSchedules(ParallelAttr parallel) const;
-  bool mayPay(const ParsedSchedule &byNode, ParallelAttr parallel) const;
-  SmallVector<int64_t> getInterleaves(const Candidate &candidate, PipelineOrder order) const;
-  /// The open orders that estimates tell apart; at least one.
-  SmallVector<PipelineOrder> getEstimatedOrders(const Candidate &candidate) const;
-  std::vector<Candidate> getOrdersOf(const Candidate &asked);
-  void refuse(Candidate &candidate, Verdict verdict, const std::string &reason) const {
-    candidate.verdict = verdict;
-    candidate.reason = reason;
-  }
-  void refuseSize(Candidate &candidate, StringRef what);
-  /// Those that may be taken, the fastest first.
-  SmallVector<Candidate *> sort();
-  /// Does 0 to `count` - 1, or fewer where the search is stopped; each must leave the others alone.
-  void visitAll(StringRef phase, size_t count, function_ref<void(size_t)> run);
-  /// Asks `isGood` of one after the other until it has been so of `enough`.
-  void visitBest(StringRef phase, ArrayRef<Candidate *> sorted, size_t enough, function_ref<bool(Candidate &)> isGood);
-  /// Notes `candidate` as the best so far, if it is.
-  void noteBest(const Candidate &candidate);
-  void showProgress(StringRef phase, size_t done, size_t all);
-  /// What is known from now on is all that there will be.
-  bool isStopped() { return stopped = stopped || options.isStoppedEarly(); }
-
-  // Whole models, from samples (ParallelEstimates.cpp).
-  /// Whether an estimate fits: it knows nothing of gaps between buffers.
-  bool mayFit(const Candidate &candidate) const;
-  void roughlyEstimateAll();
-  void roughlyEstimate(MutableArrayRef<Candidate *> alike);
-  void estimateNearest();
-  void estimate(Candidate &candidate);
-  bool compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                  std::string &reason, std::optional<int64_t> roughDp = std::nullopt);
-  void takeBetter(Candidate one, std::optional<Candidate> &best) const;
-  bool compareRecomputes(Candidate like, std::optional<Candidate> &best, std::string &reason);
-  void compareBatches(std::optional<Candidate> &best, std::string &reason);
-  void compareFinerRecompute(std::optional<Candidate> &best, std::string &reason);
-  bool compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-               std::optional<int64_t> roughDp = std::nullopt);
-  bool compileWhole(Candidate &candidate);
-  std::optional<WholeModel> measureOrders(Candidate &candidate, std::string &reason);
-  void weighOverlap(const Candidate &best);
-  bool setStages(Candidate &candidate);
-  /// Candidates whose estimates leave out alike: their order, recomputation, and the sizes of their exchanges' groups.
-  using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t, int64_t>;
-  static Kind getKind(const Candidate &one);
-  void correctEstimates();
-  void correct(Candidate &one) const;
-  void compileNearest();
-  void compileFuller();
-  /// What more room for dropless rows than `best` has would take, and whether less would be faster.
-  void weighRoom(const Candidate &best);
-  void findLargestRoom(const Candidate &best);
-  void findFasterWithLessRoom(const Candidate &best);
-
-  // The choice, and its plan (AutoParallel.cpp).
-  void measureWhole(Candidate &candidate);
-  void searchSpace();
-  void searchNearest();
-  void takeRoughly();
-  Candidate *choose();
-  /// The same; where nothing fits, with less room for dropless rows. Null after an error.
-  Candidate *chooseWithRoom();
-  std::optional<Margin> getMargin(const Candidate &best) const;
-  void failToFind();
-  FailureOr<OwningOpRef<ModuleOp>> compileOne(const Candidate &candidate, bool findChanges);
-  LogicalResult setFigures(OwningOpRef<ModuleOp> &module, Candidate &best) const;
-
+/// The question of a search, and what the model's graph says.
+struct ParallelQuestion {
   const ModelSource &source;
   const ParallelRequest &request;
   const PlanOptions &options;
   MLIRContext *context;
-  int64_t limit = 0;
+  int64_t limit;           ///< bytes of a rank; 0: none
   int64_t tokens = 0;      ///< of a sequence; of a fixed graph, of a micro-batch
   bool isDropless = false; ///< some layer
-  /// Bounds of dropless rows that may be tried, ever smaller; empty where the model or the user has one.
-  ArrayRef<double> maxLoads;
-  std::vector<RankLoads> rankLoads; ///< of the different layers, where bounds are open
-  std::optional<StepEstimator> estimator;
-  std::vector<Candidate> candidates;
-  /// Of compiled steps, how many times as long as estimated they took, at least.
-  std::map<Kind, double> ratios;
-  std::map<PipelineOrder, double> orderRatios; ///< where several were compiled
-  std::optional<Margin> margin;
-  std::optional<double> furtherPasses, refusedLoad, largestLoad, timesWithoutOverlap;
-  std::vector<Candidate> withLessRoom;
-  std::mutex progress;
+  std::vector<ParallelAttr> groups{};
+  /// Bounds of dropless rows that may be tried, ever smaller; empty if the model or the user has one.
+  ArrayRef<double> maxLoads{};
+  std::vector<RankLoads> rankLoads{}; ///< of the different layers, if bounds are open
+
+  /// Whether samples of the model's blocks can be taken.
+  bool isSampled() const { return !source.kinds.empty(); }
+  bool fits(int64_t bytes) const { return limit == 0 || bytes <= limit; }
+  PlanRank getRank(const StepFigures &step) const { return rankPlan(step.bytes, step.seconds, limit); }
+  double getSecondsPerSequence(const Candidate &candidate) const;
+  /// Seconds, by which candidates are compared.
+  double getCost(const Candidate &candidate) const;
+  PlanOptions getOptions(const Candidate &candidate) const { return getChoiceOptions(candidate, options); }
+  GraphReader getReader(const Candidate &candidate) const { return readBlocks(source, getForm(candidate)); }
+  static ModelForm getForm(const Candidate &candidate) {
+    return {candidate.parallel.getDp(), candidate.batch, candidate.maxLoad};
+  }
+};
+
+/// A search under way: its samples, its progress, and whether it was stopped. Several threads may use it.
+class ParallelSearch {
+public:
+  explicit ParallelSearch(const ParallelQuestion &question);
+
+  const ParallelQuestion &question;
+  std::optional<StepEstimator> estimator; ///< of a question that is sampled
+
+  /// Asks whether to stop. Once true, always true.
+  bool isStopped() { return stopped = stopped || question.options.isStoppedEarly(); }
+  bool wasStopped() const { return stopped; }
+  /// Calls `run` with 0 to `count` - 1, or fewer if the search is stopped; the calls must not depend on one another.
+  void visitAll(StringRef phase, size_t count, function_ref<void(size_t)> run);
+  /// Asks `isGood` of one after the other until `enough` were.
+  void visitBest(StringRef phase, ArrayRef<Candidate *> sorted, size_t enough, function_ref<bool(Candidate &)> isGood);
+  /// Shows `candidate` as the best so far, if it is.
+  void noteBest(const Candidate &candidate);
+
+private:
+  void showProgress(StringRef phase, size_t done, size_t all);
+
+  std::mutex mutex; ///< of what follows
   std::optional<Candidate> bestSoFar;
   std::atomic<bool> stopped = false;
 };
+
+void refuse(Candidate &candidate, Verdict verdict, StringRef reason);
+void refuseSize(const ParallelQuestion &question, Candidate &candidate, StringRef what);
+/// The candidates that may be taken: those that were compiled before those that were estimated, each the fastest first.
+SmallVector<Candidate *> sortBest(const ParallelQuestion &question, MutableArrayRef<Candidate> candidates);
+
+//===----------------------------------------------------------------------===//
+// Space
+//===----------------------------------------------------------------------===//
+
+FailureOr<ParallelQuestion> readQuestion(const ModelSource &source, const ParallelRequest &request,
+                                         const PlanOptions &options);
+/// A candidate for each of the groups, with the first value of all that is open and one of the bounds `maxLoads`.
+std::vector<Candidate> makeCandidates(const ParallelQuestion &question, ArrayRef<double> maxLoads);
+/// The share of layers that need a further pass if there is room for `load` times the even load.
+double getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel);
+/// Sets the batch and micro-batches; a reason where there are none.
+void setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t batch);
+/// Schedules that are simple enough to be tried with all groups.
+SmallVector<std::string> getSchedules(const ParallelQuestion &question, ParallelAttr parallel);
+SmallVector<int64_t> getInterleaves(const ParallelQuestion &question, const Candidate &candidate, PipelineOrder order);
+
+//===----------------------------------------------------------------------===//
+// Estimates
+//===----------------------------------------------------------------------===//
+
+/// Estimates all candidates roughly, and the nearest closely until enough fit.
+void estimateCandidates(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
+/// Makes of `candidate` the fastest that fits, by close estimates. All that the request leaves open is varied in turn.
+void estimate(ParallelSearch &search, Candidate &candidate);
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// Compiles the nearest of the estimated candidates, and then those that may be faster than the fastest of these.
+void compileNearest(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
+/// Compiles all candidates, of a graph without samples.
+void compileAll(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
+
+//===----------------------------------------------------------------------===//
+// Room
+//===----------------------------------------------------------------------===//
+
+/// Sets what the room for dropless rows in `best` depends on. `maxLoads` are the bounds that were not refused.
+void explainRoom(ParallelSearch &search, const Candidate &best, ArrayRef<double> maxLoads,
+                 GroupsExplanation &explanation);
+/// Sets what `best` gains by windows of two micro-batches, beside the fastest 1F1B that is otherwise the same.
+void explainOverlap(ParallelSearch &search, const Candidate &best, GroupsExplanation &explanation);
 
 } // namespace mlir::moe
 

@@ -51,7 +51,7 @@
 // OBJECTIVE: error: expected --objective to be throughput or step-time but got 'fast'
 // NO-WORLD: error: expected --world=RANKS together with --parallel=auto: each needs the other
 // MANY: error: expected --world of at most the 4096 devices of cluster 'hgx-h100' but got 8192
-// SMALL: error: expected groups of 4 ranks with a plan of at most 100 bytes per rank, but the smallest of 18 candidates needs more, that of pp=1,dp={{.*}} parameters,
+// SMALL: error: no groups of 4 ranks with a plan of at most 100 bytes per rank: the smallest of 18 needs more, that of pp=1,dp={{.*}} parameters,
 // BATCH: error: expected --global-batch of at least 1, and with a configuration: the batch of a model graph is fixed
 func.func @model(%x: tensor<64x16xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<16x4xf32> {moe.name = "gate", moe.role = "parameter"},
                  %w1: tensor<4x16x32xf32> {moe.name = "w1", moe.role = "parameter"}, %w2: tensor<4x32x16xf32> {moe.name = "w2", moe.role = "parameter"})

@@ -264,7 +264,7 @@ def compile_options(suite):
     bad("--emit", ["--emit=foo"], r"--emit .*'foo'")
     bad("--memory-limit, negative", ["--memory-limit=-5"], r"--memory-limit .*expected bytes, as in .* but got '-5'")
     bad("--memory-limit, no integer", ["--memory-limit=1e9"], r"--memory-limit .*'1e9'")
-    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes per rank but the smallest of \d+ schedules needs \d+ bytes, that of '\S+'",
+    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes per rank: the smallest of \d+ needs \d+ bytes, that of '\S+'",
         r"arena 'device': \d+ bytes", r"at most \d+ alive, at ")
     bad("unknown option", ["--foo"], r"[Uu]nknown command line argument '--foo'")
     bad("no output", ["-o", "-"], r"expected -o FILE")

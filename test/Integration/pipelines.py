@@ -67,7 +67,7 @@ def rings(suite):
     suite.equal("ring: bytes", plans[0] < plans[1], True)
     options = ["--parallel=dp=2,ep=2", "--capacity-factor=1", "--schedule=auto"]
     _, _, stderr = suite.tool("moe-compile", "config.json", "--seq=64", CLUSTER, *options, "--memory-limit=1", "--emit=plan")
-    needed, smallest = re.search(r"the smallest plan of the model needs (\d+) bytes, that of '(.*?)'", stderr).groups()
+    needed, smallest = re.search(r"the smallest of \d+ needs (\d+) bytes, that of '(.*?)'", stderr).groups()
     chosen = verify("auto", *options, f"--memory-limit={needed}", "--explain=why.json")
     fitting = [one["schedule"] for one in json.loads(read(suite.path("why.json")))["candidates"] if "model_seconds" in one]
     suite.equal("ring: auto", [chosen in fitting, all(re.search(r"pipeline:\d+,1", name) for name in [smallest, *fitting])], [True, True])
@@ -128,7 +128,7 @@ def limits(suite):
     suite.equal("limit: as it is", (schedule_of(plan), stderr), ("baseline", ""))
     compiling = ["moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER]
     status, _, stderr = suite.tool(*compiling, "--memory-limit=1000", "-o", "small.so")
-    impossible = re.search(r"expected a plan of at most 1000 bytes per rank but the smallest of 25 schedules needs (\d+) bytes, that of '(\S+)'", stderr)
+    impossible = re.search(r"no schedule with a plan of at most 1000 bytes per rank: the smallest of 25 needs (\d+) bytes, that of '(\S+)'", stderr)
     suite.record("limit: impossible", None if status == 2 and impossible and "arena 'device'" in stderr else f"{status}\n{stderr[:1000]}")
     least, smallest = int(impossible.group(1)), impossible.group(2)
     suite.record("limit: least is less", None if least < needed else f"{least} and {needed}")
@@ -147,7 +147,7 @@ def limits(suite):
         suite.equal(name + "runs", (got["schedule"], got["verify"]["ok"]), (said.group(1), True))
     # Where nothing is known of a link to the host, offloading is no candidate: of 5 chunk counts two each are left.
     suite.refused("limit: without a host link", [*compiling[:-1], "--cluster=linkless.json", "--memory-limit=1000", "-o", "small.so"],
-                  r"at most 1000 bytes per rank but the smallest of 10 schedules needs \d+ bytes, that of '(pipeline:\d+\+)?(mpipe-s4)?'")
+                  r"at most 1000 bytes per rank: the smallest of 10 needs \d+ bytes, that of '(pipeline:\d+\+)?(mpipe-s4)?'")
 
 
 def measured(suite):

@@ -166,7 +166,7 @@ def refusals(suite):
     compile_bad("nothing behind a comma", ["--seq=8,"], r"--seq .*''")
     compile_bad("no sequences", ["--seq=8,0"], r"'seq': expected an integer from 1 to \d+ but got 0")
     compile_bad("no memory for the second", ["--seq=8,4096", "--memory-limit=1000000"],
-                r"at most 1000000 bytes per rank but the smallest of \d+ schedules needs \d+ bytes(.|\n)*no plan for --batch=1 --seq=4096")
+                r"at most 1000000 bytes per rank: the smallest of \d+ needs \d+ bytes(.|\n)*no plan for --batch=1 --seq=4096")
     suite.make("moe-import", "config.json", "--seq=8", "-o", "model.mlir")
     compile_bad("a graph", ["--batch=1,2"], r"expected --batch with a configuration only", file="model.mlir")
     suite.refused("moe-import", ["moe-import", "config.json", "--batch=1,2", "--seq=8,16"], r"expected one value of each but got 4 shapes")
