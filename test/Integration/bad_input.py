@@ -286,7 +286,7 @@ def compile_options(suite):
     bad("a device as cluster", ["--cluster=" + suite.path("endless.json")], r"endless\.json: " + device)
     bad("--num-threads", ["--num-threads=1000000"], r"expected --num-threads to be at most 1024 but got 1000000")
     bad("--order in a pipeline", ["--parallel=pp=2", "--schedule=pipeline:2", "--order=mpipemoe"],
-        r"expected no --order, or --order=program, with pp = 2: the launches of a stage stay in the order of --pipeline")
+        r"--order=mpipemoe cannot be combined with pp = 2: the launches of a stage stay in the order of --pipeline")
     for name, flags, why in (
             ("unknown", ["--pipeline=2f2b"], r"expected --pipeline to be 1f1b, 1f1b-overlap, zb-h1, zb-v, dualpipe-v or search but got '2f2b'"),
             ("without a pipeline", ["--pipeline=zb-h1"], r"--pipeline=zb-h1 needs a pipeline \(pp of at least 2 in --parallel\)"),
@@ -299,7 +299,7 @@ def compile_options(suite):
         bad(f"--pipeline {name}", flags, why)
     for name in ("pipeline:4,2", "pipeline:2+mpipe-s1", "mpipe-s4"):
         bad(f"--recompute with {name}", ["--recompute", f"--schedule={name}"],
-            r"expected --recompute without a ring of buffers but got --schedule=.*; use \+pipeline:N without a ring and without \+mpipe, or leave out --recompute")
+            r"--recompute and --schedule=.* are mutually exclusive: .*; use \+pipeline:N without a ring and without \+mpipe, or leave out --recompute")
     suite.expect("option: nothing at all", ["moe-compile"], r"expected a model or --megatron-args")
 
 

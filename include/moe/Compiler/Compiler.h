@@ -41,11 +41,6 @@ struct CompileOptions : StepChoice {
   Stage stage = Stage::Plan;
   /// Whether the plan has the one-rank reference, which moe-run --verify needs.
   bool reference = true;
-  /// Micro-batches that programs write out. A loop in the plan stands for the others. 0: all are written, and there is
-  /// no loop. compileSchedule() chooses the number if `hasLoop` allows a loop.
-  int64_t written = 0;
-  /// Whether passes see three micro-batches, which stand for all that are written (moe-repeat-micro-batches).
-  bool repeats = true;
   /// Whether many micro-batches may become a loop, in which case the size of the plan does not grow with them. In a
   /// loop, each stage of a device has memory of its own. If that does not fit, a plan without a loop is made.
   bool hasLoop = true;
