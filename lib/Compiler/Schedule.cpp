@@ -192,7 +192,7 @@ struct Entry {
   StringLiteral of = "";
   /// Whether it changes exchanges with the experts, or decides by them.
   bool needsExchanges = false;
-  /// The kinds that it cannot be with (excludes), and why: the end of a sentence.
+  /// The kinds that it cannot be with (excludes), and why: the end of a sentence about this part.
   unsigned excluded = 0;
   StringLiteral excludedFor = "";
   /// Of a rewrite of layers: whether it leaves such exchanges.
@@ -273,7 +273,7 @@ static ArrayRef<Entry> getEntries() {
        .argument = "rank|node[,RANKS]",
        .needsExchanges = true,
        .excluded = getBits({Kind::Overlap, Kind::Shadows, Kind::Smart, Kind::Residuals}),
-       .excludedFor = "which changes exchanges that send a row for each choice",
+       .excludedFor = "changes exchanges that send a row for each choice",
        .isCombined = true,
        .combinedArguments = onceArguments,
        .pass = "moe-send-once",
@@ -286,7 +286,7 @@ static ArrayRef<Entry> getEntries() {
        .argument = "[RANKS]",
        .needsExchanges = true,
        .excluded = getBits({Kind::Overlap, Kind::Shadows, Kind::Smart}),
-       .excludedFor = "which changes exchanges among all ranks",
+       .excludedFor = "changes exchanges among all ranks",
        .isCombined = true,
        .pass = "moe-exchange-by-node",
        .drop = dropHier},
@@ -394,9 +394,9 @@ static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, Str
     return emitUsageError(context) << "expected '" << text << "' with '" << entry.of
                                    << "' in --schedule, whose exchanges it overlaps, but got '" << schedule << "'";
   if (!parsed.hasExchanges() && entry.needsExchanges)
-    return emitUsageError(context) << "expected '" << text << "' without '" << getName(parsed.layer)
-                                   << "' in --schedule, which has no exchanges with the experts, but got '" << schedule
-                                   << "'";
+    return emitUsageError(context) << "'" << text << "' and '" << getName(parsed.layer)
+                                   << "' are mutually exclusive in --schedule: '" << getName(parsed.layer)
+                                   << "' has no exchanges with the experts";
   return success();
 }
 
@@ -408,8 +408,9 @@ static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, Str
                                    StringRef schedule) {
   for (auto [other, otherText] : parts)
     if (entry.excludes(other->kind))
-      return emitUsageError(context) << "expected '" << text << "' without '" << otherText << "' in --schedule, "
-                                     << entry.excludedFor << ", but got '" << schedule << "'";
+      return emitUsageError(context) << "'" << text << "' and '" << otherText
+                                     << "' are mutually exclusive in --schedule: '" << text << "' "
+                                     << entry.excludedFor;
   if (entry.kind == Kind::ByNode && hasRingOfOnce(parsed))
     return emitUsageError(context) << "expected '" << text << "' with pipeline:N without a ring in --schedule but got '"
                                    << schedule << "'";
@@ -432,16 +433,15 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
                                      << (isKnown ? "" : suggestName(name, getNames()));
     for (auto [other, otherText] : parts)
       if (entry->kind == other->kind && text != otherText)
-        return emitUsageError(context) << "expected only one of '" << otherText << "' and '" << text
-                                       << "' in --schedule, since they exclude each other, but got '" << schedule
-                                       << "'";
+        return emitUsageError(context) << "'" << otherText << "' and '" << text
+                                       << "' are mutually exclusive in --schedule";
     if (failed(entry->read(context, argument, parsed)))
       return failure();
     parts.push_back({entry, text});
   }
   if (parsed.everything && parts.size() > 1)
     return emitUsageError(context)
-           << "expected 'auto' alone in --schedule, since it chooses the whole schedule, but got '" << schedule << "'";
+           << "'auto' cannot be combined with other parts in --schedule, since it chooses the whole schedule";
   for (auto [entry, text] : parts)
     if (failed(checkTogether(context, *entry, text, parsed, schedule)) ||
         failed(checkExcluded(context, *entry, text, parts, parsed, schedule)))

@@ -79,10 +79,11 @@ StepSpace mlir::moe::getStepSpace(const PlanOptions &options, function_ref<bool(
   return space;
 }
 
-bool GivenGroups::allow(ParallelAttr all) const {
+/// Whether groups have the sizes that are given.
+static bool allows(const GivenGroups &given, ParallelAttr all) {
   auto isAs = [](std::optional<int64_t> given, int64_t size) { return !given || *given == size; };
-  return isAs(pp, all.getPp()) && isAs(dp, all.getDp()) && isAs(mp, all.getMp()) && isAs(ep, all.getEp()) &&
-         isAs(esp, all.getEsp()) && isAs(cp, all.getCp());
+  return isAs(given.pp, all.getPp()) && isAs(given.dp, all.getDp()) && isAs(given.mp, all.getMp()) &&
+         isAs(given.ep, all.getEp()) && isAs(given.esp, all.getEsp()) && isAs(given.cp, all.getCp());
 }
 
 double mlir::moe::getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel) {
@@ -195,7 +196,7 @@ FailureOr<ParallelQuestion> mlir::moe::readQuestion(const ModelSource &source, c
     contextSizes = {*request.given.cp};
   question.groups =
       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode, contextSizes);
-  llvm::erase_if(question.groups, [&](ParallelAttr parallel) { return !request.given.allow(parallel); });
+  llvm::erase_if(question.groups, [&](ParallelAttr parallel) { return !allows(request.given, parallel); });
   if (question.groups.empty())
     return emitUsageError(context) << "no groups of " << request.world
                                    << " ranks have the sizes that are given in --parallel";

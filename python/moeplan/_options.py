@@ -20,10 +20,10 @@ Option = Union[Scalar, None, Sequence[Scalar], Mapping[str, Scalar]]
 @functools.lru_cache(maxsize=None)
 def read_options(tool: str, path: str) -> dict[str, bool]:
     """The options of a tool, and whether each may be repeated, as its help has them. Options of LLVM's own are left out."""
-    done = subprocess.run([path, "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+    done = subprocess.run([path, "--help-hidden"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
     _, _, own = done.stdout.partition(f"\n{tool} options:\n")
     if done.returncode != 0 or not own:
-        raise Error(f"expected the options of {tool} from '{path} --help' but it ended with status {done.returncode}\n{done.stderr}".rstrip())
+        raise Error(f"expected the options of {tool} from '{path} --help-hidden' but it ended with status {done.returncode}\n{done.stderr}".rstrip())
     entries = re.split(r"^  --?(?=[a-z])", own, flags=re.M)[1:]
     names = [re.match(r"[\w-]+", entry) for entry in entries]
     return {name[0]: "May be repeated" in " ".join(entry.split()) for name, entry in zip(names, entries) if name}
@@ -69,4 +69,4 @@ def _describe_unknown(tool: str, function: str, keyword: str, known: Sequence[st
     names = [name.replace("-", "_") for name in known]
     near = difflib.get_close_matches(keyword, names)
     hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-    return f"moeplan.{function} has no option '{keyword}': its options are those of {tool} --help{hint}"
+    return f"moeplan.{function} has no option '{keyword}': its options are those of {tool} --help-hidden{hint}"

@@ -19,7 +19,7 @@
 // RUN: FileCheck %s --check-prefix=THROUGHPUT --input-file=%t.fast
 // RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --batch=4 --parallel=auto --world=4 --objective=step-time --cluster=hgx-h100 --reference=false --explain=%t.short --emit=plan -o /dev/null
 // RUN: FileCheck %s --check-prefix=STEP --input-file=%t.short
-// RUN: moe-compile %s --parallel=dp=2,ep=2 --schedule=auto --objective=step-time --cluster=hgx-h100 --explain=%t.json --emit=plan -o /dev/null
+// RUN: moe-compile %s --parallel=dp=2,ep=2 --schedule=auto --cluster=hgx-h100 --explain=%t.json --emit=plan -o /dev/null
 // RUN: FileCheck %s --check-prefix=TOKENS --input-file=%t.json
 // RUN: not moe-compile %s --parallel=dp=2 --objective=throughput --emit=plan 2>&1 | FileCheck %s --check-prefix=CLOSED
 // RUN: not moe-compile %s --parallel=auto --world=4 --objective=fast --emit=plan 2>&1 | FileCheck %s --check-prefix=OBJECTIVE
@@ -47,7 +47,7 @@
 // STEP-NEXT: tokens/s
 // STEP-NEXT: * 1 1 4 
 // TOKENS: "tokens_per_second": {{[0-9.]+}},
-// CLOSED: error: expected --objective with --parallel=auto or --schedule=auto: nothing else uses it
+// CLOSED: error: --objective needs --parallel=auto: with given groups all steps have as many tokens
 // OBJECTIVE: error: expected --objective to be throughput or step-time but got 'fast'
 // NO-WORLD: error: expected --world=RANKS together with --parallel=auto: each needs the other
 // MANY: error: expected --world of at most the 4096 devices of cluster 'hgx-h100' but got 8192

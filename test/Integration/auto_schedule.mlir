@@ -62,7 +62,7 @@
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=s1 --cluster=hgx-h100 --explain=- --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was chosen
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto+pipeline:2 --cluster=hgx-h100 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
-// ALONE: error: expected 'auto' alone in --schedule, since it chooses the whole schedule, but got 'auto+pipeline:2'
+// ALONE: error: 'auto' cannot be combined with other parts in --schedule
 
 //--- capacity.mlir
 func.func @model(%x: tensor<256x32xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<32x4xf32> {moe.name = "gate", moe.role = "parameter"},

@@ -235,13 +235,13 @@ def compile_options(suite):
                        ("s1", "s2"), ("s2", "ppmoe"), ("baseline", "parm-auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
-            rf"expected only one of '{one}' and '{other}' in --schedule, since they exclude each other, but got '{re.escape(one + '+' + other)}'")
+            rf"'{one}' and '{other}' are mutually exclusive in --schedule")
     for argument in ("", "x", "rank,2", "node,0", "node,x", "node,", "nodes"):
         bad(f"--schedule=once:{argument}", [f"--schedule=once:{argument}"],
             rf"expected once:rank, once:node, or once:node,RANKS with RANKS of at least 1, in --schedule but got 'once:{argument}'")
     for other in ("shadow", "smart:2", "mpipe-s1"):
         bad(f"--schedule=once:rank+{other}", [f"--schedule=once:rank+{other}"],
-            rf"expected 'once:rank' without '{other}' in --schedule, which changes exchanges that send a row for each choice")
+            rf"'once:rank' and '{other}' are mutually exclusive in --schedule: 'once:rank' changes exchanges that send a row for each choice")
     bad("--schedule=once:rank+pipeline:4,2", ["--schedule=once:rank+pipeline:4,2"],
         r"expected 'once:rank' with pipeline:N without a ring in --schedule but got 'once:rank\+pipeline:4,2'")
     for argument in ("", "1", "x", "2,2"):
@@ -249,16 +249,16 @@ def compile_options(suite):
             rf"expected hier, or hier:RANKS with RANKS of at least 2, in --schedule but got 'hier:{argument}'")
     for schedule, one, other in (("s2+saa+hier", "hier", "saa"), ("hier+shadow", "hier", "shadow")):
         bad(f"--schedule={schedule}", [f"--schedule={schedule}"],
-            rf"expected '{one}' without '{other}' in --schedule, which changes exchanges among all ranks")
-    bad("--schedule=once:rank+hier", ["--schedule=once:rank+hier"], r"expected only one of 'once:rank' and 'hier' in --schedule")
+            rf"'{one}' and '{other}' are mutually exclusive in --schedule: '{one}' changes exchanges among all ranks")
+    bad("--schedule=once:rank+hier", ["--schedule=once:rank+hier"], r"'once:rank' and 'hier' are mutually exclusive in --schedule")
     for name in ("saa", "s1+saa", "saa+pipeline:2", "parm-auto+saa"):
         bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
     for name in ("auto+saa", "auto+pipeline:2", "shadow+auto"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            rf"expected 'auto' alone in --schedule, since it chooses the whole schedule, but got '{re.escape(name)}'")
+            r"'auto' cannot be combined with other parts in --schedule, since it chooses the whole schedule")
     for name in ("pipeline:2", "pipeline:auto", "shadow:2", "smart", "topology-gate", "mpipe-auto"):
         bad(f"--schedule=ppmoe+{name}", [f"--schedule=ppmoe+{name}"],
-            rf"expected '{name}' without 'ppmoe' in --schedule, which has no exchanges with the experts, but got 'ppmoe\+{name}'")
+            rf"'{name}' and 'ppmoe' are mutually exclusive in --schedule: 'ppmoe' has no exchanges with the experts")
     bad("--schedule=ppmoe+saa", ["--schedule=ppmoe+saa"], r"expected 'saa' with 's2' in --schedule, .* but got 'ppmoe\+saa'")
     bad("--mode", ["--mode=foo"], r"expected --mode to be train or forward but got 'foo'")
     bad("--emit", ["--emit=foo"], r"--emit .*'foo'")
@@ -274,7 +274,7 @@ def compile_options(suite):
     bad("report in no folder", ["--report=no/such/report"], r"cannot write 'no/such/report'")
     for option in ("--seq=8", "--batch=2", "--layers=2", "--dropless", "--dtype=f64", "--capacity-factor=1", "--max-load=2"):
         name = option.split("=")[0]
-        bad(f"{name} with a graph", [option], rf"expected {name} with a configuration only: 'graph\.mlir' is a model graph")
+        bad(f"{name} with a graph", [option], rf"{name} cannot be combined with 'graph\.mlir': it is a model graph, and no configuration")
     bad("missing graph", [], r"none\.mlir: error: cannot read the file: No such file", file="none.mlir")
     bad("missing configuration", [], r"'none': expected a file or the name of .* switch-base-8", file="none")
     bad("a folder", [], r"dir\.mlir: error: expected a file but got a folder", file=make_folder(suite, "dir.mlir"))
@@ -521,7 +521,7 @@ def simulations(suite):
     bad("--link-fault, one end", ["--link-fault=node0/device0:0.5"], r"expected --link-fault=FROM,TO:FACTOR with a factor of at most 1")
     bad("--link-fault, faster", ["--link-fault=node0/device0,node0/switch:2"], r"expected --link-fault=.*at most 1")
     bad("--link-fault, no such link", ["--link-fault=node0/device0,node0/device1:0.5"], r"link 'node0/device0' to 'node0/device1': expected one of the links")
-    bad("two routings", ["--routing=r.jsonl", "--synthetic-routing"], r"expected --routing or --synthetic-routing, not both")
+    bad("two routings", ["--routing=r.jsonl", "--synthetic-routing"], r"--routing and --synthetic-routing are mutually exclusive")
     bad("--iteration without routing", ["--iteration=3"], r"expected --iteration with --routing or --synthetic-routing")
     bad("--write-routing without one", ["--write-routing=r.jsonl"], r"expected --write-routing with --synthetic-routing")
     for text in ("speed=1", "preset=even", "seed=x", "iterations=0", "skew=-1", "skew=nan", "seed"):

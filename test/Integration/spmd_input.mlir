@@ -23,7 +23,7 @@
 // RUN: not moe-compile %t/step.mlir --parallel=dp=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=PARALLEL
 // PARALLEL: expected --parallel with a model only
 // RUN: not moe-compile %t/step.mlir --parallel=auto --world=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=AUTO
-// AUTO: expected --parallel=auto with a model only
+// AUTO: --parallel=auto cannot be combined with
 // RUN: not moe-compile %t/step.mlir --memory-limit=100 --emit=plan 2>&1 | FileCheck %s --check-prefix=LIMIT
 // LIMIT: expected --memory-limit with a model only
 // RUN: not moe-compile %t/step.mlir --emit=l0 2>&1 | FileCheck %s --check-prefix=L0

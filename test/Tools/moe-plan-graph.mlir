@@ -7,7 +7,7 @@
 // CHECK: step {{.*}} ms
 // JSON-NOT: "sequence"
 // JSON: "parallel": "pp=
-// SEQ: error: expected --seq with a configuration only
+// SEQ: error: --seq cannot be combined with
 func.func @model(%x: tensor<64x16xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<16x4xf32> {moe.name = "gate", moe.role = "parameter"},
                  %w1: tensor<4x16x32xf32> {moe.name = "w1", moe.role = "parameter"}, %w2: tensor<4x32x16xf32> {moe.name = "w2", moe.role = "parameter"})
     -> (tensor<64x16xf32> {moe.name = "y", moe.role = "output"}, tensor<f32> {moe.name = "aux", moe.role = "output"}) {

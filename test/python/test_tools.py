@@ -120,7 +120,7 @@ class MessagesTest(ToolsTest):
 
     def test_values_that_are_wrong(self):
         self.fails("expected --parallel to be like dp=4,mp=2,ep=4,esp=2 .* but got 'epp=4'", moeplan.simulate, "switch-base-8", parallel={"epp": 4})
-        self.fails(r"--micro-batches option: 'x' value invalid", moeplan.compile, "switch-base-8", output="x", micro_batches="x")
+        self.fails(r"expected --micro-batches to be a number but got 'x'", moeplan.compile, "switch-base-8", output="x", micro_batches="x")
         self.fails("'hgx-h10'.*did you mean 'hgx-h100'", moeplan.simulate, "switch-base-8", cluster="hgx-h10")
         self.fails("expected output= to name a file", moeplan.compile, "switch-base-8", output="-", emit="plan")
         self.fails("cannot write '.*no/plan.so'", moeplan.compile, "switch-base-8", output=self.path("no/plan.so"), **SMALL)

@@ -14,11 +14,8 @@
 #include "moe/Compiler/Schedule.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Planner/Remedies.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
@@ -29,93 +26,74 @@ using namespace mlir;
 using namespace mlir::moe;
 namespace cl = llvm::cl;
 
-CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
+CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
     : input(cl::Positional, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel",
                cl::desc("Sizes of the groups of ranks: pp (pipeline), dp (data), cp (context), mp\n"
                         "   (tensor), ep (expert) and esp (expert tensor parallelism). Example:\n"
                         "   dp=4,mp=2,ep=4,esp=2. Without a size, dp is at least ep x esp / (cp x mp),\n"
-                        "   and the others are 1. With auto, the best sizes for --world ranks and cp = 1\n"
-                        "   are searched. Sizes that are given are kept, as in auto,pp=4,cp=2.\n"
+                        "   and the others are 1. With auto, the best sizes for --world ranks are\n"
+                        "   searched. Sizes that are given are kept, as in auto,pp=4,cp=2.\n"
                         "   Default: one rank; in moe-plan auto"),
-               cl::init(""), cl::cat(category)),
+               cl::value_desc("sizes"), cl::init(""), cl::cat(category)),
       schedule("schedule",
-               cl::desc("How MoE layers are computed: one of\n"
-                        "   baseline, s1, s2, s2+saa, ppmoe, parm-auto (S1 or S2, whichever is shorter\n"
-                        "   on the cluster) or auto (the best schedule on the cluster).\n"
-                        "   More parts may follow, such as s1+pipeline:4:\n"
-                        "   +pipeline:N or +pipeline:auto: N chunks, or the best number of chunks. With\n"
-                        "   N,RING only the values of RING chunks are alive at once.\n"
-                        "   +mpipe-s1 .. +mpipe-s4 or +mpipe-auto: MPipeMoE's memory strategies; auto\n"
-                        "   chooses by the paper's Eq. 10.\n"
-                        "   +once:rank, +once:node[,RANKS]: a token goes once to each rank, or first to\n"
-                        "   each node, of its experts. A node has RANKS ranks.\n"
-                        "   +hier[:RANKS]: the same by node, for rows of layers with a capacity.\n"
-                        "   +shadow[:MAX,POLICY]: at most MAX experts have copies on each rank. POLICY\n"
-                        "   is algorithm1, prefix or simulate.\n"
-                        "   +smart[:RANKS,ORDER]: exchanges by groups of RANKS ranks. ORDER is ring or\n"
-                        "   topology.\n"
-                        "   +topology-gate: few tokens choose experts on other nodes.\n"
-                        "   Default: baseline; in moe-plan auto"),
-               cl::init("baseline"), cl::cat(category)),
-      mode("mode", cl::desc("train (forward and backward) or forward. Default: train"), cl::init("train"),
-           cl::cat(category)),
+               cl::desc("How MoE layers are computed: baseline, s1, s2, s2+saa, ppmoe, parm-auto or\n"
+                        "   auto, the best on the cluster. More parts may follow, as in s1+chunks:4:\n"
+                        "   chunks:N|auto[,RING], mpipe-s1 to mpipe-s4, mpipe-auto, once:rank,\n"
+                        "   once:node[,RANKS], hier[:RANKS], shadow[:MAX,POLICY], smart[:RANKS,ORDER]\n"
+                        "   and topology-gate. docs/Schedules.md describes them. Default: baseline; in\n"
+                        "   moe-plan auto"),
+               cl::value_desc("parts"), cl::init("baseline"), cl::cat(category)),
+      mode("mode", cl::desc("train (forward and backward) or forward. Default: train"), cl::value_desc("train|forward"),
+           cl::init("train"), cl::cat(category)),
       order("order",
             cl::desc("Order in which a rank issues its kernels and exchanges: search (the best\n"
                      "   order found on the cluster), mpipemoe, fastermoe, or program (as in the\n"
                      "   program). Default: search for layers in chunks, otherwise program"),
-            cl::init(""), cl::cat(category)),
+            cl::value_desc("order"), cl::init(""), cl::Hidden, cl::cat(category)),
       cluster("cluster",
               cl::desc("Cluster to plan for: a profile file, or the name of a shared profile.\n"
                        "   Example: hgx-h100. moe-plan has an argument for it. Default: localhost"),
-              cl::init("localhost"), cl::cat(category)),
+              cl::value_desc("cluster"), cl::init("localhost"), cl::cat(category)),
       host("host",
-           cl::desc("What issues the launches, as the cluster's profile names it in its 'hosts'.\n"
-                    "   Example: megatron. Default: MoePlan's runtime, 'launch_s' of the profile"),
-           cl::init(""), cl::cat(category)),
+           cl::desc("Host model that sets launch overheads: an entry of 'hosts' in the cluster's\n"
+                    "   profile. Example: megatron. Default: MoePlan's runtime, 'launch_s' of the profile"),
+           cl::value_desc("host"), cl::init(""), cl::Hidden, cl::cat(category)),
       objective("objective",
                 cl::desc("Goal of --parallel=auto: throughput (tokens per second and device) or\n"
                          "   step-time (the shortest step). They differ only if the candidates have\n"
                          "   different numbers of tokens per step. Default: throughput"),
-                cl::init("throughput"), cl::cat(category)),
+                cl::value_desc("goal"), cl::init("throughput"), cl::Hidden, cl::cat(category)),
       memoryLimit("memory-limit",
-                  cl::desc("Memory that one rank may use, as in 80GB, 74.5GiB, or a number of bytes. If\n"
-                           "   a plan needs more, the compiler tries more chunks and keeps less for the\n"
-                           "   backward. With --pipeline=search it first tries orders in which devices\n"
-                           "   keep fewer micro-batches. Default: 0, no limit; with --parallel=auto the\n"
-                           "   memory of the cluster's devices"),
+                  cl::desc("Memory that one rank may use, as in 80GB or 74.5GiB. If a plan needs more,\n"
+                           "   the compiler tries more chunks and keeps less for the backward. Default: 0,\n"
+                           "   no limit; with --parallel=auto the memory of the cluster's devices"),
                   cl::cat(category)),
-      world("world",
-            cl::desc("Number of ranks for --parallel=auto, which needs it. moe-plan has an\n"
-                     "   argument for it"),
-            cl::init(0), cl::cat(category)),
+      world("world", cl::desc("Number of ranks for --parallel=auto. moe-plan has an argument for it"),
+            cl::value_desc("ranks"), cl::init(0), cl::cat(category)),
       vary("vary",
-           cl::desc("What --parallel=auto may choose besides the groups: all, none, or a list of\n"
-                    "   batch, interleave, max-load, pipeline, recompute, ring-attention,\n"
-                    "   sequence-parallel and zero.\n"
-                    "   An option on the command line stays as given. The name batch needs\n"
-                    "   --global-batch, zero needs --optimizer, and max-load needs a dropless model.\n"
-                    "   A bound below 2 is taken only if nothing fits with 2. The name pipeline\n"
-                    "   compares the orders 1f1b, 1f1b-overlap and dualpipe-v. Default: all"),
-           cl::init("all"), cl::cat(category)),
+           cl::desc("Options that --parallel=auto may change if they are not given: all, none, or\n"
+                    "   a list of batch, interleave, max-load, pipeline, recompute, ring-attention,\n"
+                    "   sequence-parallel and zero. batch needs --global-batch, zero needs\n"
+                    "   --optimizer, and max-load needs a dropless model. Default: all"),
+           cl::value_desc("options"), cl::init("all"), cl::cat(category)),
       globalBatch("global-batch",
                   cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"
-                           "   Give this or --micro-batches. Default: from --micro-batches; in moe-plan 4\n"
-                           "   per GPU, and at least 256"),
-                  cl::init(0), cl::cat(category)),
+                           "   Give this or --micro-batches. In moe-plan 4 per GPU, and at least 256"),
+                  cl::value_desc("number"), cl::init(0), cl::cat(category)),
       threads("num-threads",
               cl::desc("Number of threads that compile and search. It changes no result. Default: 0,\n"
                        "   one per core"),
-              cl::init(0), cl::cat(category)),
+              cl::value_desc("number"), cl::init(0), cl::Hidden, cl::cat(category)),
       reference("reference",
                 cl::desc("Also compile the model for one rank, with which moe-run --verify compares.\n"
                          "   Default: true; --reference=false leaves it out"),
-                cl::init(true), cl::cat(category)),
+                cl::init(true), cl::Hidden, cl::cat(category)),
       exhaustive("exhaustive",
                  cl::desc("Let --schedule=auto simulate every candidate, also those that cannot be the\n"
                           "   best. Default: off"),
-                 cl::init(false), cl::cat(category)),
-      use(use), importing(category), step(category) {}
+                 cl::init(false), cl::Hidden, cl::cat(category)),
+      importing(category), step(category) {}
 
 /// More than any machine has; a pool of far more threads ends the program.
 static constexpr unsigned kMaxThreads = 1024;
@@ -145,17 +123,21 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
   if (threads > kMaxThreads)
     return emitUsageError(context) << "expected --num-threads to be at most " << kMaxThreads << " but got "
                                    << uint64_t(threads);
-  FailureOr<ParallelAttr> groups = parseParallel(&context, isOpen() ? StringRef() : StringRef(parallel));
-  if (failed(groups))
+  FailureOr<GivenGroups> given = parseGroups(&context, parallel);
+  if (failed(given))
+    return failure();
+  groups = *given;
+  FailureOr<ParallelAttr> fixed = makeParallel(&context, isOpen() ? GivenGroups() : groups);
+  if (failed(fixed))
     return failure();
   bool hasWorld = world.getNumOccurrences() > 0;
   if ((job ? isOpen() && !hasWorld : isOpen() != hasWorld) || world < 0)
     return emitUsageError(context) << "expected --world=RANKS together with --parallel=auto: each needs the other";
   if (!parseObjective(objective))
     return reportUnknownName(context, objective, {"throughput", "step-time"});
-  if (objective.getNumOccurrences() && !isOpen() && schedule != "auto")
-    return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else "
-                                      "uses it";
+  if (objective.getNumOccurrences() && !isOpen())
+    return emitUsageError(context)
+           << "--objective needs --parallel=auto: with given groups all steps have as many tokens";
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
   if (failed(sequences) || failed(parseSchedule(&context, schedule)))
     return failure();
@@ -165,7 +147,7 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
     if (!options.order)
       return reportUnknownName(context, order, {"search", "mpipemoe", "fastermoe", "program"});
   }
-  options.parallel = *groups;
+  options.parallel = *fixed;
   options.schedule = schedule;
   options.train = mode == "train";
   options.memoryLimit = memoryLimit.count;
@@ -176,7 +158,8 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
   if (failed(step.setOptions(context, options, *sequences, isOpen())))
     return failure();
   // A host has memory for the worst case.
-  if (bool hasDevices = cluster.processors.count == 0)
+  bool hasDevices = cluster.processors.count == 0;
+  if (hasDevices)
     importing.setDefaultMaxLoad(kDefaultMaxLoad);
   if (!isOpen())
     warnOfBubble(options);
@@ -202,24 +185,6 @@ FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRCon
   if (shapes->size() > 1)
     return emitUsageError(context) << "expected one --batch and one --seq with --global-batch";
   return std::optional(GlobalBatch{globalBatch, shapes->front().batch});
-}
-
-FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) const {
-  GivenGroups given;
-  std::pair<StringRef, std::optional<int64_t> *> sizes[] = {{"pp", &given.pp}, {"dp", &given.dp}, {"cp", &given.cp},
-                                                            {"mp", &given.mp}, {"ep", &given.ep}, {"esp", &given.esp}};
-  SmallVector<StringRef> texts;
-  StringRef(parallel).split(texts, ',');
-  for (StringRef text : ArrayRef(texts).drop_front()) {
-    auto [name, size] = text.split('=');
-    auto *known = llvm::find_if(sizes, [name = name](const auto &one) { return one.first == name; });
-    int64_t number = 0;
-    if (known == std::end(sizes) || size.getAsInteger(10, number) || number < 1)
-      return emitUsageError(context) << "expected --parallel=auto, or auto and sizes as in auto,pp=4,ep=8, but got '"
-                                     << text << "'";
-    *known->second = number;
-  }
-  return given;
 }
 
 LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
@@ -258,8 +223,8 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
     if (failed(read))
       return failure();
     if (isSpmdProgram(**read) || !plan::getRankPrograms(**read).empty())
-      return emitUsageError(context) << "expected --parallel=auto with a model only: '" << input
-                                     << "' is a rank program, whose groups are fixed";
+      return emitUsageError(context) << "--parallel=auto cannot be combined with '" << input
+                                     << "': it is a rank program, whose groups are fixed";
     std::string text;
     llvm::raw_string_ostream(text) << **read;
     source.isFixed = true;
@@ -304,10 +269,9 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
   if (globalBatch.getNumOccurrences())
     search.request.globalBatch = globalBatch;
   search.request.objective = *parseObjective(objective);
-  FailureOr<GivenGroups> given = getGivenGroups(context);
-  if (failed(given) || failed(setSpace(context, search.request, options, shapes->front().batch)))
+  if (failed(setSpace(context, search.request, options, shapes->front().batch)))
     return failure();
-  search.request.given = *given;
+  search.request.given = groups;
   search.request.describeRemedies = [this, &context, &sources, argv0](const Candidate &smallest,
                                                                       const PlanOptions &compiled, int64_t bytes,
                                                                       int64_t limit) {
@@ -420,8 +384,8 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
     return failure();
   }
   if (StringRef given = importing.getGivenOption(); !given.empty())
-    return emitUsageError(context) << "expected --" << given << " with a configuration only: '" << input
-                                   << "' is a model graph";
+    return emitUsageError(context) << "--" << given << " cannot be combined with '" << input
+                                   << "': it is a model graph, and no configuration";
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(input);
   llvm::Error error = file ? checkMlirText((*file)->getBuffer(), input) : file.takeError();
   if (error) {
@@ -433,27 +397,6 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
   if (!module)
     return failure();
   return module;
-}
-
-/// The share of a step that each stage of a pipeline waits for others, as its first and last micro-batches come and go.
-static double getBubble(int64_t pp, int64_t interleave, int64_t microBatches) {
-  double idle = static_cast<double>(pp - 1) / static_cast<double>(interleave);
-  return idle / (static_cast<double>(microBatches) + idle);
-}
-
-void mlir::moe::warnOfBubble(const PlanOptions &options) {
-  // Those that are side by side pass the stages as one.
-  int64_t pp = options.parallel.getPp(), together = options.sideBySide;
-  int64_t few = options.microBatches, enough = 4 * pp * together;
-  if (few >= pp * together)
-    return;
-  auto percent = [&](int64_t microBatches) {
-    return llvm::formatv("{0:F0}%", 100 * getBubble(pp, options.interleave, microBatches / together)).str();
-  };
-  emitWarning(UnknownLoc::get(options.parallel.getContext()))
-      << "with " << few << (few == 1 ? " micro-batch" : " micro-batches") << ", each of the pipeline's " << pp
-      << " stages waits about " << percent(few) << " of the step; --micro-batches=" << enough
-      << ", or a --global-batch that makes as many, reduces that to " << percent(enough);
 }
 
 /// "4 micro-batches of 1 sequence"; of a fixed graph, whose batch is its own, "4 micro-batches".
@@ -508,79 +451,6 @@ std::string mlir::moe::getCommand(int argc, char **argv) {
       command += "'";
     }
   return command;
-}
-
-void mlir::moe::warnOfNoExperts(ModuleOp graph, const PlanOptions &options) {
-  if (graph.walk([](LayerOp) { return WalkResult::interrupt(); }).wasInterrupted())
-    return;
-  ParallelAttr parallel = options.parallel;
-  auto warn = [&] { return emitWarning(UnknownLoc::get(graph.getContext())) << "the model has no MoE layer, so "; };
-  if (parallel.getEp() > 1 || parallel.getEsp() > 1)
-    warn() << "ep = " << parallel.getEp() << " and esp = " << parallel.getEsp()
-           << " have no effect; --parallel=pp=" << parallel.getPp() << ",dp=" << parallel.getDp()
-           << (parallel.getCp() > 1 ? ",cp=" + std::to_string(parallel.getCp()) : "") << ",mp=" << parallel.getMp()
-           << " is the same";
-  if (options.schedule != "baseline" && options.schedule != "auto")
-    warn() << "--schedule=" << options.schedule << " has no effect; leave it out";
-}
-
-/// What the plan needs and the cluster has, where it needs more memory than there is.
-static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfile &cluster) {
-  auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
-  if (!parallel || plan::getRankPrograms(plan).empty())
-    return std::nullopt;
-  func::FuncOp program = getLargestProgram(plan);
-  ProgramMemory memory = getMemory(program);
-  constexpr double giga = 1e9;
-  const double available = cluster.getPlanBytes() / giga;
-  if (!cluster.processors.count) {
-    const double needed = static_cast<double>(memory.getDeviceBytes()) / giga;
-    if (needed <= available)
-      return std::nullopt;
-    std::string text =
-        llvm::formatv("the plan needs {0:F1} GB on each device, but a device of cluster '{1}' has {2:F1} GB", needed,
-                      cluster.name, available);
-    if (cluster.reservedBytes > 0)
-      text += llvm::formatv(" for plans ({0:F1} GB less {1:F1} GB for the driver and libraries)",
-                            cluster.memoryBytes / giga, cluster.reservedBytes / giga);
-    return text;
-  }
-  // Ranks that share processors share the memory of their machine, too. Nobody adds an optimizer to a plan there.
-  const int64_t ranks = std::min(parallel.getWorld(), cluster.devicesPerNode);
-  const double ofRank = static_cast<double>(memory.getPlanBytes() + memory.pinned) / giga;
-  const double needed = ofRank * static_cast<double>(ranks);
-  if (needed <= available)
-    return std::nullopt;
-  return llvm::formatv("the plan needs {0:F1} GB on one machine ({1} rank{2} of {3:F1} GB), but a machine of cluster "
-                       "'{4}' has {5:F1} GB",
-                       needed, ranks, ranks > 1 ? "s" : "", ofRank, cluster.name, available)
-      .str();
-}
-
-void mlir::moe::warnOfMemory(ModuleOp plan, const ClusterProfile &cluster) {
-  if (std::optional<std::string> shortage = findShortage(plan, cluster))
-    emitWarning(UnknownLoc::get(plan.getContext())) << *shortage;
-}
-
-LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluster,
-                                     function_ref<std::string(int64_t bytes, int64_t limit)> describeRemedies) {
-  // What a host has is not known here: moe-run looks.
-  if (cluster.processors.count > 0) {
-    warnOfMemory(plan, cluster);
-    return success();
-  }
-  std::optional<std::string> shortage = findShortage(plan, cluster);
-  if (!shortage)
-    return success();
-  std::string report;
-  llvm::raw_string_ostream stream(report);
-  plan::printMemory(getLargestProgram(plan), stream);
-  std::string remedies = describeRemedies(getDeviceBytes(plan), static_cast<int64_t>(cluster.getPlanBytes()));
-  InFlightDiagnostic error = emitUsageError(*plan.getContext()) << *shortage;
-  error.attachNote() << report;
-  if (!remedies.empty())
-    error.attachNote() << remedies;
-  return error;
 }
 
 /// Ctrl-C gives the best so far; a second one ends the program.

@@ -12,7 +12,7 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
-#include "moe/Planner/Planner.h"
+#include "moe/Planner/PlanChecks.h"
 
 namespace mlir::moe {
 
@@ -29,9 +29,7 @@ struct ParallelSearchInput {
 /// a place where they are about the command line.
 class CompileCommandLine {
 public:
-  /// Whether plans are run, or only compared and simulated.
-  enum class Use { Execution, Planning };
-  explicit CompileCommandLine(llvm::cl::OptionCategory &category, Use use = Use::Execution);
+  explicit CompileCommandLine(llvm::cl::OptionCategory &category);
 
   /// Takes --megatron-args, where it is given, as if the job's model and options stood on the command line, unless they
   /// do. Groups and what belongs to them are left to a search on `ranks`, or where --parallel is open; with 0 `ranks`
@@ -97,8 +95,6 @@ private:
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
   void noteChoice(ModuleOp plan, PlanOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
-  /// The sizes that --parallel=auto,.. gives.
-  FailureOr<GivenGroups> getGivenGroups(MLIRContext &context) const;
   /// What --vary leaves open; `givenBatch` is --batch.
   LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
                          int64_t givenBatch) const;
@@ -110,14 +106,11 @@ private:
   llvm::cl::opt<int64_t> globalBatch;
   llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;
-  Use use;
   ImportCommandLine importing;
   StepCommandLine step;
   std::optional<MegatronJob> job;
+  GivenGroups groups; ///< of --parallel, after getOptions()
 };
-
-/// Warns where a pipeline has fewer micro-batches than stages, with what that costs and the remedy.
-void warnOfBubble(const PlanOptions &options);
 
 /// Says which bound of dropless rows was taken by default in `module`, a model or a plan.
 void noteDefaultMaxLoad(ModuleOp module);
@@ -127,16 +120,6 @@ void noteDefaultMaxLoad(ModuleOp module);
 void watchInterrupts(PlanOptions &options);
 /// The command line as a shell takes it, with the program's name alone.
 std::string getCommand(int argc, char **argv);
-
-/// Warns of what `options` have for experts where `graph`, a model, has none.
-void warnOfNoExperts(ModuleOp graph, const PlanOptions &options);
-
-/// Warns where a module at the plan stage needs more memory than the cluster's devices have.
-void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
-/// Fails there, with an error that has the memory table and the remedies for a plan of so many bytes where so many fit;
-/// where ranks share a host's memory it warns.
-LogicalResult checkMemory(ModuleOp plan, const ClusterProfile &cluster,
-                          llvm::function_ref<std::string(int64_t bytes, int64_t limit)> describeRemedies);
 
 /// Prints diagnostics as tools do: with their place, or as `tool: error: ..` where they have none.
 class ToolDiagnostics {

@@ -31,31 +31,28 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
                cl::desc("Add the input of each layer to its output, as a block of a model does. For\n"
                         "   single layers, not for --whole-model. Default: true; --residual=false gives\n"
                         "   the layer alone"),
-               cl::cat(category)),
+               cl::Hidden, cl::cat(category)),
       whole("whole-model",
             cl::desc("Use the whole model with attention, norms, embedding and head, not only MoE\n"
                      "   layers. Default: off; in moe-plan on"),
             cl::cat(category)),
       capacityFactor("capacity-factor",
                      cl::desc("Limit the tokens of an expert to this factor times the even share; others\n"
-                              "   are dropped. Example: 1.25. Default: as the model's configuration says"),
-                     cl::cat(category)),
-      dropless("dropless",
-               cl::desc("Compute every choice of every token: experts have no capacity. Default: as\n"
-                        "   the model's configuration says"),
+                              "   are dropped. Example: 1.25. Default: as in the model's configuration"),
+                     cl::value_desc("number"), cl::cat(category)),
+      dropless("dropless", cl::desc("Compute every choice of every token. Default: as in the model's configuration"),
                cl::cat(category)),
       maxLoad("max-load",
               cl::desc("Rows that a rank reserves memory for in a dropless layer, as a multiple of the\n"
-                       "   even load. A step with more rows serves them in further passes. none has\n"
-                       "   memory for the worst case. Default: 2 if the cluster's devices are GPUs,\n"
-                       "   otherwise none"),
+                       "   even load; none is the worst case. Further passes serve steps with more.\n"
+                       "   Default: 2 on GPUs, which --parallel=auto may lower; otherwise none"),
               cl::cat(category)),
       groups("routing-groups",
              cl::desc("Groups into which the tokens of all data-parallel ranks are divided for\n"
                       "   routing. Each has its own capacity and auxiliary loss. There is at least one\n"
                       "   per data-parallel rank. Default: the model's own, which is one group or one\n"
                       "   per sequence"),
-             cl::cat(category)),
+             cl::value_desc("number"), cl::Hidden, cl::cat(category)),
       dtype("dtype", cl::init(ImportType::f32),
             cl::desc("Type of all tensors. With a 16-bit type, routing and losses stay f32.\n"
                      "   Default: f32; in moe-plan bf16"),
@@ -67,11 +64,10 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
       strict("strict",
              cl::desc("Refuse a configuration or a job that has unknown keys or arguments. Default:\n"
                       "   warn of them"),
-             cl::cat(category)),
+             cl::Hidden, cl::cat(category)),
       megatronFile("megatron-args",
-                   cl::desc("Take the model of a Megatron-LM job instead: a file of pretrain_gpt.py's\n"
-                            "   arguments, or a shell script with them. Except in moe-import, options that\n"
-                            "   are not given are as in the job"),
+                   cl::desc("Take the model and the options of a Megatron-LM job, unless they are given: a\n"
+                            "   file of pretrain_gpt.py's arguments, or a shell script with them"),
                    cl::value_desc("file"), cl::init(""), cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {

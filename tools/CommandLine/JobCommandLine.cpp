@@ -136,7 +136,7 @@ FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, cons
     return emitUsageError(context) << "expected --whole-model: a framework trains whole models";
   model->model->blocks.truncate(importing.countBlocks(*model));
   const std::optional<MoeOptimizeOptions> &optimizer = search.options.optimizer;
-  FrameworkAdvice advice{{std::move(*model), chosen, shapes->front().seq, getDType().str()}, {}};
+  FrameworkAdvice advice{{std::move(*model), chosen, shapes->front().seq, getDType().str(), /*optimizer=*/""}, {}};
   advice.job.optimizer = !optimizer ? "" : optimizer->kind == OptimizerKind::Adam ? "adam" : "sgd";
   advice.job.wideGradients = search.options.wideGradients;
   for (Framework framework : frameworks) {

@@ -16,14 +16,13 @@ RoutingCommandLine::RoutingCommandLine(cl::OptionCategory &category)
            cl::value_desc("file"), cl::cat(category)),
       synthetic("synthetic-routing", cl::ValueOptional,
                 cl::desc("Routing that is generated with the statistics of real training. Options and\n"
-                         "   their defaults: preset=aux-loss,seed=0,iterations=1,first=0\n"
-                         "   Presets: aux-loss (a loss balances the experts), aux-free (a bias does),\n"
-                         "   unbalanced. skew=X sets how uneven the routing is, by default unbalanced"),
+                         "   their defaults: preset=aux-loss,seed=0,iterations=1,first=0. Presets:\n"
+                         "   aux-loss, aux-free, unbalanced. skew=X sets how uneven the routing is"),
                 cl::value_desc("options"), cl::cat(category)) {}
 
 FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContext &context) const {
   if (isSynthetic() && !file.empty())
-    return emitError(UnknownLoc::get(&context)) << "expected --routing or --synthetic-routing, not both";
+    return emitError(UnknownLoc::get(&context)) << "--routing and --synthetic-routing are mutually exclusive";
   if (!isSynthetic() && file.empty())
     return std::optional<RoutingSource>();
   RoutingSource source;

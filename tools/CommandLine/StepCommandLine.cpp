@@ -15,38 +15,40 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
     : optimizer("optimizer",
                 cl::desc("sgd or adam (AdamW). The plan then covers a whole step and updates its\n"
                          "   parameters. Default: no optimizer; in moe-plan adam"),
-                cl::init(""), cl::cat(category)),
-      momentum("momentum", cl::desc("Momentum of the sgd optimizer. Default: 0.9"), cl::init(0.9), cl::cat(category)),
+                cl::value_desc("sgd|adam"), cl::init(""), cl::cat(category)),
+      momentum("momentum", cl::desc("Momentum of the sgd optimizer. Default: 0.9"), cl::init(0.9), cl::Hidden,
+               cl::cat(category)),
       beta1("beta1", cl::desc("Decay rate of the first moment in the adam optimizer. Default: 0.9"), cl::init(0.9),
-            cl::cat(category)),
+            cl::Hidden, cl::cat(category)),
       beta2("beta2", cl::desc("Decay rate of the second moment in the adam optimizer. Default: 0.95"), cl::init(0.95),
-            cl::cat(category)),
-      eps("eps", cl::desc("Epsilon of the adam optimizer. Default: 1e-8"), cl::init(1e-8), cl::cat(category)),
+            cl::Hidden, cl::cat(category)),
+      eps("eps", cl::desc("Epsilon of the adam optimizer. Default: 1e-8"), cl::init(1e-8), cl::Hidden,
+          cl::cat(category)),
       weightDecay("weight-decay", cl::desc("Weight decay of parameters with two or more dimensions. Default: 0"),
-                  cl::init(0), cl::cat(category)),
+                  cl::init(0), cl::Hidden, cl::cat(category)),
       clipNorm("clip-norm",
                cl::desc("Largest norm of all gradients together; larger gradients are scaled down.\n"
                         "   Default: 0, no limit"),
-               cl::init(0), cl::cat(category)),
+               cl::init(0), cl::Hidden, cl::cat(category)),
       bucketBytes("bucket-bytes",
-                  cl::desc("Bytes from which on a bucket takes no more parameters. A bucket's gradients\n"
-                           "   are summed in one exchange, and its parameters are updated at once. 0 makes\n"
-                           "   a bucket of each parameter. Example: 25MB. Default: auto, at least 64 MiB,\n"
-                           "   and such that start-ups take at most a tenth of an exchange"),
-                  cl::value_desc("bytes"), cl::init("auto"), cl::cat(category)),
+                  cl::desc("Size at which a bucket of parameters is closed. A bucket's gradients are\n"
+                           "   summed in one exchange, and its parameters are updated at once. 0 makes a\n"
+                           "   bucket of each parameter. Example: 25MB. Default: auto, at least 64 MiB,\n"
+                           "   and so large that start-ups take at most a tenth of an exchange"),
+                  cl::value_desc("bytes"), cl::init("auto"), cl::Hidden, cl::cat(category)),
       zeroRanks("zero-ranks",
-                cl::desc("Let --zero divide over blocks of so many neighbouring ranks, such as those of a\n"
-                         "   node, and sum gradients over the blocks (HSDP). Default: 0, over all"),
-                cl::init(0), cl::cat(category)),
+                cl::desc("Let --zero divide over blocks of this many neighbouring ranks, such as those of\n"
+                         "   a node, and sum gradients over the blocks (HSDP). Default: 0, over all"),
+                cl::value_desc("ranks"), cl::init(0), cl::Hidden, cl::cat(category)),
       unroll("unroll",
              cl::desc("Write out all micro-batches. Default: off; a loop stands for those that repeat\n"
                       "   others, so that the size of the plan does not grow with them"),
-             cl::cat(category)),
+             cl::Hidden, cl::cat(category)),
       gradDtype("grad-dtype",
                 cl::desc("Type in which the gradients of 16-bit parameters are summed, over\n"
                          "   micro-batches and ranks: model (the type of the parameters) or f32.\n"
                          "   Megatron takes f32 for bf16 by default. Default: model"),
-                cl::value_desc("model|f32"), cl::init("model"), cl::cat(category)) {
+                cl::value_desc("model|f32"), cl::init("model"), cl::Hidden, cl::cat(category)) {
   visitChoices([&](auto member, const ChoiceInfo &info) {
     if (info.help.empty())
       return;

@@ -17,8 +17,10 @@ void mlir::moe::registerPassOptions(cl::OptionCategory &category) {
   // Others list every pass in the help, or are for people who debug passes.
   for (StringRef name : {"mlir-timing", "mlir-pass-statistics", "mlir-print-ir-before-all", "mlir-print-ir-after-all",
                          "mlir-print-ir-after-change"})
-    if (cl::Option *option = cl::getRegisteredOptions().lookup(name))
+    if (cl::Option *option = cl::getRegisteredOptions().lookup(name)) {
       option->addCategory(category);
+      option->setHiddenFlag(cl::Hidden);
+    }
 }
 
 /// Whether an option was given whose name begins so.

@@ -61,11 +61,11 @@ static cl::opt<Emit, false, moe::NameParser<Emit>>
 static cl::opt<bool> halves("halves",
                             cl::desc("Make a forward and a backward that a training loop of your own calls, as the\n"
                                      "   Python package moeplan.torch does. Default: off, one program of a step"),
-                            cl::cat(category));
+                            cl::Hidden, cl::cat(category));
 static cl::opt<bool> digest("digest",
                             cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
                                      "   before it loads the plan. Default: off"),
-                            cl::cat(category));
+                            cl::Hidden, cl::cat(category));
 static cl::list<std::string>
     reports("report",
             cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
@@ -93,7 +93,7 @@ static cl::opt<bool>
                   cl::desc("Compile, but print the passes that make the plan and write no plan. A line\n"
                            "   `stage: pipeline` stands for each stage; moe-opt takes the pipeline as\n"
                            "   --pass-pipeline. Default: off"),
-                  cl::cat(category));
+                  cl::Hidden, cl::cat(category));
 
 static bool isJson(StringRef path) { return path.ends_with(".json"); }
 
@@ -506,10 +506,11 @@ int main(int argc, char **argv) {
   moe::setVersion("moe-compile");
   moe::registerPassOptions(passCategory);
   cl::HideUnrelatedOptions({&category, &passCategory});
-  if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
-                                   "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n",
-                                   &llvm::errs()))
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
+          "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n\n--help-hidden lists further options.\n",
+          &llvm::errs()))
     return badInput;
   DialectRegistry registry;
   moe::registerDialects(registry);

@@ -25,7 +25,7 @@ namespace cl = llvm::cl;
 static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-plan options");
-static CompileCommandLine compiling(category, CompileCommandLine::Use::Planning);
+static CompileCommandLine compiling(category);
 static cl::opt<std::string> gpus(cl::Positional, cl::desc("<GPUs>"), cl::cat(category));
 static cl::opt<std::string> clusterName(cl::Positional, cl::desc("<cluster>"), cl::cat(category));
 static cl::opt<std::string> jsonFile("json",
@@ -238,7 +238,7 @@ int main(int argc, char **argv) {
           argc, argv,
           "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
           "With --megatron-args=FILE it also compares a Megatron-LM job with the best plan. "
-          "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",
+          "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n\n--help-hidden lists further options.\n",
           &llvm::errs()))
     return badInput;
   DialectRegistry registry;

@@ -24,7 +24,7 @@ namespace cl = llvm::cl;
 static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-sim options");
-static CompileCommandLine compiling(category, CompileCommandLine::Use::Planning);
+static CompileCommandLine compiling(category);
 
 static cl::opt<CostForm, false, NameParser<CostForm>>
     network("network", cl::desc("How the time of an exchange is computed. Default: closed-form"),
@@ -37,10 +37,10 @@ static cl::opt<std::string>
     writeRouting("write-routing",
                  cl::desc("Write the routing of --synthetic-routing to this file, as a trace that\n"
                           "   --routing takes"),
-                 cl::value_desc("file"), cl::cat(category));
+                 cl::value_desc("file"), cl::Hidden, cl::cat(category));
 static cl::opt<int64_t> iteration("iteration",
                                   cl::desc("Iteration of the routing trace to simulate. Default: the first one"),
-                                  cl::init(-1), cl::cat(category));
+                                  cl::init(-1), cl::Hidden, cl::cat(category));
 static cl::list<std::string>
     stragglers("straggler",
                cl::desc("Make the work of one rank FACTOR times slower, not its exchanges. May be\n"
@@ -49,19 +49,19 @@ static cl::list<std::string>
 static cl::list<std::string> linkFaults("link-fault",
                                         cl::desc("Give a link, in one direction, only FACTOR of its bandwidth. May be\n"
                                                  "   repeated. Example: node0/nic,network:0.5"),
-                                        cl::value_desc("FROM,TO:FACTOR"), cl::cat(category));
+                                        cl::value_desc("FROM,TO:FACTOR"), cl::Hidden, cl::cat(category));
 static cl::opt<bool>
     emulateLinks("emulate-links",
                  cl::desc("Predict a run with moe-run --emulate-links, in which transfers take at least\n"
                           "   the time that the plan says. Default: off"),
-                 cl::init(false), cl::cat(category));
+                 cl::init(false), cl::Hidden, cl::cat(category));
 static cl::opt<bool> allIterations("all-iterations",
                                    cl::desc("Simulate every iteration of a plan's loops, even where they repeat\n"
                                             "   themselves in time. Default: off"),
-                                   cl::cat(category));
+                                   cl::Hidden, cl::cat(category));
 static cl::opt<bool> allRanks("all-ranks",
                               cl::desc("Simulate every rank. Default: one rank stands for all that do the same"),
-                              cl::cat(category));
+                              cl::Hidden, cl::cat(category));
 static cl::opt<std::string>
     jsonFile("json",
              cl::desc("Print one JSON object instead of tables, or write it to this file beside the\n"
@@ -76,7 +76,7 @@ static cl::opt<std::string>
                  cl::desc("Write the step to this folder as Chakra execution traces, which ASTRA-sim\n"
                           "   reads: moeplan.RANK.et of each rank, and the communicators in\n"
                           "   moeplan.groups.json"),
-                 cl::value_desc("folder"), cl::cat(category));
+                 cl::value_desc("folder"), cl::Hidden, cl::cat(category));
 static cl::opt<std::string>
     rooflineSchedules("roofline",
                       cl::desc("Other schedules to compile and simulate, each as in --schedule. One\n"
@@ -380,10 +380,11 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   setVersion("moe-sim");
   cl::HideUnrelatedOptions(category);
-  if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
-                                   "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n",
-                                   &llvm::errs()))
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
+          "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n\n--help-hidden lists further options.\n",
+          &llvm::errs()))
     return badInput;
   DialectRegistry registry;
   registerDialects(registry);

@@ -84,22 +84,21 @@ template <class Visitor> void visitChoices(Visitor &&visit) {
                            "   (gradient accumulation). Default: 1; in moe-plan from --global-batch",
                    .value = "number",
                    .isWritten = true});
-  visit(&StepChoice::interleave, ChoiceInfo{.option = "interleave",
-                                            .words = "VPP {}",
-                                            .help = "Pipeline stages on each device (VPP). With 1f1b, more than 1\n"
-                                                    "   needs micro-batches that are a multiple of pp. Default: 1; 2\n"
-                                                    "   with zb-v and dualpipe-v",
-                                            .value = "number",
-                                            .isSearched = true,
-                                            .needsTraining = true});
+  visit(&StepChoice::interleave,
+        ChoiceInfo{.option = "interleave",
+                   .words = "VPP {}",
+                   .help = "Pipeline stages on each device (VPP). With 1f1b they need micro-batches that\n"
+                           "   are a multiple of pp. Default: 1; 2 with zb-v and dualpipe-v",
+                   .value = "number",
+                   .isSearched = true,
+                   .needsTraining = true});
   visit(&StepChoice::pipelineOrder,
         ChoiceInfo{.option = "pipeline",
                    .words = "{}",
                    .help = "Order of a pipeline's forwards and backwards: 1f1b, 1f1b-overlap, zb-h1,\n"
-                           "   zb-v, dualpipe-v or search, the fastest that is found. With --parallel=auto\n"
-                           "   that is the fastest of compiled plans, else the fastest by the times of ops.\n"
-                           "   1f1b-overlap runs forwards beside backwards, also without a pipeline. All but\n"
-                           "   1f1b postpone weight gradients to where a device would wait. Default: 1f1b",
+                           "   zb-v, dualpipe-v or search, the fastest that is found. 1f1b-overlap runs\n"
+                           "   forwards beside backwards, also without a pipeline. All but 1f1b postpone\n"
+                           "   weight gradients to where a device would wait. Default: 1f1b",
                    .value = "order",
                    .values = "1f1b|1f1b-overlap|zb-h1|zb-v|dualpipe-v|search",
                    .isSearched = true,
@@ -112,6 +111,7 @@ template <class Visitor> void visitChoices(Visitor &&visit) {
                            "   another. It is equivalent to cutting a larger micro-batch into chunks of\n"
                            "   sequences. Default: 1",
                    .value = "number",
+                   .isHidden = true,
                    .needsTraining = true});
   visit(&StepChoice::stageBoundaries,
         ChoiceInfo{.option = "stage-boundaries",
@@ -124,12 +124,9 @@ template <class Visitor> void visitChoices(Visitor &&visit) {
         ChoiceInfo{.option = "recompute",
                    .words = "recompute {}",
                    .help = "Activations to recompute in the backward: none, light, selective, cheap-4,\n"
-                           "   cheap-6, cheap-8, cheap or block. selective recomputes norms, activation\n"
-                           "   functions and other ops that only move memory; light those of them that save\n"
-                           "   the most bytes for their time. cheap recomputes all of a block that takes\n"
-                           "   less than 12 times as long to compute as to write; cheap-8, -6 and -4 less\n"
-                           "   than 8, 6 and 4 times. block recomputes all of a block. --recompute alone\n"
-                           "   means block. Default: none",
+                           "   cheap-6, cheap-8, cheap or block, from the fewest to all. selective: ops that\n"
+                           "   only move memory. cheap: all that takes less than 12 times as long to compute\n"
+                           "   as to write. Default: none; block without a value",
                    .value = "level",
                    .values = "none|light|selective|cheap-4|cheap-6|cheap-8|cheap|block",
                    .alone = "block",
@@ -139,9 +136,8 @@ template <class Visitor> void visitChoices(Visitor &&visit) {
         ChoiceInfo{.option = "zero",
                    .words = "ZeRO-{}",
                    .help = "State that is divided over data-parallel ranks (ZeRO): 1, that of the\n"
-                           "   optimizer; 2, also the sums of gradients, reduced for each micro-batch; 3,\n"
-                           "   also the parameters, gathered for each use (FSDP). --zero alone means 1.\n"
-                           "   Default: 0, none",
+                           "   optimizer; 2, also the sums of gradients; 3, also the parameters (FSDP).\n"
+                           "   Default: 0, none; 1 without a value",
                    .value = "0|1|2|3",
                    .values = "0|1|2|3",
                    .alone = "1",
@@ -151,15 +147,14 @@ template <class Visitor> void visitChoices(Visitor &&visit) {
   visit(&StepChoice::sequenceParallel,
         ChoiceInfo{.option = "sequence-parallel",
                    .words = "sequence parallel",
-                   .help = "Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
-                           "   Default: off",
+                   .help = "Divide tokens over mp in norms, dropout and residual sums. Default: off",
                    .isSearched = true,
                    .hasEffect = [](ParallelAttr all) { return all.getMp() > 1; }});
   visit(&StepChoice::ringAttention,
         ChoiceInfo{.option = "ring-attention",
                    .words = "ring attention",
-                   .help = "Where cp divides sequences, send keys and values round its ranks instead of\n"
-                           "   gathering them. This needs less memory. Default: off",
+                   .help = "Send keys and values round the ranks of cp instead of gathering them. This\n"
+                           "   needs less memory. Default: off",
                    .isSearched = true,
                    .hasEffect = [](ParallelAttr all) { return all.getCp() > 1; }});
   visit(&StepChoice::schedule, ChoiceInfo{.option = "schedule"});

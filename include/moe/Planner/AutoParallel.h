@@ -61,13 +61,6 @@ struct StepSpace {
 /// dropless rows are the caller's.
 StepSpace getStepSpace(const PlanOptions &options, function_ref<bool(StringRef option)> isOpen);
 
-/// Sizes of groups that are given; the others are searched.
-struct GivenGroups {
-  std::optional<int64_t> pp, dp, cp, mp, ep, esp;
-
-  bool allow(ParallelAttr parallel) const;
-};
-
 /// How far a search is.
 struct SearchProgress {
   StringRef phase;
