@@ -55,13 +55,14 @@ private:
 };
 } // namespace
 
-/// That the experts of a rank compute on average.
+/// Rows that the experts of a rank compute on average.
 double Measure::getRows() {
   return static_cast<double>(getX().getDimSize(0)) / static_cast<double>(parallel.getTokenGroup().getSize()) *
          static_cast<double>(layer.getTopK() * parallel.getEsp());
 }
 
-/// Of the first product of an expert with twice as many rows as the mean: where shadowing matters, there are more.
+/// Rate of the first product of an expert with twice as many rows as the mean. Experts that are worth shadowing have
+/// more rows.
 llvm::Expected<double> Measure::getFlopsPerSecond() {
   auto w1 = cast<RankedTensorType>(layer.getW1().getType());
   int64_t experts = std::max<int64_t>(1, w1.getDimSize(0) / parallel.getEp());
@@ -150,7 +151,7 @@ static llvm::Expected<parm::AlphaBeta> getLine(const CostModel &model, Collectiv
                                                ModuleOp graph) {
   if (members == 1)
     return parm::AlphaBeta();
-  // Of the exchanged values none is far from the input.
+  // All exchanged values are about as large as the input.
   auto input = cast<ShapedType>((*graph.getOps<func::FuncOp>().begin()).getArgumentTypes().front());
   std::string dtype;
   llvm::raw_string_ostream(dtype) << input.getElementType();
@@ -162,8 +163,8 @@ static llvm::Expected<parm::AlphaBeta> getLine(const CostModel &model, Collectiv
   return parm::AlphaBeta{line->alpha, line->beta};
 }
 
-/// The pair that Eq. 14 has measured as one collective, from its parts: the longer one hides all but one phase of the
-/// shorter. `gatherPerByte` is bytes gathered for each byte exchanged.
+/// Computes the pair that Eq. 14 has as one measured collective from its parts: the longer one hides all but one phase
+/// of the shorter. `gatherPerByte` is the bytes gathered for each byte exchanged.
 static parm::AlphaBeta overlap(parm::AlphaBeta exchange, parm::AlphaBeta gather, double gatherPerByte, int64_t phases) {
   auto n = static_cast<double>(phases);
   gather.beta *= gatherPerByte;
@@ -199,7 +200,7 @@ static llvm::Error setParmLines(ModuleOp graph, const CompileOptions &options, C
 // A device's rates
 //===----------------------------------------------------------------------===//
 
-/// Bytes a second that a rank exchanges with the others of `ranks` neighbours; 0 where the cluster does not say.
+/// Bytes a second that a rank exchanges with the others of `ranks` neighbours; 0 if the cluster does not say.
 static double getExchangeRate(const ClusterProfile &cluster, int64_t ranks, StringRef dtype) {
   constexpr int64_t manyBytes = int64_t(1) << 26;
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
@@ -216,7 +217,7 @@ static double getExchangeRate(const ClusterProfile &cluster, int64_t ranks, Stri
   return line->beta > 0 ? 1 / line->beta : 0;
 }
 
-/// What the cluster does not say stays as it is.
+/// Sets the rates that the cluster has, and leaves the others as they are.
 static void setDeviceRates(ModuleOp graph, const ClusterProfile &cluster, int64_t nodeRanks, ClusterRates &rates) {
   rates.memoryBytes = cluster.memoryBytesPerSecond;
   for (Type type : (*graph.getOps<func::FuncOp>().begin()).getArgumentTypes()) {

@@ -7,7 +7,7 @@
 namespace mlir::moe {
 
 /// The rates of options.cluster that the passes of `schedule` need, for `graph`, a model graph. Fails with an error
-/// where there is no cluster and one is needed, or where it does not say what they are.
+/// if there is no cluster and one is needed, or if it does not have them.
 FailureOr<ClusterAttr> describeCluster(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options);
 
 } // namespace mlir::moe

@@ -27,7 +27,7 @@ public:
   DictionaryAttr describe(Builder &builder) const;
 
 private:
-  /// A line by elements, from seconds a byte.
+  /// A line in elements, from seconds a byte.
   parm::AlphaBeta getLine(double alpha, double beta) const { return {alpha, beta * elementBytes}; }
   /// A line with its value for this layer: seconds, seconds a byte, bytes, seconds.
   ArrayAttr getTerm(Builder &builder, parm::AlphaBeta line, double elements) const;
@@ -84,7 +84,7 @@ DictionaryAttr Choice::describe(Builder &builder) const {
   choice.append("overlapped", getTerm(builder, overlapped, formula.getSplit()));
   choice.append("s1", number(parm::getS1Seconds(formula, allToAll, allGather)));
   choice.append("s2", number(parm::getS2Seconds(formula, allToAll, overlapped)));
-  // What is left of them without tokens.
+  // The same for no tokens: start-ups alone.
   choice.append("s1_alpha", number(parm::getS1Seconds(empty, allToAll, allGather)));
   choice.append("s2_alpha", number(parm::getS2Seconds(empty, allToAll, overlapped)));
   return choice.getDictionary(builder.getContext());

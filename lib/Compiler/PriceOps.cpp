@@ -24,7 +24,7 @@ class OpPricer {
 public:
   explicit OpPricer(const CostModel &model) : model(model) {}
 
-  /// Ops come in program order. None where the op has no cost, or the cluster does not tell its time.
+  /// Takes ops in program order. None if the op has no cost, or the cluster does not tell its time.
   std::optional<double> getSeconds(Operation *op);
 
 private:
@@ -38,7 +38,7 @@ private:
 };
 } // namespace
 
-/// Of the first floating operand of the kernel, as in a plan.
+/// The type of the first floating operand of the kernel, as in a plan.
 static std::string getDType(MoeKernelOpInterface kernel) {
   SmallVector<Value> operands = kernel.getKernelInputs();
   llvm::append_range(operands, kernel->getResults());
@@ -80,7 +80,7 @@ llvm::Expected<double> OpPricer::getExchangeSeconds(GroupAttr group, const OpCos
                                                  : model.getSeconds(exchange);
 }
 
-/// In a good order exchanges are beside products nearly all the time.
+/// The speed beside the other resource: in a good order, exchanges are beside products nearly all the time.
 llvm::Expected<double> OpPricer::getSpeedBeside(Resource resource) const {
   auto bit = [](Resource one) { return 1U << static_cast<unsigned>(one); };
   Resource other = resource == Resource::Network ? Resource::Matrix : Resource::Network;

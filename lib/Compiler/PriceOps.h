@@ -8,7 +8,7 @@ namespace mlir::moe {
 
 struct ClusterProfile;
 
-/// moe-price-ops on a cluster that was read already, and outlives the pass. `path` is for those who read the pipeline.
+/// moe-price-ops on a cluster that was read already, and outlives the pass. `path` is printed with the pass.
 std::unique_ptr<Pass> createMoePriceOps(const ClusterProfile &profile, llvm::StringRef path);
 
 } // namespace mlir::moe

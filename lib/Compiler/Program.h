@@ -17,10 +17,10 @@ struct CompiledProgram {
 FailureOr<CompiledProgram> compileProgram(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options,
                                           bool reference);
 
-/// From the rank program to a plan: options.leaveOutOrder leaves it in the program's order, without memory.
+/// Lowers the rank program to a plan. With options.leaveOutOrder it stays in the program's order, without memory.
 LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
                           const ProgramForm &form = {}, StringRef prefix = "");
-/// From a plan in the program's order to its own order, waits and memory.
+/// Gives a plan in the program's order its own order, waits and memory.
 LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
                              const ProgramForm &form = {}, StringRef prefix = "");
 

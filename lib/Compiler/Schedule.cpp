@@ -50,7 +50,7 @@ template <Strategy strategy> static std::optional<std::string> writeStrategy(con
 }
 static void dropStrategy(ParsedSchedule &schedule) { schedule.strategy = Strategy::None; }
 
-/// Chunks of so many that a plan is still compiled in reasonable time.
+/// The most chunks for which a plan is compiled in reasonable time.
 static constexpr int64_t maxChunks = 64;
 
 static LogicalResult readPipeline(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
@@ -67,7 +67,7 @@ static LogicalResult readPipeline(MLIRContext *context, StringRef argument, Pars
                                  << ", or auto for N, in --schedule but got 'pipeline:" << argument << "'";
 }
 
-/// Reads `NUMBER`, `WORD` or `NUMBER,WORD`; what is not there stays as it is.
+/// Reads `NUMBER`, `WORD` or `NUMBER,WORD`, and leaves a missing one as it is.
 static LogicalResult readArguments(MLIRContext *context, StringRef name, StringRef text, int64_t &number,
                                    ArrayRef<StringRef> words, function_ref<void(unsigned)> setWord) {
   auto [first, second] = text.split(',');
@@ -135,7 +135,7 @@ static std::optional<std::string> writeHier(const ParsedSchedule &schedule) {
 }
 static void dropHier(ParsedSchedule &schedule) { schedule.hier.reset(); }
 
-/// What was given besides what is taken by itself.
+/// The arguments that differ from the defaults, with their colon.
 static std::string writeArguments(int64_t number, StringRef word, bool isDefaultWord) {
   SmallVector<std::string> texts;
   if (number)
@@ -181,28 +181,28 @@ enum class Kind { Layer, Overlap, ByNode, Pipeline, Shadows, Smart, Gate, Residu
 struct Entry {
   StringLiteral name;
   Kind kind;
-  /// Reads the text behind the colon, which is null where there is none.
+  /// Reads the text after the colon, which is null without a colon.
   LogicalResult (*read)(MLIRContext *, StringRef argument, ParsedSchedule &);
-  /// The text behind the name, from the colon on. None where `schedule` does not have this part.
+  /// The text after the name, from the colon on. None if `schedule` does not have this part.
   std::optional<std::string> (*write)(const ParsedSchedule &schedule);
   AddPasses *addPasses = nullptr;
-  /// The form of the text behind the colon, for people. In brackets where none is needed, empty where none may be.
+  /// The form of the text after the colon, for people: in brackets if it is optional, empty if there is none.
   StringLiteral argument = "";
-  /// The only rewrite of layers with which it can be. Empty: any.
+  /// The only rewrite of layers that it can be combined with. Empty: any.
   StringLiteral of = "";
-  /// Whether it changes exchanges with the experts, or decides by them.
+  /// Whether it changes exchanges with the experts, or depends on them.
   bool needsExchanges = false;
-  /// The kinds that it cannot be with (excludes), and why: the end of a sentence about this part.
+  /// The kinds that it cannot be combined with (excludes), and why: the end of a sentence about this part.
   unsigned excluded = 0;
   StringLiteral excludedFor = "";
-  /// Of a rewrite of layers: whether it leaves such exchanges.
+  /// Whether a rewrite of layers leaves such exchanges.
   bool leavesExchanges = true;
-  /// Of a rewrite of layers: whether members of mp share the tokens that all of them have.
+  /// Whether a rewrite of layers lets members of mp share the tokens that all of them have.
   bool sharesTokens = false;
   /// Whether 'auto' tries it (getCombinations), and with which arguments; none: without.
   bool isCombined = false;
   ArrayRef<StringLiteral> combinedArguments = {};
-  /// The pass that may leave layers as they are. `drop` takes this part away where it left them all.
+  /// The pass that may leave layers as they are. `drop` removes this part if the pass left them all.
   StringLiteral pass = "";
   void (*drop)(ParsedSchedule &) = nullptr;
 
@@ -239,7 +239,7 @@ static Entry makeLayer(StringLiteral name, AddPasses *addPasses, StringLiteral p
           .pass = pass,
           .drop = dropLayer};
 }
-/// MPipeMoE's strategies do not need exchanges: rows are dispatched again where others are exchanged again.
+/// MPipeMoE's strategies do not need exchanges: without them, rows are dispatched again instead of exchanged again.
 template <Strategy strategy> static Entry makeStrategy(StringLiteral name) {
   return {.name = name,
           .kind = Kind::Residuals,
@@ -335,7 +335,7 @@ static ArrayRef<Entry> getEntries() {
   return entries;
 }
 
-/// The entries that `schedule` has, of one kind after the other.
+/// The entries of `schedule`, one kind after the other.
 static SmallVector<const Entry *> getParts(const ParsedSchedule &schedule, ArrayRef<Kind> kinds) {
   SmallVector<const Entry *> parts;
   for (Kind kind : kinds)
@@ -376,7 +376,7 @@ std::string ParsedSchedule::getName() const {
   SmallVector<std::string> texts;
   for (const Entry *part : getParts(*this, kOrderInName))
     texts.push_back(part->name.str() + *part->write(*this));
-  // The rest says the same without the baseline.
+  // The baseline is the default.
   return llvm::join(ArrayRef(texts).drop_front(texts.size() > 1 && layer == LayerRewrite::Baseline), "+");
 }
 
@@ -387,7 +387,7 @@ static SmallVector<StringRef> getNames() {
   return names;
 }
 
-/// A part of one rewrite of layers alone, or one that makes no sense with it.
+/// Refuses a part that belongs to another rewrite of layers, or has no effect with this one.
 static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, StringRef text,
                                    const ParsedSchedule &parsed, StringRef schedule) {
   if (!entry.of.empty() && getName(parsed.layer) != entry.of)

@@ -77,7 +77,7 @@ LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &sche
   if (schedule.once->hasNodes)
     once.nodeRanks = schedule.once->nodeRanks ? schedule.once->nodeRanks : options.devicesPerNode;
   once.chunks = std::max<int64_t>(1, schedule.chunks);
-  // Exchanges in groups of one are none.
+  // A group of one has no exchanges.
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createMoeSendOnce(once));
   return success();
@@ -104,7 +104,7 @@ LogicalResult mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule 
   MoeSetResidualsOptions residuals;
   residuals.dispatched = offloadsDispatched ? Residual::offload : Residual::recommunicate;
   residuals.hidden = offloadsHidden ? Residual::offload : Residual::recompute;
-  // What is set on an exchange in a group of one would go with it.
+  // An exchange in a group of one is removed, with all that is set on it.
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createMoeSetResiduals(residuals));
   return success();
@@ -117,13 +117,13 @@ LogicalResult mlir::moe::addPipeline(PassManager &passes, const ParsedSchedule &
   MoePipelineOptions pipeline;
   pipeline.chunks = schedule.chunks;
   pipeline.exchangedRing = schedule.getRing();
-  // What waits for a place inside the experts computes, which one chunk does at a time.
+  // One chunk at a time computes inside the experts, and only computation waits for a place there.
   pipeline.hiddenRing = schedule.getRing() > 0 ? std::max<int64_t>(1, schedule.getRing() - 1) : 0;
   passes.addNestedPass<func::FuncOp>(createMoePipeline(pipeline));
   return success();
 }
 
-/// Of an exchange, 1 without the smart schedule.
+/// Number of phases of an exchange; 1 without the smart schedule.
 static int64_t getNumPhases(const ParsedSchedule &schedule, const CompileOptions &options) {
   if (!schedule.smart)
     return 1;
@@ -138,7 +138,7 @@ static int64_t getNumPhases(const ParsedSchedule &schedule, const CompileOptions
 // FasterMoE
 //===----------------------------------------------------------------------===//
 
-/// Ragged exchanges are what shadows and the smart schedule change.
+/// Checks that layers are dropless: shadows and the smart schedule change ragged exchanges.
 static LogicalResult checkDropless(StringRef name, ModuleOp graph) {
   for (LayerOp layer : (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>())
     if (!layer.isDropless())
@@ -156,7 +156,7 @@ LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &s
   shadows.max = schedule.shadows->most;
   shadows.policy = schedule.shadows->policy;
   shadows.phases = getNumPhases(schedule, options);
-  // A chunk or a phase may have all that is left of a whole layer.
+  // A chunk or a phase may have all remaining rows of a layer.
   shadows.shrink = schedule.chunks == 1 && !schedule.smart;
   passes.addNestedPass<func::FuncOp>(createMoeShadowExperts(shadows));
   return success();

@@ -12,11 +12,11 @@ using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &sched
                                 ModuleOp graph);
 AddPasses addS1, addS2, addParmAuto, addOnce, addHier, addPipeline, addResiduals, addShadows, addSmart;
 
-/// How many phases Parm's SAA has, 1 where it cannot be: the exchange has to leave the node, and the gather over mp
-/// not, to be on another stream.
+/// Number of phases of Parm's SAA; 1 if it is not possible. The exchange must leave the node and the gather over mp
+/// must not, so that they are on different streams.
 int64_t getSaaPhases(const CompileOptions &options);
 
-/// One pass without options.
+/// Appends one pass without options.
 template <std::unique_ptr<Pass> (*create)()>
 LogicalResult addPass(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
   passes.addNestedPass<func::FuncOp>(create());

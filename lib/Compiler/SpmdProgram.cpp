@@ -103,7 +103,7 @@ static LogicalResult checkFunctions(ModuleOp module) {
 // The header
 //===----------------------------------------------------------------------===//
 
-/// The schedule by which launches are ordered; without one they stay in the program's order, as the baseline's do.
+/// The schedule that decides the order of launches. Without one they stay in the program's order, as in the baseline.
 static FailureOr<ParsedSchedule> getSchedule(ModuleOp module) {
   StringRef key = module->hasAttr(kRequestedAttrName) ? kRequestedAttrName : plan::kScheduleAttrName;
   Attribute value = module->getAttr(key);
@@ -134,7 +134,7 @@ static FailureOr<std::optional<OrderPolicy>> getOrder(ModuleOp module) {
   return order;
 }
 
-/// A step with a backward has results that a model does not have.
+/// Infers the mode: a step with a backward has results that a model does not have.
 static StringRef inferMode(func::FuncOp rank) {
   for (unsigned i = 0; i < rank.getNumResults(); ++i) {
     auto role = rank.getResultAttrOfType<StringAttr>(i, kRoleAttrName);

@@ -6,28 +6,29 @@
 
 namespace mlir::moe {
 
-/// The functions of a module behind the model graph.
+/// Names of the functions of a module that was compiled from a model graph.
 inline constexpr StringLiteral kRankName = "rank", kReferenceName = "reference";
 
-/// On a module at the SPMD stage: the schedule that was asked for, where `plan.schedule`, what could be had of it, is
-/// another. It decides whether the launches are put into another order.
+/// Attribute of a module at the SPMD stage: the schedule that was asked for, if `plan.schedule`, the applied part of
+/// it, is another. It decides whether the launches are put into another order.
 inline constexpr StringLiteral kRequestedAttrName = "plan.requested";
 
-/// What a module at the SPMD stage says of itself.
+/// Attributes of a module at the SPMD stage.
 struct SpmdHeader {
   ParallelAttr parallel;
   ParsedSchedule schedule;
   std::optional<OrderPolicy> order;
 };
 
-/// Reads a module at the SPMD stage, which may be written by hand, and makes of it what compileSchedule() has at that
-/// stage. Fails with an error where its functions are none of a rank. `reference`: whether to keep the reference.
+/// Reads a module at the SPMD stage, which may be written by hand, and turns it into the form that compileSchedule()
+/// has at that stage. Fails with an error if its functions are not those of a rank. `reference`: whether to keep the
+/// reference.
 FailureOr<SpmdHeader> takeSpmdHeader(ModuleOp module, bool reference);
 
-/// Every type that the program holds is small enough to count its bytes, and those of many such, in 64 bits.
+/// Checks that each type of the program is small enough to count the bytes of many such values in 64 bits.
 LogicalResult checkSizes(func::FuncOp program);
 
-/// Arguments and results, which are found by name at run time, have names of their own and one of the roles.
+/// Checks that arguments and results, which are found by name at run time, have different names and one of the roles.
 LogicalResult checkNames(func::FuncOp function, StringRef what, ArrayRef<StringRef> argumentRoles,
                          ArrayRef<StringRef> resultRoles);
 

@@ -18,7 +18,7 @@ struct ProgramForm {
   bool repeats = true;
 };
 
-/// The fewest micro-batches that tell what any number of them do.
+/// Number of micro-batches that stand for any larger number.
 inline constexpr int64_t kRepeated = 3;
 
 #ifdef NDEBUG
@@ -37,15 +37,15 @@ LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, Modul
 /// The only function of a model graph.
 func::FuncOp getFunction(ModuleOp module);
 
-/// From the model graph to the forward rank program in its schedule, or to the reference.
+/// Appends passes from the model graph to the forward rank program in its schedule, or to the reference.
 LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                ModuleOp graph, bool reference);
-/// From the forward program to the whole rank program.
+/// Appends passes from the forward program to the whole rank program.
 void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                        const ProgramForm &form, func::FuncOp forward, bool reference);
-/// From the rank program to a plan in the program's order.
+/// Appends passes from the rank program to a plan in the program's order.
 void addConversion(PassManager &passes);
-/// From a plan in its order to its waits and memory.
+/// Appends passes from a plan in its order to its waits and memory.
 void addPlanPasses(PassManager &passes, const CompileOptions &options);
 
 /// Puts the launches of a plan's programs into the order that `options` ask for.

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// By program and launch.
+/// Seconds by program and launch.
 static llvm::Expected<std::vector<std::vector<double>>> getSeconds(ModuleOp plan, int64_t world,
                                                                    const ClusterProfile &cluster) {
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, world, CostForm::ClosedForm);

@@ -8,7 +8,7 @@ namespace mlir::moe {
 struct ClusterProfile;
 
 /// Sets `seconds` of the exchanges and host copies of the rank programs of `plan`, for `world` ranks of `cluster`, and
-/// the cluster's name; neither where the profile does not say enough.
+/// the cluster's name; neither if the profile does not have enough.
 void setTransferSeconds(ModuleOp plan, int64_t world, const ClusterProfile &cluster);
 
 } // namespace mlir::moe

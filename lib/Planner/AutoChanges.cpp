@@ -21,7 +21,7 @@ static void scaleNetwork(ClusterProfile &cluster, double factor) {
     level.bytesPerSecond *= factor;
   for (CollectiveFit &fit : cluster.collectives) {
     fit.beta /= factor;
-    // Of a curve, what the first and least bytes take is start-up.
+    // The time of the first and least bytes of a curve is its start-up.
     for (MeasuredPoint &point : llvm::reverse(fit.points))
       point.seconds = fit.points[0].seconds + (point.seconds - fit.points[0].seconds) / factor;
   }
@@ -43,15 +43,15 @@ static FailureOr<ParsedSchedule> parseQuietly(MLIRContext *context, StringRef na
 }
 
 namespace {
-/// What is tried again: a schedule, and the order that is best for it now.
+/// A schedule that is tried again, and the order that is best for it now.
 struct Form {
   std::string schedule;
   std::optional<OrderPolicy> order;
 };
 } // namespace
 
-/// The fastest of `forms` that fit, for a graph and options; empty where none can be. Whether a part of a model fits is
-/// not known.
+/// The fastest of `forms` that fit, for a graph and options; empty if none is possible. It is not known whether a part
+/// of a model fits.
 static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const PlanOptions &options, double tokens = 1) {
   LayerSamples layers(graph, options, tokens);
   if (!layers.isLegal())
@@ -78,7 +78,7 @@ static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const PlanOp
   return best;
 }
 
-/// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
+/// Finds the first factor at which the choice changes, up to 8 times as much or down to an eighth.
 static void addChangesOf(StringRef what, const PlanOptions &options, ScheduleExplanation &result,
                          function_ref<std::string(double)> choose) {
   const std::string &now = result.candidates[*result.best].schedule;
@@ -97,7 +97,7 @@ static void addChangesOf(StringRef what, const PlanOptions &options, ScheduleExp
     }
 }
 
-/// Where nothing balances the experts, late in training, which shadows are for.
+/// Finds the choice for unbalanced experts, late in training: shadows are made for them.
 static void addChangeOfSkew(ModuleOp graph, const PlanOptions &options, ArrayRef<Form> forms,
                             ScheduleExplanation &result) {
   if (options.routing)
@@ -123,7 +123,7 @@ void mlir::moe::addChanges(ModuleOp graph, const PlanOptions &options, ScheduleE
   if (!result.best)
     return;
   result.changes.emplace();
-  // All kinds that fit are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
+  // All kinds that fit are tried again, each in its present best form: other forms seldom win elsewhere.
   constexpr size_t nearest = 6;
   SmallVector<Form> forms;
   llvm::StringSet<> classes;
@@ -147,7 +147,7 @@ void mlir::moe::addChanges(ModuleOp graph, const PlanOptions &options, ScheduleE
   addChangesOf("tokens", options, result, [&](double factor) { return chooseFrom(forms, graph, options, factor); });
   if (!options.isStoppedEarly())
     addChangeOfSkew(graph, options, forms, result);
-  // Some of them would look like all.
+  // A part of the changes would look like all of them.
   if (options.isStoppedEarly())
     result.changes.reset();
 }

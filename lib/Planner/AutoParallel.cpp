@@ -20,7 +20,7 @@ struct Contest {
   ArrayRef<double> maxLoads;
   /// The largest bound with which nothing fits.
   std::optional<double> refusedLoad;
-  std::optional<Margin> margin; ///< of the choice
+  std::optional<Margin> margin; ///< distance of the choice from the others
 };
 } // namespace
 

@@ -31,7 +31,7 @@ public:
   ScheduleExplanation run();
 
 private:
-  /// A class, with its first candidate's place in the result.
+  /// A class, with the place of its first candidate in the result.
   struct Class {
     ScheduleClass schedules;
     size_t first;
@@ -45,20 +45,20 @@ private:
   void simulate(const ParsedSchedule &schedule, Candidate &candidate);
   SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const Candidate &candidate) const;
   bool fits(const Candidate &candidate) const;
-  /// Whether of a part of the model it is not known what fits.
+  /// Whether only a part of the model is simulated, so that its memory does not tell whether a plan fits.
   bool mayNotFit() const { return options.memoryLimit > 0 && !layers.isWhole(); }
-  /// Whether what was applied need not be simulated.
+  /// Whether the candidate that was applied need not be simulated.
   bool isBeaten(const Candidate &candidate) const;
-  /// Whether memory may decide: something was too large, or of a part of the model it is not known what is.
+  /// Whether memory may decide: a candidate was too large, or it is not known which ones are.
   bool isTight() const;
   bool isStopped();
   void chooseBest();
 
   LayerSamples layers;
   const PlanOptions &options;
-  bool isDropless = false; ///< some layer
+  bool isDropless = false; ///< whether a layer is dropless
   ScheduleExplanation result;
-  llvm::StringMap<std::string> names; ///< of schedules, by what they come to
+  llvm::StringMap<std::string> names; ///< schedules by their text after the passes
   double bestSeconds = std::numeric_limits<double>::infinity();
 };
 } // namespace
@@ -71,7 +71,7 @@ bool AutoSearch::fits(const Candidate &candidate) const {
   return options.memoryLimit == 0 || !layers.isWhole() || candidate.estimate.bytes <= options.memoryLimit;
 }
 
-/// Whether it is too large, or fits in an order alone that is not the fastest: with less kept it may be faster.
+/// Whether a candidate is too large, or fits only in an order that is not the fastest. It may be faster with less kept.
 static bool isShort(const Candidate &candidate) {
   return candidate.verdict == Verdict::TooLarge || (candidate.order && *candidate.order != OrderPolicy::Search);
 }
@@ -87,7 +87,7 @@ bool AutoSearch::isBeaten(const Candidate &candidate) const {
     return false;
   if (!mayNotFit())
     return candidate.bound >= bestSeconds;
-  // What is slower may be all that fits, unless it needs more memory too.
+  // A slower candidate may be the only one that fits, unless it needs more memory too.
   return llvm::any_of(result.candidates, [&](const Candidate &one) {
     return one.verdict == Verdict::Simulated && one.estimate.seconds <= candidate.bound &&
            one.estimate.bytes <= candidate.estimate.bytes;
@@ -110,12 +110,11 @@ Candidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
   return candidate;
 }
 
-/// Worth a try besides the order that `candidate`, which was simulated, is compiled in by itself.
+/// Orders that are tried besides the default order of `candidate`, which was simulated.
 SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedule, const Candidate &candidate) const {
   if (options.order || candidate.verdict != Verdict::Simulated)
     return {};
-  // Exchanges of a layer in one piece can run beside what computes the gradients of weights. The order of a pipeline is
-  // one of all its stages.
+  // Exchanges of a layer in one piece can run beside weight gradients. All stages of a pipeline share one order.
   bool mayBeBest = options.exhaustive || candidate.bound < bestSeconds;
   if (!schedule.canOverlap() && mayBeBest && options.parallel.getPp() == 1)
     return {OrderPolicy::Search};
@@ -125,7 +124,7 @@ SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedu
   return {};
 }
 
-/// In the order that is over the limit by the fewest bytes, of such the fastest.
+/// Simulates the candidate in the fastest order that fits, otherwise in the smallest.
 void AutoSearch::simulate(const ParsedSchedule &schedule, Candidate &candidate) {
   Candidate applied = candidate;
   layers.simulate(schedule, candidate);
@@ -141,7 +140,8 @@ void AutoSearch::simulate(const ParsedSchedule &schedule, Candidate &candidate) 
   }
 }
 
-/// Of what was applied last. The first of a class is always simulated, to know what chunks bring.
+/// Decides the fate of the candidate that was applied last. The first of a class is always simulated, to know the gain
+/// of chunks.
 void AutoSearch::decide(const ParsedSchedule &schedule, Candidate &candidate, bool isFirst) {
   ++result.applied;
   if (candidate.verdict == Verdict::Illegal)
@@ -166,7 +166,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, Candidate &candidate, bo
   bestSeconds = std::min(bestSeconds, candidate.estimate.seconds);
 }
 
-/// One chunk count: all kept, and where that does not fit, or where that is not known, with less kept.
+/// Visits one number of chunks: with all values kept and, if that may not fit, with fewer.
 void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
   ParsedSchedule schedule = one.schedules.first;
   schedule.chunks = chunks;
@@ -175,7 +175,7 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
     schedule.strategy = strategy;
     if (!isPossible(schedule))
       continue;
-    // The first of the class was decided on before.
+    // The first of the class is decided already.
     if (chunks == 1 && strategy == Strategy::None) {
       needsLess |= isShort(result.candidates[one.first]);
       continue;
@@ -198,7 +198,7 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
   }
 }
 
-/// `schedule`, which `candidate` is of, with fewer chunks' values alive, where that may decide: until one fits.
+/// Visits the schedule of `candidate` with the values of fewer chunks alive, if memory may decide, until one fits.
 void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const Candidate &candidate) {
   bool wasSimulated = candidate.verdict == Verdict::TooLarge || candidate.verdict == Verdict::Simulated;
   if (!wasSimulated || (!isShort(candidate) && !mayNotFit() && !options.exhaustive))
@@ -249,7 +249,7 @@ ScheduleExplanation AutoSearch::run() {
       continue;
     Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
     Candidate &first = add(one.schedules.first, one);
-    // Where tokens choose evenly shadows save no time, but their buffers may be smaller.
+    // If tokens choose evenly, shadows save no time, but their buffers may be smaller.
     if (one.schedules.first.shadows && !options.routing && !options.exhaustive && !isTight()) {
       first.verdict = Verdict::Dominated;
       continue;
@@ -259,7 +259,7 @@ ScheduleExplanation AutoSearch::run() {
     if (isStopped())
       break;
   }
-  // Those that may be fast first, so that they prune the others.
+  // Classes that may be fast come first, so that they prune the others.
   llvm::stable_sort(classes, [&](const Class &a, const Class &b) {
     return result.candidates[a.first].bound < result.candidates[b.first].bound;
   });
@@ -296,7 +296,7 @@ static void measureWhole(const GraphReader &graph, const PlanOptions &options, C
   std::string reason;
   std::optional<WholeModel> model = measureFilledModel(graph, whole, options.memoryLimit, reason);
   if (!model) {
-    // What a layer alone can do may be too much for it among others.
+    // A schedule that is possible for a layer alone may not be possible in the model.
     candidate.verdict = Verdict::Illegal;
     candidate.reason = std::move(reason);
     return;
@@ -307,7 +307,7 @@ static void measureWhole(const GraphReader &graph, const PlanOptions &options, C
     candidate.reason = std::move(model->peak);
 }
 
-/// Compiles the fastest of `sorted` whole, until enough of them fit; one has to do where the search is stopped.
+/// Compiles the fastest of `sorted` whole, until enough of them fit. One is enough if the search is stopped.
 static void measureFastest(ModuleOp graph, const PlanOptions &options, ArrayRef<Candidate *> sorted) {
   constexpr size_t compared = 3;
   std::string text;
@@ -320,7 +320,7 @@ static void measureFastest(ModuleOp graph, const PlanOptions &options, ArrayRef<
                [&](size_t fitting) { return fitting == 0 || !options.isStoppedEarly(); });
 }
 
-/// The fastest few in the whole model; the first that fit are compared.
+/// Chooses by the whole model: of the fastest few, the first that fit are compared.
 static LogicalResult chooseForModel(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result) {
   auto sorted = llvm::map_to_vector(sortBySeconds(result.candidates), [&](const Candidate *one) {
     return &result.candidates[one - result.candidates.data()];
@@ -339,8 +339,8 @@ static LogicalResult chooseForModel(ModuleOp graph, const PlanOptions &options, 
   return success();
 }
 
-/// Of a model whose memory is limited, what is best of all that keeps everything for the backward; nothing where none
-/// of that fits. What keeps less is several times as much to go through, and seldom faster.
+/// Searches only schedules that keep everything for the backward, for a model whose memory is limited. None if none of
+/// them fits. The others are several times as many, and seldom faster.
 static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const PlanOptions &options) {
   if (options.memoryLimit == 0 || options.exhaustive || isOneLayer(graph))
     return std::nullopt;
@@ -353,7 +353,7 @@ static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const
   return result;
 }
 
-/// How far the choice is from the others that fit.
+/// Adds the distance of the choice from the others that fit.
 static void addMargin(ScheduleExplanation &result) {
   const Candidate &best = result.candidates[*result.best];
   // In a model of many layers the whole decides, among those that were compiled whole.
@@ -366,15 +366,14 @@ static void addMargin(ScheduleExplanation &result) {
   });
   if (!result.margin)
     return;
-  // A candidate that was left out for its bound, or that of its class, takes at least as long as the choice, and maybe
-  // no longer.
+  // A candidate that was left out for its bound, or that of its class, may take just as long as the choice.
   double limit = best.estimate.seconds * (1 + result.margin->uncertainty);
   result.isOpen = result.bounded > 0 && llvm::any_of(result.candidates, [&](const Candidate &one) {
                     return &one != &best && one.bound >= best.estimate.seconds && one.bound <= limit;
                   });
 }
 
-/// Where steps of the whole graph are known.
+/// Adds the speed of candidates whose steps of the whole graph are known.
 static void addThroughput(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result) {
   StepWork work = getModelWork(graph, options) * (1 / static_cast<double>(options.parallel.getWorld()));
   for (Candidate &candidate : result.candidates) {
@@ -386,7 +385,7 @@ static void addThroughput(ModuleOp graph, const PlanOptions &options, ScheduleEx
 FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const PlanOptions &options) {
   if (!options.cluster)
     return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
-  // Plans are compared, whatever is made of the best.
+  // The search compares plans, whatever stage the best is compiled to.
   PlanOptions planning = options;
   planning.stage = Stage::Plan;
   planning.runPasses = nullptr;

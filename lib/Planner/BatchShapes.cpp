@@ -41,7 +41,7 @@ static LogicalResult compileVariant(ModuleOp graph, const PlanOptions &options, 
   return success();
 }
 
-/// t1 or t2 of all layers as a line in the tokens of a rank; none where a layer cannot be had so.
+/// t1 or t2 of all layers as a line in the tokens of a rank; none if a layer cannot have that schedule.
 static std::optional<Line> getLine(ArrayAttr choices, StringRef schedule) {
   Line line;
   for (auto choice : choices.getAsRange<DictionaryAttr>()) {
@@ -66,7 +66,7 @@ static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &
   if (failed(program))
     return failure();
   auto choices = (*(**program).getOps<func::FuncOp>().begin())->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName);
-  // No layer has a choice: the model has none, or none that is a baseline.
+  // No layer has a choice: the model has no layers, or none that is a baseline.
   if (!choices)
     return compileVariant(graph, options, std::nullopt, variants);
   ParsedSchedule s1 = schedule;
@@ -81,8 +81,7 @@ static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &
   return success();
 }
 
-/// One variant for each chunk count, so that Algorithm 1 of MPipeMoE, or at first what is predicted, chooses at run
-/// time.
+/// One variant for each number of chunks. Algorithm 1 of MPipeMoE chooses at run time, at first by the predictions.
 static LogicalResult compileForGranularity(ModuleOp graph, ParsedSchedule schedule, const PlanOptions &options,
                                            SmallVectorImpl<Variant> &variants) {
   Builder builder(graph.getContext());

@@ -29,12 +29,12 @@ std::optional<Margin> getMargin(const Candidate &best, ArrayRef<Candidate> candi
 
 /// A search that found nothing.
 struct NothingFound {
-  std::string what; ///< was searched: "groups of 64 ranks"
+  std::string what; ///< subject of the search: "groups of 64 ranks"
   bool wasStopped;
-  std::string limit; ///< on the memory of a rank: "79.1 GB"
-  size_t count;      ///< of candidates that were compared
+  std::string limit; ///< memory of a rank: "79.1 GB"
+  size_t count;      ///< number of candidates that were compared
   std::string (*getName)(const Candidate &);
-  bool showsBytes; ///< of the smallest candidate; otherwise its reason has them
+  bool showsBytes; ///< shows the bytes of the smallest candidate, which its reason does not have
 };
 /// Reports why no candidate can be taken: the smallest that does not fit, or the first that is illegal.
 InFlightDiagnostic emitNothingFound(MLIRContext *context, ArrayRef<Candidate> candidates, const NothingFound &search);

@@ -47,7 +47,7 @@ static FailureOr<OwningOpRef<ModuleOp>> runQuietly(MLIRContext *context, std::st
 
 OwningOpRef<ModuleOp> Evaluator::compileUnordered(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
   auto module = runQuietly(graph.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
-    // As a user would write it: what makes no sense together is refused there.
+    // Reading the name refuses parts that cannot be combined.
     FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
     if (failed(known))
       return failure();
@@ -143,9 +143,9 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
-/// Sets `interval` and its parts: how long the first stage takes from the forward of one late micro-batch to that of
-/// the next. It does one forward and one backward in turn then, as all other stages do, and waits for the slowest
-/// stage. That holds for 1F1B with one stage on a device.
+/// Sets `interval` and its parts: the time of the first stage from the forward of one late micro-batch to that of the
+/// next. It then does one forward and one backward in turn, as all stages do, and waits for the slowest one. This holds
+/// for 1F1B with one stage on a device.
 static void setInterval(StepFigures &figures, const SimResult &step, const PlanOptions &options) {
   if (options.interleave > 1 || splitsBackward(options.pipelineOrder) || options.microBatches < 3 ||
       options.parallel.getPp() == 1 || !step.isWhole())
@@ -157,7 +157,7 @@ static void setInterval(StepFigures &figures, const SimResult &step, const PlanO
     const SimLaunch &launch = program.launches[one.launch];
     if (&step.ranks[one.rank] != rank || launch.stage < 0 || launch.isBackward || launch.microBatch < 0)
       continue;
-    // When the next stage takes what is sent is its own affair.
+    // The next stage decides when it receives.
     if (launch.group < 0 || !program.groups[launch.group].isChannel())
       ends[launch.microBatch] = std::max(ends[launch.microBatch], one.end);
   }
@@ -199,7 +199,7 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   step.bytesSent = prediction->result.sent.getSum();
   step.bytesBetweenNodes = prediction->result.sent.betweenNodes;
   step.bytes = getMemory().getDeviceBytes();
-  // Errors that are known for the smaller part of the critical path say too little of the step.
+  // Errors of less than half of the critical path say too little about the step.
   if (2 * report.critical.fitted >= step.seconds)
     step.errors = report.critical.getErrors();
   step.uncertainty = step.seconds > 0 ? step.errors.getSeconds() / step.seconds : 0;

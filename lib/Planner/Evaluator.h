@@ -14,30 +14,29 @@ namespace mlir::moe {
 /// The groups of one stage of a pipeline, as if it were all.
 ParallelAttr getStageParallel(ParallelAttr parallel);
 
-/// Compiles plans without a word, to compare them.
+/// Compiles plans to compare them, and reports nothing.
 class Evaluator {
 public:
-  /// Plans are for options.parallel and options.cluster, in the order of launches that `options` say. What tokens
-  /// choose is options.routing.
+  /// Takes the groups, the cluster, the order of launches and the routing of `options`.
   explicit Evaluator(const PlanOptions &options);
-  /// Leaves out the proof of plans (plan-verify), which the plan that is taken has when it is compiled in the end.
+  /// Leaves out the proof of plans (plan-verify). The plan that is taken has it when it is compiled in the end.
   void leaveOutProofs() { options.leaveOutProofs = true; }
 
   const PlanOptions &getOptions() const { return options; }
 
   class Plan;
-  /// The first error goes to `reason`, which is left alone if it says something.
+  /// Stores the first error in `reason`, unless it has one.
   std::optional<Plan> compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
-  /// The same before its launches are in an order; null where it fails.
+  /// Compiles a plan whose launches have no order yet; null if that fails.
   OwningOpRef<ModuleOp> compileUnordered(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
-  /// What compileUnordered() made, in an order of launches.
+  /// Orders the launches of a plan that compileUnordered() made.
   std::optional<Plan> order(ModuleOp unordered, const ParsedSchedule &schedule, std::optional<OrderPolicy> order,
                             std::string &reason);
-  /// The same in options.schedule, where what it leaves open is searched first.
+  /// Compiles in options.schedule, after a search for its open parts.
   std::optional<Plan> search(ModuleOp graph, std::string &reason);
 
 private:
-  /// The closed form, which all plans share: they have as many ranks.
+  /// The cost model in closed form, which all plans share.
   llvm::Expected<const CostModel *> getModel();
 
   PlanOptions options;
@@ -52,11 +51,11 @@ public:
   ModuleOp getModule() const { return const_cast<OwningOpRef<ModuleOp> &>(module).get(); }
   OwningOpRef<ModuleOp> release() { return std::move(module); }
 
-  /// Of the rank that needs the most.
+  /// Memory of the rank that needs the most.
   ProgramMemory getMemory() const;
-  /// "5.1 GB alive at matmul layer0, 2 GB of ..": the largest moment of that rank.
+  /// "5.1 GB alive at matmul layer0, 2 GB of ..": the peak of that rank.
   std::string describePeak() const;
-  /// Seconds of the busiest stream, which no order can go below.
+  /// Seconds of the busiest stream: no order takes less.
   llvm::Expected<double> getBound();
   llvm::Expected<Prediction> predict();
   /// The launches of a step alone, without figures.
@@ -64,15 +63,15 @@ public:
   llvm::Expected<StepFigures> simulate();
 
 private:
-  /// Makes the trace where it is not there yet; returns the model that the plan runs on.
+  /// Makes the trace if there is none yet, and returns the model that the plan runs on.
   llvm::Expected<const CostModel *> prepareStep();
 
   Evaluator &evaluator;
   OwningOpRef<ModuleOp> module;
-  std::optional<RoutingTrace> trace; ///< what tokens choose; empty: evenly
+  std::optional<RoutingTrace> trace; ///< experts that tokens choose; empty: evenly
 };
 
-/// The same of a plan that is there, compiled with `options`.
+/// Simulates a plan that was compiled with `options`.
 llvm::Expected<StepFigures> simulatePlan(OwningOpRef<ModuleOp> &plan, const PlanOptions &options);
 
 } // namespace mlir::moe

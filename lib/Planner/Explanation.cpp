@@ -58,7 +58,7 @@ SmallVector<const Candidate *> mlir::moe::sortBySeconds(ArrayRef<Candidate> cand
 // Fields
 //===----------------------------------------------------------------------===//
 
-/// Where the seconds of a step go.
+/// Parts of the seconds of a step.
 template <class Parts, class Field> static void visitParts(Parts &parts, Field &field) {
   field("compute", parts.compute);
   field("exposed", parts.exposedCommunication);
@@ -67,7 +67,7 @@ template <class Parts, class Field> static void visitParts(Parts &parts, Field &
   field("hidden", parts.hiddenCommunication);
 }
 
-/// How fast a whole step is.
+/// The speed of a whole step.
 template <class Speed, class Field> static void visitSpeed(Speed &speed, Field &field) {
   field("tokens_per_second", speed.tokensPerSecond);
   field("flops_per_second", speed.flopsPerSecond);
@@ -120,7 +120,7 @@ struct GroupsFields {
   }
 };
 
-/// A schedule that is compared where chunks or a strategy are open, or where a plan has to fit.
+/// A schedule that is compared because chunks or a strategy are open, or because a plan has to fit.
 struct ComparedFields {
   template <class One, class Field> static void visit(One &one, Field &field) {
     field("schedule", one.schedule);
@@ -180,7 +180,7 @@ void visit(One &one, Field &field)
 // Attributes
 //===----------------------------------------------------------------------===//
 
-/// All fields, or those that say something: not 0, false or empty.
+/// Writes all fields, or only those that are not 0, false or empty.
 class FieldWriter {
 public:
   FieldWriter(MLIRContext *context, bool all) : builder(context), all(all) {}
@@ -255,7 +255,7 @@ private:
   NamedAttrList fields;
 };
 
-/// The same fields; those that are not there, or of another type, stay as they are.
+/// Reads the same fields, and leaves those that are missing, or of another type, as they are.
 class FieldReader {
 public:
   explicit FieldReader(DictionaryAttr fields) : fields(fields) {}

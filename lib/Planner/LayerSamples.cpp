@@ -25,7 +25,7 @@ bool mlir::moe::isOneLayer(ModuleOp graph) {
          llvm::hasSingleElement(function.getOps<LayerOp>());
 }
 
-/// All but the name.
+/// Whether two layers are alike in all but their names.
 static bool areAlike(LayerOp a, LayerOp b) {
   auto attributes = [](LayerOp layer) {
     NamedAttrList list(layer->getAttrs());
@@ -61,7 +61,7 @@ static OwningOpRef<ModuleOp> makeGraph(LayerOp layer, ModuleOp whole) {
   return graph;
 }
 
-/// The graph of one layer with `factor` times as many tokens. Fails where these are no whole number.
+/// The graph of one layer with `factor` times as many tokens. Fails if that is no whole number.
 static FailureOr<OwningOpRef<ModuleOp>> scaleTokens(ModuleOp graph, double factor) {
   OwningOpRef<ModuleOp> scaled = graph.clone();
   func::FuncOp function = getFunction(*scaled);
@@ -86,8 +86,8 @@ static bool isParameterGradient(func::FuncOp program, Value value, const llvm::S
   return text.consume_front("grad.") && parameters.contains(text);
 }
 
-/// Gradients are summed up once in a step, whatever its micro-batches: in the plan of one micro-batch each sum of a
-/// parameter's gradient counts as one of so many.
+/// Divides the cost of sums of gradients by the number of micro-batches: a step sums gradients once, and the plan is of
+/// one micro-batch.
 static void divideGradientSums(ModuleOp plan, int64_t microBatches) {
   for (func::FuncOp program : plan::getRankPrograms(plan)) {
     llvm::StringSet<> parameters = getParameters(program);
@@ -114,7 +114,7 @@ static PlanOptions getLayerOptions(PlanOptions options) {
   options.sequenceParallel = false;
   options.optimizer.reset();
   options.memoryLimit = 0;
-  // The launches of a pipeline's stages stay in the program's order.
+  // The launches of pipeline stages stay in the program's order.
   if (stages > 1 && !options.order)
     options.order = OrderPolicy::Program;
   return options;
@@ -123,7 +123,7 @@ static PlanOptions getLayerOptions(PlanOptions options) {
 LayerSamples::LayerSamples(ModuleOp graph, const PlanOptions &options, double tokens)
     : evaluator(isOneLayer(graph) ? options : getLayerOptions(options)), microBatches(options.microBatches),
       isGraph(isOneLayer(graph)) {
-  // What is taken is compiled again, with them.
+  // The plan that is taken is compiled again, with proofs.
   evaluator.leaveOutProofs();
   if (isGraph)
     samples.push_back({graph.clone(), 1, nullptr});
@@ -248,7 +248,7 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
 
 void LayerSamples::simulate(const ParsedSchedule &schedule, Candidate &candidate) {
   std::optional<OrderPolicy> order = candidate.order ? candidate.order : evaluator.getOptions().order;
-  // Without anything to overlap the program's order is the one that it is compiled in by itself.
+  // The program's order is the default if nothing overlaps.
   bool isOrdered = order ? *order == OrderPolicy::Program : !schedule.canOverlap();
   candidate.verdict = Verdict::Illegal;
   if (!isOrdered && !orderAll(schedule, order, candidate))

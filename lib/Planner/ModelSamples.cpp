@@ -18,7 +18,7 @@ SmallVector<int64_t> mlir::moe::getKinds(const ModelSource &source) {
   return kinds;
 }
 
-/// Neighbouring parts of one layer. What has no layer belongs to the one before it.
+/// Neighbouring parts of one layer. Parts without a layer belong to the layer before them.
 static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> parts) {
   std::vector<SmallVector<SampledPart>> layers;
   for (const SampledPart &part : parts) {
@@ -62,7 +62,7 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// All of a sample as if it were one part.
+/// A whole sample as one part.
 struct WholeSample {
   double each = 0, once = 0, held = 0, arena = 0;
 
@@ -80,7 +80,7 @@ struct WholeSample {
 };
 } // namespace
 
-/// With the micro-batches of the step or, where it has more than two, from two and three.
+/// Measures a sample with the micro-batches of the step or, if there are more than two, from two and three.
 static std::optional<WholeSample> measureSample(const GraphReader &read, const PlanOptions &options,
                                                 std::string &reason) {
   PlanOptions few = options;
@@ -105,7 +105,7 @@ static std::optional<WholeSample> measureSample(const GraphReader &read, const P
 std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
                                                             const ModelForm &form, const PlanOptions &options,
                                                             std::string &reason) {
-  // Of one block alone an order may be found that is unlike those of many.
+  // The order that a search finds for one block alone may be unlike those of many.
   SmallVector<int64_t> twice;
   for (int64_t kind : kinds)
     twice.append(2, kind);

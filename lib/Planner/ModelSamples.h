@@ -8,13 +8,13 @@
 
 namespace mlir::moe {
 
-/// The graph in that form, of `blocks` alone where there are some.
+/// Reads the graph in that form, or only these `blocks` of it if there are some.
 GraphReader readBlocks(const ModelSource &source, const ModelForm &form, ArrayRef<int64_t> blocks = {});
 
 /// The parts of a model of any number of blocks, on one rank.
 struct ModelCost {
   SmallVector<SampledPart> begin, end;             ///< before the first block, and after the last
-  std::vector<SmallVector<SampledPart>> kindParts; ///< of a block of each kind
+  std::vector<SmallVector<SampledPart>> kindParts; ///< parts of a block of each kind
   /// The most bytes that a stage may receive from the one before it: with more, it would begin inside a part of a block
   /// that hands over several values.
   double mostReceived = std::numeric_limits<double>::infinity();
@@ -23,15 +23,15 @@ struct ModelCost {
 /// The kinds of `source`, each by its first block.
 SmallVector<int64_t> getKinds(const ModelSource &source);
 
-/// From one plan, of a block of each of `kinds`: the model has at least one of each. options.parallel is of one stage,
-/// and of form.dataParallel ranks.
-/// Nothing where it cannot be compiled or where its parts do not tell the blocks apart; `reason` says why.
+/// Takes costs from one plan with a block of each of `kinds`: the model has at least one of each. options.parallel is
+/// of one stage, and of form.dataParallel ranks. None if the plan cannot be compiled, or if its parts do not tell the
+/// blocks apart; `reason` says why.
 std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, const ModelForm &form,
                                      const PlanOptions &options, std::string &reason);
 
-/// The same by difference, of a plan with a block of each kind and of plans with one more. Where launches are put into
-/// another order, those of one part are no longer together. Each block is one part, and all that is done for a
-/// micro-batch counts as its forward.
+/// Takes costs by difference, from a plan with a block of each kind and plans with one more. This serves plans whose
+/// launches are put into another order, in which those of one part are not together. Each block is one part, and all
+/// work for a micro-batch counts as its forward.
 std::optional<ModelCost> sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
                                                  const ModelForm &form, const PlanOptions &options,
                                                  std::string &reason);

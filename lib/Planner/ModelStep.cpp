@@ -26,12 +26,12 @@ class ModelMeasure {
 public:
   ModelMeasure(const GraphReader &read, const PlanOptions &options, std::string &reason);
 
-  /// A step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
+  /// Measures a step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
   std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
   std::optional<SmallVector<SampledPart>> sampleParts();
 
 private:
-  /// `options` in the context.
+  /// Moves options into the context.
   PlanOptions move(PlanOptions moved);
 
   MLIRContext context;
@@ -60,7 +60,7 @@ ModelMeasure::ModelMeasure(const GraphReader &read, const PlanOptions &all, std:
   graph = read(context);
 }
 
-/// A search within a compilation compiles again what it chooses; else the plan is only compared.
+/// Leaves out proofs of a plan that is only compared. A search within a compilation compiles its choice again.
 static void prepare(Evaluator &evaluator) {
   const PlanOptions &options = evaluator.getOptions();
   if (options.memoryLimit == 0 && options.schedule != "auto")
@@ -95,7 +95,7 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   return whole;
 }
 
-/// The parts that moe-cut-stages says; none where it did not run.
+/// The parts that moe-cut-stages recorded; none if it did not run.
 static SmallVector<SampledPart> getParts(ModuleOp plan) {
   SmallVector<SampledPart> parts;
   func::FuncOp program = plan::getRankPrograms(plan).front();
@@ -144,9 +144,8 @@ std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const
 
 std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const PlanOptions &options,
                                                         int64_t limit, std::string &reason) {
-  // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
-  // the next but one. Interleaved there are as many as a multiple of pp, and these and other orders are full after
-  // twice as many.
+  // After pp micro-batches the first stage does one forward and one backward in turn, and the interval is that after
+  // the next but one. Interleaved orders need a multiple of pp, and are full after twice as many, as are other orders.
   int64_t pp = options.parallel.getPp(), all = options.microBatches;
   bool isSplit = pp > 1 && splitsBackward(options.pipelineOrder), isInterleaved = options.interleave > 1 || isSplit;
   int64_t filled = isInterleaved ? 2 * pp : pp == 1 ? 2 : pp + 4;

@@ -23,9 +23,9 @@ public:
   LogicalResult add(const ParsedSchedule &schedule);
   /// Keeps for each chunk count the strategy that Eq. 10 says.
   LogicalResult restrictToEquation10();
-  /// Compiles the best once more, with what there is to say about it.
+  /// Compiles the best once more, with its diagnostics.
   FailureOr<OwningOpRef<ModuleOp>> finish();
-  /// Null where none fits.
+  /// Null if none fits.
   const Candidate *findBest() const;
 
 private:
@@ -38,7 +38,7 @@ private:
   const PlanOptions &options;
   Evaluator evaluator;
   std::vector<Candidate> candidates;
-  std::vector<ParsedSchedule> schedules; ///< of the candidates
+  std::vector<ParsedSchedule> schedules; ///< schedules of the candidates
 };
 } // namespace
 
@@ -48,7 +48,7 @@ LogicalResult Search::add(const ParsedSchedule &schedule) {
   candidate.schedule = schedule.getName();
   std::optional<Evaluator::Plan> plan = evaluator.compile(graph, schedule, candidate.reason);
   if (!plan) {
-    // Once more, for its errors.
+    // Compiles once more, to report the errors.
     (void)compileSchedule(graph, schedule, evaluator.getOptions());
     return failure();
   }
@@ -128,7 +128,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchSchedule(ModuleOp graph, const
   candidate.chooseStrategy = false;
   bool savesMemory = schedule.chooseStrategy || schedule.strategy != Strategy::None;
   for (int64_t chunks : schedule.chunks ? ArrayRef(schedule.chunks) : getPipelineCounts()) {
-    // Without chunks nothing takes turns, and a strategy saves next to nothing.
+    // A strategy saves little without chunks that take turns.
     if (savesMemory && chunks == 1 && schedule.chunks == 0)
       continue;
     candidate.chunks = chunks;

@@ -7,18 +7,18 @@
 
 namespace mlir::moe {
 
-/// Compiles every way to fill in what `schedule` leaves open and returns the one that fits options.memoryLimit and is
-/// predicted to take the fewest seconds; of mpipe-auto, with the strategy that Eq. 10 says. What was compared is left
-/// in the module's `plan.search`. Fails with what the smallest needs where none fits.
+/// Compiles all schedules that the open parts of `schedule` allow, and returns the fastest by prediction that fits
+/// options.memoryLimit. Eq. 10 gives the strategy of mpipe-auto. The module's `plan.search` has the schedules that were
+/// compared. If none fits, the error has the memory of the smallest.
 FailureOr<OwningOpRef<ModuleOp>> searchSchedule(ModuleOp graph, const ParsedSchedule &schedule,
                                                 const PlanOptions &options);
 
-/// The same over chunk counts and strategies that need less memory than `schedule`, which needs `bytes`.
+/// Searches numbers of chunks and strategies that need less memory than `schedule`, which needs `bytes`.
 FailureOr<OwningOpRef<ModuleOp>> searchToFit(ModuleOp graph, const ParsedSchedule &schedule, const PlanOptions &options,
                                              int64_t bytes);
 
-/// MPipeMoE's Eq. 10: seconds of the first layer of `graph` in `schedule`, by strategy from None to S4. Fails where the
-/// cluster does not say what the rates are.
+/// MPipeMoE's Eq. 10: seconds of the first layer of `graph` in `schedule`, by strategy from None to S4. Fails if the
+/// cluster does not have the rates.
 llvm::Expected<SmallVector<double, 5>> getStrategySeconds(ModuleOp graph, const ParsedSchedule &schedule,
                                                           const PlanOptions &options);
 

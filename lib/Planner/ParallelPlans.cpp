@@ -68,7 +68,7 @@ private:
   }
 
   std::map<Kind, double> ratios;
-  std::map<PipelineOrder, double> orderRatios; ///< of orders that several compiled candidates have
+  std::map<PipelineOrder, double> orderRatios; ///< ratios of orders that several compiled candidates have
 };
 } // namespace
 

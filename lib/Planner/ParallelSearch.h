@@ -30,13 +30,13 @@ struct ParallelQuestion {
   const ParallelRequest &request;
   const PlanOptions &options;
   MLIRContext *context;
-  int64_t limit;           ///< bytes of a rank; 0: none
-  int64_t tokens = 0;      ///< of a sequence; of a fixed graph, of a micro-batch
-  bool isDropless = false; ///< some layer
+  int64_t limit;           ///< on the bytes of a rank; 0: none
+  int64_t tokens = 0;      ///< in a sequence; in a fixed graph, in a micro-batch
+  bool isDropless = false; ///< whether a layer is dropless
   std::vector<ParallelAttr> groups{};
   /// Bounds of dropless rows that may be tried, ever smaller; empty if the model or the user has one.
   ArrayRef<double> maxLoads{};
-  std::vector<RankLoads> rankLoads{}; ///< of the different layers, if bounds are open
+  std::vector<RankLoads> rankLoads{}; ///< loads in the different layers, if bounds are open
 
   /// Whether samples of the model's blocks can be taken.
   bool isSampled() const { return !source.kinds.empty(); }
@@ -58,7 +58,7 @@ public:
   explicit ParallelSearch(const ParallelQuestion &question);
 
   const ParallelQuestion &question;
-  std::optional<StepEstimator> estimator; ///< of a question that is sampled
+  std::optional<StepEstimator> estimator; ///< exists if the question is sampled
 
   /// Asks whether to stop. Once true, always true.
   bool isStopped() { return stopped = stopped || question.options.isStoppedEarly(); }
@@ -73,7 +73,7 @@ public:
 private:
   void showProgress(StringRef phase, size_t done, size_t all);
 
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< protects `bestSoFar` and the progress
   std::optional<Candidate> bestSoFar;
   std::atomic<bool> stopped = false;
 };
@@ -93,7 +93,7 @@ FailureOr<ParallelQuestion> readQuestion(const ModelSource &source, const Parall
 std::vector<Candidate> makeCandidates(const ParallelQuestion &question, ArrayRef<double> maxLoads);
 /// The share of layers that need a further pass if there is room for `load` times the even load.
 double getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel);
-/// Sets the batch and micro-batches; a reason where there are none.
+/// Sets the batch and the micro-batches, or refuses the candidate.
 void setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t batch);
 /// Schedules that are simple enough to be tried with all groups.
 SmallVector<std::string> getSchedules(const ParallelQuestion &question, ParallelAttr parallel);
@@ -105,7 +105,7 @@ SmallVector<int64_t> getInterleaves(const ParallelQuestion &question, const Cand
 
 /// Estimates all candidates roughly, and the nearest closely until enough fit.
 void estimateCandidates(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
-/// Makes of `candidate` the fastest that fits, by close estimates. All that the request leaves open is varied in turn.
+/// Turns `candidate` into its fastest variant that fits, by close estimates. All open choices are varied in turn.
 void estimate(ParallelSearch &search, Candidate &candidate);
 
 //===----------------------------------------------------------------------===//
@@ -114,7 +114,7 @@ void estimate(ParallelSearch &search, Candidate &candidate);
 
 /// Compiles the nearest of the estimated candidates, and then those that may be faster than the fastest of these.
 void compileNearest(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
-/// Compiles all candidates, of a graph without samples.
+/// Compiles all candidates of a graph without samples.
 void compileAll(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
 
 //===----------------------------------------------------------------------===//

@@ -1,8 +1,8 @@
 //===- PartCosts.cpp - the costs of a program, part by part ---------------===//
 //
-// A unit is what a part does for one micro-batch, in the forward or in the backward. Each launch belongs to a unit, or
-// to the tail of the step. The seconds of a unit are how far its launches move the clock of the program on. The bytes
-// of a buffer are held, kept or passing, depending on the units of its first and its last launch.
+// A unit is the work of a part for one micro-batch, in the forward or in the backward. Each launch belongs to a unit,
+// or to the tail of the step. The seconds of a unit are the time by which its launches advance the clock of the
+// program. Bytes of a buffer are held, kept or passing: its first and its last launch decide.
 //
 //===----------------------------------------------------------------------===//
 #include "PartCosts.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// Which unit a launch belongs to; a part of -1 says the tail.
+/// The unit of a launch; a part of -1 is the tail.
 struct Unit {
   int32_t microBatch = -1, part = -1;
   bool isBackward = false;
@@ -24,12 +24,12 @@ struct Unit {
   bool isTail() const { return part < 0; }
 };
 
-/// Buffers that take each other's place.
+/// Buffers that follow one another in one place.
 struct Block {
   double bytes = 0;
   int32_t first = 0, last = 0; ///< launches
   bool isArgument = false;
-  bool isGathered = false; ///< from arguments, and does not pass
+  bool isGathered = false; ///< whether it is gathered from arguments, and does not pass
 };
 
 class PartCosts {
@@ -50,10 +50,10 @@ private:
   void addPassing();
   void addTail();
   void setLayers(ArrayRef<double> seconds);
-  /// The block of each operand of a launch that has one.
+  /// The blocks of the operands of a launch.
   SmallVector<size_t> getBlocks(const SimLaunch &launch) const;
   SmallVector<size_t> getBlocks(ArrayRef<int32_t> buffers) const;
-  /// Whether a block passes: one direction of one micro-batch alone needs it.
+  /// Whether a block passes: only one direction of one micro-batch needs it.
   bool isPassing(const Block &block) const;
   PartCost &getPart(int32_t part) { return part < 0 ? parts.back() : parts[part]; }
 
@@ -70,7 +70,7 @@ private:
 };
 } // namespace
 
-/// A launch that says no part does something for the launches after it.
+/// Gives launches without a part that of the launches after them, which they serve.
 void PartCosts::findUnits() {
   units.resize(program.launches.size());
   Unit next;
@@ -87,7 +87,7 @@ void PartCosts::findUnits() {
 // Seconds
 //===----------------------------------------------------------------------===//
 
-/// Of the launches that say the part themselves. Where nothing takes time, the launches count.
+/// Shares of the launches that name the part. Without any time, launches are counted.
 void PartCosts::setLayers(ArrayRef<double> seconds) {
   constexpr double little = 1e-12;
   std::vector<llvm::StringMap<double>> layers(parts.size());
@@ -132,8 +132,9 @@ void PartCosts::addSeconds() {
   setLayers(took);
 }
 
-/// What is done once slows the work beside it. A sample has few layers, and so its exchanges of gradients and of
-/// parameters run beside a larger share of each than in the model. The seconds count for the part that exchanges.
+/// Moves the seconds by which exchanges that are done once slow the work beside them to the part that exchanges. A
+/// sample has few layers, so that exchanges of gradients and of parameters run beside a larger share of each than in
+/// the model.
 void PartCosts::moveSlowdown() {
   std::vector<const SimTime *> once, each;
   for (const SimTime &time : step.times)
@@ -218,7 +219,7 @@ bool PartCosts::isPassing(const Block &block) const {
          first.isBackward == last.isBackward;
 }
 
-/// With ZeRO-1, parameters are gathered before their first use, and stay for all micro-batches.
+/// Finds parameters that are gathered before their first use, and stay for all micro-batches (ZeRO-1).
 void PartCosts::findGathered() {
   isOnce.assign(units.size(), false);
   for (auto [number, launch] : llvm::enumerate(program.launches)) {
@@ -233,8 +234,8 @@ void PartCosts::findGathered() {
   }
 }
 
-/// A launch of the tail belongs to the part of its largest operand, as when a pipeline is divided into stages. So do
-/// its other operands.
+/// Gives a launch of the tail, and its other operands, the part of its largest operand, as when a pipeline is divided
+/// into stages.
 void PartCosts::assignTail() {
   partOf.assign(blocks.size(), -1);
   for (auto [number, block] : llvm::enumerate(blocks))
@@ -257,7 +258,7 @@ void PartCosts::assignTail() {
 }
 
 void PartCosts::addBytes(const ProgramMemory &memory) {
-  // The optimizer's states, where the runtime's user holds them, are in proportion to the arguments.
+  // Optimizer states that the runtime's user holds are in proportion to the arguments.
   double arguments = 0;
   for (const Block &block : blocks)
     arguments += block.isArgument ? block.bytes : 0;
@@ -271,7 +272,7 @@ void PartCosts::addBytes(const ProgramMemory &memory) {
     else if (!first.isTail() && (last.isTail() || first.microBatch != last.microBatch))
       (first.isBackward ? parts[first.part].gradients : parts[first.part].held) += block.bytes;
     else if (first.microBatch == lastMicroBatch && !first.isBackward && last.isBackward)
-      // The stage that uses a value last has it, and not the one that makes it.
+      // The stage that uses a value last holds it, not the one that makes it.
       parts[last.part].kept += block.bytes;
   }
 }
@@ -296,7 +297,7 @@ void PartCosts::addPassing() {
   }
 }
 
-/// Where the tail needs the most, of each part what it has then.
+/// Bytes of each part at the moment at which the tail needs the most.
 void PartCosts::addTail() {
   std::vector<double> change(units.size() + 1, 0);
   auto isOfTail = [&](const Block &block) {

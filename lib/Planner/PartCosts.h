@@ -9,24 +9,24 @@
 
 namespace mlir::moe {
 
-/// A part of a model on one rank: what lies between two places where moe-cut-stages may cut.
+/// A part of a model on one rank, between two places at which moe-cut-stages may cut.
 struct PartCost {
   double forward = 0, backward = 0; ///< seconds for each micro-batch
-  /// Of these seconds, those in which nothing is computed, and how long its exchanges take in all.
+  /// Exposed seconds, in which nothing is computed, and seconds of all exchanges.
   double forwardExposed = 0, backwardExposed = 0, forwardExchange = 0, backwardExchange = 0;
   double once = 0;      ///< seconds once a step: sums of gradients, the optimizer
   double held = 0;      ///< bytes for the whole step: parameters, states
   double gradients = 0; ///< bytes from the first backward to the tail of the step
-  double tail = 0;      ///< bytes where the tail needs the most, gradients included, without those held
+  double tail = 0;      ///< bytes at the peak of the tail, gradients included, without those held
   double kept = 0;      ///< bytes between forward and backward, for each micro-batch under way
   /// Most bytes in use during the forward and the backward, without the bytes above.
   double forwardPeak = 0, backwardPeak = 0;
   std::string layer; ///< the name of the layer that takes most of its time, up to a dot
 };
 
-/// The parts of a program whose launches say which part they belong to (CompileOptions::markParts). They are of the
-/// first simulated rank. Where there are several micro-batches, seconds and bytes are those of the last one; what the
-/// others take more or less is in `once`. `memory` is the program's.
+/// The parts of a program whose launches are marked with their part (CompileOptions::markParts), on the first simulated
+/// rank. With several micro-batches, seconds and bytes are those of the last one; differences of the others are in
+/// `once`. `memory` is the program's.
 SmallVector<PartCost> getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts);
 
 } // namespace mlir::moe

@@ -23,12 +23,12 @@ const PipelineSchedule &PipelineOrders::get(const PipelineShape &shape) {
 static bool isBackward(const PipelineUnit &unit) { return unit.work != StageWork::forward; }
 
 namespace {
-/// What a stage does for each micro-batch, and what it needs of a device's memory.
+/// The work of a stage for each micro-batch, and its memory on the device.
 struct Stage {
   double forward = 0, backward = 0; ///< seconds
-  /// Of these, those of computation; and how long the exchanges take in all.
+  /// Seconds of computation among these, and seconds of all exchanges.
   double forwardCompute = 0, backwardCompute = 0, forwardExchange = 0, backwardExchange = 0;
-  double receiveSeconds = 0;                  ///< from the stage before it, and as much back to it
+  double receiveSeconds = 0;                  ///< transfer from the stage before it, and also back to it
   double kept = 0;                            ///< bytes after the forward, until the backward
   double gradients = 0;                       ///< bytes from the first backward on
   double forwardBytes = 0, backwardBytes = 0; ///< most bytes while it is at work, with those kept
@@ -37,11 +37,11 @@ struct Stage {
   double firstBackwardBytes = 0;
 };
 
-/// All stages of a device share these.
+/// Figures that all stages of a device share.
 struct Device {
   double once = 0, held = 0, tail = 0; ///< seconds, bytes, bytes
   double gradients = 0, kept = 0, peak = 0;
-  double free = 0; ///< when it has done its last unit
+  double free = 0; ///< end of its last unit
 };
 
 class PipelinePlay {
@@ -61,7 +61,7 @@ private:
     return (unit.microBatch * shape.stages + unit.stage) * 2 + isBackward(unit);
   }
   double getEnd(const PipelineUnit &unit) const { return ends[getIndex(unit)]; }
-  /// `besides`: bytes that the other unit of its window needs.
+  /// With the bytes that the other unit of its window needs (`besides`).
   void use(Device &device, const PipelineUnit &unit, double besides) const;
 
   const PipelineShape &shape;
@@ -71,7 +71,7 @@ private:
   SmallVector<Stage> stages;
   SmallVector<Device> devices;
   SmallVector<size_t, 6> first; ///< part of each stage, and the number of parts
-  std::vector<double> ends;     ///< of units
+  std::vector<double> ends;     ///< ends of units
 };
 } // namespace
 
@@ -179,7 +179,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
   played.microBatches = microBatches;
   const PipelineSchedule &schedule = orders.get(played);
   for (const PipelineWindow &window : schedule.windows) {
-    // The backward has its gradients of weights in it.
+    // The backward includes weight gradients.
     if (window.front().work == StageWork::weights)
       continue;
     Device &device = devices[schedule.devices[window.front().stage]];

@@ -11,8 +11,8 @@
 
 namespace mlir::moe {
 
-/// Whether steps in this order are estimated as such. The others are taken for 1F1B: they hang on how long the
-/// gradients of weights take, which samples do not tell.
+/// Whether steps in this order are estimated as such. The others are estimated as 1F1B: they depend on the time of
+/// weight gradients, which samples do not tell.
 bool isEstimated(PipelineOrder order);
 
 /// Orders of pipelines with equal times, each made once. Several threads may use them.
@@ -27,15 +27,15 @@ private:
 
 struct PipelineEstimate {
   double seconds = 0;
-  double bytes = 0; ///< of the device that needs the most
+  double bytes = 0; ///< bytes of the device that needs the most
   /// As moe-cut-stages takes them; empty without a pipeline.
   SmallVector<int64_t> stageBoundaries;
 };
 
 /// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. A window of
-/// two units takes the longest of their computation, their exchanges, and each unit alone. `kindOf`: the place in
-/// cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the next stage.
-/// Nothing where the model has too few parts.
+/// two units takes the longest of their computation, their exchanges, and each unit alone. `kindOf` is the place of
+/// each block in cost.kindParts. `getTransferSeconds` returns the seconds of a transfer of so many bytes to the next
+/// stage. None if the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
                                                  const PipelineShape &shape, PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);

@@ -12,20 +12,21 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Whether this is the plan that is returned is not known before: who runs passes gets the next one, if it is.
+/// Compiles a plan without options.runPasses: it may need too much memory, and only the plan that is returned may be
+/// seen.
 static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const ParsedSchedule &schedule,
                                                          const PlanOptions &options) {
   PlanOptions unseen = options;
   unseen.runPasses = nullptr;
-  // Warnings come from the plan that is returned.
+  // The plan that is returned gives the warnings.
   ScopedDiagnosticHandler quiet(graph.getContext(), [&](Diagnostic &diagnostic) {
     return success(options.runPasses && diagnostic.getSeverity() != DiagnosticSeverity::Error);
   });
   return compileSchedule(graph, schedule, unseen);
 }
 
-/// The most that devices of the pipeline may keep for gradients in a plan that fits; none where none is found. An order
-/// knows what it keeps, but not what else a plan needs: plans say how much room there is.
+/// The most bytes that devices of the pipeline may keep for gradients in a plan that fits; none if none is found. An
+/// order knows only the values that it keeps, so that plans must tell how much room there is.
 static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedule &schedule, PlanOptions options) {
   constexpr int64_t maxPlans = 7;
   options.runPasses = nullptr;
@@ -40,13 +41,13 @@ static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedul
     bool fits = succeeded(module) && getDeviceBytes(**module) <= options.memoryLimit;
     if (fits)
       found = options.mostKept;
-    // It fails where no order keeps so little.
+    // The compilation fails if no order keeps so little.
     (fits || failed(module) ? low : high) = options.mostKept;
   }
   return found;
 }
 
-/// Instead of a plan that needs `bytes`, which is too much.
+/// Compiles another plan instead of one that needs `bytes`, which is too much.
 static FailureOr<OwningOpRef<ModuleOp>> compileToFit(ModuleOp graph, const ParsedSchedule &schedule,
                                                      const PlanOptions &options, int64_t bytes) {
   std::optional<int64_t> room;

@@ -42,9 +42,9 @@ private:
 
   bool isOver() const { return Clock::now() >= end || asked.options.isStoppedEarly(); }
   bool fits(int64_t bytes) const { return bytes <= limit; }
-  /// Device bytes; none where it cannot be compiled, or there is no time left.
+  /// Device bytes; none if it cannot be compiled, or no time is left.
   std::optional<int64_t> measure(const PlanRequest &request) const;
-  /// Whether it is; otherwise it is left out.
+  /// Adds a remedy that needs less than `most`. Whether it does.
   bool addIfSmaller(const std::string &flags, std::optional<int64_t> needed, int64_t most);
   void addOneByOne(ArrayRef<MemoryFlag> flags);
   /// The flags that save something, the most first, with the bytes that each alone needs.
@@ -52,7 +52,7 @@ private:
   void addDevices(const std::string &flags, const PlanRequest &request);
 
   const PlanRequest &asked;
-  int64_t bytes; ///< that are needed with the flags that are taken so far
+  int64_t bytes; ///< memory with the flags that are taken so far
   const ChangedModelReader &read;
   int64_t limit;
   std::chrono::time_point<Clock, std::chrono::duration<double>> end;
@@ -67,19 +67,19 @@ std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   options.stage = Stage::Plan;
   options.memoryLimit = 0;
   options.showProgress = nullptr;
-  // As many as are under way at once; more take no more memory.
+  // More micro-batches than are under way at once take no more memory.
   int64_t underWay =
       options.parallel.getPp() * (options.interleave > 1 || splitsBackward(options.pipelineOrder) ? 2 : 1);
   options.microBatches = std::min(options.microBatches, underWay * options.sideBySide);
   auto readChanged = [&](MLIRContext &context) { return read(context, options.parallel.getDp(), request.model); };
   std::string reason;
-  // Time does not matter: what needs more than a byte is not simulated.
+  // Time does not matter: a limit of one byte prevents the simulation.
   std::optional<WholeModel> whole = measureFilledModel(readChanged, options, /*limit=*/1, reason);
   return whole ? std::optional(whole->step.bytes) : std::nullopt;
 }
 
 bool RemedySearch::addIfSmaller(const std::string &flags, std::optional<int64_t> needed, int64_t most) {
-  // Less than a hundredth is no remedy.
+  // A hundredth is too little for a remedy.
   if (!needed || *needed >= most - most / 100)
     return false;
   remedies.push_back({flags, *needed});
@@ -107,7 +107,7 @@ SmallVector<std::pair<const MemoryFlag *, int64_t>> RemedySearch::sortBySaving(A
   return sorted;
 }
 
-/// More data-parallel ranks divide experts and, with --zero, the optimizer's states; more stages divide blocks.
+/// Adds devices: more data-parallel ranks divide experts and, with --zero, optimizer states; more stages divide blocks.
 void RemedySearch::addDevices(const std::string &flags, const PlanRequest &request) {
   constexpr int64_t mostTimes = 16;
   ParallelAttr all = request.options.parallel;
@@ -141,7 +141,7 @@ std::vector<Remedy> RemedySearch::run(ArrayRef<MemoryFlag> flags) {
     PlanRequest more = all;
     flag->apply(more);
     if (text.empty()) {
-      // Alone it has been tried.
+      // The first flag has been tried alone.
       text = flag->text;
       bytes = alone;
     } else {

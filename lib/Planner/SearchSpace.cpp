@@ -33,7 +33,7 @@ ArrayRef<int64_t> mlir::moe::getChunkCounts(int64_t most) {
 ArrayRef<int64_t> mlir::moe::getPipelineCounts() { return getChunkCounts(/*most=*/8); }
 
 SmallVector<int64_t> mlir::moe::getSmallerRings(const ParsedSchedule &schedule) {
-  // Without a ring every chunk has a place.
+  // Each chunk has a place of its own without a ring.
   int64_t own = std::min(schedule.chunks, schedule.getRing() ? schedule.getRing() : schedule.chunks);
   SmallVector<int64_t> rings;
   for (int64_t ring : {2, 1})
@@ -49,7 +49,7 @@ ArrayRef<Strategy> mlir::moe::getMpipeStrategies() {
 
 SmallVector<Strategy> mlir::moe::getStrategies(const ClusterProfile &cluster) {
   SmallVector<Strategy> strategies = {Strategy::None, Strategy::S4};
-  // Nothing is known of copies to a host without a link.
+  // Copies to a host have no known time without a link.
   if (cluster.hostBytesPerSecond > 0)
     llvm::append_range(strategies, getMpipeStrategies().drop_back());
   return strategies;
@@ -64,7 +64,7 @@ static SmallVector<int64_t> getDivisors(int64_t number) {
 }
 
 SmallVector<int64_t> mlir::moe::getContextSizes(int64_t tokens) {
-  // Whole sequences of that length are what devices train without cp. Shorter parts make small products.
+  // Devices train whole sequences of that length without cp. Shorter parts make small products.
   constexpr int64_t fewest = 4096;
   SmallVector<int64_t> sizes = {1};
   while (tokens / (2 * sizes.back()) >= fewest)
@@ -78,7 +78,7 @@ std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int6
   context->loadDialect<MoeDialect>();
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
   auto refuse = [&] { return emitError(UnknownLoc::get(context)); };
-  // Farther than that nothing is gained by cutting single products. Nodes of few devices are not the end of it.
+  // Cutting single products over more ranks gains nothing. Nodes of few devices are no limit.
   int64_t mostCuts = std::max<int64_t>(8, devicesPerNode);
   std::vector<ParallelAttr> space;
   auto add = [&](int64_t pp, int64_t cp, int64_t mp) {

@@ -17,11 +17,11 @@ StepEstimator::StepEstimator(const ModelSource &source, const PlanOptions &optio
 }
 
 namespace {
-/// How the launches of a candidate are ordered.
+/// The order of a candidate's launches.
 enum class Launches {
-  Program,  ///< as the program has them, by itself
-  Kept,     ///< so, because they are those of a pipeline's stages
-  Reordered ///< as a search finds
+  Program,  ///< the program's, by default
+  Kept,     ///< the program's, because stages of a pipeline keep it
+  Reordered ///< one that a search finds
 };
 } // namespace
 
@@ -77,7 +77,7 @@ const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate
     one.order = OrderPolicy::Program;
   sample->cost = take(source, kinds, {dp, choice.batch, choice.maxLoad}, one, sample->reason);
   std::lock_guard lock(mutex);
-  // Another thread may have been faster.
+  // Another thread may have inserted the sample.
   return *samples.try_emplace(key, std::move(sample)).first->second;
 }
 
@@ -100,7 +100,7 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
   exchange.payload = static_cast<int64_t>(bytes);
   exchange.ranks = ranks;
   llvm::Expected<double> seconds = model->getSeconds(exchange);
-  // What the cluster does not tell, the compiled step says.
+  // A transfer without a known time is taken as 0: the compiled step reports the error.
   if (!seconds)
     llvm::consumeError(seconds.takeError());
   else
@@ -127,7 +127,8 @@ static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
   return isPart ? dp : parallel.getDp();
 }
 
-/// Gives `parts` together what `like` have once: each its share, or equally much where no part has any.
+/// Scales the costs that `parts` have once to those of `like` in sum: each its share, or equal shares if no part has
+/// any.
 static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> like) {
   auto scale = [&](double PartCost::*member) {
     double own = 0, all = 0;
@@ -143,15 +144,16 @@ static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> lik
   scale(&PartCost::tail);
 }
 
-/// A micro-batch is the same on any number of data-parallel ranks; in some schedules all of them are simulated. What is
-/// done once, the sums of gradients and the optimizer, is the same in all schedules.
+/// Combines two samples. A micro-batch is the same on any number of data-parallel ranks, and in some schedules all of
+/// them are simulated. The work that is done once, the sums of gradients and the optimizer, is the same in all
+/// schedules.
 std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::optional<int64_t> roughDp,
                                                 std::string &reason) {
   if (roughDp)
     candidate.microBatches = 1;
   // More ranks than that hold little less each, and take as long to add gradients up.
   int64_t onceDp = roughDp.value_or(limitDp(candidate.parallel, /*most=*/256));
-  // Where launches are reordered, what is done once is among what each micro-batch does.
+  // Reordered launches mix the work that is done once with that of micro-batches.
   bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || exchangesBesideLayers(candidate);
   int64_t dp = isOfAll ? onceDp : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
   const Sample &sample = getSample(candidate, dp, roughDp.has_value());
@@ -163,7 +165,7 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   if (dp == onceDp)
     return cost;
   Candidate plain = candidate;
-  // Where rows go to their experts, experts are divided as in the baseline.
+  // Schedules that send rows to their experts divide experts as the baseline does.
   FailureOr<ParsedSchedule> schedule = parseSchedule(candidate.parallel.getContext(), candidate.schedule);
   if (succeeded(schedule) && schedule->hasExchanges())
     plain.schedule = "baseline";

@@ -10,7 +10,7 @@
 
 namespace mlir::moe {
 
-/// How far an estimate may be from the compiled step, relative to it. benchmarks/README.md has the measurement.
+/// Relative error of an estimate compared with the compiled step. benchmarks/README.md has the measurement.
 inline constexpr double kEstimateError = 0.05;
 
 /// parallel.getDp(), halved while it is more than `most` and the groups of `parallel` still divide the ranks.
@@ -28,11 +28,11 @@ public:
   /// `source` is of a whole model.
   StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world);
 
-  /// Nothing where the candidate cannot be; `reason` says why.
-  /// A rough one is from samples in one micro-batch, with what is done once on `roughDp` data-parallel ranks.
+  /// None if the candidate is not possible; `reason` says why. With `roughDp` the samples have one micro-batch, and the
+  /// work that is done once is that on so many data-parallel ranks.
   std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
                                            std::optional<int64_t> roughDp = std::nullopt);
-  /// Nothing where there is no sample of the candidate; `reason` says why.
+  /// None if there is no sample of the candidate; `reason` says why.
   std::optional<BlockParts> countParts(const Candidate &candidate, std::string &reason);
 
 private:
@@ -40,20 +40,20 @@ private:
     std::optional<ModelCost> cost;
     std::string reason; ///< why there is none
   };
-  /// `isRough`: from one compilation, even where exchanges of a block run beside other blocks.
+  /// Takes the sample from one compilation if `isRough`, even if exchanges of a block run beside other blocks.
   const Sample &getSample(const Candidate &candidate, int64_t dp, bool isRough);
-  /// The sample of a micro-batch, and that of what is done and held once, in one.
+  /// The sample of a micro-batch, with the costs that are done and held once from another one.
   std::optional<ModelCost> getCost(Candidate candidate, std::optional<int64_t> roughDp, std::string &reason);
-  /// Seconds in which every rank of a stage hands `bytes` to the rank `distance` after it.
+  /// Seconds in which each rank of a stage sends `bytes` to the rank `distance` after it.
   double getTransferSeconds(int64_t distance, double bytes);
 
   const ModelSource &source;
   const PlanOptions &options;
   int64_t world;
   SmallVector<int64_t> kinds;
-  SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`
+  SmallVector<size_t> kindOf; ///< place of each block in `kinds`
   PipelineOrders orders;
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< protects the members below
   llvm::StringMap<std::unique_ptr<Sample>> samples;
   std::unique_ptr<CostModel> model;
   std::map<std::pair<int64_t, int64_t>, double> transfers; ///< seconds by distance and bytes

@@ -33,7 +33,7 @@ static Chunk getChunk(LayerOp layer, const ParsedSchedule &schedule, ParallelAtt
   int64_t tokens = x.getDimSize(0), groups = std::max<int64_t>(layer.getGroups(), parallel.getTokenGroup().getSize());
   int64_t dispatched = layer.isDropless() ? tokens * static_cast<int64_t>(layer.getTopK())
                                           : groups * layer.getCapacity(tokens / groups) * layer.getNumExperts();
-  // A rank may dispatch its own share, as in S1 and S2; each shard of an expert gets all rows either way.
+  // A rank may dispatch only its own share, as in S1 and S2. Each shard of an expert gets all rows in any case.
   bool shares = schedule.sharesTokens();
   double members = shares ? static_cast<double>(parallel.getMp()) : 1;
   double rows = static_cast<double>(dispatched) / static_cast<double>(parallel.getTokenGroup().getSize()) *
@@ -75,7 +75,7 @@ static llvm::Expected<double> getCopySeconds(const CostModel &model, const Chunk
   return model.getSeconds(Work{kCopyKernel, {}, chunk.dtype, &cost, {}});
 }
 
-/// Sets `rate` to `amount` a second, or to what takes no time where nothing is to be done.
+/// Sets `rate` to `amount` a second, or to infinity if there is no work.
 static llvm::Error setRate(double &rate, double amount, llvm::Expected<double> seconds) {
   if (!seconds)
     return seconds.takeError();

@@ -15,7 +15,7 @@ using namespace mlir::moe;
 void mlir::moe::forAll(MLIRContext *context, size_t count, function_ref<void(size_t)> run) {
   parallelFor(context, 0, count, run);
 #ifdef __GLIBC__
-  // glibc keeps what threads have freed for them, and of whole models that is gigabytes.
+  // glibc keeps the memory that threads have freed: gigabytes with whole models.
   malloc_trim(0);
 #endif
 }

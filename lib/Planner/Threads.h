@@ -7,12 +7,11 @@
 
 namespace mlir::moe {
 
-/// Calls `run` with 0 to `count` - 1, on as many threads as `context` has, and gives back the memory that they leave.
+/// Calls `run` with 0 to `count` - 1 on the threads of `context`, and then returns freed memory to the system.
 void forAll(MLIRContext *context, size_t count, llvm::function_ref<void(size_t)> run);
 
-/// Calls `isGood` with 0, 1, .. until it was true `enough` times, or `count` is reached, or `goesOn`, which hears how
-/// often it was true, is false. A few are called at once, as many on one thread as on several: the number of threads
-/// does not change which.
+/// Calls `isGood` with 0, 1, .. until it was true `enough` times, or `count` is reached, or `goesOn` is false, which is
+/// given the number of times. A few calls are made at once, the same on one thread as on several.
 void takeWhileFew(MLIRContext *context, size_t count, size_t enough, llvm::function_ref<bool(size_t)> isGood,
                   llvm::function_ref<bool(size_t)> goesOn);
 

@@ -72,10 +72,10 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       world("world", cl::desc("Number of ranks for --parallel=auto. moe-plan has an argument for it"),
             cl::value_desc("ranks"), cl::init(0), cl::cat(category)),
       vary("vary",
-           cl::desc("Options that --parallel=auto may change if they are not given: all, none, or\n"
-                    "   a list of batch, interleave, max-load, pipeline, recompute, ring-attention,\n"
-                    "   sequence-parallel and zero. batch needs --global-batch, zero needs\n"
-                    "   --optimizer, and max-load needs a dropless model. Default: all"),
+           cl::desc("Options that --parallel=auto may change: all that are not given, none, or a\n"
+                    "   list. Names: batch, interleave, max-load, pipeline, recompute,\n"
+                    "   ring-attention, sequence-parallel and zero. batch needs --global-batch, zero\n"
+                    "   needs --optimizer, and max-load needs a dropless model. Default: all"),
            cl::value_desc("options"), cl::init("all"), cl::cat(category)),
       globalBatch("global-batch",
                   cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"
@@ -353,7 +353,7 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, 
   }
   llvm::Expected<ClusterProfile> profile = ClusterProfile::load(*path);
   if (!profile) {
-    // It says its own place.
+    // The error has its own place.
     llvm::errs() << llvm::toString(profile.takeError()) << "\n";
     return failure();
   }
@@ -453,10 +453,10 @@ std::string mlir::moe::getCommand(int argc, char **argv) {
   return command;
 }
 
-/// Ctrl-C gives the best so far; a second one ends the program.
+/// Set by Ctrl-C, which gives the best so far. A second one ends the program.
 static std::atomic<bool> isInterrupted = false;
 
-/// What a long search has, on a terminal.
+/// Shows the progress of a long search, on a terminal.
 static void showProgress(const ScheduleExplanation &result, double bestSeconds) {
   constexpr double milli = 1e3;
   if (llvm::sys::Process::StandardErrIsDisplayed())
@@ -482,7 +482,7 @@ ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool)
           llvm::errs() << "note: " << note << "\n";
         return success();
       }) {
-  // A whole function after each error would hide what it says.
+  // A whole function after each error would hide the error.
   context.printOpOnDiagnostic(false);
 }
 

@@ -16,7 +16,7 @@
 
 namespace mlir::moe {
 
-/// What --parallel=auto searches.
+/// The question of --parallel=auto.
 struct ParallelSearchInput {
   ModelSource source; ///< refers to the command line
   ParallelRequest request;
@@ -24,26 +24,25 @@ struct ParallelSearchInput {
 };
 
 /// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
-/// --cluster,
-/// --host, --memory-limit. With --parallel=auto the groups are chosen. Errors are reported through the context, without
-/// a place where they are about the command line.
+/// --cluster, --memory-limit and others. Errors are reported through the context, without a place if they are about the
+/// command line.
 class CompileCommandLine {
 public:
   explicit CompileCommandLine(llvm::cl::OptionCategory &category);
 
-  /// Takes --megatron-args, where it is given, as if the job's model and options stood on the command line, unless they
-  /// do. Groups and what belongs to them are left to a search on `ranks`, or where --parallel is open; with 0 `ranks`
-  /// they are the job's, on --world or as many ranks as it starts. Fails where there is neither a model nor a job.
+  /// Takes the model and the options of --megatron-args, if it is given, for those that are not on the command line. A
+  /// search on `ranks`, or an open --parallel, chooses the groups and their options. With 0 `ranks` they are the job's,
+  /// on --world or as many ranks as it starts. Fails if there is neither a model nor a job.
   LogicalResult takeJob(MLIRContext &context, const char *argv0, int64_t ranks = 0);
   /// Lets stages of a pipeline begin where the job's do, unless its groups were replaced.
   LogicalResult setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                              PlanOptions &options) const;
   /// The job with its step, for a search that it is compared with; nothing without --megatron-args.
   std::optional<Candidate> measureJob(const ParallelSearchInput &search) const;
-  /// Replaces the model, as if `name` stood on the command line.
+  /// Replaces the model by `name`.
   void setInput(llvm::StringRef name) { input = name.str(); }
 
-  /// What frameworks can do of a plan that `search` chose. Fails for a model graph.
+  /// Advice on how to use a plan that `search` chose in frameworks. Fails for a model graph.
   FailureOr<FrameworkAdvice> advise(MLIRContext &context, const char *argv0, const ParallelSearchInput &search,
                                     const Candidate &chosen, llvm::ArrayRef<Framework> frameworks) const;
 
@@ -52,7 +51,7 @@ public:
   bool isTraining() const { return mode == "train"; }
   /// Whether the input is a model graph, which has its tokens and types, and not a configuration.
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
-  /// Fails where no model has the input's name. What else is wrong with it, reading it says.
+  /// Fails if no model has the input's name. Reading the input finds further errors.
   LogicalResult checkInput(const char *argv0) const;
   /// Options of planAndCompile(), which refer to the cluster. Also bounds dropless rows by default, in plans for
   /// devices.
@@ -68,8 +67,8 @@ public:
   /// groups were chosen.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                const PlanOptions &options) const;
-  /// What would make the plan of `asked`, of `bytes`, fit into `limit`, as describeRemedies() says it: flags that are
-  /// not given, each of which is tried. Empty where nothing is known to help.
+  /// Flags that are not given and would make the plan of `asked`, of `bytes`, fit into `limit`, as describeRemedies()
+  /// says it. Each is tried. Empty if none is known to help.
   std::string describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
@@ -95,7 +94,7 @@ private:
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
   void noteChoice(ModuleOp plan, PlanOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
-  /// What --vary leaves open; `givenBatch` is --batch.
+  /// Sets the choices that --vary leaves open; `givenBatch` is --batch.
   LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
                          int64_t givenBatch) const;
 
@@ -109,10 +108,10 @@ private:
   ImportCommandLine importing;
   StepCommandLine step;
   std::optional<MegatronJob> job;
-  GivenGroups groups; ///< of --parallel, after getOptions()
+  GivenGroups groups; ///< sizes in --parallel, after getOptions()
 };
 
-/// Says which bound of dropless rows was taken by default in `module`, a model or a plan.
+/// Notes the bound of dropless rows that was taken by default in `module`, a model or a plan.
 void noteDefaultMaxLoad(ModuleOp module);
 
 /// Shows how far a search is, on a terminal, and ends it with the best so far at the first interrupt. A second one ends

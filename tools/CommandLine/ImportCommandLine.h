@@ -13,7 +13,7 @@
 
 namespace mlir::moe {
 
-/// What one graph is for.
+/// The batch shape of a graph.
 struct ImportShape {
   int64_t batch, seq; ///< as in ImportOptions
 };
@@ -33,35 +33,34 @@ public:
 
   /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
   /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
-  /// `shape` the options must give one. `loss`: of a whole model, for training. `blocks`:
-  /// of a whole model its blocks of these indices alone; empty for all. `change`: instead of what is asked for.
-  /// `reduced`: in the smallest sizes for these groups.
+  /// `shape` the options must give one. A whole model has a loss with `loss`, for training, and only the blocks of
+  /// these indices with `blocks`. `change` replaces options. `reduced` gives the smallest sizes for its groups.
   llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
                                                    int64_t dataParallel, bool loss,
                                                    std::optional<ImportShape> shape = std::nullopt,
                                                    llvm::ArrayRef<int64_t> blocks = {}, const ModelChange &change = {},
                                                    const ReducedSizes *reduced = nullptr) const;
 
-  /// Flags that are not given, and with which a plan for `shape` needs less memory. `hasGlobalBatch`: a smaller batch
+  /// Flags that are not given, with which a plan for `shape` needs less memory. With `hasGlobalBatch` a smaller batch
   /// makes more micro-batches, not a smaller step.
   std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch, const ModelChange &asked) const;
 
-  /// Of each block of the whole model at `input` that is taken the first that is like it; nothing without --whole-model
-  /// and of models of an encoder and a decoder.
+  /// For each block of the whole model at `input` that is used, the first block that is like it. Empty without
+  /// --whole-model and for models of an encoder and a decoder.
   llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input, const char *argv0) const;
 
-  /// --megatron-args, whose model is imported whatever the `input`; empty: it is not given.
+  /// --megatron-args, whose model is imported instead of the `input`; empty if it is not given.
   llvm::StringRef getMegatronFile() const { return megatronFile; }
   /// The arguments in it. Warns of those that are not understood, once; with --strict they are an error.
   llvm::Expected<const MegatronArguments *> getMegatron() const;
-  /// What the configuration at `input` says. An error is a complete diagnostic.
+  /// Reads the configuration at `input`. An error is a complete diagnostic.
   llvm::Expected<ModelConfig> parse(llvm::StringRef input, const char *argv0) const;
   /// Blocks of the model that are used: --layers or all.
   int64_t countBlocks(const ModelConfig &config) const;
 
   /// --dtype: "f32", ..
   llvm::StringRef getDType() const;
-  /// Rows of a dropless layer are bounded so where --max-load does not say.
+  /// Bounds the rows of a dropless layer without --max-load.
   void setDefaultMaxLoad(double load) { defaultMaxLoad = load; }
   std::optional<double> getDefaultMaxLoad() const {
     return maxLoad.getNumOccurrences() ? std::nullopt : defaultMaxLoad;

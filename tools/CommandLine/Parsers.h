@@ -23,7 +23,7 @@ void setDefault(StringRef name, const llvm::Twine &value);
 /// Whether an option was given, or has been set.
 bool isGiven(StringRef name);
 
-/// Of an option with llvm::cl::values.
+/// Parser of an option with llvm::cl::values.
 template <class T> class NameParser : public llvm::cl::parser<T> {
 public:
   using llvm::cl::parser<T>::parser;

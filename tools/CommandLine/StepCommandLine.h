@@ -8,18 +8,18 @@
 
 namespace mlir::moe {
 
-/// What --global-batch says: sequences of the whole world, and those of a data-parallel rank in a micro-batch.
+/// Sequences of the whole world in a step (--global-batch), and of a data-parallel rank in a micro-batch.
 struct GlobalBatch {
   int64_t sequences, batch;
 };
 
-/// --optimizer, what it takes, --micro-batches, and how a pipeline goes through them.
+/// Options of a training step: the optimizer, and the choices of visitChoices().
 class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
 
-  /// Sets what belongs to the step in `options`, whose mode and groups are set. With a global batch the micro-batches
-  /// follow from it. `isOpen`: the groups are not known, and nothing that depends on them is checked or set. Errors are
+  /// Sets the options of the step in `options`, whose mode and groups are set. A global batch gives the micro-batches.
+  /// With `isOpen` the groups are not known, and nothing that depends on them is checked or set. Errors are
   /// reported at an unknown place.
   LogicalResult setOptions(MLIRContext &context, PlanOptions &options, std::optional<GlobalBatch> globalBatch,
                            bool isOpen) const;

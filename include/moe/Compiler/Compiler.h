@@ -26,13 +26,14 @@ struct ParsedSchedule;
 /// The dialects of every stage, and their translation to LLVM IR.
 void registerDialects(DialectRegistry &registry);
 
-/// How far to compile: to the forward program in its schedule, to all of the rank program, or to a plan.
+/// The last stage: the forward program in its schedule, the whole rank program, or a plan.
 enum class Stage { Forward, Spmd, Plan };
 
-/// More than any step has. A plan without a loop is as long as its micro-batches are many.
+/// Bound on micro-batches, more than any step has: the length of a plan without a loop grows with them.
 inline constexpr int64_t kMaxMicroBatches = 65536;
 
-/// Runs a stage of the compiler: it is given the stage's name, its passes, and what runs them, which it has to call.
+/// Runs a stage of the compiler. It is given the stage's name, its passes, and a function that runs them, which it must
+/// call.
 using PassRunner = std::function<LogicalResult(llvm::StringRef, PassManager &, llvm::function_ref<LogicalResult()>)>;
 
 struct CompileOptions : StepChoice {
@@ -51,7 +52,7 @@ struct CompileOptions : StepChoice {
   /// Largest number of bytes that a device of the pipeline keeps for gradients (moe-order-micro-batches); 0: no limit.
   int64_t mostKept = 0;
   /// Marks launches with their part of the program, in the forward or the backward: the parts that stages can be made
-  /// of (moe-cut-stages with stages=0). For samples, which have one stage.
+  /// of (moe-cut-stages with stages=0). Samples have it, which have one stage.
   bool markParts = false;
   /// Sums gradients of 16-bit parameters in f32, over micro-batches and ranks (moe-differentiate).
   bool wideGradients = false;
@@ -96,35 +97,35 @@ FailureOr<ParallelAttr> makeParallel(MLIRContext *context, const GivenGroups &gi
 /// Both, of groups that are not open.
 FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
-/// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 where it has none.
+/// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 if it has none.
 int64_t getTokens(ModuleOp graph);
 
-/// What a step of a model graph with `options` does for the model, on all ranks together. compileSchedule() records it.
+/// The work of a step for the model, on all ranks together. compileSchedule() records it.
 StepWork getModelWork(ModuleOp graph, const CompileOptions &options);
 
-/// A copy of a model graph (one function) for `options`, without layers that nobody needs. Fails where the graph or the
-/// options cannot be compiled, whatever the schedule.
+/// A copy of a model graph (one function) for `options`, without dead layers. Fails if the graph or the options cannot
+/// be compiled in any schedule.
 FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const CompileOptions &options);
 
-/// Compiles a prepared graph in a schedule that is not open, whatever memory it needs, to a module with the rank
+/// Compiles a prepared graph in a schedule that is not open, without regard to memory, to a module with the rank
 /// program `@rank`, or with pp > 1 one for each device of the pipeline, `@stage0`, `@stage1`, .., and with the one-rank
 /// reference `@reference` behind them. Errors are reported at the ops. At the SPMD stage `moe.label` on an op names its
 /// layer, and the module is what compileSpmd() takes.
 FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
                                                  const CompileOptions &options);
 
-/// The fewest micro-batches whose programs are those of options.microBatches but for how often loops run. With
-/// `further` steps of it, a few more.
+/// The fewest micro-batches whose programs differ from those of options.microBatches only in how often loops run. Each
+/// of the `further` steps adds a few.
 int64_t getFewestMicroBatches(const CompileOptions &options, int64_t further = 0);
 
-/// Makes a plan of what compileSchedule() made with `options`, but for leaveOutOrder. They may differ in `order`.
+/// Completes the plan that compileSchedule() made with these options and leaveOutOrder. `order` may be another.
 LogicalResult orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const CompileOptions &options);
 
-/// Whether a module, by its header and its ops, is to be the program of a rank.
+/// Whether a module is the program of a rank, by its header and its ops.
 bool isSpmdProgram(ModuleOp module);
 
 /// Checks a module at the SPMD stage, which may be written by hand, and compiles it from there on: `@rank` under the
-/// module's `moe.parallel`, and a `@reference` if it has one. Of `options` it takes those about the stages behind:
+/// module's `moe.parallel`, and a `@reference` if it has one. It uses only those `options` that concern later stages:
 /// stage, reference, order, cluster, devicesPerNode and runPasses.
 FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const CompileOptions &options);
 

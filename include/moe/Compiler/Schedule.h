@@ -11,13 +11,13 @@
 
 namespace mlir::moe {
 
-/// shadow[:MAX[,POLICY]]; MAX 0: as many as moe-shadow-experts takes by itself.
+/// shadow[:MAX[,POLICY]]. A MAX of 0 leaves the number to moe-shadow-experts.
 struct ShadowSchedule {
   int64_t most = 0;
   ShadowPolicy policy = ShadowPolicy::simulate;
 };
 
-/// smart[:RANKS[,ORDER]]; RANKS 0: what moe-smart-schedule finds close.
+/// smart[:RANKS[,ORDER]]. RANKS of 0 leave the groups of close ranks to moe-smart-schedule.
 struct SmartSchedule {
   int64_t groupSize = 0;
   SmartOrder order = SmartOrder::Topology;
@@ -42,15 +42,15 @@ enum class LayerRewrite {
 #include "moe/Compiler/LayerRewrites.def"
 };
 
-/// What --schedule asks for.
+/// A schedule that was read from its name.
 struct ParsedSchedule {
   LayerRewrite layer = LayerRewrite::Baseline;
   bool saa = false;
-  /// Of pipeline:N; 0 for pipeline:auto.
+  /// Number of chunks in pipeline:N; 0 for pipeline:auto.
   int64_t chunks = 1;
-  /// Of pipeline:N,RING; 0: none was given.
+  /// RING in pipeline:N,RING; 0 if none was given.
   int64_t ring = 0;
-  /// Of mpipe-s1 .. mpipe-s4; none otherwise.
+  /// Strategy of mpipe-s1 .. mpipe-s4; none otherwise.
   mpipemoe::Strategy strategy = mpipemoe::Strategy::None;
   /// mpipe-auto: Eq. 10 decides.
   bool chooseStrategy = false;
@@ -59,24 +59,24 @@ struct ParsedSchedule {
   bool topologyGate = false;
   std::optional<OnceSchedule> once;
   std::optional<HierSchedule> hier;
-  /// Of auto: all of this is open.
+  /// Whether it is auto, and all of this is open.
   bool everything = false;
 
-  /// Whether rows go to their experts, so that there is something to divide.
+  /// Whether rows are sent to their experts, so that there are exchanges to divide.
   bool hasExchanges() const;
   /// Whether the members of mp share the tokens that all of them have, so that each dispatches a part of them.
   bool sharesTokens() const;
-  /// Whether a part of it exchanges in another way between nodes than inside.
+  /// Whether a part of it exchanges differently between nodes and inside.
   bool isByNode() const { return once || hier; }
   /// Whether exchanges and computation of a layer can overlap.
   bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
-  /// Whether what is exchanged when, or at all, depends on what the tokens choose.
+  /// Whether exchanges depend on the experts that tokens choose.
   bool dependsOnRouting() const { return shadows || smart; }
-  /// How many chunks' exchanged values are alive at once, and one less of what is inside the experts; 0: of all chunks.
-  /// By itself two where a strategy keeps less: without one nothing has to wait for its place.
+  /// Number of chunks whose exchanged values are alive at once; of values inside the experts, one chunk less. 0: all
+  /// chunks. The default is two with a strategy that keeps less: without one, no chunk has to wait for its place.
   int64_t getRing() const { return ring ? ring : getOwnRing(); }
   int64_t getOwnRing() const { return strategy == mpipemoe::Strategy::None ? 0 : 2; }
-  /// Whether something is left to decide by times.
+  /// Whether times decide a part of it.
   bool isOpen() const { return chunks == 0 || chooseStrategy; }
   /// The names joined by '+', as --schedule takes them.
   std::string getName() const;
@@ -90,19 +90,19 @@ StringRef getName(mpipemoe::Strategy strategy);
 /// Fails with an error that lists the known names or says which exclude each other.
 FailureOr<ParsedSchedule> parseSchedule(MLIRContext *context, StringRef schedule);
 
-/// Whether --schedule takes its parts together.
+/// Whether the parts can be combined.
 bool isPossible(const ParsedSchedule &schedule);
 
 /// Every combination of rewrites of layers, their overlap, exchanges by node, shadows and the smart schedule that
-/// 'auto' may take. Which of them can be, the passes say. The topology-aware gate is none of them, since it changes
-/// what tokens choose.
+/// 'auto' may take. The passes refuse some of them. The topology-aware gate is left out, since it changes the experts
+/// that tokens choose.
 SmallVector<ParsedSchedule> getCombinations();
 
-/// Appends the passes that turn the baseline forward into `schedule`, which is not open. Fails with an error that says
-/// what of the cluster is not known. `graph` is what is compiled.
+/// Appends the passes that turn the baseline forward into `schedule`, which is not open. Fails with an error if the
+/// cluster does not have the figures for it. `graph` is the model.
 LogicalResult addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                           ModuleOp graph);
-/// Appends what the schedule does with forward and backward alike; addSchedule's passes have made `forward`.
+/// Appends the passes that change the forward and the backward alike. addSchedule()'s passes have made `forward`.
 void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                 func::FuncOp forward);
 /// `schedule` without the parts whose passes left every layer of `forward` as it is.

@@ -57,7 +57,7 @@ struct StepChoice {
 
 /// Knowledge about a choice that is not in its type.
 struct ChoiceInfo {
-  StringLiteral option;       ///< of command lines and of --vary
+  StringLiteral option;       ///< name in command lines and in --vary
   StringLiteral words = "";   ///< "recompute {}", as describeChoices() says a value; empty: it leaves the choice out
   StringLiteral help = "";    ///< empty: a command line defines the option itself
   StringLiteral value = "";   ///< the name of the option's value in --help

@@ -1,7 +1,7 @@
 //===- Alternatives.h - steps of given candidates ---------------*- C++ -*-===//
 //
-// What a search does not ask: how long a step of a candidate takes that somebody else has chosen, and where stages of
-// whole blocks begin.
+// Questions beside a search: the step of a candidate that the user or a framework has chosen, and the beginnings of
+// stages of whole blocks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_ALTERNATIVES_H
@@ -12,8 +12,8 @@
 namespace mlir::moe {
 
 /// The first part of each block of a whole model, as moe-cut-stages counts parts, and then the first part behind the
-/// last block and the number of all parts. Parts depend on the candidate's schedule and groups. Nothing where samples
-/// do not tell; `reason` says why.
+/// last block and the number of all parts. Parts depend on the candidate's schedule and groups. None if samples do not
+/// tell; `reason` says why.
 std::optional<SmallVector<int64_t>> getBlockParts(const ModelSource &source, const PlanOptions &options,
                                                   const Candidate &candidate, std::string &reason);
 

@@ -1,8 +1,8 @@
 //===- AutoParallel.h - the best groups for a model on a cluster -*- C++ -*-===//
 //
 // --parallel=auto: the sizes of pp, dp, cp, mp, ep and esp. Where a group lies follows from its size alone: mp and esp
-// are neighbouring ranks, cp and ep are next to them, pp is farthest apart. So the sizes are the placement, and what it
-// costs to leave a node is the cost model's to say.
+// are neighbouring ranks, cp and ep are next to them, pp is farthest apart. The sizes are the placement, and the cost
+// model knows the cost of leaving a node.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_AUTOPARALLEL_H
@@ -17,7 +17,7 @@
 
 namespace mlir::moe {
 
-/// What differs between the graphs of a model that a search compares.
+/// Differences between the graphs of a model that a search compares.
 struct ModelForm {
   int64_t dataParallel = 1;
   int64_t batch = 1; ///< sequences of each data-parallel rank
@@ -30,9 +30,9 @@ struct ModelSource {
   /// The graph; of a whole model with `blocks`, which index `kinds`, these blocks alone. Where a bound of dropless rows
   /// is not given, the module's `moe.default_max_load` says it. Errors are reported.
   std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &, const ModelForm &, ArrayRef<int64_t> blocks)> read;
-  /// Of each block of a whole model the first that is like it; empty where blocks cannot be taken out.
+  /// For each block of a whole model, the first that is like it; empty if blocks cannot be taken out.
   std::vector<int64_t> kinds;
-  /// The graph has the tokens of the whole world, whatever the number of ranks: `batch` says nothing.
+  /// Whether the graph has the tokens of the whole world for any number of ranks. Then `batch` has no effect.
   bool isFixed = false;
 };
 
@@ -61,40 +61,40 @@ struct StepSpace {
 /// dropless rows are the caller's.
 StepSpace getStepSpace(const PlanOptions &options, function_ref<bool(StringRef option)> isOpen);
 
-/// How far a search is.
+/// Progress of a search.
 struct SearchProgress {
   StringRef phase;
   size_t done = 0, all = 0;
-  /// The best so far: compiled as a whole if any was, else estimated. Null before there is one.
+  /// The best so far: one that was compiled as a whole if there is any, otherwise estimated. Null before there is one.
   const Candidate *best = nullptr;
 };
 
 struct ParallelRequest {
   int64_t world = 1;
   int64_t microBatches = 1;
-  /// Sequences of a step of the whole world, which make batch * dp * micro-batches: they say how many micro-batches
-  /// there are. Absent: candidates differ in it.
+  /// Sequences of a step of the whole world: batch * dp * micro-batches. They give the number of micro-batches. Absent:
+  /// candidates differ in it.
   std::optional<int64_t> globalBatch;
   GivenGroups given;
   StepSpace space;
   Objective objective = Objective::Throughput;
-  /// Hears of progress, from any thread but one at a time. May be null.
+  /// Called with the progress, from any thread but one at a time. May be null.
   std::function<void(const SearchProgress &)> showProgress;
-  /// Where nothing fits: says what would make the plan of `smallest`, compiled with these options, and of so many bytes
-  /// (0: not known), fit into `limit`. May be null.
+  /// Called if nothing fits: describes remedies that make the plan of `smallest`, with these options and of so many
+  /// bytes (0: not known), fit into `limit`. May be null.
   std::function<std::string(const Candidate &smallest, const PlanOptions &, int64_t bytes, int64_t limit)>
       describeRemedies;
 };
 
 /// Chooses the groups, and all else that the request leaves open, that are best by the request's objective on the
-/// cluster, within options.memoryLimit or else the device's memory. options.parallel is ignored. Of what the request
-/// varies the options' own values are ignored too. Of a whole model the chosen candidate was compiled and simulated in
-/// as many micro-batches as fill the pipeline. Stopped, it takes the best of those that were compared. Errors, such as
+/// cluster, within options.memoryLimit or else the device's memory. It ignores options.parallel, and the values of
+/// options that the request varies. The chosen candidate of a whole model was compiled and simulated in as many
+/// micro-batches as fill the pipeline. A search that is stopped takes the best that it has compared. Errors, such as
 /// that nothing fits, are reported at an unknown place.
 FailureOr<GroupsExplanation> chooseParallel(const ModelSource &source, const ParallelRequest &request,
                                             const PlanOptions &options);
 
-/// chooseParallel, then the plan of the best in options.schedule. The module's `plan.explain_parallel` says why.
+/// Calls chooseParallel, and then compiles the best in options.schedule. The module's `plan.explain_parallel` says why.
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,
                                                      const PlanOptions &options);
 

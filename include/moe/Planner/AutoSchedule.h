@@ -1,8 +1,8 @@
 //===- AutoSchedule.h - the best schedule of a model on a cluster -*- C++ -*-===//
 //
-// The joint space of all schedules (--schedule=auto). A candidate is applied: what the passes refuse is illegal, with
-// their reason; its memory is what the planner gives it; its time is the simulator's. A closed form prunes: the seconds
-// of the busiest stream (getStepBound), which no order and no cutting into chunks can go below.
+// The joint space of all schedules (--schedule=auto). Passes apply each candidate, and refuse illegal ones with a
+// reason. The plan gives its memory, and the simulator its time. A closed form prunes: no order and no number of chunks
+// takes less than the seconds of the busiest stream (getStepBound).
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_AUTOSCHEDULE_H
@@ -13,18 +13,18 @@
 
 namespace mlir::moe {
 
-/// Goes through the space for `graph`, which prepareGraph() has made. Of several layers that are not alike, times and
-/// bytes are sums over all of them. Nothing is best where nothing is legal, or fits.
+/// Goes through the space for `graph`, which prepareGraph() has made. Times and bytes
+/// of several layers that are not alike are sums over all of them. There is no best one if none is legal, or fits.
 ScheduleExplanation searchSpace(ModuleOp graph, const PlanOptions &options);
-/// Adds what the choice depends on: candidates that are near are simulated again with a slower and a faster network, on
-/// slower and faster devices, and with fewer and more tokens. Stopped, it adds nothing.
+/// Adds changes that would change the choice: candidates that are near are simulated again with a slower and a faster
+/// network, on slower and faster devices, and with fewer and more tokens. If it is stopped, it adds none.
 void addChanges(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result);
 
-/// searchSpace; of a model of many layers the fastest few are then compiled whole, and simulated, and the fastest of
-/// those that fit is best. There is a best one: errors are reported at unknown places.
+/// Calls searchSpace(). For a model of many layers it then compiles the fastest few whole, simulates them, and takes
+/// the fastest of those that fit. There is a best one: errors are reported at unknown places.
 FailureOr<ScheduleExplanation> chooseSchedule(ModuleOp graph, const PlanOptions &options);
-/// chooseSchedule, then the best to the stage that `options` say. The module's `plan.schedule`, and `plan.order` where
-/// one was chosen, say what it is and `plan.explain` why. A graph without MoE layers has the baseline, and no reasons.
+/// Calls chooseSchedule(), and compiles the best to options.stage. The module's `plan.schedule`, and `plan.order` if
+/// one was chosen, name it, and `plan.explain` says why. A graph without MoE layers has the baseline, and no reasons.
 FailureOr<OwningOpRef<ModuleOp>> compileBest(ModuleOp graph, const PlanOptions &options);
 
 } // namespace mlir::moe

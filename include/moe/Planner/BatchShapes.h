@@ -14,11 +14,11 @@ struct Variant {
   /// Sequences of a data-parallel rank, and tokens of a sequence.
   int64_t batch = 0, sequence = 0;
   /// Alpha and beta: alpha + beta * (batch * sequence) seconds are predicted, of communication or of the whole step.
-  /// Where several variants are for one shape, all have it.
+  /// All variants have it if several are for one shape.
   std::optional<std::pair<double, double>> seconds;
 };
 
-/// One module of all `variants`, whose modules it takes; their order is that of moeplan_choose's indices.
+/// Makes one module of all `variants`, and takes their modules. moeplan_choose returns indices in their order.
 OwningOpRef<ModuleOp> mergeVariants(MLIRContext *context, MutableArrayRef<Variant> variants);
 
 /// Compiles a graph to the variants of its shape: one of options.schedule; for 'parm-auto' one for S1 and one for S2,

@@ -16,47 +16,47 @@
 
 namespace mlir::moe {
 
-/// How far the choice is from the others.
+/// Distance of the choice from the others.
 struct Margin {
   std::string next;               ///< the nearest of them
-  double margin = 0;              ///< how much longer it takes, relative to the choice
-  double uncertainty = 0;         ///< of their difference, relative to the choice
+  double margin = 0;              ///< its further seconds, relative to the choice
+  double uncertainty = 0;         ///< uncertainty of their difference, relative to the choice
   std::vector<std::string> close; ///< the others whose difference is within its uncertainty
 };
 
-/// What a choice is compared by.
+/// Figures by which choices are compared.
 struct Choice {
   std::string name;
-  double seconds;           ///< or whatever else is to be small
-  ErrorBudget errors;       ///< of it
-  double estimateError = 0; ///< relative; of one that was not simulated as a whole
+  double seconds;           ///< or another figure that must be small
+  ErrorBudget errors;       ///< errors of the seconds
+  double estimateError = 0; ///< relative error if it was not simulated as a whole
 };
-/// Absent where there are no others. What two have in common is as wrong in both, and makes no difference.
+/// Absent if there are no others. Errors that two choices have in common cancel.
 std::optional<Margin> getMargin(const Choice &best, SmallVector<Choice> others);
 
-/// What would be taken if something were otherwise.
+/// A change after which another schedule would be taken.
 struct Change {
   std::string change;   ///< "the network's bandwidth x 2"
-  std::string schedule; ///< of the candidates that are fastest now
+  std::string schedule; ///< the schedule that would be taken, one of those that are fastest now
 };
 
 /// A search through all schedules. Candidates are in the order of the space, which is always the same.
 struct ScheduleExplanation {
   std::vector<Candidate> candidates;
   std::optional<size_t> best;
-  std::optional<std::vector<Change>> changes; ///< absent where they were not looked for
+  std::optional<std::vector<Change>> changes; ///< absent if they were not looked for
   int64_t applied = 0, bounded = 0, simulated = 0;
-  bool isComplete = true;       ///< false where the search was interrupted
-  std::optional<Margin> margin; ///< absent where there are no others
-  /// Whether the bound of something that was not simulated is within the margin's uncertainty.
+  bool isComplete = true;       ///< false if the search was interrupted
+  std::optional<Margin> margin; ///< absent if there are no others
+  /// Whether the bound of a candidate that was not simulated is within the margin's uncertainty.
   std::optional<bool> isOpen;
 };
 
 /// Candidates that were simulated, the fastest first.
 SmallVector<const Candidate *> sortBySeconds(ArrayRef<Candidate> candidates);
 
-/// Takes the most tokens a second and device, or the fewest seconds of a step. Candidates whose steps have as many
-/// tokens are in the same order in both.
+/// Goals: the most tokens a second and device, or the fewest seconds of a step. Both order candidates alike whose steps
+/// have equally many tokens.
 enum class Objective { Throughput, StepTime };
 /// "throughput", "step-time".
 StringRef getName(Objective objective);
@@ -69,26 +69,25 @@ struct GroupsExplanation {
   bool isComplete = true;
   std::optional<Margin> margin; ///< from those that were compared in the same way as the choice
   /// The share of layers that need further passes of dropless rows, with routing that is balanced as the model's.
-  /// Absent where the room was not looked for.
+  /// Absent if the room was not looked for.
   std::optional<double> furtherPasses;
-  /// The room for dropless rows with which nothing fits, where the choice has less.
+  /// The room for dropless rows with which nothing fits, if the choice has less.
   std::optional<double> refusedLoad;
   /// The most room for dropless rows, in times the even load, that the memory of the choice is enough for, by
   /// estimates. Absent: no more than the choice has, or it was not looked for.
   std::optional<double> largestLoad;
-  /// With less room than the choice has, the fastest by estimates; empty where it would not be faster.
+  /// The fastest by estimates with less room than the choice has; empty if it would not be faster.
   std::vector<Candidate> withLessRoom;
-  /// By estimates, how many times as long the choice would take in 1F1B. Absent where its order overlaps no
-  /// micro-batches.
+  /// Seconds of the choice in 1F1B relative to its own, by estimates. Absent if its order overlaps no micro-batches.
   std::optional<double> timesWithoutOverlap;
 };
 
 void setExplanation(ModuleOp plan, const ScheduleExplanation &explanation);
 void setExplanation(ModuleOp plan, const GroupsExplanation &explanation);
-/// The schedules that were compared where chunks or a strategy were left open, or where a plan had to fit.
+/// Records the schedules that were compared because chunks or a strategy were open, or because a plan had to fit.
 void setCompared(ModuleOp plan, ArrayRef<Candidate> candidates);
 
-/// Absent where the module has none. `best` is the candidate that was chosen.
+/// Absent if the module has none. `best` is the candidate that was chosen.
 std::optional<ScheduleExplanation> getScheduleExplanation(ModuleOp plan);
 std::optional<GroupsExplanation> getGroupsExplanation(ModuleOp plan);
 std::optional<std::vector<Candidate>> getCompared(ModuleOp plan);

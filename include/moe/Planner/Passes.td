@@ -1,6 +1,6 @@
 //===- Passes.td - passes that need the whole compiler --*- tablegen -*-===//
-#ifndef MOE_COMPILER_PASSES_TD
-#define MOE_COMPILER_PASSES_TD
+#ifndef MOE_PLANNER_PASSES_TD
+#define MOE_PLANNER_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
@@ -42,4 +42,4 @@ def MoeAutoSchedule : Pass<"moe-auto-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect", "::mlir::plan::PlanDialect"];
 }
 
-#endif // MOE_COMPILER_PASSES_TD
+#endif // MOE_PLANNER_PASSES_TD

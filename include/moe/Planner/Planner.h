@@ -20,15 +20,15 @@ struct RoutingSource;
 struct PlanOptions : CompileOptions {
   PlanOptions() { schedule = "baseline"; }
 
-  /// What tokens choose, for 'auto'; null: evenly.
+  /// Experts that tokens choose, for 'auto'. Null: they choose evenly.
   const RoutingSource *routing = nullptr;
-  /// 'auto' simulates every candidate, whatever is known of it before.
+  /// Lets 'auto' simulate every candidate, also those that cannot be the best.
   bool exhaustive = false;
-  /// 'auto' also finds what its choice depends on, which takes longer than the choice.
+  /// Lets 'auto' also find changes that would change its choice, which takes longer than the choice.
   bool findChanges = false;
-  /// Hears from 'auto', after each schedule, what it has and the fewest seconds so far. May be null.
+  /// Called by 'auto' after each schedule, with its results and the fewest seconds so far. May be null.
   std::function<void(const ScheduleExplanation &, double)> showProgress;
-  /// Asked by 'auto', and while groups are compared, on any thread: true once the best so far has to do. May be null.
+  /// Called by 'auto', and while groups are compared, on any thread. Once true, the best so far is taken. May be null.
   std::function<bool()> isStopped;
   bool isStoppedEarly() const { return isStopped && isStopped(); }
 };

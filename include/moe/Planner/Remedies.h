@@ -1,7 +1,7 @@
 //===- Remedies.h - what would make a plan fit ------------------*- C++ -*-===//
 //
-// A plan that needs more memory than a device has is refused. The refusal names flags with which it would need less,
-// and how much less: each was compiled.
+// A plan that needs more memory than a device has is refused. The error names flags with which it needs less, and how
+// much: each was compiled.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_REMEDIES_H
@@ -16,14 +16,14 @@
 
 namespace mlir::moe {
 
-/// What a model is imported with. Absent: as the user asks for it.
+/// Changes to the import of a model. Absent: as the user asks for it.
 struct ModelChange {
   std::optional<double> maxLoad; ///< most rows of a dropless layer on a rank, as a multiple of the even load
   std::optional<int64_t> batch;  ///< sequences of a data-parallel rank in a micro-batch
   bool isBf16 = false;
 };
 
-/// A plan that does not fit, or what may replace it.
+/// A plan that does not fit, or one that may replace it.
 struct PlanRequest {
   PlanOptions options;
   ModelChange model;
@@ -39,24 +39,24 @@ struct MemoryFlag {
   std::function<void(PlanRequest &)> apply;
 };
 
-/// Those of the command line that change `options` alone: --recompute, --zero and --sequence-parallel, where they are
-/// not given and can change something.
+/// Flags that change `options` alone: --recompute, --zero and --sequence-parallel, if they are not given and have an
+/// effect.
 std::vector<MemoryFlag> getMemoryFlags(const PlanOptions &options);
 
 /// One way to need less memory.
 struct Remedy {
   std::string flags; ///< "--max-load=2 --recompute"
-  int64_t bytes = 0; ///< of device memory, on the rank that needs the most
+  int64_t bytes = 0; ///< device memory, on the rank that needs the most
 };
 
-/// Compiles `asked`, which needs `bytes` (0: that is measured first), without a word, with each of the flags; where
-/// none of them makes it fit into `limit` bytes, with ever more of them, and then on ever more devices. What cannot be
-/// compiled, or does not need less, is left out. After `seconds`, or once the options say so, nothing more is begun.
-/// The result is in the order in which it was tried.
+/// Compiles `asked`, which needs `bytes` (0: they are measured first), with each of the flags, and reports nothing. If
+/// none makes it fit into `limit` bytes, it tries ever more of them together, and then ever more devices. Plans that
+/// cannot be compiled, or do not need less, are left out. After `seconds`, or once the options say so, it begins no
+/// further plan. The result is in the order in which it was tried.
 std::vector<Remedy> findRemedies(const PlanRequest &asked, int64_t bytes, ArrayRef<MemoryFlag> flags,
                                  const ChangedModelReader &read, int64_t limit, double seconds = 20);
 
-/// A line for each remedy, with what it needs and whether that fits. Empty where there is none.
+/// A line for each remedy, with the memory that it needs and whether it fits. Empty if there is none.
 std::string describeRemedies(ArrayRef<Remedy> remedies, int64_t limit);
 
 } // namespace mlir::moe

@@ -8,10 +8,10 @@
 
 namespace mlir::moe {
 
-/// Schedules that differ in their chunks and in what they keep for the backward alone. The first one has neither, and
-/// any other one does its work too, in more pieces or twice: what the first one needs of a stream, all need.
+/// Schedules that differ only in their chunks and in the values that they keep for the backward. The first one has no
+/// chunks and keeps all. The others do the same work in more pieces or twice, and take at least as long on each stream.
 struct ScheduleClass {
-  /// Of the first: "s2+saa+smart".
+  /// The name of the first: "s2+saa+smart".
   std::string name;
   ParsedSchedule first;
 };
@@ -19,22 +19,21 @@ struct ScheduleClass {
 /// All classes of the joint space, one for each of getCombinations().
 SmallVector<ScheduleClass> getScheduleClasses();
 
-/// Whether `schedule`, with `once` or `hier` in it, may come to something else than without, on nodes of so many
-/// devices: rows of dropless layers go once, those of other layers by node, and several nodes have experts. Others
-/// always may.
+/// Whether `once` or `hier` in `schedule` may have an effect on nodes of so many devices: rows of dropless layers are
+/// sent once, those of other layers by node, and several nodes have experts. True for schedules without them.
 bool mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode, bool isDropless);
 
-/// How many chunks are tried, from 1 up to at most `most`.
+/// Numbers of chunks that are tried, from 1 up to at most `most`.
 ArrayRef<int64_t> getChunkCounts(int64_t most = 16);
-/// Those of pipeline:auto.
+/// Numbers of chunks that pipeline:auto tries.
 ArrayRef<int64_t> getPipelineCounts();
 
 /// MPipeMoE's strategies, which mpipe-auto chooses from.
 ArrayRef<mpipemoe::Strategy> getMpipeStrategies();
-/// Those and none, as far as the cluster allows: those that offload need a link to the host.
+/// The same and none, as far as the cluster allows: strategies that offload need a link to the host.
 SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
 
-/// Rings for `schedule` in which fewer chunks' values are alive than by itself, the largest first.
+/// Rings for `schedule` with the values of fewer chunks than its own, the largest first.
 SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
 
 /// Sizes of cp for sequences of `tokens`: 1, and powers of two that leave a rank parts of at least 4096 tokens.
