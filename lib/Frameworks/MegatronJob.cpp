@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "moe/Frameworks/MegatronJob.h"
 
+#include "moe/Import/MegatronFlags.h"
 #include "moe/Support/JsonReader.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -228,10 +229,8 @@ void JobReader::readPrecision() {
   job.wideGradients = bf16 && !reader.getBool("grad_reduce_in_bf16", false);
   job.optimizer = reader.getChoice("optimizer", {"adam", "sgd"}, 0) == 0 ? "adam" : "sgd";
   job.plan.zero = reader.getBool("use_distributed_optimizer", false) ? 1 : 0;
-  // The choices are the stages of ZeRO.
   if (reader.getBool("use_megatron_fsdp", false))
-    job.plan.zero = static_cast<int64_t>(reader.getChoice(
-        "data_parallel_sharding_strategy", {"no_shard", "optim", "optim_grads", "optim_grads_params"}, 0));
+    job.plan.zero = static_cast<int64_t>(reader.getChoice("data_parallel_sharding_strategy", kMegatronShardings, 0));
   if (job.plan.zero == 1 && !reader.getBool("overlap_grad_reduce", false))
     remark("use_distributed_optimizer", "MoePlan sums gradients beside the backward, as with --overlap-grad-reduce");
 }

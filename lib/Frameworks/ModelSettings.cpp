@@ -35,13 +35,10 @@ public:
   std::vector<SettingGroup> run();
 
 private:
-  void add(StringRef flag, const Twine &value) { group->settings.push_back({flag, {value.str()}}); }
-  void add(StringRef flag, int64_t value) { add(flag, Twine(value)); }
-  void addIf(bool present, StringRef flag) {
-    if (present)
-      group->settings.push_back({flag, {}});
-  }
-  void begin(const char *title) { group = &groups.emplace_back(SettingGroup{title, {}, ""}); }
+  void add(StringRef flag, const Twine &value) { group->add(flag, value); }
+  void add(StringRef flag, int64_t value) { group->add(flag, value); }
+  void addIf(bool present, StringRef flag) { group->addIf(present, flag); }
+  void begin(const char *title) { group = &groups.emplace_back(SettingGroup{title}); }
   void addSizes();
   void addAttention();
   void addLatent(const LatentSpec &latent);
@@ -86,7 +83,7 @@ void ModelWriter::addSizes() {
   Activation activation = layer.experts > 0 ? layer.activation : model.denseActivation;
   addIf(activation == Activation::swiglu, "swiglu");
   if (activation == Activation::swiglu_clamped) {
-    addIf(true, "quick-geglu");
+    group->add("quick-geglu");
     add("glu-linear-offset", "1.0");
     add("activation-func-clamp-value", formatNumber(layer.activationLimit));
   }
@@ -97,7 +94,7 @@ void ModelWriter::addSizes() {
 }
 
 void ModelWriter::addLatent(const LatentSpec &latent) {
-  addIf(true, "multi-latent-attention");
+  group->add("multi-latent-attention");
   if (latent.queryRank > 0)
     add("q-lora-rank", latent.queryRank);
   add("kv-lora-rank", latent.rank);
@@ -105,7 +102,7 @@ void ModelWriter::addLatent(const LatentSpec &latent) {
   add("qk-pos-emb-head-dim", latent.rotaryDim);
   add("v-head-dim", latent.valueDim);
   // The short vectors have norms.
-  addIf(true, "qk-layernorm");
+  group->add("qk-layernorm");
 }
 
 void ModelWriter::addAttention() {
@@ -117,7 +114,7 @@ void ModelWriter::addAttention() {
   else
     add("kv-channels", attention.headDim);
   if (!attention.latent && attention.keyHeads != attention.heads) {
-    addIf(true, "group-query-attention");
+    group->add("group-query-attention");
     add("num-query-groups", attention.keyHeads);
   }
   addIf(attention.inputBiases && !attention.outputBias, "add-qkv-bias");

@@ -6,23 +6,30 @@
 
 namespace mlir::moe {
 
-/// An argument of Megatron-LM, and the field of Megatron-Bridge's configuration that means the same.
+/// An argument of Megatron-LM, which lib/Import/MegatronFlags.cpp lists.
 struct Setting {
   StringRef flag;                  ///< without dashes
   SmallVector<std::string> values; ///< none: a switch
-  StringRef field = {};            ///< "model.sequence_parallel"; empty: there is none
-  std::string fieldValue = {};     ///< in Python, where it is not that of the flag
+  std::string bridgeValue = {};    ///< Python for Megatron-Bridge, if it is not the value of the flag
 };
 
 struct SettingGroup {
   std::string title;
-  std::vector<Setting> settings;
   std::string remark = {}; ///< behind the title
+  std::vector<Setting> settings = {};
+
+  void add(StringRef flag) { settings.push_back({flag, {}}); }
+  void add(StringRef flag, const Twine &value) { settings.push_back({flag, {value.str()}}); }
+  void add(StringRef flag, int64_t value) { add(flag, Twine(value)); }
+  void addIf(bool present, StringRef flag) {
+    if (present)
+      add(flag);
+  }
 };
 
-/// What runs `advice.runnable`.
+/// Settings that run `advice.runnable`.
 std::vector<SettingGroup> getPlanSettings(const Advice &advice, const PlannedJob &job);
-/// What describes the model, as far as there are arguments for it.
+/// Settings that describe the model, as far as there are arguments for it.
 std::vector<SettingGroup> getModelSettings(const ModelConfig &model, int64_t sequence);
 
 } // namespace mlir::moe

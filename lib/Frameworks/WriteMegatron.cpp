@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include "moe/Import/MegatronFlags.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -37,8 +39,8 @@ void mlir::moe::writeMegatron(const Advice &advice, const PlannedJob &job, llvm:
 }
 
 static std::string getFieldValue(const Setting &setting) {
-  if (!setting.fieldValue.empty())
-    return setting.fieldValue;
+  if (!setting.bridgeValue.empty())
+    return setting.bridgeValue;
   if (setting.values.empty())
     return "True";
   int64_t number = 0;
@@ -60,8 +62,7 @@ void mlir::moe::writeMegatronBridge(const Advice &advice, const PlannedJob &job,
   for (const SettingGroup &group : getPlanSettings(advice, job)) {
     os << "    # " << group.title << (group.remark.empty() ? "" : ": ") << group.remark << "\n";
     for (const Setting &setting : group.settings)
-      if (!setting.field.empty())
-        os << "    cfg." << setting.field << " = " << getFieldValue(setting) << "\n";
+      os << "    cfg." << findMegatronFlag(setting.flag)->getBridgeField() << " = " << getFieldValue(setting) << "\n";
   }
   os << "    return cfg\n";
 }

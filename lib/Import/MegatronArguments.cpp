@@ -1,9 +1,9 @@
 //===- MegatronArguments.cpp - the arguments of a Megatron-LM job ---------===//
 #include "moe/Import/MegatronArguments.h"
 
-#include "MegatronFlags.h"
 #include "ShellWords.h"
 
+#include "moe/Import/MegatronFlags.h"
 #include "moe/Support/Suggestion.h"
 
 #include "llvm/ADT/MapVector.h"
