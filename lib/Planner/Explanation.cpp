@@ -335,10 +335,10 @@ private:
 // In the module
 //===----------------------------------------------------------------------===//
 
-template <class T> static void write(ModuleOp plan, StringRef name, const T &explanation) {
-  FieldWriter writer(plan.getContext(), /*all=*/true);
+template <class T> static DictionaryAttr write(MLIRContext *context, const T &explanation) {
+  FieldWriter writer(context, /*all=*/true);
   visit(explanation, writer);
-  plan->setAttr(name, writer.get());
+  return writer.get();
 }
 
 template <class T> static std::optional<T> read(ModuleOp plan, StringRef name) {
@@ -351,12 +351,20 @@ template <class T> static std::optional<T> read(ModuleOp plan, StringRef name) {
   return explanation;
 }
 
+DictionaryAttr mlir::moe::getFields(MLIRContext *context, const ScheduleExplanation &explanation) {
+  return write(context, explanation);
+}
+
+DictionaryAttr mlir::moe::getFields(MLIRContext *context, const GroupsExplanation &explanation) {
+  return write(context, explanation);
+}
+
 void mlir::moe::setExplanation(ModuleOp plan, const ScheduleExplanation &explanation) {
-  write(plan, plan::kExplainAttrName, explanation);
+  plan->setAttr(plan::kExplainAttrName, write(plan.getContext(), explanation));
 }
 
 void mlir::moe::setExplanation(ModuleOp plan, const GroupsExplanation &explanation) {
-  write(plan, plan::kExplainParallelAttrName, explanation);
+  plan->setAttr(plan::kExplainParallelAttrName, write(plan.getContext(), explanation));
 }
 
 void mlir::moe::setCompared(ModuleOp plan, ArrayRef<Candidate> candidates) {

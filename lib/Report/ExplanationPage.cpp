@@ -2,9 +2,6 @@
 #include "ExplanationParts.h"
 #include "Page.h"
 
-#include "moe/Conversion/Variants.h"
-#include "moe/Report/Explanations.h"
-
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -20,20 +17,20 @@ static void writeText(llvm::json::OStream &json, StringRef key, function_ref<voi
   json.attribute(key, llvm::json::fixUTF8(StringRef(text).trim()));
 }
 
-static void writePlan(llvm::json::OStream &json, ModuleOp plan) {
+static void writePlan(llvm::json::OStream &json, const PlanExplanation &plan, MLIRContext *context) {
   json.object([&] {
-    if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName)) {
-      json.attribute("batch", batch.getInt());
-      json.attribute("sequence", plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt());
+    if (plan.batch) {
+      json.attribute("batch", *plan.batch);
+      json.attribute("sequence", *plan.sequence);
     }
-    if (std::optional<GroupsExplanation> groups = getGroupsExplanation(plan)) {
-      json.attribute("groups", getJson(plan, plan::kExplainParallelAttrName));
+    if (plan.groups) {
+      json.attribute("groups", toJson(getFields(context, *plan.groups)));
       writeText(json, "groups_margin",
-                [&](llvm::raw_ostream &os) { printMargin(groups->margin, /*isOpen=*/false, os); });
+                [&](llvm::raw_ostream &os) { printMargin(plan.groups->margin, /*isOpen=*/false, os); });
       writeText(json, "room", [&](llvm::raw_ostream &os) { os << describeRoom(plan); });
     }
-    if (std::optional<ScheduleExplanation> schedules = getScheduleExplanation(plan)) {
-      json.attribute("schedules", getJson(plan, plan::kExplainAttrName));
+    if (const std::optional<ScheduleExplanation> &schedules = plan.schedules) {
+      json.attribute("schedules", toJson(getFields(context, *schedules)));
       writeText(json, "schedules_margin",
                 [&](llvm::raw_ostream &os) { printMargin(schedules->margin, schedules->isOpen.value_or(false), os); });
       writeText(json, "overlap",
@@ -43,19 +40,20 @@ static void writePlan(llvm::json::OStream &json, ModuleOp plan) {
   });
 }
 
-void mlir::moe::writeExplanationPage(StringRef command, const SimHeader &header, ArrayRef<ModuleOp> plans,
-                                     const FrameworkAdvice *advice, llvm::raw_ostream &os) {
+void mlir::moe::writeExplanationPage(StringRef command, StringRef model, const ClusterProfile &cluster,
+                                     ArrayRef<PlanExplanation> plans, const FrameworkAdvice *advice,
+                                     MLIRContext *context, llvm::raw_ostream &os) {
   writePage(
       page,
       [&](llvm::json::OStream &json) {
         json.object([&] {
-          json.attribute("model", llvm::json::fixUTF8(header.plan));
-          json.attribute("cluster", llvm::json::fixUTF8(header.cluster));
-          json.attribute("memory_bytes", header.memoryBytes);
+          json.attribute("model", llvm::json::fixUTF8(model));
+          json.attribute("cluster", llvm::json::fixUTF8(cluster.name));
+          json.attribute("memory_bytes", cluster.getPlanBytes());
           json.attribute("command", llvm::json::fixUTF8(command));
           json.attributeArray("plans", [&] {
-            for (ModuleOp plan : plans)
-              writePlan(json, plan);
+            for (const PlanExplanation &plan : plans)
+              writePlan(json, plan, context);
           });
           if (advice) {
             std::string text;

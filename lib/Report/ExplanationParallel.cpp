@@ -152,9 +152,9 @@ void mlir::moe::printGroups(const GroupsExplanation &explanation, llvm::raw_ostr
   os << "\n";
 }
 
-std::string mlir::moe::describeRoom(ModuleOp plan) {
-  std::string text = describeDefaultMaxLoad(plan);
-  std::optional<GroupsExplanation> groups = getGroupsExplanation(plan);
+std::string mlir::moe::describeRoom(const PlanExplanation &explanation) {
+  std::string text = explanation.defaultLoad;
+  const std::optional<GroupsExplanation> &groups = explanation.groups;
   if (text.empty() || !groups)
     return text;
   llvm::raw_string_ostream os(text);

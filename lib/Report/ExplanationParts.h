@@ -5,7 +5,7 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include "moe/Planner/Explanation.h"
+#include "moe/Report/Explanations.h"
 
 namespace mlir::moe {
 
@@ -21,13 +21,12 @@ bool isClose(const std::optional<Margin> &margin, const std::string &name);
 
 /// Whether a schedule that overlaps exchanges with computation is faster; `sorted`: the fastest first.
 void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os);
-/// The room for dropless rows that was taken by default, and what more or less of it would do; empty where there is no
-/// such room.
-std::string describeRoom(ModuleOp plan);
+/// The default room for dropless rows, and the effect of more or less of it; empty without such room.
+std::string describeRoom(const PlanExplanation &explanation);
 /// What would be taken if something were otherwise.
 void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os);
-/// The explanation that `plan` has as attribute `name`; null where it has none.
-llvm::json::Value getJson(ModuleOp plan, StringRef name);
+/// The fields of an explanation.
+llvm::json::Value toJson(Attribute fields);
 
 void printGroups(const GroupsExplanation &explanation, llvm::raw_ostream &os);
 

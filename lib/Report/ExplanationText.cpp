@@ -9,8 +9,7 @@
 #include "llvm/Support/JSON.h"
 
 #include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Report/Explanations.h"
+#include "moe/Dialect/Moe/IR/LoadBound.h"
 
 #include <cmath>
 
@@ -226,57 +225,58 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
   printChanges(explanation, os);
 }
 
-void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
-  if (std::string bound = describeRoom(plan); !bound.empty())
-    os << "dropless rows: " << bound << "\n\n";
-  if (std::optional<GroupsExplanation> groups = getGroupsExplanation(plan))
-    printGroups(*groups, os);
-  std::optional<ScheduleExplanation> schedules = getScheduleExplanation(plan);
-  if (!schedules)
+PlanExplanation mlir::moe::getExplanation(ModuleOp plan) {
+  PlanExplanation explanation{getGroupsExplanation(plan), getScheduleExplanation(plan), describeDefaultMaxLoad(plan)};
+  if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName)) {
+    explanation.batch = batch.getInt();
+    explanation.sequence = plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt();
+  }
+  return explanation;
+}
+
+void mlir::moe::printExplanation(const PlanExplanation &explanation, llvm::raw_ostream &os) {
+  if (std::string room = describeRoom(explanation); !room.empty())
+    os << "dropless rows: " << room << "\n\n";
+  if (explanation.groups)
+    printGroups(*explanation.groups, os);
+  if (!explanation.schedules)
     return;
-  if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
-    os << "== batch " << batch.getInt() << ", sequence "
-       << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
-  printSchedules(*schedules, os);
+  if (explanation.batch)
+    os << "== batch " << *explanation.batch << ", sequence " << *explanation.sequence << " ==\n\n";
+  printSchedules(*explanation.schedules, os);
 }
 
 //===----------------------------------------------------------------------===//
 // For tools
 //===----------------------------------------------------------------------===//
 
-static llvm::json::Value toJson(Attribute attribute) {
-  if (auto dictionary = dyn_cast<DictionaryAttr>(attribute)) {
+llvm::json::Value mlir::moe::toJson(Attribute fields) {
+  if (auto dictionary = dyn_cast<DictionaryAttr>(fields)) {
     llvm::json::Object object;
     for (NamedAttribute field : dictionary)
       object[field.getName().getValue()] = toJson(field.getValue());
     return object;
   }
-  if (auto array = dyn_cast<ArrayAttr>(attribute))
+  if (auto array = dyn_cast<ArrayAttr>(fields))
     return llvm::json::Array(llvm::map_range(array, toJson));
-  if (auto flag = dyn_cast<BoolAttr>(attribute))
+  if (auto flag = dyn_cast<BoolAttr>(fields))
     return flag.getValue();
-  if (auto integer = dyn_cast<IntegerAttr>(attribute))
+  if (auto integer = dyn_cast<IntegerAttr>(fields))
     return integer.getInt();
-  if (auto number = dyn_cast<FloatAttr>(attribute))
+  if (auto number = dyn_cast<FloatAttr>(fields))
     return number.getValueAsDouble();
-  return cast<StringAttr>(attribute).getValue();
+  return cast<StringAttr>(fields).getValue();
 }
 
-llvm::json::Value mlir::moe::getJson(ModuleOp plan, StringRef name) {
-  Attribute attribute = plan->getAttr(name);
-  return attribute ? toJson(attribute) : llvm::json::Value(nullptr);
-}
-
-void mlir::moe::writeExplanation(ModuleOp plan, llvm::raw_ostream &os) {
-  Attribute schedules = plan->getAttr(plan::kExplainAttrName), groups = plan->getAttr(plan::kExplainParallelAttrName);
-  if (!schedules && !groups)
+void mlir::moe::writeExplanation(const PlanExplanation &explanation, MLIRContext *context, llvm::raw_ostream &os) {
+  if (!explanation.groups && !explanation.schedules)
     return;
   llvm::json::Object object;
-  if (schedules)
-    object = std::move(*toJson(schedules).getAsObject());
-  if (groups)
-    object["groups"] = toJson(groups);
-  if (std::string bound = describeRoom(plan); !bound.empty())
-    object["dropless_rows"] = bound;
+  if (explanation.schedules)
+    object = std::move(*toJson(getFields(context, *explanation.schedules)).getAsObject());
+  if (explanation.groups)
+    object["groups"] = toJson(getFields(context, *explanation.groups));
+  if (std::string room = describeRoom(explanation); !room.empty())
+    object["dropless_rows"] = room;
   os << llvm::formatv("{0:2}", llvm::json::Value(std::move(object))) << "\n";
 }

@@ -63,7 +63,7 @@ protected:
     });
     FailureOr<OwningOpRef<ModuleOp>> plan = compileBestParallel(source, request, options);
     if (succeeded(plan))
-      printExplanation(**plan, os);
+      printExplanation(getExplanation(**plan), os);
     return text;
   }
 

@@ -397,7 +397,7 @@ TEST_F(AutoScheduleTest, Interrupted) {
   ASSERT_TRUE(succeeded(plan));
   std::string text;
   llvm::raw_string_ostream os(text);
-  printExplanation(**plan, os);
+  printExplanation(getExplanation(**plan), os);
   EXPECT_NE(text.find("the search was interrupted"), std::string::npos) << text;
 }
 
@@ -546,7 +546,7 @@ TEST_F(AutoScheduleTest, Uncertainty) {
     FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
     std::string text;
     llvm::raw_string_ostream os(text);
-    asJson ? writeExplanation(**plan, os) : printExplanation(**plan, os);
+    asJson ? writeExplanation(getExplanation(**plan), &context, os) : printExplanation(getExplanation(**plan), os);
     return text;
   };
   auto expect = [](const std::string &text, const char *part) {

@@ -32,7 +32,7 @@ template <class Kind> std::string print(const Kind &explanation, MLIRContext &co
   setExplanation(*module, explanation);
   std::string text;
   llvm::raw_string_ostream os(text);
-  printExplanation(*module, os);
+  printExplanation(getExplanation(*module), os);
   return text;
 }
 

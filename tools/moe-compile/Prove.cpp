@@ -291,30 +291,28 @@ FailureOr<SmallVector<Proof>> mlir::moe::proveResults(ModuleOp module, const Com
 }
 
 static void writeJson(const Proof &proof, llvm::json::OStream &json) {
-  json.object([&] {
-    if (proof.shape) {
-      json.attribute("batch", proof.shape->batch);
-      json.attribute("sequence", proof.shape->seq);
-      json.attribute("schedule", proof.schedule);
-    }
-    json.attribute("proved", proof.failures.empty());
-    json.attribute("wrong", proof.isWrong);
-    json.attribute("ranks", proof.ranks);
-    json.attribute("programs", proof.programs);
-    json.attribute("device_bytes", proof.deviceBytes);
-    json.attributeObject("small_model", [&] {
-      json.attribute("sequence", proof.sequence);
-      json.attribute("micro_batches", proof.microBatches);
-      json.attribute("factor", proof.factor);
-    });
-    json.attribute("results", proof.results);
-    json.attribute("draws", proof.draws);
-    json.attribute("gradient_error", proof.gradientError);
-    json.attribute("departure", proof.departure ? llvm::json::Value(llvm::json::Object(*proof.departure)) : nullptr);
-    json.attributeArray("failures", [&] {
-      for (const std::string &failure : proof.failures)
-        json.value(failure);
-    });
+  if (proof.shape) {
+    json.attribute("batch", proof.shape->batch);
+    json.attribute("sequence", proof.shape->seq);
+    json.attribute("schedule", proof.schedule);
+  }
+  json.attribute("proved", proof.failures.empty());
+  json.attribute("wrong", proof.isWrong);
+  json.attribute("ranks", proof.ranks);
+  json.attribute("programs", proof.programs);
+  json.attribute("device_bytes", proof.deviceBytes);
+  json.attributeObject("small_model", [&] {
+    json.attribute("sequence", proof.sequence);
+    json.attribute("micro_batches", proof.microBatches);
+    json.attribute("factor", proof.factor);
+  });
+  json.attribute("results", proof.results);
+  json.attribute("draws", proof.draws);
+  json.attribute("gradient_error", proof.gradientError);
+  json.attribute("departure", proof.departure ? llvm::json::Value(llvm::json::Object(*proof.departure)) : nullptr);
+  json.attributeArray("failures", [&] {
+    for (const std::string &failure : proof.failures)
+      json.value(failure);
   });
 }
 
@@ -348,15 +346,9 @@ void mlir::moe::writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostre
       writeText(proof, os);
     return;
   }
+  if (proofs.front().shape)
+    return writeVariants(proofs, writeJson, os);
   llvm::json::OStream json(os, /*IndentSize=*/2);
-  if (!proofs.front().shape)
-    writeJson(proofs.front(), json);
-  else
-    json.object([&] {
-      json.attributeArray("variants", [&] {
-        for (const Proof &proof : proofs)
-          writeJson(proof, json);
-      });
-    });
+  json.object([&] { writeJson(proofs.front(), json); });
   os << "\n";
 }

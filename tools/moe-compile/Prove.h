@@ -37,6 +37,18 @@ struct Proof {
 FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command, const PlanOptions &options,
                                            llvm::SourceMgr &sources, const char *argv0);
 
+/// Writes one JSON object that has a list of objects, each with the attributes that `write` gives it.
+template <class List, class Write> void writeVariants(const List &variants, Write write, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    json.attributeArray("variants", [&] {
+      for (const auto &one : variants)
+        json.object([&] { write(one, json); });
+    });
+  });
+  os << "\n";
+}
+
 /// As text, or as one JSON object.
 void writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostream &os);
 

@@ -172,7 +172,7 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
     StringRef schedule;
     std::string text;
   };
-  SmallVector<Item> items;
+  std::vector<Item> items;
   for (ModuleOp variant : variants) {
     auto getSize = [&](StringRef name) { return variant->getAttrOfType<IntegerAttr>(name).getInt(); };
     Item &item = items.emplace_back();
@@ -189,21 +189,17 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
          << item.text << "\n";
     return success();
   }
-  llvm::json::OStream json(os, /*IndentSize=*/2);
-  json.object([&] {
-    json.attributeArray("variants", [&] {
-      for (const Item &item : items)
-        json.object([&] {
-          json.attribute("batch", item.batch);
-          json.attribute("sequence", item.sequence);
-          json.attribute("schedule", item.schedule);
-          json.attributeBegin("report");
-          json.rawValue(StringRef(item.text).trim());
-          json.attributeEnd();
-        });
-    });
-  });
-  os << "\n";
+  moe::writeVariants(
+      items,
+      [](const Item &item, llvm::json::OStream &json) {
+        json.attribute("batch", item.batch);
+        json.attribute("sequence", item.sequence);
+        json.attribute("schedule", item.schedule);
+        json.attributeBegin("report");
+        json.rawValue(StringRef(item.text).trim());
+        json.attributeEnd();
+      },
+      os);
   return success();
 }
 
@@ -217,28 +213,23 @@ static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &clust
   });
 }
 
-/// One object for one plan, else a list of them, each with its shape.
-static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os) {
+/// Writes one object for one plan, and for several a list of them, each with its shape.
+static void writeJsonExplanations(ArrayRef<moe::PlanExplanation> plans, MLIRContext *context, llvm::raw_ostream &os) {
   if (plans.size() == 1)
-    return moe::writeExplanation(plans.front(), os);
-  llvm::json::OStream json(os, /*IndentSize=*/2);
-  json.object([&] {
-    json.attributeArray("variants", [&] {
-      for (ModuleOp plan : plans) {
+    return moe::writeExplanation(plans.front(), context, os);
+  moe::writeVariants(
+      plans,
+      [&](const moe::PlanExplanation &plan, llvm::json::OStream &json) {
         std::string text;
         llvm::raw_string_ostream stream(text);
-        moe::writeExplanation(plan, stream);
-        json.object([&] {
-          json.attribute("batch", plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName).getInt());
-          json.attribute("sequence", plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt());
-          json.attributeBegin("explanation");
-          json.rawValue(text.empty() ? "null" : StringRef(text).trim());
-          json.attributeEnd();
-        });
-      }
-    });
-  });
-  os << "\n";
+        moe::writeExplanation(plan, context, stream);
+        json.attribute("batch", plan.batch);
+        json.attribute("sequence", plan.sequence);
+        json.attributeBegin("explanation");
+        json.rawValue(text.empty() ? "null" : StringRef(text).trim());
+        json.attributeEnd();
+      },
+      os);
 }
 
 /// How to use the chosen plan of a whole model elsewhere; nothing where no groups were chosen.
@@ -256,28 +247,29 @@ static FailureOr<std::optional<moe::FrameworkAdvice>> findAdvice(ModuleOp module
   return failed(advice) ? FailureOr<std::optional<moe::FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
 }
 
-/// Of each shape's plan, why it is as it is.
+/// Writes the reasons for each shape's plan.
 static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfile &cluster, StringRef command,
                                        StringRef file, const std::optional<moe::FrameworkAdvice> &advice) {
-  SmallVector<ModuleOp> plans = plan::getVariants(module);
+  MLIRContext *context = module.getContext();
+  std::vector<moe::PlanExplanation> plans;
+  for (ModuleOp variant : plan::getVariants(module))
+    plans.push_back(moe::getExplanation(variant));
   if (plans.empty())
-    plans.push_back(module);
-  if (llvm::none_of(plans, [](ModuleOp plan) {
-        return plan->hasAttr(plan::kExplainAttrName) || plan->hasAttr(plan::kExplainParallelAttrName);
-      }))
-    return emitError(UnknownLoc::get(module.getContext()))
+    plans.push_back(moe::getExplanation(module));
+  if (llvm::none_of(plans, [](const moe::PlanExplanation &plan) { return plan.groups || plan.schedules; }))
+    return emitError(UnknownLoc::get(context))
            << "expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was "
               "chosen";
-  return moe::writeFile(*module.getContext(), file, [&](llvm::raw_pwrite_stream &os) {
+  return moe::writeFile(*context, file, [&](llvm::raw_pwrite_stream &os) {
     if (file.ends_with(".html")) {
-      moe::writeExplanationPage(command, moe::makeSimHeader(module, compiling.getInput(), cluster), plans,
-                                advice ? &*advice : nullptr, os);
+      moe::writeExplanationPage(command, compiling.getInput(), cluster, plans, advice ? &*advice : nullptr, context,
+                                os);
       return success();
     }
     if (isJson(file))
-      writeJsonExplanations(plans, os);
+      writeJsonExplanations(plans, context, os);
     else
-      llvm::for_each(plans, [&](ModuleOp plan) { moe::printExplanation(plan, os); });
+      llvm::for_each(plans, [&](const moe::PlanExplanation &plan) { moe::printExplanation(plan, os); });
     if (advice && !isJson(file))
       moe::printAdvice(*advice, os);
     return success();

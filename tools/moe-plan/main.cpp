@@ -9,10 +9,8 @@
 
 #include "CompileCommandLine.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Report/PlanAnswer.h"
-#include "moe/Simulator/Prediction.h"
 
 #include "../StandardOutput.h"
 #include "../Version.h"
@@ -131,27 +129,22 @@ static SmallVector<Framework> getFrameworks() {
 }
 
 /// On the terminal.
-static void printAll(ModuleOp module, const PlanQuestion &question, const Candidate &chosen, const Candidate *job) {
+static void printAll(const PlanExplanation &explanation, const PlanQuestion &question, const Candidate &chosen,
+                     const Candidate *job) {
   printAnswer(question, chosen, job, llvm::outs());
   if (!compiling.isGraph())
     llvm::outs()
         << "use     --emit=megatron, megatron-bridge or torchtitan prints the plan as that framework's arguments\n";
   llvm::outs() << "\n";
-  printExplanation(module, llvm::outs());
+  printExplanation(explanation, llvm::outs());
   llvm::outs().flush();
 }
 
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
-                              StringRef command, const GroupsExplanation &explanation, const Candidate *job,
+                              StringRef command, const GroupsExplanation &groups, const Candidate *job,
                               const std::optional<FrameworkAdvice> &advice) {
-  const Candidate &chosen = getChosen(explanation);
-  // Reports read what a plan says of itself.
-  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
-  setExplanation(*module, explanation);
-  if (chosen.maxLoad) {
-    module->getOperation()->setAttr(kDefaultMaxLoadAttrName, Builder(&context).getF64FloatAttr(*chosen.maxLoad));
-    module->getOperation()->setAttr(kParallelAttrName, chosen.parallel);
-  }
+  const Candidate &chosen = getChosen(groups);
+  PlanExplanation explanation{groups, std::nullopt, describeDefaultMaxLoad(chosen.maxLoad, chosen.parallel)};
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
   if (emit.getNumOccurrences()) {
@@ -162,12 +155,12 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
         })))
       return failure();
   } else if (!isJsonGiven || jsonPath != "-") {
-    printAll(*module, question, chosen, job);
+    printAll(explanation, question, chosen, job);
   }
   if (isJsonGiven && failed(writeFile(context, jsonPath, [&](llvm::raw_pwrite_stream &os) {
         AnswerParts parts{job, "", ""};
         llvm::raw_string_ostream why(parts.explanation), elsewhere(parts.frameworks);
-        writeExplanation(*module, why);
+        writeExplanation(explanation, &context, why);
         if (advice)
           writeAdvice(*advice, elsewhere);
         writeAnswer(question, chosen, parts, os);
@@ -177,8 +170,7 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   if (htmlFile.empty())
     return success();
   return writeFile(context, htmlFile, [&](llvm::raw_pwrite_stream &os) {
-    ModuleOp one = *module;
-    writeExplanationPage(command, makeSimHeader(one, question.model, cluster), one, advice ? &*advice : nullptr, os);
+    writeExplanationPage(command, question.model, cluster, explanation, advice ? &*advice : nullptr, &context, os);
     return success();
   });
 }

@@ -82,6 +82,9 @@ struct GroupsExplanation {
   std::optional<double> timesWithoutOverlap;
 };
 
+/// The fields of an explanation, as a module keeps them.
+DictionaryAttr getFields(MLIRContext *context, const ScheduleExplanation &explanation);
+DictionaryAttr getFields(MLIRContext *context, const GroupsExplanation &explanation);
 void setExplanation(ModuleOp plan, const ScheduleExplanation &explanation);
 void setExplanation(ModuleOp plan, const GroupsExplanation &explanation);
 /// Records the schedules that were compared because chunks or a strategy were open, or because a plan had to fit.

@@ -5,24 +5,34 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include "moe/Cost/ClusterProfile.h"
 #include "moe/Frameworks/Advice.h"
-#include "moe/Simulator/Report.h"
+#include "moe/Planner/Explanation.h"
 
 namespace mlir::moe {
 
-/// Why, of a module that has `plan.explain_parallel`: the ten best groups, and why others were not taken; of one that
-/// has `plan.explain`: the ten fastest schedules, the best of each class, those that were rejected, whether overlap
-/// pays, and what would change the choice.
-void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
-/// The same as one JSON object.
-void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
-/// Why each of `plans` is as it is, as one page without any reference to the network: charts of groups and of
-/// schedules, tables, and why others were not taken. `command` is the command line that asked for it; `header` names
-/// model and cluster. `advice` may be null.
-void writeExplanationPage(StringRef command, const SimHeader &header, ArrayRef<ModuleOp> plans,
-                          const FrameworkAdvice *advice, llvm::raw_ostream &os);
+/// Reasons for one plan.
+struct PlanExplanation {
+  std::optional<GroupsExplanation> groups;
+  std::optional<ScheduleExplanation> schedules;
+  std::string defaultLoad;                          ///< describeDefaultMaxLoad; may be empty
+  std::optional<int64_t> batch = {}, sequence = {}; ///< of one of several variants
+};
+/// The reasons that a plan has as its attributes.
+PlanExplanation getExplanation(ModuleOp plan);
 
-/// For each framework, what runs the plan, what is left out of it, and what that costs.
+/// Prints the ten best groups, and why others were not taken; then the ten fastest schedules, the best of each class,
+/// those that were rejected, whether overlap pays, and what would change the choice.
+void printExplanation(const PlanExplanation &explanation, llvm::raw_ostream &os);
+/// The same as one JSON object; nothing without reasons.
+void writeExplanation(const PlanExplanation &explanation, MLIRContext *context, llvm::raw_ostream &os);
+/// The reasons for `plans` as one page without any reference to the network: charts of groups and of schedules, tables,
+/// and why others were not taken. `command` is the command line that asked for it. `advice` may be null.
+void writeExplanationPage(StringRef command, StringRef model, const ClusterProfile &cluster,
+                          ArrayRef<PlanExplanation> plans, const FrameworkAdvice *advice, MLIRContext *context,
+                          llvm::raw_ostream &os);
+
+/// Prints for each framework the arguments that run the plan, the parts that are left out, and their cost.
 void printAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os);
 /// The same as a JSON list.
 void writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os);

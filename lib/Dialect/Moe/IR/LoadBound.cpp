@@ -4,7 +4,6 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;
@@ -12,11 +11,15 @@ using namespace mlir::moe;
 
 std::string mlir::moe::describeDefaultMaxLoad(ModuleOp module) {
   auto load = module->getAttrOfType<FloatAttr>(kDefaultMaxLoadAttrName);
-  auto parallel = module->getAttrOfType<ParallelAttr>(kParallelAttrName);
+  return describeDefaultMaxLoad(load ? std::optional(load.getValueAsDouble()) : std::nullopt,
+                                module->getAttrOfType<ParallelAttr>(kParallelAttrName));
+}
+
+std::string mlir::moe::describeDefaultMaxLoad(std::optional<double> load, ParallelAttr parallel) {
   if (!load || (parallel && parallel.getEp() == 1))
     return "";
   std::string factor;
-  llvm::raw_string_ostream(factor) << llvm::format("%g", load.getValueAsDouble());
+  llvm::raw_string_ostream(factor) << llvm::format("%g", *load);
   return llvm::formatv("room for {0} times the even load of a rank, by default (--max-load={0}; a larger one, or none "
                        "for the worst case, takes more memory)",
                        factor);

@@ -4,6 +4,9 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+
+#include <optional>
 #include <string>
 
 namespace mlir::moe {
@@ -11,8 +14,10 @@ namespace mlir::moe {
 /// On the module of a model or its plan, an f64: `max_load` of the dropless layers, where nobody asked for one.
 inline constexpr llvm::StringLiteral kDefaultMaxLoadAttrName = "moe.default_max_load";
 
-/// "room for 2 times the even load of a rank, by default (..)". Empty where the module has no default bound, and where
-/// its groups, if it has any, do not divide the experts, so that nothing is bounded.
+/// "room for 2 times the even load of a rank, by default (..)". Empty without a default bound, and if the groups do not
+/// divide the experts, so that nothing is bounded. `parallel` may be null.
+std::string describeDefaultMaxLoad(std::optional<double> load, ParallelAttr parallel);
+/// The same of a module.
 std::string describeDefaultMaxLoad(ModuleOp module);
 
 } // namespace mlir::moe
