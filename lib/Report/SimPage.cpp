@@ -28,7 +28,7 @@ static constexpr StringRef page =
 #include "timeline.inc"
     ;
 
-/// Rows that have lanes of their own before all are in blocks; timeline.html has the same.
+/// Number of rows above which the page shows them in blocks.
 static constexpr size_t manyRows = 16;
 
 static const SimProgram &getProgram(const SimResult &result, const PageRow &row) {
@@ -368,6 +368,7 @@ void TimelineWriter::write() {
   json.attribute("whole", isWhole());
   json.attribute("period", timeline.isPeriod);
   json.attribute("devices_per_node", header.devicesPerNode);
+  json.attribute("is_grouped", timeline.rows.size() > manyRows);
   json.attribute("intervals", static_cast<int64_t>(timeline.numIntervals));
   json.attributeArray("special", [&] {
     for (size_t row : timeline.special)
