@@ -21,7 +21,8 @@
 
 namespace mlir::moe {
 
-/// Registers what the compiler uses; registering all of MLIR would triple the tools' build and start-up time.
+/// Registers the dialects that the compiler uses; registering all of MLIR would triple the tools' build and start-up
+/// time.
 inline void registerToolDialects(DialectRegistry &registry) {
   registry.insert<MoeDialect, plan::PlanDialect, func::FuncDialect, arith::ArithDialect, LLVM::LLVMDialect>();
 }

@@ -8,7 +8,7 @@
 namespace mlir::moe {
 
 /// Keeps writing to a closed standard output an error. Call it first in main: LLVM would open /dev/null in its place,
-/// and everything that is written there would seem to be written.
+/// and all output would seem to be written.
 inline void keepStandardOutputClosed() {
   if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
     return;

@@ -22,7 +22,7 @@ public:
     apply(plan);
     all.push_back({{std::move(feature), std::move(reason), std::move(instead)}, std::move(apply)});
   }
-  /// Of what MoePlan has no plan for.
+  /// Adds an omission that MoePlan has no plan for.
   void addUnknown(std::string feature, std::string reason, std::string unknown) {
     all.push_back({{std::move(feature), std::move(reason), "", 0, std::move(unknown)}, nullptr});
   }
@@ -45,8 +45,8 @@ void Adapter::adaptSequences(StringRef reason) {
         [](Candidate &one) { one.sequenceParallel = true; });
 }
 
-/// A framework's experts get the tokens that each member of a tensor parallel group has: the baseline without one, and
-/// S1 with sequence parallelism. It may have a library that sends tokens once.
+/// Takes the schedule of frameworks, whose experts get the tokens of each member of a tensor parallel group: the
+/// baseline, or S1 with sequence parallelism. A framework may have a library that sends tokens once.
 void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
   std::string own = job.hasExperts() && plan.parallel.getMp() > 1 && plan.sequenceParallel ? "s1" : "baseline";
   std::string prefix = own == "baseline" ? "" : own + "+";
@@ -59,7 +59,7 @@ void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
     });
 }
 
-/// 1F1B with as many stages as the plan has, where micro-batches allow that.
+/// Takes 1F1B with as many stages as the plan has, if the number of micro-batches allows that.
 static void takePlainOrder(Candidate &one) {
   one.pipelineOrder = Order::OneForwardOneBackward;
   int64_t pp = one.parallel.getPp();
@@ -78,7 +78,7 @@ void Adapter::adaptSideBySide(StringRef reason) {
         [](Candidate &one) { one.sideBySide = 1; });
 }
 
-/// The next coarser level that frameworks have.
+/// Takes the next coarser level that frameworks have.
 void Adapter::adaptRecompute(StringRef reason) {
   Recompute own = plan.recompute;
   if (own == Recompute::None || own == Recompute::Selective || own == Recompute::Block)
@@ -92,7 +92,7 @@ void Adapter::adaptRecompute(StringRef reason) {
 // Megatron-LM
 //===----------------------------------------------------------------------===//
 
-/// Why Megatron-LM cannot overlap a forward and a backward in the plan; empty where it can.
+/// Reason why Megatron-LM cannot overlap a forward and a backward in the plan; empty if it can.
 static std::string refuseOverlap(const Candidate &plan, bool hasExperts) {
   if (!hasExperts || plan.parallel.getEp() == 1)
     return "--overlap-moe-expert-parallel-comm needs expert parallelism";
@@ -132,7 +132,8 @@ static bool hasTorchtitanOrder(const Candidate &plan) {
          plan.pipelineOrder == Order::DualPipeV;
 }
 
-/// torchtitan takes the ranks of experts from those of data and tensor parallelism.
+/// Reason against the groups of experts, whose ranks torchtitan takes from data and tensor parallelism; empty if it has
+/// them.
 static std::string refuseExperts(ParallelAttr all) {
   int64_t tp = all.getMp(), etp = all.getEsp(), ep = all.getEp();
   if (etp != 1 && etp != tp)

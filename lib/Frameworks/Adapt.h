@@ -8,25 +8,25 @@
 
 namespace mlir::moe {
 
-/// Something that a framework cannot do, and the change that takes it out of a plan. Without a change MoePlan has no
-/// such plan.
+/// A feature that a framework lacks, and the change that removes it from a plan. Without a change MoePlan has no such
+/// plan.
 struct Adaptation {
   Omission omission;
   std::function<void(Candidate &)> apply;
-  std::function<void(Candidate &)> other = nullptr; ///< another way to do so, which may be better; may be null
+  std::function<void(Candidate &)> other = nullptr; ///< another change, which may be better; may be null
 };
 
-/// In the order in which they are to be applied: each is for the plan that those before it leave. Cuts inside blocks
-/// are not among them.
+/// The adaptations of a plan, in order: each is for the plan that those before it leave. Cuts inside blocks are not
+/// among them.
 std::vector<Adaptation> adaptToMegatron(const PlannedJob &job);
 std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job);
 
 /// Parts of the model that arguments of Megatron-LM do not describe.
 std::vector<std::string> findMegatronGaps(const ModelConfig &model);
-/// The name of torchtitan's model of this architecture; empty where it has none.
+/// Name of torchtitan's model of this architecture; empty if it has none.
 StringRef getTorchtitanModel(const ModelConfig &model);
 
-/// The files that writeArguments() writes, behind their comments.
+/// Write the part of a file after its comments, for writeArguments().
 void writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);
 void writeMegatronBridge(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);
 void writeTorchtitan(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);

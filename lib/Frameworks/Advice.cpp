@@ -18,7 +18,7 @@ struct FrameworkNames {
 };
 } // namespace
 
-/// In the order of the enum.
+/// Names in the order of the enum.
 static constexpr FrameworkNames kNames[] = {{"megatron", "Megatron-LM", "core_v0.15"},
                                             {"megatron-bridge", "Megatron-Bridge", "v0.2"},
                                             {"torchtitan", "torchtitan", "v0.2.1"}};
@@ -40,8 +40,8 @@ std::optional<Framework> mlir::moe::parseFramework(StringRef name) {
 // Stages of whole blocks
 //===----------------------------------------------------------------------===//
 
-/// The block that begins nearest to each boundary between stages, for which each stage has a block. Nothing where there
-/// are fewer blocks.
+/// First blocks of the stages: each is nearest to the boundary, and every stage has a block. Null if there are too few
+/// blocks.
 static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> boundaries, ArrayRef<int64_t> blockParts) {
   auto blocks = static_cast<int64_t>(blockParts.size()) - 2;
   auto stages = static_cast<int64_t>(boundaries.size()) - 1;
@@ -58,7 +58,7 @@ static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> bound
   return first;
 }
 
-/// As even as can be, of a plan whose cuts are not known.
+/// First blocks of stages that are as even as possible, for a plan with unknown cuts.
 static SmallVector<int64_t> divideEvenly(int64_t blocks, int64_t stages) {
   SmallVector<int64_t> first;
   for (int64_t stage = 0; stage < stages; ++stage)
@@ -70,14 +70,14 @@ static int64_t countBlocks(const PlannedJob &job, const ModelSource &source) {
   return static_cast<int64_t>(source.kinds.empty() ? job.model.model->blocks.size() : source.kinds.size());
 }
 
-/// Where stages begin is counted in parts, which depend on the schedule.
+/// Clears the boundaries of stages, which count parts that depend on the schedule.
 static void forgetOldStages(Candidate &plan, const Candidate &before) {
   if (plan.interleave != before.interleave || plan.schedule != before.schedule)
     plan.stageBoundaries.clear();
 }
 
 namespace {
-/// Finds out what leaving things out costs.
+/// Measures the cost of omissions.
 class Adviser {
 public:
   Adviser(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options)
@@ -88,8 +88,8 @@ public:
   Advice run();
 
 private:
-  /// Lets stages of `plan` begin with blocks, which are returned by stage; empty without a pipeline. They are those
-  /// nearest to where the plan's stages begin, or as even as can be.
+  /// Lets stages of `plan` begin with blocks, and returns the number of blocks of each stage; none without a pipeline.
+  /// The cuts are nearest to those of the plan, or as even as possible.
   SmallVector<int64_t> cutAtBlocks(Candidate &plan, bool isEven) const;
   void measure(std::vector<Adaptation> adaptations);
   bool isBetter(const Candidate &one, const Candidate &other) const;
@@ -121,7 +121,7 @@ SmallVector<int64_t> Adviser::cutAtBlocks(Candidate &plan, bool isEven) const {
   return counts;
 }
 
-/// It fits and is faster, or needs less.
+/// True if `one` fits and is faster, or needs less memory.
 bool Adviser::isBetter(const Candidate &one, const Candidate &other) const {
   int64_t limit = options.memoryLimit > 0 ? options.memoryLimit : static_cast<int64_t>(options.cluster->getPlanBytes());
   auto rank = [&](const Candidate &plan) {
@@ -131,7 +131,7 @@ bool Adviser::isBetter(const Candidate &one, const Candidate &other) const {
   return rank(one) < rank(other);
 }
 
-/// The plan without each adaptation alone, and without all of them in two ways to cut.
+/// Measures the plan without each feature alone, and without all of them for two ways to cut it.
 void Adviser::measure(std::vector<Adaptation> adaptations) {
   std::vector<Candidate> plans;
   SmallVector<size_t> ofOmission;

@@ -1,7 +1,5 @@
 //===- MegatronJob.cpp - how a Megatron-LM job divides its model ----------===//
-//
-// What an argument means, and its default, is that of Megatron-LM core_v0.15, megatron/training/arguments.py.
-//
+// Meanings and defaults of arguments are those of Megatron-LM core_v0.15, megatron/training/arguments.py.
 //===----------------------------------------------------------------------===//
 #include "moe/Frameworks/MegatronJob.h"
 
@@ -77,7 +75,7 @@ ParallelAttr JobReader::readGroups(MLIRContext *context) {
                             : ParallelAttr::get(context, world, pp, world / (tp * pp * cp), tp, ep, etp, cp);
 }
 
-/// How keys and values of divided sequences meet their queries; each layer may have its own way.
+/// Reads the exchange of keys and values of divided sequences. Each layer may have its own.
 void JobReader::readContext() {
   if (job.plan.parallel.getCp() == 1)
     return;
@@ -135,7 +133,7 @@ void JobReader::readLayout(int64_t pp) {
   setBlocks(*stages);
 }
 
-/// Stages on a device, of which each device has `counted` blocks and other things that count as blocks.
+/// Number of stages on a device that has `counted` blocks and other things that count as blocks.
 int64_t JobReader::readInterleave(int64_t pp, int64_t counted) {
   StringRef stages = "num_virtual_stages_per_pipeline_rank", layers = "num_layers_per_virtual_pipeline_stage";
   if (reader.find(stages))
@@ -148,7 +146,7 @@ int64_t JobReader::readInterleave(int64_t pp, int64_t counted) {
   return std::max<int64_t>(1, counted / each);
 }
 
-/// Devices have as many blocks each, but for the first and the last, which may have other numbers.
+/// Reads stages with the same number of blocks on all devices but the first and the last.
 void JobReader::readUnevenStages(int64_t pp) {
   StringRef firstKey = "decoder_first_pipeline_num_layers", lastKey = "decoder_last_pipeline_num_layers";
   int64_t first = reader.getInteger(firstKey, 1, blocks, 0), last = reader.getInteger(lastKey, 1, blocks, 0);
@@ -187,7 +185,7 @@ void JobReader::readStages() {
 // The rest
 //===----------------------------------------------------------------------===//
 
-/// Attention's scores are never kept here, so that to compute them again is nothing.
+/// Ignores the recomputation of attention's scores, which MoePlan never keeps.
 void JobReader::readSelective() {
   StringRef key = "recompute_modules";
   bool light = false, whole = false;
@@ -235,7 +233,8 @@ void JobReader::readPrecision() {
     remark("use_distributed_optimizer", "MoePlan sums gradients beside the backward, as with --overlap-grad-reduce");
 }
 
-/// With sequence parallelism each member of a tensor parallel group sends its own tokens to experts, as in S1.
+/// Reads the schedule: with sequence parallelism each member of a tensor parallel group sends its own tokens to
+/// experts, as in S1.
 void JobReader::readMoe() {
   Candidate &plan = job.plan;
   int64_t tp = getSize("tensor_model_parallel_size"), ep = getSize("expert_model_parallel_size");
@@ -277,7 +276,7 @@ int64_t mlir::moe::getMegatronRanks(const MegatronArguments &arguments) {
     llvm::consumeError(reader.takeError());
     return 0;
   }
-  // A number of nodes may be a range, or a variable of the shell's.
+  // Takes integers only: the number of nodes may be a range, or a variable of the shell.
   auto getCount = [&](StringRef key) {
     const llvm::json::Value *value = reader->find(key);
     return value ? value->getAsInteger().value_or(0) : 0;

@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Some arguments are integers, such as --rotary-base.
+/// Formats whole numbers as integers, which some arguments need, such as --rotary-base.
 static std::string formatNumber(double value) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -46,7 +46,7 @@ private:
   void addWindows();
   void addExperts();
   void addRouter();
-  /// `([0]*3+[1]*58)`, or nothing where all blocks are alike.
+  /// Pattern such as `([0]*3+[1]*58)`; empty if all blocks are alike.
   std::string getPattern(llvm::function_ref<bool(const BlockSpec &)> has) const;
 
   const LayerSpec &layer;
@@ -130,7 +130,7 @@ void ModelWriter::addWindows() {
   const BlockSpec *first = llvm::find_if(model.blocks, slides);
   if (first == model.blocks.end())
     return;
-  // A query sees itself and so many tokens before it.
+  // A query sees itself and this number of tokens before it.
   add("window-size", Twine(first->window - 1) + ",0");
   if (std::string pattern = getPattern(slides); !pattern.empty())
     add("window-attn-skip-freq", pattern);
@@ -209,7 +209,7 @@ std::vector<SettingGroup> mlir::moe::getModelSettings(const ModelConfig &model, 
 }
 
 //===----------------------------------------------------------------------===//
-// What there are no arguments for
+// Gaps of the arguments
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -1,8 +1,6 @@
 //===- PipelineLayout.cpp - Megatron's layouts of pipelines ---------------===//
-//
 // The grammar is that of megatron/core/transformer/pipeline_parallel_layer_layout.py, core_v0.15: X*N repeats a letter,
-// (..)*N what stands in the brackets, '|' begins a stage, and commas mean nothing.
-//
+// (..)*N repeats the part in brackets, '|' begins a stage, and commas are ignored.
 //===----------------------------------------------------------------------===//
 #include "moe/Frameworks/MegatronJob.h"
 
@@ -11,10 +9,10 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// More letters than any model has blocks.
+/// Exceeds the number of blocks of any model.
 static constexpr size_t longest = 100000;
 
-/// Takes letters up to `end` out of `text` and writes repeated ones out. False where it is no layout.
+/// Takes letters up to `end` out of `text`, and writes repeated ones out. Returns false if the text is no layout.
 static bool expand(StringRef &text, char end, int depth, std::string &result) {
   constexpr int deepest = 20;
   while (!text.empty() && text.front() != end) {
@@ -61,7 +59,7 @@ std::string mlir::moe::writePipelineLayout(ArrayRef<int64_t> blocks) {
       ++alike;
     text += "|";
     std::string stage = writeBlocks(rest.front());
-    // The stage that is written last needs no '|' behind it: the next one brings its own.
+    // The last of the equal stages needs no '|' behind it, since the next stage brings its own.
     if (alike > 1)
       text += "(" + stage + "|)*" + std::to_string(alike - 1);
     text += stage;

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// As a shell takes it.
+/// Quotes `value` for a shell.
 static std::string quote(StringRef value) {
   bool isPlain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || StringRef("_-+.,/:").contains(c); });
   return isPlain ? value.str() : "'" + value.str() + "'";

@@ -22,7 +22,7 @@ static StringRef getScheduleName(const Candidate &plan) {
   }
 }
 
-/// The modules of each stage.
+/// Writes the names of each stage's modules.
 static void writeStages(ArrayRef<int64_t> stageBlocks, llvm::raw_ostream &os) {
   os << "module_fqns_per_model_part = [\n";
   int64_t block = 0;
@@ -63,7 +63,7 @@ static void writeTraining(const Candidate &plan, const PlannedJob &job, llvm::ra
 static void writeParallelism(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
   const Candidate &plan = advice.runnable;
   ParallelAttr all = plan.parallel;
-  // DDP is there for data parallelism alone.
+  // torchtitan has DDP for data parallelism alone.
   bool isReplicated = !plan.zero && all.getDp() == all.getWorld() && all.getEp() == 1;
   os << "\n[parallelism]\n"
      << "data_parallel_replicate_degree = " << (isReplicated ? all.getDp() : 1) << "\n"

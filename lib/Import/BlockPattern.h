@@ -11,7 +11,7 @@
 namespace mlir::moe {
 
 /// Reads a list as Megatron-LM takes it for --moe-layer-freq: sums and multiples of lists of numbers, such as
-/// `([0]*3+[1]*58)`. Nothing where it is none, or has more than 10000 numbers.
+/// `([0]*3+[1]*58)`. Null if it is no list, or has more than 10000 numbers.
 std::optional<std::vector<int64_t>> parseBlockPattern(llvm::StringRef text);
 
 } // namespace mlir::moe

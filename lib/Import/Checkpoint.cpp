@@ -14,7 +14,7 @@ static const Rule *find(ArrayRef<Rule> rules, StringRef parameter) {
   return rule == rules.end() ? nullptr : rule;
 }
 
-/// The rule for `parameter` and what stands before its tensors' names; takes the block from the parameter's name.
+/// Finds the rule for `parameter` and the prefix of its tensors' names. Takes the block from the parameter's name.
 static std::pair<const Rule *, std::string> findRule(const CheckpointNames &names, int64_t encoderBlocks,
                                                      StringRef parameter) {
   int64_t block;

@@ -9,19 +9,19 @@
 
 namespace mlir::moe {
 
-/// What a parameter is made of.
+/// Sources of a parameter.
 struct Rule {
   llvm::StringRef parameter;
   llvm::StringRef tensor;
-  llvm::StringRef second = {}; ///< its columns follow the first's one by one
+  llvm::StringRef second = {}; ///< tensor whose columns alternate with the first's
   bool transpose = false;
-  /// Which of how many equal parts of the tensor's columns.
+  /// Index of the part of the tensor's columns, and the number of equal parts.
   int64_t part = 0, parts = 1;
-  /// How many of the tensor's columns stand before and after the parameter's; null: none.
+  /// Numbers of the tensor's columns before and after the parameter's; null: none.
   int64_t (*before)(const AttentionSpec &) = nullptr, (*after)(const AttentionSpec &) = nullptr;
-  bool ofHeads = false; ///< before and after those of each head
-  /// One tensor has all experts' matrices, as [E, rows, columns] (3) or as [E rows, columns] (2); 0: one for each
-  /// expert.
+  bool ofHeads = false; ///< the columns before and after belong to each head
+  /// Dimensions of the one tensor of all experts' matrices: 3 for [E, rows, columns], 2 for [E rows, columns]; 0: each
+  /// expert has its own tensor.
   int64_t stacked = 0;
   bool halves = false; ///< columns of the tensor's two halves alternate
   bool isRow = false;  ///< the tensor has a dimension of 1 before the others
@@ -29,19 +29,19 @@ struct Rule {
 
 /// The names of a family's tensors.
 struct CheckpointNames {
-  llvm::StringRef block = {}; ///< what the names of a block's tensors begin with
-  /// Searched in this order; parameters of blocks without "layer{i}.".
+  llvm::StringRef block = {}; ///< prefix of the names of a block's tensors
+  /// Rules in search order. The names of blocks' parameters lack "layer{i}.".
   llvm::SmallVector<llvm::ArrayRef<Rule>, 2> ofBlock = {};
   llvm::ArrayRef<Rule> ofModel = {};
   llvm::StringRef decoderBlock = {};
   llvm::ArrayRef<Rule> ofDecoderBlock = {};
-  /// What names begin with but for those of the head's tensors, unless the checkpoint is of the model without its head.
+  /// Prefix of the names, except for those of the head's tensors, unless the checkpoint lacks the head.
   llvm::StringRef prefix = {};
 };
 
-/// Of which tensors of a published checkpoint with these names a parameter of a whole model is made, in the keys of
-/// docs/Runtime.md; null where the checkpoint has nothing for it. Blocks after the last of model.blocks are the
-/// decoder's in a family that has both.
+/// Lists the tensors of a published checkpoint that make a parameter of a whole model, with the keys of
+/// docs/Runtime.md. Null if the checkpoint has none for it. In a family with encoder and decoder, blocks after the last
+/// of model.blocks are the decoder's.
 DictionaryAttr getSource(Builder &builder, const CheckpointNames &names, const ModelSpec &model,
                          llvm::StringRef parameter, RankedTensorType type);
 

@@ -20,7 +20,7 @@ inline int64_t getRank(const AttentionSpec &attention) { return attention.latent
 inline constexpr Rule copy(StringRef parameter, StringRef tensor) { return {parameter, tensor}; }
 /// The weights of PyTorch's Linear, [out, in].
 inline constexpr Rule linear(StringRef parameter, StringRef tensor) { return {parameter, tensor, {}, true}; }
-/// Those of a gate and an up projection.
+/// The weights of a gate and an up projection.
 inline constexpr Rule gated(StringRef parameter, StringRef gate, StringRef up) { return {parameter, gate, up, true}; }
 
 inline constexpr Rule kLlamaModel[] = {
@@ -47,7 +47,7 @@ inline constexpr Rule kLlamaBlock[] = {
     linear("ffn.w2", "mlp.down_proj.weight"),
 };
 
-/// Goes before Llama's: two parameters share the columns of one tensor, of kv_b_proj head by head.
+/// Rules that precede Llama's: two parameters share the columns of one tensor, and of kv_b_proj head by head.
 inline constexpr Rule kLatentAttention[] = {
     linear("attention.q_a", "self_attn.q_a_proj.weight"),
     copy("attention.q_a_bias", "self_attn.q_a_proj.bias"),
@@ -62,7 +62,7 @@ inline constexpr Rule kLatentAttention[] = {
     {"attention.v", "self_attn.kv_b_proj.weight", {}, true, 0, 1, getPlainDim, nullptr, true},
 };
 
-/// The router and the shared experts of DeepSeek-V3 and of models like it; goes before Qwen's experts.
+/// The router and the shared experts of DeepSeek-V3 and of similar models. These rules precede Qwen's experts.
 inline constexpr Rule kDeepseekExperts[] = {
     copy("selection_bias", "mlp.gate.e_score_correction_bias"),
     gated("shared_w1", "mlp.shared_experts.gate_proj.weight", "mlp.shared_experts.up_proj.weight"),
@@ -85,7 +85,7 @@ inline constexpr Rule kQwenExperts[] = {
     linear("shared_gate", "mlp.shared_expert_gate.weight"),
 };
 
-/// Stacks of experts, [in, out], gate and up columns interleaved; not quantised.
+/// Stacks of experts, [in, out], with alternating gate and up columns; not quantised.
 inline constexpr Rule kGptOssExperts[] = {
     linear("gate", "mlp.router.weight"),    copy("gate_bias", "mlp.router.bias"),
     copy("w1", "mlp.experts.gate_up_proj"), copy("b1", "mlp.experts.gate_up_proj_bias"),
@@ -100,7 +100,7 @@ inline constexpr Rule kGpt2Model[] = {
     linear("head", "lm_head.weight"),
 };
 
-/// Its Conv1D keeps weights as [in, out].
+/// Conv1D keeps weights as [in, out].
 inline constexpr Rule kGpt2Block[] = {
     copy("norm1.gamma", "ln_1.weight"),
     copy("norm1.beta", "ln_1.bias"),
@@ -209,7 +209,7 @@ inline constexpr Rule kSwitchDecoderBlock[] = {
     linear("w2", "2.mlp.experts.expert_{e}.wo.weight"),
 };
 
-/// Goes before DeepSeek's.
+/// Rules that precede DeepSeek's.
 inline constexpr Rule kErnieExperts[] = {
     {.parameter = "selection_bias", .tensor = "mlp.moe_statics.e_score_correction_bias", .isRow = true},
 };
@@ -277,7 +277,7 @@ inline int64_t getKeys(const AttentionSpec &attention) { return attention.keyHea
 inline int64_t getKeysAndValues(const AttentionSpec &attention) { return 2 * getKeys(attention); }
 inline int64_t getQueriesAndKeys(const AttentionSpec &attention) { return getQueries(attention) + getKeys(attention); }
 
-/// One matrix makes queries, keys and values; those of all experts are one below the other.
+/// One matrix makes queries, keys and values. The matrices of all experts form one tensor, one below the other.
 inline constexpr Rule kDbrxBlock[] = {
     copy("norm1.gamma", "norm_attn_norm.norm_1.weight"),
     {.parameter = "attention.q",

@@ -10,7 +10,7 @@ using llvm::StringRef;
 
 namespace {
 
-/// JSON of one configuration class: `aliases` has other names of keys, `values` the defaults.
+/// JSON texts of one configuration class: `aliases` has other names of keys, `values` the defaults.
 struct ClassText {
   StringRef modelType, aliases, values;
 };
@@ -29,7 +29,7 @@ static llvm::json::Object parseObject(StringRef text) {
   return std::move(*llvm::cantFail(llvm::json::parse(text)).getAsObject());
 }
 
-/// Those of all classes, parsed once: readers keep pointers to them.
+/// Returns the parsed texts of all classes, which stay alive, since readers keep pointers to them.
 static const llvm::StringMap<ClassDefaults> &getClasses() {
   static const llvm::StringMap<ClassDefaults> classes = [] {
     llvm::StringMap<ClassDefaults> parsed;
@@ -49,20 +49,20 @@ void mlir::moe::addClassDefaults(JsonReader &reader, StringRef modelType) {
     reader.addAlias(alias, *key.getAsString());
 }
 
-/// Keys of every family, some on a line, that transformers' models do not compute with.
+/// Keys that do not affect what transformers' models compute, for all families; several on a line.
 static constexpr StringRef kHarmless[] = {
-    // Names, versions, where the code is.
+    // Names, versions and the place of the code.
     "_name_or_path name_or_path architectures model_type auto_map transformers_version _commit_hash tokenizer_class",
-    // The type of stored weights; --dtype says the graph's.
+    // The type of stored weights; --dtype gives the graph's.
     "dtype torch_dtype torchscript use_bfloat16",
-    // What a call returns and keeps, and which of several equal implementations it takes.
+    // Results of a call, caches, and choices between equal implementations.
     "is_encoder_decoder use_cache return_dict output_hidden_states output_attentions return_legacy_cache",
     "cache_implementation",
     "attn_implementation _attn_implementation _attn_implementation_autoset experts_implementation",
     "_experts_implementation chunk_size_feed_forward gradient_checkpointing pretraining_tp ep_size",
-    // How weights begin, which moe-run decides.
+    // Initial weights, which moe-run chooses.
     "initializer_range initializer_factor",
-    // Ids of tokens that only generation and tokenizers use; pad_token_id is another matter.
+    // Ids of tokens that only generation and tokenizers use. They exclude pad_token_id.
     "bos_token_id eos_token_id sep_token_id decoder_start_token_id forced_bos_token_id forced_eos_token_id",
     "bad_words_ids suppress_tokens begin_suppress_tokens",
     // Generation.
@@ -72,7 +72,7 @@ static constexpr StringRef kHarmless[] = {
     "return_dict_in_generate remove_invalid_values exponential_decay_length_penalty prefix task_specific_params",
     // Heads for other tasks.
     "id2label label2id num_labels problem_type finetuning_task classifier_dropout",
-    // The longest sequence of training. Learned positions read it, and rotary ones that depend on it.
+    // The longest sequence of training. Learned positions read it, and so do rotary ones that depend on it.
     "max_position_embeddings model_max_length"};
 
 bool mlir::moe::isHarmlessKey(StringRef key) {

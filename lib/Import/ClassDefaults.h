@@ -6,12 +6,11 @@
 
 namespace mlir::moe {
 
-/// From here on a key that `reader`'s object lacks has the value that transformers' configuration class of `modelType`
-/// gives it, and the class's other names of keys are known. Without a class of that name nothing changes.
+/// Adds the defaults that transformers' configuration class of `modelType` gives to missing keys, and the class's other
+/// names of keys. An unknown class changes nothing.
 void addClassDefaults(JsonReader &reader, llvm::StringRef modelType);
 
-/// Whether `key`, at any depth, changes neither the logits nor the loss of any model that transformers makes of a
-/// configuration with it.
+/// True if `key`, at any depth, changes neither the logits nor the loss of any model of transformers.
 bool isHarmlessKey(llvm::StringRef key);
 
 } // namespace mlir::moe

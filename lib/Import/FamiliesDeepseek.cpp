@@ -9,20 +9,21 @@
 
 using namespace mlir::moe;
 
-/// The first `first_k_dense_replace` blocks are dense.
+/// The blocks before number `first_k_dense_replace` are dense.
 static SparseKeys getSparseKeys(int64_t defaultDense) {
   return {.offset = 0, .first = "first_k_dense_replace", .defaultFirst = defaultDense};
 }
 
-/// DeepSeek's own code makes all blocks dense but those whose number `moe_layer_freq` divides; transformers ignores it.
-/// The blocks for predicting further tokens are no part of the model, and the selection bias balances without a loss.
+/// Refuses other values of `moe_layer_freq` than 1, with which DeepSeek's own code makes more blocks dense and
+/// transformers does not. The blocks for predicting further tokens are no part of the model, and the selection bias
+/// balances without a loss.
 static FixedKeys getFixedKeys() {
   return {.mustBeFalse = {"mlp_bias"},
           .mustBeOne = {"moe_layer_freq"},
           .ignored = {"qk_head_dim", "num_nextn_predict_layers", "seq_aux"}};
 }
 
-/// transformers' classes write the rotary columns as the size of a head.
+/// Checks the size of a head, for which transformers' classes write the number of rotary columns.
 static void readHeadDim(JsonReader &reader, const ModelSpec &model) {
   int64_t columns = model.attention.latent->rotaryDim;
   if (reader.getInteger("head_dim", 1, kMaxSize, columns) != columns)
@@ -40,7 +41,7 @@ static CheckpointNames getNames() {
           names::kLlamaModel};
 }
 
-/// DeepSeek's own code adds the loss where the configuration has its coefficient; transformers never does, whatever
+/// DeepSeek's own code adds the loss if the configuration has its coefficient. transformers never adds it, whatever
 /// output_router_logits says.
 static void readV2(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   readHeadDim(reader, model);
@@ -75,8 +76,8 @@ static void readV3(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   readFlag(reader, "rope_interleave", model.attention.latent->interleaved);
 }
 
-/// DeepSeek-V3: sigmoid, balanced by a selection bias instead of a loss; a group of experts is scored by its two best;
-/// weights are scaled, renormalised or not.
+/// DeepSeek-V3: sigmoid scores, balanced by a selection bias instead of a loss. The two best experts of a group score
+/// it. Weights are scaled; renormalisation is an option.
 static Family getV3() {
   return {.architectures = {"DeepseekV3ForCausalLM"},
           .modelTypes = {"deepseek_v3", "kimi_k2"},

@@ -1,7 +1,5 @@
 //===- FamiliesDense.cpp - families without experts -----------------------===//
-//
-// The planner is of use for them too: data, tensor and pipeline parallelism of whole models.
-//
+// The planner handles data, tensor and pipeline parallelism of these whole models, too.
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
@@ -25,7 +23,7 @@ static Family getLlama() {
           .checkpoint = getNames()};
 }
 
-/// Without the key the window is 4096; null says that there is none.
+/// Reads the window, 4096 by default; null means none.
 static void readMistralWindow(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   int64_t window = reader.isNull("sliding_window") ? 0 : reader.getInteger("sliding_window", 1, kMaxVocabulary, 4096);
   for (BlockSpec &block : model.blocks)

@@ -9,8 +9,8 @@
 
 using namespace mlir::moe;
 
-/// Mixtral: Mistral's block, where every block has the window if there is one; the softmax over the chosen experts'
-/// logits, which is the whole softmax renormalised.
+/// Mixtral: Mistral's block, in which every block has the window if there is one. The softmax over the chosen experts'
+/// logits equals the renormalised whole softmax.
 static Family getMixtral() {
   return {.architectures = {"MixtralForCausalLM"},
           .modelTypes = {"mixtral"},
@@ -23,12 +23,12 @@ static Family getMixtral() {
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
 }
 
-/// Which blocks of Qwen's would slide, and how, differs between versions of its code.
+/// Refuses windows: versions of Qwen's code differ in the blocks that have them.
 static FixedKeys refuseWindow() {
   return {.mustBeFalse = {"use_sliding_window"}, .ignored = {"sliding_window", "max_window_layers"}};
 }
 
-/// Dense are the blocks of `mlp_only_layers`, and all but each `decoder_sparse_step`-th.
+/// The blocks of `mlp_only_layers` are dense, and so are all but each `decoder_sparse_step`-th.
 static SparseKeys getQwenBlocks() { return {.step = "decoder_sparse_step", .denseList = "mlp_only_layers"}; }
 
 /// Qwen2-MoE: biases of q, k and v; one shared expert, scaled by the sigmoid of a gate of its own.
@@ -63,13 +63,13 @@ static Family getQwen3() {
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
-/// Without the key nothing is clipped.
+/// Reads the bound of queries, keys and values; a missing key means none.
 static void readOlmoeClip(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   if (reader.find("clip_qkv"))
     model.attention.clip = reader.getNumber("clip_qkv", kPositive);
 }
 
-/// OLMoE: a norm over all queries and one over all keys of a token, and behind them bounds, which values have too.
+/// OLMoE: one norm over all queries and one over all keys of a token; bounds of queries, keys and values follow.
 static Family getOlmoe() {
   return {.architectures = {"OlmoeForCausalLM"},
           .modelTypes = {"olmoe"},

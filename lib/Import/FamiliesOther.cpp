@@ -13,9 +13,9 @@ using llvm::StringRef;
 // Switch
 //===----------------------------------------------------------------------===//
 
-/// An expert takes at most `expert_capacity` tokens of a sequence, however long it is.
+/// Reads `expert_capacity`, the most tokens of a sequence of any length that an expert takes.
 static void readSwitchLayer(JsonReader &reader, LayerSpec &layer) {
-  // transformers reads dense_act_fn alone, which older versions made of feed_forward_proj.
+  // transformers reads dense_act_fn alone, which older versions derived from feed_forward_proj.
   std::string function = reader.getString("dense_act_fn", "relu");
   if (reader.getString("feed_forward_proj", function) != function)
     reader.fail("feed_forward_proj", "the value of 'dense_act_fn', \"" + function + "\",");
@@ -23,8 +23,8 @@ static void readSwitchLayer(JsonReader &reader, LayerSpec &layer) {
   layer.expertCapacity = reader.getInteger("expert_capacity", 1, kMaxSize);
 }
 
-/// The blocks of one half, of which each `step`-th, from the second on, is MoE. The file may give the step itself, or
-/// how many blocks are MoE; as in transformers, 0 of them makes one.
+/// Reads the blocks of one half. Each `step`-th one, from the second on, is MoE. The file may give the step itself, or
+/// the number of MoE blocks; as in transformers, 0 of them makes one.
 static void readSwitchBlocks(JsonReader &reader, StringRef half, StringRef key, int64_t defaultCount,
                              llvm::SmallVector<BlockSpec> &blocks) {
   int64_t count = reader.getInteger(key, 1, kMaxBlocks, defaultCount);
@@ -34,7 +34,7 @@ static void readSwitchBlocks(JsonReader &reader, StringRef half, StringRef key, 
     blocks.push_back({.isMoe = step == 1 || (step > 1 && i % step == 1)});
 }
 
-/// The head is scaled where it is tied.
+/// The head is scaled if it is tied.
 static void readSwitchModel(JsonReader &reader, const LayerSpec &layer, ModelSpec &model) {
   readSwitchBlocks(reader, "encoder", "num_layers", 12, model.blocks);
   auto encoder = static_cast<int64_t>(model.blocks.size());
@@ -97,7 +97,7 @@ static Family getSwitch() {
 
 static constexpr SparseKeys kEverySecond = {.step = "moe_every", .defaultStep = 2};
 
-/// Scores may be without the root of a head's columns, and smaller from block to block.
+/// Reads the scale of scores, which may lack the root of a head's columns, and may fall from block to block.
 static void readScale(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   if (!reader.getBool("scale_attn_weights", true))
     model.attention.scale = 1;
@@ -106,7 +106,7 @@ static void readScale(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
       model.blocks[i].scoreScale = 1 / static_cast<double>(i + 1);
 }
 
-/// GPT-2: learned positions, layer norms before the branches, biases everywhere; experts too have biases, and are
+/// GPT-2: learned positions, layer norms before the branches, biases everywhere. Experts have biases, too, and are
 /// dropless without a capacity factor.
 static Family getGpt2() {
   return {.architectures = {"GPT2MoEForCausalLM"},
@@ -161,12 +161,12 @@ static Family getDenseGpt2() {
   return family;
 }
 
-/// A decoder's tokens see those before them.
+/// Reads whether attention is causal: a decoder's tokens see only earlier ones.
 static void readDecoder(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   readFlag(reader, "is_decoder", model.attention.causal);
 }
 
-/// BERT: an encoder with norms after the sums and a head for masked tokens; experts as GPT-2's.
+/// BERT: an encoder with norms after the sums and a head for masked tokens. Experts are like GPT-2's.
 static Family getBert() {
   return {.architectures = {"BertMoEForMaskedLM"},
           .modelTypes = {"bert_moe"},

@@ -1,7 +1,5 @@
 //===- FamiliesRecent.cpp - families that came after DeepSeek-V3 ----------===//
-//
-// Most route as DeepSeek-V3 does or as Mixtral does, and differ in their attention.
-//
+// Most of these families route as DeepSeek-V3 or as Mixtral, and differ in attention.
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
@@ -18,7 +16,7 @@ using llvm::Twine;
 static constexpr StringRef kBlock = "model.layers.{i}.";
 
 //===----------------------------------------------------------------------===//
-// Routing as DeepSeek-V3's: sigmoid scores, a selection bias, a scale, shared experts, dense blocks first
+// Routing like DeepSeek-V3's: sigmoid scores, a selection bias, a scale, shared experts, dense blocks first
 //===----------------------------------------------------------------------===//
 
 static LayerSpec getV3Layer(bool renormalizes) {
@@ -38,7 +36,7 @@ static CheckpointNames getV3Names() {
   return {kBlock, {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel};
 }
 
-/// Without a list of types the blocks from `max_window_layers` on have the window.
+/// Reads the windows: without a list of types the blocks from `max_window_layers` on have them.
 static void readDotsWindows(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   if (reader.find("layer_types"))
     return reader.accept({"max_window_layers"});
@@ -70,7 +68,7 @@ static void readGlmNorm(JsonReader &reader, const LayerSpec &, ModelSpec &model)
     model.attention.headNorm = HeadNorm::head;
 }
 
-/// GLM-4.5 and 4.6: half of a head's columns have rotary positions; norms of heads where the config says so.
+/// GLM-4.5 and 4.6: half of a head's columns have rotary positions. The config says whether heads have norms.
 static Family getGlm() {
   return {.architectures = {"Glm4MoeForCausalLM"},
           .modelTypes = {"glm4_moe"},
@@ -100,13 +98,13 @@ static Family getSolar() {
 // MiniMax-M2, ERNIE 4.5, Hunyuan, Granite
 //===----------------------------------------------------------------------===//
 
-/// What published configurations say of a model that is always so.
+/// Checks keys that have the same value in all published configurations.
 static void readMiniMaxLayer(JsonReader &reader, LayerSpec &) {
   reader.getInteger("shared_intermediate_size", 0, 0, 0);
   for (StringRef key : {"use_qk_norm", "use_routing_bias"})
     if (!reader.getBool(key, true))
       reader.fail(key, "true");
-  // 0 would be linear attention.
+  // 0 means linear attention.
   if (reader.find("attn_type_list"))
     reader.getIntegers("attn_type_list", 1, 1);
 }
@@ -165,8 +163,8 @@ static Family getErnie() {
                          names::kLlamaModel}};
 }
 
-/// Hunyuan gives some figures as lists, one for each block. transformers takes the experts' size from
-/// `intermediate_size`, and one shared expert of it.
+/// Hunyuan gives some figures as lists with one for each block. transformers takes the size of experts and of the one
+/// shared expert from `intermediate_size`.
 static void readHunyuanLayer(JsonReader &reader, LayerSpec &layer) {
   layer.sharedHidden = layer.expertHidden;
   reader.accept({"moe_intermediate_size", "num_shared_expert", "use_mixed_mlp_moe", "moe_layer_num_skipped",
@@ -219,7 +217,8 @@ static Family getGranite() {
 // Llama 4
 //===----------------------------------------------------------------------===//
 
-/// Whether each block sees chunks of positions: those with rotary positions, unless a list says it.
+/// Returns for each block whether it sees chunks of positions. By default the blocks with rotary positions do; a list
+/// may say otherwise.
 static std::vector<bool> readLlama4Chunks(JsonReader &reader, const std::vector<bool> &rotary) {
   StringRef key = "layer_types";
   std::vector<std::string> types = reader.getStrings(key);
@@ -237,8 +236,8 @@ static std::vector<bool> readLlama4Chunks(JsonReader &reader, const std::vector<
   return chunked;
 }
 
-/// Blocks without rotary positions see all tokens; their queries grow with the position. The others see chunks of
-/// positions, and have norms of heads.
+/// Reads the kinds of blocks. Blocks without rotary positions see all tokens, and their queries grow with the position.
+/// The others see chunks of positions, and have norms of heads.
 static void readLlama4Blocks(JsonReader &reader, ModelSpec &model) {
   auto count = static_cast<int64_t>(model.blocks.size());
   int64_t every = reader.getInteger("no_rope_layer_interval", 1, kMaxBlocks, 4);
@@ -266,8 +265,8 @@ static void readLlama4(JsonReader &reader, const LayerSpec &, ModelSpec &model) 
     model.attention.headNorm = HeadNorm::plain;
   if (llvm::any_of(model.blocks, [](const BlockSpec &block) { return !block.isMoe; }))
     readSize(reader, "intermediate_size_mlp", kMaxSize, model.denseHidden);
-  reader.accept({"intermediate_size_mlp"}); // where all blocks have experts
-  // Published as a flag, and as a number that means the flag.
+  reader.accept({"intermediate_size_mlp"}); // unread if all blocks have experts
+  // Configurations have a flag, or a number that means the flag.
   const llvm::json::Value *tuned = reader.find("attn_temperature_tuning");
   bool isTuned = !tuned || tuned->getAsBoolean().value_or(tuned->getAsInteger().value_or(1) != 0);
   double scale = reader.getNumber("attn_scale", kNotNegative, 0.1);
@@ -277,7 +276,7 @@ static void readLlama4(JsonReader &reader, const LayerSpec &, ModelSpec &model) 
 
 static void readLlama4Shared(JsonReader &, LayerSpec &layer) { layer.sharedHidden = layer.expertHidden; }
 
-/// Llama 4's text model: an expert's input is multiplied with the sigmoid of its logit; one shared expert.
+/// Llama 4's text model: the sigmoid of an expert's logit multiplies its input; there is one shared expert.
 static Family getLlama4(StringRef architecture, StringRef nested, StringRef block, llvm::ArrayRef<Rule> ofModel) {
   return {
       .architectures = {architecture},
@@ -301,10 +300,10 @@ static Family getLlama4(StringRef architecture, StringRef nested, StringRef bloc
 }
 
 //===----------------------------------------------------------------------===//
-// Qwen's models of more than text, and those with linear attention
+// Qwen's multimodal models, and those with linear attention
 //===----------------------------------------------------------------------===//
 
-/// Qwen3-VL's text model: with text alone its three kinds of positions are one.
+/// Qwen3-VL's text model: for text alone its three kinds of positions are one.
 static Family getQwen3Vl() {
   return {.architectures = {"Qwen3VLMoeForConditionalGeneration"},
           .modelTypes = {"qwen3_vl_moe_text", "qwen3_vl_moe"},
@@ -323,7 +322,7 @@ static Family getQwen3Vl() {
           .nested = "text_config"};
 }
 
-/// Qwen3-Next and Qwen3.5: MoE layers as Qwen2's.
+/// Qwen3-Next and Qwen3.5: MoE layers like Qwen2's.
 static Family getLinearQwen(StringRef architecture, StringRef modelType, StringRef renormalize, StringRef nested) {
   return {.architectures = {architecture},
           .modelTypes = {modelType},
@@ -347,7 +346,7 @@ static void readDbrxLayer(JsonReader &reader, LayerSpec &layer) {
     reader.fail("moe_jitter_eps", "0 or null");
   if (reader.getBool("uniform_expert_assignment", false))
     reader.fail("uniform_expert_assignment", "false");
-  // The model's code has moe_loss_weight and not the other.
+  // The model's code reads moe_loss_weight and not the other key.
   reader.accept({"hidden_size", "moe_loss_weight", "router_aux_loss_coef"});
 }
 
@@ -362,12 +361,12 @@ static void readDbrxModel(JsonReader &reader, const LayerSpec &, ModelSpec &mode
   if (own.find("clip_qkv"))
     attention.clip = own.getNumber("clip_qkv", kPositive);
   model.dropout.attention = own.getNumber("attn_pdrop", kNotNegative, 0);
-  // Published configurations have it here, those that transformers writes in `rope_parameters`.
+  // Published configurations have the base here; those that transformers writes have it in `rope_parameters`.
   if (!reader.find("rope_parameters"))
     readNumber(own, "rope_theta", kPositive, attention.rotary->base);
 }
 
-/// DBRX: layer norms without beta, queries, keys and values held within bounds.
+/// DBRX: layer norms without beta; queries, keys and values are bounded.
 static Family getDbrx() {
   return {
       .architectures = {"DbrxForCausalLM", "DBRXForCausalLM"},

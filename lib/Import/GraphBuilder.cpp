@@ -80,7 +80,7 @@ Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef nam
   return present ? addParameter("layer" + Twine(index) + "." + name, type, /*fill=*/0, isBias) : Value();
 }
 
-/// The gate's product again, which CSE makes one with the layer's own.
+/// Adds the gate's product again, which CSE merges with the layer's own.
 void GraphBuilder::addRouter(Location loc, Value x, Value gate, Value gateBias) {
   Type logitsType = tensor({tokens, layer.experts});
   Value logits =
@@ -115,7 +115,7 @@ Value GraphBuilder::buildLayer(int64_t index, Value x) {
   MLIRContext *context = builder.getContext();
   int64_t groups = options.groups.value_or(layer.sequenceGroups ? tokens / options.seq : 1);
   std::string name = ("layer" + Twine(index)).str();
-  // An attribute that would hold its default is left out.
+  // Attributes at their defaults are left out.
   auto op = builder.create<LayerOp>(
       getLoc(name), TypeRange{x.getType(), accumulator({})}, builder.getStringAttr(name), x, gate, gateBias,
       selectionBias, w1, w2, b1, b2, sharedW1, sharedW2, sharedGate, builder.getI64IntegerAttr(layer.topK),

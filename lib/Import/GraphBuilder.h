@@ -11,19 +11,19 @@
 
 namespace mlir::moe {
 
-/// A function's result and what is said of it.
+/// A result of a function and its description.
 struct NamedResult {
   llvm::StringRef name, role;
   Value value;
 };
 
-/// Sums over layers of what moe.router_means gives.
+/// Sums over layers of the results of moe.router_means.
 struct RouterSums {
   Value loads, shares, squares;
   int64_t layers = 0;
 };
 
-/// Builds `func.func @model` from its start to its end; a parameter becomes an argument where it is first used.
+/// Builds `func.func @model` from its start to its end. A parameter becomes an argument at its first use.
 class GraphBuilder {
 public:
   GraphBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer, const ImportOptions &options,
@@ -31,18 +31,18 @@ public:
 
 protected:
   RankedTensorType tensor(ArrayRef<int64_t> shape) const { return RankedTensorType::get(shape, elementType); }
-  /// As tensor(), for routing and losses.
+  /// The type for routing and losses.
   RankedTensorType accumulator(ArrayRef<int64_t> shape) const { return getAccumulatorTensor(tensor({}), shape); }
-  /// `name` at the key that gives the size of that part of the model.
+  /// Location of `name` at the key that gives the size of that part of the model.
   Location getLoc(const llvm::Twine &name);
   Value addArgument(const llvm::Twine &name, llvm::StringRef role, Type type, ArrayRef<NamedAttribute> more = {});
-  /// In a whole model with `moe.source`, and vectors, which a new model has `fill` in, with `moe.fill`. A bias that is
-  /// no vector has `moe.no_decay`.
+  /// Adds a parameter with `moe.source` in a whole model. Vectors have `moe.fill` with the value `fill` of a new model.
+  /// A bias that is no vector has `moe.no_decay`.
   Value addParameter(const llvm::Twine &name, RankedTensorType type, double fill = 0, bool isBias = false);
   Value addParameter(const llvm::Twine &name, ArrayRef<int64_t> shape, double fill = 0, bool isBias = false) {
     return addParameter(name, tensor(shape), fill, isBias);
   }
-  /// The MoE layer, whose auxiliary loss is added to `aux`.
+  /// Builds the MoE layer, and adds its auxiliary loss to `aux`.
   Value buildLayer(int64_t index, Value x);
   OwningOpRef<ModuleOp> finish(ArrayRef<NamedResult> results);
 
@@ -53,7 +53,7 @@ protected:
   int64_t tokens;
   Location location;
   Value aux;                     ///< sum of the layers' losses so far
-  RouterSums *routers = nullptr; ///< where layers add their routers' means, of `routerGroups` groups of tokens
+  RouterSums *routers = nullptr; ///< sums to which layers add their routers' means, for `routerGroups` groups of tokens
   int64_t routerGroups = 1;
 
 private:
@@ -68,7 +68,7 @@ private:
   SmallVector<DictionaryAttr> argumentAttributes;
 };
 
-/// A whole model; options.layers, at most as many as the model has, cuts it off.
+/// Builds a whole model, or its first options.layers blocks.
 OwningOpRef<ModuleOp> buildWholeModel(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer,
                                       const ImportOptions &options, int64_t tokens);
 

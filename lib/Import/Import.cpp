@@ -19,16 +19,16 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// Tokens, and the choices of all of them, are counted in 32 bits at run time.
+/// Run time counts tokens and their choices in 32 bits.
 static constexpr int64_t maxChoices = std::numeric_limits<int32_t>::max();
 static constexpr int64_t maxTokens = maxChoices / 8;
 static constexpr int64_t maxLayers = 10000;
-/// Of multiples of a mean; more bounds nothing.
+/// Largest multiple of a mean; a larger one bounds nothing.
 static constexpr double maxFactor = 1e6;
 
 namespace {
 
-/// `x + moe(x)`, or `moe(x)`, for each layer.
+/// Builds `x + moe(x)`, or `moe(x)`, for each layer.
 class StackBuilder : GraphBuilder {
 public:
   using GraphBuilder::GraphBuilder;
@@ -49,7 +49,7 @@ static llvm::Error makeError(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), "error: " + message);
 }
 
-/// The options that do not depend on the model.
+/// Checks the options that do not depend on the model.
 static llvm::Error checkOptions(const ImportOptions &options) {
   struct {
     StringRef name;
@@ -81,7 +81,7 @@ static int64_t getMaxTokens(const LayerSpec &layer) {
   return std::min(maxTokens, maxChoices / std::max<int64_t>(1, layer.topK));
 }
 
-/// Pieces of sequences that attention stays inside of.
+/// Checks the pieces of sequences that attention stays inside.
 static llvm::Error checkChunks(const ModelSpec &model, const ImportOptions &options) {
   for (const BlockSpec &block : model.blocks)
     if (block.chunk > 0 && options.seq > block.chunk && options.seq % block.chunk != 0)
@@ -91,7 +91,7 @@ static llvm::Error checkChunks(const ModelSpec &model, const ImportOptions &opti
   return llvm::Error::success();
 }
 
-/// What a whole model takes of the options.
+/// Checks the options for a whole model.
 static llvm::Error checkWhole(const ModelSpec &model, const ImportOptions &options) {
   auto blocks = static_cast<int64_t>(model.blocks.size());
   int64_t most = std::max(blocks, static_cast<int64_t>(model.decoder.size()));
@@ -103,13 +103,13 @@ static llvm::Error checkWhole(const ModelSpec &model, const ImportOptions &optio
   return checkChunks(model, options);
 }
 
-/// What the options say of capacities.
+/// Applies the options for capacities.
 static void replaceTokenForm(LayerSpec &layer, const ImportOptions &options) {
   if (options.dropless || options.capacityFactor) {
     layer.capacityFactor = options.capacityFactor;
     layer.expertCapacity.reset();
   }
-  // Of other groups than sequences an expert takes as many of a token's choices on average.
+  // Groups other than sequences get a factor that gives the same capacity on average.
   if (options.groups && layer.sequenceGroups && layer.expertCapacity) {
     auto taken = static_cast<double>(std::min(*layer.expertCapacity, options.seq));
     layer.capacityFactor = taken * static_cast<double>(layer.experts) / static_cast<double>(layer.topK * options.seq);

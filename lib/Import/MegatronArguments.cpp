@@ -46,7 +46,7 @@ private:
   std::vector<ShellWord> words;
   size_t next = 0;
   MegatronArguments result;
-  /// The last of each name.
+  /// Keeps the last argument of each name.
   llvm::MapVector<std::string, Argument, std::map<std::string, unsigned>> arguments;
 };
 } // namespace
@@ -66,7 +66,7 @@ static bool isFlag(const ShellWord &word) {
   return !word.isQuoted && text.size() > 2 && text.starts_with("--") && llvm::isAlpha(text[2]);
 }
 
-/// What ends a command's arguments, or stands for more of them.
+/// True for words that end a command's arguments, or stand for more of them.
 static bool isShell(const ShellWord &word) {
   static constexpr StringRef kWords[] = {")", "(", "|", "||", "&", "&&", ";", "then", "fi", "else", "done", "esac"};
   StringRef text = word.text;
@@ -96,7 +96,7 @@ llvm::Error ArgumentsReader::readValues(const ShellWord &word, Argument &argumen
   return llvm::Error::success();
 }
 
-/// What follows a complete flag on its line is another one, or the shell's.
+/// Checks that another flag, or a word of the shell, follows a complete flag on its line.
 llvm::Error ArgumentsReader::checkNext(unsigned line) const {
   if (next == words.size() || words[next].place.line != line || isFlag(words[next]) || isShell(words[next]))
     return llvm::Error::success();
@@ -166,7 +166,7 @@ static llvm::json::Value makeValue(const Argument &argument) {
   return array;
 }
 
-/// Each argument on its line and, as far as there is room, in its column.
+/// Writes each argument on its line and, if there is room, in its column.
 void ArgumentsReader::write() {
   llvm::raw_string_ostream os(result.json);
   auto sorted = arguments.takeVector();

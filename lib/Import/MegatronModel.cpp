@@ -1,8 +1,6 @@
 //===- MegatronModel.cpp - the model of a Megatron-LM job -----------------===//
-//
-// A family whose keys are Megatron's arguments. What an argument means, and its default, is that of Megatron-LM
-// core_v0.15: megatron/training/arguments.py and megatron/core/transformer/transformer_config.py.
-//
+// A family whose keys are Megatron's arguments. Their meanings and defaults are those of Megatron-LM core_v0.15:
+// megatron/training/arguments.py and megatron/core/transformer/transformer_config.py.
 //===----------------------------------------------------------------------===//
 #include "moe/Import/MegatronArguments.h"
 
@@ -22,7 +20,7 @@ using llvm::Twine;
 
 static bool hasBias(JsonReader &reader) { return !reader.getBool("disable_bias_linear", false); }
 
-/// gpt-oss's is a gated unit with bounds, and with 1 added to its linear half.
+/// The activation of gpt-oss is a gated unit with bounds, and with 1 added to its linear half.
 static Activation getActivation(JsonReader &reader) {
   if (reader.getBool("squared_relu", false))
     reader.fail("squared_relu", "no such argument, since MoePlan does not have squared ReLU,");
@@ -34,7 +32,8 @@ static Activation getActivation(JsonReader &reader) {
 static void readRouter(JsonReader &reader, LayerSpec &layer) {
   bool isSigmoid = reader.getChoice("moe_router_score_function", {"softmax", "sigmoid"}, 0) == 1;
   layer.score = isSigmoid ? Score::sigmoid : Score::softmax;
-  // The softmax over the chosen experts' logits is the whole softmax renormalised; sigmoids always are.
+  // The softmax over the chosen experts' logits equals the renormalised whole softmax. Sigmoids are always
+  // renormalised.
   layer.renormalize = layer.topK > 1 && (isSigmoid || !reader.getBool("moe_router_pre_softmax", false));
   layer.selectionBias = reader.getBool("moe_router_enable_expert_bias", false);
   layer.groupScore = layer.expertGroups == 1 ? GroupScore::max : isSigmoid ? GroupScore::top2 : GroupScore::max;
@@ -54,7 +53,8 @@ static void readMoeLayer(JsonReader &reader, LayerSpec &layer) {
 // The model around it
 //===----------------------------------------------------------------------===//
 
-/// For each block whether `pattern` has a number other than 0 there. An integer N means blocks that `isEvery` accepts.
+/// Returns for each block whether `pattern` has a number other than 0 there. An integer N selects the blocks that
+/// `isEvery` accepts.
 static std::vector<bool> readPattern(JsonReader &reader, StringRef key, size_t blocks, bool otherwise,
                                      llvm::function_ref<bool(int64_t block, int64_t every)> isEvery) {
   std::vector<bool> result(blocks, otherwise);
@@ -74,7 +74,7 @@ static std::vector<bool> readPattern(JsonReader &reader, StringRef key, size_t b
   return result;
 }
 
-/// `--window-size 127,0`: how many tokens before and after its own a query sees.
+/// Reads `--window-size 127,0`: the numbers of tokens that a query sees before and after its own.
 static int64_t readWindow(JsonReader &reader) {
   if (!reader.find("window_size"))
     return 0;
@@ -133,14 +133,14 @@ static void readRest(JsonReader &reader, const LayerSpec &layer, ModelSpec &mode
 // The family
 //===----------------------------------------------------------------------===//
 
-/// A gated unit has a third more weights, so that Megatron makes it two thirds as wide.
+/// Megatron makes a gated unit, which has a third matrix, two thirds as wide.
 static int64_t getDefaultFfn(JsonReader &reader, int64_t hidden) {
   if (!reader.getBool("swiglu", false))
     return 4 * hidden;
   return 4 * hidden * 2 / 3 / 64 * 64;
 }
 
-/// Vocabularies of tokenizers that have one alone. Others come from a file that the arguments name.
+/// Returns the vocabulary. Some tokenizers have a fixed one; others take it from a file that the arguments name.
 static int64_t getVocabulary(JsonReader &reader, ModelConfig &config) {
   StringRef key = reader.find("padded_vocab_size") ? "padded_vocab_size" : "vocab_size";
   if (reader.find(key))
@@ -183,7 +183,7 @@ static void setAttention(JsonReader &reader, Family &family) {
   setPositions(reader, family);
 }
 
-/// What is absent has other meanings with other arguments, so that the family depends on them.
+/// Makes a family for these arguments, since the meaning of an absent one depends on the others.
 static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
   bool isMoe = reader.find("num_experts");
   int64_t hidden = reader.getInteger("hidden_size", 1, kMaxSize, 1);
@@ -219,7 +219,7 @@ static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
   return family;
 }
 
-/// The names under which the readers of all families look.
+/// Adds the names that the readers of all families use.
 static void addAliases(JsonReader &reader) {
   constexpr std::pair<StringRef, StringRef> aliases[] = {{"rotary_base", "rope_theta"},
                                                          {"rotary_percent", "partial_rotary_factor"},
@@ -229,7 +229,7 @@ static void addAliases(JsonReader &reader) {
     reader.addAlias(own, common);
 }
 
-/// The arguments of stretched positions as the object in which configurations have them.
+/// Adds the arguments of stretched positions as the object that configurations have.
 static void addScaling(JsonReader &reader, llvm::json::Object &defaults) {
   llvm::json::Object scaling;
   if (reader.getBool("use_rope_scaling", false))
@@ -268,7 +268,7 @@ llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments
   if (!reader)
     return reader.takeError();
   addAliases(*reader);
-  // Without it queries are made of the token itself.
+  // Without this default the token itself makes the queries.
   llvm::json::Object defaults{{"q_lora_rank", nullptr}};
   addScaling(*reader, defaults);
   reader->setDefaults(defaults);
@@ -277,7 +277,7 @@ llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments
   if (family.layerKeys.experts.empty() && !whole)
     reader->fail("num_experts", "the number of experts, or --whole-model for a model without,");
   config.architecture = family.architectures.front().str();
-  // Names of a checkpoint's tensors are all that a graph takes from its family later; Megatron's are not known.
+  // A graph takes only the names of a checkpoint's tensors from its family later. Those of Megatron are not known.
   static const Family unnamed;
   config.family = &unnamed;
   config.fileName = arguments.fileName;

@@ -24,7 +24,7 @@ llvm::ArrayRef<Family> mlir::moe::getFamilies() {
   return families;
 }
 
-/// The architecture of which `name` is without a head, or with another one, like MixtralModel; empty: none.
+/// Finds the architecture that `name` is without a head, or with another one, like MixtralModel; empty: none.
 static StringRef findOtherHead(StringRef name) {
   auto getStem = [](StringRef architecture) {
     StringRef stem = architecture.take_front(architecture.find("For"));
@@ -37,7 +37,7 @@ static StringRef findOtherHead(StringRef name) {
   return "";
 }
 
-/// The known name that is most like `name`: what differs before "For.." counts most.
+/// Finds the known name that is most similar to `name`. Differences before "For.." count most.
 static StringRef findNearest(StringRef name, llvm::ArrayRef<StringRef> known) {
   auto getDistance = [&](StringRef candidate) {
     StringRef stem = name.take_front(name.find("For")), other = candidate.take_front(candidate.find("For"));
@@ -47,20 +47,20 @@ static StringRef findNearest(StringRef name, llvm::ArrayRef<StringRef> known) {
                            [&](StringRef a, StringRef b) { return getDistance(a) < getDistance(b); });
 }
 
-/// The first of the file's architectures; empty where there is none.
+/// The first of the file's architectures; empty without one.
 static StringRef getFirstName(const JsonReader &reader) {
   const llvm::json::Value *value = reader.find("architectures");
   const llvm::json::Array *names = value ? value->getAsArray() : nullptr;
   return names && !names->empty() ? names->front().getAsString().value_or("") : "";
 }
 
-/// What is expected in place of a name that no family has.
+/// Describes the names that are expected instead of `name`, which no family has.
 static std::string describeKnown(StringRef name, llvm::ArrayRef<StringRef> known) {
   std::string text = "a name that docs/Models.md lists";
   return name.empty() ? text : text + ", of which \"" + findNearest(name, known).str() + "\" is the most similar,";
 }
 
-/// The family of the first known name under `architectures`, else of `model_type`.
+/// Finds the family of the first known name under `architectures`, or of `model_type`.
 static const Family *findFamily(JsonReader &reader) {
   if (const llvm::json::Value *value = reader.find("architectures")) {
     const llvm::json::Array *names = value->getAsArray();
@@ -105,7 +105,7 @@ llvm::SmallVector<StringRef> mlir::moe::getKnownModelTypes() {
   return known;
 }
 
-/// Weights that a checkpoint has in fewer bits: loading makes numbers of them, so the graph is the same.
+/// Accepts checkpoints with weights in fewer bits. Loading converts them to numbers, and the graph stays the same.
 static void readQuantization(JsonReader &reader) {
   if (!reader.find("quantization_config"))
     return;
@@ -115,7 +115,7 @@ static void readQuantization(JsonReader &reader) {
                        "scale_fmt", "weight_block_size"});
 }
 
-/// The keys that nothing has read after the whole model has been.
+/// Describes the keys that are still unread after the whole model.
 static std::optional<ConfigRemark> describeOtherKeys(const JsonReader &reader, StringRef architecture) {
   std::vector<JsonReader::Key> keys = reader.getOtherKeys(isHarmlessKey);
   if (keys.empty())
@@ -130,14 +130,14 @@ static std::optional<ConfigRemark> describeOtherKeys(const JsonReader &reader, S
                       keys.front().place.line, keys.front().place.column};
 }
 
-/// What is wrong with a model of which only the layers are wanted, so that its keys could not all be read.
+/// Describes the error of a model whose keys could not all be read, although only its layers are wanted.
 static ConfigRemark describeRefusal(const JsonReader &reader) {
   JsonReader::Place place = reader.getErrorPlace();
   return {(reader.getErrorText() + ", for a whole model; so other keys were not checked").str(), place.line,
           place.column};
 }
 
-/// Where the sizes of a whole model's parts stand.
+/// Reads the places of the sizes of a whole model's parts.
 static void readPlaces(const JsonReader &reader, const Family &family, ModelConfig &config) {
   auto find = [&](StringRef key) {
     JsonReader::Place place = reader.getPlace(key);
@@ -149,7 +149,7 @@ static void readPlaces(const JsonReader &reader, const Family &family, ModelConf
   config.densePlace = find(keys.denseHidden.empty() ? family.layerKeys.expertHidden : keys.denseHidden);
 }
 
-/// Refuses a model of which MoePlan lacks a part that is asked for.
+/// Refuses a model if MoePlan lacks one of the parts that are asked for.
 static bool checkParts(JsonReader &reader, const Family &family, bool whole) {
   StringRef key = reader.find("architectures") ? "architectures" : "model_type";
   if (!family.missingInLayers.empty())
@@ -162,7 +162,7 @@ static bool checkParts(JsonReader &reader, const Family &family, bool whole) {
   return !reader.hasFailed();
 }
 
-/// The object that says what the text model is.
+/// Finds the object that describes the text model.
 static JsonReader findText(JsonReader &reader, const Family &family) {
   if (family.nested.empty() || !reader.find(family.nested))
     return reader;
@@ -172,7 +172,7 @@ static JsonReader findText(JsonReader &reader, const Family &family) {
   return reader.getObject(family.nested);
 }
 
-/// Where the file gives the number of experts, or else the hidden size.
+/// Place of the number of experts in the file, or of the hidden size.
 static JsonReader::Place findSizes(JsonReader &text, const Family &family) {
   const LayerKeys &keys = family.layerKeys;
   if (!keys.object.empty())
@@ -203,11 +203,11 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef file, StringRe
   config.line = place.line;
   config.column = place.column;
 
-  // The whole model is read even where only its layers are wanted: what it reads are the keys that are known.
+  // The whole model is read even for its layers alone, since known keys are those that it reads.
   if (!family->missing.empty())
     return config;
   ModelSpec model = readModel(text, *family, config.layer);
-  // Of a model of more than text the object around the text says it.
+  // The object around the text has this key in multimodal models.
   if (!family->nested.empty() && reader->find(family->nested))
     model.tiedHead = reader->getBool("tie_word_embeddings", false);
   readQuantization(*reader);

@@ -10,7 +10,7 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// A list that has a number for each block, where all are one.
+/// Reads a list with the same number for each block.
 static bool readUniform(JsonReader &reader, StringRef key, int64_t max, int64_t &value) {
   const llvm::json::Value *found = reader.find(key);
   if (!found || !found->getAsArray() || found->getAsArray()->empty())
@@ -67,7 +67,7 @@ static void readActivation(JsonReader &reader, const LayerKeys &keys, LayerSpec 
   layer.activation = keys.activations[reader.getChoice(keys.activation, names)].second;
 }
 
-/// Shared experts are one of as many times the inner size.
+/// Reads shared experts, which together are one expert of a multiple of the inner size.
 static void readShared(JsonReader &reader, const LayerKeys &keys, LayerSpec &layer) {
   readSize(reader, keys.sharedHidden, kMaxSize, layer.sharedHidden);
   if (!keys.sharedCount.empty()) {

@@ -16,7 +16,7 @@ static constexpr NumberRange kProbability{0, 0x1.fffffffffffffp-1, true, "a numb
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// Heads of a size of their own or that share the hidden columns, of which several may share a key head.
+/// Reads heads, which have a size of their own or share the hidden columns. Several may share a key head.
 static void readHeads(JsonReader &reader, const ModelKeys &keys, const LayerSpec &layer, AttentionSpec &attention) {
   readSize(reader, keys.heads, kMaxSize, attention.heads);
   if (!keys.headDim.empty() && (attention.headDim > 0 || reader.find(keys.headDim))) {
@@ -33,7 +33,7 @@ static void readHeads(JsonReader &reader, const ModelKeys &keys, const LayerSpec
     reader.fail(keys.keyHeads, "a divisor of '" + keys.heads + "', " + Twine(attention.heads) + ",");
 }
 
-/// The sizes of DeepSeek's attention, whose heads all have keys and values of their own.
+/// Reads the sizes of DeepSeek's attention, whose heads all have keys and values of their own.
 static void readLatent(JsonReader &reader, const ModelKeys &keys, AttentionSpec &attention) {
   readSize(reader, keys.heads, kMaxSize, attention.heads);
   attention.keyHeads = attention.heads;
@@ -55,7 +55,7 @@ static void readLatent(JsonReader &reader, const ModelKeys &keys, AttentionSpec 
 static void readPositions(JsonReader &reader, const ModelKeys &keys, AttentionSpec &attention) {
   if (!keys.relativeBuckets.empty()) {
     attention.relativeBuckets = reader.getInteger(keys.relativeBuckets, 4, kMaxSize, attention.relativeBuckets);
-    // Half of the buckets are of one distance each; those beyond share the distances up to the largest.
+    // Half of the buckets hold one distance each. The others share the distances up to the largest.
     attention.maxDistance =
         reader.getInteger(keys.maxDistance, attention.relativeBuckets / 2 + 1, kMaxVocabulary, attention.maxDistance);
   }
@@ -83,7 +83,7 @@ static void readAttention(JsonReader &reader, const ModelKeys &keys, const Layer
 // Blocks
 //===----------------------------------------------------------------------===//
 
-/// A list that says of each block whether it has the window.
+/// Reads a list with the type of each block's attention.
 static void readWindowTypes(JsonReader &reader, const WindowKeys &keys, ModelSpec &model) {
   std::vector<std::string> types = reader.getStrings(keys.types);
   if (!reader.find(keys.types) || reader.hasFailed())
@@ -149,7 +149,8 @@ static void readBlocks(JsonReader &reader, const ModelKeys &keys, const LayerSpe
 // The model
 //===----------------------------------------------------------------------===//
 
-/// Hugging Face counts a negative id from the end. Without a key the family's embedding trains all rows.
+/// Reads the id of the padding. Hugging Face counts a negative id from the end. Without a key the family's embedding
+/// trains all rows.
 static void readPadding(JsonReader &reader, StringRef key, ModelSpec &model) {
   if (key.empty())
     return reader.accept({"pad_token_id"});
@@ -166,7 +167,7 @@ static void readPadding(JsonReader &reader, StringRef key, ModelSpec &model) {
     model.padding += model.vocabulary;
 }
 
-/// transformers' classes have `output_router_logits` also where no loss depends on it.
+/// Accepts `output_router_logits`, which transformers' classes also have if no loss depends on it.
 static void readRouterLoss(JsonReader &reader, const RouterLossKeys &keys, RouterLossSpec &loss) {
   reader.accept({"output_router_logits"});
   readNumber(reader, keys.balance, kNotNegative, loss.balance);

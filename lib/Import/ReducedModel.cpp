@@ -10,20 +10,20 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// `wanted` or a little more, so that it is divisible by `divisor` if `size` is; `size` itself if that is not more.
+/// Returns `wanted` or a little more, divisible by `divisor` if `size` is; at most `size`.
 static int64_t reduce(int64_t size, int64_t wanted, int64_t divisor) {
   if (size <= wanted)
     return size;
   const bool isDivided = divisor > 1 && size % divisor == 0;
   int64_t reduced = isDivided ? static_cast<int64_t>(llvm::alignTo(wanted, divisor)) : wanted;
-  // What a divided size lacks of a multiple it goes on lacking.
+  // A size that is not divisible stays indivisible.
   if (divisor > 1 && !isDivided && reduced % divisor == 0)
     ++reduced;
   return std::min(size, reduced);
 }
 
 int64_t mlir::moe::reduceSequence(int64_t seq, const ReducedSizes &sizes) {
-  // Zigzag parts of sequences are two for each rank of cp.
+  // Each rank of cp has two zigzag parts of a sequence.
   const int64_t parts = sizes.parallel.getCp() > 1 ? 2 * sizes.parallel.getCp() : 1;
   const int64_t divisor = std::lcm(parts * sizes.parallel.getMp(), sizes.chunks);
   return reduce(seq, std::max<int64_t>(divisor, 4 * sizes.factor), divisor);
@@ -32,14 +32,14 @@ int64_t mlir::moe::reduceSequence(int64_t seq, const ReducedSizes &sizes) {
 static void reduceLayer(LayerSpec &layer, int64_t seq, int64_t reducedSeq, const ReducedSizes &sizes) {
   const ParallelAttr groups = sizes.parallel;
   const int64_t hidden = reduce(layer.hidden, 6 * sizes.factor, 1), shards = std::lcm(groups.getEsp(), groups.getMp());
-  // Passes ask whether a shard of an expert is wider than the model (moe-weigh-hidden): the proportion stays.
+  // moe-weigh-hidden compares a shard of an expert with the width of the model, so the proportion stays.
   const int64_t ofExpert = hidden * layer.expertHidden / layer.hidden;
   layer.expertHidden = reduce(layer.expertHidden, std::max(2 * sizes.factor, ofExpert - ofExpert % shards), shards);
   layer.hidden = hidden;
   if (layer.sharedHidden)
     layer.sharedHidden = reduce(layer.sharedHidden, 2 * sizes.factor, shards);
-  // A rank that has several experts keeps several, a group of experts has more than are scored in it, and not all
-  // experts are chosen.
+  // A rank with several experts keeps several, a group of experts has more than are scored in it, and some experts are
+  // not chosen.
   const int64_t ofRank = std::min<int64_t>(2 * sizes.factor, layer.experts / groups.getEp());
   const int64_t ofGroup = layer.expertGroups > 1 ? std::max<int64_t>(3, layer.topK / layer.topGroups + 1) : 1;
   const int64_t least = std::max({groups.getEp() * ofRank, layer.expertGroups * ofGroup, layer.topK + 1});
@@ -51,7 +51,7 @@ static void reduceLayer(LayerSpec &layer, int64_t seq, int64_t reducedSeq, const
 static void reduceAttention(AttentionSpec &attention, const ReducedSizes &sizes) {
   if (attention.heads == 0)
     return;
-  // Query heads of a key head are several if they were.
+  // A key head with several query heads keeps several.
   const int64_t mp = sizes.parallel.getMp(), shared = attention.heads / std::max<int64_t>(1, attention.keyHeads);
   const int64_t keyHeads = reduce(attention.keyHeads, mp * sizes.factor, mp);
   const int64_t ofKey = attention.keyHeads % mp == 0 ? std::min<int64_t>(2, shared) : shared;
@@ -92,7 +92,7 @@ static void reduceSpec(ModelSpec &model, int64_t seq, int64_t reducedSeq, const 
 
 double mlir::moe::getLeastMaxLoad(const LayerSpec &layer, ParallelAttr parallel) {
   constexpr double kPasses = 3;
-  // At worst all tokens choose experts of one rank; the room is max_load times the mean of all ranks.
+  // In the worst case all tokens choose experts of one rank. The room is max_load times the mean of all ranks.
   const int64_t ofRank = std::min(layer.topK, layer.experts / parallel.getEp());
   return static_cast<double>(parallel.getEp() * ofRank) / (static_cast<double>(layer.topK) * kPasses);
 }

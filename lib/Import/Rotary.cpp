@@ -11,18 +11,18 @@ using llvm::Twine;
 
 static constexpr double pi = 3.14159265358979323846;
 
-/// Of which pair of `dim` columns the angle makes `rotations` turns over `positions` tokens.
+/// Pair of `dim` columns whose angle makes `rotations` turns over `positions` tokens.
 static double findPair(double rotations, double dim, double base, double positions) {
   return dim * std::log(positions / (rotations * 2 * pi)) / (2 * std::log(base));
 }
 
-/// YaRN's mscale: what values are multiplied with where positions are stretched by `factor`.
+/// YaRN's mscale: the factor of values whose positions are stretched by `factor`.
 static double getYarnScale(double factor, double multiple) {
   return factor <= 1 ? 1.0 : 0.1 * multiple * std::log(factor) + 1;
 }
 
-/// How many positions the model has seen before they were stretched. As in transformers the key beside the others goes
-/// before the one among them.
+/// Number of positions before they were stretched. As in transformers the key beside the others precedes the one among
+/// them.
 static double getOriginalPositions(JsonReader &reader, JsonReader &scaling) {
   StringRef key = "original_max_position_embeddings";
   int64_t longest = reader.getInteger("max_position_embeddings", 1, kMaxVocabulary, 4096);
@@ -53,7 +53,7 @@ static void readYarn(JsonReader &reader, JsonReader &scaling, int64_t dim, Rotar
   rotary.scale = scaling.getNumber("attention_factor", kPositive, scale);
 }
 
-/// How many of a head's columns positions turn, where the object says it.
+/// Reads the number of a head's columns that have positions, if the object has it.
 static void readShare(JsonReader &reader, const RotaryKeys &keys, int64_t dim, RotarySpec &rotary) {
   StringRef key = "partial_rotary_factor";
   if (!keys.columns.empty() && reader.find(keys.columns)) {
@@ -67,7 +67,7 @@ static void readShare(JsonReader &reader, const RotaryKeys &keys, int64_t dim, R
     reader.fail(key, "a part of a head of " + Twine(dim) + " columns that is an even number of columns");
 }
 
-/// Llama 3.1's scaling: only frequencies of long waves are divided, those between by a part of the factor.
+/// Llama 3.1's scaling divides the frequencies of long waves by the factor, and those of medium waves by a part of it.
 static void readLlama3(JsonReader &reader, JsonReader &scaling, RotarySpec &rotary) {
   rotary.factor = scaling.getNumber("factor", kPositive);
   rotary.low = scaling.getNumber("high_freq_factor", kPositive);
@@ -75,19 +75,19 @@ static void readLlama3(JsonReader &reader, JsonReader &scaling, RotarySpec &rota
   rotary.reach = getOriginalPositions(reader, scaling);
   if (rotary.low < rotary.high)
     scaling.fail("high_freq_factor", "a number of at least 'low_freq_factor'");
-  // Where both are one, as in Llama 4, there is nothing between the two kinds of waves.
+  // If both are one, as in Llama 4, no waves lie between the two kinds.
   rotary.low = std::max(rotary.low, rotary.high * (1 + 1e-12));
 }
 
-/// Hunyuan's "dynamic" scaling, whose alpha makes the base larger, whatever the length.
+/// Hunyuan's "dynamic" scaling enlarges the base by its alpha, for any length.
 static void readAlpha(JsonReader &scaling, int64_t dim, RotarySpec &rotary) {
   auto columns = static_cast<double>(dim);
   double alpha = scaling.getNumber("alpha", kPositive);
   rotary.base *= std::pow(alpha, columns / (columns - 2));
-  scaling.accept({"beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"}); // which "dynamic" does not read
+  scaling.accept({"beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"}); // unread by "dynamic"
 }
 
-/// The object that says how positions are scaled, as transformers has it: `rope_scaling` stands in place of
+/// Key of the object that describes the scaling of positions. As in transformers, `rope_scaling` replaces
 /// `rope_parameters` unless it is empty.
 static StringRef getScalingKey(const JsonReader &reader) {
   const llvm::json::Value *older = reader.find("rope_scaling");
@@ -95,7 +95,7 @@ static StringRef getScalingKey(const JsonReader &reader) {
   return isEmpty ? "rope_parameters" : "rope_scaling";
 }
 
-/// Newer configurations may give each type of block positions of its own.
+/// Refuses positions that differ between types of blocks, as in newer configurations.
 static bool refuseNested(JsonReader &reader, StringRef key, JsonReader &scaling) {
   const llvm::json::Object *object = reader.find(key)->getAsObject();
   if (!object)
@@ -108,14 +108,14 @@ static bool refuseNested(JsonReader &reader, StringRef key, JsonReader &scaling)
   return false;
 }
 
-/// Beside 'default' and 'yarn' there are 'linear', in which all frequencies are divided by the factor, and 'llama3'.
+/// Reads the scaling: 'default', 'yarn', 'linear', which divides all frequencies by the factor, or 'llama3'.
 static void readScaling(JsonReader &reader, JsonReader &scaling, const RotaryKeys &keys, int64_t dim,
                         RotarySpec &rotary) {
   constexpr size_t plain = 0, linear = 2, llama3 = 3;
   llvm::SmallVector<StringRef> types = {"default", "yarn", "linear", "llama3"};
   if (keys.hasAlpha)
     types.push_back("dynamic");
-  // "type" is older than rope_type, beside which it means nothing; "mrope" is of positions that are not text's.
+  // The older key "type" means nothing beside rope_type; "mrope" concerns positions of other input than text.
   scaling.accept({"type", "mrope_interleaved", "mrope_section"});
   size_t type = scaling.getChoice(scaling.find("rope_type") ? "rope_type" : "type", types, plain);
   if (type == plain)
@@ -154,7 +154,7 @@ void mlir::moe::readRotary(JsonReader &reader, const RotaryKeys &keys, StringRef
   readScaling(reader, scaling, keys, rotary.dim > 0 ? rotary.dim : dim, rotary);
 }
 
-/// With YaRN, DeepSeek multiplies the products of queries and keys with the square of mscale_all_dim's factor too.
+/// With YaRN, DeepSeek also multiplies the products of queries and keys by the square of mscale_all_dim's factor.
 double mlir::moe::readLatentScale(JsonReader &reader, const AttentionSpec &attention) {
   double plain = 1 / std::sqrt(static_cast<double>(attention.headDim));
   StringRef key = getScalingKey(reader);

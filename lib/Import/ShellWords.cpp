@@ -22,7 +22,7 @@ private:
   void readVariable(ShellWord &word);
   void readQuoted(ShellWord &word);
   void set(StringRef name, StringRef value);
-  /// What follows is no longer among a variable's words.
+  /// Marks the end of a variable's words.
   void endWords() { words.push_back({")", {line, column}, "", false}); }
 
   struct Variable {
@@ -32,7 +32,7 @@ private:
   StringRef rest;
   unsigned line = 1, column = 1;
   bool isInQuotes = false; ///< the words are those of a variable's value in quotes
-  int arrays = 0;          ///< open ones
+  int arrays = 0;          ///< number of open ones
   std::vector<ShellWord> words;
   llvm::StringMap<Variable> variables;
 };
@@ -46,7 +46,7 @@ void ShellReader::skip(size_t count) {
   rest = rest.drop_front(count);
 }
 
-/// False at the end.
+/// Returns false at the end.
 bool ShellReader::skipSpace() {
   while (!rest.empty()) {
     if (rest.starts_with("\\\n") || rest.starts_with("\\\r\n"))
@@ -70,7 +70,7 @@ static size_t getNameLength(StringRef text) {
   return std::min(length, text.size());
 }
 
-/// Steps over what stands before the words of a variable's value, if there is any.
+/// Skips the text before the words of a variable's value, if there is any.
 void ShellReader::readAssignment() {
   size_t length = getNameLength(rest);
   StringRef after = rest.drop_front(length);
@@ -94,7 +94,7 @@ void ShellReader::set(StringRef name, StringRef value) {
   known->second.value = value.str();
 }
 
-/// `$NAME`, `${NAME}` or `${NAME:-default}`; what the script does not set stays as it is.
+/// Reads `$NAME`, `${NAME}` or `${NAME:-default}`. A variable that the script does not set stays as it is.
 void ShellReader::readVariable(ShellWord &word) {
   StringRef inner = rest.drop_front(), otherwise;
   size_t length = 0;

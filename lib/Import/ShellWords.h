@@ -9,15 +9,17 @@
 namespace mlir::moe {
 
 struct ShellWord {
-  std::string text; ///< without quotes, and with the variables that the script sets before
+  std::string text; ///< without quotes, and with the values of variables that the script sets before
   ConfigPlace place;
-  /// A variable in it that the script sets to different values, of which `text` has the last one; else empty.
+  /// Variable in it that the script sets to different values, of which `text` has the last one; empty without such a
+  /// variable.
   std::string doubtful;
-  bool isQuoted = false; ///< a part of it stood in quotes, so that it is no shell's word
+  bool isQuoted = false; ///< a part of it is in quotes, which makes it no word of the shell
 };
 
-/// Knows comments, quotes, `\` at line ends, NAME=value, NAME=(words) and NAME="words with --flags", whose words are
-/// those of the script, and then a `)`. Conditions, loops and commands are words like any others.
+/// Splits a script into words. It knows comments, quotes, `\` at line ends, NAME=value, NAME=(words) and NAME="words
+/// with --flags", whose words become those of the script, followed by a `)`. Conditions, loops and commands are words
+/// like any others.
 std::vector<ShellWord> splitShellWords(llvm::StringRef script);
 
 } // namespace mlir::moe

@@ -11,19 +11,19 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// The table of tokens, and those of both halves where they and the head are not one.
+/// Names of the table of tokens, and of the tables of encoder and decoder if these are separate.
 static constexpr StringRef kEmbedding = "embedding", kEncoderEmbedding = "encoder_embedding",
                            kDecoderEmbedding = "decoder_embedding";
 
 namespace {
 
-/// What differs between the attentions of one model.
+/// Differences between the attentions of one model.
 struct AttentionUse {
   bool causal;
   Value bias;
 };
 
-/// Of all heads, ready for attention.
+/// Queries, keys and values of all heads, ready for attention.
 struct Heads {
   Value q, k, v;
 };
@@ -42,39 +42,40 @@ private:
   void addInputs();
   bool usesDropout() const;
   Value dropOut(Location loc, Value x, double probability, bool jitter = false);
-  /// Parameters name.gamma and, for a layer norm, name.beta.
+  /// Applies a norm with the parameters name.gamma and, for a layer norm, name.beta.
   Value norm(Location loc, const Twine &name, Value x);
-  /// `x` times the parameter `name`; `column` as in moe.linear. An empty `biasName`: no bias.
+  /// Multiplies `x` by the parameter `name`; `column` as in moe.linear. An empty `biasName` means no bias.
   Value linear(Location loc, StringRef name, StringRef biasName, Value x, int64_t columns, int64_t column);
   Value lookUp(Location loc, StringRef table, int64_t entries, int64_t period);
   /// Looks tokens up in the parameter `table`.
   Value embed(StringRef table, Value tokens);
-  /// The biases of relative positions of the table name.relative_bias, null where the model has none.
+  /// Builds the biases of relative positions from the table name.relative_bias; null if the model has none.
   Value buildRelativeBias(StringRef name, bool bidirectional);
-  /// `x` times the parameter name.which, plus name.which_bias where it has one.
+  /// Multiplies `x` by the parameter name.which, and adds name.which_bias if it has one.
   Value project(StringRef name, StringRef which, Value x, int64_t columns, bool hasBias, int64_t column);
-  /// Rotary positions of `dim` columns from `begin` on of heads of `head` columns.
+  /// Applies rotary positions to `dim` columns from `begin` on of heads of `head` columns.
   Value rotate(Location loc, Value x, int64_t head, int64_t begin, int64_t dim, bool interleaved);
   Value normHeads(Location loc, const Twine &normName, Value x);
   Value clip(Location loc, Value x);
-  /// The norm, the clip and the positions of queries or keys; `warms`: with the temperature, where the block has no
+  /// Applies the norm, the clip and the positions of queries or keys. `warms` adds the temperature in a block without
   /// positions.
   Value placeHeads(StringRef name, StringRef normName, Value x, const BlockSpec &block, bool warms);
   Heads projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block);
   Heads projectLatent(StringRef name, Value x);
-  /// Of the queries of `x` to the keys and values of `memory`, with the parameters name.q, ..
+  /// Attends from the queries of `x` to the keys and values of `memory`, with the parameters name.q, ..
   Value attend(StringRef name, Value x, Value memory, AttentionUse use, const BlockSpec &block);
   Value feedForward(int64_t index, bool isMoe, Value x);
-  /// `x + branch(x)`, with the norm where the model has it.
+  /// Returns `x + branch(x)`, with the norm at the model's place.
   Value addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch);
-  /// The first blocks of `blocks`, which are numbered from `first` on, with attention to `memory` where there is one.
+  /// Builds the first blocks of `blocks`, which are numbered from `first` on, with attention to `memory` unless it is
+  /// null.
   Value buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory = {});
   Value buildDecoder(Value encoded);
   Value buildLogits(Value x);
-  /// Lets the layers of `blocks` add to `sums` what their routers' loss is made of, if it is needed.
+  /// Lets the layers of `blocks` add the parts of their routers' loss to `sums`, if the loss needs them.
   void beginRouters(ArrayRef<BlockSpec> blocks, RouterSums &sums);
   void warnOfExperts();
-  /// The routers' losses, null where there are none.
+  /// Builds the routers' losses; null without any.
   Value buildRouterLoss();
 
   const ModelSpec &model;
@@ -130,7 +131,7 @@ Value ModelBuilder::linear(Location loc, StringRef name, StringRef biasName, Val
 // Embedding
 //===----------------------------------------------------------------------===//
 
-/// The table's row of each token's position mod `period`.
+/// Looks up the table's row of each token's position mod `period`.
 Value ModelBuilder::lookUp(Location loc, StringRef table, int64_t entries, int64_t period) {
   Value places = builder.create<PositionsOp>(loc, ids(), period, CutAttr());
   return builder.create<EmbeddingOp>(loc, rows(layer.hidden), places, addParameter(table, {entries, layer.hidden}));
@@ -232,7 +233,8 @@ Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory, const Bl
   return {q, k, v};
 }
 
-/// Heads are made of short vectors with a norm, but for the keys' columns with positions, which all heads share.
+/// Makes heads from short vectors with a norm. Only the keys' columns with positions, which all heads share, come from
+/// the token.
 Heads ModelBuilder::projectLatent(StringRef name, Value x) {
   Location loc = getLoc(name);
   const LatentSpec &latent = *attention.latent;
@@ -260,7 +262,7 @@ Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse u
   auto [q, k, v] = attention.latent ? projectLatent(name, x) : projectHeads(name, x, memory, block);
   Value sinks = attention.sinks ? addParameter(name + ".sinks", {heads}) : Value();
   double dropout = options.loss ? model.dropout.attention : 0;
-  // Pieces of sequences are shorter sequences.
+  // Pieces of sequences act as shorter sequences.
   int64_t length = block.chunk > 0 ? std::min(block.chunk, options.seq) : options.seq;
   double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(attention.headDim));
   scale *= block.scoreScale;
@@ -376,7 +378,8 @@ Value ModelBuilder::buildRouterLoss() {
   return sum;
 }
 
-/// Which row of a token an expert has, and so what would be drawn for it, depends on the partitioning.
+/// Warns that experts drop no values: the row of a token in an expert, and with it the random draw, depends on the
+/// partitioning.
 void ModelBuilder::warnOfExperts() {
   auto isMoe = [](const BlockSpec &block) { return block.isMoe; };
   if (options.loss && model.dropout.hidden > 0 &&

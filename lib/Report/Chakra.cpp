@@ -1,9 +1,7 @@
 //===- Chakra.cpp - a step as Chakra execution traces ---------------------===//
-//
-// Attributes have the types that both readers of the format take: the older one of Chakra (src/feeder) reads one field
-// of each attribute and no other, the newer one of ASTRA-sim (feeder_v3) converts between integers. All dependencies
-// are data_deps, since the older one reads no others.
-//
+// Attributes have the types that both readers of the format accept: the older one of Chakra (src/feeder) reads only one
+// field of each attribute, and the newer one of ASTRA-sim (feeder_v3) converts between integers. All dependencies are
+// data_deps, since the older reader knows no others.
 //===----------------------------------------------------------------------===//
 #include "moe/Report/Chakra.h"
 
@@ -22,12 +20,12 @@ using chakra::AttributeProto;
 using chakra::Node;
 using llvm::Twine;
 
-/// What MLCommons' own generators write.
+/// Version that MLCommons' own generators write.
 static constexpr const char *schemaVersion = "0.0.4";
-/// Seconds; less is the rounding of sums.
+/// Shortest wait in seconds; less is the rounding of sums.
 static constexpr double leastWait = 1e-9;
 
-/// Begins and ends are rounded, not durations: so errors do not add up along a stream.
+/// Rounds begins and ends instead of durations, which keeps errors from adding up along a stream.
 static uint64_t toMicros(double seconds) { return std::llround(seconds * 1e6); }
 
 namespace {
@@ -37,17 +35,17 @@ struct Transfer {
   int64_t peer = 0, bytes = 0;
 };
 
-/// The host of a rank, busy before it issues a launch that was late.
+/// Time in which the host of a rank is busy before it issues a launch that was late.
 struct HostWait {
   double begin = 0, end = 0; ///< seconds
-  int32_t after = -1;        ///< the launch for which the host waited, if any
+  int32_t after = -1;        ///< launch that the host waited for, if any
 };
 
 /// A launch of all ranks of a class.
 struct TracedLaunch {
   const SimTime *time = nullptr;
   std::optional<HostWait> host;
-  uint64_t firstNode = 0, numNodes = 0; ///< of the launch; the node of its host is the one before
+  uint64_t firstNode = 0, numNodes = 0; ///< node of the launch; the node of its host precedes it
 };
 using RankClass = std::vector<TracedLaunch>;
 } // namespace
@@ -84,8 +82,8 @@ private:
   void setCollective(Node &node, int64_t rank, uint32_t launch) const;
   void setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const;
 
-  std::vector<RankClass> classes; ///< as step.ranks
-  /// Of ragged collectives, by group, instance and number: what getCollectiveBytes has found.
+  std::vector<RankClass> classes; ///< in the order of step.ranks
+  /// Results of getCollectiveBytes for ragged collectives, by group, instance and number.
   mutable llvm::DenseMap<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, int64_t> knownBytes;
 };
 } // namespace mlir::moe
@@ -117,7 +115,7 @@ llvm::Error ChakraStep::prepare() {
   return llvm::Error::success();
 }
 
-/// When all that the launch depends on has ended.
+/// Time at which all that the launch depends on has ended.
 double ChakraStep::getReady(uint32_t rankClass, uint32_t launch) const {
   double ready = 0;
   for (uint32_t dep : world.linked[step.ranks[rankClass].program].getDeps(launch))
@@ -125,7 +123,7 @@ double ChakraStep::getReady(uint32_t rankClass, uint32_t launch) const {
   return ready;
 }
 
-/// The same of all members of an exchange, which begins with the last one.
+/// The same for all members of an exchange, which begins with the last one.
 double ChakraStep::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
   const SimRank &rank = step.ranks[rankClass];
   if (getExchangeForm(world, rank.program, launch) == ExchangeForm::None)
@@ -139,8 +137,8 @@ double ChakraStep::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
   return ready;
 }
 
-/// A launch that begins later than it is ready has waited for its host. The simulator says for what the host had
-/// waited; from then on, or from what it did before, it was busy.
+/// Finds waits: a launch that begins later than it is ready has waited for its host. The simulator knows the launch
+/// that the host had waited for. From its end on, or from the end of the host's work before, the host was busy.
 void ChakraStep::findHostWaits(uint32_t rankClass) {
   double hostEnd = 0;
   for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
@@ -174,12 +172,12 @@ void ChakraStep::numberNodes(uint32_t rankClass) {
 //===----------------------------------------------------------------------===//
 
 uint32_t ChakraStep::getClass(int64_t rank) const {
-  // Classes are of consecutive ranks.
+  // A class has consecutive ranks.
   auto next = llvm::partition_point(step.ranks, [&](const SimRank &it) { return it.rank <= rank; });
   return next - step.ranks.begin() - 1;
 }
 
-/// The share of a ragged launch's rows that a rank uses; 1 for others.
+/// Share of a ragged launch's rows that a rank uses; 1 for others.
 double ChakraStep::getUse(int64_t rank, uint32_t launch) const {
   int64_t most = world.getLaunch(rank, launch).cost.raggedRows;
   if (most == 0)
@@ -187,8 +185,8 @@ double ChakraStep::getUse(int64_t rank, uint32_t launch) const {
   return static_cast<double>(getTraced(rank, launch).time->rows) / static_cast<double>(most);
 }
 
-/// What ASTRA-sim calls the size of a collective: what a member brings. Members bring the same there, so of a ragged
-/// one it is what the member with the most rows brings. 0 would never end.
+/// Size of a collective as ASTRA-sim defines it: the bytes of a member. Members have the same size there, so a ragged
+/// collective takes that of the member with the most rows. A size of 0 would never end.
 int64_t ChakraStep::getCollectiveBytes(int64_t rank, uint32_t launch) const {
   const OpCost &cost = world.getLaunch(rank, launch).cost;
   MeetingId id = world.getMeeting(rank, launch);
@@ -208,7 +206,7 @@ int64_t ChakraStep::getCollectiveBytes(int64_t rank, uint32_t launch) const {
   return known->second = std::max<int64_t>(1, std::llround(use * payload));
 }
 
-/// None of a collective, and where no other rank takes part.
+/// Transfers of a launch; none of a collective, or without another rank.
 std::vector<Transfer> ChakraStep::getTransfers(int64_t rank, uint32_t launch) const {
   ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
   if (form != ExchangeForm::Channel && form != ExchangeForm::Phase)
@@ -236,7 +234,7 @@ std::vector<Transfer> ChakraStep::getTransfers(int64_t rank, uint32_t launch) co
   return transfers;
 }
 
-/// The same for both ends of a transfer, and another one for each meeting of two ranks.
+/// Tag of a transfer, the same for both ends, and different for each meeting of two ranks.
 int64_t ChakraStep::getTag(int64_t rank, uint32_t launch) const {
   MeetingId id = world.getMeeting(rank, launch);
   return static_cast<int64_t>(id.number) * static_cast<int64_t>(world.groups.size()) + id.group;
@@ -252,7 +250,7 @@ template <class Message> static AttributeProto &addAttribute(Message &message, c
   return *attribute;
 }
 
-/// Returns the bytes.
+/// Writes a message, and returns its bytes.
 static uint64_t writeMessage(const google::protobuf::MessageLite &message, llvm::raw_ostream &os) {
   std::string bytes = message.SerializeAsString();
   unsigned lengthBytes = llvm::encodeULEB128(bytes.size(), os);
@@ -274,7 +272,8 @@ static void addDeps(Node &node, const TracedLaunch &launch) {
     node.add_data_deps(id);
 }
 
-/// Work of one rank. ASTRA-sim's roofline divides by the operations, so a launch that only moves bytes has one.
+/// Sets the work of one rank. ASTRA-sim's roofline divides by the operations, so a launch that only moves bytes has
+/// one.
 void ChakraStep::setWork(Node &node, int64_t rank, uint32_t launch) const {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &its = program.launches[launch];
@@ -285,9 +284,9 @@ void ChakraStep::setWork(Node &node, int64_t rank, uint32_t launch) const {
   node.set_type(!isCopy                             ? chakra::COMP_NODE
                 : llvm::any_of(its.outputs, isHost) ? chakra::MEM_STORE_NODE
                                                     : chakra::MEM_LOAD_NODE);
-  // Others are collectives of one member, and markers.
+  // The other launches are collectives of one member, and markers.
   bool isWork = isCopy || its.cost.resource == Resource::Matrix || its.cost.resource == Resource::Memory;
-  // What is copied is read and written once each.
+  // A copy reads and writes its bytes once each.
   int64_t bytes = isWork ? std::llround(isCopy ? time.bytes / 2 : time.bytes) : 0;
   addAttribute(node, "tensor_size").set_uint64_val(bytes);
   if (!isCopy)
@@ -332,7 +331,7 @@ void ChakraStep::setTransfer(Node &node, int64_t rank, uint32_t launch, const Tr
   addAttribute(node, "comm_tag").set_int32_val(static_cast<int32_t>(getTag(rank, launch)));
 }
 
-/// The host before a late launch; `before` is its last node.
+/// Writes the node of the host before a late launch; `before` is its last node.
 uint64_t ChakraStep::writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before,
                                llvm::raw_ostream &os) const {
   const TracedLaunch &traced = getTraced(rank, launch);

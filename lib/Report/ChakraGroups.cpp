@@ -40,7 +40,7 @@ void ChakraGroups::add(const SimWorld &world, int64_t rank, uint32_t launch) {
     ranks.push_back(world.getRank(id, member));
 }
 
-/// A launch of each communicator that ranks of a program are in.
+/// Finds a launch of each communicator of the ranks of a program.
 static std::vector<uint32_t> findCommunicators(const SimWorld &world, uint32_t program) {
   std::set<std::pair<int32_t, uint32_t>> seen; // group and stream
   std::vector<uint32_t> found;
@@ -51,7 +51,7 @@ static std::vector<uint32_t> findCommunicators(const SimWorld &world, uint32_t p
   return found;
 }
 
-/// Whether two programs come to the same collectives of a group on streams of the same names.
+/// Checks that two programs come to the same collectives of a group on streams of the same names.
 static llvm::Error checkStreams(const SimWorld &world, uint32_t group, int64_t rank, int64_t other) {
   llvm::ArrayRef<uint32_t> meetings = world.getLinked(rank).meetings[group];
   llvm::ArrayRef<uint32_t> others = world.getLinked(other).meetings[group];

@@ -8,7 +8,7 @@
 
 namespace mlir::moe {
 
-/// How a launch takes place between ranks.
+/// Form in which a launch takes place between ranks.
 enum class ExchangeForm {
   None,       ///< no other rank takes part
   Channel,    ///< one rank sends, and one receives
@@ -17,14 +17,15 @@ enum class ExchangeForm {
 };
 ExchangeForm getExchangeForm(const SimWorld &world, uint32_t program, uint32_t launch);
 
-/// Who takes part in collectives: one communicator for each set of ranks and each name of a stream. So all members come
-/// to its collectives in one order. ASTRA-sim relies on that, since it counts the collectives of a communicator.
+/// The members of collectives. There is one communicator for each set of ranks and each name of a stream, so that all
+/// members come to its collectives in one order. ASTRA-sim relies on that, since it counts the collectives of a
+/// communicator.
 class ChakraGroups {
 public:
   /// Fails where members of a group meet on streams of different names.
   static llvm::Expected<ChakraGroups> create(const SimWorld &world);
 
-  /// From 1 on: ASTRA-sim takes 0 for all ranks. `launch` is a collective.
+  /// Id of the communicator of `launch`, a collective, from 1 on: ASTRA-sim takes 0 for all ranks.
   int64_t getId(const SimWorld &world, int64_t rank, uint32_t launch) const;
   int64_t getCount() const { return static_cast<int64_t>(members.size()); }
   void write(llvm::raw_ostream &os) const;
@@ -36,7 +37,7 @@ private:
   void add(const SimWorld &world, int64_t rank, uint32_t launch);
 
   std::map<Key, int64_t> ids;
-  std::vector<std::vector<int64_t>> members; ///< by id - 1: ranks in rising order
+  std::vector<std::vector<int64_t>> members; ///< ranks in rising order, by id - 1
 };
 
 } // namespace mlir::moe

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// explanation.html, by CMake.
+/// The text of explanation.html, which CMake converts.
 static constexpr StringRef page =
 #include "explanation.inc"
     ;

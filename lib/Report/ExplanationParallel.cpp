@@ -29,7 +29,7 @@ static SmallVector<const Candidate *> selectAndSort(ArrayRef<Candidate> all,
 }
 
 namespace {
-/// What the rows of a table differ in besides their other groups.
+/// Columns in which the rows of a table differ, besides their groups.
 struct Columns {
   bool choices = false, context = false;
 };
@@ -61,7 +61,7 @@ static void printRow(const Candidate &one, const std::optional<Margin> &margin, 
 static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream &os) {
   auto sorted = selectAndSort(explanation.candidates, isCompared, [&](const Candidate &one) {
     double cost = explanation.objective == Objective::StepTime ? one.getStepSeconds() : one.secondsPerSequence;
-    // What was compiled is known; what was only estimated stands below it.
+    // Compiled steps come first, since the others are only estimates.
     return std::pair(one.whole.seconds == 0, cost);
   });
   if (sorted.empty())
@@ -87,7 +87,7 @@ static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream
         "communication are shares of a compiled step.\n";
 }
 
-/// What the order of the pipeline gains, and what is left.
+/// Prints the gain of the pipeline's order, and the communication that it hides.
 static void printOrderGain(const GroupsExplanation &explanation, llvm::raw_ostream &os) {
   ArrayRef<Candidate> all = explanation.candidates;
   const auto *taken = llvm::find_if(all, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
@@ -103,7 +103,7 @@ static void printOrderGain(const GroupsExplanation &explanation, llvm::raw_ostre
                        order.c_str(), 100 * parts.getHiddenShare(), parts.compute * 1e3, 100 * parts.compute / seconds);
 }
 
-/// Reasons that hold for many once, with how many and the first.
+/// Prints each reason once, with the number of its candidates and the first of them.
 static void printIllegal(ArrayRef<Candidate> all, llvm::raw_ostream &os) {
   llvm::MapVector<StringRef, SmallVector<const Candidate *>> reasons;
   for (const Candidate &one : all)

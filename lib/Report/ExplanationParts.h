@@ -9,23 +9,24 @@
 
 namespace mlir::moe {
 
-/// Four digits and no unit: "30669", "487.2", "1.250"; a dash for 0, which is not known.
+/// Writes four digits and no unit: "30669", "487.2", "1.250"; a dash for 0, which is not known.
 std::string formatFigure(double value);
-/// `part` of `whole` in per cent: "27.3"; a dash where there is no whole.
+/// Writes `part` of `whole` in per cent: "27.3"; a dash if `whole` is 0.
 std::string formatShare(double part, double whole);
 
-/// Says whether predictions decide, or measurements have to. `isOpen`: something was not simulated that may be close.
+/// Prints whether predictions decide, or measurements have to. `isOpen` means that something was not simulated that may
+/// be close.
 void printMargin(const std::optional<Margin> &margin, bool isOpen, llvm::raw_ostream &os);
-/// Whether `name` is as good as the choice, as far as the profile can tell.
+/// True if `name` is as good as the choice, as far as the profile can tell.
 bool isClose(const std::optional<Margin> &margin, const std::string &name);
 
-/// Whether a schedule that overlaps exchanges with computation is faster; `sorted`: the fastest first.
+/// Prints whether a schedule that overlaps exchanges with computation is faster; `sorted` has the fastest first.
 void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os);
-/// The default room for dropless rows, and the effect of more or less of it; empty without such room.
+/// Describes the default room for dropless rows, and the effect of more or less of it; empty without such room.
 std::string describeRoom(const PlanExplanation &explanation);
-/// What would be taken if something were otherwise.
+/// Prints the conditions that would change the choice.
 void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os);
-/// The fields of an explanation.
+/// Converts the fields of an explanation.
 llvm::json::Value toJson(Attribute fields);
 
 void printGroups(const GroupsExplanation &explanation, llvm::raw_ostream &os);

@@ -44,7 +44,7 @@ static void printMarks(const Candidate &one, const std::optional<Margin> &margin
   os << llvm::format("%3s%s %-28s", taken, near, one.schedule.c_str());
 }
 
-/// Rows of the same kind as what the search goes by: the layers alone, or the step where the model is one layer.
+/// Prints the steps that the search compares: of the layers alone, or of a model that is one layer.
 static void printCandidates(ArrayRef<const Candidate *> rows, const std::optional<Margin> &margin,
                             llvm::raw_ostream &os) {
   os << "     schedule                           ms exposed%       GB MB inside MB between  busiest\n";
@@ -62,7 +62,7 @@ static void printCandidates(ArrayRef<const Candidate *> rows, const std::optiona
       os << "     " << one->schedule << ": --order=" << getName(*one->order) << "\n";
 }
 
-/// Those whose steps are known, which other tables' rows may not be.
+/// Prints the candidates with known steps, which the rows of other tables may lack.
 static void printSteps(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
   SmallVector<const Candidate *> rows;
   for (const Candidate &one : explanation.candidates)
@@ -110,7 +110,7 @@ void mlir::moe::printMargin(const std::optional<Margin> &margin, bool isOpen, ll
        << (isOpen ? "the choice is clear but for what was not simulated (--exhaustive)\n" : "the choice is clear\n");
 }
 
-/// Why a candidate was not taken; empty where it was only slower.
+/// Reason against a candidate; empty if it was only slower.
 static std::string getRejection(const Candidate &one) {
   if (one.verdict == Verdict::Illegal)
     return one.reason;
@@ -122,7 +122,7 @@ static std::string getRejection(const Candidate &one) {
   return llvm::formatv("{0:F3} GB a rank, {1}", static_cast<double>(bytes) * giga, one.reason);
 }
 
-/// Reasons, each with the schedules that it holds for.
+/// Prints each reason with its schedules.
 static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os) {
   llvm::MapVector<std::string, SmallVector<StringRef>, std::map<std::string, unsigned>> schedules;
   for (const Candidate &one : candidates)
@@ -137,8 +137,8 @@ static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os)
   }
 }
 
-/// Whether `gain`, of the fastest with overlap against the fastest without, says anything: times differ by less than a
-/// per cent in any measurement, and the profile may be off by more.
+/// Judges `gain`, of the fastest with overlap against the fastest without. A difference below one per cent occurs in
+/// any measurement, and the profile may be off by more.
 static StringRef judgeOverlap(double gain, double uncertainty) {
   constexpr double least = 0.01;
   if (std::abs(gain) < std::max(least, uncertainty))
@@ -168,7 +168,7 @@ void mlir::moe::printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostre
     os << "the profile does not say how far its times may be off\n";
 }
 
-/// What the choice saves where it exchanges in another way between nodes than inside: against the fastest that does
+/// Prints the gain of a choice that exchanges in another way between nodes than inside, against the fastest that does
 /// not.
 static void printByNode(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
   auto isByNode = [](const Candidate *one) { return one->byNode; };

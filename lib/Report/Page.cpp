@@ -12,7 +12,7 @@ void mlir::moe::writePage(StringRef page, llvm::function_ref<void(llvm::json::OS
   writeData(json);
   auto [head, tail] = page.split("{{data}}");
   os << head;
-  // In JSON, `<` only stands in strings. As an escape it can neither end the script nor open a comment.
+  // JSON has `<` only in strings. As an escape it can neither end the script nor open a comment.
   for (StringRef rest = data; !rest.empty();) {
     auto [before, after] = rest.split('<');
     os << before;

@@ -7,7 +7,7 @@
 
 namespace mlir::moe {
 
-/// Writes `page`, an .html file of this folder, with the JSON value of `writeData` where it has `{{data}}`.
+/// Writes `page`, an .html file of this folder, with the JSON value of `writeData` in place of `{{data}}`.
 void writePage(llvm::StringRef page, llvm::function_ref<void(llvm::json::OStream &)> writeData, llvm::raw_ostream &os);
 
 } // namespace mlir::moe

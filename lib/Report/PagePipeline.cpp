@@ -8,16 +8,16 @@
 using namespace mlir::moe;
 using llvm::ArrayRef;
 
-/// What the page holds at most. A piece takes about 35 bytes, an exposed exchange about 12.
+/// Most elements of the page. A piece takes about 35 bytes, an exposed exchange about 12.
 static constexpr size_t maxDevices = 64, maxPieces = 6000, maxExposed = 12'000;
-/// A wait that is shorter than this part of the step is not seen.
+/// Ignores waits that are shorter than this part of the step.
 static constexpr double gapsOfStep = 1000;
 
 static bool isComputation(const SimLaunch &launch) {
   return launch.cost.resource == Resource::Matrix || launch.cost.resource == Resource::Memory;
 }
 
-/// With ranks of the same stage.
+/// True for an exchange with ranks of the same stage.
 static bool isExchange(const SimProgram &program, const SimLaunch &launch) {
   return launch.cost.resource == Resource::Network &&
          (launch.group < 0 || !program.groups[static_cast<size_t>(launch.group)].isChannel());
@@ -36,7 +36,7 @@ public:
       : hasStages(llvm::any_of(program.launches, [](const SimLaunch &launch) { return launch.stage >= 0; })),
         longestGap(longestGap) {}
 
-  /// Something is under way on the device.
+  /// Adds a time in which the device is busy.
   void addBusy(const PageSpan &span);
   void add(const SimLaunch &launch, const PageSpan &span);
   std::vector<PagePiece> take();
@@ -48,11 +48,11 @@ private:
   void joinWeights(Lane &lane) const;
   void markWindows();
 
-  /// Forward, backward with gradients of weights, and what belongs to no unit. A device may turn from one to the other
-  /// at each launch.
+  /// Lanes of the forward, of the backward with weight gradients, and of work that belongs to no unit. A device may
+  /// turn from one to the other at each launch.
   Lane forward, backward, others;
   bool isLastOther = false, hasStages;
-  double longestGap, busyUntil = 0, resumed = 0; ///< resumed: when the last long gap ended
+  double longestGap, busyUntil = 0, resumed = 0; ///< resumed: end of the last long gap
 };
 } // namespace
 
@@ -74,7 +74,7 @@ PagePiece PieceMaker::makePiece(const SimLaunch &launch, const PageSpan &span) c
   return piece;
 }
 
-/// A launch that any stage could have done has none.
+/// Compares units; a launch that any stage could have done has none.
 static bool isSameUnit(const PagePiece &a, const PagePiece &b) {
   return a.microBatch == b.microBatch && (a.stage == b.stage || a.stage < 0 || b.stage < 0);
 }
@@ -104,7 +104,7 @@ void PieceMaker::add(const SimLaunch &launch, const PageSpan &span) {
   joinWeights(lane);
 }
 
-/// Gradients of weights in the middle of their own backward are no pieces.
+/// Merges weight gradients in the middle of their own backward into its piece.
 void PieceMaker::joinWeights(Lane &lane) const {
   if (lane.size() < 3)
     return;
@@ -118,7 +118,7 @@ void PieceMaker::joinWeights(Lane &lane) const {
   lane.resize(lane.size() - 2);
 }
 
-/// A launch or two in the middle of the other direction make no window.
+/// Marks windows; a launch or two in the middle of the other direction make none.
 void PieceMaker::markWindows() {
   constexpr double leastShare = 0.05;
   for (auto f = forward.begin(), b = backward.begin(); f != forward.end() && b != backward.end();) {
@@ -135,7 +135,7 @@ std::vector<PagePiece> PieceMaker::take() {
   pieces.insert(pieces.end(), backward.begin(), backward.end());
   pieces.insert(pieces.end(), others.begin(), others.end());
   llvm::stable_sort(pieces, [](const PagePiece &a, const PagePiece &b) { return a.begin < b.begin; });
-  // What belongs to no unit is only shown where no unit is under way.
+  // Work that belongs to no unit is shown only while no unit is under way.
   double until = 0;
   llvm::erase_if(pieces, [&](const PagePiece &piece) {
     if (piece.work == PieceWork::Other)
@@ -150,7 +150,7 @@ std::vector<PagePiece> PieceMaker::take() {
 // Devices
 //===----------------------------------------------------------------------===//
 
-/// What of the exchanges nothing that is computed covers.
+/// Finds the parts of exchanges that no computation covers.
 static std::vector<std::pair<double, double>> findExposed(const SimProgram &program, ArrayRef<PageSpan> spans) {
   std::vector<std::pair<double, double>> computed, exposed;
   for (const PageSpan &span : spans)
@@ -189,7 +189,7 @@ static PageDevice makeDevice(const SimProgram &program, const PageRow &row, doub
   return {row.name, maker.take(), findExposed(program, row.predicted)};
 }
 
-/// The begin of the first that are too many; `end` where there is room for all.
+/// Begin of the first element above `most`; `end` if there is room for all.
 static double findLimit(std::vector<double> begins, size_t most, double end) {
   if (begins.size() <= most)
     return end;
@@ -197,7 +197,7 @@ static double findLimit(std::vector<double> begins, size_t most, double end) {
   return begins[most];
 }
 
-/// Leaves out what begins after the most that the page holds.
+/// Leaves out the elements after the most that the page holds.
 static void limit(PagePipeline &pipeline, double end) {
   std::vector<double> pieces, exposed;
   for (const PageDevice &device : pipeline.devices) {

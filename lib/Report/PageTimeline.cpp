@@ -12,11 +12,11 @@ using llvm::ArrayRef;
 
 /// Times are whole numbers of this part of the step.
 static constexpr double ticksPerStep = 1e8;
-/// What the page holds at most: launches, and intervals of all lanes together. Each takes up to 20 bytes and 1 byte.
+/// Most launches of the page, and most intervals of all lanes together. Each takes up to 20 bytes and 1 byte.
 static constexpr size_t maxLaunches = 40'000, maxIntervalsOfAll = 400'000;
 static constexpr size_t minIntervals = 64, maxIntervals = 1024;
 
-/// One row for each simulated rank, or for each measured one.
+/// Makes one row for each simulated rank, or for each measured one.
 static std::vector<PageRow> makeRows(const SimResult &result, ArrayRef<MeasuredOp> measured) {
   std::vector<PageRow> rows;
   std::vector<bool> isMeasured;
@@ -40,7 +40,7 @@ static void sortByBegin(std::vector<PageSpan> &spans) {
   llvm::stable_sort(spans, [](const PageSpan &a, const PageSpan &b) { return a.begin < b.begin; });
 }
 
-/// Gives each row its launches; those that were measured count from the first of them.
+/// Gives each row its launches. Measured times count from the first launch.
 static void fillRows(std::vector<PageRow> &rows, const SimResult &result, ArrayRef<MeasuredOp> measured) {
   std::vector<std::vector<PageSpan>> spans(result.ranks.size());
   for (const SimTime &time : result.times)
@@ -101,7 +101,7 @@ static size_t countShown(const PageTimeline &timeline) {
   return count;
 }
 
-/// The begins of a launch that each micro-batch has once: the rank's first one, again and again.
+/// Begins of a launch that each micro-batch has once: the repetitions of the rank's first one.
 static std::vector<double> findRepetitions(const SimProgram &program, const PageRow &row) {
   std::vector<double> begins;
   if (row.predicted.empty())
@@ -114,14 +114,14 @@ static std::vector<double> findRepetitions(const SimProgram &program, const Page
   return begins;
 }
 
-/// Shows one micro-batch in the middle, or as much of the middle as there is room for.
+/// Shows one micro-batch in the middle, or as much of it as there is room for.
 static void showPeriod(PageTimeline &timeline, const SimResult &result) {
   constexpr size_t fewestMicroBatches = 4;
   const PageRow &row = timeline.rows.front();
   std::vector<double> begins = findRepetitions(result.programs[result.ranks[row.simulated].program], row);
   timeline.isPeriod = begins.size() >= fewestMicroBatches;
   if (timeline.isPeriod) {
-    // A first stage begins many micro-batches at once: the middle of the time is where it alternates.
+    // A first stage begins many micro-batches at once; it alternates in the middle of the time.
     auto next = std::clamp(llvm::upper_bound(begins, result.seconds / 2), begins.begin() + 1, begins.end() - 1);
     timeline.from = *(next - 1);
     timeline.to = *next;

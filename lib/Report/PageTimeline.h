@@ -1,8 +1,6 @@
 //===- PageTimeline.h - what a page shows of a step's launches --*- C++ -*-===//
-//
-// A page holds a limited number of launches. Where a step has more, the page has those of one period, a micro-batch in
-// the middle of the step, and of the whole step how busy each stream is in equal intervals.
-//
+// A page holds a limited number of launches. For a larger step it has the launches of one period, a micro-batch in the
+// middle of the step, and for the whole step the use of each stream in equal intervals.
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_REPORT_PAGETIMELINE_H
 #define MOE_LIB_REPORT_PAGETIMELINE_H
@@ -14,33 +12,33 @@
 
 namespace mlir::moe {
 
-/// Something that keeps a stream of a rank busy for a time.
+/// A time in which a stream of a rank is busy.
 struct PageSpan {
   uint32_t launch = 0; ///< of the rank's program
   double begin = 0, end = 0;
-  const SimTime *time = nullptr; ///< null where it was measured
+  const SimTime *time = nullptr; ///< null if it was measured
 };
 
-/// A rank: its launches as predicted and, where given, as measured, in order of their begins.
+/// A rank: its predicted and, if given, its measured launches, in order of their begins.
 struct PageRow {
   int64_t rank = 0;
   uint32_t simulated = 0; ///< into SimResult::ranks
   std::string name;
   std::vector<PageSpan> predicted = {}, measured = {};
-  /// Whether it has lanes, one for each stream. The others are drawn in blocks of many ranks.
+  /// True if it has lanes, one for each stream. The others are drawn in blocks of many ranks.
   bool hasLanes = true;
 };
 
 struct PageTimeline {
   std::vector<PageRow> rows;
-  /// Rows to show by themselves where there are many: most computation, median, least, most of the critical path.
+  /// Rows to show by themselves among many: most computation, median, least, most of the critical path.
   std::vector<size_t> special;
-  double tick = 1; ///< seconds; times are whole numbers of it
-  double end = 0;  ///< seconds: the end of the step, or of what was measured, which counts from its first begin
-  /// Seconds in which launches are shown: all of the step, or a period.
+  double tick = 1; ///< seconds; unit of times
+  double end = 0;  ///< seconds: end of the step, or of the measured step, which counts from its first begin
+  /// Seconds between which launches are shown: all of the step, or a period.
   double from = 0, to = 0;
-  bool isPeriod = false;   ///< whether the two are one micro-batch, and not only as much as there is room for
-  size_t numIntervals = 0; ///< of 0..end; 0 where all launches are shown
+  bool isPeriod = false;   ///< true if the two are one micro-batch; false: as much as there is room for
+  size_t numIntervals = 0; ///< of 0..end; 0 if all launches are shown
 
   int64_t getTicks(double seconds) const { return std::llround(seconds / tick); }
   bool isShown(double begin, double spanEnd) const { return numIntervals == 0 || (spanEnd > from && begin < to); }
@@ -48,7 +46,7 @@ struct PageTimeline {
 
 PageTimeline makePageTimeline(const SimResult &result, const SimReport &report, llvm::ArrayRef<MeasuredOp> measured);
 
-/// For each stream of `program`, in program order: the kind of work that takes most of its time on any rank.
+/// Kind of work of each stream of `program`, in program order, that takes most of its time on any rank.
 std::vector<Resource> getStreamKinds(const SimProgram &program, llvm::ArrayRef<PageRow> rows, const SimResult &result);
 
 } // namespace mlir::moe

@@ -9,7 +9,7 @@ using namespace mlir::moe;
 
 static constexpr double giga = 1e-9, tera = 1e-12;
 
-/// As a percentage of the step.
+/// Percentage of the step.
 static double getShare(const StepFigures &step, double seconds) {
   return step.seconds > 0 ? 100 * seconds / step.seconds : 0;
 }
@@ -45,14 +45,14 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
   os << "\n";
 }
 
-/// Of the memory that there is.
+/// Prints the used part of the memory.
 static void printMemory(const PlanQuestion &question, const Candidate &one, llvm::raw_ostream &os) {
   os << llvm::format("%.1f GB", static_cast<double>(one.getBytes()) * giga);
   if (question.memoryLimit > 0)
     os << llvm::format(" of %.1f GB", question.memoryLimit * giga);
 }
 
-/// What the user runs, and how much the choice gains.
+/// Prints the job that the user runs, and the gain of the choice.
 static void printJob(const PlanQuestion &question, const Candidate &chosen, const Candidate &job,
                      llvm::raw_ostream &os) {
   os << "job     ";
@@ -67,7 +67,7 @@ static void printJob(const PlanQuestion &question, const Candidate &chosen, cons
   printMemory(question, job, os);
   if (question.memoryLimit > 0 && static_cast<double>(job.getBytes()) > question.memoryLimit)
     os << ", more than there is, in MoePlan's plan of it";
-  // A step of the job may have other tokens.
+  // Tokens per second compare them, since a step of the job may have other tokens.
   double own = getStep(chosen).getSpeed().tokensPerSecond, jobs = job.whole.getSpeed().tokensPerSecond;
   if (jobs > 0)
     os << llvm::format("; the plan above is %.3f times as fast", own / jobs);

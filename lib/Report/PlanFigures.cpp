@@ -30,7 +30,7 @@ struct Totals {
     bytesSent += launch.getBytesSent() * times;
   }
 };
-/// In the order of first appearance.
+/// Totals in the order of first appearance.
 using TotalsByName = llvm::MapVector<StringRef, Totals>;
 } // namespace
 
@@ -82,7 +82,7 @@ static void writeProgram(json::OStream &json, func::FuncOp program) {
   });
 }
 
-/// What moe::kScheduleChoicesAttrName says of a layer, under its names.
+/// Writes the fields of moe::kScheduleChoicesAttrName for a layer, under their names.
 static void writeChoice(json::OStream &json, DictionaryAttr choice) {
   auto number = [](Attribute value) { return cast<FloatAttr>(value).getValueAsDouble(); };
   for (NamedAttribute entry : choice) {

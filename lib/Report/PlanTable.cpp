@@ -27,7 +27,7 @@ static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream 
                      static_cast<double>(launch.getBytesSent()) / mega);
 }
 
-/// Every term of Eq. 13 and 14 and which was less.
+/// Prints every term of Eq. 13 and 14, and the choice between them.
 static void printChoice(DictionaryAttr choice, llvm::raw_ostream &os) {
   constexpr double milli = 1e3, mega = 1e-6, milliPerMb = 1e9;
   auto number = [&](StringRef name) { return choice.getAs<FloatAttr>(name).getValueAsDouble(); };
@@ -51,7 +51,7 @@ static void printChoice(DictionaryAttr choice, llvm::raw_ostream &os) {
   printTerm("overlapped", "AlltoAll with AllGather(y)", "y");
 }
 
-/// The schedules that were compared where one was left open.
+/// Prints the schedules that were compared for an open one.
 static void printCompared(ArrayRef<Candidate> compared, llvm::raw_ostream &os) {
   constexpr double milli = 1e3, mega = 1e6;
   os << "schedules compared: a predicted step, what a rank needs with Adam's states, MPipeMoE's Eq. 10\n"

@@ -22,7 +22,7 @@ static void writeHeader(json::OStream &json, const SimHeader &header) {
     writeText(json, "dropless_rows", header.load);
 }
 
-/// The attributes of a rank's use, into an object that is open.
+/// Writes the attributes of a rank's use into an open object.
 static void writeUse(json::OStream &json, const RankUse &use) {
   json.attributeArray("streams", [&] {
     for (const StreamUse &stream : use.streams)
@@ -54,7 +54,7 @@ static void writeKernel(json::OStream &json, const KernelUse &use) {
 }
 
 namespace {
-/// A launch's mean over the ranks that run its program.
+/// Mean of a launch over the ranks that run its program.
 struct OpMean {
   double begin = 0, end = 0, ranks = 0;
 };
@@ -121,7 +121,7 @@ static void writeMemory(json::OStream &json, const SimHeader &header, const SimR
   });
 }
 
-/// The attributes of a plan's point, into an object that is open.
+/// Writes the attributes of a plan's point into an open object.
 static void writePoint(json::OStream &json, const RooflinePoint &point) {
   json.attribute("r_cc", point.ratio > 0 ? json::Value(point.ratio) : json::Value(nullptr));
   json.attribute("mean_flops_per_s", point.mean);
@@ -170,10 +170,10 @@ static void writeComparison(json::OStream &json, const KernelComparison &kernel)
   });
 }
 
-/// null: not known.
+/// Null if the value is not known.
 static json::Value getKnown(double value) { return value > 0 ? json::Value(value) : json::Value(nullptr); }
 
-/// The attributes that sum the step up.
+/// Writes the attributes that sum the step up.
 static void writeSums(json::OStream &json, const SimReport &report) {
   json.attributeObject("speed", [&] {
     json.attribute("model_flops", getKnown(report.work.modelFlops));

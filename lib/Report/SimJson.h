@@ -8,10 +8,11 @@
 
 namespace mlir::moe {
 
-/// The attributes of writeJson's object that do not grow with the number of ranks and launches, which the page has too.
+/// Writes the attributes of writeJson's object that the page has, too: those that do not grow with the number of ranks
+/// and launches.
 void writeReportSums(llvm::json::OStream &json, const SimHeader &header, const SimResult &result,
                      const SimReport &report, const Comparison *comparison);
-/// Those of its "memory", without the points.
+/// Writes the attributes of its "memory", without the points.
 void writeMemorySums(llvm::json::OStream &json, const SimHeader &header, const SimResult &result,
                      const SimReport &report);
 

@@ -1,8 +1,6 @@
 //===- SimPage.cpp - a step as a page -------------------------------------===//
-//
-// The page is timeline.html with data in it: a part of the object of writeJson, and the lanes of the timeline as flat
-// arrays of whole numbers, which are a tenth of what objects would be.
-//
+// The page is timeline.html with data in it: a part of writeJson's object, and the lanes of the timeline as flat arrays
+// of whole numbers, which take a tenth of the bytes of objects.
 //===----------------------------------------------------------------------===//
 #include "Page.h"
 #include "PagePipeline.h"
@@ -23,7 +21,7 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 namespace json = llvm::json;
 
-/// timeline.html, by CMake.
+/// The text of timeline.html, which CMake converts.
 static constexpr StringRef page =
 #include "timeline.inc"
     ;
@@ -36,11 +34,11 @@ static const SimProgram &getProgram(const SimResult &result, const PageRow &row)
 }
 
 //===----------------------------------------------------------------------===//
-// How busy something is over time
+// Use over time
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// For each of a timeline's intervals: the fraction of it in which something is under way.
+/// The busy fraction of each of a timeline's intervals.
 class Coverage {
 public:
   explicit Coverage(const PageTimeline &timeline)
@@ -54,7 +52,7 @@ public:
       parts[i] += std::min(end, static_cast<double>(i + 1)) - std::max(begin, static_cast<double>(i));
   }
 
-  /// As one of the 64 digits of base64 each, the highest for 1.
+  /// Writes each fraction as one of the 64 digits of base64, the highest for 1.
   std::string getDigits() const {
     constexpr StringRef digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string text;
@@ -69,7 +67,7 @@ private:
 };
 } // namespace
 
-/// How busy a row's device is with each kind of work, one kind after the other.
+/// Use of a row's device for each kind of work, one kind after the other.
 static std::string makeBusy(const SimResult &result, const PageTimeline &timeline, const PageRow &row) {
   std::vector<Coverage> kinds(kNumResources, Coverage(timeline));
   for (const PageSpan &span : row.predicted)
@@ -80,7 +78,7 @@ static std::string makeBusy(const SimResult &result, const PageTimeline &timelin
   return text;
 }
 
-/// When nothing is under way on a row's device until `end`, but perhaps that it waits for another pipeline stage.
+/// Times until `end` in which a row's device does nothing, or waits for another pipeline stage.
 static std::vector<std::pair<double, double>> findIdle(const SimProgram &program, ArrayRef<PageSpan> spans,
                                                        double end) {
   std::vector<std::pair<double, double>> idle;
@@ -103,7 +101,7 @@ static std::vector<std::pair<double, double>> findIdle(const SimProgram &program
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Numbers for what the page names, in order of first use.
+/// Numbers for the names on the page, in order of first use.
 class Names {
 public:
   int64_t getNumber(const std::string &name) {
@@ -125,15 +123,15 @@ struct Figures {
   auto operator<=>(const Figures &) const = default;
 };
 
-/// A program's launches that the page shows, by their numbers in the program, each with its number on the page and the
-/// figures of the first rank that ran it.
+/// A program's launches on the page, by their numbers in the program, each with its number on the page and the figures
+/// of the first rank that ran it.
 struct ShownLaunch {
   int64_t number = 0;
   std::optional<Figures> figures;
 };
 using ShownLaunches = llvm::MapVector<uint32_t, ShownLaunch>;
 
-/// Writes times as the gap since the last end on the stream and the duration, both small numbers.
+/// Writes a time as the gap since the last end on the stream and the duration, both small numbers.
 class GapWriter {
 public:
   GapWriter(const PageTimeline &timeline, json::OStream &json) : timeline(timeline), json(json) {}
@@ -179,7 +177,7 @@ private:
   const SimResult &result;
   const SimReport &report;
   const PageTimeline &timeline;
-  std::vector<ShownLaunches> shown; ///< as SimResult::programs
+  std::vector<ShownLaunches> shown; ///< in the order of SimResult::programs
   Names names;
 };
 } // namespace
@@ -217,7 +215,7 @@ void TimelineWriter::writeProgram(const SimProgram &program, const ShownLaunches
       for (Resource kind : kinds)
         json.value(static_cast<int64_t>(kind));
     });
-    // Fives: the number in the program, kernel, label, stream, kind of work.
+    // Writes fives: the number in the program, kernel, label, stream, kind of work.
     json.attributeArray("launches", [&] {
       for (const auto &[number, one] : launches) {
         const SimLaunch &launch = program.launches[number];
@@ -231,7 +229,7 @@ void TimelineWriter::writeProgram(const SimProgram &program, const ShownLaunches
   });
 }
 
-/// Launches as twos, with the place of their figures in threes: other micro-batches have the same.
+/// Writes launches as twos. Their figures are a place in a list of threes, since other micro-batches have the same.
 void TimelineWriter::writeFigures(const ShownLaunches &launches) {
   std::map<Figures, int64_t> places;
   std::vector<Figures> distinct;
@@ -257,8 +255,8 @@ void TimelineWriter::writeFigures(const Figures &figures) {
   json.value(std::round(figures.bytes));
 }
 
-/// The attributes of what a row did, as predicted or as measured. What a launch moved is said once where all ranks of
-/// its program moved the same.
+/// Writes the attributes of a row's launches, as predicted or as measured. The figures of a launch are written once if
+/// they are the same on all ranks of its program.
 void TimelineWriter::writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, double end) {
   const SimProgram &program = getProgram(result, row);
   ShownLaunches &launches = shown[result.ranks[row.simulated].program];
@@ -315,7 +313,7 @@ void TimelineWriter::writeRow(const PageRow &row) {
   json.object([&] {
     json.attribute("name", row.name);
     json.attribute("rank", row.rank);
-    // Of the rank that stands for it on the critical path.
+    // This rank stands for it on the critical path.
     json.attribute("simulated", rank.rank);
     json.attribute("program", static_cast<int64_t>(rank.program));
     if (timeline.numIntervals > 0 && timeline.rows.size() > manyRows)
@@ -328,7 +326,7 @@ void TimelineWriter::writeRow(const PageRow &row) {
   });
 }
 
-/// Threes: the rank, its launch or -1, and the duration; pieces follow one another without gaps.
+/// Writes threes: the rank, its launch or -1, and the duration. Pieces follow one another without gaps.
 void TimelineWriter::writeCritical() {
   json.attributeArray("critical", [&] {
     for (const CriticalPiece &piece : report.criticalPath) {
@@ -390,9 +388,9 @@ void TimelineWriter::write() {
 // The pipeline
 //===----------------------------------------------------------------------===//
 
-/// Sevens: micro-batch, stage, work, whether it is a window (1) or has gradients of weights (2) as a sum, the gap since
-/// the begin of the piece before, the duration, and how much of it is its own. Of exposed exchanges twos: the gap since
-/// the end of the one before, and the duration.
+/// Writes sevens: micro-batch, stage, work, the sum of 1 for a window and 2 for weight gradients, the gap since the
+/// begin of the piece before, the duration, and its own part of that. An exposed exchange is a two: the gap since the
+/// end of the one before, and the duration.
 static void writeDevice(json::OStream &json, const PageTimeline &timeline, const PageDevice &device) {
   json.attribute("name", device.name);
   json.attributeArray("pieces", [&] {
@@ -430,7 +428,7 @@ static void writePipeline(json::OStream &json, const PageTimeline &timeline, con
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// Each stream's mean over ranks.
+/// Writes each stream's mean over ranks.
 static void writeStreams(json::OStream &json, const SimResult &result, const SimReport &report,
                          const PageTimeline &timeline) {
   std::map<std::string, Resource> kinds;
@@ -456,7 +454,7 @@ static void writeStreams(json::OStream &json, const SimResult &result, const Sim
   }
 }
 
-/// All simulated ranks where they are few, else those that have lanes of their own.
+/// Writes all simulated ranks if they are few, or those that have lanes of their own.
 static void writeRanks(json::OStream &json, const SimResult &result, const SimReport &report,
                        const PageTimeline &timeline) {
   std::vector<size_t> ranks;
@@ -480,7 +478,7 @@ static void writeRanks(json::OStream &json, const SimResult &result, const SimRe
     });
 }
 
-/// The highest of each interval where there are many points.
+/// Writes the highest point of each interval if there are many points.
 static void writeMemoryPoints(json::OStream &json, const SimResult &result, const SimReport &report) {
   constexpr size_t maxPoints = 2000, intervals = 1000;
   std::vector<MemoryPoint> points = getMemoryOverTime(result, report.largestMemoryRank), thinned;

@@ -15,11 +15,11 @@ using llvm::raw_ostream;
 
 static constexpr double milli = 1e-3, percent = 1e-2;
 
-/// Three or four digits with a prefix: "312 TFLOP/s", "1.53 GB".
+/// Writes three or four digits with a prefix: "312 TFLOP/s", "1.53 GB".
 static std::string scale(double value, const char *unit) {
   constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   size_t prefix = 0;
-  // 999.5 would be written as 1000.
+  // Values from 999.5 on take the next prefix, since rounding would give 1000.
   for (; std::abs(value) >= 999.5 && prefix + 1 < std::size(prefixes); ++prefix)
     value /= 1e3;
   int digits = value >= 99.95 || prefix == 0 ? 0 : value >= 9.995 ? 1 : 2;
@@ -30,7 +30,7 @@ static std::string scale(double value, const char *unit) {
 
 static double getShare(double part, double whole) { return whole > 0 ? part / whole / percent : 0; }
 
-/// Pads or cuts, so that columns stand whatever the name.
+/// Pads or cuts a name to the width of its column.
 static std::string fit(const std::string &text, size_t width) {
   if (text.size() > width)
     return text.substr(0, width - 2) + "..";
@@ -68,7 +68,7 @@ static void printSpeed(const SimReport &report, raw_ostream &os) {
   os << format(speed.tokensPerSecond < 10 ? ", %.3g" : ", %.0f", speed.tokensPerSecond) << " tokens/s a device\n";
 }
 
-/// Expected errors of the step and of what it is made of, and how much of it has none that is known.
+/// Prints expected errors of the step and of its parts, and the part without known errors.
 static void printErrors(const SimResult &result, const CriticalUse &critical, raw_ostream &os) {
   auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
   auto error = [](const ErrorBudget &errors, double seconds) {
@@ -114,7 +114,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
   os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
 }
 
-/// Layers whose experts are on as many ranks and nodes have one line, with their mean.
+/// Prints one line, with a mean, for all layers whose experts are on the same number of ranks and nodes.
 static void printReach(const SimResult &result, raw_ostream &os) {
   std::map<std::tuple<int64_t, int64_t, bool>, std::vector<const TokenReach *>> kinds;
   for (const TokenReach &reach : result.reach)
@@ -148,7 +148,7 @@ static void printRoofline(const SimReport &report, raw_ostream &os) {
     os << ", no communication: ideal " << scale(point.ideal, "FLOP/s") << "\n";
 }
 
-/// The plan and what was simulated beside it, all in the unit of the peak.
+/// Prints the plan and other simulated plans, all in the unit of the peak.
 static void printPoints(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   if (report.others.empty())
     return;
@@ -173,7 +173,7 @@ static void printPoints(const SimHeader &header, const SimResult &result, const 
   os << "Mean, ideal and semi-ideal are those of a device; share is mean / ideal.\n";
 }
 
-/// The ranks that compute most and least, where that differs.
+/// Prints the ranks that compute most and least, if they differ.
 static void printDifferences(const SimResult &result, const SimReport &report, raw_ostream &os) {
   auto byCompute = [](const RankUse &a, const RankUse &b) { return a.compute < b.compute; };
   auto [fastest, slowest] = std::minmax_element(report.ranks.begin(), report.ranks.end(), byCompute);

@@ -1,8 +1,6 @@
 //===- Trace.cpp - steps as Perfetto/Chrome traces ------------------------===//
-//
-// The form is the runtime's (runtime/lib/run/Trace.cpp), so that a predicted and a measured step lie side by side in a
-// viewer and what reads one reads the other.
-//
+// The form is the runtime's (runtime/lib/run/Trace.cpp). A viewer can show a predicted and a measured step side by
+// side, and a reader of one reads the other.
 //===----------------------------------------------------------------------===//
 #include "moe/Report/SimOutput.h"
 
@@ -19,8 +17,8 @@ using llvm::Twine;
 namespace json = llvm::json;
 
 static constexpr double microseconds = 1e6;
-/// Of micro-batches in turn: names that Chrome's viewer knows, in blue, red, green and orange. Perfetto's own viewer
-/// has colours by the names of launches.
+/// Colours of micro-batches in turn, by names that Chrome's viewer knows: blue, red, green and orange. Perfetto's own
+/// viewer takes colours from the names of launches.
 static constexpr StringRef colours[] = {"rail_response", "rail_animation", "rail_load", "rail_idle"};
 
 static json::Object makeNameEvent(StringRef kind, int64_t rank, int64_t stream, StringRef name) {
@@ -88,7 +86,7 @@ static int64_t getCount(JsonReader &reader, StringRef key) {
   return 0;
 }
 
-/// Only complete events are launches; others name things.
+/// True for complete events, which are launches; others name things.
 static bool isLaunch(const JsonReader &event) {
   const json::Value *kind = event.find("ph");
   return kind && kind->getAsString() == "X";

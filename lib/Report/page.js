@@ -1,5 +1,5 @@
 "use strict";
-// What all pages share: the data, colours, numbers as text, tables, and charts as SVG.
+// Code that all pages share: the data, colours, numbers as text, tables, and charts as SVG.
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = id => document.getElementById(id);
 
@@ -13,13 +13,13 @@ function element(name, text, parent, className) {
   return made;
 }
 
-// What canvases draw with: the colours of page.css as they are now, light or dark.
+// Colours of canvases: those of page.css at this time, light or dark.
 let colourCache = new Map();
 function colour(name) {
   if (!colourCache.has(name)) colourCache.set(name, getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim());
   return colourCache.get(name);
 }
-// Draws now, and again where the width or the colours change.
+// Draws now, and again after a change of width or colours.
 function drawWhenever(drawCharts) {
   const draw = () => { fitTables(); drawCharts(); };
   draw();
@@ -51,7 +51,7 @@ function seconds(value) {
 const percent = (part, whole) => (whole > 0 ? 100 * part / whole : 0).toFixed(1) + "%";
 const plural = (count, one, more) => count.toLocaleString("en") + " " + (count === 1 ? one : more || one + "s");
 
-// Of units [least, name, scale] the first that the largest of some values reaches, with as many digits as a table needs.
+// Picks from units [least, name, scale] the first that the largest value reaches, with as many digits as a table needs.
 // Without a scale it is `least`.
 function unitFor(values, units) {
   const most = Math.max(0, ...values.map(Math.abs).filter(Number.isFinite));
@@ -66,8 +66,9 @@ const rateUnit = values => unitFor(values, [[1e12, "TFLOP/s"], [1e9, "GFLOP/s"],
 
 // --- tables ----------------------------------------------------------------------------------------------------------
 
-// Columns are headings, or {title, text, long, minor}: words, many words, or what a narrow screen leaves out. A row is an array of texts, or of {bar: 0..1, colour}; row.mark
-// is the colour of a square before its name, row.className its class.
+// Columns are headings, or {title, text, long, minor}: words, many words, or parts that a narrow screen leaves out. A
+// row is an array of texts, or of {bar: 0..1, colour}; row.mark is the colour of a square before its name,
+// row.className its class.
 function fillTable(table, columns, lines) {
   table.replaceChildren();
   columns = columns.map((column, i) => typeof column === "string" ? {title: column, text: i === 0} : column);
@@ -104,21 +105,21 @@ function fitTables() {
     if (table.offsetWidth > room + 1 || (isNarrow() && table.querySelectorAll("th").length > 3)) table.classList.add("cards");
   }
 }
-// What is folded has no width before.
+// A folded table has no width before.
 document.addEventListener("toggle", fitTables, true);
 
-// FLOP/s of a device as TFLOP/s, also of a small one.
+// Writes FLOP/s of a device as TFLOP/s, also of a small one.
 const teraflops = value => (value >= 1e12 ? (value / 1e12).toFixed(1) : (value / 1e12).toPrecision(2));
 
 function addFact(value, name, title) {
-  // What is no number may be long.
+  // A fact that is no number may be long.
   const made = element("div", "", byId("facts"), /^[\d.,]/.test(value) ? "fact" : "fact wide");
   element("b", value, made);
   element("span", name, made);
   if (title) made.title = title;
 }
 
-// A legend's entry; `style` is the square's.
+// Adds a legend's entry; `style` is the square's.
 function addKey(parent, text, style, className) {
   const made = element("span", "", parent, "key");
   Object.assign(element("i", "", made, className).style, style);
@@ -134,7 +135,7 @@ function ticks(low, high, about) {
   for (let i = Math.ceil(low / each - 1e-9); i * each <= high + 1e-9 * each; ++i) found.push(i * each);
   return found;
 }
-// 1, 2 and 5 times powers of ten; powers alone where there were too many.
+// Ticks at 1, 2 and 5 times powers of ten, or at powers alone if there are too many.
 function logTicks(low, high, about) {
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); ++power)
@@ -147,7 +148,7 @@ function logTicks(low, high, about) {
 }
 const plain = value => Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential(0) : String(Number(value.toPrecision(6)));
 
-// An axis that fits its values, with a little room at both ends; logarithmic where they are far apart.
+// Makes an axis that fits its values, with a little room at both ends; logarithmic if they are far apart.
 function fitAxis(values, fromZero) {
   const low = Math.min(...values), high = Math.max(...values);
   if (!fromZero && low > 0 && high / low > 12) return {low: low / 1.25, high: high * 1.25, log: true};
@@ -167,7 +168,8 @@ function textWidth(text, font) {
 // Elements of SVG need its name space.
 const svgSpace = (() => { const parent = document.createElement("div"); parent.innerHTML = "<svg></svg>"; return parent.firstChild.namespaceURI; })();
 
-// An empty chart in `target`, as wide as that is, with axes {low, high, log, title, write, ticks}. x and y place values.
+// Makes an empty chart in `target`, as wide as that is, with axes {low, high, log, title, write, ticks}. x and y place
+// values.
 function makeChart(target, xAxis, yAxis, height) {
   const w = Math.max(240, target.clientWidth), h = height, svg = document.createElementNS(svgSpace, "svg");
   const p = {svg, w, h, y0: 24, y1: h - 40};
@@ -218,11 +220,11 @@ function makeChart(target, xAxis, yAxis, height) {
   return p;
 }
 
-// Of a piece of a line, what is nearest to a place.
+// Returns the place on a piece of a line that is nearest to `at`.
 const nearest = (at, from, size) => Math.max(from, Math.min(at, from + size));
 
-// Boxes for texts beside points {x, y, text}, which lie neither on each other nor on dots: as near as there is room. A
-// text without room is left out: the dot's title and the table have it.
+// Places boxes for texts beside points {x, y, text}, as near as possible, without overlaps with each other or with
+// dots. A text without room is left out: the dot's title and the table have it.
 function placeLabels(p, points, dots) {
   const h = 15, gap = 8, placed = [], taken = dots.map(q => ({x: q.x - 6, y: q.y - 6, w: 12, h: 12}));
   const hits = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
@@ -240,7 +242,7 @@ function placeLabels(p, points, dots) {
   return placed;
 }
 
-// Texts beside points, with a line to those that they could not stand beside.
+// Draws texts beside points, with a line to points that are not adjacent.
 function drawLabels(p, points, dots) {
   placeLabels(p, points, dots || points).forEach((box, i) => {
     if (!box) return;

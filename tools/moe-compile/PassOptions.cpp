@@ -14,7 +14,7 @@ void mlir::moe::registerPassOptions(cl::OptionCategory &category) {
   registerToolPasses();
   registerPassManagerCLOptions();
   registerDefaultTimingManagerCLOptions();
-  // Others list every pass in the help, or are for people who debug passes.
+  // The other options list every pass in the help, or are for people who debug passes.
   for (StringRef name : {"mlir-timing", "mlir-pass-statistics", "mlir-print-ir-before-all", "mlir-print-ir-after-all",
                          "mlir-print-ir-after-change"})
     if (cl::Option *option = cl::getRegisteredOptions().lookup(name)) {
@@ -23,7 +23,7 @@ void mlir::moe::registerPassOptions(cl::OptionCategory &category) {
     }
 }
 
-/// Whether an option was given whose name begins so.
+/// True if an option was given whose name begins with `prefix`.
 static bool isGiven(StringRef prefix) {
   return llvm::any_of(cl::getRegisteredOptions(), [&](const auto &option) {
     return option.getKey().starts_with(prefix) && option.getValue()->getNumOccurrences() > 0;
@@ -41,7 +41,7 @@ LogicalResult PassWatcher::run(StringRef stage, PassManager &passes, function_re
     passes.printAsTextualPipeline(llvm::outs());
     llvm::outs() << "\n";
   }
-  // Whole modules are printed, which no other thread may change. Searches before have had their threads.
+  // Printing needs whole modules, which no other thread may change. Earlier searches had their threads.
   if (isGiven("mlir-print-ir-"))
     context.disableMultithreading();
   if (failed(applyPassManagerCLOptions(passes)))

@@ -15,14 +15,14 @@ namespace mlir::moe {
 /// parsed.
 void registerPassOptions(llvm::cl::OptionCategory &category);
 
-/// What MLIR's options ask for, done for each stage of a compilation that it runs. Times are reported at its end.
+/// Applies MLIR's options to each stage of a compilation that it runs, and reports times at its end.
 class PassWatcher {
 public:
   explicit PassWatcher(MLIRContext &context);
 
   /// Prints each stage as `name: pipeline`.
   void printPipelines() { printsPipelines = true; }
-  /// Refers to this; null where nothing is asked for.
+  /// Refers to this object; null without an option.
   PassRunner getRunner();
 
 private:
@@ -32,7 +32,7 @@ private:
   bool printsPipelines = false;
   DefaultTimingManager timing;
   TimingScope all;
-  /// One address for each stage, by which MLIR tells timers apart: names, and the addresses of passes, come again.
+  /// One address for each stage, by which MLIR tells timers apart: names and addresses of passes recur.
   std::deque<char> stages;
 };
 

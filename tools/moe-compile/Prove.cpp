@@ -22,11 +22,11 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// So many sizes of the small model are tried, each twice as large as the one before.
+/// Number of sizes of the small model that are tried, each twice as large as the one before.
 static constexpr int64_t kMostTries = 4;
 
 namespace {
-/// A plan, and what it was compiled from: of a configuration, the shape and what a search changed.
+/// A plan and its input: for a configuration, the shape and the changes of a search.
 struct Subject {
   ModuleOp plan;
   PlanOptions options;
@@ -67,7 +67,7 @@ private:
 };
 } // namespace
 
-/// What was decided by times and bytes, which are others in a small model, is given.
+/// Fixes the decisions that depend on times and bytes, which differ in a small model.
 LogicalResult Prover::fixChoices() {
   options.schedule = plan->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue().str();
   options.memoryLimit = 0;
@@ -104,7 +104,7 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSmall(int64_t attempt, Proof &pr
   return planAndCompile(**graph, small);
 }
 
-/// What a report of moe-run --json says of its verification; null where there is none.
+/// Reads the verification of a report of moe-run --json; null without one.
 static std::optional<llvm::json::Object> readVerification(StringRef text) {
   llvm::Expected<llvm::json::Value> report = llvm::json::parse(text);
   if (!report) {
@@ -116,7 +116,7 @@ static std::optional<llvm::json::Object> readVerification(StringRef text) {
   return verify && verify->getArray("values") ? std::optional(llvm::json::Object(*verify)) : std::nullopt;
 }
 
-/// Runs `module` with `flag`. What moe-run finds wrong is among the proof's failures, behind `prefix`.
+/// Runs `module` with `flag`. The errors that moe-run finds are among the proof's failures, after `prefix`.
 FailureOr<llvm::json::Object> Prover::run(ModuleOp module, StringRef flag, StringRef prefix, Proof &proof) {
   SmallString<128> folder;
   if (std::error_code error = llvm::sys::fs::createUniqueDirectory("moe-prove", folder))
@@ -142,7 +142,8 @@ FailureOr<llvm::json::Object> Prover::run(ModuleOp module, StringRef flag, Strin
   std::optional<llvm::json::Object> verification = readVerification(read(out));
   if (!verification && status == 0)
     return emitError() << "moe-run gave no report for the proof";
-  // Results differ, or the step does not work; else it could not be run, for example for want of memory.
+  // Status 1 means wrong results or a step that does not work. Other statuses mean that it could not run, for example
+  // for want of memory.
   if (status != 0) {
     std::string said = read(errors);
     proof.isWrong = status == 1;
@@ -169,7 +170,7 @@ LogicalResult Prover::compareResults(ModuleOp module, Proof &proof) {
   return success();
 }
 
-/// The reference is made by the same rules of differentiation, which the forward alone can show to be wrong.
+/// Checks gradients on the forward alone, since the reference uses the same rules of differentiation.
 LogicalResult Prover::checkGradients(ModuleOp module, Proof &proof) {
   FailureOr<llvm::json::Object> verification =
       run(module, "--verify=gradients", "in the model on one rank, without any parallelism: ", proof);
@@ -195,7 +196,7 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
 }
 
 Proof Prover::prove() {
-  // What there is to say of the plan was said when it was compiled; errors are why there is no proof.
+  // The plan's warnings were reported when it was compiled. Errors are reasons why there is no proof.
   std::string reason;
   ScopedDiagnosticHandler keepErrors(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
@@ -220,7 +221,7 @@ Proof Prover::prove() {
   };
   if (command.isGraph()) {
     OwningOpRef<ModuleOp> copy = plan.clone();
-    // The reference has ranks of its own.
+    // The copy has a reference if a function of it has groups of its own.
     if (llvm::any_of(copy->getOps<func::FuncOp>(), [](func::FuncOp one) { return one->hasAttr(kParallelAttrName); }))
       return runToEnd(*copy);
     proof.failures.push_back("the plan has no reference, the model on one rank, to compare it with");
@@ -244,7 +245,7 @@ Proof Prover::prove() {
   return proof;
 }
 
-/// What was compiled for the groups that a search chose.
+/// Sets the groups, schedule and shape that a search chose.
 static LogicalResult setChosen(Subject &subject) {
   std::optional<GroupsExplanation> groups = getGroupsExplanation(subject.plan);
   auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };

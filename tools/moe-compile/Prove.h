@@ -8,36 +8,36 @@
 
 namespace mlir::moe {
 
-/// What --prove found out about a plan.
+/// Result of --prove for a plan.
 struct Proof {
   int64_t ranks = 0, programs = 0;
   int64_t deviceBytes = 0; ///< of the rank that needs the most
-  /// The small model: tokens of a sequence, micro-batches, and how many times as large as necessary it is; 0 where the
-  /// plan itself was run.
+  /// The small model: tokens of a sequence, micro-batches, and its multiple of the smallest size; 0 if the plan itself
+  /// was run.
   int64_t sequence = 0, microBatches = 0, factor = 0;
   int64_t results = 0, draws = 0;
-  /// How far gradients of the small model on one rank are from difference quotients of its loss, in f64; absent where
-  /// that was not run.
+  /// Relative difference between the gradients of the small model on one rank and difference quotients of its loss, in
+  /// f64; absent if that was not run.
   std::optional<double> gradientError;
-  /// Why the plan is not proved, a line each: that it is wrong, or that no small model has its programs.
+  /// Reasons why the plan is not proved, a line each: it is wrong, or no small model has its programs.
   std::vector<std::string> failures;
-  bool isWrong = false; ///< a small model with the same programs computes something else than the plan's model
-  /// Where it goes wrong, as moe-run --json says it; absent where that is not found.
+  bool isWrong = false; ///< a small model with the same programs computes other results than the plan's model
+  /// Place of the error, as moe-run --json gives it; absent if it was not found.
   std::optional<llvm::json::Object> departure;
-  /// Of a plan of several shapes, which one it is.
+  /// Shape that the proof is for, in a plan of several.
   std::optional<ImportShape> shape;
   StringRef schedule;
 };
 
-/// Proves that `plan`, which was compiled with `options` and has passed plan-verify, computes its model: compiles the
-/// model in its smallest sizes in the same way, checks that the programs are the same but for sizes
-/// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. What
-/// was made of an MLIR file is run in its own sizes. A proof for each shape of `plan`. Fails after an error where there
+/// Proves that `plan`, which was compiled with `options` and has passed plan-verify, computes its model. Compiles the
+/// model in its smallest sizes in the same way, checks that the programs are the same except for sizes
+/// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. A plan
+/// from an MLIR file is run in its own sizes. Returns a proof for each shape of `plan`. Fails after an error if there
 /// is nothing to prove.
 FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command, const PlanOptions &options,
                                            llvm::SourceMgr &sources, const char *argv0);
 
-/// Writes one JSON object that has a list of objects, each with the attributes that `write` gives it.
+/// Writes one JSON object with a list of objects, each with the attributes that `write` gives it.
 template <class List, class Write> void writeVariants(const List &variants, Write write, llvm::raw_ostream &os) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
@@ -49,7 +49,7 @@ template <class List, class Write> void writeVariants(const List &variants, Writ
   os << "\n";
 }
 
-/// As text, or as one JSON object.
+/// Writes proofs as text, or as one JSON object.
 void writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostream &os);
 
 } // namespace mlir::moe

@@ -32,7 +32,7 @@ namespace cl = llvm::cl;
 
 /// Exit status for bad usage or input.
 static constexpr int badInput = 2;
-/// --prove found a plan wrong, or could not prove it.
+/// Exit status if --prove found a plan wrong, or could not prove it.
 static constexpr int notProved = 1;
 
 namespace {
@@ -134,8 +134,8 @@ static LogicalResult writeModule(ModuleOp module) {
   llvm_unreachable("all kinds of output are handled");
 }
 
-/// A plan of one shape: tables for people, or JSON where the file's name says so. What the cluster's profile does not
-/// know leaves the prediction out, and says why.
+/// Writes a report of a plan of one shape: tables, or JSON. Figures that the cluster's profile lacks leave the
+/// prediction out, with a reason.
 static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &cluster, bool asJson,
                                  llvm::raw_ostream &os) {
   llvm::Expected<moe::Prediction> prediction = moe::predict(plan, compiling.getInput(), cluster);
@@ -164,7 +164,7 @@ static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &clust
   return success();
 }
 
-/// The report of each variant under what it is for.
+/// Writes the report of each variant under its shape and schedule.
 static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster, bool asJson,
                                   llvm::raw_ostream &os) {
   struct Item {
@@ -232,7 +232,7 @@ static void writeJsonExplanations(ArrayRef<moe::PlanExplanation> plans, MLIRCont
       os);
 }
 
-/// How to use the chosen plan of a whole model elsewhere; nothing where no groups were chosen.
+/// Finds the arguments of frameworks for the chosen plan of a whole model; none if no groups were chosen.
 static FailureOr<std::optional<moe::FrameworkAdvice>> findAdvice(ModuleOp module, llvm::SourceMgr &sources,
                                                                  const char *argv0, const moe::PlanOptions &options) {
   std::optional<moe::GroupsExplanation> groups = moe::getGroupsExplanation(module);
@@ -276,7 +276,7 @@ static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfil
   });
 }
 
-/// One plan for all `shapes`.
+/// Compiles one plan for all `shapes`.
 static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                       ArrayRef<moe::ImportShape> shapes,
                                                       const moe::PlanOptions &options) {
@@ -299,7 +299,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
   return moe::mergeVariants(&context, variants);
 }
 
-/// The forward and the backward of each variant of a plan, or of the plan itself.
+/// Makes the forward and the backward of each variant of a plan, or of the plan itself.
 static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::PlanOptions &options) {
   SmallVector<ModuleOp> variants = plan::getVariants(module);
   if (variants.empty())
@@ -319,7 +319,7 @@ static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::P
   return merged;
 }
 
-/// Options about what comes behind the program of a rank, or behind a plan; all others are about what is decided in it.
+/// Refuses options that a rank program or a plan has already decided. The others concern later stages.
 static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
   if (emit == Emit::L0 || (emit == Emit::Spmd && what == "plan"))
     return emitError(UnknownLoc::get(&context))
@@ -336,7 +336,7 @@ static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
   return success();
 }
 
-/// What the input becomes at the stage that --emit asks for, or the plan before it.
+/// Compiles the input to the stage that --emit asks for, or to the plan before it.
 static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                      const moe::PlanOptions &options) {
   if (compiling.isOpen()) {
@@ -373,7 +373,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
   return moe::planAndCompile(**graph, options);
 }
 
-/// --halves divides one step of layers.
+/// Checks --halves, which divides one step of layers.
 static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &options) {
   auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
   if (emit == Emit::L0 || emit == Emit::Spmd)
@@ -384,7 +384,7 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &o
   return success();
 }
 
-/// Whether the plan is what its model says; the verdict is written as --prove says.
+/// Sets `isProved` if the plan computes its model, and writes the verdict for --prove.
 static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *argv0, const moe::PlanOptions &options,
                            bool &isProved) {
   FailureOr<SmallVector<moe::Proof>> proofs = moe::proveResults(plan, compiling, options, sources, argv0);
@@ -398,9 +398,9 @@ static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *
                         });
 }
 
-/// --print-pipeline writes nothing else.
+/// Checks --print-pipeline, which writes nothing else.
 static LogicalResult checkPrintPipeline(MLIRContext &context) {
-  // The address of a list is that of its values.
+  // std::addressof gives the option, since the `&` of a list gives its values.
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, std::addressof(reports),
                                                                            std::addressof(explanations), &digest})
     if (other->getNumOccurrences() > 0)
@@ -412,7 +412,7 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
   return success();
 }
 
-/// `isProved`: unless --prove says otherwise.
+/// Runs the tool. Sets `isProved` to false if --prove fails.
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command,
                          moe::PassWatcher &watcher, bool &isProved) {
   if (printPipeline && failed(checkPrintPipeline(context)))
@@ -464,7 +464,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return compiling.describeRemedies(context, sources, argv0, {*options, {}}, bytes, limit);
   };
   for (ModuleOp plan : plans) {
-    // What can be simulated may be too large to run.
+    // A plan that can be simulated may be too large to run.
     if (emit == Emit::Plan)
       moe::warnOfMemory(plan, *cluster);
     else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster, describeRemedies)))

@@ -1,8 +1,6 @@
 //===- main.cpp - moe-plan: how to split a model over GPUs ----------------===//
-//
-// The first question of who trains a model: which groups, how long is a step, does it fit? All options of moe-compile
-// that make a plan are options here, with the defaults of a training run of a whole model.
-//
+// Answers the first questions of a training run: which groups, how long is a step, does it fit? All options of
+// moe-compile that make a plan are options here, with the defaults of a training run of a whole model.
 //===----------------------------------------------------------------------===//
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/InitLLVM.h"
@@ -45,7 +43,7 @@ static cl::opt<Framework, false, NameParser<Framework>> emit(
 /// Options of moe-compile that moe-plan takes as arguments instead.
 static constexpr StringLiteral argumentOptions[] = {"world", "cluster"};
 
-/// With --megatron-args the arguments are GPUS and CLUSTER alone.
+/// Moves the arguments, which are GPUS and CLUSTER alone with --megatron-args.
 static void shiftArguments() {
   if (!isGiven("megatron-args") || !clusterName.empty())
     return;
@@ -54,7 +52,8 @@ static void shiftArguments() {
   compiling.setInput("");
 }
 
-/// A step of 4 sequences for each GPU, and at least 256: the batches of published runs are of this size or larger.
+/// Sets defaults: a step of 4 sequences for each GPU, and at least 256, since the batches of published runs are of this
+/// size or larger.
 static LogicalResult setDefaults(MLIRContext &context, const char *argv0) {
   int64_t world = 0;
   shiftArguments();
@@ -75,7 +74,7 @@ static LogicalResult setDefaults(MLIRContext &context, const char *argv0) {
   setDefault("schedule", "auto");
   if (compiling.isTraining())
     setDefault("optimizer", "adam");
-  // A graph has its tokens and types.
+  // A graph has its own tokens and types.
   if (compiling.isGraph())
     return success();
   setDefault("whole-model", "true");
@@ -106,7 +105,7 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   return question;
 }
 
-/// Reports that are written behind each other would be no format at all.
+/// Refuses two reports on standard output, which would be no format at all.
 static LogicalResult checkOutputs(MLIRContext &context) {
   if (emit.getNumOccurrences() && jsonFile.getNumOccurrences() && (jsonFile.empty() || jsonFile == "-"))
     return emitError(UnknownLoc::get(&context))
@@ -120,7 +119,7 @@ static const Candidate &getChosen(const GroupsExplanation &explanation) {
   return *llvm::find_if(explanation.candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
 }
 
-/// The frameworks that the outputs are about.
+/// Frameworks that the outputs need.
 static SmallVector<Framework> getFrameworks() {
   bool isFull = jsonFile.getNumOccurrences() || !htmlFile.empty();
   if (isFull && !compiling.isGraph() && compiling.isTraining())
@@ -128,7 +127,7 @@ static SmallVector<Framework> getFrameworks() {
   return emit.getNumOccurrences() ? SmallVector<Framework>{emit} : SmallVector<Framework>{};
 }
 
-/// On the terminal.
+/// Prints all to the terminal.
 static void printAll(const PlanExplanation &explanation, const PlanQuestion &question, const Candidate &chosen,
                      const Candidate *job) {
   printAnswer(question, chosen, job, llvm::outs());

@@ -87,12 +87,12 @@ static cl::opt<std::string> compareFile("compare",
                                         cl::value_desc("file"), cl::cat(category));
 
 static bool isJson() { return jsonFile.getNumOccurrences() > 0; }
-/// Whether the JSON object takes the place of the tables.
+/// True if the JSON object replaces the tables.
 static bool isJsonPrinted() { return isJson() && (jsonFile.empty() || jsonFile == "-"); }
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
-/// The model or plan that the input is.
+/// Reads the input, a model or a plan.
 static FailureOr<OwningOpRef<ModuleOp>> readInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                   const PlanOptions &options) {
   FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(context, sources, argv0, options.parallel.getDp());
@@ -106,8 +106,8 @@ static FailureOr<OwningOpRef<ModuleOp>> readInput(MLIRContext &context, llvm::So
 
 static bool isPlan(ModuleOp module) { return llvm::any_of(module.getOps<func::FuncOp>(), plan::isRankProgram); }
 
-/// --roofline's schedules. Commas also stand inside a schedule: a number or one of these words goes on with the one
-/// before it.
+/// Splits the schedules of --roofline. Commas also stand inside a schedule: a number or one of these words continues
+/// the schedule before it.
 static SmallVector<std::string> getRooflineSchedules() {
   SmallVector<StringRef> parts;
   StringRef(rooflineSchedules).split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!rooflineSchedules.empty());
@@ -124,7 +124,7 @@ static SmallVector<std::string> getRooflineSchedules() {
   return schedules;
 }
 
-/// `RANK:FACTOR` or `FROM,TO:FACTOR`: what stands before the colon, and a positive factor.
+/// Splits `RANK:FACTOR` or `FROM,TO:FACTOR` into the part before the colon and a positive factor.
 static FailureOr<std::pair<StringRef, double>> parseFactor(MLIRContext &context, StringRef option, StringRef text) {
   auto [what, number] = text.rsplit(':');
   double factor = 0;
@@ -164,7 +164,7 @@ static FailureOr<std::vector<LinkFault>> parseLinkFaults(MLIRContext &context) {
   return result;
 }
 
-/// The routing that the options ask for; none for an even one. A synthetic one is written where they ask for that and
+/// Makes the routing that the options ask for; none for an even one. Writes a synthetic one for --write-routing if
 /// `isFirst`.
 static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, ModuleOp plan, bool isFirst) {
   FailureOr<std::optional<RoutingSource>> source = routingOptions.getSource(context);
@@ -174,7 +174,7 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
     return emitUsageError(context) << "expected --write-routing with --synthetic-routing";
   if (!*source)
     return std::optional<RoutingTrace>();
-  // A trace of another plan is an error here: what is simulated is that step.
+  // A trace of another plan is an error, since this step is simulated.
   if ((*source)->trace)
     return std::move((*source)->trace);
   llvm::Expected<RoutingTrace> trace = makeTrace(plan, &**source);
@@ -197,7 +197,7 @@ static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
   return header;
 }
 
-/// --chakra: files for all ranks, however many they are.
+/// Writes the files of --chakra for all ranks, however many they are.
 static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, const SimResult &result) {
   constexpr uint64_t gibibyte = uint64_t(1) << 30, most = 16 * gibibyte;
   llvm::Expected<ChakraTraces> traces = ChakraTraces::create(header, result);
@@ -228,7 +228,7 @@ static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, 
   return success();
 }
 
-/// Writes whatever the options ask for.
+/// Writes all outputs that the options ask for.
 static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const SimHeader &header,
                                   const SimResult &result, const SimReport &report) {
   std::vector<MeasuredOp> measured;
@@ -271,7 +271,7 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
   });
 }
 
-/// A step of a plan under the options' conditions.
+/// Simulates a step of a plan under the options' conditions.
 static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, const ClusterProfile &cluster,
                                          bool isFirst) {
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Once);
@@ -305,7 +305,7 @@ static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, co
   return std::move(*result);
 }
 
-/// The plans of --roofline, of the same model.
+/// Adds the plans of --roofline for the same model.
 static LogicalResult addOthers(MLIRContext &context, ModuleOp model, PlanOptions options, SimReport &report) {
   for (const std::string &schedule : getRooflineSchedules()) {
     options.schedule = schedule;
@@ -362,7 +362,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<SimResult> result = simulatePlan(context, plan, *cluster, /*isFirst=*/true);
   if (failed(result))
     return failure();
-  // These show each launch.
+  // These outputs show each launch.
   if (isJson() || !traceFile.empty() || !chakraFolder.empty() || !htmlFile.empty() || !compareFile.empty()) {
     llvm::Expected<SimResult> whole = writeOut(std::move(*result), plan);
     if (!whole)

@@ -1,8 +1,6 @@
 //===- Advice.h - a plan in the frameworks that people use ------*- C++ -*-===//
-//
-// A plan becomes the arguments of a training framework. What the framework cannot do of the plan is left out, and the
-// planner says what that costs. docs/Frameworks.md has the table of features.
-//
+// A plan becomes the arguments of a training framework. Features that the framework lacks are left out, and the planner
+// reports their cost. docs/Frameworks.md has the table of features.
 //===----------------------------------------------------------------------===//
 #ifndef MOE_FRAMEWORKS_ADVICE_H
 #define MOE_FRAMEWORKS_ADVICE_H
@@ -14,15 +12,15 @@ namespace mlir::moe {
 
 enum class Framework { Megatron, MegatronBridge, Torchtitan };
 inline constexpr Framework kFrameworks[] = {Framework::Megatron, Framework::MegatronBridge, Framework::Torchtitan};
-/// As --emit takes it: "megatron", ..
+/// Name that --emit takes: "megatron", ..
 StringRef getName(Framework framework);
 std::optional<Framework> parseFramework(StringRef name);
-/// "Megatron-LM", ..
+/// Name for people: "Megatron-LM", ..
 StringRef getTitle(Framework framework);
-/// The version whose arguments are written.
+/// Version whose arguments are written.
 StringRef getVersion(Framework framework);
 
-/// A plan and what it is for.
+/// A plan and its job.
 struct PlannedJob {
   ModelConfig model; ///< of a whole model
   Candidate plan;
@@ -35,18 +33,18 @@ struct PlannedJob {
   int64_t getGlobalBatch() const { return plan.batch * plan.parallel.getDp() * plan.microBatches; }
 };
 
-/// Something of a plan that a framework cannot do.
+/// A feature of a plan that a framework lacks.
 struct Omission {
   std::string feature; ///< "the order dualpipe-v"
   std::string reason;
-  std::string instead;   ///< what the framework does; empty where MoePlan has no such plan
-  double seconds = 0;    ///< of a step without this alone; 0: not known
-  std::string unknown{}; ///< why it is not
+  std::string instead;   ///< substitute of the framework; empty if MoePlan has no such plan
+  double seconds = 0;    ///< of a step without this feature alone; 0: not known
+  std::string unknown{}; ///< reason if `seconds` is not known
 };
 
 struct Advice {
   Framework framework = Framework::Megatron;
-  /// The plan without all omissions. `whole` has its step unless `unknown` says why there is none.
+  /// The plan without all omissions. `whole` has its step unless `unknown` gives a reason.
   Candidate runnable;
   std::string unknown;
   std::vector<Omission> omissions;
@@ -55,8 +53,8 @@ struct Advice {
   SmallVector<int64_t> stageBlocks; ///< of each stage, in the order of stages; empty without a pipeline
 };
 
-/// What `framework` can do of a plan, and what leaving the rest out costs. `source` and `options` are those of the
-/// search that made the plan.
+/// Adapts a plan to `framework`, and measures the cost of each omission. `source` and `options` are those of the search
+/// that made the plan.
 Advice advise(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options);
 
 /// A plan in several frameworks.
@@ -65,8 +63,8 @@ struct FrameworkAdvice {
   std::vector<Advice> all;
 };
 
-/// The arguments: of Megatron-LM a flag on each line, of Megatron-Bridge a function in Python, of torchtitan TOML.
-/// Lines that begin with '#' say what is left out.
+/// Writes the arguments: for Megatron-LM a flag on each line, for Megatron-Bridge a function in Python, for torchtitan
+/// TOML. Lines that begin with '#' name the omissions.
 void writeArguments(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);
 
 } // namespace mlir::moe

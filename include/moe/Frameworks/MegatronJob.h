@@ -8,31 +8,31 @@
 namespace mlir::moe {
 
 struct MegatronJob {
-  /// The job in the planner's terms, without places where stages begin: those are `firstBlocks`.
+  /// The job in the planner's terms. `firstBlocks` replaces the places where its stages begin.
   Candidate plan;
-  /// By stage its first block; empty without a pipeline.
+  /// First block of each stage; empty without a pipeline.
   SmallVector<int64_t> firstBlocks;
   int64_t sequence = 0;       ///< tokens
   int64_t globalBatch = 0;    ///< sequences of a step of all ranks
   std::string dtype;          ///< "bf16", "f16" or "f32"
   std::string optimizer;      ///< "adam" or "sgd"
   bool wideGradients = false; ///< gradients are summed in f32
-  /// What the plan is instead of what the job asks for.
+  /// Differences between the plan and the job.
   std::vector<ConfigRemark> remarks;
 };
 
-/// The ranks that torchrun starts (--nnodes times --nproc-per-node); 0 where the arguments do not say.
+/// Number of ranks that torchrun starts (--nnodes times --nproc-per-node); 0 if the arguments do not give it.
 int64_t getMegatronRanks(const MegatronArguments &arguments);
 
-/// The job on `world` ranks, of a model of so many blocks and experts (0: without experts). An error is a complete
-/// diagnostic: sizes that do not divide the ranks or each other, and what MoePlan does not have.
+/// Reads the job on `world` ranks, for a model with this number of blocks and experts (0: without experts). An error is
+/// a complete diagnostic: sizes that do not divide the ranks or each other, or a feature that MoePlan lacks.
 llvm::Expected<MegatronJob> readMegatronJob(MLIRContext *context, const MegatronArguments &arguments, int64_t world,
                                             int64_t blocks, int64_t experts);
 
-/// The blocks of each stage of a layout such as `Et*3|(tt|)*29,m|L`, where E is the embedding, t a block, m a block for
-/// further tokens, and L the head and the loss. Nothing where it is no layout.
+/// Number of blocks of each stage of a layout such as `Et*3|(tt|)*29,m|L`, where E is the embedding, t a block, m a
+/// block for further tokens, and L the head and the loss. Null if `text` is no layout.
 std::optional<SmallVector<int64_t>> parsePipelineLayout(StringRef text);
-/// The shortest layout of stages with so many blocks each.
+/// The shortest layout of stages with these numbers of blocks.
 std::string writePipelineLayout(ArrayRef<int64_t> blocks);
 
 } // namespace mlir::moe

@@ -1,8 +1,6 @@
 //===- MegatronArguments.h - the arguments of a Megatron-LM job -*- C++ -*-===//
-//
 // The command line of pretrain_gpt.py, or a file of such arguments, becomes one JSON object under Megatron's names with
-// underscores ("num_layers": 32). So typed reads, defaults and errors are those of configurations.
-//
+// underscores ("num_layers": 32). It is then read as configurations are, with the same defaults and errors.
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MEGATRONARGUMENTS_H
 #define MOE_IMPORT_MEGATRONARGUMENTS_H
@@ -15,18 +13,18 @@ namespace mlir::moe {
 
 struct MegatronArguments {
   std::string fileName;
-  /// Every argument stands on the line on which the file has it, so that errors about the JSON name that line.
+  /// Keeps every argument on its line of the file, for errors to name that line.
   std::string json;
-  /// Arguments that are not known, or that MoePlan takes for something else, and values that are not certain.
+  /// Warnings of unknown arguments, of arguments that MoePlan replaces, and of uncertain values.
   std::vector<ConfigRemark> remarks;
 };
 
-/// Reads arguments: a file with a flag on each line, a command line, or a shell script with them. Of shell it knows
-/// comments, quotes, `\` at line ends, arrays, and variables that the file sets. An error is a complete diagnostic,
+/// Reads arguments: a file with a flag on each line, a command line, or a shell script with them. It understands the
+/// comments, quotes, arrays, variables and `\` at line ends of shells. An error is a complete diagnostic,
 /// `file:line:column: error: ..`. Source: megatron/training/arguments.py of Megatron-LM, core_v0.15.
 llvm::Expected<MegatronArguments> parseMegatronArguments(llvm::StringRef text, llvm::StringRef fileName);
 
-/// The model that the arguments describe, as parseModelConfig gives it.
+/// Reads the model that the arguments describe, as parseModelConfig does.
 llvm::Expected<ModelConfig> readMegatronModel(const MegatronArguments &arguments, bool whole);
 
 } // namespace mlir::moe

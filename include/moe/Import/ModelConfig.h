@@ -1,8 +1,6 @@
 //===- ModelConfig.h - what a Hugging Face config says of its MoE layers --===//
-//
 // A config.json becomes the description of one MoE layer, in the terms of `moe.layer`, and of the model around it. No
 // IR is involved.
-//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MODELCONFIG_H
 #define MOE_IMPORT_MODELCONFIG_H
@@ -18,7 +16,7 @@
 
 namespace mlir::moe {
 
-/// One MoE layer. Each field means what the operand or attribute of `moe.layer` of that name means.
+/// One MoE layer. Each field means the same as the operand or attribute of `moe.layer` with its name.
 struct LayerSpec {
   int64_t hidden = 0;       ///< M
   int64_t expertHidden = 0; ///< H, inner columns of one expert
@@ -36,21 +34,21 @@ struct LayerSpec {
   bool gateBias = false;
   bool selectionBias = false;
   bool expertBiases = false;
-  int64_t sharedHidden = 0; ///< inner columns of the shared expert; 0: there is none
+  int64_t sharedHidden = 0; ///< inner columns of the shared expert; 0: no shared expert
   bool sharedGate = false;
-  std::optional<double> capacityFactor = std::nullopt;  ///< absent, and expertCapacity too: dropless
-  std::optional<int64_t> expertCapacity = std::nullopt; ///< choices of a routing group that an expert takes at most
-  bool sequenceGroups = false; ///< each sequence is a routing group of its own; else a rank's tokens are one
+  std::optional<double> capacityFactor = std::nullopt;  ///< dropless if this and expertCapacity are absent
+  std::optional<int64_t> expertCapacity = std::nullopt; ///< most choices of a routing group that an expert takes
+  bool sequenceGroups = false; ///< each sequence is a routing group of its own; false: a rank's tokens are one group
 };
 
 struct Family;
 
-/// Where something stands in the file, one-based.
+/// Place in the file, one-based.
 struct ConfigPlace {
   unsigned line = 1, column = 1;
 };
 
-/// Something that the user of a configuration should know, and where it stands in the file.
+/// A warning for the user of a configuration, and its place in the file.
 struct ConfigRemark {
   std::string text;
   unsigned line = 1, column = 1;
@@ -60,26 +58,26 @@ struct ModelConfig {
   std::string architecture;
   const Family *family = nullptr; ///< the entry of lib/Import's table
   std::string fileName;
-  /// Where the file gives the number of experts, one-based: the location of the imported layers.
+  /// Place of the number of experts in the file, one-based: the location of the imported layers.
   unsigned line = 1;
   unsigned column = 1;
-  /// Where it gives the sizes of other parts of a whole model: the locations of attention, of embedding and head, and
-  /// of feed-forward blocks that are not MoE.
+  /// Places of the sizes of other parts of a whole model: the locations of attention, of embedding and head, and of
+  /// feed-forward blocks that are not MoE.
   ConfigPlace attentionPlace = {}, vocabularyPlace = {}, densePlace = {};
   LayerSpec layer;
-  std::optional<ModelSpec> model = std::nullopt; ///< where it was asked for
-  /// Keys of the file that are neither understood nor known to be harmless, if there are any.
+  std::optional<ModelSpec> model = std::nullopt; ///< of a whole model that was asked for
+  /// Warning of the file's keys that are neither understood nor known to be harmless.
   std::optional<ConfigRemark> otherKeys = std::nullopt;
 };
 
-/// Reads a Hugging Face config.json; `whole`: not only the MoE layer. An error is a complete diagnostic,
+/// Reads a Hugging Face config.json, for the whole model if `whole`. An error is a complete diagnostic,
 /// `file:line:column: error: 'key': expected ..`.
 llvm::Expected<ModelConfig> parseModelConfig(llvm::StringRef text, llvm::StringRef fileName, bool whole = false);
 
-/// The names under `architectures` that parseModelConfig knows.
+/// Names under `architectures` that parseModelConfig knows.
 llvm::SmallVector<llvm::StringRef> getKnownArchitectures();
 
-/// The same under `model_type`.
+/// Names under `model_type` that it knows.
 llvm::SmallVector<llvm::StringRef> getKnownModelTypes();
 
 } // namespace mlir::moe

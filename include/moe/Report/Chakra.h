@@ -1,8 +1,6 @@
 //===- Chakra.h - a step as Chakra execution traces -------------*- C++ -*-===//
-//
-// MLCommons' form of what each rank of a training step does, which ASTRA-sim simulates or replays. docs/CostModel.md,
-// "Chakra execution traces", says what each node and attribute means.
-//
+// MLCommons' form of each rank's operations in a training step, which ASTRA-sim simulates or replays.
+// docs/CostModel.md, "Chakra execution traces", explains each node and attribute.
 //===----------------------------------------------------------------------===//
 #ifndef MOE_REPORT_CHAKRA_H
 #define MOE_REPORT_CHAKRA_H
@@ -15,11 +13,11 @@ namespace mlir::moe {
 
 class ChakraStep;
 
-/// The traces of all ranks of a step. Where one rank was simulated for several, all of them have its times.
+/// The traces of all ranks of a step. Ranks that share a simulated rank share its times.
 class ChakraTraces {
 public:
-  /// `step` has all iterations (writeOut), and outlives the traces. Fails where members of a group meet on streams of
-  /// different names.
+  /// Fails if members of a group meet on streams of different names. `step` has all iterations (writeOut), and outlives
+  /// the traces.
   static llvm::Expected<ChakraTraces> create(const SimHeader &header, const SimResult &step);
   ChakraTraces(ChakraTraces &&);
   ~ChakraTraces();
@@ -27,11 +25,11 @@ public:
   int64_t getNumRanks() const;
   /// Writes the trace of a rank, and returns its bytes.
   uint64_t write(int64_t rank, llvm::raw_ostream &os) const;
-  /// Of all traces, about: ranks that do the same differ by some bytes.
+  /// Approximate bytes of all traces: ranks that do the same differ by some bytes.
   uint64_t getBytes() const;
   /// Writes the communicators as ASTRA-sim reads them: {"ID": [RANK, ..], ..}.
   void writeGroups(llvm::raw_ostream &os) const;
-  /// Sentences on what ASTRA-sim does not simulate as it is meant.
+  /// Sentences about the differences between the plan and ASTRA-sim's simulation of it.
   std::vector<std::string> getNotes() const;
 
 private:

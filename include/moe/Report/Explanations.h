@@ -18,23 +18,23 @@ struct PlanExplanation {
   std::string defaultLoad;                          ///< describeDefaultMaxLoad; may be empty
   std::optional<int64_t> batch = {}, sequence = {}; ///< of one of several variants
 };
-/// The reasons that a plan has as its attributes.
+/// Reads the reasons from the attributes of a plan.
 PlanExplanation getExplanation(ModuleOp plan);
 
-/// Prints the ten best groups, and why others were not taken; then the ten fastest schedules, the best of each class,
-/// those that were rejected, whether overlap pays, and what would change the choice.
+/// Prints the ten best groups, and the reasons against others; then the ten fastest schedules, the best of each class,
+/// the rejected ones, the gain of overlap, and the conditions that would change the choice.
 void printExplanation(const PlanExplanation &explanation, llvm::raw_ostream &os);
-/// The same as one JSON object; nothing without reasons.
+/// Writes the same as one JSON object, or nothing without reasons.
 void writeExplanation(const PlanExplanation &explanation, MLIRContext *context, llvm::raw_ostream &os);
-/// The reasons for `plans` as one page without any reference to the network: charts of groups and of schedules, tables,
-/// and why others were not taken. `command` is the command line that asked for it. `advice` may be null.
+/// Writes the reasons for `plans` as one page without any reference to the network: charts of groups and of schedules,
+/// tables, and the reasons against others. `command` is the command line that asked for it. `advice` may be null.
 void writeExplanationPage(StringRef command, StringRef model, const ClusterProfile &cluster,
                           ArrayRef<PlanExplanation> plans, const FrameworkAdvice *advice, MLIRContext *context,
                           llvm::raw_ostream &os);
 
 /// Prints for each framework the arguments that run the plan, the parts that are left out, and their cost.
 void printAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os);
-/// The same as a JSON list.
+/// Writes the same as a JSON list.
 void writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os);
 
 } // namespace mlir::moe

@@ -8,7 +8,7 @@
 namespace mlir::moe {
 
 /// Writes a table of the rank program at the plan stage: its launches with their stream, group, FLOPs and bytes, and
-/// its memory with what holds the peak of each arena.
+/// its memory with the buffers at the peak of each arena.
 LogicalResult printReport(ModuleOp plan, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
