@@ -1,5 +1,7 @@
 //===- MegatronJob.cpp - how a Megatron-LM job divides its model ----------===//
+//
 // Meanings and defaults of arguments are those of Megatron-LM core_v0.15, megatron/training/arguments.py.
+//
 //===----------------------------------------------------------------------===//
 #include "moe/Frameworks/MegatronJob.h"
 

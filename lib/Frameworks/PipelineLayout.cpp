@@ -1,6 +1,8 @@
 //===- PipelineLayout.cpp - Megatron's layouts of pipelines ---------------===//
+//
 // The grammar is that of megatron/core/transformer/pipeline_parallel_layer_layout.py, core_v0.15: X*N repeats a letter,
 // (..)*N repeats the part in brackets, '|' begins a stage, and commas are ignored.
+//
 //===----------------------------------------------------------------------===//
 #include "moe/Frameworks/MegatronJob.h"
 

@@ -8,7 +8,7 @@ using llvm::StringRef;
 
 namespace {
 /// A list, or a number that multiplies lists.
-struct Value {
+struct PatternValue {
   std::vector<int64_t> list;
   std::optional<int64_t> number;
 };
@@ -18,7 +18,7 @@ public:
   explicit PatternParser(StringRef text) : rest(text) {}
 
   std::optional<std::vector<int64_t>> run() {
-    std::optional<Value> value = parseSum();
+    std::optional<PatternValue> value = parseSum();
     if (!value || value->number || !rest.trim().empty())
       return std::nullopt;
     return std::move(value->list);
@@ -29,10 +29,10 @@ private:
     rest = rest.ltrim();
     return rest.consume_front(text);
   }
-  std::optional<Value> parseSum();
-  std::optional<Value> parseProduct();
-  std::optional<Value> parseFactor();
-  std::optional<Value> parseList();
+  std::optional<PatternValue> parseSum();
+  std::optional<PatternValue> parseProduct();
+  std::optional<PatternValue> parseFactor();
+  std::optional<PatternValue> parseList();
   std::optional<int64_t> parseNumber() {
     int64_t number = 0;
     rest = rest.ltrim();
@@ -44,8 +44,8 @@ private:
 };
 } // namespace
 
-std::optional<Value> PatternParser::parseList() {
-  Value value;
+std::optional<PatternValue> PatternParser::parseList() {
+  PatternValue value;
   while (!consume("]")) {
     std::optional<int64_t> number = parseNumber();
     if (!number)
@@ -56,25 +56,25 @@ std::optional<Value> PatternParser::parseList() {
   return value;
 }
 
-std::optional<Value> PatternParser::parseFactor() {
+std::optional<PatternValue> PatternParser::parseFactor() {
   constexpr int deepest = 100;
   if (consume("["))
     return parseList();
   if (!consume("(")) {
     std::optional<int64_t> number = parseNumber();
-    return number ? std::optional(Value{{}, number}) : std::nullopt;
+    return number ? std::optional(PatternValue{{}, number}) : std::nullopt;
   }
   if (++depth > deepest)
     return std::nullopt;
-  std::optional<Value> value = parseSum();
+  std::optional<PatternValue> value = parseSum();
   --depth;
   return consume(")") ? value : std::nullopt;
 }
 
-std::optional<Value> PatternParser::parseProduct() {
-  std::optional<Value> value = parseFactor();
+std::optional<PatternValue> PatternParser::parseProduct() {
+  std::optional<PatternValue> value = parseFactor();
   while (value && consume("*")) {
-    std::optional<Value> other = parseFactor();
+    std::optional<PatternValue> other = parseFactor();
     if (!other || value->number.has_value() == other->number.has_value())
       return std::nullopt;
     if (value->number)
@@ -90,10 +90,10 @@ std::optional<Value> PatternParser::parseProduct() {
   return value;
 }
 
-std::optional<Value> PatternParser::parseSum() {
-  std::optional<Value> value = parseProduct();
+std::optional<PatternValue> PatternParser::parseSum() {
+  std::optional<PatternValue> value = parseProduct();
   while (value && consume("+")) {
-    std::optional<Value> other = parseProduct();
+    std::optional<PatternValue> other = parseProduct();
     if (!other || value->number || other->number)
       return std::nullopt;
     value->list.insert(value->list.end(), other->list.begin(), other->list.end());

@@ -1,5 +1,7 @@
 //===- FamiliesDense.cpp - families without experts -----------------------===//
+//
 // The planner handles data, tensor and pipeline parallelism of these whole models, too.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
@@ -7,7 +9,7 @@
 
 using namespace mlir::moe;
 
-static CheckpointNames getNames() { return {"model.layers.{i}.", {names::kLlamaBlock}, names::kLlamaModel}; }
+static CheckpointNames getDenseNames() { return {"model.layers.{i}.", {names::kLlamaBlock}, names::kLlamaModel}; }
 
 static LayerKeys getLayerKeys() { return {.expertHidden = {}, .experts = {}}; }
 
@@ -20,7 +22,7 @@ static Family getLlama() {
           .modelKeys = {.inputBiases = "attention_bias",
                         .outputBias = "attention_bias",
                         .fixed = {.mustBeFalse = {"mlp_bias"}}},
-          .checkpoint = getNames()};
+          .checkpoint = getDenseNames()};
 }
 
 /// Reads the window, 4096 by default; null means none.
@@ -36,34 +38,30 @@ static Family getMistral() {
           .layerKeys = getLayerKeys(),
           .model = {.eps = 1e-6, .attention = {.rotary = RotarySpec{.base = 1e4}}},
           .modelKeys = {.readMore = readMistralWindow},
-          .checkpoint = getNames()};
-}
-
-static FixedKeys refuseWindow() {
-  return {.mustBeFalse = {"use_sliding_window"}, .ignored = {"sliding_window", "max_window_layers"}};
+          .checkpoint = getDenseNames()};
 }
 
 /// Qwen2: biases of q, k and v.
-static Family getQwen2() {
+static Family getDenseQwen2() {
   return {.architectures = {"Qwen2ForCausalLM"},
           .modelTypes = {"qwen2"},
           .layerKeys = getLayerKeys(),
           .model = {.eps = 1e-6, .attention = {.inputBiases = true, .rotary = RotarySpec{.base = 1e4}}},
-          .modelKeys = {.headDim = {}, .fixed = refuseWindow()},
-          .checkpoint = getNames()};
+          .modelKeys = {.headDim = {}, .fixed = refuseQwenWindow()},
+          .checkpoint = getDenseNames()};
 }
 
 /// Qwen3: a norm of each head's queries and keys.
-static Family getQwen3() {
+static Family getDenseQwen3() {
   return {.architectures = {"Qwen3ForCausalLM"},
           .modelTypes = {"qwen3"},
           .layerKeys = getLayerKeys(),
           .model = {.eps = 1e-6,
                     .attention = {.headDim = 128, .headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 1e4}}},
-          .modelKeys = {.inputBiases = "attention_bias", .outputBias = "attention_bias", .fixed = refuseWindow()},
-          .checkpoint = getNames()};
+          .modelKeys = {.inputBiases = "attention_bias", .outputBias = "attention_bias", .fixed = refuseQwenWindow()},
+          .checkpoint = getDenseNames()};
 }
 
 llvm::SmallVector<Family, 0> mlir::moe::getDenseFamilies() {
-  return {getLlama(), getMistral(), getQwen2(), getQwen3()};
+  return {getLlama(), getMistral(), getDenseQwen2(), getDenseQwen3()};
 }

@@ -23,8 +23,7 @@ static Family getMixtral() {
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
 }
 
-/// Refuses windows: versions of Qwen's code differ in the blocks that have them.
-static FixedKeys refuseWindow() {
+FixedKeys mlir::moe::refuseQwenWindow() {
   return {.mustBeFalse = {"use_sliding_window"}, .ignored = {"sliding_window", "max_window_layers"}};
 }
 
@@ -43,7 +42,7 @@ static Family getQwen2() {
           .modelKeys = {.inputBiases = "qkv_bias",
                         .routerLoss = getRouterLossKeys(),
                         .sparse = getQwenBlocks(),
-                        .fixed = refuseWindow()},
+                        .fixed = refuseQwenWindow()},
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
@@ -59,7 +58,7 @@ static Family getQwen3() {
                         .outputBias = "attention_bias",
                         .routerLoss = getRouterLossKeys(),
                         .sparse = getQwenBlocks(),
-                        .fixed = refuseWindow()},
+                        .fixed = refuseQwenWindow()},
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 

@@ -1,5 +1,7 @@
 //===- FamiliesRecent.cpp - families that came after DeepSeek-V3 ----------===//
+//
 // Most of these families route as DeepSeek-V3 or as Mixtral, and differ in attention.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"

@@ -1,4 +1,5 @@
 //===- Family.h - what differs between families of models -------*- C++ -*-===//
+//
 // A family is one entry of a table. It has the behaviour of its published code that neither the configuration nor a
 // default of transformers' class gives (`layer` and `model`; the defaults are in ClassDefaults.inc). It also has the
 // keys of its configuration, and the names of its checkpoints' tensors. ReadLayer.cpp and ReadModel.cpp read the keys.
@@ -7,6 +8,7 @@
 // To add a family, add an entry to Families*.cpp, its model type to test/oracle/class_defaults.py and run that, its
 // names to CheckpointNames.h if it has names of its own, a tiny configuration to test/Integration/models, and its
 // definition to test/oracle/models.py.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_IMPORT_FAMILY_H
 #define MOE_LIB_IMPORT_FAMILY_H
@@ -162,6 +164,8 @@ llvm::SmallVector<Family, 0> getDeepseekFamilies();
 llvm::SmallVector<Family, 0> getOtherFamilies();
 llvm::SmallVector<Family, 0> getRecentFamilies();
 llvm::SmallVector<Family, 0> getDenseFamilies();
+/// Refuses windows: versions of Qwen's code differ in the blocks that have them.
+FixedKeys refuseQwenWindow();
 
 /// Reads the MoE layer of the family's model. Errors are kept in the reader.
 LayerSpec readLayer(JsonReader &reader, const Family &family);

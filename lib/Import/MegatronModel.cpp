@@ -1,6 +1,8 @@
 //===- MegatronModel.cpp - the model of a Megatron-LM job -----------------===//
+//
 // A family whose keys are Megatron's arguments. Their meanings and defaults are those of Megatron-LM core_v0.15:
 // megatron/training/arguments.py and megatron/core/transformer/transformer_config.py.
+//
 //===----------------------------------------------------------------------===//
 #include "moe/Import/MegatronArguments.h"
 

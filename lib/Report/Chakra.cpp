@@ -1,7 +1,9 @@
 //===- Chakra.cpp - a step as Chakra execution traces ---------------------===//
+//
 // Attributes have the types that both readers of the format accept: the older one of Chakra (src/feeder) reads only one
 // field of each attribute, and the newer one of ASTRA-sim (feeder_v3) converts between integers. All dependencies are
 // data_deps, since the older reader knows no others.
+//
 //===----------------------------------------------------------------------===//
 #include "moe/Report/Chakra.h"
 
@@ -15,7 +17,7 @@
 #include <cmath>
 
 using namespace mlir::moe;
-namespace chakra = ::moe::chakra;
+namespace chakra = ::moe_chakra;
 using chakra::AttributeProto;
 using chakra::Node;
 using llvm::Twine;
@@ -28,31 +30,29 @@ static constexpr double leastWait = 1e-9;
 /// Rounds begins and ends instead of durations, which keeps errors from adding up along a stream.
 static uint64_t toMicros(double seconds) { return std::llround(seconds * 1e6); }
 
-namespace {
-/// A transfer from one rank to another.
-struct Transfer {
-  bool isSend = false;
-  int64_t peer = 0, bytes = 0;
-};
-
-/// Time in which the host of a rank is busy before it issues a launch that was late.
-struct HostWait {
-  double begin = 0, end = 0; ///< seconds
-  int32_t after = -1;        ///< launch that the host waited for, if any
-};
-
-/// A launch of all ranks of a class.
-struct TracedLaunch {
-  const SimTime *time = nullptr;
-  std::optional<HostWait> host;
-  uint64_t firstNode = 0, numNodes = 0; ///< node of the launch; the node of its host precedes it
-};
-using RankClass = std::vector<TracedLaunch>;
-} // namespace
-
 namespace mlir::moe {
 class ChakraStep {
 public:
+  /// A transfer from one rank to another.
+  struct Transfer {
+    bool isSend = false;
+    int64_t peer = 0, bytes = 0;
+  };
+
+  /// Time in which the host of a rank is busy before it issues a launch that was late.
+  struct HostWait {
+    double begin = 0, end = 0; ///< seconds
+    int32_t after = -1;        ///< launch that the host waited for, if any
+  };
+
+  /// A launch of all ranks of a class.
+  struct TracedLaunch {
+    const SimTime *time = nullptr;
+    std::optional<HostWait> host;
+    uint64_t firstNode = 0, numNodes = 0; ///< node of the launch; the node of its host precedes it
+  };
+  using RankClass = std::vector<TracedLaunch>;
+
   ChakraStep(const SimHeader &header, const SimResult &step) : header(header), step(step) {}
   llvm::Error prepare();
   uint64_t write(int64_t rank, llvm::raw_ostream &os) const;
@@ -207,7 +207,7 @@ int64_t ChakraStep::getCollectiveBytes(int64_t rank, uint32_t launch) const {
 }
 
 /// Transfers of a launch; none of a collective, or without another rank.
-std::vector<Transfer> ChakraStep::getTransfers(int64_t rank, uint32_t launch) const {
+std::vector<ChakraStep::Transfer> ChakraStep::getTransfers(int64_t rank, uint32_t launch) const {
   ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
   if (form != ExchangeForm::Channel && form != ExchangeForm::Phase)
     return {};
@@ -267,7 +267,7 @@ static Node makeNode(uint64_t id, const std::string &name, double begin, double 
   return node;
 }
 
-static void addDeps(Node &node, const TracedLaunch &launch) {
+static void addDeps(Node &node, const ChakraStep::TracedLaunch &launch) {
   for (uint64_t id = launch.firstNode; id < launch.firstNode + launch.numNodes; ++id)
     node.add_data_deps(id);
 }

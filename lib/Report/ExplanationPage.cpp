@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 /// The text of explanation.html, which CMake converts.
-static constexpr StringRef page =
+static constexpr StringRef explanationPage =
 #include "explanation.inc"
     ;
 
@@ -44,7 +44,7 @@ void mlir::moe::writeExplanationPage(StringRef command, StringRef model, const C
                                      ArrayRef<PlanExplanation> plans, const FrameworkAdvice *advice,
                                      MLIRContext *context, llvm::raw_ostream &os) {
   writePage(
-      page,
+      explanationPage,
       [&](llvm::json::OStream &json) {
         json.object([&] {
           json.attribute("model", llvm::json::fixUTF8(model));

@@ -11,8 +11,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static constexpr size_t shown = 10;
-
 static bool isCompared(const Candidate &one) {
   return one.verdict == Verdict::Estimated || one.verdict == Verdict::Compiled || one.verdict == Verdict::Chosen;
 }
@@ -66,7 +64,7 @@ static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream
   });
   if (sorted.empty())
     return;
-  ArrayRef<const Candidate *> rows = ArrayRef(sorted).take_front(shown);
+  ArrayRef<const Candidate *> rows = ArrayRef(sorted).take_front(kShownRows);
   Columns columns;
   for (const Candidate *one : rows) {
     columns.choices |= describeChoices(*one) != describeChoices(*rows.front());
@@ -125,10 +123,10 @@ static void printTooLarge(ArrayRef<Candidate> all, llvm::raw_ostream &os) {
       [](const Candidate &one) { return static_cast<double>(one.getBytes()); });
   if (!sorted.empty())
     os << "\ntoo large, the smallest first:\n";
-  for (const Candidate *one : ArrayRef(sorted).take_front(shown))
+  for (const Candidate *one : ArrayRef(sorted).take_front(kShownRows))
     os << "     " << describe(one->parallel) << ": " << one->reason << "\n";
-  if (sorted.size() > shown)
-    os << "     and " << sorted.size() - shown << " more\n";
+  if (sorted.size() > kShownRows)
+    os << "     and " << sorted.size() - kShownRows << " more\n";
 }
 
 void mlir::moe::printGroups(const GroupsExplanation &explanation, llvm::raw_ostream &os) {

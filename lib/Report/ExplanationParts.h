@@ -9,6 +9,9 @@
 
 namespace mlir::moe {
 
+/// Most rows of a table.
+inline constexpr size_t kShownRows = 10;
+
 /// Writes four digits and no unit: "30669", "487.2", "1.250"; a dash for 0, which is not known.
 std::string formatFigure(double value);
 /// Writes `part` of `whole` in per cent: "27.3"; a dash if `whole` is 0.

@@ -21,7 +21,6 @@ using namespace mlir::moe;
 //===----------------------------------------------------------------------===//
 
 static constexpr double milli = 1e3, giga = 1e-9, tera = 1e-12, mega = 1e-6, percent = 1e2;
-static constexpr size_t shown = 10;
 
 std::string mlir::moe::formatFigure(double value) {
   if (value == 0)
@@ -74,7 +73,7 @@ static void printSteps(const ScheduleExplanation &explanation, llvm::raw_ostream
                     [](const Candidate *a, const Candidate *b) { return a->getStepSeconds() < b->getStepSeconds(); });
   os << "\nsteps of all of the model (tokens and FLOPs of one device):\n"
      << "     schedule                      step ms  tokens/s  TFLOP/s  MFU%  bubble%  exposed%       GB\n";
-  for (const Candidate *one : ArrayRef(rows).take_front(shown)) {
+  for (const Candidate *one : ArrayRef(rows).take_front(kShownRows)) {
     const StepFigures &step = one->whole.seconds > 0 ? one->whole : one->estimate;
     printMarks(*one, explanation.margin, os);
     os << llvm::format("%9s%10.0f%9s%6s%9s%10s%9.3f\n", formatFigure(step.seconds * milli).c_str(),
@@ -210,7 +209,7 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
   if (!explanation.isComplete)
     os << "the search was interrupted: this is the best so far\n";
   os << "\nthe fastest (* taken, ~ within the figures' uncertainty):\n";
-  printCandidates(ArrayRef(sorted).take_front(shown), explanation.margin, os);
+  printCandidates(ArrayRef(sorted).take_front(kShownRows), explanation.margin, os);
   os << "\nthe best of each kind:\n";
   llvm::StringSet<> seen;
   SmallVector<const Candidate *> best;

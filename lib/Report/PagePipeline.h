@@ -1,6 +1,8 @@
 //===- PagePipeline.h - a step as a picture of its pipeline -----*- C++ -*-===//
+//
 // The work of each device over time, by units: a micro-batch at a stage, forward, backward or weight gradients. A piece
 // is the device's computation of a unit until it waits, or goes on with another unit of the same direction.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_REPORT_PAGEPIPELINE_H
 #define MOE_LIB_REPORT_PAGEPIPELINE_H

@@ -1,6 +1,8 @@
 //===- PageTimeline.h - what a page shows of a step's launches --*- C++ -*-===//
+//
 // A page holds a limited number of launches. For a larger step it has the launches of one period, a micro-batch in the
 // middle of the step, and for the whole step the use of each stream in equal intervals.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_REPORT_PAGETIMELINE_H
 #define MOE_LIB_REPORT_PAGETIMELINE_H

@@ -7,8 +7,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static constexpr double giga = 1e-9, tera = 1e-12;
-
 /// Percentage of the step.
 static double getShare(const StepFigures &step, double seconds) {
   return step.seconds > 0 ? 100 * seconds / step.seconds : 0;
@@ -27,7 +25,7 @@ static void printSpeed(const StepFigures &step, llvm::raw_ostream &os) {
   StepSpeed speed = step.getSpeed();
   if (speed.tokensPerSecond > 0)
     os << llvm::format(": %.0f tokens/s/GPU, %.0f TFLOP/s/GPU, MFU %.1f%%", speed.tokensPerSecond,
-                       speed.flopsPerSecond * tera, 100 * speed.mfu);
+                       speed.flopsPerSecond * 1e-12, 100 * speed.mfu);
 }
 
 static const StepFigures &getStep(const Candidate &one) { return one.whole.seconds > 0 ? one.whole : one.estimate; }
@@ -47,9 +45,9 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
 
 /// Prints the used part of the memory.
 static void printMemory(const PlanQuestion &question, const Candidate &one, llvm::raw_ostream &os) {
-  os << llvm::format("%.1f GB", static_cast<double>(one.getBytes()) * giga);
+  os << llvm::format("%.1f GB", static_cast<double>(one.getBytes()) * 1e-9);
   if (question.memoryLimit > 0)
-    os << llvm::format(" of %.1f GB", question.memoryLimit * giga);
+    os << llvm::format(" of %.1f GB", question.memoryLimit * 1e-9);
 }
 
 /// Prints the job that the user runs, and the gain of the choice.

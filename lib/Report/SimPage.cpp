@@ -1,6 +1,8 @@
 //===- SimPage.cpp - a step as a page -------------------------------------===//
+//
 // The page is timeline.html with data in it: a part of writeJson's object, and the lanes of the timeline as flat arrays
 // of whole numbers, which take a tenth of the bytes of objects.
+//
 //===----------------------------------------------------------------------===//
 #include "Page.h"
 #include "PagePipeline.h"
@@ -22,7 +24,7 @@ using llvm::StringRef;
 namespace json = llvm::json;
 
 /// The text of timeline.html, which CMake converts.
-static constexpr StringRef page =
+static constexpr StringRef timelinePage =
 #include "timeline.inc"
     ;
 
@@ -101,7 +103,7 @@ static std::vector<std::pair<double, double>> findIdle(const SimProgram &program
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Numbers for the names on the page, in order of first use.
+/// Numbers for the names on the timelinePage, in order of first use.
 class Names {
 public:
   int64_t getNumber(const std::string &name) {
@@ -123,8 +125,8 @@ struct Figures {
   auto operator<=>(const Figures &) const = default;
 };
 
-/// A program's launches on the page, by their numbers in the program, each with its number on the page and the figures
-/// of the first rank that ran it.
+/// A program's launches on the page, by their numbers in the program, each with its number on the page and the
+/// figures of the first rank that ran it.
 struct ShownLaunch {
   int64_t number = 0;
   std::optional<Figures> figures;
@@ -503,7 +505,7 @@ void mlir::moe::writeHtml(StringRef command, const SimHeader &header, const SimR
   PageTimeline timeline = makePageTimeline(result, report, measured);
   PagePipeline pipeline = makePagePipeline(result, timeline);
   writePage(
-      page,
+      timelinePage,
       [&](json::OStream &json) {
         json.object([&] {
           json.attributeObject("report", [&] {

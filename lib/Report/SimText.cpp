@@ -13,7 +13,7 @@ using namespace mlir::moe;
 using llvm::format;
 using llvm::raw_ostream;
 
-static constexpr double milli = 1e-3, percent = 1e-2;
+static constexpr double millisecond = 1e-3, percentPoint = 1e-2;
 
 /// Writes three or four digits with a prefix: "312 TFLOP/s", "1.53 GB".
 static std::string scale(double value, const char *unit) {
@@ -28,7 +28,7 @@ static std::string scale(double value, const char *unit) {
   return text;
 }
 
-static double getShare(double part, double whole) { return whole > 0 ? part / whole / percent : 0; }
+static double getShare(double part, double whole) { return whole > 0 ? part / whole / percentPoint : 0; }
 
 /// Pads or cuts a name to the width of its column.
 static std::string fit(const std::string &text, size_t width) {
@@ -64,7 +64,7 @@ static void printSpeed(const SimReport &report, raw_ostream &os) {
   }
   os << scale(speed.flopsPerSecond, "FLOP/s") << " a device";
   if (speed.mfu > 0)
-    os << format(", MFU %.1f%%", speed.mfu / percent);
+    os << format(", MFU %.1f%%", speed.mfu / percentPoint);
   os << format(speed.tokensPerSecond < 10 ? ", %.3g" : ", %.0f", speed.tokensPerSecond) << " tokens/s a device\n";
 }
 
@@ -89,7 +89,7 @@ static void printErrors(const SimResult &result, const CriticalUse &critical, ra
 static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   const CriticalUse &critical = report.critical;
   auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
-  os << "step        " << format("%.3f ms\n", result.seconds / milli);
+  os << "step        " << format("%.3f ms\n", result.seconds / millisecond);
   printSpeed(report, os);
   const StepParts &parts = report.mean;
   os << "time        computation " << share(parts.compute) << ", exposed communication "
@@ -99,8 +99,8 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
   printErrors(result, critical, os);
   os << "exposed     communication "
-     << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / milli,
-               report.mean.communication / milli);
+     << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / millisecond,
+               report.mean.communication / millisecond);
   if (result.sent.getSum() > 0)
     os << "sent        " << scale(result.sent.insideNodes, "B") << " a rank inside nodes, "
        << scale(result.sent.betweenNodes, "B") << " between nodes\n";
@@ -159,13 +159,13 @@ static void printPoints(const SimHeader &header, const SimResult &result, const 
     unit *= 1e3;
   os << "\nschedule                      step ms    R_CC  mean, ideal, semi " << prefixes[prefix] << "FLOP/s   share\n";
   auto print = [&](const std::string &schedule, const RooflinePoint &point) {
-    os << fit(schedule, 26) << format("%11.3f", point.seconds / milli);
+    os << fit(schedule, 26) << format("%11.3f", point.seconds / millisecond);
     if (point.ratio > 0)
       os << format("%8.3g", point.ratio);
     else
       os << "       -";
     os << format("%9.3f%9.3f%9.3f%7.1f%%\n", point.mean / unit, point.ideal / unit, point.semiIdeal / unit,
-                 point.getShareOfIdeal() / percent);
+                 point.getShareOfIdeal() / percentPoint);
   };
   print(header.schedule, report.roofline);
   for (const RooflinePoint &point : report.others)
@@ -183,8 +183,8 @@ static void printDifferences(const SimResult &result, const SimReport &report, r
     return;
   auto print = [&](const char *which, auto use) {
     os << which << getRankName(result.ranks[static_cast<size_t>(use - report.ranks.begin())])
-       << format(": computes %.3f ms, exposed communication %.3f ms\n", use->compute / milli,
-                 use->exposedCommunication / milli);
+       << format(": computes %.3f ms, exposed communication %.3f ms\n", use->compute / millisecond,
+                 use->exposedCommunication / millisecond);
   };
   print("slowest     ", slowest);
   print("fastest     ", fastest);
@@ -194,7 +194,7 @@ static void printStreams(const SimResult &result, const SimReport &report, raw_o
   os << "\nstream                           busy ms     busy     idle\n";
   for (const StreamUse &stream : report.mean.streams)
     os << fit(stream.stream, 28)
-       << format("%12.3f  %6.1f%%  %6.1f%%\n", stream.busy / milli, getShare(stream.busy, result.seconds),
+       << format("%12.3f  %6.1f%%  %6.1f%%\n", stream.busy / millisecond, getShare(stream.busy, result.seconds),
                  getShare(stream.idle, result.seconds));
 }
 
@@ -203,7 +203,7 @@ static void printKernels(const SimResult &result, const SimReport &report, raw_o
   os << "\nkernel                      launches          ms  critical   TFLOP/s      GB/s\n";
   for (const KernelUse &kernel : report.kernels) {
     os << fit(kernel.kernel, 28)
-       << format("%8.4g%12.3f  %7.1f%%", kernel.launches, kernel.seconds / milli,
+       << format("%8.4g%12.3f  %7.1f%%", kernel.launches, kernel.seconds / millisecond,
                  getShare(kernel.criticalSeconds, result.seconds));
     if (kernel.seconds > 0 && kernel.resource == Resource::Matrix)
       os << format("%10.4g", kernel.flops / kernel.seconds / tera);
@@ -228,9 +228,10 @@ void mlir::moe::printText(const SimHeader &header, const SimResult &result, cons
 void mlir::moe::printComparison(const Comparison &comparison, raw_ostream &os) {
   auto print = [&](const KernelComparison &kernel) {
     os << fit(kernel.kernel, 28)
-       << format("%8.4g%14.3f%14.3f", kernel.launches, kernel.measuredSeconds / milli, kernel.predictedSeconds / milli);
+       << format("%8.4g%14.3f%14.3f", kernel.launches, kernel.measuredSeconds / millisecond,
+                 kernel.predictedSeconds / millisecond);
     if (kernel.measuredSeconds > 0)
-      os << format("%+9.1f%%", kernel.getError() / percent);
+      os << format("%+9.1f%%", kernel.getError() / percentPoint);
     os << "\n";
   };
   os << "\nkernel                      launches   measured ms  predicted ms     error\n";

@@ -1,6 +1,8 @@
 //===- Trace.cpp - steps as Perfetto/Chrome traces ------------------------===//
+//
 // The form is the runtime's (runtime/lib/run/Trace.cpp). A viewer can show a predicted and a measured step side by
 // side, and a reader of one reads the other.
+//
 //===----------------------------------------------------------------------===//
 #include "moe/Report/SimOutput.h"
 

@@ -1,6 +1,8 @@
 //===- main.cpp - moe-plan: how to split a model over GPUs ----------------===//
+//
 // Answers the first questions of a training run: which groups, how long is a step, does it fit? All options of
 // moe-compile that make a plan are options here, with the defaults of a training run of a whole model.
+//
 //===----------------------------------------------------------------------===//
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/InitLLVM.h"

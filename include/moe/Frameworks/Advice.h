@@ -1,6 +1,8 @@
 //===- Advice.h - a plan in the frameworks that people use ------*- C++ -*-===//
+//
 // A plan becomes the arguments of a training framework. Features that the framework lacks are left out, and the planner
 // reports their cost. docs/Frameworks.md has the table of features.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_FRAMEWORKS_ADVICE_H
 #define MOE_FRAMEWORKS_ADVICE_H

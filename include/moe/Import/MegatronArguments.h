@@ -1,6 +1,8 @@
 //===- MegatronArguments.h - the arguments of a Megatron-LM job -*- C++ -*-===//
+//
 // The command line of pretrain_gpt.py, or a file of such arguments, becomes one JSON object under Megatron's names with
 // underscores ("num_layers": 32). It is then read as configurations are, with the same defaults and errors.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MEGATRONARGUMENTS_H
 #define MOE_IMPORT_MEGATRONARGUMENTS_H

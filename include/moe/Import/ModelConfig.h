@@ -1,6 +1,8 @@
 //===- ModelConfig.h - what a Hugging Face config says of its MoE layers --===//
+//
 // A config.json becomes the description of one MoE layer, in the terms of `moe.layer`, and of the model around it. No
 // IR is involved.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MODELCONFIG_H
 #define MOE_IMPORT_MODELCONFIG_H

@@ -1,6 +1,8 @@
 //===- ModelSpec.h - what a Hugging Face config says of a whole model -----===//
+//
 // The parts of a model around its MoE layers: embedding, attention, norms, dense feed-forward blocks, head. No IR is
 // involved.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MODELSPEC_H
 #define MOE_IMPORT_MODELSPEC_H

@@ -1,6 +1,8 @@
 //===- ReducedModel.h - the same model in its smallest sizes ----*- C++ -*-===//
+//
 // A plan divides, moves and adds values in the same way for any number of columns, heads and tokens. A proof of a plan
 // therefore runs a small model with the same blocks, groups and options.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_REDUCEDMODEL_H
 #define MOE_IMPORT_REDUCEDMODEL_H

@@ -1,6 +1,8 @@
 //===- Chakra.h - a step as Chakra execution traces -------------*- C++ -*-===//
+//
 // MLCommons' form of each rank's operations in a training step, which ASTRA-sim simulates or replays.
 // docs/CostModel.md, "Chakra execution traces", explains each node and attribute.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_REPORT_CHAKRA_H
 #define MOE_REPORT_CHAKRA_H
