@@ -23,7 +23,7 @@ static void writeTitle(const SettingGroup &group, llvm::raw_ostream &os) {
 }
 
 void mlir::moe::writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
-  os << "# Start it so, where this file is args.txt:\n"
+  os << "# Start it with this command, if the file is args.txt:\n"
      << "#   grep -v '^#' args.txt | xargs torchrun .. pretrain_gpt.py --data-path ..\n";
   std::vector<SettingGroup> groups = getPlanSettings(advice, job);
   llvm::append_range(groups, getModelSettings(job.model, job.sequence));

@@ -60,7 +60,7 @@
 // ALL-DAG: "schedule": "shadow"
 
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=s1 --cluster=hgx-h100 --explain=- --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
-// NOTHING: error: expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was chosen
+// NOTHING: error: --explain needs --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was chosen
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto+pipeline:2 --cluster=hgx-h100 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: 'auto' cannot be combined with other parts in --schedule
 

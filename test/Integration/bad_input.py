@@ -522,8 +522,8 @@ def simulations(suite):
     bad("--link-fault, faster", ["--link-fault=node0/device0,node0/switch:2"], r"expected --link-fault=.*at most 1")
     bad("--link-fault, no such link", ["--link-fault=node0/device0,node0/device1:0.5"], r"link 'node0/device0' to 'node0/device1': expected one of the links")
     bad("two routings", ["--routing=r.jsonl", "--synthetic-routing"], r"--routing and --synthetic-routing are mutually exclusive")
-    bad("--iteration without routing", ["--iteration=3"], r"expected --iteration with --routing or --synthetic-routing")
-    bad("--write-routing without one", ["--write-routing=r.jsonl"], r"expected --write-routing with --synthetic-routing")
+    bad("--iteration without routing", ["--iteration=3"], r"--iteration needs --routing or --synthetic-routing")
+    bad("--write-routing without one", ["--write-routing=r.jsonl"], r"--write-routing needs --synthetic-routing")
     for text in ("speed=1", "preset=even", "seed=x", "iterations=0", "skew=-1", "skew=nan", "seed"):
         bad(f"--synthetic-routing={text}", [f"--synthetic-routing={text}"], re.escape(text.split("=")[0]))
     bad("missing routing", ["--routing=none.jsonl"], r"none\.jsonl")

@@ -34,7 +34,7 @@
 
 // NAME: moe-sim: error: expected --schedule to be made of {{.*}} but got 'baseline+nonsense'
 // REFUSED: moe-sim: error: expected 'saa' with 's2'
-// PLAN: moe-sim: error: expected --roofline with a model, which it compiles by other schedules, but '{{.*}}plan.mlir' is a plan
+// PLAN: moe-sim: error: --roofline needs a model, which it compiles by other schedules, but '{{.*}}plan.mlir' is a plan
 
 //--- layer.mlir
 func.func @model(%x: tensor<4000x1024xf32> {moe.name = "x", moe.role = "input"},

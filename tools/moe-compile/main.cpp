@@ -205,7 +205,7 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
 
 static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster, StringRef path) {
   if (emit == Emit::Spmd)
-    return plan.emitError() << "expected --report with a plan: --emit=spmd makes none";
+    return plan.emitError() << "--report needs a plan: --emit=spmd makes none";
   SmallVector<ModuleOp> variants = plan::getVariants(plan);
   return moe::writeFile(*plan.getContext(), path, [&](llvm::raw_pwrite_stream &os) {
     return variants.empty() ? printReport(plan, cluster, isJson(path), os)
@@ -258,7 +258,7 @@ static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfil
     plans.push_back(moe::getExplanation(module));
   if (llvm::none_of(plans, [](const moe::PlanExplanation &plan) { return plan.groups || plan.schedules; }))
     return emitError(UnknownLoc::get(context))
-           << "expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was "
+           << "--explain needs --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was "
               "chosen";
   return moe::writeFile(*context, file, [&](llvm::raw_pwrite_stream &os) {
     if (file.ends_with(".html")) {
@@ -379,8 +379,8 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &o
   if (emit == Emit::L0 || emit == Emit::Spmd)
     return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
   if (options.parallel.getPp() > 1 || options.optimizer || options.microBatches > 1 || !options.train)
-    return emitError() << "expected no pipeline, optimizer, --micro-batches or --mode=forward with --halves: the "
-                          "training loop that calls the halves does these";
+    return emitError() << "--halves cannot be combined with a pipeline, an optimizer, --micro-batches or "
+                          "--mode=forward: the training loop that calls the halves does these";
   return success();
 }
 
@@ -404,7 +404,7 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, std::addressof(reports),
                                                                            std::addressof(explanations), &digest})
     if (other->getNumOccurrences() > 0)
-      return emitError(UnknownLoc::get(&context)) << "expected --print-pipeline without '" << other->ArgStr
+      return emitError(UnknownLoc::get(&context)) << "--print-pipeline cannot be combined with '" << other->ArgStr
                                                   << "': it prints the passes and writes nothing else";
   if (emit == Emit::L0)
     return emitError(UnknownLoc::get(&context))
@@ -419,7 +419,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   if (emit != Emit::SharedLibrary && digest)
     return emitError(UnknownLoc::get(&context))
-           << "expected --digest with a plan .so, but --emit asks for another form; use --emit=so";
+           << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
   if (failed(compiling.takeJob(context, argv0)))
     return failure();
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
@@ -430,7 +430,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   const bool proves = proof.getNumOccurrences() > 0;
   if (proves && (emit == Emit::L0 || emit == Emit::Spmd || halves))
-    return emitError(UnknownLoc::get(&context)) << "expected --prove with a plan of a whole step";
+    return emitError(UnknownLoc::get(&context)) << "--prove needs a plan of a whole step";
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline && !proves)
     return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
   if (failed(compiling.setJobStages(context, sources, argv0, *options)))

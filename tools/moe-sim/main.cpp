@@ -171,7 +171,7 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
   if (failed(source))
     return failure();
   if (!routingOptions.isSynthetic() && !writeRouting.empty())
-    return emitUsageError(context) << "expected --write-routing with --synthetic-routing";
+    return emitUsageError(context) << "--write-routing needs --synthetic-routing";
   if (!*source)
     return std::optional<RoutingTrace>();
   // A trace of another plan is an error, since this step is simulated.
@@ -181,7 +181,7 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
   if (!trace)
     return reportError(context, trace.takeError());
   if (trace->getNumLayers() == 0)
-    return emitUsageError(context) << "expected a plan with MoE layers for --synthetic-routing";
+    return emitUsageError(context) << "--synthetic-routing needs a plan with MoE layers";
   if (isFirst && !writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
         trace->write(os);
         return success();
@@ -294,7 +294,7 @@ static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, co
     simulation.routing = &**routing;
     simulation.iteration = iteration.getNumOccurrences() ? iteration.getValue() : (*routing)->getIterations().front();
   } else if (iteration.getNumOccurrences()) {
-    return emitUsageError(context) << "expected --iteration with --routing or --synthetic-routing";
+    return emitUsageError(context) << "--iteration needs --routing or --synthetic-routing";
   }
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, network, *faults);
   if (!model)
@@ -331,9 +331,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
   if (compiling.isOpen() && !rooflineSchedules.empty())
-    return emitUsageError(context)
-           << "expected --roofline with sizes in --parallel, such as those that --parallel=auto "
-              "chose";
+    return emitUsageError(context) << "--roofline needs sizes in --parallel, such as those that --parallel=auto "
+                                      "chose";
   FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
   if (failed(routing))
     return failure();
@@ -348,7 +347,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   bool isModel = !isPlan(**input);
   if (!isModel && !rooflineSchedules.empty())
-    return emitUsageError(context) << "expected --roofline with a model, which it compiles by other schedules, but '"
+    return emitUsageError(context) << "--roofline needs a model, which it compiles by other schedules, but '"
                                    << compiling.getInput() << "' is a plan";
   FailureOr<OwningOpRef<ModuleOp>> compiled;
   if (isModel) {
