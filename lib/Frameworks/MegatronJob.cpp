@@ -27,8 +27,7 @@ public:
 private:
   int64_t getSize(StringRef key, int64_t otherwise = 1) { return reader.getInteger(key, 1, largest, otherwise); }
   void remark(StringRef key, const Twine &text) {
-    JsonReader::Place place = reader.getPlace(key);
-    job.remarks.push_back({("'" + key + "': " + text).str(), place.line, place.column});
+    job.remarks.push_back({("'" + key + "': " + text).str(), reader.getPlace(key)});
   }
   ParallelAttr readGroups(MLIRContext *context);
   void readContext();

@@ -28,7 +28,7 @@ static Type getElementType(Builder &builder, ImportType type) {
 GraphBuilder::GraphBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer,
                            const ImportOptions &options, int64_t tokens)
     : builder(&context), config(config), layer(layer), options(options), tokens(tokens),
-      location(FileLineColLoc::get(&context, config.fileName, config.line, config.column)),
+      location(FileLineColLoc::get(&context, config.fileName, config.layerPlace.line, config.layerPlace.column)),
       elementType(::getElementType(builder, options.dtype)), module(ModuleOp::create(location)) {
   builder.setInsertionPointToEnd(module->getBody());
   function = builder.create<func::FuncOp>(location, "model", builder.getFunctionType({}, {}));

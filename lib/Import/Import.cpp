@@ -156,8 +156,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
   ScopedDiagnosticHandler handler(
       &context, [&](Diagnostic &diagnostic) { diagnostics += (diagnostics.empty() ? "" : "\n") + diagnostic.str(); });
   if (failed(verify(*module)))
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), Twine(config.fileName) + ":" + Twine(config.line) +
-                                                                       ":" + Twine(config.column) +
-                                                                       ": error: " + diagnostics);
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   Twine(config.fileName) + ":" + Twine(config.layerPlace.line) + ":" +
+                                       Twine(config.layerPlace.column) + ": error: " + diagnostics);
   return module;
 }

@@ -58,7 +58,7 @@ llvm::Error ArgumentsReader::makeError(const ShellWord &word, const Twine &text)
 }
 
 void ArgumentsReader::addRemark(const ConfigPlace &place, const Twine &text) {
-  result.remarks.push_back({text.str(), place.line, place.column});
+  result.remarks.push_back({text.str(), place});
 }
 
 static bool isFlag(const ShellWord &word) {

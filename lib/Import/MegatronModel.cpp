@@ -154,10 +154,9 @@ static int64_t getVocabulary(JsonReader &reader, ModelConfig &config) {
     reader.fail(key, "the number of tokens (--vocab-size), which '" + type + "' does not say,");
     return 1;
   }
-  JsonReader::Place place = reader.getPlace("tokenizer_type");
   config.otherKeys = ConfigRemark{
       ("'vocab_size': expected --vocab-size; the " + Twine(known) + " tokens of " + type + " are taken").str(),
-      place.line, place.column};
+      reader.getPlace("tokenizer_type")};
   return known;
 }
 
@@ -253,16 +252,10 @@ static void addScaling(JsonReader &reader, llvm::json::Object &defaults) {
 }
 
 static void setPlaces(const JsonReader &reader, ModelConfig &config) {
-  auto find = [&](StringRef key) {
-    JsonReader::Place place = reader.getPlace(key);
-    return ConfigPlace{place.line, place.column};
-  };
-  ConfigPlace sizes = find(reader.find("num_experts") ? "num_experts" : "hidden_size");
-  config.line = sizes.line;
-  config.column = sizes.column;
-  config.attentionPlace = find("num_attention_heads");
-  config.vocabularyPlace = find("vocab_size");
-  config.densePlace = find("ffn_hidden_size");
+  config.layerPlace = reader.getPlace(reader.find("num_experts") ? "num_experts" : "hidden_size");
+  config.attentionPlace = reader.getPlace("num_attention_heads");
+  config.vocabularyPlace = reader.getPlace("vocab_size");
+  config.densePlace = reader.getPlace("ffn_hidden_size");
 }
 
 llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments &arguments, bool whole) {

@@ -78,13 +78,10 @@ static const Family *findFamily(JsonReader &reader) {
         return nullptr;
       }
   } else if (const llvm::json::Value *type = reader.find("model_type")) {
-    llvm::SmallVector<StringRef> known;
-    for (const Family &family : getFamilies()) {
+    for (const Family &family : getFamilies())
       if (type->getAsString() && llvm::is_contained(family.modelTypes, *type->getAsString()))
         return &family;
-      known.append(family.modelTypes.begin(), family.modelTypes.end());
-    }
-    reader.fail("model_type", describeKnown(type->getAsString().value_or(""), known));
+    reader.fail("model_type", describeKnown(type->getAsString().value_or(""), getKnownModelTypes()));
     return nullptr;
   }
   reader.fail("architectures", describeKnown(getFirstName(reader), getKnownArchitectures()));
@@ -127,26 +124,21 @@ static std::optional<ConfigRemark> describeOtherKeys(const JsonReader &reader, S
   const char *noun = keys.size() == 1 ? "a key" : "keys";
   return ConfigRemark{llvm::formatv("{0}: expected {1} that MoePlan knows of {2}; the graph does not depend on {3}",
                                     names, noun, architecture, keys.size() == 1 ? "it" : "them"),
-                      keys.front().place.line, keys.front().place.column};
+                      keys.front().place};
 }
 
 /// Describes the error of a model whose keys could not all be read, although only its layers are wanted.
 static ConfigRemark describeRefusal(const JsonReader &reader) {
-  JsonReader::Place place = reader.getErrorPlace();
-  return {(reader.getErrorText() + ", for a whole model; so other keys were not checked").str(), place.line,
-          place.column};
+  return {(reader.getErrorText() + ", for a whole model; so other keys were not checked").str(),
+          reader.getErrorPlace()};
 }
 
 /// Reads the places of the sizes of a whole model's parts.
 static void readPlaces(const JsonReader &reader, const Family &family, ModelConfig &config) {
-  auto find = [&](StringRef key) {
-    JsonReader::Place place = reader.getPlace(key);
-    return ConfigPlace{place.line, place.column};
-  };
   const ModelKeys &keys = family.modelKeys;
-  config.attentionPlace = find(keys.heads);
-  config.vocabularyPlace = find(keys.vocabulary);
-  config.densePlace = find(keys.denseHidden.empty() ? family.layerKeys.expertHidden : keys.denseHidden);
+  config.attentionPlace = reader.getPlace(keys.heads);
+  config.vocabularyPlace = reader.getPlace(keys.vocabulary);
+  config.densePlace = reader.getPlace(keys.denseHidden.empty() ? family.layerKeys.expertHidden : keys.denseHidden);
 }
 
 /// Refuses a model if MoePlan lacks one of the parts that are asked for.
@@ -173,7 +165,7 @@ static JsonReader findText(JsonReader &reader, const Family &family) {
 }
 
 /// Place of the number of experts in the file, or of the hidden size.
-static JsonReader::Place findSizes(JsonReader &text, const Family &family) {
+static ConfigPlace findSizes(JsonReader &text, const Family &family) {
   const LayerKeys &keys = family.layerKeys;
   if (!keys.object.empty())
     return text.getObject(keys.object).getPlace(keys.experts);
@@ -199,9 +191,7 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef file, StringRe
   config.layer = readLayer(text, *family);
   if (reader->hasFailed())
     return reader->takeError();
-  JsonReader::Place place = findSizes(text, *family);
-  config.line = place.line;
-  config.column = place.column;
+  config.layerPlace = findSizes(text, *family);
 
   // The whole model is read even for its layers alone, since known keys are those that it reads.
   if (!family->missing.empty())

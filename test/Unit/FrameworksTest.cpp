@@ -208,7 +208,7 @@ std::vector<std::string> readRemarks(const std::string &text) {
   EXPECT_TRUE(static_cast<bool>(arguments)) << llvm::toString(arguments.takeError());
   std::vector<std::string> remarks;
   for (const ConfigRemark &remark : arguments->remarks)
-    remarks.push_back(std::to_string(remark.line) + ": " + remark.text);
+    remarks.push_back(std::to_string(remark.place.line) + ": " + remark.text);
   return remarks;
 }
 

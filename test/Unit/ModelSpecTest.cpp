@@ -515,8 +515,8 @@ TEST(ModelSpec, OtherKeys) {
     EXPECT_EQ(config.otherKeys->text,
               "'logit_scale', 'rope_scaling.mscale' (4:44), 'quantization_config.bits' (5:50): expected keys that "
               "MoePlan knows of MixtralForCausalLM; the graph does not depend on them");
-    EXPECT_EQ(config.otherKeys->line, 3u);
-    EXPECT_EQ(config.otherKeys->column, 3u);
+    EXPECT_EQ(config.otherKeys->place.line, 3u);
+    EXPECT_EQ(config.otherKeys->place.column, 3u);
   }
   EXPECT_EQ(errorWith("mixtral-8x7b", "quantization_config", json::Object{{"quant_method", "awq"}}),
             "'quantization_config.quant_method': expected one of \"fp8\", \"mxfp4\" but got \"awq\"");

@@ -135,7 +135,7 @@ llvm::Expected<const MegatronArguments *> ImportCommandLine::getMegatron() const
   if (!arguments)
     return arguments.takeError();
   for (const ConfigRemark &remark : arguments->remarks) {
-    std::string place = llvm::formatv("{0}:{1}:{2}", megatronFile, remark.line, remark.column);
+    std::string place = llvm::formatv("{0}:{1}:{2}", megatronFile, remark.place.line, remark.place.column);
     if (strict)
       return llvm::createStringError(place + ": error: " + remark.text);
     llvm::errs() << place << ": warning: " << remark.text << "\n";
@@ -184,7 +184,7 @@ llvm::Error ImportCommandLine::checkKeys(const ModelConfig &config) const {
   if (!config.otherKeys)
     return llvm::Error::success();
   const ConfigRemark &keys = *config.otherKeys;
-  std::string place = llvm::formatv("{0}:{1}:{2}", config.fileName, keys.line, keys.column);
+  std::string place = llvm::formatv("{0}:{1}:{2}", config.fileName, keys.place.line, keys.place.column);
   if (strict)
     return llvm::createStringError(place + ": error: " + keys.text);
   if (warned.insert(config.fileName).second)

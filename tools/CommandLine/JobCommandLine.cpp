@@ -68,7 +68,8 @@ LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv
     return print(read.takeError());
   job = std::move(*read);
   for (const ConfigRemark &remark : job->remarks)
-    llvm::errs() << llvm::formatv("{0}:{1}:{2}: warning: {3}\n", file, remark.line, remark.column, remark.text);
+    llvm::errs() << llvm::formatv("{0}:{1}:{2}: warning: {3}\n", file, remark.place.line, remark.place.column,
+                                  remark.text);
   setStepDefaults(isSearched);
   if (!isSearched)
     setPlanDefaults();

@@ -28,7 +28,7 @@ struct PlannedJob {
   Candidate plan;
   int64_t sequence = 0; ///< tokens
   std::string dtype;
-  std::string optimizer; ///< "adam", "sgd" or empty
+  std::string optimizer = {}; ///< "adam", "sgd" or empty
   bool wideGradients = false;
 
   bool hasExperts() const { return model.layer.experts > 0; }

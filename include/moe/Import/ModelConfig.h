@@ -8,6 +8,7 @@
 #define MOE_IMPORT_MODELCONFIG_H
 
 #include "moe/Import/ModelSpec.h"
+#include "moe/Support/JsonReader.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -45,27 +46,21 @@ struct LayerSpec {
 
 struct Family;
 
-/// Place in the file, one-based.
-struct ConfigPlace {
-  unsigned line = 1, column = 1;
-};
+using ConfigPlace = JsonReader::Place;
 
 /// A warning for the user of a configuration, and its place in the file.
 struct ConfigRemark {
   std::string text;
-  unsigned line = 1, column = 1;
+  ConfigPlace place;
 };
 
 struct ModelConfig {
   std::string architecture;
   const Family *family = nullptr; ///< the entry of lib/Import's table
   std::string fileName;
-  /// Place of the number of experts in the file, one-based: the location of the imported layers.
-  unsigned line = 1;
-  unsigned column = 1;
-  /// Places of the sizes of other parts of a whole model: the locations of attention, of embedding and head, and of
-  /// feed-forward blocks that are not MoE.
-  ConfigPlace attentionPlace = {}, vocabularyPlace = {}, densePlace = {};
+  /// Places of the number of experts, and of the sizes of other parts of a whole model: the locations of the imported
+  /// layers, of attention, of embedding and head, and of feed-forward blocks that are not MoE.
+  ConfigPlace layerPlace = {}, attentionPlace = {}, vocabularyPlace = {}, densePlace = {};
   LayerSpec layer;
   std::optional<ModelSpec> model = std::nullopt; ///< of a whole model that was asked for
   /// Warning of the file's keys that are neither understood nor known to be harmless.
