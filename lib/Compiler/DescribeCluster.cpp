@@ -10,11 +10,10 @@
 #include "moe/Cost/CostModel.h"
 #include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-
-static InFlightDiagnostic emitUsageError(ModuleOp graph) { return emitError(UnknownLoc::get(graph.getContext())); }
 
 static llvm::Expected<std::unique_ptr<CostModel>> createModel(const CompileOptions &options) {
   return CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
@@ -243,13 +242,13 @@ FailureOr<ClusterAttr> mlir::moe::describeCluster(ModuleOp graph, const ParsedSc
   rates.nodeRanks = options.devicesPerNode;
   bool needsLayer = schedule.shadows || schedule.topologyGate, needsLines = schedule.layer == LayerRewrite::ParmAuto;
   if (!options.cluster && (needsLayer || needsLines))
-    return emitUsageError(graph) << "expected a cluster for the schedule '" << schedule.getName() << "'";
+    return emitUsageError(graph.getContext()) << "expected a cluster for the schedule '" << schedule.getName() << "'";
   if (options.cluster)
     setDeviceRates(graph, *options.cluster, options.devicesPerNode, rates);
   llvm::Error error = needsLayer ? setLayerRates(graph, options, rates) : llvm::Error::success();
   if (!error && needsLines)
     error = setParmLines(graph, options, rates);
   if (error)
-    return emitUsageError(graph) << llvm::toString(std::move(error));
+    return emitUsageError(graph.getContext()) << llvm::toString(std::move(error));
   return ClusterAttr::get(graph.getContext(), rates);
 }

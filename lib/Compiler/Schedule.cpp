@@ -9,13 +9,12 @@
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Support/Suggestion.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
 using mpipemoe::Strategy;
-
-static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
 
 //===----------------------------------------------------------------------===//
 // Parts of a schedule as text

@@ -16,6 +16,7 @@
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Planner/SearchSpace.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -278,8 +279,6 @@ ScheduleExplanation mlir::moe::searchSpace(ModuleOp graph, const PlanOptions &op
 // A plan of the best
 //===----------------------------------------------------------------------===//
 
-static InFlightDiagnostic emitUsageError(ModuleOp graph) { return emitError(UnknownLoc::get(graph.getContext())); }
-
 static LogicalResult emitNoSchedule(ModuleOp graph, const ScheduleExplanation &result, int64_t memoryLimit) {
   return emitNothingFound(graph.getContext(), result.candidates,
                           {"schedule", !result.isComplete, std::to_string(memoryLimit) + " bytes",
@@ -384,7 +383,7 @@ static void addThroughput(ModuleOp graph, const PlanOptions &options, ScheduleEx
 
 FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const PlanOptions &options) {
   if (!options.cluster)
-    return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
+    return emitUsageError(graph.getContext()) << "expected a cluster for the schedule 'auto'";
   // The search compares plans, whatever stage the best is compiled to.
   PlanOptions planning = options;
   planning.stage = Stage::Plan;

@@ -9,13 +9,12 @@
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Planner/SearchSpace.h"
+#include "moe/Support/UsageError.h"
 
 #include <set>
 
 using namespace mlir;
 using namespace mlir::moe;
-
-static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
 
 void mlir::moe::setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t batch) {
   std::optional<int64_t> globalBatch = question.request.globalBatch;
