@@ -44,7 +44,7 @@ LogicalResult MoeAutoSchedule::checkOptions(ModuleOp graph) {
 }
 
 FailureOr<ClusterProfile> MoeAutoSchedule::loadCluster(ModuleOp graph) {
-  llvm::Expected<std::string> path = findShareFile("clusters", cluster, /*argv0=*/"");
+  llvm::Expected<std::string> path = findShareFile("clusters", cluster);
   llvm::Expected<ClusterProfile> profile =
       path ? ClusterProfile::load(*path) : llvm::Expected<ClusterProfile>(path.takeError());
   if (profile)

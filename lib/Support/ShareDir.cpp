@@ -17,11 +17,11 @@ using llvm::Twine;
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// Folders of shared files of one kind, the installed folder first.
-static std::vector<std::string> getFolders(StringRef kind, const char *argv0) {
+/// The folders of shared files of one kind, the installed one first.
+static std::vector<std::string> getFolders(StringRef kind) {
   std::vector<std::string> folders;
   llvm::SmallString<256> installed(
-      fs::getMainExecutable(argv0, reinterpret_cast<void *>(reinterpret_cast<intptr_t>(&getFolders))));
+      fs::getMainExecutable(nullptr, reinterpret_cast<void *>(reinterpret_cast<intptr_t>(&getFolders))));
   path::remove_filename(installed);
   path::append(installed, "..", "share", "moeplan", kind);
   path::remove_dots(installed, /*remove_dot_dot=*/true);
@@ -32,14 +32,14 @@ static std::vector<std::string> getFolders(StringRef kind, const char *argv0) {
   return folders;
 }
 
-llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef name, const char *argv0) {
+llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef name) {
   if (fs::exists(name) && !fs::is_directory(name))
     return name.str();
   std::string stem = StringRef(path::filename(name)).lower();
   if (StringRef(stem).ends_with(".json"))
     stem.resize(stem.size() - 5);
   std::vector<std::string> known;
-  for (const std::string &folder : getFolders(kind, argv0)) {
+  for (const std::string &folder : getFolders(kind)) {
     llvm::SmallString<256> file(folder);
     path::append(file, stem + ".json");
     if (!stem.empty() && fs::exists(file))

@@ -511,9 +511,9 @@ TEST(ShareDir, FindsByName) {
   std::string path = std::string(MOE_SHARE_DIR) + "/models/switch-base-8.json";
   for (const char *name :
        {"switch-base-8", "google/switch-base-8", "Switch-Base-8", "switch-base-8.json", path.c_str()})
-    EXPECT_EQ(llvm::cantFail(findShareFile("models", name, "")), path) << name;
+    EXPECT_EQ(llvm::cantFail(findShareFile("models", name)), path) << name;
   for (const char *name : {"", "/", "no-such-model", "."}) {
-    llvm::Expected<std::string> found = findShareFile("models", name, "");
+    llvm::Expected<std::string> found = findShareFile("models", name);
     ASSERT_FALSE(static_cast<bool>(found)) << name;
     EXPECT_NE(llvm::toString(found.takeError()).find("mixtral-8x7b"), std::string::npos);
   }

@@ -3,13 +3,10 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include "moe/Compiler/Schedule.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
@@ -19,6 +16,7 @@
 #include "moe/Planner/Remedies.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
+#include "moe/Support/UsageError.h"
 
 #include <atomic>
 
@@ -98,16 +96,10 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
 /// More than any machine has; a pool of far more threads ends the program.
 static constexpr unsigned kMaxThreads = 1024;
 
-static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
-
-LogicalResult mlir::moe::reportError(MLIRContext &context, llvm::Error error) {
-  return emitUsageError(context) << llvm::toString(std::move(error));
-}
-
-LogicalResult CompileCommandLine::checkInput(const char *argv0) const {
+LogicalResult CompileCommandLine::checkInput() const {
   if (isGraph() || job)
     return success();
-  llvm::Expected<std::string> path = findShareFile("models", input, argv0);
+  llvm::Expected<std::string> path = findShareFile("models", input);
   if (path)
     return success();
   llvm::errs() << llvm::toString(path.takeError()) << "\n";
@@ -215,16 +207,15 @@ LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest
   return success();
 }
 
-FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                     int64_t seq) const {
+FailureOr<ModelSource> CompileCommandLine::getSource(Session &session, int64_t seq) const {
   ModelSource source;
   if (isGraph()) {
-    FailureOr<OwningOpRef<ModuleOp>> read = readModule(context, sources, argv0, /*dataParallel=*/1);
+    FailureOr<OwningOpRef<ModuleOp>> read = readModule(session, /*dataParallel=*/1);
     if (failed(read))
       return failure();
     if (isSpmdProgram(**read) || !plan::getRankPrograms(**read).empty())
-      return emitUsageError(context) << "--parallel=auto cannot be combined with '" << input
-                                     << "': it is a rank program, whose groups are fixed";
+      return emitUsageError(session.context) << "--parallel=auto cannot be combined with '" << input
+                                             << "': it is a rank program, whose groups are fixed";
     std::string text;
     llvm::raw_string_ostream(text) << **read;
     source.isFixed = true;
@@ -236,18 +227,18 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
     };
     return source;
   }
-  llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input, argv0);
+  llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input);
   if (!kinds) {
     llvm::errs() << llvm::toString(kinds.takeError()) << "\n";
     return failure();
   }
   source.kinds = std::move(*kinds);
-  source.read = [this, argv0, seq](MLIRContext &own, const ModelForm &form,
-                                   ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
+  source.read = [this, seq](MLIRContext &own, const ModelForm &form,
+                            ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
     ModelChange change;
     change.maxLoad = form.maxLoad;
     llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        own, input, argv0, form.dataParallel, /*loss=*/mode == "train", ImportShape{form.batch, seq}, blocks, change);
+        own, input, form.dataParallel, /*loss=*/mode == "train", ImportShape{form.batch, seq}, blocks, change);
     if (module)
       return std::move(*module);
     return reportError(own, module.takeError());
@@ -255,13 +246,12 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
   return source;
 }
 
-FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &context, llvm::SourceMgr &sources,
-                                                             const char *argv0, const PlanOptions &options) const {
+FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(Session &session, const PlanOptions &options) const {
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (failed(shapes))
     return failure();
   if (shapes->size() > 1)
-    return emitUsageError(context) << "expected one --batch and one --seq with --parallel=auto";
+    return emitUsageError(session.context) << "expected one --batch and one --seq with --parallel=auto";
   ParallelSearchInput search;
   search.options = options;
   search.request.world = world;
@@ -269,26 +259,24 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
   if (globalBatch.getNumOccurrences())
     search.request.globalBatch = globalBatch;
   search.request.objective = *parseObjective(objective);
-  if (failed(setSpace(context, search.request, options, shapes->front().batch)))
+  if (failed(setSpace(session.context, search.request, options, shapes->front().batch)))
     return failure();
   search.request.given = groups;
-  search.request.describeRemedies = [this, &context, &sources, argv0](const Candidate &smallest,
-                                                                      const PlanOptions &compiled, int64_t bytes,
-                                                                      int64_t limit) {
+  search.request.describeRemedies = [this, &session](const Candidate &smallest, const PlanOptions &compiled,
+                                                     int64_t bytes, int64_t limit) {
     PlanRequest asked{compiled, {}};
     asked.model.maxLoad = smallest.maxLoad;
-    return describeRemedies(context, sources, argv0, asked, bytes, limit);
+    return describeRemedies(session, asked, bytes, limit);
   };
-  FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
+  FailureOr<ModelSource> source = getSource(session, shapes->front().seq);
   if (failed(source))
     return failure();
   search.source = std::move(*source);
   return search;
 }
 
-FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &context, llvm::SourceMgr &sources,
-                                                                 const char *argv0, const PlanOptions &options) const {
-  FailureOr<ParallelSearchInput> search = getSearch(context, sources, argv0, options);
+FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(Session &session, const PlanOptions &options) const {
+  FailureOr<ParallelSearchInput> search = getSearch(session, options);
   if (failed(search))
     return failure();
   SearchWatch watch;
@@ -304,8 +292,8 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
   return plan;
 }
 
-std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                 const PlanRequest &asked, int64_t bytes, int64_t limit) const {
+std::string CompileCommandLine::describeRemedies(Session &session, const PlanRequest &asked, int64_t bytes,
+                                                 int64_t limit) const {
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   // Standard input can be read once.
   if (input == "-" || failed(shapes) || shapes->size() > 1)
@@ -314,7 +302,7 @@ std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::Sou
   ChangedModelReader read;
   std::string text;
   if (isGraph()) {
-    FailureOr<OwningOpRef<ModuleOp>> graph = readModule(context, sources, argv0, asked.options.parallel.getDp());
+    FailureOr<OwningOpRef<ModuleOp>> graph = readModule(session, asked.options.parallel.getDp());
     if (failed(graph) || isSpmdProgram(**graph))
       return "";
     llvm::raw_string_ostream(text) << **graph;
@@ -327,7 +315,7 @@ std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::Sou
     flags = importing.getMemoryFlags(shapes->front(), globalBatch.getNumOccurrences() > 0, asked.model);
     read = [&](MLIRContext &own, int64_t dataParallel, const ModelChange &change) -> FailureOr<OwningOpRef<ModuleOp>> {
       llvm::Expected<OwningOpRef<ModuleOp>> module =
-          importing.importFile(own, input, argv0, dataParallel, mode == "train", std::nullopt, {}, change);
+          importing.importFile(own, input, dataParallel, mode == "train", std::nullopt, {}, change);
       if (module)
         return std::move(*module);
       return reportError(own, module.takeError());
@@ -337,16 +325,16 @@ std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::Sou
   return moe::describeRemedies(findRemedies(asked, bytes, flags, read, limit), limit);
 }
 
-std::string CompileCommandLine::findCluster(const char *argv0) const {
-  llvm::Expected<std::string> path = findShareFile("clusters", cluster, argv0);
+std::string CompileCommandLine::findCluster() const {
+  llvm::Expected<std::string> path = findShareFile("clusters", cluster);
   if (path)
     return std::move(*path);
   llvm::consumeError(path.takeError());
   return "";
 }
 
-FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, const char *argv0) const {
-  llvm::Expected<std::string> path = findShareFile("clusters", cluster, argv0);
+FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context) const {
+  llvm::Expected<std::string> path = findShareFile("clusters", cluster);
   if (!path) {
     llvm::errs() << llvm::toString(path.takeError()) << "\n";
     return failure();
@@ -370,30 +358,29 @@ FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
   return failure();
 }
 
-FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &context, llvm::SourceMgr &sources,
-                                                                const char *argv0, int64_t dataParallel,
+FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(Session &session, int64_t dataParallel,
                                                                 std::optional<ImportShape> shape,
                                                                 const ReducedSizes *reduced,
                                                                 const ModelChange &change) const {
   if (!isGraph()) {
     llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        context, input, argv0, dataParallel, /*loss=*/mode == "train", shape, /*blocks=*/{}, change, reduced);
+        session.context, input, dataParallel, /*loss=*/mode == "train", shape, /*blocks=*/{}, change, reduced);
     if (module)
       return std::move(*module);
     llvm::errs() << llvm::toString(module.takeError()) << "\n";
     return failure();
   }
   if (StringRef given = importing.getGivenOption(); !given.empty())
-    return emitUsageError(context) << "--" << given << " cannot be combined with '" << input
-                                   << "': it is a model graph, and no configuration";
+    return emitUsageError(session.context)
+           << "--" << given << " cannot be combined with '" << input << "': it is a model graph, and no configuration";
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(input);
   llvm::Error error = file ? checkMlirText((*file)->getBuffer(), input) : file.takeError();
   if (error) {
     llvm::errs() << llvm::toString(std::move(error)) << "\n";
     return failure();
   }
-  sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  session.sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(session.sources, &session.context);
   if (!module)
     return failure();
   return module;
@@ -439,20 +426,6 @@ void mlir::moe::noteDefaultMaxLoad(ModuleOp module) {
     emitRemark(UnknownLoc::get(module.getContext())) << "dropless rows have " << bound;
 }
 
-std::string mlir::moe::getCommand(int argc, char **argv) {
-  std::string command = llvm::sys::path::filename(argv[0]).str();
-  for (StringRef argument : ArrayRef(argv + 1, static_cast<size_t>(argc - 1)))
-    if (argument.find_first_of(" \t\n\"'\\$&|;<>()*?[]#~`!{}") == StringRef::npos && !argument.empty()) {
-      command += " " + argument.str();
-    } else {
-      command += " '";
-      for (char c : argument)
-        command += c == '\'' ? std::string("'\\''") : std::string(1, c);
-      command += "'";
-    }
-  return command;
-}
-
 /// Set by Ctrl-C, which gives the best so far. A second one ends the program.
 static std::atomic<bool> isInterrupted = false;
 
@@ -468,38 +441,4 @@ void mlir::moe::watchInterrupts(PlanOptions &options) {
   options.showProgress = showProgress;
   options.isStopped = [] { return isInterrupted.load(); };
   llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
-}
-
-ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool)
-    : inFiles(sources, &context), withoutPlace(&context, [tool = tool.str()](Diagnostic &diagnostic) {
-        if (!isa<UnknownLoc>(diagnostic.getLocation()))
-          return failure();
-        StringRef kind = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
-                         : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
-                                                                                   : "note";
-        llvm::errs() << tool << ": " << kind << ": " << diagnostic << "\n";
-        for (Diagnostic &note : diagnostic.getNotes())
-          llvm::errs() << "note: " << note << "\n";
-        return success();
-      }) {
-  // A whole function after each error would hide the error.
-  context.printOpOnDiagnostic(false);
-}
-
-LogicalResult mlir::moe::writeFile(MLIRContext &context, StringRef path,
-                                   function_ref<LogicalResult(llvm::raw_pwrite_stream &)> write, bool isBinary) {
-  std::error_code error;
-  llvm::ToolOutputFile file(path, error, isBinary ? llvm::sys::fs::OF_None : llvm::sys::fs::OF_Text);
-  if (error)
-    return emitUsageError(context) << "cannot write '" << path << "': " << error.message();
-  if (failed(write(file.os())))
-    return failure();
-  file.os().flush();
-  if (file.os().has_error()) {
-    error = file.os().error();
-    file.os().clear_error();
-    return emitUsageError(context) << "cannot write '" << path << "': " << error.message();
-  }
-  file.keep();
-  return success();
 }

@@ -2,12 +2,12 @@
 #ifndef MOE_TOOLS_COMMANDLINE_COMPILECOMMANDLINE_H
 #define MOE_TOOLS_COMMANDLINE_COMPILECOMMANDLINE_H
 
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ThreadPool.h"
 
 #include "ImportCommandLine.h"
 #include "Parsers.h"
 #include "SearchWatch.h"
+#include "Session.h"
 #include "StepCommandLine.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Frameworks/Advice.h"
@@ -33,18 +33,17 @@ public:
   /// Takes the model and the options of --megatron-args, if it is given, for those that are not on the command line. A
   /// search on `ranks`, or an open --parallel, chooses the groups and their options. With 0 `ranks` they are the job's,
   /// on --world or as many ranks as it starts. Fails if there is neither a model nor a job.
-  LogicalResult takeJob(MLIRContext &context, const char *argv0, int64_t ranks = 0);
+  LogicalResult takeJob(MLIRContext &context, int64_t ranks = 0);
   /// Lets stages of a pipeline begin where the job's do, unless its groups were replaced.
-  LogicalResult setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                             PlanOptions &options) const;
+  LogicalResult setJobStages(Session &session, PlanOptions &options) const;
   /// The job with its step, for a search that it is compared with; nothing without --megatron-args.
   std::optional<Candidate> measureJob(const ParallelSearchInput &search) const;
   /// Replaces the model by `name`.
   void setInput(llvm::StringRef name) { input = name.str(); }
 
   /// Advice on how to use a plan that `search` chose in frameworks. Fails for a model graph.
-  FailureOr<FrameworkAdvice> advise(MLIRContext &context, const char *argv0, const ParallelSearchInput &search,
-                                    const Candidate &chosen, llvm::ArrayRef<Framework> frameworks) const;
+  FailureOr<FrameworkAdvice> advise(MLIRContext &context, const ParallelSearchInput &search, const Candidate &chosen,
+                                    llvm::ArrayRef<Framework> frameworks) const;
 
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }
@@ -52,7 +51,7 @@ public:
   /// Whether the input is a model graph, which has its tokens and types, and not a configuration.
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
   /// Fails if no model has the input's name. Reading the input finds further errors.
-  LogicalResult checkInput(const char *argv0) const;
+  LogicalResult checkInput() const;
   /// Options of planAndCompile(), which refer to the cluster. Also bounds dropless rows by default, in plans for
   /// devices.
   FailureOr<PlanOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster);
@@ -61,27 +60,24 @@ public:
   /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.
   bool isOpen() const { return parallel == "auto" || llvm::StringRef(parallel).starts_with("auto,"); }
   /// `options` are getOptions()'.
-  FailureOr<ParallelSearchInput> getSearch(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                           const PlanOptions &options) const;
+  FailureOr<ParallelSearchInput> getSearch(Session &session, const PlanOptions &options) const;
   /// The plan of the best groups; `options` are getOptions()'. Shows progress; an interrupt ends it. A note says which
   /// groups were chosen.
-  FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                               const PlanOptions &options) const;
+  FailureOr<OwningOpRef<ModuleOp>> compileAuto(Session &session, const PlanOptions &options) const;
   /// Flags that are not given and would make the plan of `asked`, of `bytes`, fit into `limit`, as describeRemedies()
   /// says it. Each is tried. Empty if none is known to help.
-  std::string describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                               const PlanRequest &asked, int64_t bytes, int64_t limit) const;
+  std::string describeRemedies(Session &session, const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
-  std::string findCluster(const char *argv0) const;
+  std::string findCluster() const;
   /// The profile in it, with the host that --host names.
-  FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const char *argv0) const;
+  FailureOr<ClusterProfile> loadCluster(MLIRContext &context) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
   /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
   /// tokens. Without a `shape` the options must give one. `reduced`: of a configuration, in the smallest sizes.
   /// `change`: of a configuration.
-  FailureOr<OwningOpRef<ModuleOp>> readModule(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                              int64_t dataParallel, std::optional<ImportShape> shape = std::nullopt,
+  FailureOr<OwningOpRef<ModuleOp>> readModule(Session &session, int64_t dataParallel,
+                                              std::optional<ImportShape> shape = std::nullopt,
                                               const ReducedSizes *reduced = nullptr,
                                               const ModelChange &change = {}) const;
 
@@ -89,8 +85,7 @@ private:
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
-  FailureOr<ModelSource> getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                   int64_t seq) const;
+  FailureOr<ModelSource> getSource(Session &session, int64_t seq) const;
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
   void noteChoice(ModuleOp plan, PlanOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
@@ -117,27 +112,6 @@ void noteDefaultMaxLoad(ModuleOp module);
 /// Shows how far a search is, on a terminal, and ends it with the best so far at the first interrupt. A second one ends
 /// the program.
 void watchInterrupts(PlanOptions &options);
-/// The command line as a shell takes it, with the program's name alone.
-std::string getCommand(int argc, char **argv);
-
-/// Prints diagnostics as tools do: with their place, or as `tool: error: ..` where they have none.
-class ToolDiagnostics {
-public:
-  ToolDiagnostics(MLIRContext &context, llvm::StringRef tool);
-  llvm::SourceMgr &getSources() { return sources; }
-
-private:
-  llvm::SourceMgr sources;
-  SourceMgrDiagnosticHandler inFiles;
-  ScopedDiagnosticHandler withoutPlace;
-};
-
-/// Reports `error`, which is a complete text, at an unknown place.
-LogicalResult reportError(MLIRContext &context, llvm::Error error);
-
-/// Writes a file, or standard output where `path` is -; nothing is left of a file that could not be written.
-LogicalResult writeFile(MLIRContext &context, llvm::StringRef path,
-                        llvm::function_ref<LogicalResult(llvm::raw_pwrite_stream &)> write, bool isBinary = false);
 
 } // namespace mlir::moe
 

@@ -144,9 +144,9 @@ llvm::Expected<const MegatronArguments *> ImportCommandLine::getMegatron() const
   return &*megatron;
 }
 
-llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input, const char *argv0) const {
+llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input) const {
   if (megatronFile.empty())
-    return parseFile(input, argv0);
+    return parseFile(input);
   llvm::Expected<const MegatronArguments *> arguments = getMegatron();
   if (!arguments)
     return arguments.takeError();
@@ -162,10 +162,10 @@ int64_t ImportCommandLine::countBlocks(const ModelConfig &config) const {
   return layers.getNumOccurrences() ? std::min<int64_t>(count, layers) : count;
 }
 
-llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input, const char *argv0) const {
+llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input) const {
   std::string path = input.str();
   if (path != "-") {
-    llvm::Expected<std::string> found = findShareFile("models", input, argv0);
+    llvm::Expected<std::string> found = findShareFile("models", input);
     if (!found)
       return found.takeError();
     path = *found;
@@ -210,11 +210,11 @@ void ImportCommandLine::warnOfNoExperts(const ModelConfig &config) const {
                  << (given.size() > 1 ? " have" : " has") << " no effect\n";
 }
 
-llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::StringRef input, const char *argv0) const {
+llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::StringRef input) const {
   std::vector<int64_t> kinds;
   if (!whole)
     return kinds;
-  llvm::Expected<ModelConfig> config = parse(input, argv0);
+  llvm::Expected<ModelConfig> config = parse(input);
   if (!config)
     return config.takeError();
   const ModelSpec &model = *config->model;
@@ -253,8 +253,8 @@ std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, boo
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>>
-ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, const char *argv0, int64_t dataParallel,
-                              bool loss, std::optional<ImportShape> shape, llvm::ArrayRef<int64_t> blocks,
+ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, int64_t dataParallel, bool loss,
+                              std::optional<ImportShape> shape, llvm::ArrayRef<int64_t> blocks,
                               const ModelChange &change, const ReducedSizes *reduced) const {
   if (!shape) {
     llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
@@ -265,7 +265,7 @@ ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, const
                                      llvm::Twine(shapes->size()) + " shapes; only plans hold several");
     shape = shapes->front();
   }
-  llvm::Expected<ModelConfig> config = parse(input, argv0);
+  llvm::Expected<ModelConfig> config = parse(input);
   if (!config)
     return config.takeError();
   warnOfNoExperts(*config);

@@ -32,12 +32,11 @@ public:
   llvm::Expected<llvm::SmallVector<ImportShape>> getShapes() const;
 
   /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
-  /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
+  /// batch * seq * dataParallel tokens. An error is a complete diagnostic. Without a
   /// `shape` the options must give one. A whole model has a loss with `loss`, for training, and only the blocks of
   /// these indices with `blocks`. `change` replaces options. `reduced` gives the smallest sizes for its groups.
-  llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
-                                                   int64_t dataParallel, bool loss,
-                                                   std::optional<ImportShape> shape = std::nullopt,
+  llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, int64_t dataParallel,
+                                                   bool loss, std::optional<ImportShape> shape = std::nullopt,
                                                    llvm::ArrayRef<int64_t> blocks = {}, const ModelChange &change = {},
                                                    const ReducedSizes *reduced = nullptr) const;
 
@@ -47,14 +46,14 @@ public:
 
   /// For each block of the whole model at `input` that is used, the first block that is like it. Empty without
   /// --whole-model and for models of an encoder and a decoder.
-  llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input, const char *argv0) const;
+  llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input) const;
 
   /// --megatron-args, whose model is imported instead of the `input`; empty if it is not given.
   llvm::StringRef getMegatronFile() const { return megatronFile; }
   /// The arguments in it. Warns of those that are not understood, once; with --strict they are an error.
   llvm::Expected<const MegatronArguments *> getMegatron() const;
   /// Reads the configuration at `input`. An error is a complete diagnostic.
-  llvm::Expected<ModelConfig> parse(llvm::StringRef input, const char *argv0) const;
+  llvm::Expected<ModelConfig> parse(llvm::StringRef input) const;
   /// Blocks of the model that are used: --layers or all.
   int64_t countBlocks(const ModelConfig &config) const;
 
@@ -70,7 +69,7 @@ public:
   bool hasBatch() const { return batch.getNumOccurrences() > 0; }
 
 private:
-  llvm::Expected<ModelConfig> parseFile(llvm::StringRef input, const char *argv0) const;
+  llvm::Expected<ModelConfig> parseFile(llvm::StringRef input) const;
   /// Warns of keys that are not understood, once of each file; with --strict they are an error.
   llvm::Error checkKeys(const ModelConfig &config) const;
   /// Warns of options that say how experts take tokens, once of each file, where no block that is taken has experts.

@@ -6,11 +6,10 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Planner/Alternatives.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-
-static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
 /// An error that says its own place.
 static LogicalResult print(llvm::Error error) {
@@ -38,7 +37,7 @@ void CompileCommandLine::setPlanDefaults() {
   });
 }
 
-LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv0, int64_t ranks) {
+LogicalResult CompileCommandLine::takeJob(MLIRContext &context, int64_t ranks) {
   StringRef file = importing.getMegatronFile();
   if (file.empty() == input.empty())
     return emitUsageError(context) << "expected a model or --megatron-args, and one of them"
@@ -47,7 +46,7 @@ LogicalResult CompileCommandLine::takeJob(MLIRContext &context, const char *argv
     return success();
   setInput(file);
   setDefault("whole-model", "true");
-  llvm::Expected<ModelConfig> model = importing.parse(input, argv0);
+  llvm::Expected<ModelConfig> model = importing.parse(input);
   if (!model)
     return print(model.takeError());
   if (!model->model)
@@ -92,20 +91,19 @@ static void setStages(MLIRContext &context, const MegatronJob &job, const ModelS
         << (reason.empty() ? "" : ": " + reason);
 }
 
-LogicalResult CompileCommandLine::setJobStages(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                               PlanOptions &options) const {
+LogicalResult CompileCommandLine::setJobStages(Session &session, PlanOptions &options) const {
   if (!job || isOpen() || !options.stageBoundaries.empty())
     return success();
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (failed(shapes))
     return failure();
-  FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
+  FailureOr<ModelSource> source = getSource(session, shapes->front().seq);
   if (failed(source))
     return failure();
   Candidate plan = job->plan;
   static_cast<StepChoice &>(plan) = options;
   plan.batch = shapes->front().batch;
-  setStages(context, *job, *source, options, plan);
+  setStages(session.context, *job, *source, options, plan);
   options.stageBoundaries = plan.stageBoundaries;
   return success();
 }
@@ -121,13 +119,13 @@ std::optional<Candidate> CompileCommandLine::measureJob(const ParallelSearchInpu
   return plan;
 }
 
-FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, const char *argv0,
-                                                      const ParallelSearchInput &search, const Candidate &chosen,
+FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, const ParallelSearchInput &search,
+                                                      const Candidate &chosen,
                                                       llvm::ArrayRef<Framework> frameworks) const {
   if (isGraph())
     return emitUsageError(context) << "expected a configuration, whose sizes are arguments of a framework, but '"
                                    << input << "' is a model graph";
-  llvm::Expected<ModelConfig> model = importing.parse(input, argv0);
+  llvm::Expected<ModelConfig> model = importing.parse(input);
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (!model)
     return print(model.takeError());

@@ -6,6 +6,7 @@
 #include "mlir/IR/Diagnostics.h"
 
 #include "moe/Support/ByteSize.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -65,8 +66,6 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
     choices.push_back(std::move(option));
   });
 }
-
-static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
 FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context) const {
   if (optimizer != "sgd" && optimizer != "adam")

@@ -36,9 +36,9 @@ struct Subject {
 
 class Prover {
 public:
-  Prover(const Subject &subject, const CompileCommandLine &command, llvm::SourceMgr &sources, const char *argv0)
+  Prover(const Subject &subject, const CompileCommandLine &command, Session &session)
       : plan(subject.plan), context(*plan.getContext()), command(command), options(subject.options),
-        shape(subject.shape), change(subject.change), sources(sources), argv0(argv0) {}
+        shape(subject.shape), change(subject.change), session(session) {}
 
   /// Errors are among its failures.
   Proof prove();
@@ -46,7 +46,7 @@ public:
 private:
   LogicalResult fixChoices();
   FailureOr<OwningOpRef<ModuleOp>> readModel(const ReducedSizes *reduced) const {
-    return command.readModule(context, sources, argv0, options.parallel.getDp(), shape, reduced, change);
+    return command.readModule(session, options.parallel.getDp(), shape, reduced, change);
   }
   FailureOr<OwningOpRef<ModuleOp>> compileSmall(int64_t attempt, Proof &proof);
   FailureOr<OwningOpRef<ModuleOp>> compileSingle(int64_t factor);
@@ -62,8 +62,7 @@ private:
   const std::optional<ImportShape> shape;
   const ModelChange change;
   OwningOpRef<ModuleOp> choices;
-  llvm::SourceMgr &sources;
-  const char *argv0;
+  Session &session;
 };
 } // namespace
 
@@ -126,7 +125,7 @@ FailureOr<llvm::json::Object> Prover::run(ModuleOp module, StringRef flag, Strin
                     errors = (folder + "/errors").str();
   if (failed(lowerToLLVM(module)) || failed(emitSharedLibrary(module, library)))
     return failure();
-  std::string own = llvm::sys::fs::getMainExecutable(argv0, reinterpret_cast<void *>(&writeProofs));
+  std::string own = llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&writeProofs));
   llvm::ErrorOr<std::string> runner = llvm::sys::findProgramByName("moe-run", {llvm::sys::path::parent_path(own)});
   if (!runner)
     runner = llvm::sys::findProgramByName("moe-run");
@@ -188,8 +187,7 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
   single.parallel = ParallelAttr::getSingle(&context);
   single.cluster = options.cluster;
   ReducedSizes sizes{options.parallel, 1, factor, /*keepsPadding=*/false};
-  FailureOr<OwningOpRef<ModuleOp>> graph =
-      command.readModule(context, sources, argv0, /*dataParallel=*/1, shape, &sizes, change);
+  FailureOr<OwningOpRef<ModuleOp>> graph = command.readModule(session, /*dataParallel=*/1, shape, &sizes, change);
   if (failed(graph))
     return failure();
   return planAndCompile(**graph, single);
@@ -261,8 +259,7 @@ static LogicalResult setChosen(Subject &subject) {
 }
 
 FailureOr<SmallVector<Proof>> mlir::moe::proveResults(ModuleOp module, const CompileCommandLine &command,
-                                                      const PlanOptions &options, llvm::SourceMgr &sources,
-                                                      const char *argv0) {
+                                                      const PlanOptions &options, Session &session) {
   std::vector<Subject> subjects;
   for (ModuleOp variant : plan::getVariants(module)) {
     auto getSize = [&](StringRef name) { return variant->getAttrOfType<IntegerAttr>(name).getInt(); };
@@ -282,7 +279,7 @@ FailureOr<SmallVector<Proof>> mlir::moe::proveResults(ModuleOp module, const Com
   for (Subject &subject : subjects) {
     if (command.isOpen() && failed(setChosen(subject)))
       return failure();
-    Proof &proof = proofs.emplace_back(Prover(subject, command, sources, argv0).prove());
+    Proof &proof = proofs.emplace_back(Prover(subject, command, session).prove());
     if (isOne)
       continue;
     proof.shape = subject.shape;

@@ -35,7 +35,7 @@ struct Proof {
 /// from an MLIR file is run in its own sizes. Returns a proof for each shape of `plan`. Fails after an error if there
 /// is nothing to prove.
 FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command, const PlanOptions &options,
-                                           llvm::SourceMgr &sources, const char *argv0);
+                                           Session &session);
 
 /// Writes one JSON object with a list of objects, each with the attributes that `write` gives it.
 template <class List, class Write> void writeVariants(const List &variants, Write write, llvm::raw_ostream &os) {

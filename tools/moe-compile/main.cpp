@@ -2,7 +2,6 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -20,18 +19,15 @@
 #include "moe/Report/PlanTable.h"
 #include "moe/Report/SimOutput.h"
 #include "moe/Simulator/Prediction.h"
+#include "moe/Support/UsageError.h"
 #include "moe/Target/Object.h"
 
-#include "../StandardOutput.h"
-#include "../Version.h"
 #include "PassOptions.h"
 #include "Prove.h"
 
 using namespace mlir;
 namespace cl = llvm::cl;
 
-/// Exit status for bad usage or input.
-static constexpr int badInput = 2;
 /// Exit status if --prove found a plan wrong, or could not prove it.
 static constexpr int notProved = 1;
 
@@ -101,7 +97,7 @@ static bool isJson(StringRef path) { return path.ends_with(".json"); }
 static LogicalResult writeDigest(MLIRContext &context, StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!file)
-    return emitError(UnknownLoc::get(&context)) << "cannot read '" << path << "': " << file.getError().message();
+    return moe::emitUsageError(context) << "cannot read '" << path << "': " << file.getError().message();
   auto sum = llvm::SHA256::hash(llvm::arrayRefFromStringRef((*file)->getBuffer()));
   return moe::writeFile(context, (path + ".sha256").str(), [&](llvm::raw_pwrite_stream &os) {
     os << llvm::toHex(sum, /*LowerCase=*/true) << "  " << llvm::sys::path::filename(path) << "\n";
@@ -233,17 +229,17 @@ static void writeJsonExplanations(ArrayRef<moe::PlanExplanation> plans, MLIRCont
 }
 
 /// Finds the arguments of frameworks for the chosen plan of a whole model; none if no groups were chosen.
-static FailureOr<std::optional<moe::FrameworkAdvice>> findAdvice(ModuleOp module, llvm::SourceMgr &sources,
-                                                                 const char *argv0, const moe::PlanOptions &options) {
+static FailureOr<std::optional<moe::FrameworkAdvice>> findAdvice(ModuleOp module, moe::Session &session,
+                                                                 const moe::PlanOptions &options) {
   std::optional<moe::GroupsExplanation> groups = moe::getGroupsExplanation(module);
   if (!groups || compiling.isGraph() || !moe::isGiven("whole-model") || !options.train)
     return std::optional<moe::FrameworkAdvice>();
   auto chosen = llvm::find_if(groups->candidates, [](const auto &one) { return one.verdict == moe::Verdict::Chosen; });
   MLIRContext &context = *module.getContext();
-  FailureOr<moe::ParallelSearchInput> search = compiling.getSearch(context, sources, argv0, options);
+  FailureOr<moe::ParallelSearchInput> search = compiling.getSearch(session, options);
   if (failed(search) || chosen == groups->candidates.end())
     return failure();
-  FailureOr<moe::FrameworkAdvice> advice = compiling.advise(context, argv0, *search, *chosen, moe::kFrameworks);
+  FailureOr<moe::FrameworkAdvice> advice = compiling.advise(context, *search, *chosen, moe::kFrameworks);
   return failed(advice) ? FailureOr<std::optional<moe::FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
 }
 
@@ -277,26 +273,24 @@ static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfil
 }
 
 /// Compiles one plan for all `shapes`.
-static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                      ArrayRef<moe::ImportShape> shapes,
+static FailureOr<OwningOpRef<ModuleOp>> compileShapes(moe::Session &session, ArrayRef<moe::ImportShape> shapes,
                                                       const moe::PlanOptions &options) {
   SmallVector<moe::Variant> variants;
   for (moe::ImportShape shape : shapes) {
-    FailureOr<OwningOpRef<ModuleOp>> graph =
-        compiling.readModule(context, sources, argv0, options.parallel.getDp(), shape);
+    FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, options.parallel.getDp(), shape);
     if (failed(graph))
       return failure();
     if (variants.empty())
       moe::warnOfNoExperts(**graph, options);
     size_t first = variants.size();
     if (failed(moe::compileVariants(**graph, options, variants)))
-      return emitError(UnknownLoc::get(&context)) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
+      return moe::emitUsageError(session.context) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
     for (moe::Variant &variant : MutableArrayRef(variants).drop_front(first)) {
       variant.batch = shape.batch;
       variant.sequence = shape.seq;
     }
   }
-  return moe::mergeVariants(&context, variants);
+  return moe::mergeVariants(&session.context, variants);
 }
 
 /// Makes the forward and the backward of each variant of a plan, or of the plan itself.
@@ -322,48 +316,47 @@ static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::P
 /// Refuses options that a rank program or a plan has already decided. The others concern later stages.
 static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
   if (emit == Emit::L0 || (emit == Emit::Spmd && what == "plan"))
-    return emitError(UnknownLoc::get(&context))
-           << "expected --emit=" << (what == "plan" ? "" : "spmd, ") << "plan, llvm, obj or so with '"
-           << compiling.getInput() << "', which is already a " << what;
+    return moe::emitUsageError(context) << "expected --emit=" << (what == "plan" ? "" : "spmd, ")
+                                        << "plan, llvm, obj or so with '" << compiling.getInput()
+                                        << "', which is already a " << what;
   static constexpr StringLiteral behind[] = {"cluster", "digest",         "emit",  "explain",   "num-threads", "o",
                                              "order",   "print-pipeline", "prove", "reference", "report"};
   for (const auto &option : cl::getRegisteredOptions())
     if (option.getValue()->getNumOccurrences() > 0 && llvm::is_contained(option.getValue()->Categories, &category) &&
         !llvm::is_contained(behind, option.getKey()))
-      return emitError(UnknownLoc::get(&context))
+      return moe::emitUsageError(context)
              << "expected --" << option.getKey() << " with a model only: '" << compiling.getInput() << "' is a " << what
              << ", in which this is fixed; leave the option out";
   return success();
 }
 
 /// Compiles the input to the stage that --emit asks for, or to the plan before it.
-static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                     const moe::PlanOptions &options) {
+static FailureOr<OwningOpRef<ModuleOp>> compileInput(moe::Session &session, const moe::PlanOptions &options) {
   if (compiling.isOpen()) {
     if (emit == Emit::L0 || emit == Emit::Spmd)
-      return emitError(UnknownLoc::get(&context)) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
-    return compiling.compileAuto(context, sources, argv0, options);
+      return moe::emitUsageError(session.context) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
+    return compiling.compileAuto(session, options);
   }
   FailureOr<SmallVector<moe::ImportShape>> shapes = compiling.getShapes();
   if (failed(shapes))
     return failure();
   if (shapes->size() > 1) {
     if (emit == Emit::L0 || emit == Emit::Spmd)
-      return emitError(UnknownLoc::get(&context))
+      return moe::emitUsageError(session.context)
              << "expected one --batch and one --seq with --emit=l0 or spmd but got " << shapes->size()
              << " shapes; plan, llvm, obj and so hold several";
-    return compileShapes(context, sources, argv0, *shapes, options);
+    return compileShapes(session, *shapes, options);
   }
-  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(context, sources, argv0, options.parallel.getDp());
+  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, options.parallel.getDp());
   if (failed(graph))
     return failure();
   if (moe::isSpmdProgram(**graph)) {
-    if (failed(checkSpmdOptions(context, "rank program")))
+    if (failed(checkSpmdOptions(session.context, "rank program")))
       return failure();
     return moe::compileSpmd(**graph, options);
   }
   if (!plan::getRankPrograms(**graph).empty()) {
-    if (failed(checkSpmdOptions(context, "plan")) || failed(moe::provePlan(**graph, options)))
+    if (failed(checkSpmdOptions(session.context, "plan")) || failed(moe::provePlan(**graph, options)))
       return failure();
     return graph;
   }
@@ -375,7 +368,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
 
 /// Checks --halves, which divides one step of layers.
 static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &options) {
-  auto emitError = [&] { return mlir::emitError(UnknownLoc::get(&context)); };
+  auto emitError = [&] { return mlir::moe::emitUsageError(context); };
   if (emit == Emit::L0 || emit == Emit::Spmd)
     return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
   if (options.parallel.getPp() > 1 || options.optimizer || options.microBatches > 1 || !options.train)
@@ -385,9 +378,8 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &o
 }
 
 /// Sets `isProved` if the plan computes its model, and writes the verdict for --prove.
-static LogicalResult prove(ModuleOp plan, llvm::SourceMgr &sources, const char *argv0, const moe::PlanOptions &options,
-                           bool &isProved) {
-  FailureOr<SmallVector<moe::Proof>> proofs = moe::proveResults(plan, compiling, options, sources, argv0);
+static LogicalResult prove(ModuleOp plan, moe::Session &session, const moe::PlanOptions &options, bool &isProved) {
+  FailureOr<SmallVector<moe::Proof>> proofs = moe::proveResults(plan, compiling, options, session);
   if (failed(proofs))
     return failure();
   isProved = llvm::all_of(*proofs, [](const moe::Proof &one) { return one.failures.empty(); });
@@ -404,36 +396,38 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, std::addressof(reports),
                                                                            std::addressof(explanations), &digest})
     if (other->getNumOccurrences() > 0)
-      return emitError(UnknownLoc::get(&context)) << "--print-pipeline cannot be combined with '" << other->ArgStr
-                                                  << "': it prints the passes and writes nothing else";
+      return moe::emitUsageError(context) << "--print-pipeline cannot be combined with '" << other->ArgStr
+                                          << "': it prints the passes and writes nothing else";
   if (emit == Emit::L0)
-    return emitError(UnknownLoc::get(&context))
+    return moe::emitUsageError(context)
            << "expected --emit=spmd, plan, llvm, obj or so with --print-pipeline: no pass makes the model graph";
   return success();
 }
 
 /// Runs the tool. Sets `isProved` to false if --prove fails.
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command,
-                         moe::PassWatcher &watcher, bool &isProved) {
+static LogicalResult run(moe::Session &session, bool &isProved) {
+  MLIRContext &context = session.context;
+  moe::PassWatcher watcher(context);
+  if (printPipeline)
+    watcher.printPipelines();
   if (printPipeline && failed(checkPrintPipeline(context)))
     return failure();
   if (emit != Emit::SharedLibrary && digest)
-    return emitError(UnknownLoc::get(&context))
-           << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
-  if (failed(compiling.takeJob(context, argv0)))
+    return moe::emitUsageError(context) << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
+  if (failed(compiling.takeJob(context)))
     return failure();
-  FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
+  FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context);
   if (failed(cluster))
     return failure();
   FailureOr<moe::PlanOptions> options = compiling.getOptions(context, *cluster);
-  if (failed(options) || failed(compiling.checkInput(argv0)))
+  if (failed(options) || failed(compiling.checkInput()))
     return failure();
   const bool proves = proof.getNumOccurrences() > 0;
   if (proves && (emit == Emit::L0 || emit == Emit::Spmd || halves))
-    return emitError(UnknownLoc::get(&context)) << "--prove needs a plan of a whole step";
+    return moe::emitUsageError(context) << "--prove needs a plan of a whole step";
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline && !proves)
-    return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
-  if (failed(compiling.setJobStages(context, sources, argv0, *options)))
+    return moe::emitUsageError(context) << "expected -o FILE for a plan .so";
+  if (failed(compiling.setJobStages(session, *options)))
     return failure();
   options->findChanges = !explanations.empty();
   if (halves && failed(checkHalves(context, *options)))
@@ -443,10 +437,10 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
-  options->clusterPath = compiling.findCluster(argv0);
+  options->clusterPath = compiling.findCluster();
   options->runPasses = watcher.getRunner();
   moe::watchInterrupts(*options);
-  FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
+  FailureOr<OwningOpRef<ModuleOp>> module = compileInput(session, *options);
   if (failed(module))
     return failure();
   bool isLowered = emit != Emit::L0 && emit != Emit::Spmd && emit != Emit::Plan;
@@ -461,7 +455,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (plans.empty())
     plans.push_back(**module);
   auto describeRemedies = [&](int64_t bytes, int64_t limit) {
-    return compiling.describeRemedies(context, sources, argv0, {*options, {}}, bytes, limit);
+    return compiling.describeRemedies(session, {*options, {}}, bytes, limit);
   };
   for (ModuleOp plan : plans) {
     // A plan that can be simulated may be too large to run.
@@ -474,14 +468,14 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     if (failed(writeReport(**module, *cluster, path)))
       return failure();
   if (!explanations.empty()) {
-    FailureOr<std::optional<moe::FrameworkAdvice>> advice = findAdvice(**module, sources, argv0, *options);
+    FailureOr<std::optional<moe::FrameworkAdvice>> advice = findAdvice(**module, session, *options);
     if (failed(advice))
       return failure();
     for (const std::string &path : explanations)
-      if (failed(writeExplanations(**module, *cluster, command, path, *advice)))
+      if (failed(writeExplanations(**module, *cluster, session.command, path, *advice)))
         return failure();
   }
-  if (proves && failed(prove(**module, sources, argv0, *options, isProved)))
+  if (proves && failed(prove(**module, session, *options, isProved)))
     return failure();
   if (proves && (!isProved || output.getNumOccurrences() == 0))
     return success();
@@ -493,30 +487,12 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
 }
 
 int main(int argc, char **argv) {
-  moe::keepStandardOutputClosed();
-  llvm::InitLLVM init(argc, argv);
-  moe::setVersion("moe-compile");
   moe::registerPassOptions(passCategory);
   cl::HideUnrelatedOptions({&category, &passCategory});
-  if (!cl::ParseCommandLineOptions(
-          argc, argv,
-          "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
-          "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n\n--help-hidden lists further options.\n",
-          &llvm::errs()))
-    return badInput;
-  DialectRegistry registry;
-  moe::registerDialects(registry);
-  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling.makeThreads();
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  if (threads)
-    context.setThreadPool(*threads);
-  moe::ToolDiagnostics diagnostics(context, "moe-compile");
-  moe::PassWatcher watcher(context);
-  if (printPipeline)
-    watcher.printPipelines();
-  std::string command = moe::getCommand(argc, argv);
   bool isProved = true;
-  if (failed(run(context, diagnostics.getSources(), argv[0], command, watcher, isProved)))
-    return badInput;
-  return isProved ? 0 : notProved;
+  int status = moe::runTool(argc, argv, "moe-compile",
+                            "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
+                            "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n\n--help-hidden lists further options.\n",
+                            compiling, [&](moe::Session &session) { return run(session, isProved); });
+  return status || isProved ? status : notProved;
 }

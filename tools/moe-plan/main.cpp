@@ -5,22 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/Support/InitLLVM.h"
 
 #include "CompileCommandLine.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Report/PlanAnswer.h"
-
-#include "../StandardOutput.h"
-#include "../Version.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 namespace cl = llvm::cl;
-
-/// Exit status for bad usage or input.
-static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-plan options");
 static CompileCommandLine compiling(category);
@@ -56,19 +50,18 @@ static void shiftArguments() {
 
 /// Sets defaults: a step of 4 sequences for each GPU, and at least 256, since the batches of published runs are of this
 /// size or larger.
-static LogicalResult setDefaults(MLIRContext &context, const char *argv0) {
+static LogicalResult setDefaults(MLIRContext &context) {
   int64_t world = 0;
   shiftArguments();
   if (clusterName.empty() || StringRef(gpus).getAsInteger(10, world) || world < 1)
-    return emitError(UnknownLoc::get(&context))
-           << "expected MODEL GPUS CLUSTER, as in 'moe-plan mixtral-8x7b 64 hgx-h100'"
-           << (isGiven("megatron-args") ? ", and no MODEL with --megatron-args" : "");
+    return emitUsageError(context) << "expected MODEL GPUS CLUSTER, as in 'moe-plan mixtral-8x7b 64 hgx-h100'"
+                                   << (isGiven("megatron-args") ? ", and no MODEL with --megatron-args" : "");
   for (StringRef name : argumentOptions)
     if (isGiven(name))
-      return emitError(UnknownLoc::get(&context))
+      return emitUsageError(context)
              << "expected GPUS and CLUSTER after the model, as in 'moe-plan mixtral-8x7b 64 hgx-h100', and no --"
              << name;
-  if (failed(compiling.takeJob(context, argv0, world)))
+  if (failed(compiling.takeJob(context, world)))
     return failure();
   setDefault("world", gpus);
   setDefault("cluster", clusterName);
@@ -110,8 +103,7 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
 /// Refuses two reports on standard output, which would be no format at all.
 static LogicalResult checkOutputs(MLIRContext &context) {
   if (emit.getNumOccurrences() && jsonFile.getNumOccurrences() && (jsonFile.empty() || jsonFile == "-"))
-    return emitError(UnknownLoc::get(&context))
-           << "expected --json=FILE with --emit, which prints to the standard output";
+    return emitUsageError(context) << "expected --json=FILE with --emit, which prints to the standard output";
   return success();
 }
 
@@ -176,20 +168,21 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   });
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command) {
-  if (failed(checkOutputs(context)) || failed(setDefaults(context, argv0)))
+static LogicalResult run(Session &session) {
+  MLIRContext &context = session.context;
+  if (failed(checkOutputs(context)) || failed(setDefaults(context)))
     return failure();
-  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
-  if (failed(cluster) || failed(compiling.checkInput(argv0)))
+  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context);
+  if (failed(cluster) || failed(compiling.checkInput()))
     return failure();
   FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
   FailureOr<SmallVector<ImportShape>> shapes = compiling.getShapes();
   if (failed(options) || failed(shapes))
     return failure();
   if (!compiling.isOpen())
-    return emitError(UnknownLoc::get(&context))
+    return emitUsageError(context)
            << "expected --parallel=auto: moe-plan chooses the groups; moe-sim says how long a step of given ones takes";
-  FailureOr<ParallelSearchInput> search = compiling.getSearch(context, sources, argv0, *options);
+  FailureOr<ParallelSearchInput> search = compiling.getSearch(session, *options);
   if (failed(search))
     return failure();
   PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq);
@@ -211,35 +204,21 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   std::optional<Candidate> job = compiling.measureJob(*search);
   std::optional<FrameworkAdvice> advice;
   if (SmallVector<Framework> frameworks = getFrameworks(); !frameworks.empty()) {
-    FailureOr<FrameworkAdvice> found = compiling.advise(context, argv0, *search, getChosen(*explanation), frameworks);
+    FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, getChosen(*explanation), frameworks);
     if (failed(found))
       return failure();
     advice = std::move(*found);
   }
-  return writeAll(context, question, *cluster, command, *explanation, job ? &*job : nullptr, advice);
+  return writeAll(context, question, *cluster, session.command, *explanation, job ? &*job : nullptr, advice);
 }
 
 int main(int argc, char **argv) {
-  keepStandardOutputClosed();
-  std::string command = getCommand(argc, argv);
-  llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   for (StringRef name : argumentOptions)
     cl::getRegisteredOptions().lookup(name)->setHiddenFlag(cl::ReallyHidden);
-  setVersion("moe-plan");
-  if (!cl::ParseCommandLineOptions(
-          argc, argv,
-          "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
-          "With --megatron-args=FILE it also compares a Megatron-LM job with the best plan. "
-          "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n\n--help-hidden lists further options.\n",
-          &llvm::errs()))
-    return badInput;
-  DialectRegistry registry;
-  registerDialects(registry);
-  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling.makeThreads();
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  if (threads)
-    context.setThreadPool(*threads);
-  ToolDiagnostics diagnostics(context, "moe-plan");
-  return succeeded(run(context, diagnostics.getSources(), argv[0], command)) ? 0 : badInput;
+  return runTool(argc, argv, "moe-plan",
+                 "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
+                 "With --megatron-args=FILE it also compares a Megatron-LM job with the best plan. "
+                 "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n\n--help-hidden lists further options.\n",
+                 compiling, run);
 }

@@ -2,7 +2,6 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 
 #include "CompileCommandLine.h"
@@ -12,16 +11,11 @@
 #include "moe/Report/Chakra.h"
 #include "moe/Report/SimOutput.h"
 #include "moe/Simulator/Prediction.h"
-
-#include "../StandardOutput.h"
-#include "../Version.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 namespace cl = llvm::cl;
-
-/// Exit status for bad usage or input.
-static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-sim options");
 static CompileCommandLine compiling(category);
@@ -90,17 +84,14 @@ static bool isJson() { return jsonFile.getNumOccurrences() > 0; }
 /// True if the JSON object replaces the tables.
 static bool isJsonPrinted() { return isJson() && (jsonFile.empty() || jsonFile == "-"); }
 
-static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
-
 /// Reads the input, a model or a plan.
-static FailureOr<OwningOpRef<ModuleOp>> readInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                  const PlanOptions &options) {
-  FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(context, sources, argv0, options.parallel.getDp());
+static FailureOr<OwningOpRef<ModuleOp>> readInput(Session &session, const PlanOptions &options) {
+  FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(session, options.parallel.getDp());
   if (failed(module))
     return failure();
   if (size_t variants = plan::getVariants(**module).size())
-    return emitUsageError(context) << "expected a plan of one shape but got one of " << variants
-                                   << " variants; compile it with one --batch and one --seq";
+    return emitUsageError(session.context) << "expected a plan of one shape but got one of " << variants
+                                           << " variants; compile it with one --batch and one --seq";
   return module;
 }
 
@@ -321,14 +312,15 @@ static LogicalResult addOthers(MLIRContext &context, ModuleOp model, PlanOptions
   return success();
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command) {
-  if (failed(compiling.takeJob(context, argv0)))
+static LogicalResult run(Session &session) {
+  MLIRContext &context = session.context;
+  if (failed(compiling.takeJob(context)))
     return failure();
-  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
+  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context);
   if (failed(cluster))
     return failure();
   FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
-  if (failed(options) || failed(compiling.checkInput(argv0)))
+  if (failed(options) || failed(compiling.checkInput()))
     return failure();
   if (compiling.isOpen() && !rooflineSchedules.empty())
     return emitUsageError(context) << "--roofline needs sizes in --parallel, such as those that --parallel=auto "
@@ -337,12 +329,12 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
-  if (failed(compiling.setJobStages(context, sources, argv0, *options)))
+  if (failed(compiling.setJobStages(session, *options)))
     return failure();
   if (compiling.isOpen())
     watchInterrupts(*options);
-  FailureOr<OwningOpRef<ModuleOp>> input = compiling.isOpen() ? compiling.compileAuto(context, sources, argv0, *options)
-                                                              : readInput(context, sources, argv0, *options);
+  FailureOr<OwningOpRef<ModuleOp>> input =
+      compiling.isOpen() ? compiling.compileAuto(session, *options) : readInput(session, *options);
   if (failed(input))
     return failure();
   bool isModel = !isPlan(**input);
@@ -371,26 +363,13 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   SimReport report = makeReport(*result, getStepWork(plan));
   if (failed(addOthers(context, **input, *options, report)))
     return failure();
-  return writeOutputs(context, command, makeHeader(plan, *cluster), *result, report);
+  return writeOutputs(context, session.command, makeHeader(plan, *cluster), *result, report);
 }
 
 int main(int argc, char **argv) {
-  keepStandardOutputClosed();
-  llvm::InitLLVM init(argc, argv);
-  setVersion("moe-sim");
   cl::HideUnrelatedOptions(category);
-  if (!cl::ParseCommandLineOptions(
-          argc, argv,
-          "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
-          "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n\n--help-hidden lists further options.\n",
-          &llvm::errs()))
-    return badInput;
-  DialectRegistry registry;
-  registerDialects(registry);
-  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling.makeThreads();
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  if (threads)
-    context.setThreadPool(*threads);
-  ToolDiagnostics diagnostics(context, "moe-sim");
-  return succeeded(run(context, diagnostics.getSources(), argv[0], getCommand(argc, argv))) ? 0 : badInput;
+  return runTool(argc, argv, "moe-sim",
+                 "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
+                 "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n\n--help-hidden lists further options.\n",
+                 compiling, run);
 }

@@ -9,11 +9,10 @@
 
 namespace mlir::moe {
 
-/// Finds a JSON file by path or by the name of a shared file: `name` itself if it is a file, else `<share>/<kind>/<last
-/// part of name>[.json]` in lower case. <share> is ../share/moeplan relative to the executable's folder, or share/ in
-/// the source tree. The error lists the shared files and suggests the nearest name. `argv0` is the path of the
-/// executable.
-llvm::Expected<std::string> findShareFile(llvm::StringRef kind, llvm::StringRef name, const char *argv0);
+/// Finds a JSON file by path or by the name of a shared one: `name` itself if that is a file, or
+/// `<share>/<kind>/<last part of name>[.json]`, in lower case. <share> is ../share/moeplan beside the executable's
+/// folder, or the source tree's share/. The error names the shared files that there are, and the nearest of them.
+llvm::Expected<std::string> findShareFile(llvm::StringRef kind, llvm::StringRef name);
 
 } // namespace mlir::moe
 
