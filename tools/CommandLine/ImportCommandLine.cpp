@@ -145,16 +145,23 @@ llvm::Expected<const MegatronArguments *> ImportCommandLine::getMegatron() const
 }
 
 llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input) const {
-  if (megatronFile.empty())
-    return parseFile(input);
+  std::scoped_lock lock(mutex);
+  if (parsed)
+    return *parsed;
+  llvm::Expected<ModelConfig> config = megatronFile.empty() ? parseFile(input) : parseMegatron();
+  if (!config)
+    return config;
+  if (llvm::Error error = checkKeys(*config))
+    return error;
+  parsed = *config;
+  return config;
+}
+
+llvm::Expected<ModelConfig> ImportCommandLine::parseMegatron() const {
   llvm::Expected<const MegatronArguments *> arguments = getMegatron();
   if (!arguments)
     return arguments.takeError();
-  llvm::Expected<ModelConfig> config = readMegatronModel(**arguments, whole);
-  if (config)
-    if (llvm::Error error = checkKeys(*config))
-      return error;
-  return config;
+  return readMegatronModel(**arguments, whole);
 }
 
 int64_t ImportCommandLine::countBlocks(const ModelConfig &config) const {
@@ -173,11 +180,7 @@ llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input) 
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
   if (!file)
     return file.takeError();
-  llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
-  if (config)
-    if (llvm::Error error = checkKeys(*config))
-      return error;
-  return config;
+  return parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
 }
 
 llvm::Error ImportCommandLine::checkKeys(const ModelConfig &config) const {
@@ -187,8 +190,7 @@ llvm::Error ImportCommandLine::checkKeys(const ModelConfig &config) const {
   std::string place = llvm::formatv("{0}:{1}:{2}", config.fileName, keys.place.line, keys.place.column);
   if (strict)
     return llvm::createStringError(place + ": error: " + keys.text);
-  if (warned.insert(config.fileName).second)
-    llvm::errs() << place << ": warning: " << keys.text << "; --strict makes this an error\n";
+  llvm::errs() << place << ": warning: " << keys.text << "; --strict makes this an error\n";
   return llvm::Error::success();
 }
 

@@ -11,6 +11,8 @@
 #include "moe/Import/ReducedModel.h"
 #include "moe/Planner/Remedies.h"
 
+#include <mutex>
+
 namespace mlir::moe {
 
 /// The batch shape of a graph.
@@ -70,7 +72,8 @@ public:
 
 private:
   llvm::Expected<ModelConfig> parseFile(llvm::StringRef input) const;
-  /// Warns of keys that are not understood, once of each file; with --strict they are an error.
+  llvm::Expected<ModelConfig> parseMegatron() const;
+  /// Warns of keys that are not understood; with --strict they are an error.
   llvm::Error checkKeys(const ModelConfig &config) const;
   /// Warns of options that say how experts take tokens, once of each file, where no block that is taken has experts.
   void warnOfNoExperts(const ModelConfig &config) const;
@@ -89,7 +92,9 @@ private:
   llvm::cl::opt<std::string> megatronFile;
   mutable std::optional<MegatronArguments> megatron;
   std::optional<double> defaultMaxLoad;
-  mutable llvm::StringSet<> warned, warnedOfNoExperts; ///< files
+  mutable llvm::StringSet<> warnedOfNoExperts; ///< files
+  mutable std::mutex mutex;                    ///< of `parsed`: searches read the model in threads
+  mutable std::optional<ModelConfig> parsed;
 };
 
 } // namespace mlir::moe
