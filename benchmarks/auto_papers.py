@@ -6,7 +6,7 @@ Usage: auto_papers.py --bin DIR [--svg=FILE] [--json=FILE] [--papers=Parm,PPMoE,
   Parm       layers of Table III on its testbeds, against parm-auto (Algorithm 1): a sample of the 5832, or all of them with --all
   PPMoE      the whole models of Table 2, with its groups, batches (those of ppmoe.py's `plan`), pipelines and optimizer. A row's name says
              its own schedule: `ppmoe` for PPMoE, the baseline for DPMoE. Dense models have nothing to choose
-  MPipeMoE   the layers of Fig. 8, 9, 12 and 13, against PipeMoE (pipeline:auto) and MPipeMoE (pipeline:auto+mpipe-auto). Each has the order
+  MPipeMoE   the layers of Fig. 8, 9, 12 and 13, against PipeMoE (chunks:auto) and MPipeMoE (chunks:auto+mpipe-auto). Each has the order
              of launches that the paper describes, and once more a searched one, on devices with and without tensor cores
   FasterMoE  a MoE layer of each of its models, with synthetic routing of each iteration that fastermoe.py takes, against its shadows and
              its smart schedule together. The gate is left out, because it changes what tokens choose
@@ -126,7 +126,7 @@ def compare_layer(machine, layer, schedule, order):
 
 def compare_mpipemoe(options, folder):
     machines = mpipemoe.make_machines(Tools(options.bin, folder))
-    schedules = {"PipeMoE": "pipeline:auto", "MPipeMoE": "pipeline:auto+mpipe-auto"}
+    schedules = {"PipeMoE": "chunks:auto", "MPipeMoE": "chunks:auto+mpipe-auto"}
     return [Group(f"{name}, {text}", [compare_layer(machine, layer, schedule, order) for machine in machines for layer in get_layers()])
             for name, schedule in schedules.items() for order, text in mpipemoe.ORDERS.items()]
 

@@ -26,7 +26,7 @@ def draw(rng):
     command += [f"--max-load={load}" for load in rng.choice(((1.2,), (1.5,), (2,), ()))]
     command += [f"--recompute={rng.choice(('none', 'light', 'selective', 'cheap-4', 'cheap', 'block'))}"]
     command += ["--zero"] * (rng.random() < 0.5) + ["--sequence-parallel"] * (mp > 1 and rng.random() < 0.5)
-    schedules = ["baseline", "baseline", "baseline+pipeline:2", "baseline+pipeline:4"]
+    schedules = ["baseline", "baseline", "baseline+chunks:2", "baseline+chunks:4"]
     schedules += ["s1", "s2", "s2+saa", "ppmoe"] * (mp > 1)
     command += [f"--schedule={rng.choice(schedules)}"]
     return command

@@ -297,7 +297,7 @@ def measure_orders(bench, results):
         _, experts, hidden, alpha, cluster = MODELS[name]
         layer = bench.write_layer(hidden, alpha, experts, experts)
         plain = bench.compile(layer, experts, "baseline", cluster, bench.path("plain.mlir"), "--emit=plan")
-        for schedule in ("smart:4", "smart:2", "shadow:12+smart:4", "shadow:12+pipeline:2"):
+        for schedule in ("smart:4", "smart:2", "shadow:12+smart:4", "shadow:12+chunks:2"):
             steps = {}
             for order in ("search", "fastermoe", "mpipemoe", "program"):
                 plan = bench.compile(layer, experts, schedule, cluster, bench.path("order.mlir"), f"--order={order}", "--emit=plan")

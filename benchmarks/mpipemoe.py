@@ -40,7 +40,7 @@ ORDERS = {"mpipemoe": "the paper's order", "search": "order by search"}
 
 
 def name_of(chunks, strategy=""):
-    return (f"pipeline:{chunks}" if chunks > 1 else "baseline") + (f"+mpipe-{strategy}" if strategy else "")
+    return (f"chunks:{chunks}" if chunks > 1 else "baseline") + (f"+mpipe-{strategy}" if strategy else "")
 
 
 class Machine:
@@ -280,7 +280,7 @@ def collect_speedups(machine, order):
     for name, model in MODELS.items():
         for size in TOKENS:
             fast = machine.predict(model, size, "baseline", "program")
-            faster = machine.predict(model, size, "pipeline:2", "fastermoe")
+            faster = machine.predict(model, size, "chunks:2", "fastermoe")
             n = machine.get_best(model, size, order)
             pipe = machine.predict(model, size, name_of(n), order)
             # Reuse needs chunks.

@@ -64,7 +64,7 @@ class Layer:
 
 def measure_truth(layer, steps):
     """Milliseconds by length and number of chunks. Two rounds: what disturbs the machine for a while disturbs one of them."""
-    plans = {n: layer.compile(LENGTHS, "baseline" if n == 1 else f"pipeline:{n}", f"plan{n}.so") for n in CHUNKS}
+    plans = {n: layer.compile(LENGTHS, "baseline" if n == 1 else f"chunks:{n}", f"plan{n}.so") for n in CHUNKS}
     times = {}
     for _ in range(2):
         for length in LENGTHS:
@@ -106,7 +106,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         layer = Layer(options, folder)
         truth = measure_truth(layer, options.truth)
-        plan = layer.compile(LENGTHS, "pipeline:auto", "adaptive.so")
+        plan = layer.compile(LENGTHS, "chunks:auto", "adaptive.so")
         result = json.loads(run([layer.tool("adaptive_chunks"), plan, str(options.iters), "1", "2", "emulated-links"]))
     print("Steps in ms, measured alone, by tokens of a rank and number of chunks\n")
     print_truth(truth, result["steps"])

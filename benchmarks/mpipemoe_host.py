@@ -49,7 +49,7 @@ def make_profile(beta):
 
 
 def get_schedule(chunks):
-    return "baseline" if chunks == 1 else f"pipeline:{chunks}"
+    return "baseline" if chunks == 1 else f"chunks:{chunks}"
 
 
 class Case(LinkedPlans):

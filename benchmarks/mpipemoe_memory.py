@@ -12,10 +12,10 @@ side counts them.
 Savings are relative to the pipeline without reuse. Its memory is taken in two ways:
 
   (a) the paper's formula, M_ms + M_act + M_buf of Eq. 1 and 4
-  (b) our own plan of pipeline:n in which no two values share memory: the sum of its buffers
+  (b) our own plan of chunks:n in which no two values share memory: the sum of its buffers
 
 (b) is more than (a). In (b) the values before and after the activation are two values, and the router's values, sums by token and copies
-between token and expert order count. A third figure is our plan of pipeline:n as it is. It keeps everything that the backward needs, but
+between token and expert order count. A third figure is our plan of chunks:n as it is. It keeps everything that the backward needs, but
 reuses the memory of dead values. Claim: at least 97% of phi is saved in every case.
 """
 import argparse
@@ -87,7 +87,7 @@ def get_parameters(plan):
 def measure(tools, name, tokens, chunks):
     """One case: bytes, and savings by strategy."""
     model = MODELS[name]
-    pipeline = tools.plan(model, tokens, RANKS, f"pipeline:{chunks}")
+    pipeline = tools.plan(model, tokens, RANKS, f"chunks:{chunks}")
     states = 4 * get_parameters(pipeline)
     if states != get_model_states(model):
         sys.exit(f"error: {name}: a rank's model states are {states} bytes, not Eq. 1's {get_model_states(model)}")
@@ -95,7 +95,7 @@ def measure(tools, name, tokens, chunks):
             "formula": states + get_activations(model, tokens), "unshared": states + get_unshared(pipeline),
             "planned": states + get_arena(pipeline, "device"), "bytes": {}, "pinned": {}}
     for strategy in STRATEGIES:
-        plan = tools.plan(model, tokens, RANKS, f"pipeline:{chunks}+mpipe-{strategy.lower()}")
+        plan = tools.plan(model, tokens, RANKS, f"chunks:{chunks}+mpipe-{strategy.lower()}")
         case["bytes"][strategy] = states + get_arena(plan, "device")
         case["pinned"][strategy] = get_arena(plan, "host_pinned")
     return case
@@ -107,7 +107,7 @@ def get_savings(case, against):
 
 def print_cases(cases):
     megabytes = lambda size: f"{size / 1e6:8.0f}"
-    print("Bytes of a rank, MB: without reuse (a) by the formula, (b) unshared; pipeline:n as planned; the plans; pinned on the host\n")
+    print("Bytes of a rank, MB: without reuse (a) by the formula, (b) unshared; chunks:n as planned; the plans; pinned on the host\n")
     print(f"{'model':<8} {'B':>4} {'n':>2} {'(a)':>8} {'(b)':>8} {'planned':>8}  " + " ".join(f"{s:>8}" for s in STRATEGIES)
           + "   host: " + " ".join(f"{s:>7}" for s in STRATEGIES[:3]))
     for case in cases:
@@ -115,7 +115,7 @@ def print_cases(cases):
               + " ".join(megabytes(case[key]) for key in ("formula", "unshared", "planned")) + "  "
               + " ".join(megabytes(case["bytes"][s]) for s in STRATEGIES) + "        "
               + " ".join(f"{case['pinned'][s] / 1e6:7.0f}" for s in STRATEGIES[:3]))
-    print("\nSaved: the bound, then by strategy against (a), (b), and pipeline:n as planned\n")
+    print("\nSaved: the bound, then by strategy against (a), (b), and chunks:n as planned\n")
     titles = " ".join(f"{s:>5}" for s in STRATEGIES)
     print(f"{'model':<8} {'B':>4} {'n':>2} {'phi':>6}  " + "  ".join(f"({key}) {titles}" for key in "abp"))
     for case in cases:
@@ -145,7 +145,7 @@ def print_planned(cases):
         saved = [max(get_savings(case, "planned").values()) for case in cases if case["chunks"] == chunks]
         alone = [1 - case["planned"] / case["formula"] for case in cases if case["chunks"] == chunks]
         if saved:
-            print(f"      n={chunks}: beside pipeline:{chunks} as planned the best strategy saves {min(saved):.3f} .. {max(saved):.3f}; "
+            print(f"      n={chunks}: beside chunks:{chunks} as planned the best strategy saves {min(saved):.3f} .. {max(saved):.3f}; "
                   f"planning alone saves {min(alone):.3f} .. {max(alone):.3f} of (a)")
 
 

@@ -72,7 +72,7 @@ std::vector<OwningOpRef<ModuleOp>> Bench::compileSome(ModuleOp graph, PlanOption
   std::vector<OwningOpRef<ModuleOp>> plans;
   options.order = OrderPolicy::Program;
   double seconds = getSeconds([&] {
-    for (const char *schedule : {"baseline", "s1", "s2", "s2+saa", "pipeline:4", "s1+pipeline:4", "s2+pipeline:8"}) {
+    for (const char *schedule : {"baseline", "s1", "s2", "s2+saa", "chunks:4", "s1+chunks:4", "s2+chunks:8"}) {
       options.schedule = schedule;
       FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(graph, options);
       if (failed(plan))

@@ -35,7 +35,7 @@ PLANS = {
     "S1": (dict(dp=4, mp=2, ep=4, esp=2), "s1", ()),
     "S2": (dict(dp=4, mp=2, ep=4, esp=2), "s2", ()),
     "PPMoE": (dict(dp=2, mp=4, ep=4, esp=1), "ppmoe", ()),
-    "pipelined": (dict(dp=8, mp=1, ep=8, esp=1), "pipeline:2", ()),
+    "pipelined": (dict(dp=8, mp=1, ep=8, esp=1), "chunks:2", ()),
     "shadowed": (dict(dp=8, mp=1, ep=8, esp=1), "shadow:2,prefix", ()),
     "ZeRO-1": (dict(dp=4, mp=2, ep=2, esp=1), "baseline", ("--zero",)),
     "sequence parallel": (dict(dp=2, mp=4, ep=4, esp=2), "s1", ("--sequence-parallel",)),

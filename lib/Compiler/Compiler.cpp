@@ -83,7 +83,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
     return emitError(UnknownLoc::get(prepared.getContext()))
            << "--recompute and --schedule=" << schedule.getName()
            << " are mutually exclusive: a ring holds the values of " << schedule.getRing()
-           << " chunks, but a backward that computes its block again needs the values of all chunks; use +pipeline:N "
+           << " chunks, but a backward that computes its block again needs the values of all chunks; use +chunks:N "
               "without a ring and without +mpipe, or leave out --recompute";
   // The routing of the graph's layers becomes the schedule's.
   OwningOpRef<ModuleOp> graph = prepared.clone();

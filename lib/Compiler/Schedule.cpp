@@ -52,7 +52,7 @@ static void dropStrategy(ParsedSchedule &schedule) { schedule.strategy = Strateg
 /// The most chunks for which a plan is compiled in reasonable time.
 static constexpr int64_t maxChunks = 64;
 
-static LogicalResult readPipeline(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+static LogicalResult readChunks(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
   auto isRead = [](StringRef text, int64_t &number) {
     return !text.getAsInteger(10, number) && number >= 1 && number <= maxChunks;
   };
@@ -62,8 +62,8 @@ static LogicalResult readPipeline(MLIRContext *context, StringRef argument, Pars
     parsed.chunks = 0;
   if ((isAuto || isRead(chunks, parsed.chunks)) && (!hasRing || isRead(ring, parsed.ring)))
     return success();
-  return emitUsageError(context) << "expected pipeline:N or pipeline:N,RING with N and RING from 1 to " << maxChunks
-                                 << ", or auto for N, in --schedule but got 'pipeline:" << argument << "'";
+  return emitUsageError(context) << "expected chunks:N or chunks:N,RING with N and RING from 1 to " << maxChunks
+                                 << ", or auto for N, in --schedule but got 'chunks:" << argument << "'";
 }
 
 /// Reads `NUMBER`, `WORD` or `NUMBER,WORD`, and leaves a missing one as it is.
@@ -144,13 +144,13 @@ static std::string writeArguments(int64_t number, StringRef word, bool isDefault
   return texts.empty() ? "" : ":" + llvm::join(texts, ",");
 }
 
-static std::optional<std::string> writePipeline(const ParsedSchedule &schedule) {
+static std::optional<std::string> writeChunks(const ParsedSchedule &schedule) {
   if (schedule.chunks == 1)
     return std::nullopt;
   return ":" + (schedule.chunks ? std::to_string(schedule.chunks) : "auto") +
          (schedule.getRing() != schedule.getOwnRing() ? "," + std::to_string(schedule.ring) : "");
 }
-static void dropPipeline(ParsedSchedule &schedule) { schedule.chunks = 1; }
+static void dropChunks(ParsedSchedule &schedule) { schedule.chunks = 1; }
 
 static std::optional<std::string> writeShadows(const ParsedSchedule &schedule) {
   if (!schedule.shadows)
@@ -174,7 +174,7 @@ static std::optional<std::string> writeSmart(const ParsedSchedule &schedule) {
 
 namespace {
 /// Names of one kind exclude each other.
-enum class Kind { Layer, Overlap, ByNode, Pipeline, Shadows, Smart, Gate, Residuals };
+enum class Kind { Layer, Overlap, ByNode, Chunks, Shadows, Smart, Gate, Residuals };
 
 /// One name of --schedule. Functions that are null do nothing.
 struct Entry {
@@ -218,11 +218,11 @@ static constexpr unsigned getBits(std::initializer_list<Kind> kinds) {
   return bits;
 }
 
-static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::ByNode, Kind::Pipeline,
+static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::ByNode, Kind::Chunks,
                                         Kind::Shadows, Kind::Smart,   Kind::Gate,   Kind::Residuals};
 /// An overlap's passes need the backward too (addOverlap).
-static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind::ByNode, Kind::Shadows,
-                                          Kind::Residuals, Kind::Pipeline, Kind::Smart};
+static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,   Kind::ByNode, Kind::Shadows,
+                                          Kind::Residuals, Kind::Chunks, Kind::Smart};
 
 template <LayerRewrite rewrite>
 static Entry makeLayer(StringLiteral name, AddPasses *addPasses, StringLiteral pass, bool leavesExchanges,
@@ -289,15 +289,15 @@ static ArrayRef<Entry> getEntries() {
        .isCombined = true,
        .pass = "moe-exchange-by-node",
        .drop = dropHier},
-      {.name = "pipeline",
-       .kind = Kind::Pipeline,
-       .read = readPipeline,
-       .write = writePipeline,
-       .addPasses = addPipeline,
+      {.name = "chunks",
+       .kind = Kind::Chunks,
+       .read = readChunks,
+       .write = writeChunks,
+       .addPasses = addChunks,
        .argument = "N|auto[,RING]",
        .needsExchanges = true,
-       .pass = "moe-pipeline",
-       .drop = dropPipeline},
+       .pass = "moe-chunk-experts",
+       .drop = dropChunks},
       makeStrategy<Strategy::S1>("mpipe-s1"),
       makeStrategy<Strategy::S2>("mpipe-s2"),
       makeStrategy<Strategy::S3>("mpipe-s3"),
@@ -399,7 +399,7 @@ static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, Str
   return success();
 }
 
-/// moe-pipeline alone makes rings.
+/// moe-chunk-experts alone makes rings.
 static bool hasRingOfOnce(const ParsedSchedule &schedule) { return schedule.once && schedule.ring > 0; }
 
 static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, StringRef text,
@@ -411,7 +411,7 @@ static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, Str
                                      << "' are mutually exclusive in --schedule: '" << text << "' "
                                      << entry.excludedFor;
   if (entry.kind == Kind::ByNode && hasRingOfOnce(parsed))
-    return emitUsageError(context) << "expected '" << text << "' with pipeline:N without a ring in --schedule but got '"
+    return emitUsageError(context) << "expected '" << text << "' with chunks:N without a ring in --schedule but got '"
                                    << schedule << "'";
   return success();
 }
@@ -423,7 +423,9 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
   SmallVector<std::pair<const Entry *, StringRef>> parts;
   for (StringRef text : texts) {
     auto [name, argument] = text.split(':');
-    const Entry *entry = llvm::find_if(getEntries(), [&](const Entry &entry) { return entry.name == name; });
+    // An older name of chunks:N.
+    StringRef known = name == "pipeline" ? "chunks" : name;
+    const Entry *entry = llvm::find_if(getEntries(), [&](const Entry &entry) { return entry.name == known; });
     bool hasArgument = text != name, isKnown = entry != getEntries().end();
     if (!isKnown || (hasArgument ? !entry->takesArgument() : entry->needsArgument()))
       return emitUsageError(context) << "expected --schedule to be made of "

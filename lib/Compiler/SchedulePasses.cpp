@@ -110,16 +110,16 @@ LogicalResult mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule 
   return success();
 }
 
-LogicalResult mlir::moe::addPipeline(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &,
-                                     ModuleOp) {
+LogicalResult mlir::moe::addChunks(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &,
+                                   ModuleOp) {
   if (schedule.chunks <= 1)
     return success();
-  MoePipelineOptions pipeline;
-  pipeline.chunks = schedule.chunks;
-  pipeline.exchangedRing = schedule.getRing();
+  MoeChunkExpertsOptions chunks;
+  chunks.chunks = schedule.chunks;
+  chunks.exchangedRing = schedule.getRing();
   // One chunk at a time computes inside the experts, and only computation waits for a place there.
-  pipeline.hiddenRing = schedule.getRing() > 0 ? std::max<int64_t>(1, schedule.getRing() - 1) : 0;
-  passes.addNestedPass<func::FuncOp>(createMoePipeline(pipeline));
+  chunks.hiddenRing = schedule.getRing() > 0 ? std::max<int64_t>(1, schedule.getRing() - 1) : 0;
+  passes.addNestedPass<func::FuncOp>(createMoeChunkExperts(chunks));
   return success();
 }
 

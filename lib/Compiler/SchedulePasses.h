@@ -10,7 +10,7 @@ namespace mlir::moe {
 /// cluster lacks.
 using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                 ModuleOp graph);
-AddPasses addS1, addS2, addParmAuto, addOnce, addHier, addPipeline, addResiduals, addShadows, addSmart;
+AddPasses addS1, addS2, addParmAuto, addOnce, addHier, addChunks, addResiduals, addShadows, addSmart;
 
 /// Number of phases of Parm's SAA; 1 if it is not possible. The exchange must leave the node and the gather over mp
 /// must not, so that they are on different streams.

@@ -109,7 +109,7 @@ LogicalResult mlir::moe::compileVariants(ModuleOp graph, const PlanOptions &opti
     return failure();
   if (schedule->chunks == 0 && schedule->layer == LayerRewrite::ParmAuto)
     return emitError(UnknownLoc::get(graph.getContext()))
-           << "expected one of 'parm-auto' and 'pipeline:auto' in --schedule "
+           << "expected one of 'parm-auto' and 'chunks:auto' in --schedule "
               "for several batch shapes, since each is decided "
               "at run time, but got '"
            << options.schedule << "'";

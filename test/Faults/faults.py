@@ -24,11 +24,11 @@ TINY = ("--batch=2", "--seq=8")
 # Name, model, options.
 PLANS = (
     ("baseline", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=2,mp=2,ep=2,esp=2", "--capacity-factor=1")),
-    ("s1", "mixtral", (*TINY, "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2", "--schedule=s1+pipeline:2", "--dropless")),
+    ("s1", "mixtral", (*TINY, "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2", "--schedule=s1+chunks:2", "--dropless")),
     ("s2", "mixtral", (*TINY, "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s2+saa", "--capacity-factor=1.5")),
     ("ppmoe", "mixtral", (*WHOLE, "--layers=1", "--dtype=bf16", "--parallel=dp=2,mp=2,ep=2", "--schedule=ppmoe", "--optimizer=sgd",
                             "--clip-norm=0.01")),
-    ("mpipe", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=2,ep=2", "--schedule=baseline+pipeline:4+mpipe-s1", "--capacity-factor=1")),
+    ("mpipe", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=2,ep=2", "--schedule=baseline+chunks:4+mpipe-s1", "--capacity-factor=1")),
     ("shadows", "mixtral", (*TINY, "--dtype=f32", "--parallel=dp=4,ep=4", "--schedule=baseline+shadow:2+smart:2", "--dropless",
                             "--cluster=parm-b")),
     ("once", "deepseek-v3", (*TINY, "--dtype=bf16", "--parallel=dp=4,ep=4", "--schedule=baseline+once:node,2", "--dropless")),

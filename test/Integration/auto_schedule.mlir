@@ -56,12 +56,12 @@
 // RUN: moe-compile %t/dropless.mlir --parallel=dp=2,ep=2 --schedule=auto --exhaustive --order=program --cluster=hgx-h100 --explain=%t/all.json --emit=plan -o %t/plan.mlir
 // RUN: FileCheck %s --check-prefix=ALL --implicit-check-not=dominated < %t/all.json
 // ALL: "bounded": 0,
-// ALL-DAG: "schedule": "pipeline:4+mpipe-s4"
+// ALL-DAG: "schedule": "chunks:4+mpipe-s4"
 // ALL-DAG: "schedule": "shadow"
 
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=s1 --cluster=hgx-h100 --explain=- --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: --explain needs --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was chosen
-// RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto+pipeline:2 --cluster=hgx-h100 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
+// RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto+chunks:2 --cluster=hgx-h100 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: 'auto' cannot be combined with other parts in --schedule
 
 //--- capacity.mlir

@@ -212,16 +212,16 @@ def compile_options(suite):
     bad("--schedule", ["--schedule=foo"], r"expected --schedule to be made of .*baseline.* but got 'foo'")
     bad("--schedule, one of two", ["--schedule=baseline+foo"], r"expected --schedule .* but got 'baseline\+foo'")
     bad("--schedule, none", ["--schedule="], r"expected --schedule")
-    for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline", "shadows",
+    for name in ("chunks", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "chunks2", "auto:chunks", "shadows",
                  "smart2", "topology-gate:1", "topology-gate:", "topology"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            rf"made of {', '.join(REWRITES)}, auto, saa, once:rank\|node\[,RANKS\], hier\[:RANKS\], pipeline:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
+            rf"made of {', '.join(REWRITES)}, auto, saa, once:rank\|node\[,RANKS\], hier\[:RANKS\], chunks:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
             r"shadow\[:MAX,POLICY\], smart\[:RANKS,ORDER\], topology-gate, joined by '\+', "
             rf"but got '{re.escape(name)}'")
     for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO", "2,", "2,0", "2,65", "2,x", ",2", "auto,",
                   "2,2,2"):
-        bad(f"--schedule=pipeline:{count}", [f"--schedule=pipeline:{count}"],
-            rf"expected pipeline:N or pipeline:N,RING with N and RING from 1 to 64, or auto for N, in --schedule but got 'pipeline:{re.escape(count)}'")
+        bad(f"--schedule=chunks:{count}", [f"--schedule=chunks:{count}"],
+            rf"expected chunks:N or chunks:N,RING with N and RING from 1 to 64, or auto for N, in --schedule but got 'chunks:{re.escape(count)}'")
     for name, words, arguments in (("shadow", "algorithm1, prefix, simulate", ("0", "-1", "x", "1.5", "2,", ",prefix", "prefix,2", "2,ring", "2,prefix,3",
                                                                                "PREFIX", "99999999999999999999")),
                                    ("smart", "ring, topology", ("0", "-2", "y", "2 ", "ring,2", "2,prefix", "2,4", "2,ring,"))):
@@ -231,7 +231,7 @@ def compile_options(suite):
     for name in ("shadow", "smart", "smart:1+shadow:2,prefix", "s2+smart"):
         bad(f"--schedule={name} with a capacity", [f"--schedule={name}"],
             rf"graph\.mlir:7:\d+: error: .*expected a dropless layer \(--dropless\) for '{'shadow' if 'shadow' in name else 'smart'}': with a capacity")
-    for one, other in (("mpipe-s1", "mpipe-s2"), ("mpipe-s4", "mpipe-auto"), ("pipeline:2", "pipeline:4"), ("pipeline:auto", "pipeline:2"),
+    for one, other in (("mpipe-s1", "mpipe-s2"), ("mpipe-s4", "mpipe-auto"), ("chunks:2", "chunks:4"), ("chunks:auto", "chunks:2"),
                        ("s1", "s2"), ("s2", "ppmoe"), ("baseline", "parm-auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
@@ -242,8 +242,8 @@ def compile_options(suite):
     for other in ("shadow", "smart:2", "mpipe-s1"):
         bad(f"--schedule=once:rank+{other}", [f"--schedule=once:rank+{other}"],
             rf"'once:rank' and '{other}' are mutually exclusive in --schedule: 'once:rank' changes exchanges that send a row for each choice")
-    bad("--schedule=once:rank+pipeline:4,2", ["--schedule=once:rank+pipeline:4,2"],
-        r"expected 'once:rank' with pipeline:N without a ring in --schedule but got 'once:rank\+pipeline:4,2'")
+    bad("--schedule=once:rank+chunks:4,2", ["--schedule=once:rank+chunks:4,2"],
+        r"expected 'once:rank' with chunks:N without a ring in --schedule but got 'once:rank\+chunks:4,2'")
     for argument in ("", "1", "x", "2,2"):
         bad(f"--schedule=hier:{argument}", [f"--schedule=hier:{argument}"],
             rf"expected hier, or hier:RANKS with RANKS of at least 2, in --schedule but got 'hier:{argument}'")
@@ -251,12 +251,12 @@ def compile_options(suite):
         bad(f"--schedule={schedule}", [f"--schedule={schedule}"],
             rf"'{one}' and '{other}' are mutually exclusive in --schedule: '{one}' changes exchanges among all ranks")
     bad("--schedule=once:rank+hier", ["--schedule=once:rank+hier"], r"'once:rank' and 'hier' are mutually exclusive in --schedule")
-    for name in ("saa", "s1+saa", "saa+pipeline:2", "parm-auto+saa"):
+    for name in ("saa", "s1+saa", "saa+chunks:2", "parm-auto+saa"):
         bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
-    for name in ("auto+saa", "auto+pipeline:2", "shadow+auto"):
+    for name in ("auto+saa", "auto+chunks:2", "shadow+auto"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
             r"'auto' cannot be combined with other parts in --schedule, since it chooses the whole schedule")
-    for name in ("pipeline:2", "pipeline:auto", "shadow:2", "smart", "topology-gate", "mpipe-auto"):
+    for name in ("chunks:2", "chunks:auto", "shadow:2", "smart", "topology-gate", "mpipe-auto"):
         bad(f"--schedule=ppmoe+{name}", [f"--schedule=ppmoe+{name}"],
             rf"'{name}' and 'ppmoe' are mutually exclusive in --schedule: 'ppmoe' has no exchanges with the experts")
     bad("--schedule=ppmoe+saa", ["--schedule=ppmoe+saa"], r"expected 'saa' with 's2' in --schedule, .* but got 'ppmoe\+saa'")
@@ -285,7 +285,7 @@ def compile_options(suite):
     bad("a device as configuration", [], r"endless\.json: " + device, file="endless.json")
     bad("a device as cluster", ["--cluster=" + suite.path("endless.json")], r"endless\.json: " + device)
     bad("--num-threads", ["--num-threads=1000000"], r"expected --num-threads to be at most 1024 but got 1000000")
-    bad("--order in a pipeline", ["--parallel=pp=2", "--schedule=pipeline:2", "--order=mpipemoe"],
+    bad("--order in a pipeline", ["--parallel=pp=2", "--schedule=chunks:2", "--order=mpipemoe"],
         r"--order=mpipemoe cannot be combined with pp = 2: the launches of a stage stay in the order of --pipeline")
     for name, flags, why in (
             ("unknown", ["--pipeline=2f2b"], r"expected --pipeline to be 1f1b, 1f1b-overlap, zb-h1, zb-v, dualpipe-v or search but got '2f2b'"),
@@ -297,9 +297,9 @@ def compile_options(suite):
             ("without a backward", ["--parallel=pp=2", "--pipeline=zb-v", "--mode=forward"],
              r"expected a backward for the pipeline order zb-v; forwards alone are in the order 1f1b")):
         bad(f"--pipeline {name}", flags, why)
-    for name in ("pipeline:4,2", "pipeline:2+mpipe-s1", "mpipe-s4"):
+    for name in ("chunks:4,2", "chunks:2+mpipe-s1", "mpipe-s4"):
         bad(f"--recompute with {name}", ["--recompute", f"--schedule={name}"],
-            r"--recompute and --schedule=.* are mutually exclusive: .*; use \+pipeline:N without a ring and without \+mpipe, or leave out --recompute")
+            r"--recompute and --schedule=.* are mutually exclusive: .*; use \+chunks:N without a ring and without \+mpipe, or leave out --recompute")
     suite.expect("option: nothing at all", ["moe-compile"], r"expected a model or --megatron-args")
 
 

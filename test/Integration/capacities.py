@@ -23,7 +23,7 @@ from oracle_test import MARGIN, compare
 
 # Of a rank: 40 tokens in one routing group or in two, which S1's members can share out.
 TOKENS = 40
-SCHEDULES = ("baseline", "s1", "s2", "s2+saa", "pipeline:4", "s2+pipeline:4", "s2+saa+pipeline:2", "pipeline:4+mpipe-s2", "ppmoe",
+SCHEDULES = ("baseline", "s1", "s2", "s2+saa", "chunks:4", "s2+chunks:4", "s2+saa+chunks:2", "chunks:4+mpipe-s2", "ppmoe",
              "ppmoe+mpipe-s3")
 LAYOUTS = (Layout(4, 2, 2, 1), Layout(4, 4, 2, 2), Layout(8, 4, 4, 1))
 
@@ -90,7 +90,7 @@ class Said:
 
 def said_cases():
     groups = "--parallel=dp=2,mp=2,ep=2"
-    for schedule in ("baseline", "s2", "pipeline:4", "s2+pipeline:4"):
+    for schedule in ("baseline", "s2", "chunks:4", "s2+chunks:4"):
         flags = (groups, f"--schedule={schedule}")
         yield f"seq 200, {schedule}", Said(("--seq=200", *flags), [(64, 1)])
         yield f"seq 200, factor 1, {schedule}", Said(("--seq=200", "--capacity-factor=1", *flags), [(25, 1)])

@@ -215,7 +215,7 @@ class ChakraTest(unittest.TestCase):
     CASES = {
         "data": ["switch-base-8", "--layers=2", "--parallel=dp=4,ep=4", "--cluster=hgx-h100"],
         "tensor": ["mixtral-8x7b", "--layers=2", "--seq=512", "--parallel=dp=4,mp=2,ep=4,esp=2", "--schedule=s1", "--cluster=hgx-h100"],
-        "chunks": ["mixtral-8x7b", "--layers=2", "--seq=512", "--parallel=dp=8,ep=8", "--schedule=baseline+pipeline:2", "--cluster=hgx-h100"],
+        "chunks": ["mixtral-8x7b", "--layers=2", "--seq=512", "--parallel=dp=8,ep=8", "--schedule=baseline+chunks:2", "--cluster=hgx-h100"],
         # A loop, and programs that differ by stage.
         "pipeline": ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--parallel=pp=2,dp=2,ep=2", "--micro-batches=12",
                      "--optimizer=adam", "--cluster=hgx-h100"],
@@ -225,7 +225,7 @@ class ChakraTest(unittest.TestCase):
         # Broadcasts of experts and sums of their gradients.
         "shadows": ["switch-base-8", "--layers=1", "--dropless", "--parallel=dp=8,ep=8", "--schedule=baseline+shadow:2,prefix", "--cluster=fastermoe-trevor"],
         # Values that wait in the memory of the host.
-        "copies": ["switch-base-8", "--layers=1", "--parallel=dp=4,ep=4", "--schedule=baseline+pipeline:2+mpipe-s1", "--cluster=mpipemoe-a100"],
+        "copies": ["switch-base-8", "--layers=1", "--parallel=dp=4,ep=4", "--schedule=baseline+chunks:2+mpipe-s1", "--cluster=mpipemoe-a100"],
         "processors": ["switch-base-8", "--layers=1", "--seq=16", "--parallel=dp=2,ep=2"],
     }
 

@@ -43,7 +43,7 @@ QUICK = {
     "biases, encoder and decoder": Case("switch", "dp=2,cp=2,mp=2,ep=4,esp=2"),
     "not causal": Case("bert-moe", "cp=4,ep=4", ("--batch=2",)),
     "stages, ring": Case("mixtral", "pp=2,cp=4,ep=4", ("--micro-batches=3", "--recompute=block", "--ring-attention")),
-    "consecutive rows": Case("mixtral", "cp=4,ep=4", ("--schedule=s2+pipeline:2",), length=12),
+    "consecutive rows": Case("mixtral", "cp=4,ep=4", ("--schedule=s2+chunks:2",), length=12),
 }
 
 

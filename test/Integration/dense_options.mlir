@@ -1,8 +1,8 @@
 // What is asked for experts of a model that has none has no effect, and a warning says so.
 
-// RUN: moe-compile %S/models/llama.json --whole-model --seq=8 --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=s1+pipeline:2 --emit=spmd -o %t.s1 2>&1 | FileCheck %s --check-prefix=COMPILE
+// RUN: moe-compile %S/models/llama.json --whole-model --seq=8 --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=s1+chunks:2 --emit=spmd -o %t.s1 2>&1 | FileCheck %s --check-prefix=COMPILE
 // COMPILE: moe-compile: warning: the model has no MoE layer, so ep = 2 and esp = 2 have no effect; --parallel=pp=1,dp=2,mp=2 is the same
-// COMPILE-NEXT: moe-compile: warning: the model has no MoE layer, so --schedule=s1+pipeline:2 has no effect; leave it out
+// COMPILE-NEXT: moe-compile: warning: the model has no MoE layer, so --schedule=s1+chunks:2 has no effect; leave it out
 // COMPILE-NOT: warning
 
 // One warning for all shapes.
@@ -29,5 +29,5 @@
 // NONE-NOT: warning
 
 // The same program but for the sizes of the groups.
-// RUN: sed 's/ep = 2, esp = 2/ep = 1, esp = 1/; s/"s1+pipeline:2"/"baseline"/' %t.s1 > %t.same
+// RUN: sed 's/ep = 2, esp = 2/ep = 1, esp = 1/; s/"s1+chunks:2"/"baseline"/' %t.s1 > %t.same
 // RUN: diff %t.same %t.plain

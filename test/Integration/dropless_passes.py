@@ -25,14 +25,14 @@ SCHEDULES = {
     "s1": [Layout(4, 2, 4, 1), Layout(8, 2, 4, 2)],
     "s2": [Layout(4, 2, 4, 1), Layout(8, 2, 4, 2)],
     "ppmoe": [Layout(4, 4, 4, 1), Layout(8, 4, 2, 2)],
-    "baseline+pipeline:2": [Layout(4, 2, 4, 1)],
+    "baseline+chunks:2": [Layout(4, 2, 4, 1)],
     "baseline+smart:2": [Layout(8, 2, 8, 1)],
-    "s1+pipeline:3+smart:2": [Layout(8, 2, 4, 2)],
-    "s2+pipeline:2": [Layout(8, 2, 4, 2)],
+    "s1+chunks:3+smart:2": [Layout(8, 2, 4, 2)],
+    "s2+chunks:2": [Layout(8, 2, 4, 2)],
     "s2+smart:2": [Layout(8, 4, 8, 1)],
     "baseline+shadow:1": [Layout(4, 2, 4, 1)],
     "s1+shadow:1+smart:2": [Layout(8, 2, 8, 1)],
-    "s2+shadow:1+pipeline:2": [Layout(8, 2, 4, 2)],
+    "s2+shadow:1+chunks:2": [Layout(8, 2, 4, 2)],
 }
 ROUTINGS = {
     "skewed": lambda experts: np.linspace(1.0, -1.0, experts) * 0.4,

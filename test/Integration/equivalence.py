@@ -147,7 +147,7 @@ def check_dealt(suite, dealt):
 
 def schedule_of(pipeline):
     chunks, strategy, layer = pipeline
-    return "+".join([layer, f"pipeline:{chunks}"] + [strategy] * (strategy != "none"))
+    return "+".join([layer, f"chunks:{chunks}"] + [strategy] * (strategy != "none"))
 
 
 def describe(layout, o):

@@ -47,7 +47,7 @@ def check(tools, commands, folder, log):
     else:
         raise harness.CaseFailed("none of the draws can be")
     seconds, size = (TRAINED_SECONDS, TRAINED_BYTES) if set(TRAINED) <= set(command) and len(commands) == 1 else (SECONDS, BYTES)
-    if any("pp=1," in word for word in command) and any("pipeline:" in word for word in command):
+    if any("pp=1," in word for word in command) and any("chunks:" in word for word in command):
         size = REORDERED_BYTES
     for what, estimate, step, most in (("seconds", one["estimate"], one["seconds"], seconds), ("bytes", one["estimate_memory"], one["memory"], size)):
         log.append(f"{what}: {estimate:.5g} estimated, {step:.5g} compiled, {estimate / step - 1:+.1%}")

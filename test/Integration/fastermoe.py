@@ -67,7 +67,7 @@ def choose_cases(suite, seed=6):
 def schedule_of(layer, group, o):
     names = [layer]
     if o["chunks"] > 1:
-        names.append(f"pipeline:{o['chunks']}")
+        names.append(f"chunks:{o['chunks']}")
     if o["shadows"]:
         names.append(o["shadows"].replace("ALL", str(o["experts"])))
     if group:

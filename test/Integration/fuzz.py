@@ -32,7 +32,7 @@ PARSER = re.compile(r"error: redefinition of SSA value|out of memory[\s\S]*MLIR 
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "64", "4096", "2147483647", "2147483648", "4294967296", "9223372036854775807", "-9223372036854775808",
            "18446744073709551616", "1e308", "1e-320", "-0.0", "0.5", "1e999", "nan", "inf"]
 VALUES = [None, True, False, 0, 1, -1, 3, 1 << 31, 1 << 53, (1 << 63) - 1, -(1 << 63), 0.5, 1e308, 1e-308, "", "x", "silu", "\u0000", [], [1], [[]], {}, {"a": 1}]
-PASSES = ("--canonicalize", "--cse", "--moe-partition", "--moe-differentiate", "--moe-verify-spmd", "--moe-pause-mp", "--moe-pipeline=chunks=2",
+PASSES = ("--canonicalize", "--cse", "--moe-partition", "--moe-differentiate", "--moe-verify-spmd", "--moe-pause-mp", "--moe-chunk-experts=chunks=2",
           "--convert-moe-to-plan", "--plan-assign-streams", "--plan-assign-memory", "--plan-verify", "--convert-plan-to-llvm", "--moe-print-cost")
 
 

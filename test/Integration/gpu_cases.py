@@ -29,7 +29,7 @@ LAYERS = [  # model, dtype, layout, flags
     ("mixtral", "bf16", ONE, [DROPS, "--layers=2"]),
     ("mixtral", "f32", ONE, ["--dropless"]),
     ("mixtral", "f16", ONE, ["--dropless"]),
-    ("mixtral", "bf16", ONE, [ROOM, "--schedule=pipeline:2+mpipe-s1"]),
+    ("mixtral", "bf16", ONE, [ROOM, "--schedule=chunks:2+mpipe-s1"]),
     ("deepseek-v3", "bf16", ONE, ["--dropless"]),
     ("deepseek-v3", "bf16", ONE, [ROOM]),
     ("deepseek-v3", "f32", ONE, [ROOM]),
@@ -39,14 +39,14 @@ LAYERS = [  # model, dtype, layout, flags
     ("wide", "bf16", ONE, [ROOM, "--seq=256"]),
     ("wide", "bf16", "dp=2,ep=2", ["--dropless", "--seq=192"]),
     ("mixtral", "bf16", "dp=2,ep=2", ["--dropless"]),
-    ("mixtral", "bf16", "dp=2,ep=2", [ROOM, "--schedule=pipeline:2"]),
+    ("mixtral", "bf16", "dp=2,ep=2", [ROOM, "--schedule=chunks:2"]),
     ("mixtral", "bf16", "dp=2,mp=2,ep=2,esp=2", ["--dropless", "--schedule=s1"]),
     ("mixtral", "bf16", "dp=2,mp=2,ep=2,esp=2", [ROOM, "--schedule=s2"]),
     ("mixtral", "f32", "dp=2,mp=2,ep=2,esp=2", [DROPS, "--schedule=s2+saa"]),
     ("deepseek-v3", "bf16", "dp=1,mp=4,ep=4", [ROOM, "--schedule=ppmoe"]),
     ("mixtral", "bf16", "dp=4,ep=4", ["--dropless", "--schedule=shadow:2,prefix"]),
     ("mixtral", "f32", "dp=4,ep=4", ["--dropless", "--schedule=smart"]),
-    ("gpt-oss", "f32", "dp=4,ep=2,esp=2", ["--dropless", "--schedule=pipeline:2+mpipe-s4"]),
+    ("gpt-oss", "f32", "dp=4,ep=2,esp=2", ["--dropless", "--schedule=chunks:2+mpipe-s4"]),
 ]
 ADAM = ["--optimizer=adam", "--clip-norm=1", "--weight-decay=0.1"]
 WHOLE = [

@@ -19,7 +19,7 @@ LISTED = re.compile(r"^ {2,6}(--?[A-Za-z][^\s=\[]*)", re.MULTILINE)
 # What must be there whatever the help looks like.
 KNOWN = {"moe-run": ("--train", "--data-type", "--verify", "--version"), "moe-calibrate": ("-o", "--quick"),
          "moe-compile": ("--emit", "-o", "--parallel", "--help"), "moe-sim": ("--network",), "moe-import": ("--loss",),
-         "moe-opt": ("--moe-pipeline", "--pass-pipeline")}
+         "moe-opt": ("--moe-chunk-experts", "--pass-pipeline")}
 # Words before the cursor, and all that bash offers there.
 COMPLETED = [
     ("moe-compile", ["--emi"], ["--emit="]),

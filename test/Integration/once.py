@@ -76,7 +76,7 @@ def choose_node(layout, layer):
 def schedule_of(layer, o):
     nodes = o["node_ranks"]
     by_node = f"hier:{nodes}" if o["form"] == "capacity" else f"once:node,{nodes}" if nodes else "once:rank"
-    parts = [layer, by_node] + [f"pipeline:{o['chunks']}"] * (o["chunks"] > 1) + [o["strategy"]] * (o["strategy"] != "none")
+    parts = [layer, by_node] + [f"chunks:{o['chunks']}"] * (o["chunks"] > 1) + [o["strategy"]] * (o["strategy"] != "none")
     return "+".join(parts)
 
 

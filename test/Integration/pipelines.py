@@ -16,13 +16,13 @@ CLUSTER = "--cluster=mpipemoe-a100"
 STRATEGIES = ("mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4")
 # What --schedule is given, and what it is in a plan.
 NAMES = {
-    "baseline+pipeline:2": "pipeline:2", "pipeline:04": "pipeline:4", "pipeline:1": "baseline", "pipeline:64": "pipeline:64",
-    "mpipe-s4+pipeline:04,01": "pipeline:4,1+mpipe-s4", "pipeline:4,2+mpipe-s4": "pipeline:4+mpipe-s4", "pipeline:4,2": "pipeline:4,2",
-    "mpipe-s1": "mpipe-s1", "mpipe-s4+pipeline:3": "pipeline:3+mpipe-s4", "pipeline:2+s2": "s2+pipeline:2",
-    "mpipe-s2+pipeline:8+s1": "s1+pipeline:8+mpipe-s2", "pipeline:1+mpipe-s3": "mpipe-s3",
-    "pipeline:2+mpipe-s4+saa+s2": "s2+saa+pipeline:2+mpipe-s4", "pipeline:2+pipeline:2": "pipeline:2",
-    "s1+pipeline:1": "s1", "smart+shadow:4,prefix": "shadow:4,prefix+smart", "shadow:02,simulate+shadow:02,simulate": "shadow:2",
-    "smart:2,topology+pipeline:2+shadow": "pipeline:2+shadow+smart:2", "topology-gate+smart:ring+s2": "s2+smart:ring+topology-gate",
+    "baseline+chunks:2": "chunks:2", "chunks:04": "chunks:4", "chunks:1": "baseline", "chunks:64": "chunks:64",
+    "mpipe-s4+chunks:04,01": "chunks:4,1+mpipe-s4", "chunks:4,2+mpipe-s4": "chunks:4+mpipe-s4", "chunks:4,2": "chunks:4,2",
+    "mpipe-s1": "mpipe-s1", "mpipe-s4+chunks:3": "chunks:3+mpipe-s4", "chunks:2+s2": "s2+chunks:2",
+    "mpipe-s2+chunks:8+s1": "s1+chunks:8+mpipe-s2", "chunks:1+mpipe-s3": "mpipe-s3",
+    "chunks:2+mpipe-s4+saa+s2": "s2+saa+chunks:2+mpipe-s4", "chunks:2+chunks:2": "chunks:2",
+    "s1+chunks:1": "s1", "s1+pipeline:4": "s1+chunks:4", "smart+shadow:4,prefix": "shadow:4,prefix+smart", "shadow:02,simulate+shadow:02,simulate": "shadow:2",
+    "smart:2,topology+chunks:2+shadow": "chunks:2+shadow+smart:2", "topology-gate+smart:ring+s2": "s2+smart:ring+topology-gate",
     "mpipe-s4+topology-gate+shadow:algorithm1": "shadow:algorithm1+topology-gate+mpipe-s4",
 }
 
@@ -60,9 +60,9 @@ def rings(suite):
         suite.equal(f"ring {name}: verification", got["verify"]["ok"], True)
         return got["schedule"]
 
-    for schedule in ("pipeline:4,1", "pipeline:4,1+mpipe-s4", "pipeline:8,3+mpipe-s1", "s1+pipeline:4,1+mpipe-s3", "s2+pipeline:4,4+mpipe-s2"):
+    for schedule in ("chunks:4,1", "chunks:4,1+mpipe-s4", "chunks:8,3+mpipe-s1", "s1+chunks:4,1+mpipe-s3", "s2+chunks:4,4+mpipe-s2"):
         suite.equal(f"ring {schedule}", verify(schedule, PARALLEL, f"--schedule={schedule}"), schedule)
-    plans = [compile_plan(suite, f"--schedule=pipeline:8{ring}+mpipe-s4", "--report=report.txt") and bytes_of(read(suite.path("report.txt")).decode())
+    plans = [compile_plan(suite, f"--schedule=chunks:8{ring}+mpipe-s4", "--report=report.txt") and bytes_of(read(suite.path("report.txt")).decode())
              for ring in (",1", "")]
     suite.equal("ring: bytes", plans[0] < plans[1], True)
     options = ["--parallel=dp=2,ep=2", "--capacity-factor=1", "--schedule=auto"]
@@ -70,7 +70,7 @@ def rings(suite):
     needed, smallest = re.search(r"the smallest of \d+ needs (\d+) bytes, that of '(.*?)'", stderr).groups()
     chosen = verify("auto", *options, f"--memory-limit={needed}", "--explain=why.json")
     fitting = [one["schedule"] for one in json.loads(read(suite.path("why.json")))["candidates"] if "model_seconds" in one]
-    suite.equal("ring: auto", [chosen in fitting, all(re.search(r"pipeline:\d+,1", name) for name in [smallest, *fitting])], [True, True])
+    suite.equal("ring: auto", [chosen in fitting, all(re.search(r"chunks:\d+,1", name) for name in [smallest, *fitting])], [True, True])
 
 
 def table(report):
@@ -82,15 +82,15 @@ def table(report):
 
 def searches(suite):
     """Of all chunk counts the shortest step is taken; of the strategies of each the one of Eq. 10."""
-    counts = ["baseline", "pipeline:2", "pipeline:4", "pipeline:8"]
+    counts = ["baseline", "chunks:2", "chunks:4", "chunks:8"]
     for schedule, expected in (
-            ("pipeline:auto", counts),
+            ("chunks:auto", counts),
             ("mpipe-auto", list(STRATEGIES)),
-            ("pipeline:2+mpipe-auto", [f"pipeline:2+{s}" for s in STRATEGIES]),
+            ("chunks:2+mpipe-auto", [f"chunks:2+{s}" for s in STRATEGIES]),
             # Without chunks a strategy saves next to nothing.
-            ("pipeline:auto+mpipe-s4", [f"{c}+mpipe-s4" for c in counts[1:]]),
-            ("pipeline:auto+mpipe-auto", [f"{c}+{s}" for c in counts[1:] for s in STRATEGIES]),
-            ("s1+pipeline:auto", ["s1", *("s1+" + c for c in counts[1:])])):
+            ("chunks:auto+mpipe-s4", [f"{c}+mpipe-s4" for c in counts[1:]]),
+            ("chunks:auto+mpipe-auto", [f"{c}+{s}" for c in counts[1:] for s in STRATEGIES]),
+            ("s1+chunks:auto", ["s1", *("s1+" + c for c in counts[1:])])):
         plan, _ = compile_plan(suite, f"--schedule={schedule}", "--report=report.txt")
         rows = table(read(suite.path("report.txt")).decode()) if not schedule.startswith("s1") else []
         if rows:
@@ -105,7 +105,7 @@ def searches(suite):
                             "seconds": float(value("seconds").split()[0]),
                             "equation10": value("equation10") and float(value("equation10").split()[0])})
         suite.equal(f"{schedule}: entries", [entry["schedule"] for entry in entries], expected)
-        chunks = lambda entry: entry["schedule"].split("+mpipe")[0] if "pipeline" in entry["schedule"] else ""
+        chunks = lambda entry: entry["schedule"].split("+mpipe")[0] if "chunks" in entry["schedule"] else ""
         allowed = [e for e in entries if "mpipe-auto" not in schedule or
                    e["equation10"] == min(o["equation10"] for o in entries if chunks(o) == chunks(e))]
         suite.equal(f"{schedule}: best", [e["schedule"] for e in entries if e["chosen"]],
@@ -115,7 +115,7 @@ def searches(suite):
         fixed, _ = compile_plan(suite, f"--schedule={schedule_of(plan)}")
         body = lambda text: text[text.index("func.func"):]
         suite.equal(f"{schedule}: plan", body(fixed) == body(plan), True)
-    suite.make("moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER, "--schedule=pipeline:auto", "-o", "found.so")
+    suite.make("moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER, "--schedule=chunks:auto", "-o", "found.so")
     suite.equal("found plan runs", json.loads(suite.make("moe-run", "found.so", "--verify", "--json"))["verify"]["ok"], True)
 
 
@@ -147,13 +147,13 @@ def limits(suite):
         suite.equal(name + "runs", (got["schedule"], got["verify"]["ok"]), (said.group(1), True))
     # Where nothing is known of a link to the host, offloading is no candidate: of 5 chunk counts two each are left.
     suite.refused("limit: without a host link", [*compiling[:-1], "--cluster=linkless.json", "--memory-limit=1000", "-o", "small.so"],
-                  r"at most 1000 bytes per rank: the smallest of 10 needs \d+ bytes, that of '(pipeline:\d+\+)?(mpipe-s4)?'")
+                  r"at most 1000 bytes per rank: the smallest of 10 needs \d+ bytes, that of '(chunks:\d+\+)?(mpipe-s4)?'")
 
 
 def measured(suite):
     """A run uses the arenas to the last byte that the plan has for them."""
     for dropless in ([], ["--capacity-factor=1"]):
-        for schedule in ("baseline", "pipeline:2", "pipeline:4", "s2+pipeline:3", *(f"pipeline:4+{s}" for s in STRATEGIES), "s1+pipeline:2+mpipe-s1"):
+        for schedule in ("baseline", "chunks:2", "chunks:4", "s2+chunks:3", *(f"chunks:4+{s}" for s in STRATEGIES), "s1+chunks:2+mpipe-s1"):
             suite.make("moe-compile", "config.json", PARALLEL, "--seq=64", *dropless, f"--schedule={schedule}", "-o", "plan.so")
             memory = json.loads(suite.make("moe-run", "plan.so", "--json"))["memory"]
             suite.equal(f"memory: {schedule} {' '.join(dropless) or 'dropless'}",
@@ -163,8 +163,8 @@ def measured(suite):
 
 def granularity(suite):
     """MPipeMoE's Algorithm 1: one plan of four chunk counts for each of two shapes, chosen by prediction or by trial."""
-    suite.make("moe-compile", "config.json", PARALLEL, CLUSTER, "--batch=1,4", "--seq=64", "--schedule=pipeline:auto", "-o", "auto.so")
-    suite.make("moe-compile", "config.json", PARALLEL, CLUSTER, "--batch=1,4", "--seq=64", "--schedule=pipeline:auto", "--emit=plan", "-o", "auto.mlir")
+    suite.make("moe-compile", "config.json", PARALLEL, CLUSTER, "--batch=1,4", "--seq=64", "--schedule=chunks:auto", "-o", "auto.so")
+    suite.make("moe-compile", "config.json", PARALLEL, CLUSTER, "--batch=1,4", "--seq=64", "--schedule=chunks:auto", "--emit=plan", "-o", "auto.mlir")
     plan = read(suite.path("auto.mlir")).decode()
     heads = re.findall(r"^  module attributes \{(.*)\} \{$", plan, re.M)
     got = [(int(re.search(r"plan\.batch = (\d+)", h).group(1)), int(re.search(r"plan\.chunks = (\d+)", h).group(1))) for h in heads]
@@ -174,14 +174,14 @@ def granularity(suite):
         report = json.loads(suite.make("moe-run", "auto.so", f"--batch={batch}", "--seq=64", "--verify", "--json"))
         best = min((1, 2, 4, 8), key=lambda chunks: seconds[batch, chunks])
         suite.equal(f"auto: batch {batch}", (report["batch"], report["schedule"], report["verify"]["ok"]),
-                    (batch, "baseline" if best == 1 else f"pipeline:{best}", True))
+                    (batch, "baseline" if best == 1 else f"chunks:{best}", True))
 
 
 def refusals(suite):
     """What is decided twice, or cannot be."""
     one = ["moe-compile", "config.json", "--seq=8", "-o", "bad.so", "--cluster=linkless.json"]
     several = ["moe-compile", "config.json", "--seq=8,16", "-o", "bad.so"]
-    suite.refused("auto and pipeline:auto", [*several, "--schedule=parm-auto+pipeline:auto"], r"expected one of 'parm-auto' and 'pipeline:auto' .* several batch shapes")
+    suite.refused("auto and chunks:auto", [*several, "--schedule=parm-auto+chunks:auto"], r"expected one of 'parm-auto' and 'chunks:auto' .* several batch shapes")
     suite.refused("mpipe-auto without a host link", [*one, "--schedule=mpipe-auto"], r"has no 'device\.host_link'")
 
 

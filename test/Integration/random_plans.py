@@ -46,7 +46,7 @@ def draw_schedule(rng):
     if rng.random() < 0.2:
         return (schedule if schedule not in ("ppmoe", "parm-auto") else "baseline") + rng.choice(SHADOWS), ["--dropless"]
     if rng.random() < 0.4:
-        schedule += rng.choice(("+pipeline:2", "+pipeline:3", "+pipeline:4", "+pipeline:4,2")) + rng.choice(STRATEGIES)
+        schedule += rng.choice(("+chunks:2", "+chunks:3", "+chunks:4", "+chunks:4,2")) + rng.choice(STRATEGIES)
     return schedule, []
 
 

@@ -30,8 +30,8 @@ PROGRAMS = {
     "s2 phases": ("switch", ["--layers=2", "--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s2+saa"]),
     "ppmoe": ("gpt2-moe", ["--parallel=dp=2,mp=4,ep=2,esp=2", "--schedule=ppmoe"]),
     "sequence parallel": ("qwen3", ["--parallel=dp=2,mp=2,ep=1,esp=1", "--sequence-parallel"]),
-    "pipeline": ("qwen2-moe", ["--parallel=dp=2,mp=1,ep=2,esp=1", "--schedule=pipeline:2"]),
-    "pipeline s1": ("bert-moe", ["--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s1+pipeline:2"]),
+    "chunks": ("qwen2-moe", ["--parallel=dp=2,mp=1,ep=2,esp=1", "--schedule=chunks:2"]),
+    "chunks s1": ("bert-moe", ["--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s1+chunks:2"]),
     "shadows": ("mixtral", ["--parallel=dp=4,mp=1,ep=4,esp=1", "--schedule=shadow:2", "--dropless"]),
     "zero": ("gpt2-moe", ["--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s1", "--optimizer=adam", "--clip-norm=1", "--zero"]),
 }

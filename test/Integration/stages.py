@@ -37,16 +37,16 @@ def cases():
     yield case("s2+saa", "switch", (GROUPS, "--schedule=s2+saa"), ("--cluster=parm-b",), pipelines=True)
     yield case("ppmoe", "gpt2-moe", (*WHOLE, "--parallel=dp=2,mp=4,ep=2,esp=2", "--schedule=ppmoe"))
     yield case("parm-auto", "switch", (GROUPS, "--schedule=parm-auto"), ("--cluster=parm-b",))
-    yield case("chunks", "mixtral", (GROUPS, "--schedule=s2+pipeline:2+mpipe-s4"))
-    yield case("chunks in the order of a paper", "mixtral", (GROUPS, "--schedule=pipeline:2"), ("--order=mpipemoe",), pipelines=True)
+    yield case("chunks", "mixtral", (GROUPS, "--schedule=s2+chunks:2+mpipe-s4"))
+    yield case("chunks in the order of a paper", "mixtral", (GROUPS, "--schedule=chunks:2"), ("--order=mpipemoe",), pipelines=True)
     # One sequence of one token cannot be divided, but its launches are put into the order of chunks.
-    yield case("chunks that cannot be", "mixtral", (GROUPS, "--seq=1", "--schedule=pipeline:2"))
+    yield case("chunks that cannot be", "mixtral", (GROUPS, "--seq=1", "--schedule=chunks:2"))
     yield case("shadows and phases", "mixtral", ("--dropless", "--parallel=dp=4,ep=4", "--schedule=shadow:2+smart:1"), ("--cluster=hgx-h100",))
     yield case("topology gate", "mixtral", ("--parallel=dp=4,ep=4", "--schedule=topology-gate"), ("--cluster=hgx-h100",))
     yield case("a step", "gpt2-moe", (*WHOLE, GROUPS, "--optimizer=adam", "--zero", "--clip-norm=1", "--micro-batches=2", "--dtype=bf16"), pipelines=True)
     yield case("sequence parallel", "qwen3", (*WHOLE, "--parallel=dp=2,mp=2", "--sequence-parallel", "--recompute"))
     yield case("auto", "switch", (GROUPS, "--schedule=auto"), ("--cluster=hgx-h100",))
-    yield case("chunks that are chosen", "mixtral", (*WHOLE, GROUPS, "--schedule=pipeline:auto"), ("--cluster=hgx-h100",))
+    yield case("chunks that are chosen", "mixtral", (*WHOLE, GROUPS, "--schedule=chunks:auto"), ("--cluster=hgx-h100",))
 
 
 def same(what, got, want):

@@ -29,7 +29,7 @@ LAYOUTS = {
              Layout(4, 4, 2, 2), Layout(8, 2, 4, 1), Layout(8, 4, 2, 2), Layout(8, 2, 2, 2)],
 }
 DRAWN = {
-    "schedule": ("baseline", "s1", "s2", "s2+saa", "pipeline:2", "shadow:2,prefix", "smart", "ppmoe", "ppmoe"),
+    "schedule": ("baseline", "s1", "s2", "s2+saa", "chunks:2", "shadow:2,prefix", "smart", "ppmoe", "ppmoe"),
     "form": ("config", "--dropless", "--capacity-factor=1.5"),
     "optimizer": ("none", "adam", "adam", "sgd"),
     "micro_batches": (1, 1, 2, 3),

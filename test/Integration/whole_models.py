@@ -46,7 +46,7 @@ def cases():
         for layout, flags in LAYOUTS.items():
             yield f"{model}, {layout}", Case(model, flags)
     # Sequences are routed apart, and no schedule changes which of their tokens are dropped.
-    for schedule in ("s2+saa", "pipeline:4", "s2+pipeline:3"):
+    for schedule in ("s2+saa", "chunks:4", "s2+chunks:3"):
         yield f"switch, dp 2, mp 2, ep 2, esp 2, {schedule}", Case("switch", LAYOUTS["dp 2, mp 2, ep 2, esp 2"], schedule)
     yield "switch, mp 4, ep 4, ppmoe", Case("switch", LAYOUTS["mp 4, ep 4"], "ppmoe")
     yield "mixtral, dp 2, mp 2, ep 2, esp 2, s1", Case("mixtral", LAYOUTS["dp 2, mp 2, ep 2, esp 2"], "s1")

@@ -12,7 +12,7 @@
 // RUN: moe-run %t.zero.so --verify --iters=2 | FileCheck %s --check-prefix=VERIFY
 // RUN: moe-compile %S/models/gpt-oss.json --whole-model --batch=2 --seq=8 --dtype=f16 --grad-dtype=f32 --micro-batches=4 --parallel=pp=2,dp=2,mp=2,ep=2 -o %t.stages.so
 // RUN: moe-run %t.stages.so --verify | FileCheck %s --check-prefix=VERIFY
-// RUN: moe-compile %S/models/gpt2-moe.json --whole-model --batch=2 --seq=8 --dtype=bf16 --grad-dtype=f32 --micro-batches=3 --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=s1+pipeline:2 --dropless -o %t.chunks.so
+// RUN: moe-compile %S/models/gpt2-moe.json --whole-model --batch=2 --seq=8 --dtype=bf16 --grad-dtype=f32 --micro-batches=3 --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=s1+chunks:2 --dropless -o %t.chunks.so
 // RUN: moe-run %t.chunks.so --verify | FileCheck %s --check-prefix=VERIFY
 // VERIFY: verification ok
 

@@ -1,6 +1,6 @@
 // RUN: split-file %s %t
 // RUN: moe-sim %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --routing=%t/counts.jsonl --roofline=baseline+smart:1,ring,baseline+shadow:2,prefix+smart:1 | FileCheck %s
-// RUN: moe-sim %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --routing=%t/counts.jsonl --roofline=baseline+pipeline:2 --json | FileCheck %s --check-prefix=JSON
+// RUN: moe-sim %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --routing=%t/counts.jsonl --roofline=baseline+chunks:2 --json | FileCheck %s --check-prefix=JSON
 // RUN: not moe-sim %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --roofline=baseline+nonsense 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not moe-sim %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --roofline=baseline,baseline+saa 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: moe-compile %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --emit=plan -o %t/plan.mlir
@@ -30,7 +30,7 @@
 // JSON-NEXT:       "share_of_ideal": 0.15
 // JSON-NEXT:     },
 // JSON-NEXT:     {
-// JSON-NEXT:       "schedule": "{{.*}}pipeline:2",
+// JSON-NEXT:       "schedule": "{{.*}}chunks:2",
 
 // NAME: moe-sim: error: expected --schedule to be made of {{.*}} but got 'baseline+nonsense'
 // REFUSED: moe-sim: error: expected 'saa' with 's2'

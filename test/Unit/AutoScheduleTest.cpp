@@ -477,11 +477,11 @@ TEST_F(AutoScheduleTest, CombinationsAreSchedules) {
     EXPECT_TRUE(isPossible(one)) << one.getName();
     EXPECT_TRUE(succeeded(parseSchedule(&context, one.getName()))) << one.getName();
   }
-  for (StringRef name : {"once:rank+pipeline:4,2", "once:node+mpipe-s4", "hier+smart", "s2+saa+hier", "ppmoe+shadow"}) {
+  for (StringRef name : {"once:rank+chunks:4,2", "once:node+mpipe-s4", "hier+smart", "s2+saa+hier", "ppmoe+shadow"}) {
     std::string error = getError([&] { EXPECT_TRUE(failed(parseSchedule(&context, name))) << name.str(); });
     EXPECT_NE(error, "") << name.str();
   }
-  ParsedSchedule once = *parseSchedule(&context, "once:node+pipeline:4");
+  ParsedSchedule once = *parseSchedule(&context, "once:node+chunks:4");
   EXPECT_TRUE(isPossible(once));
   once.ring = 2;
   EXPECT_FALSE(isPossible(once));
@@ -492,7 +492,7 @@ TEST_F(AutoScheduleTest, OrderThatFits) {
   Xl xl(load("mpipemoe-a100"), 4096);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
   PlanOptions options = getOptions("dp=64,ep=64", xl.cluster), paper = options;
-  paper.schedule = "pipeline:2+mpipe-s4";
+  paper.schedule = "chunks:2+mpipe-s4";
   paper.order = OrderPolicy::MPipeMoe;
   FailureOr<OwningOpRef<ModuleOp>> own = mlir::moe::planAndCompile(*graph, paper);
   ASSERT_TRUE(succeeded(own));
@@ -611,7 +611,7 @@ TEST_F(AutoScheduleTest, WholeModelThatFits) {
     FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, options);
     return succeeded(plan) ? getMemory(getLargestProgram(**plan)).getDeviceBytes() : int64_t(0);
   };
-  small.schedule = "pipeline:16+mpipe-s3";
+  small.schedule = "chunks:16+mpipe-s3";
   options.memoryLimit = getBytes(small);
   int64_t bytes = getBytes(options);
   EXPECT_GT(bytes, 0);

@@ -109,8 +109,8 @@ TEST(Explanation, SaysWhatWindowsGainAndLeave) {
 
 TEST(Explanation, TablesFitATerminal) {
   ScheduleExplanation explanation;
-  Candidate &one = explanation.candidates.emplace_back(
-      makeCandidate("s2+saa+pipeline:16+mpipe-s4", 12.3456, 0.05, /*overlaps=*/true));
+  Candidate &one =
+      explanation.candidates.emplace_back(makeCandidate("s2+saa+chunks:16+mpipe-s4", 12.3456, 0.05, /*overlaps=*/true));
   one.verdict = Verdict::Chosen;
   one.whole = one.estimate;
   one.whole.bytes = one.estimate.bytes = 79'000'000'000;

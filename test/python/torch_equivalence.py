@@ -22,12 +22,12 @@ ALL = tuple(models.FAMILIES)
 CASES = {
     1: [("dp=1", "baseline", False, ALL)],
     2: [("dp=2,ep=2", "baseline", False, ALL), ("mp=2,dp=1,ep=2", "s1", False, ALL), ("mp=2,dp=1,ep=2", "ppmoe", False, ALL),
-        ("dp=2,ep=2", "pipeline:2", False, ALL), ("dp=2,ep=2", "baseline+shadow:2", True, ALL), ("mp=2,dp=1,ep=2", "s2", False, ALL)],
+        ("dp=2,ep=2", "chunks:2", False, ALL), ("dp=2,ep=2", "baseline+shadow:2", True, ALL), ("mp=2,dp=1,ep=2", "s2", False, ALL)],
     4: [("dp=2,mp=2,ep=2,esp=2", "baseline", False, ALL[:2]), ("dp=2,mp=2,ep=2,esp=2", "s1", False, ALL), ("dp=2,mp=2,ep=2,esp=2", "s2", False, ALL),
-        ("dp=2,mp=2,ep=2", "ppmoe", False, ALL[3:]), ("dp=4,ep=4", "s1+pipeline:2", False, ALL[:1]), ("dp=4,ep=2", "baseline", False, ALL[2:4]),
+        ("dp=2,mp=2,ep=2", "ppmoe", False, ALL[3:]), ("dp=4,ep=4", "s1+chunks:2", False, ALL[:1]), ("dp=4,ep=2", "baseline", False, ALL[2:4]),
         ("dp=4,ep=4", "baseline+shadow:3", True, ALL[4:])],
     8: [("dp=4,mp=2,ep=4,esp=2", "baseline", False, ALL[:1]), ("dp=4,mp=2,ep=4,esp=2", "s1", False, ALL[1:2]),
-        ("dp=4,mp=2,ep=4,esp=2", "s2", False, ALL[2:3]), ("dp=2,mp=4,ep=4", "ppmoe", False, ALL[3:4]), ("dp=8,ep=8", "pipeline:2", False, ALL[4:]),
+        ("dp=4,mp=2,ep=4,esp=2", "s2", False, ALL[2:3]), ("dp=2,mp=4,ep=4", "ppmoe", False, ALL[3:4]), ("dp=8,ep=8", "chunks:2", False, ALL[4:]),
         ("dp=8,ep=8", "baseline+shadow:2", True, ALL[:1])],
 }
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -128,7 +128,7 @@ def make_training(parallel, schedule, seed):
 
 def check_training():
     """50 steps of AdamW as the model without plans. After 25 they are saved, and resumed with another schedule."""
-    parallel, schedule = {2: ("dp=2,ep=2", "pipeline:2"), 4: ("dp=2,mp=2,ep=2,esp=2", "s1")}[SIZE]
+    parallel, schedule = {2: ("dp=2,ep=2", "chunks:2"), 4: ("dp=2,mp=2,ep=2,esp=2", "s1")}[SIZE]
     expected = train_reference(parallel, 50)
     model, wrapped, optimizer = make_training(parallel, schedule, seed=1)
     first = train(wrapped, parallel, 25, 0, optimizer)

@@ -46,9 +46,9 @@ enum class LayerRewrite {
 struct ParsedSchedule {
   LayerRewrite layer = LayerRewrite::Baseline;
   bool saa = false;
-  /// Number of chunks in pipeline:N; 0 for pipeline:auto.
+  /// Number of chunks in chunks:N; 0 for chunks:auto.
   int64_t chunks = 1;
-  /// RING in pipeline:N,RING; 0 if none was given.
+  /// RING in chunks:N,RING; 0 if none was given.
   int64_t ring = 0;
   /// Strategy of mpipe-s1 .. mpipe-s4; none otherwise.
   mpipemoe::Strategy strategy = mpipemoe::Strategy::None;

@@ -22,7 +22,7 @@ struct Variant {
 OwningOpRef<ModuleOp> mergeVariants(MLIRContext *context, MutableArrayRef<Variant> variants);
 
 /// Compiles a graph to the variants of its shape: one of options.schedule; for 'parm-auto' one for S1 and one for S2,
-/// with Eq. 13 and 14 as their seconds (Parm); for 'pipeline:auto' one for each chunk count, with the seconds of a
+/// with Eq. 13 and 14 as their seconds (Parm); for 'chunks:auto' one for each chunk count, with the seconds of a
 /// predicted step. Batch and sequence are the caller's to set. Errors are reported at the ops.
 LogicalResult compileVariants(ModuleOp graph, const PlanOptions &options, SmallVectorImpl<Variant> &variants);
 

@@ -25,7 +25,7 @@ bool mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, in
 
 /// Numbers of chunks that are tried, from 1 up to at most `most`.
 ArrayRef<int64_t> getChunkCounts(int64_t most = 16);
-/// Numbers of chunks that pipeline:auto tries.
+/// Numbers of chunks that chunks:auto tries.
 ArrayRef<int64_t> getPipelineCounts();
 
 /// MPipeMoE's strategies, which mpipe-auto chooses from.

@@ -10,7 +10,7 @@
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{node-ranks=2}),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=NODES
 // RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{chunks=2},moe-pipeline{chunks=2},moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{chunks=2},moe-chunk-experts{chunks=2},moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=CHUNKS
 
 // Of 16 tokens with 4 choices each, a rank gets at most one row of each: 64 rows of 4 ranks, in place of 128 for its two experts.
@@ -32,7 +32,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: [[B:%[a-z0-9_]+]] = moe.all_to_all_v [[P]], [[COUNTS1]], [[N]] over <"ep", 4, 1> {direction = #moe<direction from_experts>}
   // CHECK-NEXT: moe.combine [[B]], [[SLOTS1]] used([[COUNTS1]]) : (tensor<64x8xf32>, tensor<16x4xi32>, tensor<1x4xi32>) -> tensor<16x8xf32>
 
-  // Chunks are halves of the tokens; moe-pipeline leaves them as they are.
+  // Chunks are halves of the tokens; moe-chunk-experts leaves them as they are.
   // CHUNKS-LABEL: func.func @layer(
   // CHUNKS: [[EXPERTS:%[a-z0-9_]+]], {{.*}} = moe.route {{.*}} {chunk_rows = 32 : i64, chunks = 2 : i64} {{.*}}tensor<2x8xi32>
   // CHUNKS: [[X:%[a-z0-9_]+]]:2 = moe.split %arg0 : (tensor<16x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)

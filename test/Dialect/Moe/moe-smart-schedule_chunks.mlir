@@ -1,6 +1,6 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-pipeline{chunks=2 exchanged-ring=0 hidden-ring=0},moe-smart-schedule{group-size=2},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-chunk-experts{chunks=2 exchanged-ring=0 hidden-ring=0},moe-smart-schedule{group-size=2},moe-verify-spmd))" \
 // RUN:   | FileCheck %s
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-shadow-experts{shrink=false},moe-pipeline{chunks=2 exchanged-ring=0 hidden-ring=0},moe-smart-schedule{group-size=2},moe-verify-spmd),canonicalize,cse)" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-shadow-experts{shrink=false},moe-chunk-experts{chunks=2 exchanged-ring=0 hidden-ring=0},moe-smart-schedule{group-size=2},moe-verify-spmd),canonicalize,cse)" \
 // RUN:   | FileCheck %s --check-prefix=SHADOWS
 
 // Behind the pipeline and the shadows: each chunk of the tokens is exchanged in phases of its own, which are chunks 0 and 1 of four and

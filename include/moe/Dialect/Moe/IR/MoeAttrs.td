@@ -145,7 +145,7 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
 def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
   let summary = "the chunk of rows that an op works on";
   let description = [{
-    moe-pipeline sets it on ops as `moe.chunk`. The adjoint of an op belongs to the chunk of the op.
+    moe-chunk-experts sets it on ops as `moe.chunk`. The adjoint of an op belongs to the chunk of the op.
 
     Example: `#moe.chunk<1 of 4>`
   }];

@@ -168,7 +168,7 @@ def MoeExpandRingAttention : Pass<"moe-expand-ring-attention", "::mlir::func::Fu
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
+def MoeChunkExperts : Pass<"moe-chunk-experts", "::mlir::func::FuncOp"> {
   let summary = "compute experts in chunks of the tokens, so that exchanges and computation overlap";
   let description = [{
     Divides the part of each layer between dispatch and combine into chunks of rows. Each chunk has its own exchanges over
@@ -221,7 +221,7 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
     heaviest experts became shadows, whatever the routing, and at least four times the mean. If more rows would come,
     further experts become shadows, even where that takes more time.
 
-    The pass runs before moe-pipeline, moe-smart-schedule and moe-differentiate. moe-differentiate makes the reduction
+    The pass runs before moe-chunk-experts, moe-smart-schedule and moe-differentiate. moe-differentiate makes the reduction
     that sums the gradients of shadows at the owners of the experts.
 
     Times follow from the rates of the module's `moe.cluster`. An unknown rate counts as no time at all. Both
@@ -338,7 +338,7 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
     there it goes once to each rank of the node. On the way back the results are added up in the node first. Experts that
     are cut into slices stay as they are. Where all ranks are in one node, tokens go straight to them.
 
-    With `chunks` = n > 1, each of n equal parts of a rank's tokens goes this way alone, as the chunks of moe-pipeline do.
+    With `chunks` = n > 1, each of n equal parts of a rank's tokens goes this way alone, as the chunks of moe-chunk-experts do.
 
     Before -> after, with 8 experts on 4 ranks and 2 choices:
 

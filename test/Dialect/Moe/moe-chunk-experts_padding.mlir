@@ -1,4 +1,4 @@
-// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=3}))" | FileCheck %s
+// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-chunk-experts{chunks=3}))" | FileCheck %s
 
 // Rows that cannot be divided evenly. 8 of an expert are in 3 chunks of 3; the last row stays empty, since the capacity is 8.
 
@@ -7,7 +7,7 @@
 // CHECK:         moe.dispatch {{.*}} -> tensor<12x3x8xf32>
 // CHECK:         moe.grouped_matmul {{.*}} -> tensor<4x3x8xf32>
 func.func @padded(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
-  // expected-remark @+1 {{moe-pipeline: expected 8 rows of an expert to be divisible into 3 chunks; the buffer is padded to 9}}
+  // expected-remark @+1 {{moe-chunk-experts: expected 8 rows of an expert to be divisible into 3 chunks; the buffer is padded to 9}}
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>

@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-pipeline{chunks=2}),func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-chunk-experts{chunks=2}),func.func(moe-verify-spmd))" \
 // RUN:   -split-input-file | FileCheck %s
 
 // The baseline's layers in two chunks, each with the gather over esp and the exchanges over ep of its own. What is exchanged

@@ -1,9 +1,9 @@
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize)" -o %t.before
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-pipeline{chunks=1}))" -o %t.after
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-chunk-experts{chunks=1}))" -o %t.after
 // RUN: diff %t.before %t.after
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-pipeline{chunks=2 exchanged-ring=0 hidden-ring=0}))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-chunk-experts{chunks=2 exchanged-ring=0 hidden-ring=0}))" \
 // RUN:   | FileCheck %s --implicit-check-not=moe.ring
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-pipeline{chunks=2 exchanged-ring=3 hidden-ring=4}))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-chunk-experts{chunks=2 exchanged-ring=3 hidden-ring=4}))" \
 // RUN:   | FileCheck %s --check-prefix=RINGS
 
 // One chunk is the identity; rings are as deep as they are said to be, and none where that is 0.

@@ -1,7 +1,7 @@
-// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=2}))" -o %t
+// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-chunk-experts{chunks=2}))" -o %t
 // RUN: FileCheck %s < %t --implicit-check-not=moe.chunk
-// RUN: not moe-opt %s --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=0}))" 2>&1 | FileCheck %s --check-prefix=CHUNKS
-// RUN: not moe-opt %s --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=2 hidden-ring=-1}))" 2>&1 | FileCheck %s --check-prefix=RING
+// RUN: not moe-opt %s --pass-pipeline="builtin.module(func.func(moe-chunk-experts{chunks=0}))" 2>&1 | FileCheck %s --check-prefix=CHUNKS
+// RUN: not moe-opt %s --pass-pipeline="builtin.module(func.func(moe-chunk-experts{chunks=2 hidden-ring=-1}))" 2>&1 | FileCheck %s --check-prefix=RING
 
 // CHUNKS: error: expected chunks from 1 to 1024 and rings of at least 0 but got 0, 2 and 1
 // RING: error: expected chunks from 1 to 1024 and rings of at least 0 but got 2, 2 and -1
@@ -9,7 +9,7 @@
 // Slots of unknown origin.
 // CHECK-LABEL: func.func @no_route(
 func.func @no_route(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x2xf32>) -> tensor<16x8xf32> {
-  // expected-warning @+1 {{moe-pipeline leaves this layer as it is: the slots of its dispatch do not come from a routing}}
+  // expected-warning @+1 {{moe-chunk-experts leaves this layer as it is: the slots of its dispatch do not come from a routing}}
   %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   %1 = moe.combine %0, %s weights(%w) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
   return %1 : tensor<16x8xf32>

@@ -1,4 +1,4 @@
-//===- Pipeline.cpp - moe-pipeline ----------------------------------------===//
+//===- ChunkExperts.cpp - moe-chunk-experts ------------------------------------===//
 //
 // Rows are dispatched chunk by chunk, so that each chunk is one piece of memory, and everything up to the combine is
 // done for each alone. Only the forward is written: the adjoint of a chunk is a chunk.
@@ -13,7 +13,7 @@
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 
 namespace mlir::moe {
-#define GEN_PASS_DEF_MOEPIPELINE
+#define GEN_PASS_DEF_MOECHUNKEXPERTS
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
 } // namespace mlir::moe
 
@@ -92,8 +92,9 @@ Value ChunkedLayer::dispatchInChunks() {
     shape[0] = chunks * chunk.part;
   } else {
     if (chunks * chunk.part != chunk.whole)
-      way.slots->emitRemark() << "moe-pipeline: expected " << chunk.whole << " rows of an expert to be divisible into "
-                              << chunks << " chunks; the buffer is padded to " << chunks * chunk.part;
+      way.slots->emitRemark() << "moe-chunk-experts: expected " << chunk.whole
+                              << " rows of an expert to be divisible into " << chunks
+                              << " chunks; the buffer is padded to " << chunks * chunk.part;
     shape[0] *= chunks;
     shape[1] = chunk.part;
   }
@@ -139,7 +140,7 @@ void ChunkedLayer::rewrite(int64_t exchangedRing, int64_t hiddenRing) {
 }
 
 namespace {
-struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
+struct MoeChunkExperts : moe::impl::MoeChunkExpertsBase<MoeChunkExperts> {
   using Base::Base;
 
   void runOnOperation() override {
@@ -158,7 +159,7 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
   }
 
   void rewrite(DispatchOp dispatch, int64_t number) {
-    auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-pipeline", reason); };
+    auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-chunk-experts", reason); };
     std::string reason;
     FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
     if (failed(way))
