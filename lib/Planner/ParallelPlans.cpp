@@ -116,13 +116,13 @@ static bool setStages(ParallelSearch &search, Candidate &candidate) {
     int64_t pp = candidate.parallel.getPp();
     std::string reason;
     std::optional<PipelineEstimate> step;
-    if (describeMistake({pp, pp * *needed, candidate.microBatches, train}).empty())
+    if (PipelineShape{pp, pp * *needed, candidate.microBatches, train}.check().empty())
       step = search.estimator->estimate(candidate, reason);
     if (!step)
       return false;
     candidate.stageBoundaries = step->stageBoundaries;
   }
-  return describeMistake(candidate.getPipelineShape(train)).empty();
+  return candidate.getPipelineShape(train).check().empty();
 }
 
 /// `asked` in the order of its estimate, and in the open orders that are not estimated. On one device these are windows

@@ -43,7 +43,7 @@ SmallVector<int64_t> mlir::moe::getInterleaves(const ParallelQuestion &question,
   one.pipelineOrder = order;
   for (int64_t interleave : open) {
     one.interleave = interleave;
-    if ((interleave == 1 || pp > 1) && describeMistake(one.getPipelineShape(question.options.train)).empty())
+    if ((interleave == 1 || pp > 1) && one.getPipelineShape(question.options.train).check().empty())
       legal.push_back(interleave);
   }
   return legal;

@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include "moe/Scheduling/StageCut.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -16,7 +18,7 @@ const PipelineSchedule &PipelineOrders::get(const PipelineShape &shape) {
   PipelineSchedule &schedule =
       schedules[{shape.devices, shape.stages, shape.microBatches, shape.hasBackward, shape.order}];
   if (schedule.windows.empty())
-    schedule = getPipelineSchedule(shape);
+    schedule = getPipelineSchedule(PipelineProblem(shape));
   return schedule;
 }
 
@@ -117,17 +119,17 @@ static SmallVector<size_t> findNarrow(ArrayRef<const SampledPart *> parts, doubl
 bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
   SmallVector<size_t> begins = findNarrow(parts, mostReceived);
   begins.push_back(parts.size());
-  ProgramParts all;
+  StageCutProblem problem{{}, {}, shape.stages};
   for (auto [begin, end] : llvm::zip(begins, ArrayRef(begins).drop_front())) {
     double seconds = 0;
     for (const SampledPart *part : parts.slice(begin, end - begin))
       seconds += part->cost.forward + part->cost.backward;
-    all.seconds.push_back(seconds);
-    all.receive.push_back(0);
+    problem.seconds.push_back(seconds);
+    problem.receive.push_back(0);
   }
-  first = llvm::map_to_vector<6>(cutIntoStages(all, shape.stages), [&](size_t part) { return begins[part]; });
-  if (first.empty())
+  if (!problem.check().empty())
     return false;
+  first = llvm::map_to_vector<6>(cutIntoStages(problem), [&](size_t part) { return begins[part]; });
   first.push_back(parts.size());
   devices.resize(shape.devices);
   for (auto [stage, device] : llvm::enumerate(getStageDevices(shape)))

@@ -4,7 +4,7 @@
 
 #include "ModelSamples.h"
 
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+#include "moe/Scheduling/Pipeline.h"
 
 #include <map>
 #include <mutex>

@@ -104,7 +104,7 @@ static LogicalResult checkPipeline(MLIRContext &context, const PlanOptions &opti
                                    << options.microBatches << ", but got " << options.sideBySide;
   if (options.sideBySide > 1 && !options.train)
     return emitUsageError(context) << "--side-by-side needs --mode=train";
-  std::string mistake = describeMistake(options.getPipelineShape(options.train));
+  std::string mistake = options.getPipelineShape(options.train).check();
   return mistake.empty() ? success() : emitUsageError(context) << mistake;
 }
 

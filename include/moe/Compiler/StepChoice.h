@@ -11,7 +11,7 @@
 #include <string>
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+#include "moe/Scheduling/Pipeline.h"
 
 namespace mlir::moe {
 
@@ -30,7 +30,7 @@ struct StepChoice {
   int64_t batch = 1;     ///< sequences of each data-parallel rank in a micro-batch
   /// Batches of the graph's inputs in a step, whose gradients are added up. More than one needs a graph with a loss.
   int64_t microBatches = 1;
-  /// Stages of a pipeline on each of its devices. See describeMistake(PipelineShape) for what the order needs.
+  /// Stages of a pipeline on each of its devices. PipelineShape::check() says what the order needs.
   int64_t interleave = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   /// Neighbouring micro-batches whose forwards are ordered together, and whose backwards are. It divides microBatches.

@@ -236,6 +236,22 @@ LogicalResult ChunkAttr::verify(function_ref<InFlightDiagnostic()> emitError, in
   return success();
 }
 
+static constexpr StringLiteral kStageWorks[] = {"forward", "backward", "weights"};
+
+static ParseResult parseStageWork(AsmParser &parser, FailureOr<StageWork> &work) {
+  SMLoc location = parser.getCurrentLocation();
+  StringRef name;
+  if (parser.parseKeyword(&name))
+    return failure();
+  const StringLiteral *found = llvm::find(kStageWorks, name);
+  if (found == std::end(kStageWorks))
+    return parser.emitError(location) << "expected " << llvm::join(ArrayRef(kStageWorks), ", ") << " but got '" << name
+                                      << "'";
+  work = static_cast<StageWork>(found - kStageWorks);
+  return success();
+}
+static void printStageWork(AsmPrinter &printer, StageWork work) { printer << kStageWorks[static_cast<size_t>(work)]; }
+
 LogicalResult StageAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, StageWork) {
   if (index < 0)
     return emitError() << "expected a stage of at least 0 but got " << index;

@@ -3,6 +3,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Scheduling/StageCut.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOECUTSTAGES
@@ -23,8 +24,6 @@ public:
   SmallVector<size_t> cutAt(ArrayRef<int64_t> boundaries) const {
     return llvm::map_to_vector(boundaries.drop_back(), [&](int64_t part) { return program.cuts[part]; });
   }
-  /// What lies between two places to cut.
-  ProgramParts getParts() const;
   /// Writes the bytes that each part receives on the function.
   void describeParts(func::FuncOp function) const;
   ArrayRef<Operation *> getOps() const { return program.ops; }
@@ -58,15 +57,6 @@ void Cutter::dropIdleCuts() {
   program.cuts.assign(kept.begin(), kept.end());
 }
 
-ProgramParts Cutter::getParts() const {
-  ProgramParts parts;
-  for (auto [from, to] : llvm::zip(program.cuts, ArrayRef(program.cuts).drop_front())) {
-    parts.seconds.push_back(before[to] - before[from]);
-    parts.receive.push_back(static_cast<double>(program.crossing[from]) / receivedBytes);
-  }
-  return parts;
-}
-
 void Cutter::describeParts(func::FuncOp function) const {
   auto bytes = llvm::map_to_vector(ArrayRef(program.cuts).drop_back(),
                                    [&](size_t cut) { return static_cast<double>(program.crossing[cut]); });
@@ -74,7 +64,14 @@ void Cutter::describeParts(func::FuncOp function) const {
 }
 
 SmallVector<size_t> Cutter::cut(int64_t stages) const {
-  return llvm::map_to_vector(cutIntoStages(getParts(), stages), [&](size_t part) { return program.cuts[part]; });
+  StageCutProblem problem{{}, {}, stages};
+  for (auto [from, to] : llvm::zip(program.cuts, ArrayRef(program.cuts).drop_front())) {
+    problem.seconds.push_back(before[to] - before[from]);
+    problem.receive.push_back(static_cast<double>(program.crossing[from]) / receivedBytes);
+  }
+  if (!problem.check().empty())
+    return {};
+  return llvm::map_to_vector(cutIntoStages(problem), [&](size_t part) { return program.cuts[part]; });
 }
 
 namespace {

@@ -215,18 +215,16 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     if (shape.stages == 1 && sideBySide == 1 && order != PipelineOrder::Overlapped1F1B)
       return PipelineSchedule{
           llvm::map_to_vector(units, [](const auto &one) { return PipelineWindow{one.first}; }), {0}, 0};
-    if (std::string mistake = describeMistake(shape); !mistake.empty())
+    if (std::string mistake = shape.check(); !mistake.empty())
       return getOperation().emitError() << mistake;
     bool needsTimes = order != PipelineOrder::OneForwardOneBackward && order != PipelineOrder::ZbH1;
-    StageMemory memory = getMemory(units, shape.stages, mostKept, sideBySide);
-    PipelineSchedule schedule = getPipelineSchedule(
-        shape,
-        needsTimes ? getTimes(getOperation(), units, shape.stages, sideBySide) : StageTimes::getEqual(shape.stages),
-        memory);
-    if (int64_t bytes = getMostKept(schedule, memory); mostKept > 0 && bytes > mostKept)
-      return getOperation().emitError() << "expected a device to keep at most " << mostKept.getValue()
-                                        << " bytes for gradients but in the order " << moe::getName(order)
-                                        << " it keeps " << bytes;
+    PipelineProblem problem(shape,
+                            needsTimes ? getTimes(getOperation(), units, shape.stages, sideBySide)
+                                       : StageTimes::getEqual(shape.stages),
+                            getMemory(units, shape.stages, mostKept, sideBySide));
+    PipelineSchedule schedule = getPipelineSchedule(problem);
+    if (std::string mistake = problem.verify(schedule); !mistake.empty())
+      return getOperation().emitError() << mistake;
     auto isCyclic = [&](int64_t stage) { return schedule.devices[stage] == stage % devices; };
     if (!llvm::all_of(llvm::seq(shape.stages), isCyclic))
       getOperation()->setAttr(kStageDevicesAttrName, Builder(&getContext()).getDenseI64ArrayAttr(schedule.devices));

@@ -99,8 +99,10 @@ const WindowOrderer::Order &WindowOrderer::findOrder(const PipelineWindow &windo
   std::vector<TimedOp> described = describe(lists);
   auto [order, isOther] = orders.try_emplace(described);
   if (isOther) {
-    order->second.ops = searchWindow(described);
-    order->second.seconds = getPeriod(described, order->second.ops);
+    // The map keeps the ops.
+    WindowProblem problem{order->first};
+    order->second.ops = searchWindow(problem);
+    order->second.seconds = problem.getPeriod(order->second.ops);
   }
   it->second = &order->second;
   return order->second;

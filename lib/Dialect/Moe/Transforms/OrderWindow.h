@@ -3,7 +3,8 @@
 #define MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
 
 #include "Stages.h"
-#include "WindowSearch.h"
+
+#include "moe/Scheduling/Window.h"
 
 #include <map>
 
@@ -26,7 +27,7 @@ public:
   /// exchanges, gradients of weights may come later. They wait for at most four of the exchanges: so the values which
   /// they need, of about one block, are free soon.
   SmallVector<Operation *> getOrder(const PipelineWindow &window);
-  /// As getPeriod() of WindowSearch.h says.
+  /// The period of the window (WindowProblem).
   double getSeconds(const PipelineWindow &window);
 
 private:

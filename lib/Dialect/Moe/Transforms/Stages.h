@@ -7,7 +7,7 @@
 
 #include "moe/Dialect/Moe/IR/EvenRows.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+#include "moe/Scheduling/Pipeline.h"
 
 namespace mlir::moe {
 

@@ -7,6 +7,7 @@
 #include "mlir/IR/Diagnostics.h"
 
 #include "moe/Dialect/Moe/IR/ClusterRates.h"
+#include "moe/Scheduling/StageWork.h"
 
 namespace mlir::moe {
 /// Ranks that a plan may have.

@@ -154,9 +154,6 @@ def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
   let genVerifyDecl = 1;
 }
 
-def Moe_StageWork : Moe_Enum<"StageWork", "what a stage does for a micro-batch", [
-  I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"backward", 1>, I32EnumAttrCase<"weights", 2>]>;
-
 def Moe_StageAttr : Moe_Attr<"Stage", "stage"> {
   let summary = "the stage of a pipeline that an op belongs to";
   let description = [{
@@ -166,7 +163,7 @@ def Moe_StageAttr : Moe_Attr<"Stage", "stage"> {
     Example: `#moe.stage<2>`, `#moe.stage<2, backward>`, `#moe.stage<2, weights>`
   }];
   let parameters = (ins "int64_t":$index, DefaultValuedParameter<"::mlir::moe::StageWork", "StageWork::forward">:$work);
-  let assemblyFormat = "`<` $index (`,` $work^)? `>`";
+  let assemblyFormat = "`<` $index (`,` custom<StageWork>($work)^)? `>`";
   let extraClassDeclaration = [{
     bool isBackward() const { return getWork() != StageWork::forward; }
   }];

@@ -8,7 +8,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+#include "moe/Scheduling/Pipeline.h"
 
 namespace mlir::func {
 class FuncOp;

@@ -278,7 +278,7 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
            [{::llvm::cl::values(
              clEnumValN(::mlir::moe::PipelineOrder::OneForwardOneBackward, "1f1b", "One forward, one backward"),
              clEnumValN(::mlir::moe::PipelineOrder::Overlapped1F1B, "1f1b-overlap", "1F1B with forwards beside backwards"),
-             clEnumValN(::mlir::moe::PipelineOrder::ZbH1, "zb-h1", "1F1B with gradients of weights put off"),
+             clEnumValN(::mlir::moe::PipelineOrder::ZbH1, "zb-h1", "1F1B with postponed weight gradients"),
              clEnumValN(::mlir::moe::PipelineOrder::ZbV, "zb-v", "Two stages on a device, with split backwards"),
              clEnumValN(::mlir::moe::PipelineOrder::DualPipeV, "dualpipe-v", "Forwards beside backwards, in a V"),
              clEnumValN(::mlir::moe::PipelineOrder::Search, "search", "The fastest that is found"))}]>,

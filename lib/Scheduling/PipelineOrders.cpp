@@ -1,93 +1,12 @@
-//===- PipelineOrder.cpp - the orders of a pipeline's units ---------------===//
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
-
+//===- PipelineOrders.cpp - the orders of a pipeline's units --------------===//
 #include "PipelineClock.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVectorExtras.h"
 
 #include <deque>
 
 using namespace mlir;
 using namespace mlir::moe;
-
-static constexpr std::pair<PipelineOrder, StringLiteral> kOrderNames[] = {
-    {PipelineOrder::OneForwardOneBackward, "1f1b"},
-    {PipelineOrder::Overlapped1F1B, "1f1b-overlap"},
-    {PipelineOrder::ZbH1, "zb-h1"},
-    {PipelineOrder::ZbV, "zb-v"},
-    {PipelineOrder::DualPipeV, "dualpipe-v"},
-    {PipelineOrder::Search, "search"}};
-
-StringRef mlir::moe::getName(PipelineOrder order) {
-  return llvm::find_if(kOrderNames, [&](const auto &one) { return one.first == order; })->second;
-}
-
-std::optional<PipelineOrder> mlir::moe::parsePipelineOrder(StringRef name) {
-  for (const auto &[order, known] : kOrderNames)
-    if (name == known)
-      return order;
-  return std::nullopt;
-}
-
-bool mlir::moe::splitsBackward(PipelineOrder order) { return order != PipelineOrder::OneForwardOneBackward; }
-
-bool mlir::moe::isOverlapped(PipelineOrder order) {
-  return order == PipelineOrder::Overlapped1F1B || order == PipelineOrder::DualPipeV;
-}
-
-std::optional<int64_t> mlir::moe::getStagesPerDevice(PipelineOrder order) {
-  switch (order) {
-  case PipelineOrder::ZbH1:
-    return 1;
-  case PipelineOrder::ZbV:
-  case PipelineOrder::DualPipeV:
-    return 2;
-  case PipelineOrder::OneForwardOneBackward:
-  case PipelineOrder::Overlapped1F1B:
-  case PipelineOrder::Search:
-    return std::nullopt;
-  }
-  llvm_unreachable("unknown order");
-}
-
-std::string mlir::moe::describeMistake(const PipelineShape &shape) {
-  std::string order = "the pipeline order " + getName(shape.order).str(), count = std::to_string(shape.microBatches);
-  if (shape.stages % shape.devices != 0)
-    return "expected stages to be a multiple of " + std::to_string(shape.devices) + " devices but got " +
-           std::to_string(shape.stages) + " stages";
-  if (!shape.hasBackward && splitsBackward(shape.order))
-    return "expected a backward for " + order + "; forwards alone are in the order 1f1b";
-  if (shape.devices == 1)
-    return "";
-  if (std::optional<int64_t> needed = getStagesPerDevice(shape.order); needed && *needed != shape.getStagesPerDevice())
-    return "expected " + std::to_string(*needed) + (*needed == 1 ? " stage" : " stages") + " on each device for " +
-           order + " but got " + std::to_string(shape.getStagesPerDevice());
-  bool isInterleaved =
-      (shape.order == PipelineOrder::OneForwardOneBackward || shape.order == PipelineOrder::Overlapped1F1B) &&
-      shape.getStagesPerDevice() > 1;
-  if (isInterleaved && shape.microBatches % shape.devices != 0)
-    return "expected micro-batches to be a multiple of " + std::to_string(shape.devices) +
-           " devices, where these have several stages, but got " + count;
-  if (shape.order == PipelineOrder::DualPipeV && shape.microBatches < 2 * shape.devices)
-    return "expected at least " + std::to_string(2 * shape.devices) + " micro-batches for " + order + " on " +
-           std::to_string(shape.devices) + " devices but got " + count;
-  return "";
-}
-
-SmallVector<int64_t> mlir::moe::getCyclicDevices(const PipelineShape &shape) {
-  return llvm::map_to_vector(llvm::seq(shape.stages), [&](int64_t stage) { return stage % shape.devices; });
-}
-
-SmallVector<int64_t> mlir::moe::getVDevices(const PipelineShape &shape) {
-  return llvm::map_to_vector(llvm::seq(shape.stages),
-                             [&](int64_t stage) { return std::min(stage, shape.stages - 1 - stage); });
-}
-
-SmallVector<int64_t> mlir::moe::getStageDevices(const PipelineShape &shape) {
-  bool isV = shape.order == PipelineOrder::ZbV || shape.order == PipelineOrder::DualPipeV;
-  return isV ? getVDevices(shape) : getCyclicDevices(shape);
-}
 
 //===----------------------------------------------------------------------===//
 // 1F1B
@@ -273,7 +192,7 @@ SmallVector<PipelineWindow> DualPipeV::run() {
 
 /// Puts the gradients of weights of a backward that is in a window with a forward into the device's next window: both
 /// units of a window begin with exchanges, beside which there is then something to compute.
-static DeviceOrders putOffWeights(const DeviceOrders &orders) {
+static DeviceOrders postponeWeights(const DeviceOrders &orders) {
   DeviceOrders all;
   for (ArrayRef<PipelineWindow> order : orders) {
     SmallVector<PipelineWindow> &its = all.emplace_back();
@@ -332,7 +251,7 @@ public:
     DeviceOrders orders = getNamedOrders(shape, order);
     PipelineSchedule schedule = mergeOrders(shape, times, devices, orders);
     if (isOverlapped(order) && times.together && shape.microBatches > 2) {
-      PipelineSchedule later = mergeOrders(shape, times, devices, putOffWeights(orders));
+      PipelineSchedule later = mergeOrders(shape, times, devices, postponeWeights(orders));
       if (later.seconds * getMemory(later) < schedule.seconds * getMemory(schedule))
         schedule = std::move(later);
       else if (memory.most > 0)
@@ -401,7 +320,7 @@ void Fastest::addAll() {
   auto isPossible = [&](PipelineOrder order) {
     PipelineShape named = shape;
     named.order = order;
-    return describeMistake(named).empty();
+    return named.check().empty();
   };
   for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1,
                               PipelineOrder::DualPipeV})
@@ -413,11 +332,12 @@ void Fastest::addAll() {
   addLists(cyclicDevices, shape.stages + (shape.getStagesPerDevice() > 1 ? shape.devices - 1 : 0));
 }
 
-PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape, const StageTimes &times,
-                                                const StageMemory &memory) {
+PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineProblem &problem) {
+  assert(problem.check().empty() && "expected a problem without a mistake");
+  const PipelineShape &shape = problem.shape;
   if (shape.devices == 1 && shape.order != PipelineOrder::Overlapped1F1B)
-    return mergeOrders(shape, times, getCyclicDevices(shape), {getOrderInTurn(shape)});
-  Fastest fastest(shape, times, memory);
+    return mergeOrders(shape, problem.times, getCyclicDevices(shape), {getOrderInTurn(shape)});
+  Fastest fastest(shape, problem.times, problem.memory);
   if (shape.order == PipelineOrder::Search)
     fastest.addAll();
   else if (shape.order == PipelineOrder::ZbV)
@@ -425,8 +345,4 @@ PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape, cons
   else
     fastest.addNamed(shape.order);
   return fastest.take();
-}
-
-PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape) {
-  return getPipelineSchedule(shape, StageTimes::getEqual(shape.stages));
 }

@@ -1,8 +1,8 @@
 //===- PipelineClock.h - when the units of a pipeline can begin -*- C++ -*-===//
-#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_PIPELINECLOCK_H
-#define MOE_LIB_DIALECT_MOE_TRANSFORMS_PIPELINECLOCK_H
+#ifndef MOE_LIB_SCHEDULING_PIPELINECLOCK_H
+#define MOE_LIB_SCHEDULING_PIPELINECLOCK_H
 
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+#include "moe/Scheduling/Pipeline.h"
 
 #include <vector>
 
@@ -78,4 +78,4 @@ std::optional<PipelineSchedule> scheduleByList(const PipelineShape &shape, const
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_PIPELINECLOCK_H
+#endif // MOE_LIB_SCHEDULING_PIPELINECLOCK_H

@@ -1,5 +1,5 @@
 //===- WindowSearch.cpp - the order of a window's ops ---------------------===//
-#include "WindowSearch.h"
+#include "moe/Scheduling/Window.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -70,7 +70,36 @@ static uint32_t count(ArrayRef<TimedOp> ops, uint32_t TimedOp::*member) {
   return most;
 }
 
-double mlir::moe::getPeriod(ArrayRef<TimedOp> ops, ArrayRef<uint32_t> order) {
+std::string WindowProblem::check() const {
+  for (auto [number, op] : llvm::enumerate(ops)) {
+    auto isKnown = [&](uint32_t other) { return other < ops.size(); };
+    if (!llvm::all_of(op.needs, isKnown) || !llvm::all_of(op.follows, isKnown))
+      return "expected op " + std::to_string(number) + " to need and follow ops of the window";
+    if (uint32_t before = number == 0 ? 0 : ops[number - 1].list; op.list < before)
+      return "expected op " + std::to_string(number) + " in list " + std::to_string(before) + " or a later one";
+  }
+  return "";
+}
+
+std::string WindowProblem::verify(ArrayRef<uint32_t> order) const {
+  std::vector<size_t> places(ops.size(), order.size());
+  for (auto [place, op] : llvm::enumerate(order)) {
+    if (op >= ops.size() || places[op] != order.size())
+      return "expected each op once but got op " + std::to_string(op) + " at place " + std::to_string(place);
+    places[op] = place;
+  }
+  if (order.size() != ops.size())
+    return "expected " + std::to_string(ops.size()) + " ops but got " + std::to_string(order.size());
+  for (auto [number, op] : llvm::enumerate(ops)) {
+    auto isLater = [&, number = number](uint32_t other) { return places[other] > places[number]; };
+    if (llvm::any_of(op.needs, isLater) || (number > 0 && ops[number - 1].list == op.list && isLater(number - 1)) ||
+        llvm::any_of(op.follows, [&](uint32_t other) { return ops[other].seconds > 0 && isLater(other); }))
+      return "expected op " + std::to_string(number) + " after the ops that it needs and follows";
+  }
+  return "";
+}
+
+double WindowProblem::getPeriod(ArrayRef<uint32_t> order) const {
   Clock clock(count(ops, &TimedOp::lane), ops.size(), count(ops, &TimedOp::list));
   for (uint32_t op : order)
     clock.run(ops[op], op);
@@ -312,7 +341,8 @@ std::vector<uint32_t> ShorterWindow::expand(ArrayRef<uint32_t> order) const {
   return expanded;
 }
 
-std::vector<uint32_t> mlir::moe::searchWindow(ArrayRef<TimedOp> ops) {
-  ShorterWindow window(ops);
+std::vector<uint32_t> mlir::moe::searchWindow(const WindowProblem &problem) {
+  assert(problem.check().empty() && "expected a problem without a mistake");
+  ShorterWindow window(problem.ops);
   return window.expand(WindowSearch(window.getOps()).run());
 }
