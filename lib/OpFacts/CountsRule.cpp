@@ -11,7 +11,7 @@
 using namespace mlir::moe;
 
 template <typename Visitor> static void visitFields(const CountsRule &rule, Visitor &&visitor) {
-  std::visit([&](const auto &how) { how.visit(how, visitor); }, rule.how);
+  std::visit([&](const auto &how) { counts::visit(how, visitor); }, rule.how);
 }
 
 Members CountsRule::getMembers() const {

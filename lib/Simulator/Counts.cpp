@@ -708,7 +708,7 @@ llvm::Error Counts::fill(const counts::MergedRows &rule, Value &value, const Pla
       addMergedRows(choices->chosen[source], rule.topK, first, perHolder, rows);
     else
       addExpectedRows(llvm::ArrayRef(choices->data).slice(source * choices->columns, choices->columns), choices->tokens,
-                      rule.getDraw(), first, perHolder, rows);
+                      counts::getDraw(rule), first, perHolder, rows);
   for (auto [count, expected] : llvm::zip_equal(value.data, rows))
     count = static_cast<int32_t>(std::lround(expected));
   return llvm::Error::success();

@@ -39,7 +39,7 @@ public:
     setChoices(getNumElements(inputs[rule.choices]), inputs[rule.shadows]);
   }
   void apply(const counts::MergedRows &rule) {
-    TokenDraw draw = rule.getDraw();
+    TokenDraw draw = counts::getDraw(rule);
     auto experts = static_cast<double>(rule.experts * rule.holders) / (getGroupSize() * getDim(output, 1));
     llvm::SmallVector<double> chances(static_cast<size_t>(experts), draw.getEvenChance());
     rows[output] = getTokens(rule.choices) * draw.getChanceOfSome(/*first=*/0, chances);

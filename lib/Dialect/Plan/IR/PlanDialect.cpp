@@ -245,7 +245,7 @@ Attribute CountsAttr::parse(AsmParser &parser, Type) {
   }
   RuleParser fields{parser};
   fields.input("output", rule->output);
-  std::visit([&](auto &how) { how.visit(how, fields); }, rule->how);
+  std::visit([&](auto &how) { moe::counts::visit(how, fields); }, rule->how);
   if (fields.failed || parser.parseGreater())
     return {};
   return parser.getChecked<CountsAttr>(parser.getContext(), *rule);
@@ -256,7 +256,7 @@ void CountsAttr::print(AsmPrinter &printer) const {
   printer << "<" << rule.getName();
   RulePrinter fields{printer};
   fields.input("output", rule.output);
-  std::visit([&](const auto &how) { how.visit(how, fields); }, rule.how);
+  std::visit([&](const auto &how) { moe::counts::visit(how, fields); }, rule.how);
   printer << ">";
 }
 
