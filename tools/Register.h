@@ -11,15 +11,28 @@
 #include "moe/Compiler/Passes.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Passes.h"
 #include "moe/Planner/Passes.h"
 
+namespace mlir::plan {
+#define GEN_PASS_REGISTRATION
+#include "moe/Dialect/Plan/Transforms/Passes.h.inc"
+} // namespace mlir::plan
+
 namespace mlir::moe {
+#define GEN_PASS_REGISTRATION
+#include "moe/Conversion/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "moe/LaunchOrder/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "moe/Pipeline/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "moe/Planner/Passes.h.inc"
 
 /// Registers the dialects that the compiler uses; registering all of MLIR would triple the tools' build and start-up
 /// time.
@@ -30,8 +43,6 @@ inline void registerToolDialects(DialectRegistry &registry) {
 inline void registerToolPasses() {
   registerTransformsPasses();
   registerMoePasses();
-  registerMoeSchedulePasses();
-  registerMoeOptimizerPasses();
   registerMoeConversionPasses();
   plan::registerPlanPasses();
   registerMoeLaunchOrderPasses();

@@ -7,7 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Support/Suggestion.h"
 #include "moe/Support/UsageError.h"
 

@@ -8,7 +8,7 @@
 #include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::moe;

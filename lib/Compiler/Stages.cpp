@@ -10,7 +10,6 @@
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 using namespace mlir;

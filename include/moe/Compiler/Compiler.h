@@ -10,7 +10,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include "moe/Compiler/StepChoice.h"
-#include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/LaunchOrder/Order.h"
 #include "moe/Simulator/Report.h"
 

@@ -9,9 +9,6 @@ namespace mlir::moe {
 #define GEN_PASS_DECL
 #include "moe/Compiler/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "moe/Compiler/Passes.h.inc"
-
 } // namespace mlir::moe
 
 #endif // MOE_COMPILER_PASSES_H

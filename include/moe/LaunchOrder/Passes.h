@@ -11,9 +11,6 @@ namespace mlir::moe {
 #define GEN_PASS_DECL
 #include "moe/LaunchOrder/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "moe/LaunchOrder/Passes.h.inc"
-
 } // namespace mlir::moe
 
 #endif // MOE_LAUNCHORDER_PASSES_H

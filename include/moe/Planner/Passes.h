@@ -9,9 +9,6 @@ namespace mlir::moe {
 #define GEN_PASS_DECL
 #include "moe/Planner/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "moe/Planner/Passes.h.inc"
-
 } // namespace mlir::moe
 
 #endif // MOE_PLANNER_PASSES_H

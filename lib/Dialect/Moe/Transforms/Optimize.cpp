@@ -5,12 +5,12 @@
 
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEOPTIMIZE
-#include "moe/Dialect/Moe/Transforms/OptimizerPass.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

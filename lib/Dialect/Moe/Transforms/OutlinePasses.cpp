@@ -13,13 +13,13 @@
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 #include "ExpertWay.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEOUTLINEPASSES
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

@@ -12,11 +12,11 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEPAUSEMP
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

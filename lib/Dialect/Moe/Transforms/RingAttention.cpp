@@ -3,12 +3,12 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOERINGATTENTION
 #define GEN_PASS_DEF_MOEEXPANDRINGATTENTION
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

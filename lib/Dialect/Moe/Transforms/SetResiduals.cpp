@@ -9,11 +9,11 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOESETRESIDUALS
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

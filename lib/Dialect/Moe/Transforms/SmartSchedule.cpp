@@ -10,14 +10,14 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 
 #include <numeric>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOESMARTSCHEDULE
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

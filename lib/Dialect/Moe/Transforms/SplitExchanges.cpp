@@ -2,11 +2,11 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOESPLITEXCHANGES
-#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

@@ -1,25 +1,19 @@
-//===- Passes.h - passes that make a rank's program -------------*- C++ -*-===//
+//===- Passes.h - passes of the moe dialect ---------------------*- C++ -*-===//
 #ifndef MOE_DIALECT_MOE_TRANSFORMS_PASSES_H
 #define MOE_DIALECT_MOE_TRANSFORMS_PASSES_H
 
-#include <memory>
-
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Dialect/Moe/Transforms/ScheduleOptions.h"
 #include "moe/Scheduling/Pipeline.h"
-
-namespace mlir::func {
-class FuncOp;
-} // namespace mlir::func
 
 namespace mlir::moe {
 
-#define GEN_PASS_DECL
-#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+/// Option of moe-optimize.
+enum class OptimizerKind { Sgd, Adam };
 
-#define GEN_PASS_REGISTRATION
+#define GEN_PASS_DECL
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 
 } // namespace mlir::moe

@@ -10,7 +10,6 @@
 namespace mlir::plan {
 
 #define GEN_PASS_DECL
-#define GEN_PASS_REGISTRATION
 #include "moe/Dialect/Plan/Transforms/Passes.h.inc"
 
 } // namespace mlir::plan
