@@ -17,6 +17,12 @@ std::optional<int64_t> mlir::moe::getCheckedByteSize(ShapedType type) {
   return bytes <= kMaxTensorBytes ? std::optional<int64_t>(bytes) : std::nullopt;
 }
 
+RankedTensorType mlir::moe::scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide) {
+  SmallVector<int64_t> shape(getTensorType(value).getShape());
+  shape[dim] = shape[dim] * multiply / divide;
+  return getTensorType(value).clone(shape);
+}
+
 Type mlir::moe::getAccumulatorType(Type elementType) {
   return elementType.isBF16() || elementType.isF16() ? Float32Type::get(elementType.getContext()) : elementType;
 }

@@ -10,9 +10,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-static double getElements(Value value) { return static_cast<double>(getType(value).getNumElements()); }
+static double getElements(Value value) { return static_cast<double>(getTensorType(value).getNumElements()); }
 
 static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value elements) {
   OpCost cost = getMemoryCost(op);
@@ -39,7 +37,7 @@ static SmallVector<int64_t> getAddendInPlace(Value addend, int64_t position) {
 }
 
 static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
-  return addend ? verifyType(op, "the addend", ::getType(addend), ::getType(result)) : success();
+  return addend ? verifyType(op, "the addend", getTensorType(addend), getTensorType(result)) : success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -55,7 +53,7 @@ static RankedTensorType getProductType(RankedTensorType a, RankedTensorType b, b
 }
 
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b, bool transposeA, bool transposeB) {
-  build(builder, state, getProductType(::getType(a), ::getType(b), transposeA, transposeB), a, b, transposeA,
+  build(builder, state, getProductType(getTensorType(a), getTensorType(b), transposeA, transposeB), a, b, transposeA,
         transposeB);
 }
 LogicalResult MatmulOp::verify() {
@@ -150,7 +148,7 @@ LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> oper
                                   SmallVectorImpl<LayoutAttr> &results) {
   LayoutAttr layout = operands[0] ? operands[0] : operands[1];
   if (!layout)
-    layout = LayoutAttr::get(getContext(), ::getType(getResult()).getRank());
+    layout = LayoutAttr::get(getContext(), getTensorType(getResult()).getRank());
   for (LayoutAttr &operand : operands) {
     if (operand && operand != layout)
       return emitOpError() << "expected both operands to have one layout but got " << operands[0] << " and "
@@ -191,7 +189,7 @@ OpCost RowScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()
 SmallVector<int64_t> RowScaleOp::getInPlaceInputs() { return {0}; }
 
 void RowDotOp::build(OpBuilder &builder, OperationState &state, Value lhs, Value rhs) {
-  build(builder, state, getAccumulatorColumn(::getType(lhs)), lhs, rhs);
+  build(builder, state, getAccumulatorColumn(getTensorType(lhs)), lhs, rhs);
 }
 LogicalResult RowDotOp::verify() {
   return verifyType(*this, "the result", getResult().getType(), getAccumulatorColumn(getLhs().getType()));
@@ -211,7 +209,7 @@ static LogicalResult verifyRows(Operation *op, RankedTensorType rows, Value coun
   if (counts ? rows.getRank() != 2 : rows.getRank() != 3)
     return op->emitOpError() << "expected " << (counts ? "2-D rows with counts" : "3-D rows without counts")
                              << " but got " << rows;
-  int64_t found = counts ? ::getType(counts).getDimSize(1) : rows.getDimSize(0);
+  int64_t found = counts ? getTensorType(counts).getDimSize(1) : rows.getDimSize(0);
   if (found != experts)
     return op->emitOpError() << "expected rows of " << experts << " experts but got " << found;
   return success();
@@ -225,7 +223,7 @@ static RankedTensorType withColumns(RankedTensorType rows, int64_t columns) {
 
 void GroupedMatmulOp::build(OpBuilder &builder, OperationState &state, Value rows, Value weights, Value counts,
                             bool transposeWeights) {
-  RankedTensorType type = withColumns(::getType(rows), ::getType(weights).getDimSize(transposeWeights ? 1 : 2));
+  RankedTensorType type = withColumns(getTensorType(rows), getTensorType(weights).getDimSize(transposeWeights ? 1 : 2));
   build(builder, state, type, rows, weights, counts, transposeWeights);
 }
 LogicalResult GroupedMatmulOp::verify() {
@@ -288,7 +286,7 @@ SmallVector<int64_t> GroupedMatmulWgradOp::getInPlaceInputs() { return getAddend
 static RankedTensorType getBiasType(Operation *op, RankedTensorType rows, Value counts) {
   SmallVector<int64_t> shape = {rows.getShape().back()};
   if (counts)
-    shape.insert(shape.begin(), ::getType(counts).getDimSize(1));
+    shape.insert(shape.begin(), getTensorType(counts).getDimSize(1));
   else if (rows.getRank() == 3)
     shape.insert(shape.begin(), rows.getDimSize(0));
   if (counts && rows.getRank() != 2) {
@@ -407,22 +405,16 @@ static LogicalResult verifyBlocks(Operation *op, RankedTensorType small, RankedT
   return success();
 }
 
-static RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide) {
-  SmallVector<int64_t> shape(::getType(value).getShape());
-  shape[dim] = shape[dim] * multiply / divide;
-  return RankedTensorType::get(shape, ::getType(value).getElementType());
-}
-
 void DumpOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t dim, int64_t blocks,
                    int64_t copies) {
   build(builder, state, scaleDim(input, dim, copies, 1), input, dim, blocks);
 }
 LogicalResult DumpOp::verify() {
-  return verifyBlocks(*this, ::getType(getInput()), ::getType(getResult()), getDim(), getBlocks());
+  return verifyBlocks(*this, getTensorType(getInput()), getTensorType(getResult()), getDim(), getBlocks());
 }
 int64_t DumpOp::getCopies() {
   int64_t dim = getDim();
-  return ::getType(getResult()).getDimSize(dim) / ::getType(getInput()).getDimSize(dim);
+  return getTensorType(getResult()).getDimSize(dim) / getTensorType(getInput()).getDimSize(dim);
 }
 bool DumpOp::isVirtual() {
   return llvm::all_of(getResult().getUsers(), [](Operation *user) {
@@ -463,11 +455,11 @@ void LocalReduceOp::build(OpBuilder &builder, OperationState &state, Value input
   build(builder, state, scaleDim(input, dim, 1, copies), input, dim, blocks);
 }
 LogicalResult LocalReduceOp::verify() {
-  return verifyBlocks(*this, ::getType(getResult()), ::getType(getInput()), getDim(), getBlocks());
+  return verifyBlocks(*this, getTensorType(getResult()), getTensorType(getInput()), getDim(), getBlocks());
 }
 void LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   int64_t dim = getDim();
-  int64_t copies = ::getType(getInput()).getDimSize(dim) / ::getType(getResult()).getDimSize(dim);
+  int64_t copies = getTensorType(getInput()).getDimSize(dim) / getTensorType(getResult()).getDimSize(dim);
   gradients.push_back(builder.create<DumpOp>(getLoc(), cotangents[0], dim, getBlocks(), copies));
 }
 OpCost LocalReduceOp::getOpCost() { return getElementwiseCost(*this, 1, getInput()); }
@@ -479,6 +471,6 @@ bool LocalReduceOp::canSplit(int64_t parts, GroupAttr) {
   return getDim() == 0 && static_cast<int64_t>(getBlocks()) % parts == 0;
 }
 Value LocalReduceOp::buildOnPart(OpBuilder &builder, Value part, int64_t parts) {
-  int64_t copies = ::getType(getInput()).getDimSize(0) / ::getType(getResult()).getDimSize(0);
+  int64_t copies = getTensorType(getInput()).getDimSize(0) / getTensorType(getResult()).getDimSize(0);
   return builder.create<LocalReduceOp>(getLoc(), part, 0, static_cast<int64_t>(getBlocks()) / parts, copies);
 }

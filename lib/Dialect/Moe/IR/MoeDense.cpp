@@ -8,15 +8,14 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-static int64_t getRows(Value value) { return getType(value).getDimSize(0); }
-static int64_t getColumns(Value value) { return getType(value).getDimSize(1); }
+static int64_t getRows(Value value) { return getTensorType(value).getDimSize(0); }
+static int64_t getColumns(Value value) { return getTensorType(value).getDimSize(1); }
 
 static Attribute getInt(Operation *op, int64_t value) { return Builder(op->getContext()).getI64IntegerAttr(value); }
 
 /// `value` is expected to have the shape `shape` and the element type of `like`.
 static LogicalResult verifyShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape, Value like) {
-  return verifyType(op, what, value.getType(), RankedTensorType::get(shape, getType(like).getElementType()));
+  return verifyType(op, what, value.getType(), RankedTensorType::get(shape, getTensorType(like).getElementType()));
 }
 
 /// The parameters of `cut`: how many parts a sequence has, the stride of the ranks that have them, and whether it is
@@ -94,10 +93,10 @@ SmallVector<Attribute> EmbeddingOp::getKernelParams() {
 LogicalResult EmbeddingGradOp::verify() {
   if (failed(verifyPadding(*this, getPadding(), getResult(), getParts())))
     return failure();
-  RankedTensorType result = ::getType(getResult());
+  RankedTensorType result = getTensorType(getResult());
   if (failed(verifyShape(*this, "grads", getGrads(), {getRows(getIds()), getColumns(getResult())}, getGrads())))
     return failure();
-  return verifySumType(*this, "the result", result, result.clone(::getType(getGrads()).getElementType()));
+  return verifySumType(*this, "the result", result, result.clone(getTensorType(getGrads()).getElementType()));
 }
 SmallVector<Value> EmbeddingGradOp::getKernelInputs() { return {getIds(), getGrads(), getAddend()}; }
 SmallVector<Attribute> EmbeddingGradOp::getKernelParams() {
@@ -330,7 +329,7 @@ static LogicalResult verifyAttentionHeads(AttentionOp op) {
 }
 /// The logarithm of the sum of exponentials of each row of `rows` and each head.
 static LogicalResult verifyLse(Operation *op, Value lse, Value rows, int64_t heads) {
-  return verifyType(op, "lse", lse.getType(), getAccumulatorTensor(getType(rows), {getRows(rows), heads}));
+  return verifyType(op, "lse", lse.getType(), getAccumulatorTensor(getTensorType(rows), {getRows(rows), heads}));
 }
 LogicalResult AttentionOp::verify() {
   if (failed(verifyAttentionLengths(*this)) || failed(verifyAttentionHeads(*this)))
@@ -359,7 +358,7 @@ LogicalResult AttentionOp::verify() {
 }
 
 LogicalResult MergeAttentionOp::verify() {
-  RankedTensorType rows = ::getType(getA()), lse = ::getType(getLse());
+  RankedTensorType rows = getTensorType(getA()), lse = getTensorType(getLse());
   int64_t heads = lse.getDimSize(1);
   if (heads < 1 || rows.getDimSize(1) % heads != 0)
     return emitOpError() << "expected whole heads but got " << rows.getDimSize(1) << " columns of " << heads
@@ -477,7 +476,7 @@ SmallVector<Value> AttentionBiasGradOp::getKernelInputs() { return getAttentionG
 //===----------------------------------------------------------------------===//
 
 LogicalResult RelativeBiasOp::verify() {
-  ArrayRef<int64_t> shape = ::getType(getResult()).getShape();
+  ArrayRef<int64_t> shape = getTensorType(getResult()).getShape();
   return verifyShape(*this, "the result", getResult(), {getColumns(getTable()), shape[1], shape[2]}, getTable());
 }
 void RelativeBiasOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {

@@ -13,8 +13,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 static LayoutAttr getLayout(Operation *op, ArrayRef<StringRef> groups) {
   return LayoutAttr::get(op->getContext(), groups);
 }
@@ -76,7 +74,7 @@ static FailureOr<OwnRows> getOwnRows(Operation *op, ParallelAttr parallel, const
 //===----------------------------------------------------------------------===//
 
 LogicalResult FillOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>, SmallVectorImpl<LayoutAttr> &results) {
-  results.push_back(LayoutAttr::get(getContext(), ::getType(getResult()).getRank()));
+  results.push_back(LayoutAttr::get(getContext(), getTensorType(getResult()).getRank()));
   return success();
 }
 LogicalResult FillOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
@@ -96,7 +94,7 @@ LogicalResult ActivationOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<
 }
 LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
                                       ValueRange operands, SmallVectorImpl<Value> &results) {
-  auto type = ::getType(operands[0]);
+  auto type = getTensorType(operands[0]);
   auto result = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / getActivationWidth(getKind())},
                                       type.getElementType());
   results.push_back(builder.create<ActivationOp>(getLoc(), result, operands[0], Value(), getKindAttr(), getAlphaAttr(),
@@ -122,7 +120,7 @@ LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, co
     int64_t sequences = getOwnSequences(tokens);
     local.setCutAttr(tokens.cut);
     local.setSequences(sequences);
-    local.setLength(::getType(operands[0]).getDimSize(0) / sequences);
+    local.setLength(getTensorType(operands[0]).getDimSize(0) / sequences);
   }
   results.push_back(local);
   return success();
@@ -133,7 +131,7 @@ LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, co
 //===----------------------------------------------------------------------===//
 
 SequenceUse PositionsOp::getSequenceUse() {
-  int64_t rows = ::getType(getResult()).getDimSize(0);
+  int64_t rows = getTensorType(getResult()).getDimSize(0);
   return {rows / static_cast<int64_t>(getPeriod()), {rows}};
 }
 LogicalResult PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr>,
@@ -144,7 +142,7 @@ LogicalResult PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<L
 /// They are the same everywhere, but what is looked up with them belongs to tokens.
 LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
                                      ArrayRef<LayoutAttr>, ValueRange, SmallVectorImpl<Value> &results) {
-  auto type = ::getType(getResult());
+  auto type = getTensorType(getResult());
   FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, type.getDimSize(0), getPeriod());
   if (failed(own))
     return failure();
@@ -158,7 +156,7 @@ LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, 
 /// positions), is not split.
 LogicalResult EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                         SmallVectorImpl<LayoutAttr> &results) {
-  bool isVocabulary = getVocabulary() && ::getType(getTable()).getDimSize(0) % parallel.getMp() == 0;
+  bool isVocabulary = getVocabulary() && getTensorType(getTable()).getDimSize(0) % parallel.getMp() == 0;
   if (!operands[1])
     operands[1] = getLayout(*this, {isVocabulary ? "mp" : "", ""});
   if (failed(require(*this, "ids", operands[0], LayoutAttr::getRows(parallel, 1))))
@@ -174,9 +172,9 @@ LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, 
                                      ArrayRef<LayoutAttr> layouts, ValueRange operands,
                                      SmallVectorImpl<Value> &results) {
   bool isOverMp = !layouts[1].getGroups(0).empty();
-  auto table = ::getType(operands[1]);
+  auto table = getTensorType(operands[1]);
   auto type =
-      RankedTensorType::get({::getType(operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
+      RankedTensorType::get({getTensorType(operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
   Value found = builder.create<EmbeddingOp>(getLoc(), type, operands[0], operands[1], getVocabulary(),
                                             isOverMp ? parallel.getMp() : 1, 1, getPadding());
   if (isOverMp)
@@ -198,7 +196,7 @@ LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layout
                                    SmallVectorImpl<LayoutAttr> &results) {
   if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
-  int64_t columns = ::getType(getX()).getDimSize(1), block = ::getType(getGamma()).getDimSize(0);
+  int64_t columns = getTensorType(getX()).getDimSize(1), block = getTensorType(getGamma()).getDimSize(0);
   bool overRanks = isOverRanks(parallel, operands[0], block, columns);
   if (overRanks && (getKind() != Norm::rms || block != columns))
     return emitOpError() << "expected blocks of " << block
@@ -214,7 +212,7 @@ LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layout
 /// An RMS norm of rows whose columns are over mp: their sum of squares is added up over it.
 static Value buildSplitNorm(NormOp norm, OpBuilder &builder, ParallelAttr parallel, Value x, Value gamma) {
   Location loc = norm.getLoc();
-  auto type = getType(x);
+  auto type = getTensorType(x);
   Value squares = builder.create<RowDotOp>(loc, x, x);
   Type column = squares.getType();
   Value sum = builder.create<AllReduceOp>(loc, column, squares, Value(), parallel.getGroup("mp"));
@@ -245,7 +243,7 @@ LogicalResult LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layo
     return failure();
   int64_t unit = getColumn();
   bool rows = isSplit(operands[0]);
-  bool columns = !rows && unit > 0 && ::getType(getY()).getDimSize(1) / unit % parallel.getMp() == 0;
+  bool columns = !rows && unit > 0 && getTensorType(getY()).getDimSize(1) / unit % parallel.getMp() == 0;
   StringRef inner = rows ? "mp" : "", outer = columns ? "mp" : "";
   LayoutAttr weights = getTransposeWeights() ? getLayout(*this, {outer, inner}) : getLayout(*this, {inner, outer});
   if (failed(require(*this, "weights", operands[1], weights)) ||
@@ -270,7 +268,7 @@ LogicalResult LinearOp::partition(OpBuilder &builder, ParallelAttr parallel, con
 //===----------------------------------------------------------------------===//
 
 SequenceUse RotaryOp::getSequenceUse() {
-  int64_t rows = ::getType(getResult()).getDimSize(0);
+  int64_t rows = getTensorType(getResult()).getDimSize(0);
   return {rows / static_cast<int64_t>(getPeriod()), {rows}};
 }
 LogicalResult RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
@@ -282,7 +280,7 @@ LogicalResult RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layo
 }
 LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
                                   ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
-  FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, ::getType(getResult()).getDimSize(0), getPeriod());
+  FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, getTensorType(getResult()).getDimSize(0), getPeriod());
   if (failed(own))
     return failure();
   IRMapping mapping;
@@ -302,7 +300,7 @@ LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayR
   if (failed(requireRows(*this, "x", parallel, operands[0])) ||
       failed(require(*this, "the shared columns", operands[1], LayoutAttr::getRows(parallel))))
     return failure();
-  auto getColumns = [](Value value) { return ::getType(value).getDimSize(1); };
+  auto getColumns = [](Value value) { return getTensorType(value).getDimSize(1); };
   int64_t heads = (getColumns(getResult()) - getColumns(getX())) / getColumns(getShared());
   if (isSplit(operands[0]) && heads % parallel.getMp() != 0)
     return emitOpError() << "expected whole heads on each rank of mp = " << parallel.getMp()
@@ -313,15 +311,15 @@ LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayR
 LogicalResult AppendToHeadsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
                                          ArrayRef<LayoutAttr> layouts, ValueRange operands,
                                          SmallVectorImpl<Value> &results) {
-  auto x = ::getType(operands[0]);
-  int64_t columns = ::getType(getResult()).getDimSize(1) / (isSplit(layouts[0]) ? parallel.getMp() : 1);
+  auto x = getTensorType(operands[0]);
+  int64_t columns = getTensorType(getResult()).getDimSize(1) / (isSplit(layouts[0]) ? parallel.getMp() : 1);
   auto type = RankedTensorType::get({x.getDimSize(0), columns}, x.getElementType());
   results.push_back(builder.create<AppendToHeadsOp>(getLoc(), type, operands[0], operands[1]));
   return success();
 }
 
 SequenceUse AttentionOp::getSequenceUse() {
-  int64_t rows = ::getType(getResult()).getDimSize(0), sequences = rows / static_cast<int64_t>(getQLength());
+  int64_t rows = getTensorType(getResult()).getDimSize(0), sequences = rows / static_cast<int64_t>(getQLength());
   return {sequences, {rows, sequences * static_cast<int64_t>(getKLength())}, getCausal()};
 }
 /// Heads are over mp where the queries' columns are. Keys and values go with them, or are all on every member.
@@ -386,7 +384,7 @@ private:
 
 void SequenceGather::findSources(Value rows) {
   if (auto product = rows.getDefiningOp<MatmulOp>()) {
-    int64_t inner = getType(product.getA()).getDimSize(1), columns = getType(rows).getDimSize(1);
+    int64_t inner = getTensorType(product.getA()).getDimSize(1), columns = getTensorType(rows).getDimSize(1);
     if (!product.getTransposeA() && inner < columns) {
       flops += 2 * static_cast<double>(inner) * static_cast<double>(columns);
       return findSources(product.getA());
@@ -410,7 +408,7 @@ bool SequenceGather::isCheaper(ArrayRef<Value> wide) const {
       bytes += static_cast<double>(getByteSize(value.getType()));
     return bytes;
   };
-  double rows = static_cast<double>(getType(wide.front()).getDimSize(0));
+  double rows = static_cast<double>(getTensorType(wide.front()).getDimSize(0));
   double saved = 2 * (getBytes(wide) - getBytes(sources)) / (isInside ? rates.insideBytes : rates.outsideBytes);
   return saved > 3 * flops * rows / rates.flops;
 }
@@ -427,8 +425,8 @@ Value SequenceGather::build(Value rows) {
   } else {
     auto heads = rows.getDefiningOp<AppendToHeadsOp>();
     Value x = build(heads.getX()), shared = build(heads.getShared());
-    auto type =
-        RankedTensorType::get({getType(x).getDimSize(0), getType(rows).getDimSize(1)}, getType(rows).getElementType());
+    auto type = RankedTensorType::get({getTensorType(x).getDimSize(0), getTensorType(rows).getDimSize(1)},
+                                      getTensorType(rows).getElementType());
     whole = builder.create<AppendToHeadsOp>(loc, type, x, shared);
   }
   return built[rows] = whole;
@@ -436,7 +434,7 @@ Value SequenceGather::build(Value rows) {
 
 Value SequenceGather::gatherRows(Value rows) {
   Location loc = attention->getLoc();
-  int64_t sequences = getOwnSequences(tokens), length = getType(rows).getDimSize(0) / sequences;
+  int64_t sequences = getOwnSequences(tokens), length = getTensorType(rows).getDimSize(0) / sequences;
   // The cast stands before the rows are put in order, so that its adjoint meets the gather's and both become one
   // reduce-scatter.
   Value all = builder.create<ToVaryingOp>(loc, builder.create<AllGatherOp>(loc, rows, cp, 0), cp);
@@ -476,7 +474,7 @@ LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, 
   local.setParts(parts);
   local.setRowParts(parallel.getDp());
   local.setRowStride(parallel.getGroup("dp").getStride());
-  auto q = ::getType(operands[0]), v = ::getType(operands[2]);
+  auto q = getTensorType(operands[0]), v = getTensorType(operands[2]);
   int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / static_cast<int64_t>(getKHeads());
   local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
   local.getLse().setType(getAccumulatorTensor(q, {q.getDimSize(0), heads}));
@@ -488,7 +486,7 @@ LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, 
 
 LogicalResult RelativeBiasOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                            SmallVectorImpl<LayoutAttr> &results) {
-  StringRef heads = ::getType(getTable()).getDimSize(1) % parallel.getMp() == 0 ? "mp" : "";
+  StringRef heads = getTensorType(getTable()).getDimSize(1) % parallel.getMp() == 0 ? "mp" : "";
   if (failed(require(*this, "the table", operands[0], getLayout(*this, {"", heads}))))
     return failure();
   results.push_back(getLayout(*this, {heads, "", ""}));
@@ -496,8 +494,8 @@ LogicalResult RelativeBiasOp::inferLayouts(ParallelAttr parallel, MutableArrayRe
 }
 LogicalResult RelativeBiasOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
                                         ValueRange operands, SmallVectorImpl<Value> &results) {
-  auto type = ::getType(getResult());
-  auto local = RankedTensorType::get({::getType(operands[0]).getDimSize(1), type.getDimSize(1), type.getDimSize(2)},
+  auto type = getTensorType(getResult());
+  auto local = RankedTensorType::get({getTensorType(operands[0]).getDimSize(1), type.getDimSize(1), type.getDimSize(2)},
                                      type.getElementType());
   results.push_back(
       builder.create<RelativeBiasOp>(getLoc(), local, operands[0], getBidirectionalAttr(), getMaxDistanceAttr()));

@@ -44,7 +44,7 @@ Value mlir::moe::cloneWide(Operation *op, OpBuilder &builder) {
 
 unsigned mlir::moe::getRowDim(Type rows) { return cast<RankedTensorType>(rows).getRank() == 3 ? 1 : 0; }
 
-static int64_t getRows(Type type) { return cast<RankedTensorType>(type).getDimSize(getRowDim(type)); }
+static int64_t countRows(Type type) { return cast<RankedTensorType>(type).getDimSize(getRowDim(type)); }
 
 /// Counts keep their shape.
 static bool hasRows(Type type) {
@@ -55,12 +55,13 @@ static bool hasRows(Type type) {
 /// Rank-local ops have as many rows as they get; others the chunk's part of what they had.
 static bool keepsRows(Operation *op, Type result) {
   Type input = op->getOperand(0).getType();
-  return hasRows(input) && getRowDim(input) == getRowDim(result) && getRows(input) == getRows(result);
+  return hasRows(input) && getRowDim(input) == getRowDim(result) && countRows(input) == countRows(result);
 }
 
 bool mlir::moe::canScaleRows(Operation *op, RowChunk chunk) {
-  return llvm::all_of(op->getResultTypes(),
-                      [&](Type type) { return !hasRows(type) || keepsRows(op, type) || chunk.divides(getRows(type)); });
+  return llvm::all_of(op->getResultTypes(), [&](Type type) {
+    return !hasRows(type) || keepsRows(op, type) || chunk.divides(countRows(type));
+  });
 }
 
 Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, RowChunk chunk) {
@@ -71,7 +72,7 @@ Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping 
       continue;
     SmallVector<int64_t> shape(type.getShape());
     int64_t &rows = shape[getRowDim(type)];
-    rows = keepsRows(op, type) ? getRows(clone->getOperand(0).getType()) : chunk.of(rows);
+    rows = keepsRows(op, type) ? countRows(clone->getOperand(0).getType()) : chunk.of(rows);
     result.setType(RankedTensorType::get(shape, type.getElementType()));
   }
   return clone;

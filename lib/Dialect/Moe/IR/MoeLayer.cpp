@@ -27,7 +27,7 @@ int64_t LayerOp::getCapacity(int64_t tokens) {
 
 int64_t LayerOp::getActivationWidth() { return moe::getActivationWidth(getActivation()); }
 
-static LogicalResult verifyShape(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
+static LogicalResult verifyLayerShape(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
   if (!value)
     return success();
   return verifyType(op, what, value.getType(), RankedTensorType::get(shape, op.getX().getType().getElementType()));
@@ -61,7 +61,7 @@ static LogicalResult verifyRouting(LayerOp op) {
   return success();
 }
 
-static LogicalResult verifyHomes(LayerOp layer) {
+static LogicalResult verifyLayerHomes(LayerOp layer) {
   int64_t homes = layer.getHomes(), span = layer.getHomeSpan();
   if (homes < 1 || layer.getNumExperts() % homes != 0 || span < 1)
     return layer.emitOpError() << "expected homes to divide the " << layer.getNumExperts()
@@ -69,7 +69,7 @@ static LogicalResult verifyHomes(LayerOp layer) {
   return success();
 }
 LogicalResult LayerOp::verify() {
-  if (failed(verifyRouting(*this)) || failed(verifyHomes(*this)))
+  if (failed(verifyRouting(*this)) || failed(verifyLayerHomes(*this)))
     return failure();
   double alpha = getActivationAlpha().convertToDouble(), limit = getActivationLimit().convertToDouble();
   if (!(alpha > 0) || !(limit > 0))
@@ -77,13 +77,13 @@ LogicalResult LayerOp::verify() {
                          << limit;
   int64_t model = getX().getType().getDimSize(1), experts = getNumExperts();
   int64_t hidden = getW2().getType().getDimSize(1), width = getActivationWidth();
-  if (failed(verifyShape(*this, "gate", getGate(), {model, experts})) ||
-      failed(verifyShape(*this, "gate_bias", getGateBias(), {experts})) ||
+  if (failed(verifyLayerShape(*this, "gate", getGate(), {model, experts})) ||
+      failed(verifyLayerShape(*this, "gate_bias", getGateBias(), {experts})) ||
       failed(verifyRouted(*this, "selection_bias", getSelectionBias(), {experts})) ||
-      failed(verifyShape(*this, "w1", getW1(), {experts, model, width * hidden})) ||
-      failed(verifyShape(*this, "w2", getW2(), {experts, hidden, model})) ||
-      failed(verifyShape(*this, "b1", getB1(), {experts, width * hidden})) ||
-      failed(verifyShape(*this, "b2", getB2(), {experts, model})))
+      failed(verifyLayerShape(*this, "w1", getW1(), {experts, model, width * hidden})) ||
+      failed(verifyLayerShape(*this, "w2", getW2(), {experts, hidden, model})) ||
+      failed(verifyLayerShape(*this, "b1", getB1(), {experts, width * hidden})) ||
+      failed(verifyLayerShape(*this, "b2", getB2(), {experts, model})))
     return failure();
   if (static_cast<bool>(getB1()) != static_cast<bool>(getB2()))
     return emitOpError() << "expected b1 and b2 together";
@@ -91,9 +91,9 @@ LogicalResult LayerOp::verify() {
     return emitOpError() << "expected shared_w1 and shared_w2 together, and shared_gate only with them";
   if (getSharedW2()) {
     int64_t inner = getSharedW2().getType().getDimSize(0);
-    if (failed(verifyShape(*this, "shared_w1", getSharedW1(), {model, width * inner})) ||
-        failed(verifyShape(*this, "shared_w2", getSharedW2(), {inner, model})) ||
-        failed(verifyShape(*this, "shared_gate", getSharedGate(), {model, 1})))
+    if (failed(verifyLayerShape(*this, "shared_w1", getSharedW1(), {model, width * inner})) ||
+        failed(verifyLayerShape(*this, "shared_w2", getSharedW2(), {inner, model})) ||
+        failed(verifyLayerShape(*this, "shared_gate", getSharedGate(), {model, 1})))
       return failure();
   }
   if (getY().getType() != getX().getType())

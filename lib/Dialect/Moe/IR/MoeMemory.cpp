@@ -117,7 +117,7 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
 // UnpackOp, PackOp
 //===----------------------------------------------------------------------===//
 
-static int64_t getNumElements(Type type) { return cast<RankedTensorType>(type).getNumElements(); }
+static int64_t countElements(Type type) { return cast<RankedTensorType>(type).getNumElements(); }
 
 static LogicalResult verifyBucket(Operation *op, RankedTensorType bucket, TypeRange pieces, ArrayAttr layouts) {
   if (layouts.size() != pieces.size())
@@ -145,7 +145,7 @@ static LogicalResult verifyBucket(Operation *op, RankedTensorType bucket, TypeRa
 static RankPart getPiece(TypeRange pieces, unsigned index) {
   int64_t at = 0;
   for (Type piece : pieces.take_front(index))
-    at += getNumElements(piece);
+    at += countElements(piece);
   return RankPart::piece(at);
 }
 

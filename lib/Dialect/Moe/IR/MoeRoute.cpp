@@ -19,7 +19,7 @@ static SmallVector<Attribute> getParams(MLIRContext *context, ArrayRef<int64_t> 
   return params;
 }
 
-static LogicalResult verifyShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
+static LogicalResult verifyRouteShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
   auto type = cast<RankedTensorType>(value.getType());
   if (type.getShape() == shape)
     return success();
@@ -103,10 +103,10 @@ LogicalResult RouteOp::verify() {
                          << (experts < kMaxTopK ? ", the number of experts," : ", MoePlan's limit,") << " but got "
                          << k;
   if (failed(verifyAccumulator(*this, "scores", getScores(), {tokens, experts}, getLogits().getType())) ||
-      failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||
-      failed(verifyShape(*this, "slots", getSlots(), {tokens, k})) ||
+      failed(verifyRouteShape(*this, "experts", getExperts(), {tokens, k})) ||
+      failed(verifyRouteShape(*this, "slots", getSlots(), {tokens, k})) ||
       failed(verifyAccumulator(*this, "weights", getWeights(), {tokens, k}, getLogits().getType())) ||
-      failed(verifyShape(*this, "counts", getCounts(), {static_cast<int64_t>(getChunks()), experts})) ||
+      failed(verifyRouteShape(*this, "counts", getCounts(), {static_cast<int64_t>(getChunks()), experts})) ||
       failed(verifyAccumulator(*this, "aux", getAux(), {}, getLogits().getType())))
     return failure();
   if (getSelectionBias() &&
@@ -196,10 +196,10 @@ LogicalResult WindowOp::verify() {
   RankedTensorType slots = getRoutedSlots().getType();
   if (getSlots().getType() != slots)
     return emitOpError() << "expected slots to be " << slots << " but got " << getSlots().getType();
-  if (failed(verifyShape(*this, "gathered", getGathered(), {members * chunks, experts})) ||
-      failed(verifyShape(*this, "counts", getCounts(), {chunks, experts})) ||
-      failed(verifyShape(*this, "left", getLeft(), {1})) ||
-      (getBefore() && failed(verifyShape(*this, "before", getBefore(), {1}))))
+  if (failed(verifyRouteShape(*this, "gathered", getGathered(), {members * chunks, experts})) ||
+      failed(verifyRouteShape(*this, "counts", getCounts(), {chunks, experts})) ||
+      failed(verifyRouteShape(*this, "left", getLeft(), {1})) ||
+      (getBefore() && failed(verifyRouteShape(*this, "before", getBefore(), {1}))))
     return failure();
   if (workers < 1 || experts % workers != 0)
     return emitOpError() << "expected workers to divide the " << experts << " experts but got " << workers;

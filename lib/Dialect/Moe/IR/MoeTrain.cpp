@@ -5,18 +5,16 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// `column` is expected to be one element for each row of `rows`, of its accumulator type.
 static LogicalResult verifyColumn(Operation *op, StringRef what, Value column, Value rows) {
-  return verifyType(op, what, column.getType(), getAccumulatorColumn(getType(rows)));
+  return verifyType(op, what, column.getType(), getAccumulatorColumn(getTensorType(rows)));
 }
 
 static LogicalResult verifyLabels(Operation *op, Value rows, Value labels) {
-  if (getType(rows).getDimSize(0) == getType(labels).getDimSize(0))
+  if (getTensorType(rows).getDimSize(0) == getTensorType(labels).getDimSize(0))
     return success();
-  return op->emitOpError() << "expected a label for each of the " << getType(rows).getDimSize(0) << " rows but got "
-                           << labels.getType();
+  return op->emitOpError() << "expected a label for each of the " << getTensorType(rows).getDimSize(0)
+                           << " rows but got " << labels.getType();
 }
 
 static SmallVector<int64_t> getAddendPlace(Value addend, int64_t position) {
@@ -33,12 +31,12 @@ static SmallVector<Attribute> getPartParams(Operation *op, int64_t parts, int64_
 //===----------------------------------------------------------------------===//
 
 void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logits, Value labels) {
-  build(builder, state, getAccumulatorTensor(::getType(logits), {}), logits, labels);
+  build(builder, state, getAccumulatorTensor(getTensorType(logits), {}), logits, labels);
 }
 LogicalResult CrossEntropyOp::verify() {
-  return failure(
-      failed(verifyType(*this, "the loss", getLoss().getType(), getAccumulatorTensor(::getType(getLogits()), {}))) ||
-      failed(verifyLabels(*this, getLogits(), getLabels())));
+  return failure(failed(verifyType(*this, "the loss", getLoss().getType(),
+                                   getAccumulatorTensor(getTensorType(getLogits()), {}))) ||
+                 failed(verifyLabels(*this, getLogits(), getLabels())));
 }
 
 LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
@@ -83,7 +81,7 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
 }
 
 void RowLogsumexpOp::build(OpBuilder &builder, OperationState &state, Value x) {
-  build(builder, state, getAccumulatorColumn(::getType(x)), x);
+  build(builder, state, getAccumulatorColumn(getTensorType(x)), x);
 }
 LogicalResult RowLogsumexpOp::verify() { return verifyColumn(*this, "the result", getResult(), getX()); }
 void RowLogsumexpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
@@ -97,7 +95,7 @@ LogicalResult RowLogsumexpGradOp::verify() {
 SmallVector<int64_t> RowLogsumexpGradOp::getInPlaceInputs() { return {0}; }
 
 void PickOp::build(OpBuilder &builder, OperationState &state, Value x, Value labels, int64_t parts, int64_t stride) {
-  build(builder, state, getAccumulatorColumn(::getType(x)), x, labels, parts, stride);
+  build(builder, state, getAccumulatorColumn(getTensorType(x)), x, labels, parts, stride);
 }
 LogicalResult PickOp::verify() {
   return failure(failed(verifyColumn(*this, "the result", getResult(), getX())) ||
@@ -136,10 +134,10 @@ SmallVector<Attribute> PickGradOp::getKernelParams() { return getPartParams(*thi
 SmallVector<int64_t> PickGradOp::getInPlaceInputs() { return getAddendPlace(getAddend(), 2); }
 
 void LabelSumOp::build(OpBuilder &builder, OperationState &state, Value rows, Value labels) {
-  build(builder, state, getAccumulatorTensor(::getType(rows), {}), rows, labels);
+  build(builder, state, getAccumulatorTensor(getTensorType(rows), {}), rows, labels);
 }
 LogicalResult LabelSumOp::verify() {
-  RankedTensorType scalar = getAccumulatorTensor(::getType(getRows()), {});
+  RankedTensorType scalar = getAccumulatorTensor(getTensorType(getRows()), {});
   return failure(failed(verifyColumn(*this, "rows", getRows(), getRows())) ||
                  failed(verifyLabels(*this, getRows(), getLabels())) ||
                  failed(verifyType(*this, "sum", getSum().getType(), scalar)));
@@ -150,9 +148,9 @@ void LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
 }
 
 LogicalResult LabelSumGradOp::verify() {
-  RankedTensorType grad = ::getType(getGrad());
+  RankedTensorType grad = getTensorType(getGrad());
   return verifyType(*this, "the result", getResult().getType(),
-                    RankedTensorType::get({::getType(getLabels()).getDimSize(0), 1}, grad.getElementType()));
+                    RankedTensorType::get({getTensorType(getLabels()).getDimSize(0), 1}, grad.getElementType()));
 }
 
 void DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
@@ -165,12 +163,12 @@ SmallVector<int64_t> DivideOp::getInPlaceInputs() { return {0, 1}; }
 //===----------------------------------------------------------------------===//
 
 void RouterMeansOp::build(OpBuilder &builder, OperationState &state, Value logits, int64_t topK, int64_t groups) {
-  RankedTensorType type = ::getType(logits), means = getAccumulatorTensor(type, {groups, type.getDimSize(1)});
+  RankedTensorType type = getTensorType(logits), means = getAccumulatorTensor(type, {groups, type.getDimSize(1)});
   build(builder, state, means, means, getAccumulatorTensor(type, {groups, 1}), logits, topK);
 }
 LogicalResult RouterMeansOp::verify() {
-  RankedTensorType type = ::getType(getLogits());
-  int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), groups = ::getType(getLoads()).getDimSize(0);
+  RankedTensorType type = getTensorType(getLogits());
+  int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), groups = getTensorType(getLoads()).getDimSize(0);
   if (groups < 1 || tokens % groups != 0)
     return emitOpError() << "expected groups that divide the " << tokens << " tokens but got " << groups;
   if (int64_t k = getTopK(); k < 1 || k > experts)
@@ -197,16 +195,16 @@ LogicalResult RouterMeansOp::inferLayouts(ParallelAttr parallel, MutableArrayRef
   if (operands[0] && operands[0] != rows)
     return emitOpError() << "expected logits of the layout " << rows << " but got " << operands[0];
   operands[0] = rows;
-  results.assign(3, ::getType(getLoads()).getDimSize(0) > 1 ? sequences : LayoutAttr::get(getContext(), 2));
+  results.assign(3, getTensorType(getLoads()).getDimSize(0) > 1 ? sequences : LayoutAttr::get(getContext(), 2));
   return success();
 }
 LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
                                        ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
-  int64_t groups = ::getType(getLoads()).getDimSize(0), dp = parallel.getDp();
+  int64_t groups = getTensorType(getLoads()).getDimSize(0), dp = parallel.getDp();
   if (groups > 1 && groups % dp != 0)
     return emitOpError() << "expected one group or a multiple of dp = " << dp << " but got " << groups;
-  Value logits =
-      builder.createOrFold<CastOp>(getLoc(), operands[0], getAccumulatorType(::getType(operands[0]).getElementType()));
+  Value logits = builder.createOrFold<CastOp>(getLoc(), operands[0],
+                                              getAccumulatorType(getTensorType(operands[0]).getElementType()));
   auto means = builder.create<RouterMeansOp>(getLoc(), logits, getTopK(), groups > 1 ? groups / dp : 1);
   GroupAttr shared = groups > 1 ? parallel.getGroup("cp") : parallel.getTokenGroup();
   for (Value mean : means->getResults()) {
@@ -221,7 +219,7 @@ LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel
 }
 
 LogicalResult RouterLossOp::verify() {
-  RankedTensorType loads = ::getType(getLoads());
+  RankedTensorType loads = getTensorType(getLoads());
   auto like = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, loads.getElementType()); };
   return failure(failed(verifyType(*this, "shares", getShares().getType(), loads)) ||
                  failed(verifyType(*this, "squares", getSquares().getType(), like({loads.getDimSize(0), 1}))) ||
@@ -229,7 +227,7 @@ LogicalResult RouterLossOp::verify() {
 }
 LogicalResult RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
                                          SmallVectorImpl<LayoutAttr> &results) {
-  bool isOverRanks = ::getType(getLoads()).getDimSize(0) > 1;
+  bool isOverRanks = getTensorType(getLoads()).getDimSize(0) > 1;
   LayoutAttr wanted = LayoutAttr::get(getContext(), {StringRef(isOverRanks ? "dp" : ""), StringRef("")});
   for (LayoutAttr &operand : operands) {
     if (operand && operand != wanted)
@@ -242,8 +240,8 @@ LogicalResult RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAtt
 LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
                                       ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
   Location loc = getLoc();
-  RankedTensorType loads = ::getType(getLoads());
-  int64_t groups = loads.getDimSize(0), local = ::getType(operands[0]).getDimSize(0);
+  RankedTensorType loads = getTensorType(getLoads());
+  int64_t groups = loads.getDimSize(0), local = getTensorType(operands[0]).getDimSize(0);
   auto scale = [&](Value value, double factor) -> Value {
     return builder.create<ScaleOp>(loc, value, builder.getF64FloatAttr(factor / static_cast<double>(groups)));
   };
@@ -272,7 +270,7 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
 //===----------------------------------------------------------------------===//
 
 void CastOp::build(OpBuilder &builder, OperationState &state, Value input, Type elementType) {
-  build(builder, state, ::getType(input).clone(elementType), input);
+  build(builder, state, getTensorType(input).clone(elementType), input);
 }
 void CastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<CastOp>(getLoc(), cotangents[0], getInput().getType().getElementType()));

@@ -54,15 +54,11 @@ template <typename Op> Op Matcher::step() {
   return user;
 }
 
-static bool isSameGroup(GroupAttr a, GroupAttr b) {
-  return a.getSize() == b.getSize() && a.getStride() == b.getStride();
-}
-
 /// Groups of one rank are no groups.
 LogicalResult Matcher::noteGroup(GroupAttr &group, unsigned &times, GroupAttr found) {
   if (found.getSize() == 1)
     return success();
-  if (group && !isSameGroup(group, found))
+  if (group && !group.hasSameRanks(found))
     return fail("its exchanges are over different groups, '" + group.getName() + "' and '" + found.getName() + "'");
   group = found;
   ++times;

@@ -23,8 +23,6 @@ using namespace mlir::moe;
 /// More would be a program that nobody can wait for.
 static constexpr int64_t maxChunks = 1024;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// The first op on the way that cannot be done for part of its rows, or null.
 static Operation *findUnchunkable(const ExpertWay &way) {
   for (Operation *op : way.ops)
@@ -87,7 +85,7 @@ private:
 /// The rows, numbered chunk by chunk; there may be more of them. Those take no choices.
 Value ChunkedLayer::dispatchInChunks() {
   Value rows = builder.clone(*way.dispatch)->getResult(0);
-  SmallVector<int64_t> shape(getType(rows).getShape());
+  SmallVector<int64_t> shape(getTensorType(rows).getShape());
   if (way.slots.isDropless()) {
     shape[0] = chunks * chunk.part;
   } else {
@@ -99,7 +97,7 @@ Value ChunkedLayer::dispatchInChunks() {
     shape[1] = chunk.part;
   }
   way.slots.setChunked(chunks, chunk.part);
-  rows.setType(RankedTensorType::get(shape, getType(rows).getElementType()));
+  rows.setType(RankedTensorType::get(shape, getTensorType(rows).getElementType()));
   return rows;
 }
 
@@ -119,7 +117,7 @@ void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
   std::string prefix = (layer ? layer.getName().str() : "") + "." + std::to_string(number) + ".";
   for (auto [index, op] : llvm::enumerate(way.ops)) {
     int64_t depth = llvm::any_of(op->getResults(), isExchanged) ? exchangedRing : hiddenRing;
-    if (depth > 0 && isa<FloatType>(getType(op->getResult(0)).getElementType()))
+    if (depth > 0 && isa<FloatType>(getTensorType(op->getResult(0)).getElementType()))
       op->setAttr(kRingAttrName, RingAttr::get(builder.getContext(), prefix + std::to_string(index), depth));
   }
 }

@@ -70,8 +70,6 @@ private:
 
 } // namespace
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size) {
   SmallVector<int64_t> shape(type.getShape());
   shape[dim] = size;
@@ -93,10 +91,10 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
   for (Operation *op : layer.gate)
     logits = cloneOnRows(builder, op, logits, {});
   auto route = cast<RouteOp>(cloneRoute(builder, layer.route, logits));
-  int64_t share = getType(tokens).getDimSize(0), groups = layer.getGroupsOfShare();
+  int64_t share = getTensorType(tokens).getDimSize(0), groups = layer.getGroupsOfShare();
   for (Value result :
        std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(), route.getWeights()})
-    result.setType(withDim(getType(result), 0, share));
+    result.setType(withDim(getTensorType(result), 0, share));
   // How many of its groups the baseline routes as one of its own.
   int64_t parts = layer.getMp() * groups / static_cast<int64_t>(layer.route.getGroups());
   int64_t capacity = llvm::divideCeil(static_cast<int64_t>(layer.route.getCapacity()), parts);
@@ -126,7 +124,7 @@ int64_t LayerRewriter::padExpertRows() {
 /// The auxiliary loss is a mean over groups: each member has that of its own.
 void LayerRewriter::replaceAux(RouteOp route) {
   Value aux = route.getAux();
-  if (layer.mp && getType(route.getLogits()) != getType(layer.route.getLogits())) {
+  if (layer.mp && getTensorType(route.getLogits()) != getTensorType(layer.route.getLogits())) {
     Value share =
         builder.create<ScaleOp>(loc, aux, builder.getF64FloatAttr(1.0 / static_cast<double>(layer.mp.getSize())));
     aux = builder.create<AllReduceOp>(loc, share.getType(), share, Value(), layer.mp);
@@ -160,9 +158,9 @@ Value LayerRewriter::runExpertsRagged(Rows share) {
     return cloneExperts(share.rows, share.counts);
   Value atExperts = builder.create<AllToAllOp>(loc, dump(share.counts, 1, layer.getEp()), layer.fused, 1, 0);
   Value rows = dump(share.rows, 0, 1);
-  RankedTensorType sent = getType(rows);
+  RankedTensorType sent = getTensorType(rows);
   Value there =
-      builder.create<AllToAllVOp>(loc, withDim(sent, 0, getReservedRows(getType(share.rows).getDimSize(0))), rows,
+      builder.create<AllToAllVOp>(loc, withDim(sent, 0, getReservedRows(getTensorType(share.rows).getDimSize(0))), rows,
                                   share.counts, atExperts, layer.fused, Direction::to_experts, layer.getEsp());
   Value back = builder.create<AllToAllVOp>(loc, sent, cloneExperts(there, atExperts), share.counts, atExperts,
                                            layer.fused, Direction::from_experts, layer.getEsp());
@@ -173,7 +171,7 @@ Value LayerRewriter::runExpertsRagged(Rows share) {
 /// baseline's room over mp. Where the set is smaller, the rows that its members send at most.
 int64_t LayerRewriter::getReservedRows(int64_t sentRows) {
   int64_t most = layer.fused.getSize() * sentRows;
-  int64_t baseline = getType(layer.experts.front()->getOperand(0)).getDimSize(0);
+  int64_t baseline = getTensorType(layer.experts.front()->getOperand(0)).getDimSize(0);
   bool inside = layer.fused.getSize() % layer.getMp() == 0;
   return inside ? std::min<int64_t>(most, llvm::divideCeil(baseline, layer.getMp())) : most;
 }

@@ -18,7 +18,7 @@ static bool isAbout(int64_t size, int64_t other) { return std::abs(size - other)
 
 /// Whether more is handed over, or nothing, on both sides: each side counts where it first differs. No block ends
 /// between q, k and v and the attention: as much is handed over for some ops there, but less behind them.
-static bool isNarrow(ArrayRef<int64_t> crossing, size_t cut) {
+static bool isLowPoint(ArrayRef<int64_t> crossing, size_t cut) {
   auto isWider = [&](auto sizes) {
     auto it = llvm::find_if(sizes, [&](int64_t size) { return size != crossing[cut]; });
     return it == sizes.end() || *it == 0 || *it > crossing[cut];
@@ -36,7 +36,7 @@ static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
   SmallVector<size_t> narrow, most;
   // Of neighbouring cuts where as much is handed over, the first one counts.
   for (size_t cut : program.cuts)
-    if (program.crossing[cut] > 0 && isNarrow(program.crossing, cut) &&
+    if (program.crossing[cut] > 0 && isLowPoint(program.crossing, cut) &&
         (narrow.empty() || !isPlateau(program.crossing, narrow.back(), cut)))
       narrow.push_back(cut);
   for (size_t cut : narrow) {
@@ -56,7 +56,7 @@ static bool movesMemory(Operation *op) {
   return priced && priced.getOpCost().resource == Resource::Memory;
 }
 
-static bool isOfOtherStage(Operation *op, Operation *user) {
+static bool hasOtherStage(Operation *op, Operation *user) {
   return op->getAttr(kStageAttrName) != user->getAttr(kStageAttrName);
 }
 
@@ -96,7 +96,7 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
       bool isHandedOver = llvm::any_of(op->getUsers(), [&](Operation *user) {
         auto it = numbers.find(user);
         return it != numbers.end() &&
-               (getBlock(it->second) != getBlock(number) || (hasStages && isOfOtherStage(op, user)));
+               (getBlock(it->second) != getBlock(number) || (hasStages && hasOtherStage(op, user)));
       });
       auto kernel = dyn_cast<MoeKernelOpInterface>(op);
       bool isKept = isCostly(op) || (selective && !movesMemory(op));

@@ -19,7 +19,7 @@ using namespace mlir::moe;
 //===----------------------------------------------------------------------===//
 
 /// The rank's rows of keys or values that `all` gathers over `cp` and puts in order, or null.
-static Value getOwnRows(Value all, GroupAttr cp) {
+static Value findOwnRows(Value all, GroupAttr cp) {
   if (auto join = all.getDefiningOp<JoinSequencesOp>())
     all = join.getX();
   if (auto varying = all.getDefiningOp<ToVaryingOp>())
@@ -37,7 +37,7 @@ struct MoeRingAttention : moe::impl::MoeRingAttentionBase<MoeRingAttention> {
       CutAttr cut = attention.getCutAttr();
       if (!cut || attention.getRing() || static_cast<int64_t>(attention.getKeyShift()) >= 0)
         continue;
-      Value k = getOwnRows(attention.getK(), cut.getGroup()), v = getOwnRows(attention.getV(), cut.getGroup());
+      Value k = findOwnRows(attention.getK(), cut.getGroup()), v = findOwnRows(attention.getV(), cut.getGroup());
       if (attention.getBias() || attention.getStep() || !k || !v) {
         attention.emitRemark() << "moe-ring-attention: expected attention without bias and dropout, of keys and values "
                                   "that are gathered; they stay gathered";

@@ -4,15 +4,10 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
 std::optional<RowWay> RowWay::find(ExpertWay &way) {
   RowWay found;
   found.ownCounts = way.slots.getCounts();
-  found.numExperts = getType(found.ownCounts).getDimSize(1);
+  found.numExperts = getTensorType(found.ownCounts).getDimSize(1);
   llvm::DenseSet<Value> rows = {way.dispatch.getResult()}, results;
   int64_t exchanges = 0;
   for (Operation *op : way.ops) {
@@ -54,7 +49,8 @@ bool RowWay::hasWholeExperts() const {
 /// `op` for other rows: as many columns of as many bits as `rows` has.
 Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
   Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk);
-  int64_t before = getType(op->getOperand(0)).getDimSize(0), after = getType(op->getResult(0)).getDimSize(0);
+  int64_t before = getTensorType(op->getOperand(0)).getDimSize(0),
+          after = getTensorType(op->getResult(0)).getDimSize(0);
   int64_t count = rows.getDimSize(0) * after / before;
   if (auto all = dyn_cast<AllToAllVOp>(moved)) {
     all.setGroupAttr(group);
@@ -63,14 +59,14 @@ Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
     int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
     count = op == way.exchange ? getRoom(sent, tokens * blocks) : chunk.of(after);
   }
-  moved->getResult(0).setType(withShape(rows, {count, rows.getDimSize(1)}));
+  moved->getResult(0).setType(rows.clone({count, rows.getDimSize(1)}));
   return moved;
 }
 
 Value RowCarrier::carry(ArrayRef<Operation *> ops, Value rows) {
   mapping.map(ops.front()->getOperand(0), rows);
   for (Operation *op : ops)
-    rows = move(op, getType(rows))->getResult(0);
+    rows = move(op, getTensorType(rows))->getResult(0);
   return rows;
 }
 
@@ -85,14 +81,14 @@ Value RowCarrier::carryCounts(Value counts) {
       continue;
     }
     Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk);
-    RankedTensorType type = getType(op->getResult(0));
+    RankedTensorType type = getTensorType(op->getResult(0));
     int64_t rows = type.getDimSize(0), columns = type.getDimSize(1) * holders / way.numExperts;
     if (auto all = dyn_cast<AllToAllOp>(moved)) {
       all.setGroupAttr(group);
       rows = rows / size * group.getSize();
       columns = 1;
     }
-    moved->getResult(0).setType(withShape(type, {rows, columns}));
+    moved->getResult(0).setType(type.clone({rows, columns}));
   }
   return mapping.lookup(exchange.getExpertCounts());
 }

@@ -23,11 +23,6 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
 namespace {
 /// Holders of experts, to each of whom a rank sends a token once: nodes, or ranks.
 struct Level {
@@ -107,7 +102,7 @@ RowChunk SentLayer::getChunk() {
 
 /// The experts' room for choices.
 int64_t SentLayer::getExpertRoom() {
-  return llvm::divideCeil(getType(moves.experts.front()->getOperand(0)).getDimSize(0), chunks);
+  return llvm::divideCeil(getTensorType(moves.experts.front()->getOperand(0)).getDimSize(0), chunks);
 }
 
 /// For rows that arrive, where a member sends `sent` rows of `tokens` tokens. At ranks, each of them has a choice of
@@ -147,16 +142,16 @@ FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, int64_t nodeRanks, in
 
 Value SentLayer::dispatch(Value tokens, MergeChoicesOp merged, Value weights) {
   RankedTensorType type =
-      withShape(getType(tokens), {getType(merged.getSent()).getDimSize(0), getType(tokens).getDimSize(1)});
+      getTensorType(tokens).clone({getTensorType(merged.getSent()).getDimSize(0), getTensorType(tokens).getDimSize(1)});
   return builder.create<DispatchOp>(loc, type, tokens, merged.getSlots(), weights, merged.getCounts());
 }
 Value SentLayer::combine(Value rows, MergeChoicesOp merged, int64_t tokens, Value weights) {
-  RankedTensorType type = withShape(getType(rows), {tokens, getType(rows).getDimSize(1)});
+  RankedTensorType type = getTensorType(rows).clone({tokens, getTensorType(rows).getDimSize(1)});
   return builder.create<CombineOp>(loc, type, rows, merged.getSlots(), weights, merged.getCounts());
 }
 
 MergeChoicesOp SentLayer::merge(const Level &level, const Rows &rows) {
-  RankedTensorType choices = getType(rows.choices);
+  RankedTensorType choices = getTensorType(rows.choices);
   int64_t most = choices.getDimSize(0) * std::min(choices.getDimSize(1), level.holders);
   return builder.create<MergeChoicesOp>(loc, rows.choices, rows.slots, rows.used, level.outer, moves.numExperts,
                                         /*copies=*/1, level.holders, most);
@@ -164,19 +159,19 @@ MergeChoicesOp SentLayer::merge(const Level &level, const Rows &rows) {
 
 /// What arrives of rows that go once to each holder.
 Rows SentLayer::send(const Level &level, const Rows &rows, MergeChoicesOp merged) {
-  int64_t count = getType(merged.getSent()).getDimSize(0);
+  int64_t count = getTensorType(merged.getSent()).getDimSize(0);
   Value tokens = dispatch(rows.tokens, merged), weights = dispatch(rows.weights, merged);
   if (&level == &levels.front()) {
     Value arrived = carrier->carryCounts(merged.getCounts());
     return {carrier->carryThere(tokens), carrier->carryThere(merged.getSent()), carrier->carryThere(weights), Value(),
             arrived};
   }
-  Value used = builder.create<AllToAllOp>(loc, withShape(getType(merged.getCounts()), {level.holders, 1}),
+  Value used = builder.create<AllToAllOp>(loc, getTensorType(merged.getCounts()).clone({level.holders, 1}),
                                           merged.getCounts(), level.group,
                                           /*split_dim=*/1, /*concat_dim=*/0);
-  int64_t room = getRoom(level, count, getType(rows.choices).getDimSize(0));
+  int64_t room = getRoom(level, count, getTensorType(rows.choices).getDimSize(0));
   auto exchanged = [&](Value payload) -> Value {
-    RankedTensorType type = withShape(getType(payload), {room, getType(payload).getDimSize(1)});
+    RankedTensorType type = getTensorType(payload).clone({room, getTensorType(payload).getDimSize(1)});
     return builder.create<AllToAllVOp>(loc, type, payload, merged.getCounts(), used, level.group, Direction::to_experts,
                                        /*copies=*/1);
   };
@@ -188,24 +183,24 @@ Value SentLayer::returnRows(const Level &level, Value partial, MergeChoicesOp me
   if (&level == &levels.front()) {
     partial = carrier->carryBack(partial);
   } else {
-    RankedTensorType type = getType(partial);
-    type = withShape(type, {getType(merged.getSent()).getDimSize(0), type.getDimSize(1)});
+    RankedTensorType type = getTensorType(partial);
+    type = type.clone({getTensorType(merged.getSent()).getDimSize(0), type.getDimSize(1)});
     partial = builder.create<AllToAllVOp>(loc, type, partial, merged.getCounts(), arrived, level.group,
                                           Direction::from_experts, /*copies=*/1);
   }
-  return combine(partial, merged, getType(rows.choices).getDimSize(0));
+  return combine(partial, merged, getTensorType(rows.choices).getDimSize(0));
 }
 
 /// What a rank's experts make of rows, a sum for each of them.
 Value SentLayer::compute(const Rows &rows) {
   AllToAllVOp exchange = moves.exchange;
-  int64_t copies = exchange.getCopies(), own = getType(exchange.getExpertCounts()).getDimSize(1);
+  int64_t copies = exchange.getCopies(), own = getTensorType(exchange.getExpertCounts()).getDimSize(1);
   auto divided = builder.create<MergeChoicesOp>(loc, rows.choices, Value(), rows.used, exchange.getGroup(),
                                                 moves.numExperts, copies, own, getExpertRoom());
   Value result = dispatch(rows.tokens, divided, way.dispatch.getWeights() ? rows.weights : Value());
   for (Operation *op : moves.experts)
     result = cloneOnRows(builder, op, result, divided.getCounts());
-  return combine(result, divided, getType(rows.tokens).getDimSize(0),
+  return combine(result, divided, getTensorType(rows.tokens).getDimSize(0),
                  way.combine.getWeights() ? rows.weights : Value());
 }
 
@@ -259,7 +254,7 @@ void SentLayer::rewrite() {
   way.dispatch.erase();
   // Passes of the layer serve so many rows of each chunk.
   if (chunks > 1)
-    route.setChunked(chunks, getType(route.getSlots()).getNumElements() / chunks);
+    route.setChunked(chunks, getTensorType(route.getSlots()).getNumElements() / chunks);
 }
 
 namespace {

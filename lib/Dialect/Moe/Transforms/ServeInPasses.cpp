@@ -55,8 +55,6 @@ private:
 };
 } // namespace
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Merged choices that arrived from other ranks, of rows that go once; null for other slots.
 static MergeChoicesOp getArrived(Value slots) {
   auto merge = skipToVarying(slots).getDefiningOp<MergeChoicesOp>();
@@ -100,7 +98,7 @@ void BoundedLayer::findOps() {
 /// Whether the layer has rooms of one size, for exchanges to experts or for choices that stay on the rank, and no other
 /// form.
 bool BoundedLayer::findRoom(std::string &reason) {
-  int64_t experts = getType(made.getCounts()).getDimSize(1);
+  int64_t experts = getTensorType(made.getCounts()).getDimSize(1);
   auto note = [&](int64_t room, int64_t workers, int64_t phases) {
     WindowSizes found{workers, room, made.getChunks(), 0, phases};
     if (canOverflow && (sizes.rows != found.rows || sizes.workers != found.workers || sizes.phases != found.phases))
@@ -116,10 +114,10 @@ bool BoundedLayer::findRoom(std::string &reason) {
   for (Operation *op : ops) {
     auto exchange = dyn_cast<AllToAllVOp>(op);
     if (exchange && exchange.getDirection() == Direction::to_experts && !isOnce) {
-      note(getType(exchange.getResult()).getDimSize(0), getHolders(exchange), exchange.getPhases());
+      note(getTensorType(exchange.getResult()).getDimSize(0), getHolders(exchange), exchange.getPhases());
       exchanging = exchange.getGroup();
     } else if (auto own = dyn_cast<LocalSlotsOp>(op)) {
-      note(own.getRoom(), experts / getType(own.getCounts()).getDimSize(1), /*phases=*/1);
+      note(own.getRoom(), experts / getTensorType(own.getCounts()).getDimSize(1), /*phases=*/1);
     } else if (auto merge = dyn_cast<MergeChoicesOp>(op)) {
       atExperts = merge;
       if (!merge.getUsed())
@@ -135,10 +133,11 @@ bool BoundedLayer::findRoom(std::string &reason) {
     }
   }
   if (atExperts)
-    note(getType(atExperts.getSent()).getDimSize(0), getHolders(atExperts), /*phases=*/1);
+    note(getTensorType(atExperts.getSent()).getDimSize(0), getHolders(atExperts), /*phases=*/1);
   if (!dispatch || !last)
     return false;
-  int64_t rows = isOnce ? getType(made.getSlots()).getNumElements() : getType(dispatch.getResult()).getDimSize(0);
+  int64_t rows =
+      isOnce ? getTensorType(made.getSlots()).getNumElements() : getTensorType(dispatch.getResult()).getDimSize(0);
   sizes.chunkRows = sizes.chunks > 1 ? rows / sizes.chunks : 0;
   return reason.empty() && canOverflow && ops.back() == last;
 }
@@ -149,7 +148,8 @@ void BoundedLayer::findSenders(const SpmdAnalysis &states) {
   for (Operation *op : ops)
     if (auto kernel = dyn_cast<MoeKernelOpInterface>(op); kernel && isCollective(op))
       met = met | *states.getAxes().getAxes(kernel.getKernelGroup());
-    else if (auto cast = dyn_cast<ToVaryingOp>(op); cast && isa<FloatType>(getType(cast.getInput()).getElementType()))
+    else if (auto cast = dyn_cast<ToVaryingOp>(op);
+             cast && isa<FloatType>(getTensorType(cast.getInput()).getElementType()))
       met = met | *states.getAxes().getAxes(cast.getGroup());
   llvm::append_range(senders, states.getAxes().getGroups(met & states.getState(routedSlots)));
   if (senders.empty())
@@ -184,8 +184,8 @@ FailureOr<BoundedLayer> BoundedLayer::match(MoeSlotsOpInterface made, const Spmd
   int64_t members = 1;
   for (GroupAttr group : layer.senders)
     members *= group.getSize();
-  RankedTensorType slots = getType(made.getSlots());
-  if (layer.sizes.countMostPasses(slots, members, getType(made.getCounts()).getDimSize(1)) == 1) {
+  RankedTensorType slots = getTensorType(made.getSlots());
+  if (layer.sizes.countMostPasses(slots, members, getTensorType(made.getCounts()).getDimSize(1)) == 1) {
     reason.clear();
     return failure();
   }
@@ -211,7 +211,7 @@ static void mark(Operation *op, StringAttr pass) {
 static void eraseCasts(BoundedLayer &layer) {
   llvm::erase_if(layer.ops, [](Operation *op) {
     auto cast = dyn_cast<ToVaryingOp>(op);
-    if (!cast || !getType(cast.getInput()).getElementType().isInteger())
+    if (!cast || !getTensorType(cast.getInput()).getElementType().isInteger())
       return false;
     cast.getResult().replaceAllUsesWith(cast.getInput());
     cast.erase();
@@ -219,7 +219,7 @@ static void eraseCasts(BoundedLayer &layer) {
   });
 }
 
-static void rewriteLayer(BoundedLayer &layer, StringAttr pass) {
+static void servePass(BoundedLayer &layer, StringAttr pass) {
   eraseCasts(layer);
   // Nothing else uses their results.
   for (Operation *op : ArrayRef(layer.ops).drop_back())
@@ -282,7 +282,7 @@ struct MoeServeInPasses : moe::impl::MoeServeInPassesBase<MoeServeInPasses> {
                            << "; a step in which a rank gets more rows than --max-load has room for fails";
       if (failed(layer))
         continue;
-      rewriteLayer(*layer, StringAttr::get(&getContext(), "pass" + Twine(number++)));
+      servePass(*layer, StringAttr::get(&getContext(), "pass" + Twine(number++)));
       if (failed(insertToVarying(getOperation())))
         return signalPassFailure();
       markCasts(getOperation());

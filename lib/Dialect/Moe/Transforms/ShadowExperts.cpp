@@ -24,8 +24,6 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// The exchange of the rows to the experts, or null.
 static AllToAllVOp findExchange(const ExpertWay &way) {
   for (Operation *op : way.ops)
@@ -62,7 +60,7 @@ static SmallVector<Value> getExpertValues(ExpertWay way) {
   onTheWay.insert(way.dispatch.getOperation());
   for (Operation *op : way.ops)
     for (Value operand : op->getOperands())
-      if (isa<FloatType>(getType(operand).getElementType()) && !onTheWay.contains(operand.getDefiningOp()))
+      if (isa<FloatType>(getTensorType(operand).getElementType()) && !onTheWay.contains(operand.getDefiningOp()))
         values.insert(operand);
   return values.takeVector();
 }
@@ -100,9 +98,9 @@ ShadowedLayer::ShadowedLayer(ExpertWay way, AllToAllVOp exchange, ParallelAttr p
       loc(way.dispatch.getLoc()), builder(way.dispatch) {
   // Casts of the counts may stand before the dispatch.
   builder.setInsertionPointAfter(way.slots);
-  int64_t experts = getType(way.slots.getCounts()).getDimSize(1);
+  int64_t experts = getTensorType(way.slots.getCounts()).getDimSize(1);
   places = std::min<int64_t>(experts, options.max ? static_cast<int64_t>(options.max) : llvm::divideCeil(experts, 4));
-  int64_t blocks = getType(exchange.getBlockCounts()).getDimSize(0) * static_cast<int64_t>(exchange.getCopies());
+  int64_t blocks = getTensorType(exchange.getBlockCounts()).getDimSize(0) * static_cast<int64_t>(exchange.getCopies());
   share = static_cast<double>(exchange.getRows().getType().getDimSize(0)) / static_cast<double>(blocks) /
           static_cast<double>(way.dispatch.getResult().getType().getDimSize(0));
 }
@@ -117,7 +115,7 @@ void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
     if (OpCost cost = priced.getOpCost(); cost.resource == Resource::Matrix && cost.raggedRows > 0)
       flops += cost.flops / static_cast<double>(cost.raggedRows);
   }
-  int64_t localExperts = getType(exchange.getExpertCounts()).getDimSize(1);
+  int64_t localExperts = getTensorType(exchange.getExpertCounts()).getDimSize(1);
   for (Value value : getExpertValues(way))
     expertBytes += static_cast<double>(getByteSize(value.getType())) / static_cast<double>(localExperts);
   RankedTensorType rows = exchange.getRows().getType();
@@ -156,7 +154,7 @@ static constexpr double kLeastRoom = 4;
 /// Room for what is left after the heaviest experts became shadows, whatever the routing.
 void ShadowedLayer::shrinkReservation() {
   RankedTensorType type = exchange.getResult().getType();
-  int64_t experts = getType(exchange.getExpertCounts()).getDimSize(1), before = type.getDimSize(0);
+  int64_t experts = getTensorType(exchange.getExpertCounts()).getDimSize(1), before = type.getDimSize(0);
   int64_t members = parallel.getEp() * parallel.getEsp();
   auto total = static_cast<double>(way.dispatch.getResult().getType().getDimSize(0) * members);
   double least = kLeastRoom * total / static_cast<double>(parallel.getEp());
@@ -167,7 +165,7 @@ void ShadowedLayer::shrinkReservation() {
     if (op != exchange && (!isNext || isa<AllToAllVOp>(op)))
       continue;
     Value result = op->getResult(0);
-    result.setType(RankedTensorType::get({after, getType(result).getDimSize(1)}, type.getElementType()));
+    result.setType(RankedTensorType::get({after, getTensorType(result).getDimSize(1)}, type.getElementType()));
     resized.insert(result);
   }
 }

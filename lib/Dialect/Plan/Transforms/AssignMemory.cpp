@@ -194,9 +194,6 @@ private:
 
 } // namespace
 
-static MemRefType getType(BufferOp buffer) { return cast<MemRefType>(buffer.getMemref().getType()); }
-static Space getSpace(BufferOp buffer) { return cast<SpaceAttr>(getType(buffer).getMemorySpace()).getValue(); }
-
 /// The newest block is used by `launch`.
 void MemoryPlanner::use(When when, unsigned launch) {
   Lifetimes &uses = lifetimes[static_cast<size_t>(when)];
@@ -228,7 +225,7 @@ void MemoryPlanner::makeBlocks() {
     int64_t lookedAt = loop ? iterations.lookup(loop) : 0;
     addLifetimes(buffer, loop, lookedAt);
     blockOf[buffer] = blocks.size();
-    blocks.push_back({{buffer}, getSpace(buffer), getByteSize(getType(buffer)), loop, lookedAt});
+    blocks.push_back({{buffer}, buffer.getSpace(), getByteSize(buffer.getBufferType()), loop, lookedAt});
   });
 }
 
@@ -252,8 +249,8 @@ BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
     return {};
   for (int64_t position : candidates) {
     auto input = launch.getInputs()[position].getDefiningOp<BufferOp>();
-    if (!input || getSpace(input) != getSpace(output) || getByteSize(getType(input)) < getByteSize(getType(output)) ||
-        !canMerge(output, input))
+    if (!input || input.getSpace() != output.getSpace() ||
+        getByteSize(input.getBufferType()) < getByteSize(output.getBufferType()) || !canMerge(output, input))
       continue;
     bool everyReadInPlace = llvm::all_of(llvm::enumerate(launch.getInputs()), [&](auto read) {
       return getMemory(read.value()) != input.getMemref() ||
@@ -463,7 +460,8 @@ static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
 static LogicalResult verifyTotal(func::FuncOp program) {
   int64_t total = 0;
   WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult {
-    if (!llvm::AddOverflow(total, getByteSize(getType(buffer)) + kMaxAlignment, total) && total <= kMaxArenaBytes)
+    if (!llvm::AddOverflow(total, getByteSize(buffer.getBufferType()) + kMaxAlignment, total) &&
+        total <= kMaxArenaBytes)
       return WalkResult::advance();
     return buffer.emitOpError("expected all buffers together to have at most 2^62 bytes");
   });

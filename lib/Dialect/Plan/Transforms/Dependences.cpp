@@ -13,7 +13,7 @@ using namespace mlir::plan;
 
 namespace {
 /// Bytes of a memory, and who has used them since they were written.
-struct Segment {
+struct UsedSegment {
   int64_t begin, end;
   std::optional<unsigned> writer;
   SmallVector<unsigned, 2> readers;
@@ -33,15 +33,15 @@ private:
   /// Splits the segment around `at`, if any; returns the first that begins there or later.
   size_t split(int64_t at);
 
-  SmallVector<Segment, 1> segments;
+  SmallVector<UsedSegment, 1> segments;
 };
 } // namespace
 
 size_t Memory::split(int64_t at) {
-  size_t i = llvm::find_if(segments, [&](const Segment &segment) { return segment.end > at; }) - segments.begin();
+  size_t i = llvm::find_if(segments, [&](const UsedSegment &segment) { return segment.end > at; }) - segments.begin();
   if (i == segments.size() || segments[i].begin >= at)
     return i;
-  Segment rest = segments[i];
+  UsedSegment rest = segments[i];
   rest.begin = segments[i].end = at;
   segments.insert(segments.begin() + i + 1, std::move(rest));
   return i + 1;
@@ -72,7 +72,7 @@ void Memory::write(int64_t begin, int64_t end, unsigned writer, SmallVectorImpl<
 }
 
 /// Where a value lies in getMemory(), in an iteration of the loop around its user.
-static std::pair<int64_t, int64_t> getBytes(Value value, int64_t iteration) {
+static std::pair<int64_t, int64_t> getByteRange(Value value, int64_t iteration) {
   // Only the last view of a chain may have a group.
   if (auto view = value.getDefiningOp<ViewOp>(); view && view.getGroup())
     value = view.getSource();
@@ -109,11 +109,11 @@ Dependences::Dependences(func::FuncOp program) {
   };
   for (auto [number, launch] : llvm::enumerate(launches)) {
     for (Value input : launch.getInputs()) {
-      auto [begin, end] = getBytes(input, iterationOf[number]);
+      auto [begin, end] = getByteRange(input, iterationOf[number]);
       getMemoryOf(input).read(begin, end, number, before[number]);
     }
     for (Value output : launch.getOutputs()) {
-      auto [begin, end] = getBytes(output, iterationOf[number]);
+      auto [begin, end] = getByteRange(output, iterationOf[number]);
       getMemoryOf(output).write(begin, end, number, before[number]);
     }
   }

@@ -23,16 +23,13 @@ StringRef LiveBuffer::getLabel() const {
   return launch.getLabel().value_or("");
 }
 
-static int64_t getBytes(BufferOp buffer) { return getByteSize(cast<MemRefType>(buffer.getMemref().getType())); }
-static Space getSpace(BufferOp buffer) {
-  return cast<SpaceAttr>(cast<MemRefType>(buffer.getMemref().getType()).getMemorySpace()).getValue();
-}
+static int64_t getBytes(BufferOp buffer) { return getByteSize(buffer.getBufferType()); }
 
 /// A launch that writes in place takes the bytes over from its input, which so ends one launch earlier.
 static bool takesOver(const Interval &output, const Interval &input) {
   BufferOp to = output.buffer, from = input.buffer;
   return output.first == input.last && input.first < input.last && to.getOffset() &&
-         to.getOffset() == from.getOffset() && getSpace(to) == getSpace(from);
+         to.getOffset() == from.getOffset() && to.getSpace() == from.getSpace();
 }
 
 static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
@@ -60,9 +57,9 @@ static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRe
   report.space = space;
   std::vector<int64_t> change(launches.size() + 1, 0);
   for (const Interval &interval : intervals)
-    if (getSpace(interval.buffer) == space) {
-      change[interval.first] += getBytes(interval.buffer);
-      change[interval.last + 1] -= getBytes(interval.buffer);
+    if (BufferOp buffer = interval.buffer; buffer.getSpace() == space) {
+      change[interval.first] += getBytes(buffer);
+      change[interval.last + 1] -= getBytes(buffer);
     }
   unsigned peak = 0;
   int64_t bytes = 0;
@@ -74,7 +71,7 @@ static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRe
     }
   for (const Interval &interval : intervals)
     if (BufferOp buffer = interval.buffer;
-        report.liveBytes > 0 && getSpace(buffer) == space && interval.first <= peak && peak <= interval.last)
+        report.liveBytes > 0 && buffer.getSpace() == space && interval.first <= peak && peak <= interval.last)
       report.live.push_back({interval.writer, getBytes(buffer), buffer.getOffset()});
   llvm::stable_sort(report.live, [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });
   return report;

@@ -30,7 +30,7 @@ struct Range {
 };
 
 /// Equal bytes of one history. `writer` is absent where the caller wrote them.
-struct Segment {
+struct OwnedSegment {
   int64_t end;
   std::optional<unsigned> writer;
   /// The buffer or argument that holds these bytes now.
@@ -46,7 +46,7 @@ public:
   LogicalResult run();
 
 private:
-  using Segments = std::map<int64_t, Segment>;
+  using Segments = std::map<int64_t, OwnedSegment>;
 
   void addMemories(func::FuncOp function);
   void findRings(func::FuncOp function);
@@ -115,7 +115,7 @@ void MemoryChecker::addMemories(func::FuncOp function) {
     ranges[value] = range;
     memories.emplace_back();
     if (written && range.end > 0)
-      memories.back()[0] = Segment{range.end, std::nullopt, value, {}};
+      memories.back()[0] = OwnedSegment{range.end, std::nullopt, value, {}};
   };
   auto inputs = function->getAttrOfType<IntegerAttr>(kInputsAttrName);
   int64_t numInputs = inputs ? inputs.getInt() : function.getNumArguments();
@@ -220,7 +220,7 @@ LogicalResult MemoryChecker::read(unsigned launch, Value value) {
   Segments &segments = memories[range.memory];
   int64_t known = range.begin;
   for (auto it = carve(range); it != segments.end() && it->first == known && known < range.end; ++it) {
-    Segment &segment = it->second;
+    OwnedSegment &segment = it->second;
     if (segment.writer && !order.isBefore(*segment.writer, launch))
       return reportRace(launch, "reads", value, *segment.writer, "writes");
     if (segment.owner != getMemory(value)) {
@@ -274,7 +274,7 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
     if (failed(checkAfter(launch, value, ranges.find(ring)->second, ring)))
       return failure();
   segments.erase(begin, end);
-  segments[range.begin] = Segment{range.end, launch, getMemory(value), {}};
+  segments[range.begin] = OwnedSegment{range.end, launch, getMemory(value), {}};
   return success();
 }
 

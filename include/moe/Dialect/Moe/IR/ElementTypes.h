@@ -1,4 +1,4 @@
-//===- ElementTypes.h - which values of a program have more bits -*- C++ -*-===//
+//===- ElementTypes.h - types of a program's values ----------------*- C++ -*-===//
 #ifndef MOE_DIALECT_MOE_IR_ELEMENTTYPES_H
 #define MOE_DIALECT_MOE_IR_ELEMENTTYPES_H
 
@@ -13,6 +13,11 @@ inline constexpr int64_t kMaxTensorBytes = int64_t(1) << 48;
 
 /// Bytes of a static shape; nothing where it has more than kMaxTensorBytes.
 std::optional<int64_t> getCheckedByteSize(ShapedType type);
+
+/// Type of a value that is a tensor.
+inline RankedTensorType getTensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+/// Type of `value` with dimension `dim` times `multiply` / `divide`.
+RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide);
 
 /// What a program that computes in `elementType` routes, sums over rows and takes losses in: f32 for types of 16 bits,
 /// else the type itself.

@@ -28,6 +28,10 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
   let assemblyFormat = "`<` $name `,` $size `,` $stride `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Whether both have the same ranks. Groups of one size and stride do, whatever their names.
+    bool hasSameRanks(GroupAttr other) const {
+      return getSize() == other.getSize() && getStride() == other.getStride();
+    }
     /// Whether every instance lies inside a node of `devicesPerNode` consecutive ranks. A `world` of 0 is unknown.
     bool isInsideNode(int64_t devicesPerNode, int64_t world) const {
       return getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % (getSize() * getStride()) == 0;

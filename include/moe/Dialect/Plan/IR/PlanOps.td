@@ -126,6 +126,10 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
   let results = (outs Res<AnyStaticShapeMemRef, "", [MemAlloc]>:$memref);
   let assemblyFormat = "attr-dict `:` type($memref)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    MemRefType getBufferType() { return ::mlir::cast<MemRefType>(getMemref().getType()); }
+    Space getSpace() { return ::mlir::cast<SpaceAttr>(getBufferType().getMemorySpace()).getValue(); }
+  }];
 }
 
 def Plan_ViewOp : Plan_FreeOp<"view"> {

@@ -1,0 +1,173 @@
+//===- MoeReduce.cpp - sums and copies over a group -----------------------===//
+#include "MoeComm.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static LogicalResult verifyCounts(Operation *op, RankedTensorType rows, Value counts) {
+  if (counts && rows.getRank() != 2)
+    return op->emitOpError() << "expected 2-D rows with counts but got " << rows;
+  return success();
+}
+
+static LogicalResult verifyRoot(Operation *op, GroupAttr group, int64_t root) {
+  if (root < 0 || root >= group.getSize())
+    return op->emitOpError() << "expected root to be between 0 and " << group.getSize() - 1 << " but got " << root;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// AllReduceOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllReduceOp::verify() { return verifyCounts(*this, getInput().getType(), getCounts()); }
+LogicalResult AllReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  // Counts tell every member how many rows take part; they may be in any state.
+  if (failed(inferGroupSpmd(*this, getGroup(), axes, operands.take_front(), /*varies=*/false, required, results)))
+    return failure();
+  llvm::append_range(required, operands.drop_front());
+  return success();
+}
+void AllReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), cotangents[0], getGroup()));
+  gradients.resize(getNumOperands());
+}
+OpCost AllReduceOp::getOpCost() {
+  OpCost cost = getReductionCost(*this, Collective::AllReduce, getInput());
+  if (getCounts()) {
+    cost.raggedRows = getInput().getType().getDimSize(0);
+    cost.countsInput = 1;
+  }
+  return cost;
+}
+SmallVector<Value> AllReduceOp::getKernelInputs() { return {getInput(), getCounts()}; }
+SmallVector<int64_t> AllReduceOp::getInPlaceInputs() { return {0}; }
+OpFoldResult AllReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// ToVaryingOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ToVaryingOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void ToVaryingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<AllReduceOp>(getLoc(), cotangents[0].getType(), cotangents[0], /*counts=*/Value(), getGroup()));
+}
+OpCost ToVaryingOp::getOpCost() { return {}; }
+StringRef ToVaryingOp::getKernelName() { return ""; }
+bool ToVaryingOp::isAlias() { return true; }
+OpFoldResult ToVaryingOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// ReduceScatterOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyPart(*this, getGroup(), getDim(), getInput().getType(), getResult().getType());
+}
+LogicalResult ReduceScatterOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+void ReduceScatterOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value whole = builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim());
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
+}
+OpCost ReduceScatterOp::getOpCost() { return getReductionCost(*this, Collective::ReduceScatter, getInput()); }
+SmallVector<Attribute> ReduceScatterOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
+}
+OpFoldResult ReduceScatterOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// BroadcastOp, ReduceOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
+LogicalResult BroadcastOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
+}
+void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  // The cotangent of a replicated value is replicated: each member holds the whole, so the owner takes its own, and the
+  // sum over the members would count it `size` times.
+  Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
+                                        builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
+  Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true);
+  gradients.push_back(builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot()));
+}
+OpCost BroadcastOp::getOpCost() {
+  OpCost cost = getExchangeCost(*this, Collective::Broadcast, getInput());
+  cost.root = static_cast<int64_t>(getRoot());
+  return cost;
+}
+SmallVector<Attribute> BroadcastOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
+}
+OpFoldResult BroadcastOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+LogicalResult ReduceOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
+LogicalResult ReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                  SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+void ReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value whole = builder.create<BroadcastOp>(getLoc(), cotangents[0], getGroup(), getRoot());
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
+}
+OpCost ReduceOp::getOpCost() {
+  OpCost cost = getReductionCost(*this, Collective::Reduce, getInput());
+  cost.root = static_cast<int64_t>(getRoot());
+  return cost;
+}
+SmallVector<Attribute> ReduceOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
+}
+OpFoldResult ReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+namespace {
+/// The adjoint of broadcast behind that of to_varying sums twice and divides once; one reduce does it.
+struct FoldAllReduceIntoReduce : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ReduceOp reduce, PatternRewriter &rewriter) const override {
+    auto varying = reduce.getInput().getDefiningOp<ToVaryingOp>();
+    auto scale = varying ? varying.getInput().getDefiningOp<ScaleOp>() : ScaleOp();
+    auto sum = scale ? scale.getInput().getDefiningOp<AllReduceOp>() : AllReduceOp();
+    GroupAttr group = reduce.getGroup();
+    if (!sum || !varying.getGroup().hasSameRanks(group) || !sum.getGroup().hasSameRanks(group) || sum.getCounts() ||
+        scale.getFactor().convertToDouble() != 1.0 / static_cast<double>(group.getSize()))
+      return rewriter.notifyMatchFailure(reduce, "operand is no averaged all_reduce over the same group");
+    rewriter.modifyOpInPlace(reduce, [&] { reduce.getInputMutable().assign(sum.getInput()); });
+    return success();
+  }
+};
+} // namespace
+
+void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<FoldAllReduceIntoReduce>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// AssumeReplicatedOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AssumeReplicatedOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                            SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
+}
+void AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
+                                        builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true));
+}
+OpCost AssumeReplicatedOp::getOpCost() { return {}; }
+bool AssumeReplicatedOp::isAlias() { return true; }
+OpFoldResult AssumeReplicatedOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
