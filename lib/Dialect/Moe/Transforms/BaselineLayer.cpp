@@ -1,7 +1,7 @@
 //===- BaselineLayer.cpp - the baseline schedule of one layer -------------===//
 #include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
@@ -214,16 +214,15 @@ FailureOr<BaselineLayer> BaselineLayer::match(DispatchOp dispatch, const SpmdAna
 //===----------------------------------------------------------------------===//
 
 Value mlir::moe::cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts) {
-  auto getType = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   IRMapping mapping;
   mapping.map(op->getOperand(0), rows);
   for (Value operand : op->getOperands().drop_front())
-    if (counts && getType(operand).getElementType().isInteger(32))
+    if (counts && getTensorType(operand).getElementType().isInteger(32))
       mapping.map(operand, counts);
   Value result = builder.clone(*op, mapping)->getResult(0);
-  RankedTensorType type = getType(result), taken = getType(rows);
+  RankedTensorType type = getTensorType(result), rowsType = getTensorType(rows);
   SmallVector<int64_t> shape(type.getShape());
-  shape[getRowDim(type)] = taken.getDimSize(getRowDim(taken));
+  shape[getRowDim(type)] = rowsType.getDimSize(getRowDim(rowsType));
   result.setType(RankedTensorType::get(shape, type.getElementType()));
   return result;
 }

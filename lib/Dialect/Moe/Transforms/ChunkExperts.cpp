@@ -4,7 +4,7 @@
 // done for each alone. Only the forward is written: the adjoint of a chunk is a chunk.
 //
 //===----------------------------------------------------------------------===//
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -24,28 +24,28 @@ using namespace mlir::moe;
 static constexpr int64_t maxChunks = 1024;
 
 /// The first op on the way that cannot be done for part of its rows, or null.
-static Operation *findUnchunkable(const ExpertWay &way) {
-  for (Operation *op : way.ops)
+static Operation *findUnchunkable(const ExpertPath &path) {
+  for (Operation *op : path.ops)
     if (!isa<MoeChunkableOpInterface>(op))
       return op;
   return nullptr;
 }
 
-static bool canChunk(const ExpertWay &way, RowChunk chunk) {
-  return llvm::all_of(way.ops, [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); });
+static bool canChunk(const ExpertPath &path, RowChunk chunk) {
+  return llvm::all_of(path.ops, [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); });
 }
 
 /// The least rows of a chunk that hold what it may get and can be divided as the whole is on the way; none where
 /// nothing up to twice the whole can.
-static std::optional<RowChunk> findChunk(ExpertWay &way, int64_t chunks) {
-  RankedTensorType rows = way.dispatch.getResult().getType();
+static std::optional<RowChunk> findChunk(ExpertPath &path, int64_t chunks) {
+  RankedTensorType rows = path.dispatch.getResult().getType();
   int64_t whole = rows.getDimSize(getRowDim(rows));
-  RankedTensorType slots = way.dispatch.getSlots().getType();
+  RankedTensorType slots = path.dispatch.getSlots().getType();
   int64_t tokens = slots.getDimSize(0), choices = slots.getDimSize(1);
-  int64_t least = way.slots.isDropless() ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
-                                         : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
+  int64_t least = path.slots.isDropless() ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
+                                          : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
   for (int64_t part = std::max<int64_t>(1, least); part <= 2 * std::max<int64_t>(1, whole); ++part)
-    if (canChunk(way, {part, whole}))
+    if (canChunk(path, {part, whole}))
       return RowChunk{part, whole};
   return std::nullopt;
 }
@@ -62,8 +62,8 @@ namespace {
 /// Rewrites one layer.
 class ChunkedLayer {
 public:
-  ChunkedLayer(ExpertWay way, int64_t chunks, RowChunk chunk, int64_t number)
-      : way(way), chunks(chunks), chunk(chunk), number(number), loc(way.dispatch.getLoc()), builder(way.combine) {}
+  ChunkedLayer(ExpertPath path, int64_t chunks, RowChunk chunk, int64_t number)
+      : path(path), chunks(chunks), chunk(chunk), number(number), loc(path.dispatch.getLoc()), builder(path.combine) {}
 
   /// Rings of depth 0 are none.
   void rewrite(int64_t exchangedRing, int64_t hiddenRing);
@@ -73,7 +73,7 @@ private:
   Value buildChunk(int64_t index, Value rows, Value counts);
   void setRings(int64_t exchangedRing, int64_t hiddenRing);
 
-  ExpertWay way;
+  ExpertPath path;
   int64_t chunks;
   RowChunk chunk;
   int64_t number;
@@ -84,38 +84,38 @@ private:
 
 /// The rows, numbered chunk by chunk; there may be more of them. Those take no choices.
 Value ChunkedLayer::dispatchInChunks() {
-  Value rows = builder.clone(*way.dispatch)->getResult(0);
+  Value rows = builder.clone(*path.dispatch)->getResult(0);
   SmallVector<int64_t> shape(getTensorType(rows).getShape());
-  if (way.slots.isDropless()) {
+  if (path.slots.isDropless()) {
     shape[0] = chunks * chunk.part;
   } else {
     if (chunks * chunk.part != chunk.whole)
-      way.slots->emitRemark() << "moe-chunk-experts: expected " << chunk.whole
-                              << " rows of an expert to be divisible into " << chunks
-                              << " chunks; the buffer is padded to " << chunks * chunk.part;
+      path.slots->emitRemark() << "moe-chunk-experts: expected " << chunk.whole
+                               << " rows of an expert to be divisible into " << chunks
+                               << " chunks; the buffer is padded to " << chunks * chunk.part;
     shape[0] *= chunks;
     shape[1] = chunk.part;
   }
-  way.slots.setChunked(chunks, chunk.part);
+  path.slots.setChunked(chunks, chunk.part);
   rows.setType(RankedTensorType::get(shape, getTensorType(rows).getElementType()));
   return rows;
 }
 
 Value ChunkedLayer::buildChunk(int64_t index, Value rows, Value counts) {
   IRMapping mapping;
-  mapping.map(way.dispatch.getResult(), rows);
-  mapping.map(way.slots.getCounts(), counts);
+  mapping.map(path.dispatch.getResult(), rows);
+  mapping.map(path.slots.getCounts(), counts);
   auto attribute = ChunkAttr::get(builder.getContext(), index, chunks);
-  for (Operation *op : way.ops)
+  for (Operation *op : path.ops)
     cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk)->setAttr(kChunkAttrName, attribute);
-  return mapping.lookup(way.combine.getRows());
+  return mapping.lookup(path.combine.getRows());
 }
 
 /// Before the ops are repeated, so that those of all chunks are in one ring.
 void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
   auto layer = dyn_cast<NameLoc>(loc);
   std::string prefix = (layer ? layer.getName().str() : "") + "." + std::to_string(number) + ".";
-  for (auto [index, op] : llvm::enumerate(way.ops)) {
+  for (auto [index, op] : llvm::enumerate(path.ops)) {
     int64_t depth = llvm::any_of(op->getResults(), isExchanged) ? exchangedRing : hiddenRing;
     if (depth > 0 && isa<FloatType>(getTensorType(op->getResult(0)).getElementType()))
       op->setAttr(kRingAttrName, RingAttr::get(builder.getContext(), prefix + std::to_string(index), depth));
@@ -125,14 +125,14 @@ void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
 void ChunkedLayer::rewrite(int64_t exchangedRing, int64_t hiddenRing) {
   setRings(exchangedRing, hiddenRing);
   auto rows = builder.create<SplitOp>(loc, dispatchInChunks(), chunks);
-  auto counts = builder.create<SplitOp>(loc, way.slots.getCounts(), chunks);
+  auto counts = builder.create<SplitOp>(loc, path.slots.getCounts(), chunks);
   SmallVector<Value> returned;
   for (int64_t index = 0; index < chunks; ++index)
     returned.push_back(buildChunk(index, rows.getParts()[index], counts.getParts()[index]));
-  way.combine.getRowsMutable().assign(builder.create<ConcatOp>(loc, returned));
-  for (Operation *op : llvm::reverse(way.ops))
+  path.combine.getRowsMutable().assign(builder.create<ConcatOp>(loc, returned));
+  for (Operation *op : llvm::reverse(path.ops))
     op->erase();
-  way.dispatch.erase();
+  path.dispatch.erase();
   if (counts->use_empty())
     counts.erase();
 }
@@ -151,7 +151,7 @@ struct MoeChunkExperts : moe::impl::MoeChunkExpertsBase<MoeChunkExperts> {
     if (chunks == 1)
       return;
     // Another pass has already divided those in chunks.
-    for (auto [number, dispatch] : llvm::enumerate(ExpertWay::getDispatches(getOperation())))
+    for (auto [number, dispatch] : llvm::enumerate(ExpertPath::getDispatches(getOperation())))
       if (!dispatch->hasAttr(kChunkAttrName))
         rewrite(dispatch, static_cast<int64_t>(number));
   }
@@ -159,19 +159,19 @@ struct MoeChunkExperts : moe::impl::MoeChunkExpertsBase<MoeChunkExperts> {
   void rewrite(DispatchOp dispatch, int64_t number) {
     auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-chunk-experts", reason); };
     std::string reason;
-    FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
-    if (failed(way))
+    FailureOr<ExpertPath> path = ExpertPath::find(dispatch, reason);
+    if (failed(path))
       return leave(reason);
-    if (Operation *op = findUnchunkable(*way))
+    if (Operation *op = findUnchunkable(*path))
       return leave("'" + op->getName().getStringRef() + "' cannot be computed for a part of its rows");
-    if (way->slots.getChunks() != 1)
+    if (path->slots.getChunks() != 1)
       return leave("it is already in chunks");
-    if (!way->slots.canChunk())
-      return leave("'" + way->slots->getName().getStringRef() + "' cannot number its rows in chunks");
-    std::optional<RowChunk> chunk = findChunk(*way, chunks);
+    if (!path->slots.canChunk())
+      return leave("'" + path->slots->getName().getStringRef() + "' cannot number its rows in chunks");
+    std::optional<RowChunk> chunk = findChunk(*path, chunks);
     if (!chunk)
       return leave("its rows cannot be divided into " + Twine(chunks.getValue()) + " chunks");
-    ChunkedLayer(*way, chunks, *chunk, number).rewrite(exchangedRing, hiddenRing);
+    ChunkedLayer(*path, chunks, *chunk, number).rewrite(exchangedRing, hiddenRing);
   }
 };
 } // namespace

@@ -1,7 +1,7 @@
 //===- EndOfStep.cpp - what a step does once, behind micro-batches --------===//
 #include "EndOfStep.h"
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 
@@ -85,7 +85,7 @@ void EndOfStep::place(Operation *op, int64_t number) {
 
 SmallVector<Operation *> EndOfStep::take(int64_t number) {
   Device &device = devices[number];
-  SmallVector<Operation *> taken;
+  SmallVector<Operation *> placed;
   for (size_t i = 0; i < device.ready.size(); ++i) {
     auto [op, since] = device.ready[i];
     Lane lane = timer.getLane(op);
@@ -93,7 +93,7 @@ SmallVector<Operation *> EndOfStep::take(int64_t number) {
     if (since > device.computed || isInTheWay)
       continue;
     device.ready.erase(device.ready.begin() + i--);
-    taken.push_back(op);
+    placed.push_back(op);
     double seconds = timer.getSeconds(op);
     if (lane == Lane::Computation) {
       device.computed += seconds;
@@ -104,5 +104,5 @@ SmallVector<Operation *> EndOfStep::take(int64_t number) {
       finish(op, device, device.exchanged + seconds);
     }
   }
-  return taken;
+  return placed;
 }

@@ -1,5 +1,5 @@
 //===- ExchangeByNode.cpp - moe-exchange-by-node --------------------------===//
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -26,14 +26,14 @@ struct ExchangedLayer {
 
 /// Between the exchanges each row is computed alone, so that their order is of no matter.
 FailureOr<ExchangedLayer> ExchangedLayer::find(DispatchOp dispatch, std::string &reason) {
-  FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
-  if (failed(way))
+  FailureOr<ExpertPath> path = ExpertPath::find(dispatch, reason);
+  if (failed(path))
     return failure();
   ExchangedLayer layer;
-  if (way->slots.isDropless())
+  if (path->slots.isDropless())
     reason = "its rows are not as many for each rank; 'once:node' sends rows of such layers by node";
   bool isOther = false;
-  for (Operation *op : way->ops) {
+  for (Operation *op : path->ops) {
     if (reason.empty() && isa<DumpOp>(op))
       reason = "its experts are cut into slices, to each of which its rows are sent";
     auto exchange = dyn_cast<AllToAllOp>(op);
@@ -73,7 +73,7 @@ struct MoeExchangeByNode : moe::impl::MoeExchangeByNodeBase<MoeExchangeByNode> {
       getOperation().emitError() << "expected node-ranks of at least 1 but got " << nodeRanks.getValue();
       return signalPassFailure();
     }
-    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation()))
+    for (DispatchOp dispatch : ExpertPath::getDispatches(getOperation()))
       if (std::string reason = rewrite(dispatch); !reason.empty())
         leaveLayer(dispatch, "moe-exchange-by-node", reason);
   }

@@ -4,7 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -21,7 +21,7 @@ void mlir::moe::leaveLayer(Operation *dispatch, StringRef pass, const Twine &rea
 
 llvm::StringSet<> mlir::moe::takeLeftLayers(func::FuncOp function) {
   llvm::StringMap<size_t> left;
-  SmallVector<DispatchOp> dispatches = ExpertWay::getDispatches(function);
+  SmallVector<DispatchOp> dispatches = ExpertPath::getDispatches(function);
   for (DispatchOp dispatch : dispatches)
     if (auto passes = dyn_cast_or_null<ArrayAttr>(dispatch->removeAttr(kLeftAttrName)))
       for (auto pass : passes.getAsRange<StringAttr>())

@@ -85,7 +85,7 @@ LogicalResult StepBuilder::collect() {
   for (unsigned index = 0; index < function.getNumResults(); ++index)
     if (auto name = function.getResultAttrOfType<StringAttr>(index, kNameAttrName))
       gradients[name.getValue()] = index;
-  llvm::BitVector taken(function.getNumResults());
+  llvm::BitVector updated(function.getNumResults());
   for (BlockArgument argument : function.getArguments()) {
     auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
     std::string name = getName(function, argument.getArgNumber());
@@ -99,14 +99,14 @@ LogicalResult StepBuilder::collect() {
     if (failed(varies))
       return function.emitError() << "expected the groups of the layout of '" << name << "' to be groups of "
                                   << parallel;
-    taken.set(gradient->second);
+    updated.set(gradient->second);
     parameters.push_back(
         {argument, name, layout, terminator->getOperand(gradient->second), *varies, getDecay(argument)});
   }
   if (parameters.empty())
     return function.emitError() << "expected gradients of parameters among the results; run moe-differentiate first";
-  terminator->eraseOperands(taken);
-  function.eraseResults(taken);
+  terminator->eraseOperands(updated);
+  function.eraseResults(updated);
   elementType = getAccumulatorType(getElementType(parameters.front().argument));
   return success();
 }

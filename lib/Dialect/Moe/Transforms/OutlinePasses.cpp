@@ -15,7 +15,7 @@
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEOUTLINEPASSES

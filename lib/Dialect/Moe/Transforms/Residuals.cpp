@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Residuals.h"
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 using namespace mlir;
 using namespace mlir::moe;

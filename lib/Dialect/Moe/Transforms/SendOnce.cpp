@@ -5,7 +5,7 @@
 // goes this way alone. Only the forward is written: all ops have adjoints.
 //
 //===----------------------------------------------------------------------===//
-#include "RowWay.h"
+#include "RowPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -45,10 +45,10 @@ public:
   void rewrite();
 
 private:
-  SentLayer(ExpertWay way, int64_t chunks)
-      : way(std::move(way)), chunks(chunks), loc(this->way.dispatch.getLoc()), builder(this->way.combine) {}
+  SentLayer(ExpertPath path, int64_t chunks)
+      : path(std::move(path)), chunks(chunks), loc(this->path.dispatch.getLoc()), builder(this->path.combine) {}
   std::string setLevels(int64_t nodeRanks);
-  int64_t getTokens() { return way.dispatch.getTokens().getType().getDimSize(0) / chunks; }
+  int64_t getTokens() { return path.dispatch.getTokens().getType().getDimSize(0) / chunks; }
   RowChunk getChunk();
   int64_t getExpertRoom();
   int64_t getRoom(const Level &level, int64_t sent, int64_t tokens);
@@ -61,12 +61,12 @@ private:
   Value rewrite(const Rows &tokens);
   SmallVector<Rows> divide(const Rows &rows);
 
-  ExpertWay way;
+  ExpertPath path;
   int64_t chunks;
   Location loc;
   OpBuilder builder;
   RouteOp route;
-  RowWay moves;
+  RowPath moves;
   SmallVector<Level, 2> levels;
   std::optional<RowCarrier> carrier; ///< over the first level
 };
@@ -95,7 +95,7 @@ std::string SentLayer::setLevels(int64_t nodeRanks) {
 
 /// The rows that a rank sends, of those for each choice. A token has no more rows than there are holders.
 RowChunk SentLayer::getChunk() {
-  RankedTensorType slots = way.dispatch.getSlots().getType();
+  RankedTensorType slots = path.dispatch.getSlots().getType();
   int64_t choices = slots.getDimSize(1);
   return {getTokens() * std::min(choices, levels.front().holders), slots.getNumElements()};
 }
@@ -113,20 +113,20 @@ int64_t SentLayer::getRoom(const Level &level, int64_t sent, int64_t tokens) {
 }
 
 FailureOr<SentLayer> SentLayer::match(DispatchOp dispatch, int64_t nodeRanks, int64_t chunks, std::string &reason) {
-  FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
-  if (failed(way))
+  FailureOr<ExpertPath> path = ExpertPath::find(dispatch, reason);
+  if (failed(path))
     return failure();
   int64_t tokens = dispatch.getTokens().getType().getDimSize(0);
-  SentLayer layer(*way, chunks);
-  layer.route = dyn_cast<RouteOp>(way->slots.getOperation());
-  if (!layer.route || way->slots.getChunks() != 1)
+  SentLayer layer(*path, chunks);
+  layer.route = dyn_cast<RouteOp>(path->slots.getOperation());
+  if (!layer.route || path->slots.getChunks() != 1)
     reason = "it already has shadows or chunks";
-  else if (!way->slots.isDropless())
+  else if (!path->slots.isDropless())
     reason = "rows of a layer with a capacity are not repeated";
   else if (tokens % chunks != 0)
     reason = "the " + std::to_string(tokens) + " tokens of a rank are not divisible into " + std::to_string(chunks) +
              " chunks";
-  std::optional<RowWay> moves = RowWay::find(*way);
+  std::optional<RowPath> moves = RowPath::find(*path);
   if (reason.empty() && !moves)
     reason = "its rows do not go to its experts and back in one exchange each";
   if (!reason.empty())
@@ -197,11 +197,11 @@ Value SentLayer::compute(const Rows &rows) {
   int64_t copies = exchange.getCopies(), own = getTensorType(exchange.getExpertCounts()).getDimSize(1);
   auto divided = builder.create<MergeChoicesOp>(loc, rows.choices, Value(), rows.used, exchange.getGroup(),
                                                 moves.numExperts, copies, own, getExpertRoom());
-  Value result = dispatch(rows.tokens, divided, way.dispatch.getWeights() ? rows.weights : Value());
+  Value result = dispatch(rows.tokens, divided, path.dispatch.getWeights() ? rows.weights : Value());
   for (Operation *op : moves.experts)
     result = cloneOnRows(builder, op, result, divided.getCounts());
   return combine(result, divided, getTensorType(rows.tokens).getDimSize(0),
-                 way.combine.getWeights() ? rows.weights : Value());
+                 path.combine.getWeights() ? rows.weights : Value());
 }
 
 /// What the layer makes of some of its tokens.
@@ -237,21 +237,21 @@ SmallVector<Rows> SentLayer::divide(const Rows &rows) {
 }
 
 void SentLayer::rewrite() {
-  Value weights = way.combine.getWeights() ? way.combine.getWeights() : way.dispatch.getWeights();
+  Value weights = path.combine.getWeights() ? path.combine.getWeights() : path.dispatch.getWeights();
   // Where members send the same rows as rows of their own, the slots are cast.
-  Rows all = {way.dispatch.getTokens(), route.getExperts(), weights, way.dispatch.getSlots(), Value()};
+  Rows all = {path.dispatch.getTokens(), route.getExperts(), weights, path.dispatch.getSlots(), Value()};
   SmallVector<Value> results;
   for (auto [index, tokens] : llvm::enumerate(divide(all))) {
-    Operation *before = way.combine->getPrevNode();
+    Operation *before = path.combine->getPrevNode();
     results.push_back(rewrite(tokens));
-    for (Operation *op = before->getNextNode(); chunks > 1 && op != way.combine; op = op->getNextNode())
+    for (Operation *op = before->getNextNode(); chunks > 1 && op != path.combine; op = op->getNextNode())
       op->setAttr(kChunkAttrName, ChunkAttr::get(op->getContext(), static_cast<int64_t>(index), chunks));
   }
-  way.combine.getResult().replaceAllUsesWith(chunks == 1 ? results.front() : builder.create<ConcatOp>(loc, results));
-  way.combine.erase();
-  for (Operation *op : llvm::reverse(way.ops))
+  path.combine.getResult().replaceAllUsesWith(chunks == 1 ? results.front() : builder.create<ConcatOp>(loc, results));
+  path.combine.erase();
+  for (Operation *op : llvm::reverse(path.ops))
     op->erase();
-  way.dispatch.erase();
+  path.dispatch.erase();
   // Passes of the layer serve so many rows of each chunk.
   if (chunks > 1)
     route.setChunked(chunks, getTensorType(route.getSlots()).getNumElements() / chunks);
@@ -267,7 +267,7 @@ struct MoeSendOnce : moe::impl::MoeSendOnceBase<MoeSendOnce> {
                                  << nodeRanks.getValue() << " and " << chunks.getValue();
       return signalPassFailure();
     }
-    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation())) {
+    for (DispatchOp dispatch : ExpertPath::getDispatches(getOperation())) {
       std::string reason;
       FailureOr<SentLayer> layer = SentLayer::match(dispatch, nodeRanks, chunks, reason);
       if (failed(layer))

@@ -15,7 +15,7 @@
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOESERVEINPASSES

@@ -4,7 +4,7 @@
 // computed inside (T_M). Values are found by where they are on a layer's way, so that any schedule can have them.
 //
 //===----------------------------------------------------------------------===//
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -36,7 +36,9 @@ namespace {
 /// Experts are products and what is between them: the first take what was dispatched, the last give what goes back.
 class ResidualSetter {
 public:
-  explicit ResidualSetter(ExpertWay way) : way(way), all(way.ops.begin(), way.ops.end()) { all.insert(way.dispatch); }
+  explicit ResidualSetter(ExpertPath path) : path(path), all(path.ops.begin(), path.ops.end()) {
+    all.insert(path.dispatch);
+  }
 
   void setDispatched(Residual residual);
   void setHidden(Residual residual);
@@ -52,7 +54,7 @@ private:
   /// Again, in the backward.
   void repeat(Operation *op);
 
-  ExpertWay way;
+  ExpertPath path;
   llvm::DenseSet<Operation *> all;
 };
 } // namespace
@@ -75,7 +77,7 @@ void ResidualSetter::repeat(Operation *op) {
 }
 
 void ResidualSetter::setDispatched(Residual residual) {
-  for (Operation *op : way.ops) {
+  for (Operation *op : path.ops) {
     if (!isProduct(op) || hasProductBefore(op))
       continue;
     if (residual == Residual::offload)
@@ -86,7 +88,7 @@ void ResidualSetter::setDispatched(Residual residual) {
 }
 
 void ResidualSetter::setHidden(Residual residual) {
-  for (Operation *op : way.ops) {
+  for (Operation *op : path.ops) {
     if (!isProduct(op) || !hasProductBefore(op))
       continue;
     // What is between the products, the first of them included.
@@ -118,14 +120,14 @@ struct MoeSetResiduals : moe::impl::MoeSetResidualsBase<MoeSetResiduals> {
                                  << stringifyResidual(dispatched) << " and " << stringifyResidual(hidden);
       return signalPassFailure();
     }
-    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation())) {
+    for (DispatchOp dispatch : ExpertPath::getDispatches(getOperation())) {
       std::string reason;
-      FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
-      if (failed(way)) {
+      FailureOr<ExpertPath> path = ExpertPath::find(dispatch, reason);
+      if (failed(path)) {
         leaveLayer(dispatch, "moe-set-residuals", reason);
         continue;
       }
-      ResidualSetter setter(*way);
+      ResidualSetter setter(*path);
       setter.setDispatched(dispatched);
       setter.setHidden(hidden);
     }

@@ -5,7 +5,7 @@
 // is the adjoint of the broadcast of their weights.
 //
 //===----------------------------------------------------------------------===//
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"
@@ -25,8 +25,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 /// The exchange of the rows to the experts, or null.
-static AllToAllVOp findExchange(const ExpertWay &way) {
-  for (Operation *op : way.ops)
+static AllToAllVOp findExchange(const ExpertPath &path) {
+  for (Operation *op : path.ops)
     if (auto exchange = dyn_cast<AllToAllVOp>(op); exchange && exchange.getDirection() == Direction::to_experts)
       return exchange;
   return {};
@@ -54,13 +54,13 @@ static double getWorstShare(int64_t experts, int64_t shadows) {
 }
 
 /// The parameters that the ops on the way take beside the rows and their counts, each once.
-static SmallVector<Value> getExpertValues(ExpertWay way) {
+static SmallVector<Value> getExpertValues(ExpertPath path) {
   llvm::SetVector<Value> values;
-  llvm::DenseSet<Operation *> onTheWay(way.ops.begin(), way.ops.end());
-  onTheWay.insert(way.dispatch.getOperation());
-  for (Operation *op : way.ops)
+  llvm::DenseSet<Operation *> onPath(path.ops.begin(), path.ops.end());
+  onPath.insert(path.dispatch.getOperation());
+  for (Operation *op : path.ops)
     for (Value operand : op->getOperands())
-      if (isa<FloatType>(getTensorType(operand).getElementType()) && !onTheWay.contains(operand.getDefiningOp()))
+      if (isa<FloatType>(getTensorType(operand).getElementType()) && !onPath.contains(operand.getDefiningOp()))
         values.insert(operand);
   return values.takeVector();
 }
@@ -69,7 +69,7 @@ namespace {
 /// Rewrites one layer.
 class ShadowedLayer {
 public:
-  ShadowedLayer(ExpertWay way, AllToAllVOp exchange, ParallelAttr parallel, const MoeShadowExpertsOptions &options);
+  ShadowedLayer(ExpertPath path, AllToAllVOp exchange, ParallelAttr parallel, const MoeShadowExpertsOptions &options);
 
   void rewrite();
 
@@ -79,7 +79,7 @@ private:
   void shrinkReservation();
   Value buildShadows(DivideChoicesOp divide, Value shadows);
 
-  ExpertWay way;
+  ExpertPath path;
   AllToAllVOp exchange;
   ParallelAttr parallel;
   const MoeShadowExpertsOptions &options;
@@ -92,23 +92,23 @@ private:
 };
 } // namespace
 
-ShadowedLayer::ShadowedLayer(ExpertWay way, AllToAllVOp exchange, ParallelAttr parallel,
+ShadowedLayer::ShadowedLayer(ExpertPath path, AllToAllVOp exchange, ParallelAttr parallel,
                              const MoeShadowExpertsOptions &options)
-    : way(way), exchange(exchange), parallel(parallel), options(options), rates(getClusterRates(way.dispatch)),
-      loc(way.dispatch.getLoc()), builder(way.dispatch) {
+    : path(path), exchange(exchange), parallel(parallel), options(options), rates(getClusterRates(path.dispatch)),
+      loc(path.dispatch.getLoc()), builder(path.dispatch) {
   // Casts of the counts may stand before the dispatch.
-  builder.setInsertionPointAfter(way.slots);
-  int64_t experts = getTensorType(way.slots.getCounts()).getDimSize(1);
+  builder.setInsertionPointAfter(path.slots);
+  int64_t experts = getTensorType(path.slots.getCounts()).getDimSize(1);
   places = std::min<int64_t>(experts, options.max ? static_cast<int64_t>(options.max) : llvm::divideCeil(experts, 4));
   int64_t blocks = getTensorType(exchange.getBlockCounts()).getDimSize(0) * static_cast<int64_t>(exchange.getCopies());
   share = static_cast<double>(exchange.getRows().getType().getDimSize(0)) / static_cast<double>(blocks) /
-          static_cast<double>(way.dispatch.getResult().getType().getDimSize(0));
+          static_cast<double>(path.dispatch.getResult().getType().getDimSize(0));
 }
 
 /// Of one counted row and of one expert, seconds that they take.
 void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
   double flops = 0, expertBytes = 0;
-  for (Operation *op : way.ops) {
+  for (Operation *op : path.ops) {
     auto priced = dyn_cast<MoeCostOpInterface>(op);
     if (!priced)
       continue;
@@ -116,7 +116,7 @@ void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
       flops += cost.flops / static_cast<double>(cost.raggedRows);
   }
   int64_t localExperts = getTensorType(exchange.getExpertCounts()).getDimSize(1);
-  for (Value value : getExpertValues(way))
+  for (Value value : getExpertValues(path))
     expertBytes += static_cast<double>(getByteSize(value.getType())) / static_cast<double>(localExperts);
   RankedTensorType rows = exchange.getRows().getType();
   double rowBytes = static_cast<double>(getByteSize(rows)) / static_cast<double>(rows.getDimSize(0));
@@ -131,7 +131,7 @@ void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
 }
 
 Value ShadowedLayer::choose() {
-  Value counts = builder.create<AllGatherOp>(loc, way.slots.getCounts(), parallel.getGroup("ep_esp"), 0);
+  Value counts = builder.create<AllGatherOp>(loc, path.slots.getCounts(), parallel.getGroup("ep_esp"), 0);
   int64_t ep = parallel.getEp(), nodeWorkers = std::max<int64_t>(1, rates.nodeRanks / parallel.getEsp());
   if (ep % nodeWorkers != 0)
     nodeWorkers = 1;
@@ -139,7 +139,7 @@ Value ShadowedLayer::choose() {
   // Which part of the sorted rows a rank sends is not known before.
   int64_t room = share < 1 ? 0 : exchange.getResult().getType().getDimSize(0);
   auto zero = builder.getF64FloatAttr(0);
-  auto op = builder.create<ChooseShadowsOp>(loc, way.slots.getCounts().getType(), counts,
+  auto op = builder.create<ChooseShadowsOp>(loc, path.slots.getCounts().getType(), counts,
                                             ShadowPolicyAttr::get(builder.getContext(), options.policy), number(ep),
                                             number(nodeWorkers), number(places), number(room), number(options.phases),
                                             zero, zero, zero, zero, zero, zero);
@@ -156,11 +156,11 @@ void ShadowedLayer::shrinkReservation() {
   RankedTensorType type = exchange.getResult().getType();
   int64_t experts = getTensorType(exchange.getExpertCounts()).getDimSize(1), before = type.getDimSize(0);
   int64_t members = parallel.getEp() * parallel.getEsp();
-  auto total = static_cast<double>(way.dispatch.getResult().getType().getDimSize(0) * members);
+  auto total = static_cast<double>(path.dispatch.getResult().getType().getDimSize(0) * members);
   double least = kLeastRoom * total / static_cast<double>(parallel.getEp());
   auto after = std::min(before, static_cast<int64_t>(std::max(least, total / getWorstShare(experts, places))));
   llvm::DenseSet<Value> resized;
-  for (Operation *op : way.ops) {
+  for (Operation *op : path.ops) {
     bool isNext = llvm::any_of(op->getOperands(), [&](Value operand) { return resized.contains(operand); });
     if (op != exchange && (!isNext || isa<AllToAllVOp>(op)))
       continue;
@@ -172,35 +172,35 @@ void ShadowedLayer::shrinkReservation() {
 
 /// What the experts make of the shadows' rows, for the tokens.
 Value ShadowedLayer::buildShadows(DivideChoicesOp divide, Value shadows) {
-  builder.setInsertionPointAfter(way.combine);
+  builder.setInsertionPointAfter(path.combine);
   IRMapping mapping;
-  for (Value value : getExpertValues(way))
+  for (Value value : getExpertValues(path))
     mapping.map(value, builder.create<BroadcastExpertsOp>(loc, value, shadows, places, parallel.getGroup("ep")));
   mapping.map(divide.getCounts(), divide.getShadowCounts());
-  RankedTensorType rows = way.dispatch.getResult().getType();
-  Value dispatched = builder.create<DispatchOp>(loc, rows, way.dispatch.getTokens(), divide.getShadowSlots(),
-                                                way.dispatch.getWeights());
-  mapping.map(way.dispatch.getResult(), dispatched);
+  RankedTensorType rows = path.dispatch.getResult().getType();
+  Value dispatched = builder.create<DispatchOp>(loc, rows, path.dispatch.getTokens(), divide.getShadowSlots(),
+                                                path.dispatch.getWeights());
+  mapping.map(path.dispatch.getResult(), dispatched);
   ShadowScope scope{parallel.getGroup("ep"), parallel.getGroup("esp")};
-  for (Operation *op : way.ops)
+  for (Operation *op : path.ops)
     cast<MoeChunkableOpInterface>(op).buildOnShadows(builder, mapping, scope);
-  return builder.create<CombineOp>(loc, way.combine.getResult().getType(), mapping.lookup(way.combine.getRows()),
-                                   divide.getShadowSlots(), way.combine.getWeights());
+  return builder.create<CombineOp>(loc, path.combine.getResult().getType(), mapping.lookup(path.combine.getRows()),
+                                   divide.getShadowSlots(), path.combine.getWeights());
 }
 
 void ShadowedLayer::rewrite() {
   if (options.shrink && share == 1)
     shrinkReservation();
-  auto route = cast<RouteOp>(way.slots);
+  auto route = cast<RouteOp>(path.slots);
   Value shadows = choose();
   auto divide = builder.create<DivideChoicesOp>(loc, route.getExperts(), shadows, places);
-  for (Operation *op : way.ops)
+  for (Operation *op : path.ops)
     op->replaceUsesOfWith(route.getCounts(), divide.getCounts());
-  way.dispatch.getSlotsMutable().assign(divide.getSlots());
-  way.combine.getSlotsMutable().assign(divide.getSlots());
+  path.dispatch.getSlotsMutable().assign(divide.getSlots());
+  path.combine.getSlotsMutable().assign(divide.getSlots());
   Value ofShadows = buildShadows(divide, shadows);
-  auto sum = builder.create<AddOp>(loc, way.combine.getResult(), ofShadows);
-  way.combine.getResult().replaceAllUsesExcept(sum, sum);
+  auto sum = builder.create<AddOp>(loc, path.combine.getResult(), ofShadows);
+  path.combine.getResult().replaceAllUsesExcept(sum, sum);
 }
 
 namespace {
@@ -221,7 +221,7 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
       getOperation().emitRemark() << "moe-shadow-experts: every rank has all experts (ep = 1), so none can be a shadow";
       return;
     }
-    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation()))
+    for (DispatchOp dispatch : ExpertPath::getDispatches(getOperation()))
       rewrite(dispatch, parallel, options);
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
@@ -232,17 +232,17 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
   void rewrite(DispatchOp dispatch, ParallelAttr parallel, const MoeShadowExpertsOptions &options) {
     auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-shadow-experts", reason); };
     std::string reason;
-    FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
-    if (failed(way))
+    FailureOr<ExpertPath> path = ExpertPath::find(dispatch, reason);
+    if (failed(path))
       return leave(reason);
-    if (!isa<RouteOp>(way->slots) || way->slots.getChunks() != 1)
+    if (!isa<RouteOp>(path->slots) || path->slots.getChunks() != 1)
       return leave("it already has shadows or chunks");
-    AllToAllVOp exchange = findExchange(*way);
-    if (!way->slots.isDropless() || !exchange)
+    AllToAllVOp exchange = findExchange(*path);
+    if (!path->slots.isDropless() || !exchange)
       return leave("shadows save exchanged rows only in a dropless layer");
-    if (!llvm::all_of(way->ops, [](Operation *op) { return isa<MoeChunkableOpInterface>(op); }))
+    if (!llvm::all_of(path->ops, [](Operation *op) { return isa<MoeChunkableOpInterface>(op); }))
       return leave("an op between its dispatch and its combine cannot be computed for shadows");
-    ShadowedLayer(*way, exchange, parallel, options).rewrite();
+    ShadowedLayer(*path, exchange, parallel, options).rewrite();
   }
 };
 } // namespace

@@ -4,7 +4,7 @@
 // neighbours. Only the forward is written: the adjoint of a phase is a phase.
 //
 //===----------------------------------------------------------------------===//
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"

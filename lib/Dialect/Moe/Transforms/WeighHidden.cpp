@@ -1,5 +1,5 @@
 //===- WeighHidden.cpp - weights of a routing before the last product -----===//
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"

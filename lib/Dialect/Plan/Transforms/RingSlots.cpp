@@ -122,19 +122,19 @@ static llvm::SmallVector<Turn> makeTurns(std::vector<SlotUse> steady, size_t fir
 /// Gives each value the slot of its turn, or else the next one that is free. Returns none if there is none.
 static std::optional<RingSlots> tryDepth(int64_t depth, llvm::ArrayRef<Turn> turns, const Conflicts &conflicts) {
   RingSlots slots{std::vector<int64_t>(turns.size(), -1), depth};
-  llvm::BitVector taken(depth);
+  llvm::BitVector occupied(depth);
   int64_t late = 0;
   for (const Turn &turn : turns) {
-    taken.reset();
+    occupied.reset();
     for (const Neighbour &other : conflicts.neighbours[turn.value])
       if (other.value == turn.value && other.iterations % depth == 0)
         return std::nullopt;
       else if (slots.first[other.value] >= 0)
-        taken.set(slots.get(other.value, -other.iterations));
-    if (taken.all())
+        occupied.set(slots.get(other.value, -other.iterations));
+    if (occupied.all())
       return std::nullopt;
     auto getSlot = [&] { return ((-turn.iteration - late) % depth + depth) % depth; };
-    while (taken.test(getSlot()))
+    while (occupied.test(getSlot()))
       ++late;
     slots.first[turn.value] = getSlot();
   }
@@ -160,11 +160,11 @@ RingSlots mlir::plan::chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses,
 
 std::optional<int64_t> mlir::plan::findFreeSlot(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses,
                                                 MayTakeOver mayTakeOver) {
-  llvm::BitVector taken(slots.depth);
+  llvm::BitVector occupied(slots.depth);
   size_t last = uses.size() - 1;
   for (size_t other = 0; other < last; ++other)
     if (isConflict(uses, other, last, mayTakeOver))
-      taken.set(slots.get(uses[other].value, uses[other].iteration));
-  int free = taken.find_first_unset();
+      occupied.set(slots.get(uses[other].value, uses[other].iteration));
+  int free = occupied.find_first_unset();
   return free < 0 ? std::nullopt : std::optional<int64_t>(free);
 }

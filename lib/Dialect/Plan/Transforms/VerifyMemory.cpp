@@ -73,7 +73,7 @@ private:
   llvm::DenseMap<Value, Range> ranges;
   /// Memories whose slots move with iterations, some of which are left out. With other iterations, another slot is the
   /// last one: behind the loop, what takes bytes of one comes after the users of all, and none is read after that.
-  llvm::DenseSet<Value> rings, taken;
+  llvm::DenseSet<Value> rings, overwrittenRings;
 };
 
 } // namespace
@@ -214,7 +214,7 @@ LogicalResult MemoryChecker::read(unsigned launch, Value value) {
   LaunchOp op = order.getLaunches()[launch];
   Range range = getRange(launch, value);
   bool isBehindLoop = order.getIteration(launch) > 0 && !op->getParentOfType<LoopOp>();
-  if (isBehindLoop && taken.contains(getMemory(value)))
+  if (isBehindLoop && overwrittenRings.contains(getMemory(value)))
     return op.emitOpError("stale read: ") << op.describe() << " reads " << describeValue(value)
                                           << " after something else has taken bytes of that buffer";
   Segments &segments = memories[range.memory];
@@ -269,7 +269,7 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
   for (const auto &[at, segment] : llvm::make_range(begin, end))
     if (segment.owner != getMemory(value) && rings.contains(segment.owner))
       overwritten.insert(segment.owner);
-  taken.insert(overwritten.begin(), overwritten.end());
+  overwrittenRings.insert(overwritten.begin(), overwritten.end());
   for (Value ring : overwritten)
     if (failed(checkAfter(launch, value, ranges.find(ring)->second, ring)))
       return failure();

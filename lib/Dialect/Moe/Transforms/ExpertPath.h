@@ -1,11 +1,11 @@
-//===- ExpertWay.h - from a layer's dispatch to its combine -----*- C++ -*-===//
+//===- ExpertPath.h - from a layer's dispatch to its combine ----*- C++ -*-===//
 //
 // The ops between a moe.dispatch and the moe.combine of the same routing, whatever the schedule: passes that rewrite
 // what lies between, or decide what is kept of it, start from here.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
-#define MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
+#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTPATH_H
+#define MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTPATH_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -13,7 +13,7 @@
 
 namespace mlir::moe {
 
-struct ExpertWay {
+struct ExpertPath {
   /// What gives the choices their rows.
   MoeSlotsOpInterface slots;
   DispatchOp dispatch;
@@ -22,7 +22,7 @@ struct ExpertWay {
   SmallVector<Operation *> ops;
 
   /// Fails with what is in the way, a phrase, in `reason`.
-  static FailureOr<ExpertWay> find(DispatchOp dispatch, std::string &reason);
+  static FailureOr<ExpertPath> find(DispatchOp dispatch, std::string &reason);
   /// The dispatches of `function` to experts, in program order; those to their shadows are left out.
   static SmallVector<DispatchOp> getDispatches(func::FuncOp function);
 };
@@ -40,4 +40,4 @@ bool isCollective(Operation *op);
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
+#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTPATH_H

@@ -1,16 +1,16 @@
-//===- RowWay.cpp - how a dropless layer moves its rows -------------------===//
-#include "RowWay.h"
+//===- RowPath.cpp - how a dropless layer moves its rows ------------------===//
+#include "RowPath.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-std::optional<RowWay> RowWay::find(ExpertWay &way) {
-  RowWay found;
-  found.ownCounts = way.slots.getCounts();
+std::optional<RowPath> RowPath::find(ExpertPath &path) {
+  RowPath found;
+  found.ownCounts = path.slots.getCounts();
   found.numExperts = getTensorType(found.ownCounts).getDimSize(1);
-  llvm::DenseSet<Value> rows = {way.dispatch.getResult()}, results;
+  llvm::DenseSet<Value> rows = {path.dispatch.getResult()}, results;
   int64_t exchanges = 0;
-  for (Operation *op : way.ops) {
+  for (Operation *op : path.ops) {
     Value first = op->getOperand(0);
     if (!isa<MoeChunkableOpInterface>(op) || op->getNumResults() != 1)
       return std::nullopt;
@@ -36,12 +36,12 @@ std::optional<RowWay> RowWay::find(ExpertWay &way) {
   return isWhole ? std::optional(found) : std::nullopt;
 }
 
-bool RowWay::canChunk(RowChunk chunk) const {
+bool RowPath::canChunk(RowChunk chunk) const {
   auto can = [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); };
   return llvm::all_of(onCounts, can) && llvm::all_of(there, can) && llvm::all_of(back, can);
 }
 
-bool RowWay::hasWholeExperts() const {
+bool RowPath::hasWholeExperts() const {
   AllToAllVOp first = exchange;
   return first.getCopies() == 1 && there.back() == first.getOperation() && isa<AllToAllVOp>(back.front());
 }
@@ -57,7 +57,7 @@ Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
     // Blocks that a rank gathered are of as many tokens each as it has.
     int64_t blocks = all.getBlockCounts().getType().getDimSize(0);
     int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
-    count = op == way.exchange ? getRoom(sent, tokens * blocks) : chunk.of(after);
+    count = op == path.exchange ? getRoom(sent, tokens * blocks) : chunk.of(after);
   }
   moved->getResult(0).setType(rows.clone({count, rows.getDimSize(1)}));
   return moved;
@@ -71,10 +71,10 @@ Value RowCarrier::carry(ArrayRef<Operation *> ops, Value rows) {
 }
 
 Value RowCarrier::carryCounts(Value counts) {
-  AllToAllVOp exchange = way.exchange;
+  AllToAllVOp exchange = path.exchange;
   int64_t size = exchange.getGroup().getSize();
-  mapping.map(way.ownCounts, counts);
-  for (Operation *op : way.onCounts) {
+  mapping.map(path.ownCounts, counts);
+  for (Operation *op : path.onCounts) {
     // Casts are inserted anew.
     if (isa<ToVaryingOp>(op)) {
       mapping.map(op->getResult(0), mapping.lookup(op->getOperand(0)));
@@ -82,7 +82,7 @@ Value RowCarrier::carryCounts(Value counts) {
     }
     Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk);
     RankedTensorType type = getTensorType(op->getResult(0));
-    int64_t rows = type.getDimSize(0), columns = type.getDimSize(1) * holders / way.numExperts;
+    int64_t rows = type.getDimSize(0), columns = type.getDimSize(1) * holders / path.numExperts;
     if (auto all = dyn_cast<AllToAllOp>(moved)) {
       all.setGroupAttr(group);
       rows = rows / size * group.getSize();

@@ -1,5 +1,5 @@
-//===- ExpertWay.cpp - from a layer's dispatch to its combine -------------===//
-#include "ExpertWay.h"
+//===- ExpertPath.cpp - from a layer's dispatch to its combine ------------===//
+#include "ExpertPath.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -48,7 +48,7 @@ static CombineOp findCombine(DispatchOp dispatch, Value slots) {
   return {};
 }
 
-SmallVector<DispatchOp> ExpertWay::getDispatches(func::FuncOp function) {
+SmallVector<DispatchOp> ExpertPath::getDispatches(func::FuncOp function) {
   SmallVector<DispatchOp> dispatches;
   for (auto dispatch : function.getOps<DispatchOp>()) {
     Value slots = skipToVarying(dispatch.getSlots());
@@ -59,32 +59,32 @@ SmallVector<DispatchOp> ExpertWay::getDispatches(func::FuncOp function) {
   return dispatches;
 }
 
-FailureOr<ExpertWay> ExpertWay::find(DispatchOp dispatch, std::string &reason) {
-  auto fail = [&](const Twine &text) -> FailureOr<ExpertWay> {
+FailureOr<ExpertPath> ExpertPath::find(DispatchOp dispatch, std::string &reason) {
+  auto fail = [&](const Twine &text) -> FailureOr<ExpertPath> {
     reason = text.str();
     return failure();
   };
-  ExpertWay way;
-  way.dispatch = dispatch;
+  ExpertPath path;
+  path.dispatch = dispatch;
   Value slots = skipToVarying(dispatch.getSlots());
-  way.slots = slots.getDefiningOp<MoeSlotsOpInterface>();
-  if (!way.slots || way.slots.getSlots() != slots)
+  path.slots = slots.getDefiningOp<MoeSlotsOpInterface>();
+  if (!path.slots || path.slots.getSlots() != slots)
     return fail("the slots of its dispatch do not come from a routing");
-  way.combine = findCombine(dispatch, slots);
-  if (!way.combine)
+  path.combine = findCombine(dispatch, slots);
+  if (!path.combine)
     return fail("its rows do not return to a moe.combine of the same routing");
-  Value roots[] = {dispatch.getResult(), way.slots.getCounts()};
-  llvm::SetVector<Operation *> ops = getUsersUpTo(roots, way.combine);
-  auto isOnTheWay = [&](Operation *user) { return user == way.combine || ops.contains(user); };
+  Value roots[] = {dispatch.getResult(), path.slots.getCounts()};
+  llvm::SetVector<Operation *> ops = getUsersUpTo(roots, path.combine);
+  auto isOnPath = [&](Operation *user) { return user == path.combine || ops.contains(user); };
   for (Operation *op : ops)
     for (Operation *user : op->getUsers())
-      if (!isOnTheWay(user))
+      if (!isOnPath(user))
         return fail("the result of '" + op->getName().getStringRef() + "' is also used after its combine");
-  if (!llvm::all_of(dispatch->getUsers(), isOnTheWay))
+  if (!llvm::all_of(dispatch->getUsers(), isOnPath))
     return fail("its dispatched rows are also used after its combine");
-  Operation *last = way.combine.getRows().getDefiningOp();
+  Operation *last = path.combine.getRows().getDefiningOp();
   if (!last || (last != dispatch && !ops.contains(last)))
     return fail("its combined rows are not computed from its dispatched rows");
-  way.ops = ops.takeVector();
-  return way;
+  path.ops = ops.takeVector();
+  return path;
 }

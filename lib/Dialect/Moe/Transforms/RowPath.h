@@ -1,13 +1,13 @@
-//===- RowWay.h - how a dropless layer moves its rows -----------*- C++ -*-===//
+//===- RowPath.h - how a dropless layer moves its rows ----------*- C++ -*-===//
 //
-// The ops of an ExpertWay by what they do, where rows go to the experts and back in one exchange each; and copies of
+// The ops of an ExpertPath by what they do, where rows go to the experts and back in one exchange each; and copies of
 // them that move other rows.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_ROWWAY_H
-#define MOE_LIB_DIALECT_MOE_TRANSFORMS_ROWWAY_H
+#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_ROWPATH_H
+#define MOE_LIB_DIALECT_MOE_TRANSFORMS_ROWPATH_H
 
-#include "ExpertWay.h"
+#include "ExpertPath.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -15,7 +15,7 @@
 
 namespace mlir::moe {
 
-struct RowWay {
+struct RowPath {
   Value ownCounts; ///< of the rows that leave
   int64_t numExperts = 0;
   AllToAllVOp exchange; ///< to the experts
@@ -23,7 +23,7 @@ struct RowWay {
   SmallVector<Operation *> onCounts, there, experts, back;
 
   /// None where something else is done to rows.
-  static std::optional<RowWay> find(ExpertWay &way);
+  static std::optional<RowPath> find(ExpertPath &path);
   /// Whether the ops that move rows can be done for so many of them.
   bool canChunk(RowChunk chunk) const;
   /// Whether ranks have whole experts. What is done to rows between an exchange and experts cuts these into slices.
@@ -38,22 +38,22 @@ public:
 
   /// Exchanges are over `group`, among whose members the holders are. A rank sends the rows of `tokens` tokens, and
   /// `chunk` says how many of those for each choice.
-  RowCarrier(const RowWay &way, OpBuilder &builder, GroupAttr group, int64_t holders, RowChunk chunk, int64_t tokens,
+  RowCarrier(const RowPath &path, OpBuilder &builder, GroupAttr group, int64_t holders, RowChunk chunk, int64_t tokens,
              GetRoom getRoom)
-      : way(way), builder(builder), group(group), holders(holders), chunk(chunk), tokens(tokens),
+      : path(path), builder(builder), group(group), holders(holders), chunk(chunk), tokens(tokens),
         getRoom(std::move(getRoom)) {}
 
   /// Before the rows. `counts` [1, holders] are those that leave; returns those that arrive.
   Value carryCounts(Value counts);
   /// Rows of any type and number of columns.
-  Value carryThere(Value rows) { return carry(way.there, rows); }
-  Value carryBack(Value rows) { return carry(way.back, rows); }
+  Value carryThere(Value rows) { return carry(path.there, rows); }
+  Value carryBack(Value rows) { return carry(path.back, rows); }
 
 private:
   Value carry(ArrayRef<Operation *> ops, Value rows);
   Operation *move(Operation *op, RankedTensorType rows);
 
-  const RowWay &way;
+  const RowPath &path;
   OpBuilder &builder;
   GroupAttr group;
   int64_t holders;
@@ -65,4 +65,4 @@ private:
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_ROWWAY_H
+#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_ROWPATH_H
