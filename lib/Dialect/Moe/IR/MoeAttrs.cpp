@@ -140,7 +140,7 @@ llvm::hash_code mlir::moe::hash_value(const ClusterRates &rates) {
   return code;
 }
 
-/// Reads the value behind `name` into its member; false where none has that name.
+/// Reads the value after `name` into its member. Returns false if no rate has that name.
 static bool parseRate(AsmParser &parser, StringRef name, ClusterRates &rates, ParseResult &result) {
   bool isKnown = name == "node_ranks";
   if (isKnown)
@@ -236,22 +236,6 @@ LogicalResult ChunkAttr::verify(function_ref<InFlightDiagnostic()> emitError, in
   return success();
 }
 
-static constexpr StringLiteral kStageWorks[] = {"forward", "backward", "weights"};
-
-static ParseResult parseStageWork(AsmParser &parser, FailureOr<StageWork> &work) {
-  SMLoc location = parser.getCurrentLocation();
-  StringRef name;
-  if (parser.parseKeyword(&name))
-    return failure();
-  const StringLiteral *found = llvm::find(kStageWorks, name);
-  if (found == std::end(kStageWorks))
-    return parser.emitError(location) << "expected " << llvm::join(ArrayRef(kStageWorks), ", ") << " but got '" << name
-                                      << "'";
-  work = static_cast<StageWork>(found - kStageWorks);
-  return success();
-}
-static void printStageWork(AsmPrinter &printer, StageWork work) { printer << kStageWorks[static_cast<size_t>(work)]; }
-
 LogicalResult StageAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, StageWork) {
   if (index < 0)
     return emitError() << "expected a stage of at least 0 but got " << index;
@@ -332,7 +316,7 @@ FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, Pa
                                                        [](StringLiteral name) { return name.str(); }),
                                        ", ")
                          << " but got " << *this;
-    // Ranks that choose a part of two dimensions at once would leave parts of the tensor to nobody.
+    // Ranks that choose a part of two dimensions at once would leave some parts of the tensor without a rank.
     for (StringRef name : getGroups(dim)) {
       AxisSet set = *axes.getAxes(parallel.getGroup(name));
       if (!(used & set).empty())

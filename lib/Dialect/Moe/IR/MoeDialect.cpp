@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
@@ -12,6 +13,23 @@
 
 using namespace mlir;
 using namespace mlir::moe;
+
+/// Keywords of #moe.stage.
+static constexpr StringLiteral kStageWorks[] = {"forward", "backward", "weights"};
+
+static ParseResult parseStageWork(AsmParser &parser, StageWork &work) {
+  SMLoc location = parser.getCurrentLocation();
+  StringRef name;
+  if (parser.parseKeyword(&name))
+    return failure();
+  const StringLiteral *found = llvm::find(kStageWorks, name);
+  if (found == std::end(kStageWorks))
+    return parser.emitError(location) << "expected " << llvm::join(ArrayRef(kStageWorks), ", ") << " but got '" << name
+                                      << "'";
+  work = static_cast<StageWork>(found - kStageWorks);
+  return success();
+}
+static void printStageWork(AsmPrinter &printer, StageWork work) { printer << kStageWorks[static_cast<size_t>(work)]; }
 
 #include "moe/Dialect/Moe/IR/MoeDialect.cpp.inc"
 #include "moe/Dialect/Moe/IR/MoeEnums.cpp.inc"
@@ -23,10 +41,7 @@ void MoeDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "moe/Dialect/Moe/IR/MoeAttrs.cpp.inc"
       >();
-  addOperations<
-#define GET_OP_LIST
-#include "moe/Dialect/Moe/IR/MoeOps.cpp.inc"
-      >();
+  registerMoeDialectOperations(this);
 }
 
 ParallelAttr mlir::moe::getParallel(Operation *op) {
@@ -64,7 +79,7 @@ static bool isPauseMp(Attribute value) {
   return schedule && (schedule == "s1" || schedule == "s2");
 }
 
-/// Whether `name` is an attribute of the dialect's ops; then `form` says what it has to be where it is not.
+/// Whether `name` is an attribute of the dialect's ops. If its value is wrong, `form` becomes the expected form.
 static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
   if (name == kChunkAttrName || name == kMicroBatchAttrName)
     form = isa<ChunkAttr>(value) ? "" : "a #moe.chunk";
@@ -118,7 +133,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
                            << attribute.getValue();
   }
   StringRef form;
-  // What a program becomes says which unit of a pipeline it belongs to, too.
+  // Plans, which programs become, also have the unit of a pipeline on their ops.
   bool isUnit = attribute.getName() == kMicroBatchAttrName || attribute.getName() == kStageAttrName;
   bool isOfOp = isa<MoeDialect>(op->getDialect()) || (isUnit && !isa<ModuleOp, FunctionOpInterface>(op));
   if (isOfOp && isOpAttribute(attribute.getName(), attribute.getValue(), form)) {
@@ -138,7 +153,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   return success();
 }
 
-/// Of kPiecesAttrName.
+/// Whether `value` is a value of kPiecesAttrName.
 static bool isPieces(Attribute value) {
   auto pieces = dyn_cast<ArrayAttr>(value);
   return pieces && !pieces.empty() && llvm::all_of(pieces, [](Attribute one) {
@@ -153,7 +168,7 @@ static bool isPieces(Attribute value) {
          });
 }
 
-/// What may stand on an argument or result of type `type`.
+/// Verifies an attribute of an argument or result of type `type`.
 static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if (name == kLayoutAttrName) {
@@ -221,6 +236,3 @@ LogicalResult MoeDialect::verifyRegionResultAttribute(Operation *op, unsigned, u
     return op->emitError() << "expected '" << attribute.getName().getValue() << "' on a function";
   return verifyValueAttribute(op, function.getResultTypes()[index], attribute);
 }
-
-#define GET_OP_CLASSES
-#include "moe/Dialect/Moe/IR/MoeOps.cpp.inc"
