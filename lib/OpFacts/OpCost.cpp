@@ -31,7 +31,7 @@ std::optional<Collective> mlir::moe::parseCollective(llvm::StringRef name) {
   return parseName<Collective>(collectiveNames, name);
 }
 
-/// A group that the phases do not divide is refused elsewhere; here it only must not divide by zero.
+/// Keeps the divisor at least 1. A group that the phases do not divide is refused elsewhere.
 static int64_t getBlockSize(int64_t members, int64_t phases) { return std::max<int64_t>(1, members / phases); }
 
 int64_t mlir::moe::getNumPeers(int64_t members, int64_t phase, int64_t phases) {
@@ -60,7 +60,7 @@ int64_t OpCost::getBytesToPeer(int64_t members, int64_t from, int64_t to) const 
   case Collective::Reduce: {
     if (to != (from + 1) % members)
       return 0;
-    // Values of several owners, of whom any may be the one: the mean over them.
+    // Mean over the possible owners of values that have several.
     if (raggedRows > 0)
       return payload / members * (members - 1);
     return (collective == Collective::Broadcast ? to : from) == root ? 0 : payload;
@@ -74,8 +74,8 @@ int64_t OpCost::getBytesSent(int64_t members) const {
     return 0;
   if (phases > 1)
     return payload / getBlockSize(members, phases) * getNumPeers(members, phase, phases);
-  // A broadcast goes through all but the last member of a chain, a reduce through all but the owner: (members - 1)
-  // times the payload in sum.
+  // Number of times that the payload is sent: a broadcast goes through all members but the last of a chain, and a
+  // reduce through all but the owner.
   double passes = collective == Collective::None ? 0 : collective == Collective::AllReduce ? 2 : 1;
   return static_cast<int64_t>(passes * static_cast<double>(payload) * static_cast<double>(members - 1) /
                               static_cast<double>(members));

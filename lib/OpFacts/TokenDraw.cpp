@@ -9,9 +9,9 @@
 
 using namespace mlir::moe;
 
-/// How probable it is that a token chooses none of some experts. Its choices differ: where it has none of the experts
-/// before, all of them fall on the others, of which each is chosen more often by as much. For equal chances this is
-/// C(E - n, k) / C(E, k).
+/// Probability that a token chooses none of some experts. Its choices differ. If it has none of the experts before, all
+/// of its choices fall on the others, and each of these is more likely by that factor. For equal chances this is C(E -
+/// n, k) / C(E, k).
 static double getChanceOfNone(llvm::ArrayRef<double> chances, int64_t topK) {
   double none = 1, left = static_cast<double>(topK);
   for (double chance : chances) {
@@ -34,13 +34,13 @@ double TokenDraw::getChanceOfSome(int64_t first, llvm::ArrayRef<double> chances)
     return chances.front();
   int64_t perGroup = experts / groups, last = first + static_cast<int64_t>(chances.size()) - 1;
   int64_t its = last / perGroup - first / perGroup + 1;
-  // Of the mean of its groups, where the token draws from it.
+  // Chances within a group from which the token draws, by the mean of its groups.
   llvm::SmallVector<double> group(perGroup);
   double drawn = static_cast<double>(topGroups) / static_cast<double>(groups);
   for (auto [index, chance] : llvm::enumerate(chances))
     group[(first + static_cast<int64_t>(index)) % perGroup] += chance / (drawn * static_cast<double>(its));
   llvm::erase(group, 0.0);
-  // So many of its groups are among the drawn ones: a hypergeometric distribution.
+  // The number of its groups among the drawn ones has a hypergeometric distribution.
   double none = 0;
   llvm::SmallVector<double> hit;
   for (int64_t hits = 0; hits <= std::min(its, topGroups); ++hits, llvm::append_range(hit, group))

@@ -27,10 +27,10 @@ public:
   std::optional<PipelineSchedule> run();
 
 private:
-  using Counts = std::array<int64_t, 3>; ///< by work: units that have begun
+  using Counts = std::array<int64_t, 3>; ///< number of units that have begun, by work
 
   int64_t getCount(int64_t stage, StageWork work) const { return next[stage][static_cast<size_t>(work)]; }
-  /// The next one of its kind, if it can begin.
+  /// The next unit of its kind, if it can begin.
   std::optional<Choice> get(int64_t stage, StageWork work) const;
   int64_t getKept(int64_t stage) const { return memory.most > 0 ? memory.kept[stage] : 0; }
   bool hasRoom(int64_t device, int64_t stage) const;
@@ -47,8 +47,8 @@ private:
   PipelineClock clock;
   SmallVector<SmallVector<int64_t>> stagesOf; ///< by device, in order
   SmallVector<Counts> next;                   ///< by stage
-  SmallVector<int64_t> alive, kept;           ///< by device: micro-batches of a stage, and bytes
-  /// By device, what it would begin; found again when something changes that it hangs on.
+  SmallVector<int64_t> alive, kept;           ///< by device: number of micro-batches of a stage, and bytes
+  /// Unit that each device would begin, found again when something changes on which it depends.
   SmallVector<std::optional<Choice>> chosen;
   PipelineSchedule schedule;
 };
@@ -82,7 +82,7 @@ std::optional<Choice> ListScheduler::chooseFirst(int64_t device) const {
   }
   for (int64_t stage : stagesOf[device]) {
     std::optional<Choice> one = hasRoom(device, stage) ? get(stage, StageWork::forward) : std::nullopt;
-    // Of those that begin at once the one of the later stage.
+    // A forward of a later stage goes first among those that begin at one time.
     if (one && (!best || one->begin <= best->begin))
       best = one;
   }

@@ -12,20 +12,20 @@ using namespace mlir::moe;
 // 1F1B
 //===----------------------------------------------------------------------===//
 
-/// Unit `number` of device `device` among its forwards, or its backwards: as many micro-batches as there are devices
-/// pass one of its stages, then the next one.
+/// Unit `number` of device `device` among its forwards or its backwards. As many micro-batches as there are devices go
+/// through one of its stages before the next stage.
 static PipelineUnit getUnit(int64_t number, int64_t device, const PipelineShape &shape, StageWork work) {
   int64_t devices = shape.devices, chunks = shape.getStagesPerDevice();
   int64_t round = number / (devices * chunks), inRound = number % (devices * chunks);
   int64_t chunk = inRound / devices;
   if (work == StageWork::backward)
     chunk = chunks - 1 - chunk;
-  // Without chunks, one after the other.
+  // One stage takes the micro-batches one after the other.
   int64_t microBatch = chunks == 1 ? number : round * devices + inRound % devices;
   return {microBatch, chunk * devices + device, work};
 }
 
-/// As many forwards as it takes until the first backward arrives, then one forward and one backward in turn.
+/// 1F1B: forwards until the first backward arrives, then one forward and one backward in turn.
 static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, const PipelineShape &shape) {
   int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
   int64_t first = chunks == 1 ? devices - 1 - device : 2 * (devices - 1 - device) + (chunks - 1) * devices;
@@ -42,8 +42,8 @@ static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, cons
   return order;
 }
 
-/// 1F1B whose forwards and backwards stand in windows. The two of a window start together, so a device does as many
-/// more forwards first as it takes that neither waits for the neighbour's window of the same number.
+/// 1F1B whose forwards and backwards are in windows. The two of a window start together. So a device first does as many
+/// more forwards as it takes that neither waits for the neighbour's window of the same number.
 static SmallVector<PipelineWindow> getOverlapped(int64_t device, const PipelineShape &shape) {
   int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
   int64_t warmUp = std::min(units, 2 * (devices - 1 - device) + (chunks - 1) * devices + 1);
@@ -77,7 +77,8 @@ static SmallVector<PipelineWindow> getOrderInTurn(const PipelineShape &shape) {
 // Orders that split the backward
 //===----------------------------------------------------------------------===//
 
-/// 1F1B, whose device d puts the weights of a micro-batch off until d more micro-batches have come back.
+/// 1F1B in which device d postpones the gradients of weights of a micro-batch until d more micro-batches have come
+/// back.
 static SmallVector<PipelineWindow> getZbH1(int64_t device, const PipelineShape &shape) {
   int64_t count = shape.microBatches, warmUp = shape.devices - 1 - device;
   SmallVector<PipelineWindow> order;
@@ -114,7 +115,7 @@ private:
     return {half.backwards++, half.stage, StageWork::backward, isWhole};
   }
   void forward(Half &half) { order.push_back({takeForward(half)}); }
-  /// Its weights wait.
+  /// Postpones the gradients of its weights.
   void backward(Half &half) {
     order.push_back({takeBackward(half, /*isWhole=*/false)});
     waiting.push_back({order.back().front().microBatch, half.stage, StageWork::weights});
@@ -129,11 +130,11 @@ private:
   void goOn();
   void drain();
 
-  int64_t device, after; ///< devices after this one
+  int64_t device, after; ///< `after`: number of devices after this one
   const PipelineShape &shape;
   Half down, up;
   SmallVector<PipelineWindow> order;
-  std::deque<PipelineUnit> waiting; ///< gradients of weights, which were put off
+  std::deque<PipelineUnit> waiting; ///< postponed gradients of weights
 };
 } // namespace
 
@@ -168,7 +169,7 @@ void DualPipeV::goOn() {
   }
 }
 
-/// In the second half of what is left, weights are put off.
+/// Postpones gradients of weights in the second half of the rest.
 void DualPipeV::drain() {
   for (int64_t i = 0; i <= device; ++i)
     for (Half *half : {&up, &down}) {
@@ -190,8 +191,8 @@ SmallVector<PipelineWindow> DualPipeV::run() {
   return std::move(order);
 }
 
-/// Puts the gradients of weights of a backward that is in a window with a forward into the device's next window: both
-/// units of a window begin with exchanges, beside which there is then something to compute.
+/// Postpones the gradients of weights of a backward that is in a window with a forward to the device's next window.
+/// Both units of a window begin with exchanges, which then run beside this computation.
 static DeviceOrders postponeWeights(const DeviceOrders &orders) {
   DeviceOrders all;
   for (ArrayRef<PipelineWindow> order : orders) {
@@ -203,7 +204,7 @@ static DeviceOrders postponeWeights(const DeviceOrders &orders) {
         last.isWhole = false;
         weights = {last.microBatch, last.stage, StageWork::weights};
       }
-      // Ahead of those of later micro-batches, to which they are added.
+      // They come before those of later micro-batches, which are added to them.
       if (before)
         window.insert(window.begin(), *before);
       its.push_back(std::move(window));
@@ -225,14 +226,15 @@ static DeviceOrders getNamedOrders(const PipelineShape &shape, PipelineOrder ord
                      : order == PipelineOrder::DualPipeV      ? DualPipeV(device, shape).run()
                      : order == PipelineOrder::Overlapped1F1B ? getOverlapped(device, shape)
                                                               : getOneForwardOneBackward(device, shape));
-  // Nobody waits for what the first device hands back.
+  // No device waits for a result of the first device's backwards, so these stay whole.
   if (order == PipelineOrder::ZbH1)
     orders.front() = joinBackwards({orders.front()}).front();
   return orders;
 }
 
 namespace {
-/// The fastest of schedules that keep no more than they may, else the one that keeps least; of equal ones the first.
+/// Finds the fastest schedule within the limit of memory, or the one that keeps least if none is within it. The first
+/// of equal schedules wins.
 class Fastest {
 public:
   Fastest(const PipelineShape &shape, const StageTimes &times, const StageMemory &memory)
@@ -259,16 +261,16 @@ public:
     }
     add(std::move(schedule));
   }
-  /// What is kept, for comparisons.
+  /// Bytes that are kept, for comparisons.
   double getMemory(const PipelineSchedule &schedule) const {
     return memory.kept.empty() ? 1 : static_cast<double>(getMostKept(schedule, memory));
   }
-  /// By all rules; each device keeps at most `mostAlive`.
+  /// Adds list schedules by all rules. Each device keeps at most `mostAlive` micro-batches.
   void addLists(ArrayRef<int64_t> devices, int64_t mostAlive) {
     addLists(devices, mostAlive, {});
     if (memory.most > 0)
       addLists(devices, mostAlive, memory);
-    // Where a forward leaves room for what its backward makes, no backward goes beyond the limit.
+    // No backward exceeds the limit if each forward leaves room for what its backward makes.
     if (bestTooMuch > 0)
       addLists(devices, mostAlive, getCareful(devices));
   }
@@ -282,7 +284,7 @@ public:
             add(std::move(*schedule));
           }
   }
-  /// With room for a micro-batch on each device, also where there is none.
+  /// Memory with room for a micro-batch on each device, even beyond the limit.
   StageMemory getCareful(ArrayRef<int64_t> devices) const {
     StageMemory careful = memory;
     SmallVector<int64_t> least(shape.devices, 0);
@@ -326,7 +328,7 @@ void Fastest::addAll() {
                               PipelineOrder::DualPipeV})
     if (isPossible(order))
       addNamed(order);
-  // As many are alive as on the first device of 1F1B.
+  // As many micro-batches are alive as on the first device of 1F1B.
   if (shape.getStagesPerDevice() == 2)
     addV();
   addLists(cyclicDevices, shape.stages + (shape.getStagesPerDevice() > 1 ? shape.devices - 1 : 0));

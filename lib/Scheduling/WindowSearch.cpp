@@ -17,11 +17,12 @@ using namespace mlir::moe;
 static constexpr double kNever = -1;
 
 namespace {
-/// The clock of a beginning of an order.
+/// Clock of an order that is being made.
 struct Clock {
-  SmallVector<double, 3> free; ///< by lane: since when
-  std::vector<double> ends;    ///< by op; kNever: not issued
-  /// By list: when it first needs what it receives (kNever: not yet), and when it has made what it has sent so far.
+  SmallVector<double, 3> free; ///< by lane: time since when it is free
+  std::vector<double> ends;    ///< end of each op; kNever: not issued
+  /// Times by list: when it first needs results of another stage (kNever: not yet), when it has made all that it has
+  /// sent so far, and seconds of sending it.
   SmallVector<double, 3> needed, made, transfer;
 
   Clock(size_t lanes, size_t ops, size_t lists)
@@ -56,7 +57,7 @@ double Clock::getPeriod() const {
   for (size_t list : lists) {
     if (transfer[list] == 0)
       continue;
-    // A device sends one after the other.
+    // A device sends one value after the other.
     arrival = std::max(arrival, made[list]) + transfer[list];
     seconds = std::max(seconds, arrival - std::max(0.0, needed[list]));
   }
@@ -107,8 +108,8 @@ double WindowProblem::getPeriod(ArrayRef<uint32_t> order) const {
 }
 
 namespace {
-/// Finds orders by list scheduling: of the lists' next ops, the one goes first that can begin first, after a head start
-/// that each stretch of a list has. Stretches end at exchanges. Their head starts are found by local search.
+/// Finds orders by list scheduling. Of the next ops of the lists, the one goes first that can begin first, after a head
+/// start of its stretch of the list. Stretches end at exchanges. Local search finds their head starts.
 class WindowSearch {
 public:
   explicit WindowSearch(ArrayRef<TimedOp> ops);
@@ -120,7 +121,7 @@ private:
   /// Head starts, in times of the mean exchange.
   static constexpr double kHeadStarts[] = {-4, -2, -1, -0.5, -0.2, -0.05, 0, 0.05, 0.2, 0.5, 1, 2, 4};
 
-  /// An order, and its period.
+  /// An order by the current head starts, and its period.
   std::pair<std::vector<uint32_t>, double> order() const;
   bool canRun(const Clock &clock, uint32_t op) const;
   double getBound() const;
@@ -181,7 +182,7 @@ std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
   return {std::move(order), clock.getPeriod()};
 }
 
-/// No order has a shorter period.
+/// Lower bound of all periods.
 double WindowSearch::getBound() const {
   SmallVector<double, 3> busy(lanes, 0);
   for (const TimedOp &op : ops)
@@ -195,12 +196,12 @@ std::vector<uint32_t> WindowSearch::run() {
   if (lists.size() == 1)
     return best;
   double enough = nearlyBound * getBound();
-  // The same in every run.
+  // Fixed seed, so that every run gives the same order.
   std::minstd_rand random(1);
   auto choose = [&](size_t count) { return random() % count; };
   SmallVector<double> bestStarts = headStarts;
   for (int round = 0; round < kRounds && least > enough; ++round) {
-    // From where a list as a whole is ahead of the others, or from the best so far.
+    // Starts from the best order so far, or from one in which a list as a whole is ahead of the others.
     headStarts = bestStarts;
     if (round % 2 == 1)
       for (ArrayRef<uint32_t> list : lists) {
@@ -233,16 +234,16 @@ std::vector<uint32_t> WindowSearch::run() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A window without the ops that take no time, such as views and passes that few steps have, so that the search has
-/// fewer ops to place. Each of them goes along with the op before it in its list. But it goes along with the next one
-/// that stays if it takes something from other lists. It may come one exchange later so. Lists still do not wait for
-/// each other: gradients of weights that wait for exchanges wait for more of them.
+/// A window without the ops that take no time, such as views and passes that few steps have. The search then has fewer
+/// ops to place. Such an op stays with the op before it in its list. If it takes results of other lists, it stays with
+/// the next op that takes time, and may come one exchange later. Lists still do not wait for each other, since
+/// gradients of weights that wait for exchanges then wait for more of them.
 class ShorterWindow {
 public:
   explicit ShorterWindow(ArrayRef<TimedOp> all);
 
   ArrayRef<TimedOp> getOps() const { return ops; }
-  /// All ops, from an order of those that stay.
+  /// Order of all ops, from an order of those that stay.
   std::vector<uint32_t> expand(ArrayRef<uint32_t> order) const;
 
 private:
@@ -255,10 +256,10 @@ private:
 
   ArrayRef<TimedOp> all;
   std::vector<TimedOp> ops;                      ///< those that stay
-  std::vector<SmallVector<uint32_t, 2>> members; ///< of each op that stays: it, and those that go along with it
+  std::vector<SmallVector<uint32_t, 2>> members; ///< by op that stays: it, and the ops that go along with it
   std::vector<uint32_t> place;                   ///< by op: the op that stays and has it
   std::vector<bool> stays;                       ///< by op
-  std::vector<std::optional<SmallVector<uint32_t, 4>>> needs; ///< by op, as far as they are known: what stays
+  std::vector<std::optional<SmallVector<uint32_t, 4>>> needs; ///< by op, if known: the ops that stay and that it needs
 };
 } // namespace
 
@@ -294,7 +295,7 @@ template <typename Numbers> static void makeUnique(Numbers &numbers) {
   numbers.erase(llvm::unique(numbers), numbers.end());
 }
 
-/// The ops that stay and whose results an op takes, also by way of those that do not stay.
+/// Ops that stay and whose results an op takes, directly or through ops that do not stay.
 const SmallVector<uint32_t, 4> &ShorterWindow::findNeeds(uint32_t number) {
   if (needs[number])
     return *needs[number];
@@ -308,13 +309,13 @@ const SmallVector<uint32_t, 4> &ShorterWindow::findNeeds(uint32_t number) {
   return needs[number].emplace(std::move(found));
 }
 
-/// For what an op takes from other lists, and for what has to be issued before it.
+/// Adds waits for results of other lists, and for ops that have to be issued before.
 void ShorterWindow::addWaits(uint32_t number) {
   SmallVector<uint32_t, 1> &follows = ops[place[number]].follows;
   for (uint32_t need : all[number].needs)
     if (all[need].list != all[number].list)
       follows.push_back(place[need]);
-  // An op that goes along may come late. The one before it that stays stands for it.
+  // An op that goes along may come late, so the op before it that stays represents it.
   for (uint32_t other : all[number].follows) {
     while (!stays[other] && !isFirst(other))
       --other;

@@ -8,15 +8,16 @@
 
 namespace mlir::moe {
 
-/// A token chooses `topK` different ones of `experts` experts, all from `topGroups` of `groups` equal groups of them.
-/// It draws any groups alike.
+/// A random choice of experts: a token chooses `topK` different experts of `experts`, all from `topGroups` of `groups`
+/// equal groups. All groups are equally likely.
 struct TokenDraw {
   int64_t experts = 1, topK = 1, groups = 1, topGroups = 1;
 
-  /// How probable it is that a token chooses some of the neighbouring experts from `first` on, each of which it chooses
-  /// with its probability of `chances`. Exact for equal chances of as many experts of each group; else about right.
+  /// Probability that a token chooses some of the neighbouring experts from `first` on, each of which it chooses with
+  /// its probability of `chances`. It is exact if all chances are equal and each group has the same number of these
+  /// experts, and approximate otherwise.
   double getChanceOfSome(int64_t first, llvm::ArrayRef<double> chances) const;
-  /// Of one expert, where all are chosen alike.
+  /// Probability of one expert if all are equally likely.
   double getEvenChance() const { return static_cast<double>(topK) / static_cast<double>(experts); }
 };
 

@@ -12,7 +12,7 @@ static double getDim(Value value, unsigned dim) {
 }
 
 namespace {
-/// What an op's counts and choices hold, by the rules and by what its inputs hold.
+/// Computes the contents of an op's counts and choices from its rules and its inputs.
 class EvenRule {
 public:
   using Known = llvm::DenseMap<Value, double>;
@@ -24,17 +24,17 @@ public:
   void apply(const counts::Route &rule) { setChoices(static_cast<double>(rule.tokens * rule.topK), output); }
   void apply(const counts::RouteInGroups &rule) { apply(counts::Route{rule.tokens, rule.topK}); }
   void apply(const counts::RouteNearHome &rule) { apply(counts::Route{rule.tokens, rule.topK}); }
-  /// Others have as many rows of each count.
+  /// Other members have the same number of rows of each count.
   void apply(const counts::Gather &rule) { copy(rule.input, 1); }
   void apply(const counts::Exchange &rule) { copy(rule.input, 1); }
   void apply(const counts::OwnExperts &rule) { copy(rule.input, 1); }
   void apply(const counts::Window &rule) { copy(rule.input, 1); }
   void apply(const counts::Repeat &rule) { copy(rule.input, 1); }
   void apply(const counts::SliceRows &rule) { copy(rule.input, 1 / getGroupSize()); }
-  /// Flags, which count no rows. With even routing nobody knows which experts become shadows.
+  /// Flags count no rows. With even routing it is unknown which experts become shadows.
   void apply(const counts::ChooseShadows &) {}
   void apply(const counts::KeptChoices &rule) { setChoices(getNumElements(inputs[rule.choices]), output); }
-  /// As many for each shadow as for an expert.
+  /// A shadow has as many choices as an expert.
   void apply(const counts::ShadowChoices &rule) {
     setChoices(getNumElements(inputs[rule.choices]), inputs[rule.shadows]);
   }
@@ -49,7 +49,7 @@ public:
 
 private:
   double getGroupSize() { return static_cast<double>(kernel.getKernelGroup().getSize()); }
-  /// Choices that nobody sent are those of the rank's own tokens.
+  /// Choices that no rank sent are those of the rank's own tokens.
   double getTokens(int64_t input) const {
     auto known = tokens.find(inputs[input]);
     return known == tokens.end() ? getDim(inputs[input], 0) : known->second;
@@ -76,7 +76,8 @@ void EvenRows::visit(Operation *op) {
   }
   if (!rules.empty() || op->getNumOperands() == 0)
     return;
-  // Casts and parts have no rule: each of their counts stands for as many rows, and a part has its part of the tokens.
+  // Casts and parts have no rule. Each of their counts stands for the same number of rows, and a part has its part of
+  // the tokens.
   Value from = op->getOperand(0);
   for (Value result : op->getResults()) {
     if (auto known = rows.find(from); known != rows.end())

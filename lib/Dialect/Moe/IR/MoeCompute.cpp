@@ -18,7 +18,7 @@ static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value el
   return cost;
 }
 
-/// A product of each expert's rows: [E, C, ..], or with counts an E-th of the rows each.
+/// Cost of a product of each expert's rows: [E, C, ..], or with counts an E-th of the rows each.
 static OpCost getGemmCost(Operation *op, GemmShape shape) {
   OpCost cost = getMemoryCost(op);
   cost.resource = Resource::Matrix;
@@ -31,7 +31,7 @@ static int64_t getRowsPerExpert(RankedTensorType rows, int64_t experts) {
   return rows.getRank() == 3 ? rows.getDimSize(1) : llvm::divideCeil(rows.getDimSize(0), experts);
 }
 
-/// Of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.
+/// In-place input of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.
 static SmallVector<int64_t> getAddendInPlace(Value addend, int64_t position) {
   return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
 }
@@ -44,7 +44,7 @@ static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
 // MatmulOp, MatmulWgradOp
 //===----------------------------------------------------------------------===//
 
-/// The type of op(a) op(b), or null where the inner dimensions or element types differ.
+/// Type of op(a) op(b), or null if the inner dimensions or element types differ.
 static RankedTensorType getProductType(RankedTensorType a, RankedTensorType b, bool transposeA, bool transposeB) {
   if (a.getDimSize(transposeA ? 0 : 1) != b.getDimSize(transposeB ? 1 : 0) || a.getElementType() != b.getElementType())
     return {};
@@ -75,7 +75,7 @@ void MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
                            : builder.create<MatmulOp>(getLoc(), getA(), ct, false, false));
     return;
   }
-  // `b` is a matrix of parameters, in general. Its gradients are added up over micro-batches.
+  // `b` is usually a matrix of parameters, whose gradients are added up over micro-batches.
   Value rows = tb ? ct : getA(), grads = tb ? getA() : ct;
   gradients.push_back(builder.create<MatmulWgradOp>(getLoc(), getB().getType(), rows, grads, Value()));
 }
@@ -113,7 +113,7 @@ void AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents, SmallVectorImpl<Val
 }
 
 namespace {
-/// A sum of something with what an op computes that nobody else needs: the op adds it by itself.
+/// Lets an op add the other operand of a sum by itself, if no other op needs its result.
 struct FoldAddIntoAddend : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -204,7 +204,7 @@ OpCost RowDotOp::getOpCost() { return getElementwiseCost(*this, 2, getLhs()); }
 // Expert rows
 //===----------------------------------------------------------------------===//
 
-/// Rows are [E, C, K], or [R, K] where there are counts [B, E].
+/// Verifies rows: [E, C, K], or [R, K] with counts [B, E].
 static LogicalResult verifyRows(Operation *op, RankedTensorType rows, Value counts, int64_t experts) {
   if (counts ? rows.getRank() != 2 : rows.getRank() != 3)
     return op->emitOpError() << "expected " << (counts ? "2-D rows with counts" : "3-D rows without counts")
@@ -282,7 +282,8 @@ OpCost GroupedMatmulWgradOp::getOpCost() {
 SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts(), getAddend()}; }
 SmallVector<int64_t> GroupedMatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 3); }
 
-/// The bias of rows: [N] for dense ones, [E, N] for those of experts. Null, with an error, for counts of other rows.
+/// Type of the bias of rows: [N] for dense ones, [E, N] for those of experts. Null, with an error, for counts of other
+/// rows.
 static RankedTensorType getBiasType(Operation *op, RankedTensorType rows, Value counts) {
   SmallVector<int64_t> shape = {rows.getShape().back()};
   if (counts)
@@ -306,7 +307,7 @@ void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
       builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), Value(), getScaleAttr()));
   gradients.resize(getNumOperands());
 }
-/// Rows with counts are experts', not tokens'.
+/// Rows with counts belong to experts and not to tokens.
 bool BiasAddOp::canDivideRows(GroupAttr group) { return !getCounts() && hasRowsFor(getResult().getType(), group); }
 OpCost BiasAddOp::getOpCost() {
   return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows().getType(), *this);
@@ -343,10 +344,10 @@ static LogicalResult verifyActivation(Operation *op, Activation kind, RankedTens
   return verifyType(op, what, output, withColumns(input, input.getShape().back() / width));
 }
 
-// A rough count per element, exp being worth about ten operations; these ops are bound by memory.
+// Rough number of operations per element, where exp counts as about ten. Memory bounds these ops.
 static double getActivationFlops(Activation kind) { return kind == Activation::relu ? 1 : 12; }
 
-/// Of moe.activation or its gradient, in the order of the call.
+/// Attributes of moe.activation or its gradient, in the order of the call.
 template <class Op> static SmallVector<Attribute> getActivationForm(Op op) {
   return {Builder(op.getContext()).getI64IntegerAttr(static_cast<int64_t>(op.getKind())), op.getAlphaAttr(),
           op.getLimitAttr()};
@@ -388,7 +389,7 @@ SmallVector<int64_t> ActivationGradOp::getInPlaceInputs() { return {0}; }
 // DumpOp, LocalReduceOp
 //===----------------------------------------------------------------------===//
 
-/// `large` is `small` with dimension `dim` multiplied, `small`'s in `blocks` equal parts.
+/// Verifies that `large` is `small` with dimension `dim` multiplied, where `small` has `blocks` equal parts.
 static LogicalResult verifyBlocks(Operation *op, RankedTensorType small, RankedTensorType large, int64_t dim,
                                   int64_t blocks) {
   if (dim < 0 || dim >= small.getRank())
@@ -429,7 +430,7 @@ bool DumpOp::isVirtual() {
 void DumpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<LocalReduceOp>(getLoc(), cotangents[0], getDim(), getBlocks(), getCopies()));
 }
-/// Counts are repeated for the members that hold each expert; all hold the shadows.
+/// Counts are repeated for the members that hold each expert. All members hold the shadows.
 Operation *DumpOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, ShadowScope scope) {
   int64_t blocks = getBlocks();
   auto dump = builder.create<DumpOp>(getLoc(), mapping.lookupOrDefault(getInput()), getDim(),

@@ -13,12 +13,12 @@ static int64_t getColumns(Value value) { return getTensorType(value).getDimSize(
 
 static Attribute getInt(Operation *op, int64_t value) { return Builder(op->getContext()).getI64IntegerAttr(value); }
 
-/// `value` is expected to have the shape `shape` and the element type of `like`.
+/// Verifies that `value` has the shape `shape` and the element type of `like`.
 static LogicalResult verifyShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape, Value like) {
   return verifyType(op, what, value.getType(), RankedTensorType::get(shape, getTensorType(like).getElementType()));
 }
 
-/// The parameters of `cut`: how many parts a sequence has, the stride of the ranks that have them, and whether it is
+/// Parameters of `cut`: the number of parts of a sequence, the stride of the ranks that have them, and whether it is
 /// zigzag.
 static SmallVector<Attribute> getCutParams(Operation *op, CutAttr cut) {
   if (!cut)
@@ -26,7 +26,7 @@ static SmallVector<Attribute> getCutParams(Operation *op, CutAttr cut) {
   return {getInt(op, cut.getGroup().getSize()), getInt(op, cut.getGroup().getStride()), getInt(op, cut.getZigzag())};
 }
 
-/// How many times as many rows as `rows` whole sequences have.
+/// Number of parts into which a sequence is cut.
 static int64_t getCutParts(CutAttr cut) { return cut ? cut.getGroup().getSize() : 1; }
 
 static LogicalResult verifyCut(Operation *op, CutAttr cut, StringRef what, int64_t rows) {
@@ -54,7 +54,7 @@ SmallVector<Attribute> PositionsOp::getKernelParams() {
 SmallVector<Attribute> IndexAffineOp::getKernelParams() { return {getFactorAttr(), getOffsetAttr()}; }
 SmallVector<int64_t> IndexAffineOp::getInPlaceInputs() { return {0}; }
 
-/// A constant.
+/// A constant has no gradient.
 void FillOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &) {}
 SmallVector<Attribute> FillOp::getKernelParams() { return {getValueAttr()}; }
 
@@ -62,7 +62,7 @@ SmallVector<Attribute> FillOp::getKernelParams() { return {getValueAttr()}; }
 // Embedding
 //===----------------------------------------------------------------------===//
 
-/// Of an embedding or its gradient; `table` is one of `parts`.
+/// Verifies the padding of an embedding or its gradient. `table` is one of `parts`.
 static LogicalResult verifyPadding(Operation *op, int64_t padding, Value table, int64_t parts) {
   int64_t rows;
   if (!llvm::MulOverflow(getRows(table), parts, rows) && padding >= rows)
@@ -80,7 +80,7 @@ void EmbeddingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
   gradients.push_back(builder.create<EmbeddingGradOp>(getLoc(), getTable().getType(), getIds(), cotangents[0], Value(),
                                                       getPartsAttr(), getStrideAttr(), getPaddingAttr()));
 }
-/// Of the table only the tokens' rows are read.
+/// Only the tokens' rows of the table are read.
 OpCost EmbeddingOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   cost.bytesRead = getByteSize(getIds().getType()) + getByteSize(getResult().getType());
@@ -198,7 +198,7 @@ OpCost LinearOp::getOpCost() {
 // Rotary positions
 //===----------------------------------------------------------------------===//
 
-/// (C3), (C4).
+/// Verifies (C3) and (C4).
 static LogicalResult verifyRotaryScaling(RotaryOp op) {
   double base = op.getBase().convertToDouble(), factor = op.getFactor().convertToDouble();
   double low = op.getLow().convertToDouble(), high = op.getHigh().convertToDouble();
@@ -257,7 +257,7 @@ LogicalResult JoinSequencesOp::verify() {
                          << " sequences of " << length << " rows, but got " << rows;
   return verifyCut(*this, getCut(), "length", length);
 }
-/// Rows only change places.
+/// The adjoint moves rows back to their places.
 void JoinSequencesOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   auto adjoint = cast<JoinSequencesOp>(builder.clone(*getOperation()));
   adjoint.getXMutable().assign(cotangents[0]);
@@ -273,7 +273,7 @@ SmallVector<Attribute> JoinSequencesOp::getKernelParams() {
 // Heads with shared columns
 //===----------------------------------------------------------------------===//
 
-/// `x` [S, H D], `shared` [S, R] and `all` [S, H (D + R)] belong together.
+/// Verifies that `x` [S, H D], `shared` [S, R] and `all` [S, H (D + R)] belong together.
 static LogicalResult verifyAppended(Operation *op, Value x, Value shared, Value all) {
   int64_t rows = getRows(all), own = getColumns(x), common = getColumns(shared), columns = getColumns(all);
   if (failed(verifyShape(op, "the heads' own columns", x, {rows, own}, all)) ||
@@ -304,7 +304,7 @@ static LogicalResult verifyAttentionLengths(AttentionOp op) {
            << queries << " rows of " << q << " and " << keys << " of " << k;
   return success();
 }
-/// Key heads that are there, which are as large as query heads.
+/// Number of key heads that exist. They are as large as query heads.
 template <typename Op> static int64_t getHeldKeyHeads(Op op) {
   int64_t head = getColumns(op.getQ()) / static_cast<int64_t>(op.getHeads());
   return getColumns(op.getK()) / head;
@@ -327,7 +327,7 @@ static LogicalResult verifyAttentionHeads(AttentionOp op) {
     return op.emitOpError() << "expected values of " << held << " heads but got " << v << " columns";
   return success();
 }
-/// The logarithm of the sum of exponentials of each row of `rows` and each head.
+/// Verifies the logarithm of the sum of exponentials of each row of `rows` and each head.
 static LogicalResult verifyLse(Operation *op, Value lse, Value rows, int64_t heads) {
   return verifyType(op, "lse", lse.getType(), getAccumulatorTensor(getTensorType(rows), {getRows(rows), heads}));
 }
@@ -371,14 +371,14 @@ LogicalResult AttentionGradOp::verify() { return verifyLse(*this, getLse(), getQ
 LogicalResult AttentionBiasGradOp::verify() { return verifyLse(*this, getLse(), getQ(), getHeads()); }
 LogicalResult AttentionSinksGradOp::verify() { return verifyLse(*this, getLse(), getGrads(), getRows(getSinks())); }
 
-/// `attributes` of one op of attention without what says how many operands it has of each kind.
+/// Attributes of one op of attention without those for the number of operands of each kind.
 static SmallVector<NamedAttribute> getAttentionAttributes(Operation *op) {
   return llvm::to_vector(llvm::make_filter_range(op->getAttrs(), [](NamedAttribute attribute) {
     return attribute.getName() != OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr();
   }));
 }
 
-/// An op of the gradient of `op`: its operands, then what it gave and what comes back.
+/// Builds an op of the gradient of `op` from its operands, its results and the cotangents.
 template <typename Op>
 static Op buildAttentionGrad(OpBuilder &builder, AttentionOp op, TypeRange results, Value grads) {
   OperationState state(op.getLoc(), Op::getOperationName());
@@ -393,7 +393,7 @@ static Op buildAttentionGrad(OpBuilder &builder, AttentionOp op, TypeRange resul
 }
 
 void AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  // Only the backward itself reads lse.
+  // No op but the backward reads lse.
   assert(cotangents[0] && !cotangents[1]);
   Value grads = cotangents[0];
   auto main = buildAttentionGrad<AttentionGradOp>(builder, *this,
@@ -412,7 +412,7 @@ void AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
 template <typename Op> static int64_t getKeyDim(Op op) { return getColumns(op.getK()) / getHeldKeyHeads(op); }
 template <typename Op> static int64_t getValueDim(Op op) { return getColumns(op.getV()) / getHeldKeyHeads(op); }
 
-/// How many keys a query sees on average, on the rank whose queries see the most.
+/// Average number of keys that a query sees, on the rank whose queries see the most.
 template <typename Op> static int64_t getSeenKeys(Op op) {
   int64_t q = op.getQLength(), k = op.getKLength(), window = op.getWindow(), block = op.getBlock();
   CutAttr cut = op.getCutAttr();
@@ -422,12 +422,13 @@ template <typename Op> static int64_t getSeenKeys(Op op) {
   if (block > 0)
     seen = op.getCausal() ? (block + 1) / 2 : block;
   else if (op.getCausal())
-    // The last of several consecutive parts sees the most; in zigzag all see as many.
+    // The last of several consecutive parts sees the most keys. In zigzag all parts see the same number.
     seen = cut && !cut.getZigzag() ? k - (q - 1) / 2 : (k + 1) / 2;
   return window > 0 ? std::min(k, static_cast<int64_t>(window)) : seen;
 }
 
-/// Products of scores with `keys` matrices of keys' columns and `values` of values' columns; causal ones are halves.
+/// Cost of the products of scores with `keys` matrices of keys' columns and `values` of values' columns. Causal
+/// products are halves.
 template <typename Op> static OpCost getAttentionCost(Op op, int64_t keys, int64_t values) {
   int64_t q = op.getQLength(), sequences = getRows(op.getQ()) / q;
   OpCost cost = getMemoryCost(op);
@@ -440,7 +441,7 @@ template <typename Op> static OpCost getAttentionCost(Op op, int64_t keys, int64
 }
 
 OpCost AttentionOp::getOpCost() { return getAttentionCost(*this, 1, 1); }
-/// Scores again, and the gradients of weights, values, queries and keys.
+/// Computes the scores again, and the gradients of weights, values, queries and keys.
 OpCost AttentionGradOp::getOpCost() { return getAttentionCost(*this, 3, 2); }
 OpCost AttentionBiasGradOp::getOpCost() { return getAttentionCost(*this, 1, 1); }
 
@@ -454,7 +455,7 @@ template <typename Op> static SmallVector<Attribute> getAttentionParams(Op op) {
                         static_cast<int64_t>(op.getRowStride()), static_cast<int64_t>(op.getBlock())})
     params.push_back(getInt(op, value));
   llvm::append_range(params, getCutParams(op, op.getCutAttr()));
-  // The runtime refuses a ring that nothing has expanded.
+  // The runtime refuses a ring that no pass has expanded.
   params.push_back(getInt(op, op.getRing() ? -2 : static_cast<int64_t>(op.getKeyShift())));
   params.append({op.getScaleAttr(), op.getDropoutAttr()});
   return params;
@@ -500,13 +501,13 @@ LogicalResult DropoutOp::verify() {
     return emitOpError() << "expected p of at least 0 and below 1 but got " << p;
   return verifyCut(*this, getCutAttr(), "length", getLength());
 }
-/// The same elements, times the same.
+/// The adjoint multiplies the same elements by the same factors.
 void DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   auto adjoint = cast<DropoutOp>(builder.clone(*getOperation()));
   adjoint.getXMutable().assign(cotangents[0]);
   gradients.append({adjoint, Value()});
 }
-/// The parts of `group` lie inside one of those that there are.
+/// Rows can be divided if the parts of `group` lie inside one of the parts of the op.
 bool DropoutOp::canDivideRows(GroupAttr group) {
   bool isInside = getRowParts() == 1 || static_cast<int64_t>(getRowStride()) == group.getStride() * group.getSize();
   return isInside && hasRowsFor(getResult().getType(), group);

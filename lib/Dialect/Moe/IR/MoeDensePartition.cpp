@@ -1,7 +1,7 @@
 //===- MoeDensePartition.cpp - dense ops over the ranks -------------------===//
 //
-// Rows are tokens, over dp. Columns may be over mp: Megatron's column split, from a moe.linear on to the next, which
-// then has its rows split.
+// Rows are tokens, over dp. Columns may be over mp (Megatron's column split), from a moe.linear on to the next one,
+// whose rows are then split.
 //
 //===----------------------------------------------------------------------===//
 #include "llvm/ADT/SetVector.h"
@@ -25,7 +25,7 @@ static LogicalResult require(Operation *op, StringRef what, LayoutAttr &layout, 
   return success();
 }
 
-/// Tokens' rows, and their columns whole or over mp.
+/// Requires rows of tokens, with columns whole or over mp.
 static LogicalResult requireRows(Operation *op, StringRef what, ParallelAttr parallel, LayoutAttr &layout) {
   LayoutAttr whole = LayoutAttr::getRows(parallel), split = LayoutAttr::getRows(parallel, 2, "mp");
   if (!layout)
@@ -43,19 +43,19 @@ static int64_t getTokenShard(int64_t tokens, ParallelAttr parallel) {
   return tokens / parallel.getTokenGroup().getSize();
 }
 
-/// Sequences of a rank's rows.
+/// Number of sequences in a rank's rows.
 static int64_t getOwnSequences(const TokenDivision &tokens) { return tokens.sequences / tokens.shards; }
 
 namespace {
-/// What a rank has of sequences.
+/// Part of the sequences that a rank has.
 struct OwnRows {
-  int64_t length; ///< rows of each
-  CutAttr cut;    ///< null where these are consecutive and no op has to know which
+  int64_t length; ///< rows of each sequence
+  CutAttr cut;    ///< null if rows are consecutive and no op has to know which ones
 };
 } // namespace
 
-/// Of `rows` in the whole model, of which `op` takes each `period` for a sequence. Shorter pieces than the sequences of
-/// the model must be whole on a rank.
+/// Rank's own part of `rows` in the whole model, of which `op` takes each `period` for a sequence. Pieces shorter than
+/// the model's sequences must be whole on a rank.
 static FailureOr<OwnRows> getOwnRows(Operation *op, ParallelAttr parallel, const TokenDivision &tokens, int64_t rows,
                                      int64_t period) {
   if (parallel.getCp() == 1)
@@ -139,7 +139,7 @@ LogicalResult PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<L
   results.push_back(LayoutAttr::getRows(parallel, 1));
   return success();
 }
-/// They are the same everywhere, but what is looked up with them belongs to tokens.
+/// Positions are the same on all ranks, but values that are looked up with them belong to tokens.
 LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
                                      ArrayRef<LayoutAttr>, ValueRange, SmallVectorImpl<Value> &results) {
   auto type = getTensorType(getResult());
@@ -152,7 +152,7 @@ LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, 
   return success();
 }
 
-/// A table that is split over mp is summed over it afterwards; one that mp does not divide, or that is small (learned
+/// A table that is split over mp needs a sum over it. A table that mp does not divide, or a small one (learned
 /// positions), is not split.
 LogicalResult EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                         SmallVectorImpl<LayoutAttr> &results) {
@@ -187,7 +187,7 @@ LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, 
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// Whether a norm is over columns that are on several ranks.
+/// Whether a norm is over columns on several ranks.
 static bool isOverRanks(ParallelAttr parallel, LayoutAttr x, int64_t block, int64_t columns) {
   return isSplit(x) && parallel.getMp() > 1 && columns / parallel.getMp() % block != 0;
 }
@@ -209,7 +209,7 @@ LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layout
   return success();
 }
 
-/// An RMS norm of rows whose columns are over mp: their sum of squares is added up over it.
+/// Builds an RMS norm of rows whose columns are over mp. Their sum of squares is added up over mp.
 static Value buildSplitNorm(NormOp norm, OpBuilder &builder, ParallelAttr parallel, Value x, Value gamma) {
   Location loc = norm.getLoc();
   auto type = getTensorType(x);
@@ -294,7 +294,7 @@ LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr parallel, con
   return success();
 }
 
-/// Heads are over mp where x's columns are, and the shared columns go with them to every member.
+/// Heads are over mp if x's columns are. The shared columns go with them to every member.
 LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                             SmallVectorImpl<LayoutAttr> &results) {
   if (failed(requireRows(*this, "x", parallel, operands[0])) ||
@@ -322,7 +322,7 @@ SequenceUse AttentionOp::getSequenceUse() {
   int64_t rows = getTensorType(getResult()).getDimSize(0), sequences = rows / static_cast<int64_t>(getQLength());
   return {sequences, {rows, sequences * static_cast<int64_t>(getKLength())}, getCausal()};
 }
-/// Heads are over mp where the queries' columns are. Keys and values go with them, or are all on every member.
+/// Heads are over mp if the queries' columns are. Keys and values go with them, or all are on every member.
 LogicalResult AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                         SmallVectorImpl<LayoutAttr> &results) {
   auto segment = [&](unsigned index) -> LayoutAttr * {
@@ -345,9 +345,9 @@ LogicalResult AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<L
   return success();
 }
 namespace {
-/// Gathers keys and values of whole sequences, from the rank's rows of them. Where these are made of narrower values,
-/// such as the compressed vectors of latent attention, those may be gathered instead, and every rank makes the keys of
-/// all.
+/// Gathers keys and values of whole sequences from the rank's rows of them. If these are made of narrower values, such
+/// as the compressed vectors of latent attention, the narrower ones may be gathered instead, and every rank makes all
+/// keys.
 class SequenceGather {
 public:
   SequenceGather(OpBuilder &builder, Operation *attention, const TokenDivision &tokens)
@@ -375,7 +375,7 @@ private:
   Operation *attention;
   const TokenDivision &tokens;
   GroupAttr cp;
-  /// What is gathered, and the operations on a row that make keys and values of it.
+  /// Values that are gathered, and the operations on a row that make keys and values of them.
   llvm::SetVector<Value> sources;
   double flops = 0;
   llvm::DenseMap<Value, Value> built;
@@ -397,7 +397,7 @@ void SequenceGather::findSources(Value rows) {
   sources.insert(rows);
 }
 
-/// The backward exchanges as many bytes, and computes twice as much.
+/// The backward exchanges the same bytes and computes twice as much.
 bool SequenceGather::isCheaper(ArrayRef<Value> wide) const {
   ClusterRates rates = getClusterRates(attention);
   ParallelAttr parallel = getParallel(attention);
@@ -435,15 +435,15 @@ Value SequenceGather::build(Value rows) {
 Value SequenceGather::gatherRows(Value rows) {
   Location loc = attention->getLoc();
   int64_t sequences = getOwnSequences(tokens), length = getTensorType(rows).getDimSize(0) / sequences;
-  // The cast stands before the rows are put in order, so that its adjoint meets the gather's and both become one
+  // The cast stands before the ops that put rows in order. So its adjoint meets the gather's, and both become one
   // reduce-scatter.
   Value all = builder.create<ToVaryingOp>(loc, builder.create<AllGatherOp>(loc, rows, cp, 0), cp);
   bool isInOrder = sequences == 1 && !tokens.cut.getZigzag();
   return isInOrder ? all : builder.create<JoinSequencesOp>(loc, all, tokens.cut, sequences, length, /*inverse=*/false);
 }
 
-/// Gives `local` the rank's part of the queries of each sequence, and the keys of whole ones. `graph` is what it was
-/// made of.
+/// Gives `local` the rank's part of the queries of each sequence, and the keys of whole sequences. `graph` is the op of
+/// the model graph.
 static LogicalResult divideSequences(AttentionOp graph, AttentionOp local, OpBuilder &builder,
                                      const TokenDivision &tokens) {
   int64_t pieces = graph.getSequenceUse().sequences / tokens.sequences, piece = graph.getQLength();

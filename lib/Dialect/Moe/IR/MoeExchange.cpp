@@ -11,7 +11,7 @@ using namespace mlir::moe;
 // AllToAllOp
 //===----------------------------------------------------------------------===//
 
-/// The type after the exchange, or null where the dimensions do not allow it.
+/// Type after the exchange, or null if the dimensions do not allow it.
 static RankedTensorType getExchangedType(RankedTensorType input, int64_t size, int64_t splitDim, int64_t concatDim) {
   auto inRange = [&](int64_t dim) { return dim >= 0 && dim < input.getRank(); };
   if (!inRange(splitDim) || !inRange(concatDim) || input.getDimSize(splitDim) % size != 0)
@@ -49,8 +49,8 @@ void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
       floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
                : Value());
 }
-/// What is in memory of `input`, an exchange's parts for `size` members along `splitDim`: itself, or what a moe.dump
-/// that made equal parts for neighbouring members made them of.
+/// The value in memory for `input`, which has an exchange's parts for `size` members along `splitDim`: the input, or
+/// the operand of a moe.dump that made equal parts for neighbouring members.
 static Value getStored(Value input, int64_t splitDim, int64_t size) {
   auto dump = input.getDefiningOp<DumpOp>();
   bool whole = dump && static_cast<int64_t>(dump.getDim()) == splitDim &&
@@ -59,7 +59,7 @@ static Value getStored(Value input, int64_t splitDim, int64_t size) {
 }
 Value AllToAllOp::getStoredInput() { return getStored(getInput(), getSplitDim(), getGroup().getSize()); }
 
-/// `phases` of an exchange move what one of them does; of what is stored each byte is read once.
+/// Cost of one of `phases` phases, which together move what the whole exchange moves. Each byte in memory is read once.
 static OpCost getAllToAllCost(Operation *op, Value input, Value stored, int64_t phase, int64_t phases) {
   OpCost cost = getExchangeCost(op, Collective::AllToAll, input);
   cost.payload /= phases;
@@ -69,13 +69,13 @@ static OpCost getAllToAllCost(Operation *op, Value input, Value stored, int64_t 
   return cost;
 }
 
-/// How many neighbouring members get the same part of what is stored.
+/// Number of neighbouring members that get the same part of the value in memory.
 static int64_t getCopies(Value input, Value stored, int64_t splitDim) {
   auto parts = [&](Value value) { return getTensorType(value).getDimSize(splitDim); };
   return parts(stored) ? parts(input) / parts(stored) : 1;
 }
 
-/// split_dim, concat_dim, copies, phase, phases.
+/// Parameters split_dim, concat_dim, copies, phase and phases.
 static SmallVector<Attribute> getAllToAllParams(Value input, Value stored, int64_t splitDim, int64_t concatDim,
                                                 int64_t phase, int64_t phases) {
   return getIntParams(input.getContext(), {splitDim, concatDim, getCopies(input, stored, splitDim), phase, phases});
@@ -153,7 +153,7 @@ LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> op
                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
   if (failed(axes.getAxes(*this, getGroup())))
     return failure();
-  // Members of one block order the parts alike; those of different blocks do not.
+  // Members of one block order the parts alike. Those of different blocks do not.
   int64_t parts = getParts().size();
   AxisSet blocks = axes.getCovering(
       GroupAttr::get(getContext(), getGroup().getName(), parts, getGroup().getStride() * getGroup().getSize() / parts));

@@ -33,7 +33,7 @@ SmallVector<CountsRule> AllGatherOp::getCountsRules() {
     return {};
   return {{0, counts::Gather{0, static_cast<int64_t>(getDim())}}};
 }
-/// All members have to gather the same block at once.
+/// All members have to gather the same block at one time.
 bool AllGatherOp::canSplit(int64_t parts, GroupAttr group) {
   int64_t block = group.getStride() * group.getSize() / parts;
   return getDim() != 0 && block % (getGroup().getStride() * getGroup().getSize()) == 0;
@@ -73,7 +73,7 @@ OpCost SliceOp::getOpCost() {
   return cost;
 }
 StringRef SliceOp::getKernelName() { return isAlias() ? "" : "slice"; }
-/// Along the outermost dimension a part is one piece of memory.
+/// A part along the outermost dimension is one piece of memory.
 bool SliceOp::isAlias() { return getDim() == 0; }
 std::optional<RankPart> SliceOp::getAliasPart(unsigned) { return RankPart{getGroup(), 0, getGroup().getSize()}; }
 SmallVector<Attribute> SliceOp::getKernelParams() {
@@ -87,8 +87,8 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 }
 
 namespace {
-/// all_reduce, then slice over the same group, is one reduce_scatter; worth it only where nobody else needs the whole
-/// sum.
+/// Folds all_reduce and a slice over the same group into one reduce_scatter. It is worth it only if no other op needs
+/// the whole sum.
 struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -103,14 +103,14 @@ struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
     DictionaryAttr attributes = slice->getDiscardableAttrDictionary();
     auto scatter = rewriter.replaceOpWithNewOp<ReduceScatterOp>(slice, slice.getType(), reduce.getInput(),
                                                                 slice.getGroup(), slice.getDim());
-    // Its chunk, stage and ring are the slice's.
+    // The reduce_scatter takes the slice's chunk, stage and ring.
     scatter->setDiscardableAttrs(attributes);
     return success();
   }
 };
 } // namespace
 
-/// Whether `value` is sums over `group` that nobody else needs, added up.
+/// Whether `value` adds up sums over `group` that no other op needs.
 static bool isOfSums(Value value, GroupAttr group) {
   if (!value.hasOneUse())
     return false;
@@ -121,7 +121,7 @@ static bool isOfSums(Value value, GroupAttr group) {
   return reduce && !reduce.getCounts() && scatter.hasSameRanks(group);
 }
 
-/// A part of several sums over ranks is the sum of their parts: then each is a reduce_scatter.
+/// Turns a part of several added sums over ranks into the sum of their parts, each of which is a reduce_scatter.
 static LogicalResult sliceTerms(SliceOp slice, PatternRewriter &rewriter) {
   auto add = slice.getInput().getDefiningOp<AddOp>();
   if (!add || !isOfSums(add, slice.getGroup()))

@@ -12,7 +12,7 @@ bool mlir::moe::isCounts(Type type) {
 }
 
 int64_t mlir::moe::getByteSize(Type type) {
-  // A larger one is refused where it would get memory.
+  // A larger value is refused where it would get memory.
   return getCheckedByteSize(cast<ShapedType>(type)).value_or(kMaxTensorBytes);
 }
 
@@ -46,13 +46,13 @@ unsigned mlir::moe::getRowDim(Type rows) { return cast<RankedTensorType>(rows).g
 
 static int64_t countRows(Type type) { return cast<RankedTensorType>(type).getDimSize(getRowDim(type)); }
 
-/// Counts keep their shape.
+/// Whether a value has rows. Counts have none: they keep their shape.
 static bool hasRows(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return isa<FloatType>(tensor.getElementType()) && tensor.getRank() >= 2;
 }
 
-/// Rank-local ops have as many rows as they get; others the chunk's part of what they had.
+/// Whether the result has as many rows as the first operand. Otherwise it has the chunk's part of its former rows.
 static bool keepsRows(Operation *op, Type result) {
   Type input = op->getOperand(0).getType();
   return hasRows(input) && getRowDim(input) == getRowDim(result) && countRows(input) == countRows(result);
@@ -86,7 +86,7 @@ GroupAttr ShadowScope::getGroup(GroupAttr group) const {
   return both ? esp : group;
 }
 
-/// Dimension `dim` of `result`, with the ratio to that of `before` applied to `after`.
+/// Size of dimension `dim`: `after`, times the ratio of `result` to `before`.
 static int64_t rescale(RankedTensorType result, RankedTensorType before, RankedTensorType after, int64_t dim) {
   int64_t size = result.getDimSize(dim);
   if (dim >= before.getRank() || before.getDimSize(dim) == after.getDimSize(dim))

@@ -20,8 +20,8 @@ int64_t LayerOp::getCapacity(int64_t tokens) {
     return std::min(tokens, static_cast<int64_t>(*getExpertCapacity()));
   double wanted = getCapacityFactor()->convertToDouble() * static_cast<double>(getTopK() * tokens) /
                   static_cast<double>(getNumExperts());
-  // Factors are written in decimal: what rounding adds to 1.1 * 10 is no reason for a twelfth slot. No token chooses an
-  // expert twice.
+  // Factors are decimal, and rounding of a product such as 1.1 * 10 must not add a slot. No token chooses an expert
+  // twice.
   return std::min(tokens, static_cast<int64_t>(std::ceil(wanted * (1 - 1e-12))));
 }
 
@@ -32,12 +32,12 @@ static LogicalResult verifyLayerShape(LayerOp op, StringRef what, Value value, A
     return success();
   return verifyType(op, what, value.getType(), RankedTensorType::get(shape, op.getX().getType().getElementType()));
 }
-/// As verifyShape, of what routes.
+/// Verifies the shape of an operand of the routing.
 static LogicalResult verifyRouted(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
   return value ? verifyType(op, what, value.getType(), getAccumulatorTensor(op.getX().getType(), shape)) : success();
 }
 
-/// (C1), (C2), (C6), (C7).
+/// Verifies (C1), (C2), (C6) and (C7).
 static LogicalResult verifyRouting(LayerOp op) {
   int64_t tokens = op.getX().getType().getDimSize(0), experts = op.getNumExperts();
   int64_t k = op.getTopK(), groups = op.getGroups();
@@ -101,13 +101,13 @@ LogicalResult LayerOp::verify() {
   return verifyRouted(*this, "aux", getAux(), {});
 }
 
-/// Both products of `groups` experts as one, each with `rows` rows.
+/// Shape of both products of `groups` experts as one, each with `rows` rows.
 static GemmShape getExpertShape(LayerOp op, int64_t groups, int64_t rows) {
   int64_t hidden = op.getW2().getType().getDimSize(1);
   return {groups, rows, op.getW1().getType().getDimSize(2) + hidden, op.getX().getType().getDimSize(1)};
 }
 
-/// Gate and shared expert, which see each token once.
+/// Operations of gate and shared expert, which see each token once.
 static double getDenseFlops(LayerOp op) {
   double weights = 0;
   for (Value value : {Value(op.getGate()), Value(op.getSharedW1()), Value(op.getSharedW2())})
@@ -127,7 +127,7 @@ OpCost LayerOp::getOpCost() {
   return cost;
 }
 
-/// Each of a token's k choices counts, whether or not a capacity has a place for it.
+/// Each of a token's k choices counts, even if a capacity has no place for it.
 double LayerOp::getModelFlops() {
   int64_t choices = getX().getType().getDimSize(0) * static_cast<int64_t>(getTopK());
   return getExpertShape(*this, 1, choices).getFlops() + getDenseFlops(*this);
@@ -140,7 +140,7 @@ double LayerOp::getModelFlops() {
 LogicalResult LayerOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                     SmallVectorImpl<LayoutAttr> &results) {
   auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
-  // In the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2,
+  // Layouts in the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2,
   // shared_gate.
   LayoutAttr wanted[] = {LayoutAttr::getRows(parallel),
                          layout({"", ""}),
@@ -179,7 +179,7 @@ public:
   LogicalResult build(SmallVectorImpl<Value> &results);
 
 private:
-  /// Rows at the experts, and in the dropless form the counts on both sides of the exchange.
+  /// Rows at the experts and, in the dropless form, the counts on both sides of the exchange.
   struct Rows {
     Value rows, blockCounts, expertCounts;
   };
@@ -190,13 +190,13 @@ private:
     return builder.create<AllReduceOp>(loc, value.getType(), value, counts, group(name));
   }
 
-  /// What routes or weighs rows is of their accumulator type.
+  /// Casts an operand that routes or weighs rows to the accumulator type.
   Value castToAccumulator(Value value) {
     Type elementType = cast<RankedTensorType>(value.getType()).getElementType();
     return builder.createOrFold<CastOp>(loc, value, getAccumulatorType(elementType));
   }
 
-  /// The layer's activation.
+  /// Builds the layer's activation.
   Value activate(Type result, Value input, Value counts) {
     return builder.create<ActivationOp>(loc, result, input, counts, layer.getActivationAttr(),
                                         layer.getActivationAlphaAttr(), layer.getActivationLimitAttr());
@@ -210,11 +210,11 @@ private:
   Value buildShared(Value x);
 
   LayerOp layer;
-  /// The shards under the layer's operand names.
+  /// Shards by the names of the layer's operands.
   LayerOp::Adaptor local;
   OpBuilder &builder;
   ParallelAttr parallel;
-  /// Of the whole model: at least one for each token shard.
+  /// Number of routing groups in the whole model, at least one for each token shard.
   int64_t groups;
   Location loc;
 };
@@ -231,7 +231,7 @@ RouteOp BaselineBuilder::buildRoute() {
   auto index = [&](int64_t rows, int64_t columns) {
     return RankedTensorType::get({rows, columns}, builder.getI32Type());
   };
-  // A rank of several is at home where its routing groups are.
+  // A rank of several ranks is at home where its routing groups are.
   int64_t span = layer.getHomeSpan(), stride = std::max<int64_t>(1, span * parallel.getWorld() / groups);
   if (parallel.getWorld() > 1)
     span = localGroups;
@@ -251,19 +251,19 @@ BaselineBuilder::Rows BaselineBuilder::exchange(Value dispatched, Value counts) 
   if (layer.isDropless())
     return exchangeRagged(dispatched, counts);
   Value gathered = builder.create<AllGatherOp>(loc, dispatched, group("esp"), 1);
-  // The cast stands before the exchange, so that its adjoint meets the gather's and both become one reduce-scatter.
+  // The cast stands before the exchange. So its adjoint meets the gather's, and both become one reduce-scatter.
   Value varying = toVarying(gathered, "esp");
   return {builder.create<AllToAllOp>(loc, varying, group("ep"), 0, 1), {}, {}};
 }
 
 BaselineBuilder::Rows BaselineBuilder::exchangeRagged(Value dispatched, Value counts) {
   Value rows = toVarying(builder.create<AllGatherOp>(loc, dispatched, group("esp"), 0), "esp");
-  // No cast: the way back needs the counts in the state of the summed rows, replicated over esp.
+  // There is no cast: the exchange back needs the counts in the state of the summed rows, replicated over esp.
   Value blockCounts = builder.create<AllGatherOp>(loc, counts, group("esp"), 0);
   Value expertCounts = builder.create<AllToAllOp>(loc, blockCounts, group("ep"), 1, 0);
   auto type = cast<RankedTensorType>(rows.getType());
   int64_t k = layer.getTopK(), localExperts = cast<RankedTensorType>(expertCounts.getType()).getDimSize(1);
-  // On average a rank's experts receive as many rows as one member sends; at worst every member sends each of its
+  // On average a rank's experts receive as many rows as one member sends. At worst every member sends each of its
   // tokens to as many of them as it has choices.
   int64_t mean = type.getDimSize(0);
   int64_t reserved = parallel.getEp() * (mean / k) * std::min(k, localExperts);
@@ -286,7 +286,7 @@ Value BaselineBuilder::buildExperts(const Rows &at) {
   shape.back() /= layer.getActivationWidth();
   Value active = activate(RankedTensorType::get(shape, type.getElementType()), hidden, at.expertCounts);
   Value out = builder.create<GroupedMatmulOp>(loc, active, local.getW2(), at.expertCounts);
-  // The shards' partial sums are added up, each with its share of the bias.
+  // The partial sums of the shards are added up. Each has its share of the bias.
   if (Value bias = local.getB2())
     out = builder.create<BiasAddOp>(loc, out.getType(), out, bias, at.expertCounts,
                                     builder.getF64FloatAttr(1.0 / static_cast<double>(parallel.getEsp())));
@@ -309,7 +309,7 @@ Value BaselineBuilder::exchangeBack(const Rows &at, Value rows) {
   return builder.create<SliceOp>(loc, returned, group("esp"), 0);
 }
 
-/// A dense FFN with its inner dimension over mp (Megatron's column and row split).
+/// Builds a dense FFN with its inner dimension over mp (Megatron's column and row split).
 Value BaselineBuilder::buildShared(Value x) {
   Value hidden = builder.create<MatmulOp>(loc, x, local.getSharedW1());
   auto type = cast<RankedTensorType>(hidden.getType());
@@ -334,8 +334,8 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
     return layer.emitOpError() << "expected the " << tokens << " tokens of a rank to be divisible by its "
                                << localGroups << " routing groups";
   RouteOp route = buildRoute();
-  // All model-parallel members do the same from here to the end; the cast's adjoint sums their shares of the gradient
-  // of x, the smallest value on the way.
+  // From here to the end all model-parallel members do the same. The cast's adjoint adds up their shares of the
+  // gradient of x, the smallest value of this path.
   Value x = toVarying(local.getX(), "mp");
   Type dispatchedType = route.getLogits().getType();
   auto xType = cast<RankedTensorType>(x.getType());
@@ -363,8 +363,8 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
   return success();
 }
 
-/// The tokens in the order of the ranks that have them, where these divide sequences and the layer is on one rank: its
-/// routing groups are then those of the ranks. With `inverse` back in the order of sequences.
+/// Puts tokens in the order of the ranks that have them, if ranks divide sequences and the layer is on one rank: its
+/// routing groups are then those of the ranks. With `inverse` it restores the order of sequences.
 static Value orderByRanks(OpBuilder &builder, Location loc, Value rows, const TokenDivision &tokens, bool inverse) {
   int64_t sequences = tokens.sequences / tokens.shards, parts = tokens.cut.getGroup().getSize();
   if (sequences == 1 && !tokens.cut.getZigzag())

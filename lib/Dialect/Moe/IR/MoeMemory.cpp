@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// `type` with dimension 0 divided by `parts`, or null where it cannot be.
+/// Type with dimension 0 divided by `parts`, or null if that is impossible.
 static RankedTensorType getPartType(RankedTensorType type, int64_t parts) {
   if (type.getRank() == 0 || parts < 1 || type.getDimSize(0) % parts != 0)
     return {};
@@ -141,7 +141,7 @@ static LogicalResult verifyBucket(Operation *op, RankedTensorType bucket, TypeRa
   return success();
 }
 
-/// Where piece `index` begins.
+/// The place at which piece `index` begins.
 static RankPart getPiece(TypeRange pieces, unsigned index) {
   int64_t at = 0;
   for (Type piece : pieces.take_front(index))
@@ -152,7 +152,7 @@ static RankPart getPiece(TypeRange pieces, unsigned index) {
 LogicalResult UnpackOp::verify() {
   return verifyBucket(*this, getBucket().getType(), getPieces().getTypes(), getLayouts());
 }
-/// What no gradient reaches, such as what fills a bucket up, has zeros.
+/// Pieces that no gradient reaches, such as those that fill a bucket up, have zeros.
 void UnpackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   SmallVector<Value> pieces;
   Type elementType = getBucket().getType().getElementType();
@@ -175,7 +175,7 @@ void PackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVector
   auto unpack = builder.create<UnpackOp>(getLoc(), getPieces().getTypes(), cotangents[0], getLayouts());
   llvm::append_range(gradients, unpack.getPieces());
 }
-/// Zeros are the same in every state.
+/// Zeros are equal in every state.
 LogicalResult PackOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
                                 SmallVectorImpl<AxisSet> &results) {
   AxisSet all;

@@ -1,7 +1,7 @@
 //===- MoePlacement.cpp - index notation of ops, placements of exchanges --===//
 //
-// What Placement.h asks of each op, in one place. In rules s is tokens, e experts, t the tokens of one, k choices or
-// inner columns, m and n columns, h heads, v words.
+// Index rules and placements of all ops (Placement.h). In rules s is tokens, e experts, t the tokens of one, k choices
+// or inner columns, m and n columns, h heads, v words.
 //
 //===----------------------------------------------------------------------===//
 #include "llvm/ADT/StringExtras.h"
@@ -19,16 +19,17 @@ using Kind = Placement::Kind;
 
 static int64_t getRank(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
 
-/// Rows of experts with columns `column`: [E, T, M], or [R, M] sorted by expert; of a matrix without experts, rows.
+/// Dimensions of rows of experts with columns `column`: [E, T, M], or [R, M] sorted by expert. For a matrix without
+/// experts they are rows.
 static std::string rows(Value value, StringRef column) {
   return ((getRank(value) == 3 ? "et" : "(et)") + column).str();
 }
-/// The same of what tokens s are dispatched to.
+/// Dimensions of rows to which tokens s are dispatched.
 static std::string dispatched(Value value) { return getRank(value) == 3 ? "esm" : "(es)m"; }
-/// Where no rule follows the columns.
+/// Dimension of the columns of dispatched rows, which no rule follows.
 static std::string dispatchedColumn(Value value) { return getRank(value) == 3 ? "es." : "(es)."; }
 static std::string optional(Value value, StringRef text) { return value ? (", " + text).str() : ""; }
-/// Of an op in which `parts` or more of a dimension are on different ranks.
+/// Rule of an op in which `parts` or more parts of a dimension are on different ranks.
 static std::string byRank(bool depends, const Twine &rule) { return (depends ? "@" : "") + rule.str(); }
 
 std::string AddOp::getIndexRule() { return "+*, +* -> *"; }
@@ -38,7 +39,7 @@ std::string MatmulOp::getIndexRule() {
   return std::string(getTransposeA() ? "ks" : "sk") + ", " + (getTransposeB() ? "nk" : "kn") + " -> sn";
 }
 std::string MatmulWgradOp::getIndexRule() { return "sk, sn" + optional(getAddend(), "+kn") + " -> kn"; }
-/// Rows are those of tokens or of experts.
+/// Rows belong to tokens or to experts.
 std::string RowScaleOp::getIndexRule() { return "(set)n, (set). -> (set)n"; }
 std::string RowDotOp::getIndexRule() { return "(set)n, (set)n -> (set)."; }
 std::string GroupedMatmulOp::getIndexRule() {
@@ -49,14 +50,14 @@ std::string GroupedMatmulWgradOp::getIndexRule() {
   return rows(getRows(), "k") + ", " + rows(getGrads(), "n") + optional(getCounts(), "_") +
          optional(getAddend(), "+ekn") + " -> ekn";
 }
-/// A bias of experts [E, N] or of all rows [N].
+/// Dimensions of a bias of experts [E, N] or of all rows [N].
 static std::string bias(Value value) { return getRank(value) == 2 ? "en" : "n"; }
-/// Rows without experts are tokens.
+/// Dimensions of rows with a bias. Rows without experts are tokens.
 static std::string biasedRows(Value value, Value biasOfIt) {
   return getRank(biasOfIt) == 2 || getRank(value) == 3 ? rows(value, "n") : "sn";
 }
 std::string BiasAddOp::getIndexRule() {
-  // A share of the bias on each member, so that the members' sum has it once.
+  // Each member adds a share of the bias, so that the sum over members has it once.
   bool isShare = getScale().convertToDouble() != 1;
   std::string of = biasedRows(getRows(), getBias());
   return "+" + of + (isShare ? ", _" : ", +" + bias(getBias())) + optional(getCounts(), "_") + " -> " + of;
@@ -69,7 +70,7 @@ std::string BiasGradOp::getIndexRule() {
 }
 std::string ActivationOp::getIndexRule() { return "!*" + optional(getCounts(), "_") + " -> *"; }
 std::string ActivationGradOp::getIndexRule() { return "!*, *" + optional(getCounts(), "_") + " -> *"; }
-/// The exchange that takes the copies says whose they are.
+/// The exchange that takes the copies defines to which members they belong.
 std::string DumpOp::getIndexRule() { return "* -> *"; }
 std::string LocalReduceOp::getIndexRule() { return "#* -> *"; }
 
@@ -80,7 +81,7 @@ std::string EmbeddingOp::getIndexRule() { return byRank(getParts() > 1, "!s, vm 
 std::string EmbeddingGradOp::getIndexRule() {
   return byRank(getParts() > 1, "!s, sm" + optional(getAddend(), "+vm") + " -> vm");
 }
-/// Where the columns of a norm are divided, it is one over each head's, with one gamma for all of them.
+/// A norm over divided columns is one over each head's columns, with one gamma for all of them.
 std::string NormOp::getIndexRule() { return "!sn, ." + optional(getBeta(), "+.") + " -> sn"; }
 std::string NormGradOp::getIndexRule() { return "!sn, !., sn -> sn"; }
 std::string NormWgradOp::getIndexRule() { return "!sn, sn" + optional(getAddend(), "+.") + " -> ."; }
@@ -93,7 +94,7 @@ std::string JoinSequencesOp::getIndexRule() { return "* -> *"; }
 std::string AppendToHeadsOp::getIndexRule() { return "+sh, +s. -> sh"; }
 std::string AppendToHeadsGradOp::getIndexRule() { return "sh -> sh, s."; }
 
-/// Queries, keys and values, and what else attention takes.
+/// Dimensions of queries, keys, values and the other operands of attention.
 static std::string attentionInputs(Value bias, Value sinks, Value step) {
   return "!sh, !sh, !sh" + optional(bias, "!h..") + optional(sinks, "!h") + optional(step, "_");
 }
@@ -114,13 +115,13 @@ std::string RelativeBiasOp::getIndexRule() { return ".h -> h.."; }
 std::string RelativeBiasGradOp::getIndexRule() { return "h.." + optional(getAddend(), "+.h") + " -> .h"; }
 std::string DropoutOp::getIndexRule() { return byRank(getRowParts() > 1 || getColumnParts() > 1, "*, _ -> *"); }
 
-/// A sum over all elements, of a function of each.
+/// Rule of a sum over all elements, of a function of each.
 static std::string sumAll(Value value) {
   StringRef letters = "abcd";
   size_t rank = getRank(value);
   return rank <= letters.size() ? ("!" + letters.take_front(rank) + " -> ").str() : "";
 }
-/// Where words are divided, each part has a column of its own.
+/// If words are divided, each part has a column of its own.
 std::string RowLogsumexpOp::getIndexRule() { return "!sv -> sv"; }
 std::string RowLogsumexpGradOp::getIndexRule() { return "!sv, !sv, sv -> sv"; }
 std::string PickOp::getIndexRule() { return byRank(getParts() > 1, "sv, !s -> s."); }
@@ -143,8 +144,8 @@ std::string RouteOp::getIndexRule() {
 std::string RouteGradOp::getIndexRule() {
   return "!sE, !s." + optional(getGradWeights(), "+s.") + optional(getGradAux(), "+") + " -> se";
 }
-/// Several groups are divided as their tokens are. One may be a member's own, or its part of the group of all tokens.
-/// Whether the rows of a sequence may be on several ranks.
+/// Whether the rows of a sequence may be on several ranks. Several groups are divided like their tokens. One group may
+/// be a member's own, or its part of the group of all tokens.
 static bool mayDivideSequences(Operation *op) {
   for (; op; op = op->getParentOp())
     if (auto parallel = op->getAttrOfType<ParallelAttr>(kParallelAttrName))
@@ -161,7 +162,8 @@ std::string RouterMeansGradOp::getIndexRule() {
   StringRef group = grads && cast<RankedTensorType>(grads.getType()).getDimSize(0) > 1 ? "+s." : "+..";
   return "!sE" + optional(getGradShares(), group) + optional(getGradSquares(), group) + " -> se";
 }
-/// Tokens that are all alike, such as those that weights are dispatched with: a part of them is like any other.
+/// Whether all tokens are equal, such as those with which weights are dispatched. Any part of them equals any other
+/// part.
 static bool isConstant(Value tokens) {
   while (auto cast = tokens.getDefiningOp<ToVaryingOp>())
     tokens = cast.getInput();
@@ -186,7 +188,7 @@ std::string MergeChoicesOp::getIndexRule() {
 }
 std::string DivideChoicesOp::getIndexRule() { return "!s., _ -> s., ?, s., ?"; }
 
-/// `operands` and `results` of one placement.
+/// Rule of `operands` and `results` that all have one placement.
 static std::string allAlike(unsigned operands, unsigned results) {
   SmallVector<std::string> from(operands, "+*"), to(results, "*");
   return llvm::join(from, ", ") + " -> " + llvm::join(to, ", ");
@@ -197,7 +199,7 @@ std::string MicroBatchOp::getIndexRule() { return "* -> *"; }
 std::string OffloadOp::getIndexRule() { return "* -> *"; }
 std::string FetchOp::getIndexRule() { return "* -> *"; }
 
-/// Of a bucket that is divided, each piece is divided as its layout says.
+/// Each piece of a divided bucket is divided as its layout demands.
 LogicalResult UnpackOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                         SmallVectorImpl<Placement> &results) {
   for (auto layout : getLayouts().getAsRange<LayoutAttr>()) {
@@ -212,8 +214,8 @@ LogicalResult UnpackOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, Arra
   return success();
 }
 
-/// Shards of pieces, of whichever dimensions, are a shard of the bucket. What is known of some pieces holds for the
-/// bucket: an exchange of it is wrong if it is wrong for one of them.
+/// Shards of pieces, in any dimensions, are a shard of the bucket. A placement that is known of some pieces holds for
+/// the bucket: an exchange of it is wrong if it is wrong for one of them.
 LogicalResult PackOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement> operands,
                                       SmallVectorImpl<Placement> &results) {
   std::optional<Placement> common;
@@ -246,22 +248,22 @@ public:
     FailureOr<AxisSet> set = axes.getAxes(group);
     return failed(set) || !(*set & axis).empty();
   }
-  /// The same for blocks of `count` neighbours, into which the members of `group` are divided; fails where a block is
-  /// no group of axes.
+  /// Whether blocks of `count` neighbours, into which the members of `group` are divided, lie along the axis. Fails if
+  /// a block is no group of axes.
   FailureOr<bool> isInBlocksOf(int64_t count, GroupAttr group) const {
     FailureOr<AxisSet> set =
         axes.getAxes(GroupAttr::get(group.getContext(), group.getName(), count, group.getStride()));
     return failed(set) ? FailureOr<bool>() : !(*set & axis).empty();
   }
 
-  /// The one result of an exchange over `group`. Along other axes every value stays what it is; of several, what they
-  /// all are. Along the group's it becomes what `exchange` makes of the first.
+  /// Infers the one result of an exchange over `group`. Along other axes it keeps the placement that all values share.
+  /// Along the group's axes it becomes the result of `exchange` for the first value.
   LogicalResult infer(GroupAttr group, ArrayRef<Placement> values, SmallVectorImpl<Placement> &results,
                       llvm::function_ref<FailureOr<Placement>(Placement)> exchange) const;
 
-  /// Fails where what would be added up is known not to be terms of a sum.
+  /// Fails if an operand of a sum is known not to be terms of a sum.
   LogicalResult expectTerms(Placement operand) const;
-  /// Fails where a sum is taken for a whole value.
+  /// Fails if terms of a sum are taken for a whole value.
   LogicalResult expectWhole(Placement operand) const;
 
 private:
@@ -300,7 +302,7 @@ LogicalResult Along::expectWhole(Placement operand) const {
                            << axes.describe(axis) << " is missing";
 }
 
-/// `result` of an operand that `expected` says is as it has to be.
+/// Returns `result` if `expected` succeeds.
 static FailureOr<Placement> getIf(LogicalResult expected, Placement result) {
   return failed(expected) ? FailureOr<Placement>() : result;
 }
@@ -322,7 +324,7 @@ LogicalResult ReduceScatterOp::inferPlacements(const SpmdAxes &axes, AxisSet axi
 
 LogicalResult ReduceOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                         SmallVectorImpl<Placement> &results) {
-  // The owner has the value, and the others zeros, which are its terms and no copies.
+  // The owner has the value and the others have zeros, so these are its terms and no copies.
   Along along(*this, axes, axis);
   return along.infer(getGroup(), operands, results,
                      [&](Placement operand) { return getIf(along.expectTerms(operand), {Kind::Unknown}); });
@@ -351,7 +353,7 @@ LogicalResult ToVaryingOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, A
 
 LogicalResult AllGatherOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                            SmallVectorImpl<Placement> &results) {
-  // Of integers no gradient flows, so that nothing follows from how they lie.
+  // No gradient flows through integers, so their placement has no consequence.
   bool isFloat = isa<FloatType>(getInput().getType().getElementType());
   return Along(*this, axes, axis).infer(getGroup(), operands, results, [&](Placement operand) {
     bool isKnown = operand.is(Kind::Shard) || operand.is(Kind::Partial);
@@ -366,9 +368,9 @@ LogicalResult SliceOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, Array
   });
 }
 
-/// An exchange in which each member gives its part of dimension `to` and gets parts along dimension `from`. What the
-/// members had along `from` they have along `to`, or all of them have it where they get `copies`. Terms of a value come
-/// to the member that gets this part of it, if all members send (`whole`).
+/// Placement after an exchange in which each member gives its part of dimension `to` and gets parts along dimension
+/// `from`. A value that was divided along `from` is divided along `to`, or whole on all members if they get `copies`.
+/// Terms of a value reach the member that gets this part of it, if all members send (`whole`).
 static Placement exchange(Placement operand, unsigned from, unsigned to, FailureOr<bool> copies,
                           FailureOr<bool> whole = true) {
   if (failed(copies))
@@ -384,7 +386,7 @@ LogicalResult AllToAllOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, Ar
                                           SmallVectorImpl<Placement> &results) {
   Along along(*this, axes, axis);
   FailureOr<bool> copies = false;
-  // Of a dump for other members than the group's, who gets which copies is not known.
+  // If a dump is for other members than the group's, it is unknown which member gets which copies.
   if (auto dump = getInput().getDefiningOp<DumpOp>(); dump && dump.getDim() == getSplitDim())
     copies = getStoredInput() == getInput() ? FailureOr<bool>() : along.isInBlocksOf(dump.getCopies(), getGroup());
   return along.infer(getGroup(), operands, results,
@@ -393,7 +395,7 @@ LogicalResult AllToAllOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, Ar
 
 LogicalResult AllToAllPhaseOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                                SmallVectorImpl<Placement> &results) {
-  // A phase brings from all members of a block, but from one block alone.
+  // A phase brings values from all members of a block, but from one block alone.
   Along along(*this, axes, axis);
   FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / static_cast<int64_t>(getPhases()), getGroup());
   FailureOr<bool> copies = getStoredInput() == getInput() ? FailureOr<bool>(false) : FailureOr<bool>();
@@ -404,7 +406,7 @@ LogicalResult AllToAllPhaseOp::inferPlacements(const SpmdAxes &axes, AxisSet axi
 
 LogicalResult JoinPhasesOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                             SmallVectorImpl<Placement> &results) {
-  // Each block of members has an order of its own; of shards all orders are shards.
+  // Each block of members has an order of its own. All orders of shards are shards.
   return Along(*this, axes, axis).infer(getGroup(), operands, results, [&](Placement operand) {
     return operand.is(Kind::Shard) && llvm::all_equal(operands) ? operand : Placement{Kind::Unknown};
   });
@@ -412,7 +414,7 @@ LogicalResult JoinPhasesOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, 
 
 LogicalResult AllToAllVOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                            SmallVectorImpl<Placement> &results) {
-  // Counts tell how many rows go where, and are in any state.
+  // Counts give the number of rows for each member, and are in any state.
   SmallVector<Placement> values = {operands[0]};
   if (getAddend())
     values.push_back(operands[3]);
@@ -421,7 +423,7 @@ LogicalResult AllToAllVOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, A
   FailureOr<bool> copies = along.isInBlocksOf(toExperts ? static_cast<int64_t>(getCopies()) : 1, getGroup());
   FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / static_cast<int64_t>(getPhases()), getGroup());
   return along.infer(getGroup(), values, results, [&](Placement operand) {
-    // Parts of packed rows, whichever they are, divide the tokens of each expert.
+    // Any parts of packed rows divide the tokens of each expert.
     if (toExperts && operand == Placement::shard(0))
       operand = Placement::shard(Placement::kTokens);
     unsigned from = toExperts ? Placement::kTokens : Placement::kExperts;
@@ -431,7 +433,7 @@ LogicalResult AllToAllVOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, A
   });
 }
 
-/// Counts, which rules pass over.
+/// Counts, which rules skip.
 LogicalResult PhaseOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement>,
                                        SmallVectorImpl<Placement> &results) {
   results.assign(1, {Kind::Unknown});
@@ -445,7 +447,7 @@ LogicalResult SliceCountsOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef
 
 LogicalResult LocalSlotsOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
                                             SmallVectorImpl<Placement> &results) {
-  // Neighbours that share out the columns of the same experts make the same choices.
+  // Neighbours that divide the columns of the same experts make the same choices.
   Along along(*this, axes, axis);
   FailureOr<bool> copies = along.isInBlocksOf(static_cast<int64_t>(getCopies()), getGroup());
   results.push_back({Kind::Unknown});

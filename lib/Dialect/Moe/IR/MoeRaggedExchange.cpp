@@ -18,7 +18,7 @@ void AllToAllVOp::build(OpBuilder &builder, OperationState &state, Type result, 
                         Value expertCounts, GroupAttr group, Direction direction, int64_t copies) {
   build(builder, state, result, rows, blockCounts, expertCounts, /*addend=*/Value(), group, direction, copies);
 }
-/// The phase's own and those of its addends are different ones of one exchange.
+/// Verifies that the phase and those of its addends are different phases of one exchange.
 static LogicalResult verifyOtherPhases(AllToAllVOp op) {
   if (!op.getAddend())
     return success();
@@ -69,11 +69,11 @@ void AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
                                                   getExpertCounts(), /*addend=*/Value(), getGroup(), back, getCopies(),
                                                   getPhase(), getPhases()));
   gradients.resize(getNumOperands());
-  // What other phases brought does not meet this one's rows.
+  // Rows of other phases do not overlap with the rows of this one.
   if (getAddend())
     gradients.back() = cotangents[0];
 }
-/// Other phases of this exchange alone: they write other rows of the block side, and leave these zero.
+/// Accepts only other phases of this exchange: they write other rows of the block side, and leave these zero.
 bool AllToAllVOp::canAccumulate(Value addend) {
   int64_t phases = getPhases();
   llvm::SmallBitVector seen(phases);
@@ -95,7 +95,7 @@ bool AllToAllVOp::canAccumulate(Value addend) {
 SmallVector<int64_t> AllToAllVOp::getInPlaceInputs() {
   return getAddend() ? SmallVector<int64_t>{3} : SmallVector<int64_t>();
 }
-/// The block side is divided; the expert side keeps room for as many rows for each that is sent.
+/// Divides the block side. The expert side keeps room for the same number of rows for each row that is sent.
 bool AllToAllVOp::canChunk(RowChunk chunk) { return chunk.divides(getBlockSideType().getDimSize(0)); }
 Operation *AllToAllVOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, RowChunk chunk) {
   auto type = getResult().getType();
@@ -105,7 +105,7 @@ Operation *AllToAllVOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, Row
   clone->getResult(0).setType(RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType()));
   return clone;
 }
-/// Every member of the smaller group sends all that it has to each.
+/// Every member of the smaller group sends all of its rows to each member.
 Operation *AllToAllVOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, ShadowScope scope) {
   auto clone = cast<AllToAllVOp>(cloneOnShadows(*this, builder, mapping));
   clone.setGroupAttr(scope.getGroup(getGroup()));
@@ -120,8 +120,8 @@ Operation *AllToAllVOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, S
   return clone;
 }
 OpCost AllToAllVOp::getOpCost() {
-  // The block side is always full; how its rows divide over the members is known at run time only. On the way back a
-  // member sends what its experts received.
+  // The block side is always full. The division of its rows over the members is known at run time only. On the exchange
+  // back a member sends the rows that its experts received.
   bool toExperts = getDirection() == Direction::to_experts;
   OpCost cost = getExchangeCost(*this, Collective::AllToAll, toExperts ? Value(getRows()) : Value(getResult()));
   auto phases = static_cast<int64_t>(getPhases());
@@ -136,7 +136,7 @@ OpCost AllToAllVOp::getOpCost() {
   cost.peerDim = toExperts ? 1 : 0;
   return cost;
 }
-/// Rows of choices; how many choices of each expert they hold is known.
+/// Rule of rows of choices, of which the number for each expert is known.
 SmallVector<CountsRule> AllToAllVOp::getCountsRules() {
   if (!getResult().getType().getElementType().isInteger())
     return {};

@@ -26,7 +26,7 @@ static LogicalResult verifyRoot(Operation *op, GroupAttr group, int64_t root) {
 LogicalResult AllReduceOp::verify() { return verifyCounts(*this, getInput().getType(), getCounts()); }
 LogicalResult AllReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  // Counts tell every member how many rows take part; they may be in any state.
+  // Counts give every member the number of rows that take part. They may be in any state.
   if (failed(inferGroupSpmd(*this, getGroup(), axes, operands.take_front(), /*varies=*/false, required, results)))
     return failure();
   llvm::append_range(required, operands.drop_front());
@@ -96,8 +96,8 @@ LogicalResult BroadcastOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> ope
   return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
 }
 void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  // The cotangent of a replicated value is replicated: each member holds the whole, so the owner takes its own, and the
-  // sum over the members would count it `size` times.
+  // The cotangent of a replicated value is replicated. Each member holds the whole, so the owner takes its own part,
+  // and the sum over the members would count it `size` times.
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
   Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true);
@@ -133,7 +133,7 @@ SmallVector<Attribute> ReduceOp::getKernelParams() {
 OpFoldResult ReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
 
 namespace {
-/// The adjoint of broadcast behind that of to_varying sums twice and divides once; one reduce does it.
+/// Folds the adjoint of broadcast after that of to_varying, which add up twice and divide once, into one reduce.
 struct FoldAllReduceIntoReduce : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -28,7 +28,7 @@ static LogicalResult verifyRouteShape(Operation *op, StringRef what, Value value
   return error << "] but got " << type;
 }
 
-/// `value` is a tensor of that shape, of the accumulator type of `like`.
+/// Verifies that `value` is a tensor of that shape and of the accumulator type of `like`.
 static LogicalResult verifyAccumulator(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape,
                                        RankedTensorType like) {
   return verifyType(op, what, value.getType(), getAccumulatorTensor(like, shape));
@@ -57,7 +57,7 @@ static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
   int64_t rows = static_cast<int64_t>(route.getGroups() * route.getCapacity());
   if (chunks < 1 || (rows > 0 && reserved == 0 && rows % chunks != 0))
     return route.emitOpError() << "expected chunks to divide the " << rows << " rows of an expert but got " << chunks;
-  // Of an expert with a capacity, else of all.
+  // Rows of an expert if there is a capacity, and of all experts otherwise.
   int64_t most = static_cast<int64_t>(rows > 0 ? llvm::divideCeil(rows, chunks) : k * llvm::divideCeil(tokens, chunks));
   bool isNeeded = reserved != 0 || (rows == 0 && chunks > 1);
   if (isNeeded && reserved < most)
@@ -77,7 +77,7 @@ static LogicalResult verifyHomes(RouteOp route, int64_t experts, int64_t k) {
                                << static_cast<int64_t>(route.getExpertGroups()) << " and " << experts / homes;
   return success();
 }
-/// With homes that depend on the rank, what is routed alike on two ranks of different homes is not routed alike.
+/// Equal tokens are routed differently on two ranks of different homes, if homes depend on the rank.
 LogicalResult RouteOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
                                  SmallVectorImpl<AxisSet> &results) {
   AxisSet all;
@@ -122,7 +122,7 @@ LogicalResult RouteOp::verify() {
   return verifyExpertGroups(*this, experts, k, getExpertGroups(), getTopGroups(), getGroupScore());
 }
 void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  // Scores, experts, slots and counts are for the backward and the exchange only; no gradient flows through them.
+  // No gradient flows through scores, experts, slots and counts, which only the backward and the exchange use.
   Value weights = cotangents[3], aux = cotangents[5];
   gradients.resize(getNumOperands());
   if (weights || aux)
@@ -132,7 +132,7 @@ void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVecto
 }
 OpCost RouteOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
-  // exp and the top-k scan, roughly; bound by memory and branches.
+  // Rough cost of exp and the top-k scan, which memory and branches bound.
   cost.flops = 20.0 * static_cast<double>(getLogits().getType().getNumElements());
   return cost;
 }
@@ -141,7 +141,7 @@ SmallVector<CountsRule> RouteOp::getCountsRules() {
   int64_t tokens = getExperts().getType().getDimSize(0), topK = getExperts().getType().getDimSize(1);
   auto leave = static_cast<int64_t>(getLeave()), homes = static_cast<int64_t>(getHomes());
   auto groups = static_cast<int64_t>(getExpertGroups()), top = static_cast<int64_t>(getTopGroups());
-  bool isLimited = leave >= 0 && homes > 1; // With one home no choice leaves it.
+  bool isLimited = leave >= 0 && homes > 1; // with one home no choice leaves it
   if (!isLimited && top < groups)
     rule.how = counts::RouteInGroups{tokens, topK, groups, top};
   else if (!isLimited)
@@ -212,7 +212,7 @@ LogicalResult WindowOp::verify() {
     return emitOpError() << "expected chunk_rows of at least " << least << " but got " << chunkRows;
   return success();
 }
-/// Members that disagreed about the number of passes would wait for each other.
+/// Members that disagree about the number of passes would wait for each other.
 LogicalResult WindowOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
                                   SmallVectorImpl<AxisSet> &results) {
   FailureOr<AxisSet> set = axes.getAxes(*this, getGroup());
@@ -360,8 +360,8 @@ static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedT
   return weights ? verifyAccumulator(op, "weights", weights, slots.getShape(), tokens) : success();
 }
 
-/// `flops` for each element that a choice touches. Where the number of used rows is known, as many are read and
-/// written.
+/// Cost of `flops` operations for each element that a choice touches. If the number of used rows is known, as many are
+/// read and written.
 static OpCost getSlotCost(MoeKernelOpInterface op, RankedTensorType rows, RankedTensorType slots, double flops,
                           Value used) {
   OpCost cost = getMemoryCost(op);

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// `shadows` is [1, experts].
+/// Verifies that `shadows` is [1, experts].
 static LogicalResult verifyShadows(Operation *op, Value shadows, int64_t experts) {
   auto type = cast<RankedTensorType>(shadows.getType());
   if (type.getDimSize(0) != 1 || type.getDimSize(1) != experts)
@@ -111,7 +111,7 @@ void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
 // BroadcastExpertsOp, ReduceExpertsOp
 //===----------------------------------------------------------------------===//
 
-/// The values vary over the group, the shadows not: members that decide differently would wait for each other.
+/// The values vary over the group, and the shadows do not: members that decide differently would wait for each other.
 static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
   FailureOr<AxisSet> set = axes.getAxes(op, group);
@@ -129,7 +129,7 @@ static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdA
   return success();
 }
 
-/// `local` is [n, ..], `shadow` [R, ..].
+/// Verifies that `local` is [n, ..] and `shadow` is [R, ..].
 static LogicalResult verifyShadowExchange(Operation *op, GroupAttr group, RankedTensorType local, Value shadows,
                                           RankedTensorType shadow) {
   bool alike = local.getRank() > 0 && local.getRank() == shadow.getRank() &&
@@ -141,7 +141,7 @@ static LogicalResult verifyShadowExchange(Operation *op, GroupAttr group, Ranked
   return verifyShadows(op, shadows, local.getDimSize(0) * group.getSize());
 }
 
-/// Of one place after the other, as far as they are used.
+/// Cost of one place after the other, as far as they are used.
 static OpCost getShadowExchangeCost(Operation *op, Collective collective, RankedTensorType places) {
   OpCost cost;
   cost.resource = Resource::Network;

@@ -12,7 +12,7 @@ static LogicalResult verifyPeer(Operation *op, GroupAttr group, int64_t peer) {
   return success();
 }
 
-/// As a broadcast between the two.
+/// Cost of a transfer, which is a broadcast between the two ranks.
 static OpCost getTransferCost(Operation *op, Value value) {
   OpCost cost = getMemoryCost(op);
   cost.resource = Resource::Network;
@@ -21,7 +21,7 @@ static OpCost getTransferCost(Operation *op, Value value) {
   return cost;
 }
 
-/// Of neighbouring members: which ones do is for the program to say.
+/// A pair of neighbouring members. The program defines which ones transfer.
 static GroupAttr getPair(GroupAttr group) {
   return GroupAttr::get(group.getContext(), group.getName(), 2, group.getStride());
 }

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// `column` is expected to be one element for each row of `rows`, of its accumulator type.
+/// Verifies that `column` has one element for each row of `rows`, of its accumulator type.
 static LogicalResult verifyColumn(Operation *op, StringRef what, Value column, Value rows) {
   return verifyType(op, what, column.getType(), getAccumulatorColumn(getTensorType(rows)));
 }
@@ -55,7 +55,8 @@ LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr parallel, MutableArrayRe
   return success();
 }
 
-/// Each member's logarithm of its part's sum, gathered, gives that of the whole; the label's logit is on one of them.
+/// Each member takes the logarithm of its part's sum. All of them, gathered, give that of the whole. One member has the
+/// label's logit.
 LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
                                         ArrayRef<LayoutAttr> layouts, ValueRange operands,
                                         SmallVectorImpl<Value> &results) {
@@ -63,7 +64,7 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
   Value logits = operands[0], labels = operands[1];
   bool isSplit = layouts[0].getGroups(1).size() == 1 && parallel.getMp() > 1;
   GroupAttr mp = parallel.getGroup("mp"), shards = parallel.getTokenGroup();
-  // First, so that its gradient is added to the logarithm's in place.
+  // It comes first, so that its gradient is added to the logarithm's in place.
   Value target = builder.create<PickOp>(loc, logits, labels, isSplit ? parallel.getMp() : 1, mp.getStride());
   Value lse = builder.create<RowLogsumexpOp>(loc, logits);
   if (isSplit) {
@@ -106,7 +107,7 @@ void PickOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVector
                                                  getPartsAttr(), getStrideAttr()));
   gradients.push_back(Value());
 }
-/// One element of each row.
+/// Reads one element of each row.
 OpCost PickOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   cost.bytesRead = getByteSize(getLabels().getType()) + getByteSize(getResult().getType());
@@ -120,7 +121,7 @@ LogicalResult PickGradOp::verify() {
     return failure();
   return getAddend() ? verifyType(*this, "the addend", getAddend().getType(), getResult().getType()) : success();
 }
-/// In the addend's memory, one element of each row.
+/// Writes one element of each row in the addend's memory.
 OpCost PickGradOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   if (getAddend()) {
@@ -187,7 +188,7 @@ void RouterMeansOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Smal
 }
 SmallVector<Value> RouterMeansGradOp::getKernelInputs() { return {getLogits(), getGradShares(), getGradSquares()}; }
 
-/// Several groups are sequences, which are whole on a rank or divided over cp; one group is of the tokens of all.
+/// Several groups are sequences, which are whole on a rank or divided over cp. One group has the tokens of all ranks.
 LogicalResult RouterMeansOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
                                           SmallVectorImpl<LayoutAttr> &results) {
   LayoutAttr rows = LayoutAttr::getRows(parallel);
@@ -245,7 +246,7 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
   auto scale = [&](Value value, double factor) -> Value {
     return builder.create<ScaleOp>(loc, value, builder.getF64FloatAttr(factor / static_cast<double>(groups)));
   };
-  // A part with the coefficient 0 would be computed for nothing.
+  // A part with the coefficient 0 needs no computation.
   double experts = static_cast<double>(loads.getDimSize(1));
   double balance = getBalance().convertToDouble() * experts, square = getSquare().convertToDouble();
   Value rows;
@@ -255,7 +256,7 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
     Value squares = scale(operands[2], square);
     rows = rows ? builder.create<AddOp>(loc, rows, squares) : squares;
   }
-  // No position is negative: the sum is over all groups.
+  // No position is negative, so the sum is over all groups.
   auto ids = RankedTensorType::get({local}, builder.getI32Type());
   Value all = builder.create<PositionsOp>(loc, ids, /*period=*/1, CutAttr());
   Value sum = builder.create<LabelSumOp>(loc, rows, all);

@@ -43,7 +43,7 @@ struct Term {
   char without = 0; ///< the letter after `|`
   std::optional<unsigned> gradientOf;
 
-  /// What the parts that `placement` says are of: a letter, or with `*` a number that stands for the dimension.
+  /// Letter of the dimension that `placement` divides. With `*` it is a number that stands for the dimension.
   std::optional<int> getLetter(unsigned dim) const;
   /// The dimension that `letter` stands for.
   std::optional<unsigned> getDim(int letter) const;
@@ -56,7 +56,7 @@ struct Rule {
   llvm::SmallDenseSet<int, 4> whole; ///< letters that must not be divided
 };
 
-/// Where numbers of dimensions begin among letters.
+/// First number of dimensions among letters.
 constexpr int kAllBase = 256;
 
 } // namespace
@@ -143,7 +143,7 @@ static Rule parseRule(StringRef text) {
   return rule;
 }
 
-/// Whether `term` has as many dimensions as `value`, where it names any.
+/// Whether `term` has as many dimensions as `value`, if it names any.
 static bool hasDimsOf(const Term &term, Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return term.role == Term::Ignored || term.all || term.nothing || !type ||
@@ -160,7 +160,7 @@ static bool fits(const Rule &rule, Operation *op) {
          });
 }
 
-/// The rule of `op`; fails with an error where `text` is none.
+/// The rule of `op`. Fails with an error if `text` is no rule.
 static FailureOr<Rule> getRule(Operation *op, StringRef text) {
   Rule rule = parseRule(text);
   if (!fits(rule, op))
@@ -187,7 +187,7 @@ public:
 private:
   LogicalResult visitOperands();
   FailureOr<Placement> getResult(const Term &result) const;
-  /// The product of the factors, as the dimensions of `result` have it.
+  /// Placement of the product of the factors, by the dimensions of `result`.
   Placement getProduct(const Term &result) const;
   Placement moveTo(const Term &result, Placement placement) const;
   FailureOr<Placement> addTerms(Placement sum, const Term &result) const;
@@ -199,7 +199,7 @@ private:
   ArrayRef<Placement> operands;
   bool unknown = false, hasFactor = false;
   unsigned partialFactors = 0;
-  std::optional<int> letter; ///< that is divided over the axis
+  std::optional<int> letter; ///< letter that is divided over the axis
 };
 
 } // namespace
@@ -243,7 +243,7 @@ Placement Inference::getProduct(const Term &result) const {
   return !dim || ofCopies ? Placement{Kind::Partial} : Placement::shard(*dim);
 }
 
-/// `placement` of an operand, as the dimensions of `result` have it.
+/// Placement of an operand, by the dimensions of `result`.
 Placement Inference::moveTo(const Term &result, Placement placement) const {
   if (placement.is(Kind::Replicated))
     return {Kind::Copies};

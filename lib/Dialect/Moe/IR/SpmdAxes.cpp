@@ -22,7 +22,7 @@ SpmdAxes::SpmdAxes(ParallelAttr parallel) : parallel(parallel) {
 }
 
 LogicalResult SpmdAxes::refine(GroupAttr group) {
-  // One rank has no boundaries, and beyond the world there are none.
+  // One rank has no boundaries, and there are none beyond the world.
   if (group.getSize() == 1 || group.getSize() > parallel.getWorld() / group.getStride())
     return success(group.getSize() == 1);
   SmallVector<int64_t> refined = boundaries;
@@ -89,7 +89,7 @@ SmallVector<AxisSet> SpmdAxes::getEach() const {
 }
 
 SmallVector<GroupAttr> SpmdAxes::getGroups(AxisSet set) const {
-  // A group of that name says most to a reader.
+  // A group with this name is the clearest to readers.
   for (GroupAttr group : named)
     if (!set.empty() && *getAxes(group) == set)
       return {group};

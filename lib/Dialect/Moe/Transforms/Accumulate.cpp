@@ -18,7 +18,7 @@ using namespace mlir::moe;
 namespace {
 class Accumulator {
 public:
-  /// A step of `count` micro-batches, the first `written` of which are written.
+  /// Builds a step of `count` micro-batches, of which the first `written` are written out.
   Accumulator(func::FuncOp function, int64_t count, int64_t written)
       : function(function), terminator(function.front().getTerminator()), builder(terminator), count(count),
         written(written) {}
@@ -40,12 +40,12 @@ private:
   Operation *terminator;
   OpBuilder builder;
   int64_t count, written;
-  /// Inputs, and what depends on them or says so of itself, in program order.
+  /// Inputs, and ops that depend on them or state that they do, in program order.
   SmallVector<BlockArgument> inputs;
   SmallVector<Operation *> dependent;
-  /// What counts in an input of the whole step.
+  /// Ops that count in an input of the whole step.
   SmallVector<Operation *> counts;
-  /// By micro-batch: the inputs that are steps, and the results.
+  /// Inputs that are steps, and results, by micro-batch.
   std::vector<IRMapping> steps;
   std::vector<SmallVector<Value>> results;
 };
@@ -88,7 +88,7 @@ LogicalResult Accumulator::findDependent() {
   return success();
 }
 
-/// An input of each micro-batch is one of all of them; the ops that use it are replaced before its type has to fit.
+/// Widens the input of a micro-batch to that of all. The ops that use it are replaced before its type has to fit.
 void Accumulator::widenInputs() {
   for (BlockArgument argument : inputs) {
     if (getRole(argument) == kStepRole)
@@ -106,7 +106,7 @@ void Accumulator::widenInputs() {
   }
 }
 
-/// Each micro-batch divides by the mean of the counts, so that the mean of the quotients is that of the whole step.
+/// Lets each micro-batch divide by the mean of the counts, so that the mean of the quotients is that of the whole step.
 void Accumulator::countOnce() {
   for (Operation *op : counts) {
     Value total = op->getResult(0);
@@ -118,8 +118,8 @@ void Accumulator::countOnce() {
   builder.setInsertionPoint(terminator);
 }
 
-/// The step of what is random is another one in each micro-batch: the next number after that of the one before, so that
-/// all micro-batches have the same ops.
+/// Gives random ops another step in each micro-batch: the next number after that of the one before, so that all
+/// micro-batches have the same ops.
 void Accumulator::countSteps() {
   for (int64_t index = 0; index < written; ++index) {
     IRMapping &own = steps.emplace_back();
@@ -134,7 +134,7 @@ void Accumulator::countSteps() {
   }
 }
 
-/// Its own inputs, and everything that depends on them.
+/// Builds the inputs of a micro-batch and all ops that depend on them.
 void Accumulator::build(int64_t index) {
   IRMapping mapping = steps[index];
   auto place = ChunkAttr::get(function.getContext(), index, count);
@@ -156,7 +156,7 @@ void Accumulator::build(int64_t index) {
       llvm::map_to_vector(terminator->getOperands(), [&](Value result) { return mapping.lookupOrDefault(result); });
 }
 
-/// Each micro-batch adds its results to those before, so that none has to be kept until the end.
+/// Lets each micro-batch add its results to those before, so that none is kept until the end.
 void Accumulator::sumUp() {
   for (int64_t index = 1; index < written; ++index)
     for (auto [own, before] : llvm::zip_equal(results[index], results[index - 1])) {

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// Follows one layer from its dispatch on.
+/// Follows one layer from its dispatch.
 class Matcher {
 public:
   Matcher(const SpmdAnalysis &states, std::string &reason) : states(states), reason(reason) {}
@@ -33,13 +33,13 @@ private:
   LogicalResult noteGroup(GroupAttr &group, unsigned &times, GroupAttr found);
   LogicalResult noteEsp(GroupAttr found) { return noteGroup(layer.esp, timesEsp, found); }
   LogicalResult noteEp(GroupAttr found) { return noteGroup(layer.ep, timesEp, found); }
-  /// If the only user of `at` is an `Op` that takes it first, moves on to its result.
+  /// Moves on to the result of the only user of `at`, if that is an `Op` that takes it first.
   template <typename Op> Op step();
 
   const SpmdAnalysis &states;
   std::string &reason;
   Value at;
-  /// How often these groups were met: gather, sum and split; there and back.
+  /// Number of ops over these groups: gather, sum and split, and the exchanges in both directions.
   unsigned timesEsp = 0, timesEp = 0, timesMp = 0;
 };
 } // namespace
@@ -54,7 +54,7 @@ template <typename Op> Op Matcher::step() {
   return user;
 }
 
-/// Groups of one rank are no groups.
+/// Notes a group. Groups of one rank do not count.
 LogicalResult Matcher::noteGroup(GroupAttr &group, unsigned &times, GroupAttr found) {
   if (found.getSize() == 1)
     return success();
@@ -72,7 +72,7 @@ LogicalResult Matcher::matchGate() {
   layer.tokens = skipToVarying(layer.dispatch.getTokens());
   for (Value value = layer.route.getLogits(); skipToVarying(value) != layer.tokens;) {
     Operation *op = value.getDefiningOp();
-    // Row by row, so that part of the tokens can be routed alone.
+    // The gate works row by row, so that part of the tokens can be routed alone.
     auto matmul = dyn_cast_or_null<MatmulOp>(op);
     if (!(matmul && !matmul.getTransposeA()) && !isa_and_nonnull<BiasAddOp, CastOp>(op))
       return fail("its logits are not a product, with or without a bias, of the tokens that it dispatches");
@@ -82,7 +82,7 @@ LogicalResult Matcher::matchGate() {
   return success();
 }
 
-/// ESP-AllGather and EP-AlltoAll.
+/// Matches ESP-AllGather and EP-AlltoAll.
 LogicalResult Matcher::matchThere() {
   at = layer.dispatch.getResult();
   Value weights = layer.dispatch.getWeights();
@@ -105,7 +105,7 @@ LogicalResult Matcher::matchThere() {
   return exchange ? noteEp(exchange.getGroup()) : success();
 }
 
-/// Rank-local ops on the experts' rows, up to the first one that is something else.
+/// Matches rank-local ops on the experts' rows, up to the first other op.
 LogicalResult Matcher::matchExperts() {
   while (at.hasOneUse()) {
     Operation *user = *at.user_begin();
@@ -117,7 +117,7 @@ LogicalResult Matcher::matchExperts() {
   return layer.experts.empty() ? fail("no experts follow its dispatch") : success();
 }
 
-/// ESP-AllReduce, EP-AlltoAll and ESP-Split.
+/// Matches ESP-AllReduce, EP-AlltoAll and ESP-Split.
 LogicalResult Matcher::matchBack() {
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto both = step<ReduceScatterOp>()) {
@@ -164,7 +164,7 @@ LogicalResult Matcher::matchCombine() {
   return success();
 }
 
-/// What is exchanged returns, the tokens are the same on all members of mp, and ep and esp are neighbours.
+/// Checks that exchanged rows return, that all members of mp have the same tokens, and that ep and esp are neighbours.
 LogicalResult Matcher::checkGroups() {
   if (layer.ep && timesEp != 2)
     return fail("an exchange over '" + layer.ep.getName() + "' has no counterpart in the other direction");
@@ -210,7 +210,7 @@ FailureOr<BaselineLayer> BaselineLayer::match(DispatchOp dispatch, const SpmdAna
 }
 
 //===----------------------------------------------------------------------===//
-// What rewrites of it share
+// Parts that rewrites of the layer share
 //===----------------------------------------------------------------------===//
 
 Value mlir::moe::cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts) {
@@ -230,7 +230,7 @@ Value mlir::moe::cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Valu
 Value BaselineLayer::cloneExperts(OpBuilder &builder, Value rows, Value counts) const {
   for (Operation *op : experts) {
     rows = cloneOnRows(builder, op, rows, counts);
-    // The baseline's rows may vary over more axes than these.
+    // The baseline's rows may vary over more axes than these rows.
     for (OpOperand &operand : rows.getDefiningOp()->getOpOperands().drop_front())
       operand.set(skipToVarying(operand.get()));
   }
@@ -247,6 +247,6 @@ void BaselineLayer::replaceWith(Value output) {
   Block *block = output.getDefiningOp()->getBlock();
   this->output.replaceAllUsesWith(output);
   eraseDead(block);
-  // What used the routing may stand before the layer's end, where all this was built.
+  // Users of the old routing may stand before the layer's end, where the new one was built.
   sortTopologically(block);
 }

@@ -1,7 +1,7 @@
 //===- BucketParameters.cpp - parameters side by side, and sharded --------===//
 //
-// A rewrite of the forward program. The sums of gradients, what they move and what the optimizer updates are the
-// adjoints of what is written here.
+// A rewrite of the forward program. Sums of gradients, their transfers and the optimizer's updates are the adjoints of
+// the ops that this file writes.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,20 +20,20 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Each piece, and the part of each rank, begins at a multiple of so many elements: kernels read 16 bytes at a time.
+/// Alignment in elements of each piece and of each rank's part. Kernels read 16 bytes at a time.
 static constexpr int64_t kAlignment = 64;
 
 namespace {
-/// A parameter, and the value that ops take for it: behind casts that all of them share.
+/// A parameter, and the value that ops take for it, after casts that all of them share.
 struct Piece {
   BlockArgument argument;
   Value value;
-  /// The first op that takes it.
+  /// First op that takes the value.
   Operation *user = nullptr;
   LayoutAttr layout;
 };
 
-/// What all pieces of a bucket have in common: the element type, whether they decay, the stage, the axes over which
+/// Properties that all pieces of a bucket share: the element type, whether they decay, the stage, the axes over which
 /// they vary, and those over which they are cast.
 struct Kind {
   Type elementType;
@@ -51,11 +51,11 @@ struct Bucket {
   Kind kind;
   SmallVector<Piece> pieces;
   int64_t bytes = 0;
-  /// The stage of ZeRO. What several stages of a pipeline use is gathered and summed once a step.
+  /// Stage of ZeRO. Parameters that several stages of a pipeline use are gathered and summed once a step.
   int64_t zero = 0;
 };
 
-/// Where a piece lies in its bucket, or zeros, which are no piece.
+/// Place of a piece in its bucket, or of zeros, which are no piece.
 struct Slot {
   RankedTensorType type;
   const Piece *piece;
@@ -88,7 +88,7 @@ private:
   ParallelAttr parallel;
   SpmdAxes axes;
   OpBuilder builder;
-  /// The groups over which buckets may be divided: that of dense parameters, and that of experts.
+  /// Groups over which buckets may be divided: that of dense parameters, and that of experts.
   SmallVector<GroupAttr> shards;
   SmallVector<Bucket> buckets;
 };
@@ -105,7 +105,7 @@ static bool hasGradient(OpOperand &use) {
   auto differentiable = dyn_cast<MoeDifferentiableOpInterface>(op);
   if (!differentiable)
     return false;
-  // The adjoint says so when it is built. A cotangent has the type of its value, and a null one is zero.
+  // The adjoint tells it when it is built. A cotangent has the type of its value, and a null one is zero.
   OpBuilder builder(op->getContext());
   builder.setInsertionPointAfter(op);
   Operation *next = op->getNextNode();
@@ -118,8 +118,8 @@ static bool hasGradient(OpOperand &use) {
   return has;
 }
 
-/// Whether a gradient reaches a parameter, or what is made of it alone: not what only decides, such as a bias by which
-/// a router selects.
+/// Whether a gradient reaches a parameter, or values made of it alone. Parameters that only decide, such as a bias by
+/// which a router selects, have none.
 static bool hasGradient(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     Operation *op = use.getOwner();
@@ -158,7 +158,8 @@ FailureOr<Kind> Bucketer::getKind(Piece &piece) {
   return kind;
 }
 
-/// In the order of their first uses; what several stages use, or ops that each stage has, is in a bucket of its own.
+/// Collects parameters in the order of their first uses. Parameters that several stages use, or ops that each stage
+/// has, are in a bucket of their own.
 LogicalResult Bucketer::collect() {
   bool hasStages = llvm::any_of(function.front(), [](Operation &op) { return op.hasAttr(kStageAttrName); });
   SmallVector<std::pair<Kind, Piece>> all;
@@ -194,7 +195,7 @@ LogicalResult Bucketer::collect() {
   return success();
 }
 
-/// Of `group` those members that are among `ranks` neighbouring ranks; 0: all.
+/// Members of `group` among `ranks` neighbouring ranks, or all if that is 0.
 static GroupAttr getNeighbours(ParallelAttr parallel, StringRef name, int64_t ranks) {
   GroupAttr group = parallel.getGroup(name);
   int64_t members = ranks / group.getStride();
@@ -203,7 +204,7 @@ static GroupAttr getNeighbours(ParallelAttr parallel, StringRef name, int64_t ra
   return parallel.getGroup((name + "_" + Twine(std::max<int64_t>(members, 1))).str());
 }
 
-/// Before anything is said in axes, which the groups may divide.
+/// Finds the groups first, since they may divide axes.
 LogicalResult Bucketer::findShards() {
   for (StringRef name : {parallel.getTokenGroup().getName(), StringRef("edp")}) {
     GroupAttr group = getNeighbours(parallel, name, options.ranks);
@@ -215,7 +216,8 @@ LogicalResult Bucketer::findShards() {
   return success();
 }
 
-/// The ranks that have the same parameters and other tokens; null where there is one, or parameters stay whole.
+/// Group of the ranks that have the same parameters and other tokens, or null if there is one rank or parameters stay
+/// whole.
 GroupAttr Bucketer::getShards(const Kind &kind) {
   for (GroupAttr group : shards)
     if (options.zero > 0 && group.getSize() > 1 && (*axes.getAxes(group) & AxisSet{kind.varies}).empty())
@@ -223,8 +225,8 @@ GroupAttr Bucketer::getShards(const Kind &kind) {
   return {};
 }
 
-/// Behind a piece come zeros where the next one would not begin as it has to, and at the end where the group would not
-/// divide the bucket.
+/// Places the pieces of a bucket. Zeros follow a piece if the next one would not be aligned, and the last one if the
+/// group would not divide the bucket.
 SmallVector<Slot> Bucketer::getSlots(const Bucket &bucket, int64_t parts) {
   SmallVector<Slot> slots;
   int64_t end = 0;
@@ -241,7 +243,7 @@ SmallVector<Slot> Bucketer::getSlots(const Bucket &bucket, int64_t parts) {
   return slots;
 }
 
-/// What `moe.pieces` says of them.
+/// Builds `moe.pieces`.
 ArrayAttr Bucketer::describe(ArrayRef<Slot> slots) {
   SmallVector<Attribute> pieces;
   for (const Slot &slot : slots) {
@@ -257,7 +259,7 @@ ArrayAttr Bucketer::describe(ArrayRef<Slot> slots) {
 }
 
 BlockArgument Bucketer::addArgument(const Bucket &bucket, GroupAttr shards, StringRef name, ArrayRef<Slot> slots) {
-  // Pieces may be divided along different dimensions, but they are over the same ranks.
+  // Pieces may be divided along different dimensions, but over the same ranks.
   SmallVector<Attribute> names;
   for (ArrayAttr dim : bucket.pieces.front().layout.getDims())
     llvm::append_range(names, dim);
@@ -278,15 +280,15 @@ BlockArgument Bucketer::addArgument(const Bucket &bucket, GroupAttr shards, Stri
   return function.getArgument(position);
 }
 
-/// Each micro-batch does `op` on its own, in the stage of the pieces' users.
+/// Marks an op that each micro-batch does on its own, in the stage of the pieces' users.
 void Bucketer::mark(Operation *op, const Bucket &bucket) {
   op->setAttr(kEachMicroBatchAttrName, builder.getUnitAttr());
   if (bucket.kind.stage)
     op->setAttr(kStageAttrName, bucket.kind.stage);
 }
 
-/// From a rank's shard to the whole bucket, which varies as its pieces have to. The sum over ranks that share no shards
-/// comes last in the backward, of a shard alone.
+/// Gathers the whole bucket from the ranks' shards, in the state that its pieces need. The sum over ranks that share no
+/// shards comes last in the backward, of a shard alone.
 Value Bucketer::gather(const Bucket &bucket, GroupAttr shards, Value value, Location loc) {
   AxisSet casts{bucket.kind.casts};
   AxisSet over = shards ? *axes.getAxes(shards) : AxisSet();
@@ -327,7 +329,7 @@ void Bucketer::write(const Bucket &bucket, StringRef name) {
       Value(slot.piece->value).replaceAllUsesWith(value);
 }
 
-/// What were arguments, and the casts between them and their users.
+/// Erases the former arguments, and the casts between them and their users.
 void Bucketer::eraseReplaced() {
   llvm::BitVector replaced(function.getNumArguments());
   for (const Bucket &bucket : buckets)

@@ -1,7 +1,7 @@
 //===- ChunkExperts.cpp - moe-chunk-experts ------------------------------------===//
 //
-// Rows are dispatched chunk by chunk, so that each chunk is one piece of memory, and everything up to the combine is
-// done for each alone. Only the forward is written: the adjoint of a chunk is a chunk.
+// Rows are dispatched chunk by chunk, so that each chunk is one piece of memory. All ops up to the combine are done for
+// each chunk alone. Only the forward is written, since the adjoint of a chunk is a chunk.
 //
 //===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
@@ -20,10 +20,10 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-/// More would be a program that nobody can wait for.
+/// Limit of chunks. Programs with more take too long to compile.
 static constexpr int64_t maxChunks = 1024;
 
-/// The first op on the way that cannot be done for part of its rows, or null.
+/// The first op on the path that cannot be done for part of its rows, or null.
 static Operation *findUnchunkable(const ExpertPath &path) {
   for (Operation *op : path.ops)
     if (!isa<MoeChunkableOpInterface>(op))
@@ -35,8 +35,8 @@ static bool canChunk(const ExpertPath &path, RowChunk chunk) {
   return llvm::all_of(path.ops, [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); });
 }
 
-/// The least rows of a chunk that hold what it may get and can be divided as the whole is on the way; none where
-/// nothing up to twice the whole can.
+/// The least number of rows of a chunk that holds its choices and can be divided as the whole is on the path. None if
+/// no number up to twice the whole can.
 static std::optional<RowChunk> findChunk(ExpertPath &path, int64_t chunks) {
   RankedTensorType rows = path.dispatch.getResult().getType();
   int64_t whole = rows.getDimSize(getRowDim(rows));
@@ -65,7 +65,7 @@ public:
   ChunkedLayer(ExpertPath path, int64_t chunks, RowChunk chunk, int64_t number)
       : path(path), chunks(chunks), chunk(chunk), number(number), loc(path.dispatch.getLoc()), builder(path.combine) {}
 
-  /// Rings of depth 0 are none.
+  /// Rewrites the layer. A depth of 0 means no ring.
   void rewrite(int64_t exchangedRing, int64_t hiddenRing);
 
 private:
@@ -82,7 +82,7 @@ private:
 };
 } // namespace
 
-/// The rows, numbered chunk by chunk; there may be more of them. Those take no choices.
+/// Dispatches the rows, numbered chunk by chunk. There may be more of them, which take no choices.
 Value ChunkedLayer::dispatchInChunks() {
   Value rows = builder.clone(*path.dispatch)->getResult(0);
   SmallVector<int64_t> shape(getTensorType(rows).getShape());
@@ -111,7 +111,7 @@ Value ChunkedLayer::buildChunk(int64_t index, Value rows, Value counts) {
   return mapping.lookup(path.combine.getRows());
 }
 
-/// Before the ops are repeated, so that those of all chunks are in one ring.
+/// Sets rings before the ops are repeated, so that those of all chunks are in one ring.
 void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
   auto layer = dyn_cast<NameLoc>(loc);
   std::string prefix = (layer ? layer.getName().str() : "") + "." + std::to_string(number) + ".";
@@ -150,7 +150,7 @@ struct MoeChunkExperts : moe::impl::MoeChunkExpertsBase<MoeChunkExperts> {
     }
     if (chunks == 1)
       return;
-    // Another pass has already divided those in chunks.
+    // Layers with chunks were divided by another pass.
     for (auto [number, dispatch] : llvm::enumerate(ExpertPath::getDispatches(getOperation())))
       if (!dispatch->hasAttr(kChunkAttrName))
         rewrite(dispatch, static_cast<int64_t>(number));

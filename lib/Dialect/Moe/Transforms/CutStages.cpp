@@ -14,12 +14,12 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// Where a program can be cut, and what its parts take.
+/// Places where a program can be cut, and times of its parts.
 class Cutter {
 public:
   explicit Cutter(func::FuncOp function);
 
-  /// The first op of each stage; empty where there are too few places to cut.
+  /// First op of each stage, or none if there are too few places to cut.
   SmallVector<size_t> cut(int64_t stages) const;
   SmallVector<size_t> cutAt(ArrayRef<int64_t> boundaries) const {
     return llvm::map_to_vector(boundaries.drop_back(), [&](int64_t part) { return program.cuts[part]; });
@@ -33,8 +33,8 @@ private:
   /// Leaves out the cuts that would make a stage without work, a program that launches nothing.
   void dropIdleCuts();
   ProgramCuts program;
-  double receivedBytes; ///< a second
-  /// By op, and once more behind the last: the seconds of all before it.
+  double receivedBytes; ///< bytes a second
+  /// Seconds of all ops before each op, and of all ops at the end.
   SmallVector<double> before;
 };
 } // namespace
@@ -78,7 +78,7 @@ namespace {
 struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
   using Base::Base;
 
-  /// From 0 to the number of parts, rising.
+  /// Checks that boundaries rise from 0 to the number of parts.
   LogicalResult checkBoundaries(const Cutter &cutter) {
     ArrayRef<int64_t> given = boundaries;
     auto parts = static_cast<int64_t>(cutter.getMostStages());

@@ -1,8 +1,8 @@
 //===- Differentiate.cpp - append the backward program --------------------===//
 //
-// Reverse mode over one block. A value's cotangent has the value's own type and SPMD state, so gradient sums over ranks
-// are the adjoints of the casts that the forward holds, and no gradient synchronisation is placed by hand. With wide
-// gradients those of parameters, and of what is made of parameters alone, have more bits than the values.
+// Reverse mode over one block. A value's cotangent has the value's own type and SPMD state. So gradient sums over ranks
+// are the adjoints of the casts in the forward, and no gradient synchronisation is placed by hand. Wide gradients of
+// parameters, and of values made of parameters alone, have more bits than the values.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,7 +27,7 @@ static bool isFloating(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Whether sums of values of this type are of a type with more bits.
+/// Whether sums of values of this type have more bits.
 static bool isNarrow(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && getAccumulatorTensor(tensor, tensor.getShape()) != tensor;
@@ -61,11 +61,11 @@ private:
   func::FuncOp function;
   Operation *terminator;
   OpBuilder builder;
-  /// By value what each stage adds to its cotangent, null for what is of none: a sum that went to and fro between
-  /// stages would have each micro-batch wait for the others' backwards.
+  /// Terms that each stage adds to a value's cotangent, by value, with null for ops without a stage. A sum that went
+  /// back and forth between stages would let each micro-batch wait for the others' backwards.
   llvm::DenseMap<Value, llvm::SmallMapVector<Attribute, Value, 1>> cotangents;
   unsigned numInputs = 0;
-  /// Parameters, and what is made of them alone; empty unless gradients are wide.
+  /// Parameters and values made of them alone. Empty unless gradients are wide.
   llvm::DenseSet<Value> ofParameters;
 };
 } // namespace
@@ -81,7 +81,8 @@ void Differentiator::findWide() {
       ofParameters.insert(op.result_begin(), op.result_end());
 }
 
-/// Cotangents that are wide are those of the same op on values of f32. Most adjoints need nothing of it but its types.
+/// Builds the adjoint of an op. Wide cotangents are those of the same op on values of f32. Most adjoints need no more
+/// of it than its types.
 void Differentiator::buildAdjoint(Operation *op, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   if (!ofParameters.contains(op->getResult(0)))
     return cast<MoeDifferentiableOpInterface>(op).buildAdjoint(builder, cotangents, gradients);
@@ -102,10 +103,10 @@ void Differentiator::buildAdjoint(Operation *op, ValueRange cotangents, SmallVec
       one->erase();
 }
 
-/// Gradients that `op` gives to what has wide ones: by the op behind `before` that computes one, where that can give
-/// its sum.
+/// Widens gradients of values that have wide ones. An op after `before` that computes such a gradient gives its sum, if
+/// it can.
 void Differentiator::widen(Operation *op, Operation *before, MutableArrayRef<Value> gradients) {
-  // Few ops are new. Operation::isBeforeInBlock() would number the whole block again after each insertion.
+  // New ops are few. Operation::isBeforeInBlock() would number the whole block again after each insertion.
   auto isNew = [&](Operation *one) {
     return llvm::any_of(llvm::make_range(std::next(before->getIterator()), terminator->getIterator()),
                         [&](Operation &built) { return &built == one; });
@@ -135,7 +136,7 @@ static DictionaryAttr getValueAttributes(Builder &builder, const Twine &name, St
   return builder.getDictionaryAttr(attributes);
 }
 
-/// A loss is what is minimised: its own cotangent is 1, and other results have none. Returns whether there is one.
+/// Seeds the cotangents of losses, which are 1. Other results have none. Returns whether there is a loss.
 bool Differentiator::seedLosses() {
   bool any = false;
   for (OpOperand &operand : terminator->getOpOperands()) {
@@ -169,7 +170,7 @@ void Differentiator::accumulate(Value value, Value gradient, Location loc, Attri
   cotangent = cotangent ? builder.create<AddOp>(loc, cotangent, gradient) : gradient;
 }
 
-/// Of all stages; null where there is none.
+/// Cotangent of all stages, or null if there is none.
 Value Differentiator::getCotangent(Value value, Location loc) {
   auto it = cotangents.find(value);
   if (it == cotangents.end())
@@ -181,7 +182,7 @@ Value Differentiator::getCotangent(Value value, Location loc) {
   return sum;
 }
 
-/// The place of a backward op: its forward op's layer, marked.
+/// Location of a backward op: its forward op's layer, marked.
 Location mlir::moe::getBackwardLoc(Operation *op) {
   auto layer = dyn_cast<NameLoc>(op->getLoc());
   if (!layer)
@@ -189,7 +190,7 @@ Location mlir::moe::getBackwardLoc(Operation *op) {
   return NameLoc::get(StringAttr::get(op->getContext(), layer.getName().getValue() + ".grad"), layer.getChildLoc());
 }
 
-/// Gradients of a ring's values take turns like them.
+/// Puts gradients of a ring's values in a ring of their own.
 static void setGradientRings(Operation *op, ValueRange gradients) {
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients)) {
     Operation *primal = operand.getDefiningOp(), *built = gradient ? gradient.getDefiningOp() : nullptr;
@@ -199,7 +200,7 @@ static void setGradientRings(Operation *op, ValueRange gradients) {
   }
 }
 
-/// What is derived from a further pass of a layer is another one, in the backward.
+/// Puts ops that are derived from a further pass of a layer in another further pass, in the backward.
 static void inheritPass(Operation *op, Operation *built) {
   if (auto pass = op->getAttrOfType<StringAttr>(kPassAttrName))
     built->setAttr(kPassAttrName, StringAttr::get(op->getContext(), pass.getValue() + ".grad"));
@@ -226,7 +227,7 @@ LogicalResult Differentiator::visit(Operation *op) {
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients))
     if (gradient)
       accumulate(operand, gradient, loc, op->getAttr(kStageAttrName));
-  // Sums may be of several chunks.
+  // Sums may add up several chunks.
   for (Operation *sum = last->getNextNode(); sum != terminator; sum = sum->getNextNode()) {
     inheritUnit(op, sum);
     inheritPass(op, sum);
@@ -248,7 +249,7 @@ void Differentiator::addGradientResults() {
   }
 }
 
-/// What the backward does, what it makes again included, belongs to the backward of its stage.
+/// Marks the ops of the backward, with those that it computes again, as the backward of their stage.
 void Differentiator::markBackward(Operation *first) {
   for (Operation *op = first; op != terminator; op = op->getNextNode())
     if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName))

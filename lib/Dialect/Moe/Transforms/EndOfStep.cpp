@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// By name, the arguments whose memory results take.
+/// Arguments whose memory results take, by name.
 static llvm::StringMap<BlockArgument> getNamedArguments(func::FuncOp function) {
   llvm::StringMap<BlockArgument> named;
   for (BlockArgument argument : function.getArguments())
@@ -29,7 +29,7 @@ EndOfStep::EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTime
     if (ends.contains(op) && (this->timer.getLane(op) != Lane::Computation ||
                               llvm::any_of(op->getUsers(), [&](Operation *user) { return urgent.contains(user); })))
       urgent.insert(op);
-  // A value in the memory of an argument comes behind all that read the argument.
+  // A value in the memory of an argument comes after all readers of the argument.
   llvm::StringMap<BlockArgument> named = getNamedArguments(function);
   for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
     auto updates = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), kUpdatesAttrName);
@@ -40,7 +40,7 @@ EndOfStep::EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTime
   }
 }
 
-/// Also those of views of `argument`, and of what is computed from it before all micro-batches.
+/// Waits for readers of `argument`, of its views, and of values computed from it before all micro-batches.
 void EndOfStep::awaitReaders(Operation *op, Value argument) {
   llvm::DenseSet<Operation *> seen = {op};
   SmallVector<Value> open = {argument};
@@ -77,7 +77,7 @@ void EndOfStep::place(Operation *op, int64_t number) {
   Device &device = devices[number];
   Lane lane = timer.getLane(op);
   device.used.insert(lane);
-  // Before anything waits, time does not matter.
+  // Time does not matter before an op waits.
   if (!device.ready.empty() && lane == Lane::Computation)
     device.computed += timer.getSeconds(op);
   finish(op, device, device.computed);

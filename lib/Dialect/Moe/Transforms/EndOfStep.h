@@ -8,43 +8,43 @@
 
 namespace mlir::moe {
 
-/// Sums of gradients over ranks, the optimizer, and whatever else needs the micro-batches without being of one. Some
-/// parameters have their gradients early: their stages are done while others of the device are not. What follows for
-/// them then runs beside the rest.
+/// Places the ops of the end of a step: sums of gradients over ranks, the optimizer, and all other ops that need
+/// micro-batches without being part of one. Some parameters have their gradients early, because their stages are done
+/// while others of the device are not. The following ops then run beside the rest.
 class EndOfStep {
 public:
-  /// `others`, in program order: ops of `function` that are not of a unit.
+  /// Expects the ops of `function` without a unit in `others`, in program order.
   EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTimer timer, int64_t devices);
 
-  /// An op of a unit of `device` has its place.
+  /// Records that an op of a unit of `device` has its place.
   void place(Operation *op, int64_t device);
-  /// Ops that have their place now, behind a window of `device`: what they need is there, and exchanges of that have
-  /// most probably ended, so that the device does not wait for them. Exchanges in a lane that micro-batches use come
-  /// behind all of these, whose exchanges would wait for them.
+  /// Returns ops that can follow a window of `device`. Their operands are there, and the exchanges that made these have
+  /// most probably ended, so that the device does not wait. Exchanges in a lane that micro-batches use come after all
+  /// micro-batches, whose exchanges would wait for them.
   SmallVector<Operation *> take(int64_t device);
 
 private:
   struct Ready {
     Operation *op;
-    double since; ///< in the device's time
+    double since; ///< device time since when it is ready
   };
   struct Device {
-    double computed = 0, exchanged = 0; ///< when it has done what has its place: seconds
+    double computed = 0, exchanged = 0; ///< seconds after which it has done the ops with a place
     SmallVector<Ready> ready;
-    std::set<Lane> used; ///< by units
+    std::set<Lane> used; ///< lanes that units use
   };
 
   void await(Operation *op, Operation *needed);
   void awaitReaders(Operation *op, Value argument);
-  /// What waits for `op` may go on after `end`.
+  /// Lets ops that wait for `op` go on after `end`.
   void finish(Operation *op, Device &device, double end);
 
   OpTimer timer;
   llvm::DenseSet<Operation *> ends;
-  /// Those that are exchanges, or that exchanges wait for. What else there is to compute would only be in the way.
+  /// Exchanges, and ops for which exchanges wait. Other computation would only delay them.
   llvm::DenseSet<Operation *> urgent;
-  llvm::DenseMap<Operation *, SmallVector<Operation *, 1>> waiting; ///< by what they wait for
-  llvm::DenseMap<Operation *, int64_t> missing;                     ///< how many of those have no place yet
+  llvm::DenseMap<Operation *, SmallVector<Operation *, 1>> waiting; ///< ops by the op for which they wait
+  llvm::DenseMap<Operation *, int64_t> missing;                     ///< by op: number of awaited ops without a place
   std::vector<Device> devices;
 };
 

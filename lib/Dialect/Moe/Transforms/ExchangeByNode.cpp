@@ -19,12 +19,12 @@ namespace {
 struct ExchangedLayer {
   AllToAllOp there, back;
 
-  /// Fails with what is in the way, a phrase, in `reason`.
+  /// Fails with the obstacle (a phrase) in `reason`.
   static FailureOr<ExchangedLayer> find(DispatchOp dispatch, std::string &reason);
 };
 } // namespace
 
-/// Between the exchanges each row is computed alone, so that their order is of no matter.
+/// Each row between the exchanges is computed alone, so their order does not matter.
 FailureOr<ExchangedLayer> ExchangedLayer::find(DispatchOp dispatch, std::string &reason) {
   FailureOr<ExpertPath> path = ExpertPath::find(dispatch, reason);
   if (failed(path))
@@ -78,7 +78,7 @@ struct MoeExchangeByNode : moe::impl::MoeExchangeByNodeBase<MoeExchangeByNode> {
         leaveLayer(dispatch, "moe-exchange-by-node", reason);
   }
 
-  /// What is in the way; empty where nothing is.
+  /// Rewrites a layer. Returns the obstacle, or an empty text.
   std::string rewrite(DispatchOp dispatch) {
     std::string reason;
     FailureOr<ExchangedLayer> layer = ExchangedLayer::find(dispatch, reason);

@@ -24,7 +24,7 @@ bool mlir::moe::isCollective(Operation *op) {
 
 bool mlir::moe::isExpert(Operation *op) { return isa<GroupedMatmulOp, BiasAddOp, ActivationOp>(op); }
 
-/// Whatever is computed from `roots`, in program order, up to `end` and without it.
+/// Ops that are computed from `roots`, in program order, up to `end` and without it.
 static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *end) {
   llvm::DenseSet<Value> reached(roots.begin(), roots.end());
   llvm::SetVector<Operation *> ops;
@@ -39,7 +39,7 @@ static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *en
   return ops;
 }
 
-/// One of the two has the weights.
+/// The combine of a dispatch. One of the two has the weights.
 static CombineOp findCombine(DispatchOp dispatch, Value slots) {
   for (auto combine : dispatch->getBlock()->getOps<CombineOp>())
     if (dispatch->isBeforeInBlock(combine) && !combine.getWeights() == static_cast<bool>(dispatch.getWeights()) &&

@@ -1,7 +1,7 @@
 //===- ExpertPath.h - from a layer's dispatch to its combine ----*- C++ -*-===//
 //
-// The ops between a moe.dispatch and the moe.combine of the same routing, whatever the schedule: passes that rewrite
-// what lies between, or decide what is kept of it, start from here.
+// The ops between a moe.dispatch and the moe.combine of the same routing, in any schedule. Passes that rewrite them, or
+// decide which of their results to keep, start from here.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTPATH_H
@@ -14,28 +14,28 @@
 namespace mlir::moe {
 
 struct ExpertPath {
-  /// What gives the choices their rows.
+  /// Op that gives the choices their rows.
   MoeSlotsOpInterface slots;
   DispatchOp dispatch;
   CombineOp combine;
-  /// In program order, those that lead from the dispatched rows or their counts to the combined ones.
+  /// Ops that lead from the dispatched rows or their counts to the combined rows, in program order.
   SmallVector<Operation *> ops;
 
-  /// Fails with what is in the way, a phrase, in `reason`.
+  /// Fails with the obstacle (a phrase) in `reason`.
   static FailureOr<ExpertPath> find(DispatchOp dispatch, std::string &reason);
-  /// The dispatches of `function` to experts, in program order; those to their shadows are left out.
+  /// The dispatches of `function` to experts, in program order, without those to shadows.
   static SmallVector<DispatchOp> getDispatches(func::FuncOp function);
 };
 
-/// Whether an op computes rows of experts, each alone.
+/// Whether an op computes each row of experts alone.
 bool isExpert(Operation *op);
 
-/// The value without casts that move nothing.
+/// Returns the value before its casts, which do not move data.
 Value skipToVarying(Value value);
 
 /// Whether the op's results are memory of its first operand.
 bool isAlias(Operation *op);
-/// Whether members of a group meet in the op.
+/// Whether the members of a group call the op together.
 bool isCollective(Operation *op);
 
 } // namespace mlir::moe

@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// A parameter that has a gradient. A rank updates all that it has of it.
+/// A parameter that has a gradient. A rank updates its whole part of it.
 struct Parameter {
   BlockArgument argument;
   std::string name;
@@ -46,7 +46,7 @@ private:
   Value sumSquares();
   Value getFactor();
   void update(const Parameter &parameter, Value rate, Value step, Value factor);
-  /// The parameter after the step; adds the states' results.
+  /// Returns the parameter after the step, and adds the results of states.
   Value applySgd(const Parameter &parameter, Value param, Value rate, Value factor);
   Value applyAdam(const Parameter &parameter, Value param, Value rate, Value step, Value factor);
 
@@ -57,7 +57,7 @@ private:
   ParallelAttr parallel;
   SpmdAxes axes;
   SmallVector<Parameter> parameters;
-  /// What is computed in: f32 for parameters of 16 bits.
+  /// Type of the computation: f32 for parameters of 16 bits.
   Type elementType;
   Location loc = builder.getUnknownLoc();
 };
@@ -70,8 +70,8 @@ static std::string getName(func::FuncOp function, unsigned argument) {
   return name ? name.str() : "argument" + std::to_string(argument);
 }
 
-/// Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are matrices. A bucket
-/// does, unless it says that its pieces do not.
+/// Rate of decay. Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are
+/// matrices. A bucket decays unless it is marked.
 double StepBuilder::getDecay(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   bool isVector = mlir::cast<RankedTensorType>(argument.getType()).getRank() < 2;
@@ -123,7 +123,7 @@ static DictionaryAttr describe(OpBuilder &builder, StringRef name, StringRef rol
   return builder.getDictionaryAttr(attributes);
 }
 
-/// The states of a bucket's pieces, named like those of parameters; null for a parameter that is no bucket.
+/// States of a bucket's pieces, named like those of parameters. Null for a parameter that is no bucket.
 static ArrayAttr describePieces(OpBuilder &builder, ArrayAttr pieces, StringRef suffix, Type elementType) {
   if (!pieces)
     return {};
@@ -164,7 +164,8 @@ void StepBuilder::addResult(Value value, StringRef name, StringRef role, LayoutA
   function.insertResult(function.getNumResults(), value.getType(), describe(builder, name, role, layout, updates));
 }
 
-/// Of all gradients, each element once: what is sharded is added up over its shards.
+/// Adds up the squares of all gradients, each element once. Squares of sharded gradients are added up over their
+/// shards.
 Value StepBuilder::sumSquares() {
   auto scalar = RankedTensorType::get({}, elementType);
   llvm::MapVector<uint64_t, Value> sums;
@@ -235,7 +236,7 @@ LogicalResult StepBuilder::run() {
   Value factor = getFactor();
   for (const Parameter &parameter : parameters)
     update(parameter, rate, step, factor);
-  // Last: all others read it.
+  // The step comes last, since all others read it.
   addResult(builder.create<IndexAffineOp>(loc, step.getType(), step, 1, 1), "step", kUpdateRole,
             LayoutAttr::get(function.getContext(), 0), "step");
   return insertToVarying(function);
@@ -258,7 +259,7 @@ struct MoeOptimize : moe::impl::MoeOptimizeBase<MoeOptimize> {
     options.eps = eps;
     options.decay = decay;
     options.clipNorm = clipNorm;
-    // A bucket may be divided over a group that the world does not name.
+    // A bucket may be divided over a group without a name in the world.
     FailureOr<SpmdAnalysis> analysis = SpmdAnalysis::compute(function);
     if (failed(analysis) || failed(StepBuilder(function, options, parallel, analysis->getAxes()).run()))
       signalPassFailure();

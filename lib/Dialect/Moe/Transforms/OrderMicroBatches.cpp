@@ -20,12 +20,12 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// Moves ops, each behind those whose results it takes, to the end of the block.
+/// Moves ops to the end of the block, each after the ops whose results it takes.
 class Mover {
 public:
   explicit Mover(Operation *terminator) : terminator(terminator) {}
 
-  /// `root`, after what it needs; without recursion, since programs are long.
+  /// Moves `root` after the ops that it needs, without recursion, since programs are long.
   void move(Operation *root) {
     SmallVector<Operation *> open = {root};
     while (!open.empty()) {
@@ -48,7 +48,7 @@ private:
   llvm::DenseSet<Operation *> moved;
 };
 
-/// Of a step in which `sideBySide` neighbouring micro-batches are one.
+/// Shape of a step in which `sideBySide` neighbouring micro-batches are one.
 PipelineShape getShape(const UnitOps &units, int64_t devices, PipelineOrder order, int64_t sideBySide) {
   PipelineShape shape{devices, 1, 1, /*hasBackward=*/false, order};
   for (const auto &[unit, ops] : units) {
@@ -71,7 +71,7 @@ PipelineWindow widen(const PipelineWindow &window, int64_t sideBySide) {
   return wide;
 }
 
-/// Bytes of what `ops` of a stage make and another stage uses.
+/// Bytes of results of `ops`, which belong to a stage, that another stage uses.
 int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
   int64_t bytes = 0;
   for (Operation *op : ops)
@@ -84,7 +84,7 @@ int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
   return bytes;
 }
 
-/// Of the first micro-batches. The result refers to `units`.
+/// Times of the first micro-batches. The result refers to `units`.
 StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages, int64_t sideBySide) {
   StageTimes times = StageTimes::getEqual(stages);
   auto orderer = std::make_shared<WindowOrderer>(units, OpTimer(function));
@@ -101,8 +101,8 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages,
     times.wholeBackward[stage] = get(StageWork::backward, /*isWhole=*/true);
   }
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
-  // All micro-batches take as long. Units of one do not need those of another: the last unit of a window is of the
-  // first micro-batch.
+  // All micro-batches take the same time. Their units do not need each other, so the last unit of a window counts as
+  // one of the first micro-batch.
   std::map<PipelineWindow, double> known;
   times.together = [orderer, known, sideBySide](PipelineWindow window) mutable {
     for (auto [number, unit] : llvm::enumerate(llvm::reverse(window)))
@@ -115,7 +115,8 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages,
   return times;
 }
 
-/// Bytes of what a stage's `work` and its gradients of weights need of earlier kinds of work on the first micro-batch.
+/// Bytes of results of earlier kinds of work on the first micro-batch that a stage's `work` and its gradients of
+/// weights need.
 int64_t countNeeded(const UnitOps &units, int64_t stage, StageWork work) {
   int64_t bytes = 0;
   llvm::DenseSet<Value> counted;
@@ -168,8 +169,8 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
       mover.move(op);
   }
 
-  /// Buffers of a ring take turns. Those of micro-batches side by side, which are ordered together, have rings of their
-  /// own: no turns are right in all orders.
+  /// Gives rings of micro-batches side by side names of their own. These are ordered together, and no turns in one ring
+  /// are right in all orders.
   void divideRing(Operation *op) const {
     auto ring = op->getAttrOfType<RingAttr>(kRingAttrName);
     auto place = op->getAttrOfType<ChunkAttr>(kMicroBatchAttrName);
@@ -179,13 +180,13 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     op->setAttr(kRingAttrName, RingAttr::get(op->getContext(), name, ring.getDepth()));
   }
 
-  /// Those of all windows. Behind a window that is not the last one of its device, also what the end of the step can do
-  /// there.
+  /// Ops of all windows in order. A window that is not the last one of its device is followed by ops of the end of the
+  /// step that can run there.
   SmallVector<Operation *> getOps(const PipelineSchedule &schedule, const UnitOps &units,
                                   ArrayRef<Operation *> others) {
     OpTimer timer(getOperation());
     WindowOrderer orderer(units, timer);
-    // Where stages are marks of parts, the end of the step is not any part's.
+    // The end of the step belongs to no part, if stages only mark parts.
     if (getOperation()->hasAttr(kPartBytesAttrName))
       others = {};
     EndOfStep end(getOperation(), others, timer, devices);

@@ -24,7 +24,7 @@ SmallVector<Operation *> mlir::moe::getOps(const UnitOps &units, PipelineUnit un
 
 static bool isExchange(Operation *op, const OpTimer &timer) { return timer.getLane(op) != Lane::Computation; }
 
-/// Gradients of weights wait for at most so many exchanges.
+/// Limit for the exchanges that gradients of weights wait for.
 static constexpr size_t kMostExchanges = 4;
 
 WindowOrderer::Lists WindowOrderer::getLists(const PipelineWindow &window) const {
@@ -35,7 +35,7 @@ WindowOrderer::Lists WindowOrderer::getLists(const PipelineWindow &window) const
     lists.push_back({getOps(units, own)});
     if (!unit.isWhole)
       continue;
-    // Without exchanges there is nothing to wait for.
+    // Gradients of weights are only postponed beside exchanges.
     auto weights = getOps(units, {unit.microBatch, unit.stage, StageWork::weights});
     if (llvm::none_of(lists.back().ops, [&](Operation *op) { return isExchange(op, timer); }))
       lists.back().ops = getOps(units, unit);

@@ -1,8 +1,8 @@
 //===- OutlinePasses.cpp - moe-outline-passes -----------------------------===//
 //
-// The program has the ops of one further pass of a layer. What they give to others are sums with values from outside.
-// So the ops may as well run several times, or never, if each sum takes the place of the value that it adds to. They
-// become a function of their own: later passes see one op, and plans one launch.
+// The program has the ops of one further pass of a layer. Their results for other ops are sums with values from
+// outside. So the ops can run several times or never, if each sum replaces the value to which it adds. They become a
+// function of their own: later passes see one op, and plans have one launch.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,11 +29,11 @@ namespace {
 /// The ops of a pass, in program order.
 using PassOps = llvm::SetVector<Operation *>;
 
-/// The functions of passes, each once.
+/// Functions of passes, without duplicates.
 class Functions {
 public:
   explicit Functions(ModuleOp module) : module(module) {}
-  /// The name of a function of the module that is like `function`, which is none of it yet.
+  /// Name of the function of the module that is like `function`. Expects a function that is not in the module yet.
   FlatSymbolRefAttr add(func::FuncOp function);
 
 private:
@@ -59,14 +59,14 @@ private:
   const PassOps &ops;
   Functions &functions;
   WindowOp window;
-  /// Values from outside, and the sums in their places.
+  /// Values from outside, and the sums that replace them.
   llvm::SmallMapVector<Value, Value, 8> carried;
   llvm::SetVector<Value> inputs;
   SmallVector<int64_t> divided;
 };
 } // namespace
 
-/// Without the operands.
+/// Hash of a function without its operands.
 static llvm::hash_code getHash(func::FuncOp function) {
   llvm::hash_code hash = llvm::hash_value(function.getFunctionType().getAsOpaquePointer());
   for (Operation &op : function.front())
@@ -104,7 +104,7 @@ LogicalResult Outliner::addCarried(OpOperand &from, Value to) {
   return success();
 }
 
-/// Where `op` adds what the pass computes to a value from outside: that value. Chunks add one after the other.
+/// The value from outside to which `op` adds a result of the pass. Chunks add one after the other.
 static OpOperand *findAddend(Operation *op, function_ref<bool(Value)> isOutside) {
   if (auto sum = dyn_cast<MoeAccumulatingOpInterface>(op)) {
     if (sum.getAddendMutable().empty())
@@ -152,7 +152,7 @@ void Outliner::findInputs() {
       divided.push_back(static_cast<int64_t>(carried.size() + number));
 }
 
-/// Puts what uses results of the pass behind all of its ops.
+/// Moves users of results of the pass after all of its ops.
 LogicalResult Outliner::moveUsers() {
   llvm::SetVector<Operation *> users;
   for (Operation *op = ops.front(); op != ops.back(); op = op->getNextNode()) {

@@ -20,7 +20,8 @@ namespace {
 /// Rewrites one function from global tensors to shards.
 class FunctionPartitioner {
 public:
-  /// `ranks` is `parallel`, or, of the model for one rank, how the ranks are divided that it is compared with.
+  /// Partitions for `parallel`. `ranks` equals it, or, in the model for one rank, is the division of the ranks with
+  /// which it is compared.
   FunctionPartitioner(func::FuncOp function, ParallelAttr parallel, ParallelAttr ranks, int64_t groups)
       : function(function), parallel(parallel), ranks(ranks), tokens{groups} {}
 
@@ -44,7 +45,7 @@ private:
 };
 } // namespace
 
-/// The fewest sequences that an op speaks of are the model's: others are pieces of them.
+/// Sequences of the model: the fewest that an op states. Others are pieces of them.
 static SmallVector<SequenceUse> findSequences(func::FuncOp function, int64_t &fewest) {
   SmallVector<SequenceUse> uses;
   for (auto op : function.front().getOps<MoePartitionOpInterface>())
@@ -55,7 +56,7 @@ static SmallVector<SequenceUse> findSequences(func::FuncOp function, int64_t &fe
   return uses;
 }
 
-/// Without any sequences, the tokens of a data-parallel shard are one.
+/// Divides tokens. Without sequences, the tokens of a data-parallel shard are one.
 LogicalResult FunctionPartitioner::divideTokens() {
   tokens.shards = tokens.sequences = ranks.getDp();
   int64_t cp = ranks.getCp();
@@ -75,7 +76,7 @@ LogicalResult FunctionPartitioner::divideTokens() {
                                     << " tokens; choose another cp, or another length with --seq";
       zigzag = zigzag && length % (2 * cp) == 0;
     }
-  // Of the ranks alone: the model for one rank would say it again.
+  // The remark is for the ranks alone. The model for one rank would repeat it.
   if (isCausal && !zigzag && parallel == ranks)
     function.emitWarning() << "expected sequences that 2 cp = " << 2 * cp
                            << " divides, so that all ranks of cp have the same work in attention; the last of them now "
@@ -105,7 +106,7 @@ LogicalResult FunctionPartitioner::inferLayouts() {
   return success();
 }
 
-/// `layout` of a value of `rows` rows with what says which of them a rank has.
+/// Adds the rank's own rows to the `layout` of a value of `rows` rows.
 LayoutAttr FunctionPartitioner::describe(LayoutAttr layout, int64_t rows) const {
   bool isCut = llvm::any_of(layout.getDims(), [&](ArrayAttr dim) {
     return llvm::is_contained(dim, StringAttr::get(layout.getContext(), "cp"));
@@ -136,7 +137,7 @@ LogicalResult FunctionPartitioner::partitionArguments() {
       return failure();
     int64_t rows = type->getRank() > 0 ? cast<RankedTensorType>(argument.getType()).getDimSize(0) : 0;
     function.setArgAttr(index, kLayoutAttrName, describe(layouts[argument], rows));
-    // The L0 ops still use the argument; they are erased before its type has to fit.
+    // The L0 ops still use the argument. They are erased before its type has to fit.
     shards.map(argument, argument);
     argument.setType(*type);
   }

@@ -1,8 +1,8 @@
 //===- PauseMp.cpp - moe-pause-mp -----------------------------------------===//
 //
 // Parm's two schedules (section III-B) as rewrites of the baseline. In both each member of mp sends its own share of
-// the tokens, straight to the members that hold the experts' shards. S1 splits the tokens before the gate, S2 the
-// dispatched rows behind it. The forward alone is written; moe-differentiate makes the backward.
+// the tokens, straight to the members that hold the experts' shards. S1 splits the tokens before the gate, and S2 the
+// dispatched rows after it. Only the forward is written, and moe-differentiate makes the backward.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,7 +33,7 @@ public:
   void rewriteToS2();
 
 private:
-  /// Rows of this rank, per expert or packed, and in the dropless form their counts.
+  /// Rows of this rank, per expert or packed, with their counts in the dropless form.
   struct Rows {
     Value rows, counts;
   };
@@ -44,7 +44,8 @@ private:
   Value gather(Value value, int64_t dim) {
     return layer.mp ? builder.create<AllGatherOp>(loc, value, layer.mp, dim).getResult() : value;
   }
-  /// `blocks` blocks of `value` along `dim`, each for all shards of an expert, and the sum of what they give back.
+  /// Dumps `blocks` blocks of `value` along `dim`, each for all shards of an expert, or adds up the blocks that they
+  /// return.
   Value dump(Value value, int64_t dim, int64_t blocks) {
     return layer.esp ? builder.create<DumpOp>(loc, value, dim, blocks, layer.getEsp()).getResult() : value;
   }
@@ -55,7 +56,7 @@ private:
   RouteOp routeShare(Value tokens);
   int64_t padExpertRows();
   Value dispatch(Value tokens, RouteOp route, int64_t rows);
-  /// To the experts and back, over the fused group: rows of the shape of `share.rows`.
+  /// Sends rows to the experts and back, over the fused group. Returns rows of the shape of `share.rows`.
   Value runExperts(Rows share);
   Value runExpertsRagged(Rows share);
   Value cloneExperts(Value rows, Value counts) { return layer.cloneExperts(builder, rows, counts); }
@@ -95,7 +96,7 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
   for (Value result :
        std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(), route.getWeights()})
     result.setType(withDim(getTensorType(result), 0, share));
-  // How many of its groups the baseline routes as one of its own.
+  // Number of its groups that the baseline routes as one of its own.
   int64_t parts = layer.getMp() * groups / static_cast<int64_t>(layer.route.getGroups());
   int64_t capacity = llvm::divideCeil(static_cast<int64_t>(layer.route.getCapacity()), parts);
   route.setGroups(groups);
@@ -107,8 +108,8 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
   return route;
 }
 
-/// Gives each expert as many rows as the members can share out evenly; who is dropped does not change. Returns their
-/// number.
+/// Gives each expert as many rows as the members can divide evenly, and returns their number. The same choices are
+/// dropped.
 int64_t LayerRewriter::padExpertRows() {
   int64_t needed = static_cast<int64_t>(layer.route.getCapacity() * layer.route.getGroups());
   int64_t rows = static_cast<int64_t>(llvm::alignTo(needed, layer.getMp()));
@@ -121,7 +122,7 @@ int64_t LayerRewriter::padExpertRows() {
   return rows;
 }
 
-/// The auxiliary loss is a mean over groups: each member has that of its own.
+/// Replaces the auxiliary loss, a mean over groups: each member has that of its own groups.
 void LayerRewriter::replaceAux(RouteOp route) {
   Value aux = route.getAux();
   if (layer.mp && getTensorType(route.getLogits()) != getTensorType(layer.route.getLogits())) {
@@ -142,7 +143,7 @@ Value LayerRewriter::dispatch(Value tokens, RouteOp route, int64_t rows) {
                                     layer.getDispatchWeights(route));
 }
 
-/// Dump, EP&ESP-AlltoAll, expert shards, EP&ESP-AlltoAll, local sum.
+/// Builds dump, EP&ESP-AlltoAll, expert shards, EP&ESP-AlltoAll and local sum.
 Value LayerRewriter::runExperts(Rows share) {
   if (layer.isDropless())
     return runExpertsRagged(share);
@@ -167,8 +168,9 @@ Value LayerRewriter::runExpertsRagged(Rows share) {
   return reduce(back, 0, 1);
 }
 
-/// Where the members of mp send to one set of experts, these receive each token once and not from each of them: the
-/// baseline's room over mp. Where the set is smaller, the rows that its members send at most.
+/// Number of rows to reserve at the experts. If the members of mp send to one set of experts, these receive each token
+/// once and not from each member, so it is the baseline's room over mp. For a smaller set it is the most rows that its
+/// members send.
 int64_t LayerRewriter::getReservedRows(int64_t sentRows) {
   int64_t most = layer.fused.getSize() * sentRows;
   int64_t baseline = getTensorType(layer.experts.front()->getOperand(0)).getDimSize(0);
@@ -234,7 +236,7 @@ struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
     bool useS1 = schedule == PauseMpSchedule::Chosen ? chosen == "s1" : schedule == PauseMpSchedule::S1;
     if (std::string obstacle = layer->getShareObstacle(); useS1 && !obstacle.empty())
       return leave(obstacle);
-    // Where no tokens are there twice and experts are whole, both are the layer as it is.
+    // If no tokens are duplicated and experts are whole, both schedules are the layer as it is.
     if (ParallelAttr parallel = getParallel(getOperation()); parallel.getMp() == 1 && parallel.getEsp() == 1)
       return;
     LayerRewriter rewriter(*layer);

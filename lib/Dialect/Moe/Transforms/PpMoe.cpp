@@ -1,8 +1,8 @@
 //===- PpMoe.cpp - moe-ppmoe ----------------------------------------------===//
 //
-// PPMoE's schedule (section 3.3) as a rewrite of the baseline. Where all that hold a layer's experts have the same
-// tokens, each computes those of its own experts, and one sum of what the tokens get takes the place of all exchanges.
-// The forward alone is written: the casts of tokens and weights have the sums of the backward as adjoints.
+// PPMoE's schedule (section 3.3) as a rewrite of the baseline. If all ranks that hold a layer's experts have the same
+// tokens, each computes the tokens of its own experts, and one sum of the results replaces all exchanges. Only the
+// forward is written: the casts of tokens and weights have the sums of the backward as adjoints.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,7 +25,7 @@ static AxisSet getExpertAxes(const BaselineLayer &layer, const SpmdAnalysis &sta
   return layer.fused ? *states.getAxes().getAxes(layer.fused) : AxisSet();
 }
 
-/// Why the exchanges are needed; empty where they are not.
+/// Reason why the exchanges are needed, or an empty text.
 static std::string getObstacle(const BaselineLayer &layer, const SpmdAnalysis &states) {
   AxisSet different = states.getState(layer.tokens) & getExpertAxes(layer, states);
   if (different.empty())
@@ -34,8 +34,8 @@ static std::string getObstacle(const BaselineLayer &layer, const SpmdAnalysis &s
          "; expected ep * esp to divide mp";
 }
 
-/// Rows of the member's own experts. Dropless, the baseline has room for those that ep * esp members send: here all of
-/// them hold the same ones.
+/// Type of the rows of the member's own experts. In the dropless form the baseline has room for those that ep * esp
+/// members send, all of whom hold the same ones here.
 static RankedTensorType getOwnRows(BaselineLayer &layer) {
   RankedTensorType sent = layer.dispatch.getResult().getType();
   SmallVector<int64_t> shape(sent.getShape());
@@ -48,7 +48,8 @@ static RankedTensorType getOwnRows(BaselineLayer &layer) {
   return RankedTensorType::get(shape, sent.getElementType());
 }
 
-/// The tokens in the state of the slots: the baseline's cast where that is it, so that it stays one for all users.
+/// Tokens in the state of the slots. The baseline's cast is used if it has that state, so that one cast serves all
+/// users.
 static Value getVaryingTokens(BaselineLayer &layer, const SpmdAnalysis &states) {
   Value varying = layer.dispatch.getTokens();
   AxisSet wanted = states.getState(layer.tokens) | getExpertAxes(layer, states);

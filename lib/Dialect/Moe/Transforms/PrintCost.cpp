@@ -23,11 +23,11 @@ struct Line {
 
   Line(MoeCostOpInterface priced);
   int64_t getMembers() const { return group ? group.getSize() : 1; }
-  /// From a member that sends, to one that receives.
+  /// Bytes from a member that sends to one that receives.
   int64_t getBytesToPeer() const {
     if (cost.phases > 1)
       return cost.payload / (getMembers() / cost.phases);
-    // What is broadcast goes on from its owner, what is reduced comes to it from the member before.
+    // A broadcast starts at the owner, and a reduce reaches it from the member before.
     int64_t members = getMembers(), owner = cost.root;
     return std::max(cost.getBytesToPeer(members, owner, (owner + 1) % members),
                     cost.getBytesToPeer(members, (owner + members - 1) % members, owner));
@@ -35,7 +35,7 @@ struct Line {
 };
 } // namespace
 
-/// A plan.launch says which call it is; the others are what they are called.
+/// A plan.launch names its call. Other ops have their own names.
 Line::Line(MoeCostOpInterface priced)
     : op(priced->getName().getStringRef()), cost(priced.getOpCost()), group(priced.getCostGroup()) {
   if (auto kernel = priced->getAttrOfType<StringAttr>("kernel"))
@@ -102,7 +102,7 @@ static void printFunction(func::FuncOp function, bool asJson, llvm::raw_ostream 
 }
 
 namespace {
-/// Of a module and not of a function: passes over functions run in parallel, and would print them in any order.
+/// Runs on a module, since passes over functions run in parallel and would print them in any order.
 struct MoePrintCost : moe::impl::MoePrintCostBase<MoePrintCost> {
   using Base::Base;
 

@@ -13,11 +13,11 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Sizes that differ by less are the same: scalars pass from layer to layer, too.
+/// Whether two sizes are about equal. Scalars that pass from layer to layer make small differences.
 static bool isAbout(int64_t size, int64_t other) { return std::abs(size - other) <= other / 10; }
 
-/// Whether more is handed over, or nothing, on both sides: each side counts where it first differs. No block ends
-/// between q, k and v and the attention: as much is handed over for some ops there, but less behind them.
+/// Whether the bytes that cross are more, or 0, on both sides of a cut. Each side counts where it first differs. No
+/// block ends between q, k and v and the attention: the same bytes cross for some ops there, but fewer after them.
 static bool isLowPoint(ArrayRef<int64_t> crossing, size_t cut) {
   auto isWider = [&](auto sizes) {
     auto it = llvm::find_if(sizes, [&](int64_t size) { return size != crossing[cut]; });
@@ -26,15 +26,15 @@ static bool isLowPoint(ArrayRef<int64_t> crossing, size_t cut) {
   return isWider(llvm::reverse(crossing.take_front(cut))) && isWider(crossing.drop_front(cut));
 }
 
-/// Whether as much is handed over at all places from one cut to another.
+/// Whether the same bytes cross at all places from one cut to another.
 static bool isPlateau(ArrayRef<int64_t> crossing, size_t from, size_t to) {
   return llvm::all_equal(crossing.slice(from, to - from + 1));
 }
 
-/// The cuts between blocks: the narrow ones where as much is handed over as at most of them.
+/// Cuts between blocks: the low points at which the most common number of bytes crosses.
 static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
   SmallVector<size_t> narrow, most;
-  // Of neighbouring cuts where as much is handed over, the first one counts.
+  // The first of neighbouring cuts with equal bytes counts.
   for (size_t cut : program.cuts)
     if (program.crossing[cut] > 0 && isLowPoint(program.crossing, cut) &&
         (narrow.empty() || !isPlateau(program.crossing, narrow.back(), cut)))
@@ -60,7 +60,7 @@ static bool hasOtherStage(Operation *op, Operation *user) {
   return op->getAttr(kStageAttrName) != user->getAttr(kStageAttrName);
 }
 
-/// Bytes that would be kept of an op's results.
+/// Bytes of an op's results that would be kept.
 static int64_t countResultBytes(Operation *op) {
   int64_t bytes = 0;
   for (Type type : op->getResultTypes())
@@ -86,10 +86,10 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
       double seconds = timer.getSeconds(op), written = static_cast<double>(countResultBytes(op)) / bytesPerSecond;
       return keepFrom > 0 && seconds >= keepFrom * written;
     };
-    // What another stage received is there: it does not wait until this stage has computed it again. Where stages are
-    // marks of parts, all are on one device.
+    // Results that another stage received are kept: it need not wait until this stage has computed them again. All
+    // parts are on one device if stages only mark parts.
     bool hasStages = !getOperation()->hasAttr(kPartBytesAttrName);
-    /// The block that an op is in.
+    /// Block of an op.
     auto getBlock = [&](size_t number) { return llvm::upper_bound(blocks, number) - blocks.begin(); };
     for (size_t number = 0; number < blocks.back(); ++number) {
       Operation *op = program.ops[number];

@@ -1,7 +1,7 @@
 //===- RepeatMicroBatches.cpp - more micro-batches like the second --------===//
 //
-// Three micro-batches tell what any number of them do: the first and the last may differ from the others, and the last
-// two show what is handed on from one to the next.
+// Three micro-batches define any number of them. The first and the last may differ from the others, and the last two
+// show the values that each passes on to the next.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -45,12 +45,12 @@ private:
   func::FuncOp function;
   Operation *terminator;
   int64_t count, total = 0;
-  /// Ops of each micro-batch, in program order, and those of none.
+  /// Ops of each micro-batch, in program order, and ops of no micro-batch.
   SmallVector<Operation *> templates[kTemplates], others;
   llvm::DenseMap<Operation *, int64_t> microBatchOf;
-  /// What the last micro-batch has in place of what the second one has.
+  /// Values of the last micro-batch by the matching values of the second.
   llvm::DenseMap<Value, Value> like;
-  /// By a value that the first micro-batch hands to the second: what the second hands to the last in its place.
+  /// Values that the second micro-batch passes to the last, by the matching values that the first passes to the second.
   llvm::DenseMap<Value, Value> handedOn;
 };
 } // namespace
@@ -80,7 +80,7 @@ LogicalResult Repeater::collect() {
   return success();
 }
 
-/// Of ops that do the same but for their micro-batch.
+/// Attributes that are equal for ops that differ only in their micro-batch.
 static DictionaryAttr getKind(Operation *op) {
   NamedAttrList attributes(op->getAttrDictionary());
   attributes.erase(kMicroBatchAttrName);
@@ -115,7 +115,7 @@ LogicalResult Repeater::match() {
   return success();
 }
 
-/// Others take values of the last micro-batch alone: there is one of it, too, where there are more.
+/// Checks that other ops take values of the last micro-batch alone, which exists for any number of micro-batches.
 LogicalResult Repeater::checkOthers() {
   for (Operation *op : others)
     if (llvm::any_of(op->getOperands(),
@@ -133,7 +133,8 @@ void Repeater::place(Operation *op, int64_t microBatch) {
     input.setIndex(microBatch);
 }
 
-/// `before` maps values of the second micro-batch to those of the one before this, and then to those of this.
+/// Repeats the ops for one micro-batch. `before` maps values of the second micro-batch to those of the previous one,
+/// and then to those of this one.
 void Repeater::repeat(int64_t microBatch, IRMapping &before) {
   OpBuilder builder(terminator);
   IRMapping own;
@@ -144,7 +145,7 @@ void Repeater::repeat(int64_t microBatch, IRMapping &before) {
   before = std::move(own);
 }
 
-/// The last micro-batch follows the one before it.
+/// Lets the last micro-batch follow the one before it.
 void Repeater::finish(IRMapping &before) {
   for (Operation *op : templates[2]) {
     for (OpOperand &operand : op->getOpOperands())
@@ -158,7 +159,7 @@ void Repeater::finish(IRMapping &before) {
 LogicalResult Repeater::run() {
   if (failed(collect()) || failed(match()) || failed(checkOthers()))
     return failure();
-  // First comes what no micro-batch changes, last what needs the last one.
+  // Ops that no micro-batch changes come first, and ops that need the last micro-batch come last.
   llvm::DenseSet<Operation *> late;
   for (Operation *op : others)
     if (llvm::any_of(op->getOperands(), [&](Value operand) {

@@ -1,8 +1,8 @@
 //===- Residuals.cpp - what the backward needs of the forward -------------===//
 //
-// The backward is first written as if every value of the forward were kept. Then each use of one that is not is given
-// another value: a copy that was fetched from the host, or what the same op makes again of operands that are had in
-// their own ways. Both stand just before the first use.
+// The backward is first written as if every value of the forward were kept. Then each use of a value that is not kept
+// gets another value: a copy fetched from the host, or the result of the same op on operands that are obtained in their
+// own ways. Both stand just before the first use.
 //
 //===----------------------------------------------------------------------===//
 #include "Residuals.h"
@@ -17,7 +17,7 @@ static Residual getResidual(Operation *op) {
   return residual ? residual.getValue() : Residual::keep;
 }
 
-/// The ring of values that are there a second time.
+/// Gives values that are computed a second time a ring of their own.
 static void setRingOfAgain(Operation *op, Operation *again) {
   if (auto ring = op->getAttrOfType<RingAttr>(kRingAttrName))
     again->setAttr(kRingAttrName, RingAttr::get(op->getContext(), (ring.getName() + ".again").str(), ring.getDepth()));
@@ -33,10 +33,10 @@ public:
   void provide(Operation *user);
 
 private:
-  /// What `user` takes for `value`.
+  /// Value that `user` takes for `value`.
   Value get(Value value, Operation *user);
   Value fetch(Value value, Operation *user);
-  /// An alias is kept where its operand is.
+  /// Whether a value is kept. An alias is kept if its operand is.
   bool isKept(Value value);
   void repeat(Operation *op, Operation *user);
   void leaveRing(Value value);
@@ -82,7 +82,8 @@ void ResidualProvider::repeat(Operation *op, Operation *user) {
     provided[before] = after;
 }
 
-/// A value that the backward uses where it is cannot give its place to another, and neither can what it is an alias of.
+/// Removes a value from its ring if the backward uses it directly. Neither it nor the value of which it is an alias can
+/// give its place to another.
 void ResidualProvider::leaveRing(Value value) {
   for (Operation *op = value.getDefiningOp(); op && forward.contains(op); op = op->getOperand(0).getDefiningOp()) {
     op->removeAttr(kRingAttrName);
@@ -115,7 +116,7 @@ void mlir::moe::provideResiduals(ArrayRef<Operation *> forward, Operation *termi
   if (forward.empty())
     return;
   ResidualProvider provider(forward);
-  // What is put between two ops of the backward has its operands already.
+  // Ops that are inserted between two ops of the backward have their operands already.
   SmallVector<Operation *> backward;
   for (Operation *op = forward.back()->getNextNode(); op != terminator; op = op->getNextNode())
     backward.push_back(op);

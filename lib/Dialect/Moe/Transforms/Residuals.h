@@ -6,11 +6,11 @@
 
 namespace mlir::moe {
 
-/// The place of a backward op: its forward op's layer, marked.
+/// Location of a backward op: its forward op's layer, marked.
 Location getBackwardLoc(Operation *op);
 
-/// Gives the ops from behind the last of `forward` up to `terminator`, the backward, the values of the forward as
-/// `moe.residual` of these says.
+/// Gives the backward, which is the ops after the last of `forward` up to `terminator`, the values of the forward as
+/// their `moe.residual` demands.
 void provideResiduals(ArrayRef<Operation *> forward, Operation *terminator);
 
 } // namespace mlir::moe

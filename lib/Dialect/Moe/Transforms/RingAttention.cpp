@@ -67,7 +67,7 @@ public:
 
 private:
   int64_t getMembers() const { return cp.getSize(); }
-  /// What the member `phase` places behind has as `own`.
+  /// Receives `own` of the member that is `phase` places before this one.
   Value receive(Value own, int64_t phase) {
     if (phase == 0)
       return own;
@@ -75,7 +75,7 @@ private:
     return builder.create<AllToAllPhaseOp>(op->getLoc(), own.getType(), copies, cp, /*split_dim=*/0, /*concat_dim=*/0,
                                            phase, getMembers());
   }
-  /// Receives keys and values for the step after `step`, so that the exchange is beside that one.
+  /// Receives keys and values for the step after `step`, beside the computation of `step`.
   void receiveNext(Value k, Value v, int64_t step) {
     if (step + 1 < getMembers())
       next = {receive(k, step + 1), receive(v, step + 1)};
@@ -83,7 +83,7 @@ private:
   Value add(Value sum, Value value) {
     return sum ? builder.create<AddOp>(op->getLoc(), sum, value).getResult() : value;
   }
-  /// The op of one step, on `keys` and values.
+  /// Builds the op of one step on `keys` and values.
   template <typename Op> Op buildStep(Op ring, std::pair<Value, Value> keys, int64_t step) {
     auto one = cast<Op>(builder.clone(*ring.getOperation()));
     one.getKMutable().assign(keys.first);
@@ -92,7 +92,7 @@ private:
     one.setKeyShift(step);
     return one;
   }
-  /// Replaces the op by `results`. What was made for it belongs where it does.
+  /// Replaces the op by `results`. Ops that were made for it belong where it belongs.
   void finish(ValueRange results, Operation *before);
 
   Operation *op;
@@ -146,7 +146,7 @@ void RingExpander::expand(AttentionGradOp gradient) {
     receiveNext(gradient.getK(), gradient.getV(), step);
     AttentionGradOp one = buildStep(gradient, keys, step);
     q = add(q, one.getGradQ());
-    // They go back to where the keys came from.
+    // The gradients return to the owners of the keys.
     int64_t back = (getMembers() - step) % getMembers();
     k = add(k, receive(one.getGradK(), back));
     v = add(v, receive(one.getGradV(), back));

@@ -46,7 +46,7 @@ bool RowPath::hasWholeExperts() const {
   return first.getCopies() == 1 && there.back() == first.getOperation() && isa<AllToAllVOp>(back.front());
 }
 
-/// `op` for other rows: as many columns of as many bits as `rows` has.
+/// Builds `op` for other rows, with the columns and the element type of `rows`.
 Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
   Operation *moved = cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk);
   int64_t before = getTensorType(op->getOperand(0)).getDimSize(0),
@@ -54,7 +54,7 @@ Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
   int64_t count = rows.getDimSize(0) * after / before;
   if (auto all = dyn_cast<AllToAllVOp>(moved)) {
     all.setGroupAttr(group);
-    // Blocks that a rank gathered are of as many tokens each as it has.
+    // Each block that a rank gathered has the tokens of one rank.
     int64_t blocks = all.getBlockCounts().getType().getDimSize(0);
     int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
     count = op == path.exchange ? getRoom(sent, tokens * blocks) : chunk.of(after);

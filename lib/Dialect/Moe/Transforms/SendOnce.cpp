@@ -1,8 +1,8 @@
 //===- SendOnce.cpp - moe-send-once ---------------------------------------===//
 //
-// Rows go to holders of experts, not to experts: the ops that move them are copied, for one expert on each rank. What
-// arrives is dispatched once more, among the rank's own experts. Chunks are equal parts of the tokens, each of which
-// goes this way alone. Only the forward is written: all ops have adjoints.
+// Rows go to holders of experts and not to experts. The ops that move rows are copied, for one expert on each rank.
+// Rows that arrive are dispatched once more, among the rank's own experts. Chunks are equal parts of the tokens, each
+// with a path of its own. Only the forward is written, since all ops have adjoints.
 //
 //===----------------------------------------------------------------------===//
 #include "RowPath.h"
@@ -24,15 +24,15 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// Holders of experts, to each of whom a rank sends a token once: nodes, or ranks.
+/// Holders of experts, nodes or ranks. A rank sends a token once to each.
 struct Level {
-  GroupAttr group; ///< its members are the holders, or hold an expert together
-  GroupAttr outer; ///< the member's place in it says among whose experts
+  GroupAttr group; ///< members are the holders, or hold an expert together
+  GroupAttr outer; ///< the member's place in it defines among which experts
   int64_t holders;
 };
 
-/// Tokens in rows, with their choices and weights. Choices whose `slots` are dropped do not count. Null slots: none is
-/// dropped. Null `used`: all rows are used.
+/// Tokens in rows, with their choices and weights. Choices whose `slots` are dropped do not count. Null `slots` means
+/// that no choice is dropped, and null `used` that all rows are used.
 struct Rows {
   Value tokens, choices, weights, slots, used;
 };
@@ -40,7 +40,7 @@ struct Rows {
 /// Rewrites one layer.
 class SentLayer {
 public:
-  /// Fails with what is in the way, a phrase, in `reason`. Nodes of no ranks: tokens go straight to ranks.
+  /// Fails with the obstacle (a phrase) in `reason`. With 0 ranks in a node, tokens go straight to ranks.
   static FailureOr<SentLayer> match(DispatchOp dispatch, int64_t nodeRanks, int64_t chunks, std::string &reason);
   void rewrite();
 
@@ -68,11 +68,11 @@ private:
   RouteOp route;
   RowPath moves;
   SmallVector<Level, 2> levels;
-  std::optional<RowCarrier> carrier; ///< over the first level
+  std::optional<RowCarrier> carrier; ///< of the first level
 };
 } // namespace
 
-/// Sets the levels, or says what is in the way.
+/// Sets the levels. Returns the obstacle, or an empty text.
 std::string SentLayer::setLevels(int64_t nodeRanks) {
   GroupAttr group = moves.exchange.getGroup();
   int64_t copies = moves.exchange.getCopies(), size = group.getSize();
@@ -80,7 +80,7 @@ std::string SentLayer::setLevels(int64_t nodeRanks) {
   if (size == copies)
     return "every rank has all experts";
   levels = {{group, self, size / copies}};
-  // Where each of them is a node of its own, or all are in one node.
+  // Each rank is a node of its own, or all are in one node.
   if (nodeRanks <= group.getStride() || group.isInsideNode(nodeRanks, /*world=*/0))
     return "";
   auto divided = group.divideByNode(nodeRanks);
@@ -93,20 +93,20 @@ std::string SentLayer::setLevels(int64_t nodeRanks) {
   return "";
 }
 
-/// The rows that a rank sends, of those for each choice. A token has no more rows than there are holders.
+/// Rows that a rank sends, as a part of those for each choice. A token has at most one row for each holder.
 RowChunk SentLayer::getChunk() {
   RankedTensorType slots = path.dispatch.getSlots().getType();
   int64_t choices = slots.getDimSize(1);
   return {getTokens() * std::min(choices, levels.front().holders), slots.getNumElements()};
 }
 
-/// The experts' room for choices.
+/// Room of the experts for choices.
 int64_t SentLayer::getExpertRoom() {
   return llvm::divideCeil(getTensorType(moves.experts.front()->getOperand(0)).getDimSize(0), chunks);
 }
 
-/// For rows that arrive, where a member sends `sent` rows of `tokens` tokens. At ranks, each of them has a choice of
-/// the experts.
+/// Room for rows that arrive, if a member sends `sent` rows of `tokens` tokens. Each row that arrives at a rank has a
+/// choice of its experts.
 int64_t SentLayer::getRoom(const Level &level, int64_t sent, int64_t tokens) {
   int64_t room = level.group.getSize() * std::min(sent, tokens);
   return &level == &levels.back() ? std::min(room, getExpertRoom()) : room;
@@ -157,7 +157,7 @@ MergeChoicesOp SentLayer::merge(const Level &level, const Rows &rows) {
                                         /*copies=*/1, level.holders, most);
 }
 
-/// What arrives of rows that go once to each holder.
+/// Sends rows once to each holder, and returns the rows that arrive.
 Rows SentLayer::send(const Level &level, const Rows &rows, MergeChoicesOp merged) {
   int64_t count = getTensorType(merged.getSent()).getDimSize(0);
   Value tokens = dispatch(rows.tokens, merged), weights = dispatch(rows.weights, merged);
@@ -178,7 +178,7 @@ Rows SentLayer::send(const Level &level, const Rows &rows, MergeChoicesOp merged
   return {exchanged(tokens), exchanged(merged.getSent()), exchanged(weights), Value(), used};
 }
 
-/// The sums of the rows that come back of `rows`, of which other members have `arrived`.
+/// Sums of the rows that return for `rows`, of which other members have `arrived`.
 Value SentLayer::returnRows(const Level &level, Value partial, MergeChoicesOp merged, const Rows &rows, Value arrived) {
   if (&level == &levels.front()) {
     partial = carrier->carryBack(partial);
@@ -191,7 +191,7 @@ Value SentLayer::returnRows(const Level &level, Value partial, MergeChoicesOp me
   return combine(partial, merged, getTensorType(rows.choices).getDimSize(0));
 }
 
-/// What a rank's experts make of rows, a sum for each of them.
+/// Results of a rank's experts for rows, a sum for each row.
 Value SentLayer::compute(const Rows &rows) {
   AllToAllVOp exchange = moves.exchange;
   int64_t copies = exchange.getCopies(), own = getTensorType(exchange.getExpertCounts()).getDimSize(1);
@@ -204,7 +204,7 @@ Value SentLayer::compute(const Rows &rows) {
                  path.combine.getWeights() ? rows.weights : Value());
 }
 
-/// What the layer makes of some of its tokens.
+/// Results of the layer for some of its tokens.
 Value SentLayer::rewrite(const Rows &tokens) {
   const Level &first = levels.front();
   carrier.emplace(moves, builder, first.group, first.holders, getChunk(), getTokens(),
@@ -223,7 +223,7 @@ Value SentLayer::rewrite(const Rows &tokens) {
   return result;
 }
 
-/// The tokens of each chunk.
+/// Divides the tokens into chunks.
 SmallVector<Rows> SentLayer::divide(const Rows &rows) {
   if (chunks == 1)
     return {rows};
@@ -238,7 +238,7 @@ SmallVector<Rows> SentLayer::divide(const Rows &rows) {
 
 void SentLayer::rewrite() {
   Value weights = path.combine.getWeights() ? path.combine.getWeights() : path.dispatch.getWeights();
-  // Where members send the same rows as rows of their own, the slots are cast.
+  // The slots are cast if members send the same rows as rows of their own.
   Rows all = {path.dispatch.getTokens(), route.getExperts(), weights, path.dispatch.getSlots(), Value()};
   SmallVector<Value> results;
   for (auto [index, tokens] : llvm::enumerate(divide(all))) {
@@ -252,7 +252,7 @@ void SentLayer::rewrite() {
   for (Operation *op : llvm::reverse(path.ops))
     op->erase();
   path.dispatch.erase();
-  // Passes of the layer serve so many rows of each chunk.
+  // Passes of the layer serve these rows of each chunk.
   if (chunks > 1)
     route.setChunked(chunks, getTensorType(route.getSlots()).getNumElements() / chunks);
 }

@@ -1,7 +1,7 @@
 //===- SequenceParallel.cpp - moe-sequence-parallel -----------------------===//
 //
-// Megatron's sequence parallelism (Korthikanti et al., 2022, section 4.2.2): between the products that are divided over
-// mp each member has a part of the tokens' rows. The forward alone is written: the adjoints of its slices and gathers
+// Megatron's sequence parallelism (Korthikanti et al., 2022, section 4.2.2): each member has a part of the tokens' rows
+// between the products that are divided over mp. Only the forward is written: the adjoints of its slices and gathers
 // are the exchanges of the backward.
 //
 //===----------------------------------------------------------------------===//
@@ -21,19 +21,19 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Goes through a program once, so that parts are handed on from op to op.
+/// Goes through a program once, and passes parts on from op to op.
 class RowDivider {
 public:
   RowDivider(GroupAttr mp, SpmdAnalysis states) : mp(mp), states(std::move(states)) {}
 
-  /// Returns whether there was anything to divide.
+  /// Returns whether it divided any rows.
   bool run(Block &body);
 
 private:
   void divideSum(AllReduceOp sum);
   void divide(MoeRowwiseOpInterface op);
   void rememberGather(AllGatherOp gather);
-  /// Puts a gather of `part` in the place of the result of `op`.
+  /// Replaces the result of `op` by a gather of `part`.
   void replace(Operation *op, Value part);
   bool isReplicated(Value value) const;
   bool isOverMp(GroupAttr group) const {
@@ -42,7 +42,7 @@ private:
 
   GroupAttr mp;
   SpmdAnalysis states;
-  /// What was gathered, by the result.
+  /// Parts that were gathered, by the result.
   llvm::DenseMap<Value, Value> parts;
   SmallVector<AllGatherOp> gathers;
   bool changed = false;
@@ -54,7 +54,7 @@ static ValueRange getRowOperands(MoeRowwiseOpInterface op) {
   return op->getOperands().take_front(op.getNumRowOperands());
 }
 
-/// A gather's result is, though the analysis came before it.
+/// Whether a value is replicated. A gather's result is, although the analysis came before the gather.
 bool RowDivider::isReplicated(Value value) const {
   return parts.contains(value) || (states.getState(value) & *states.getAxes().getAxes(mp)).empty();
 }
@@ -75,7 +75,7 @@ void RowDivider::rememberGather(AllGatherOp gather) {
   gathers.push_back(gather);
 }
 
-/// Of use where an op that each member can do for its part takes the sum.
+/// Divides a sum if an op that each member can do for its part takes it.
 void RowDivider::divideSum(AllReduceOp sum) {
   bool isUsed = llvm::any_of(sum->getUsers(), [&](Operation *user) {
     auto rowwise = dyn_cast<MoeRowwiseOpInterface>(user);

@@ -1,10 +1,9 @@
 //===- ServeInPasses.cpp - moe-serve-in-passes ----------------------------===//
 //
-// A dropless layer with memory for fewer rows than may arrive serves them in passes. What differs from pass to pass is
-// which choices are served: so a pass is a copy of the layer's own ops on other slots and counts, whatever the
-// schedule. The program has one further pass, and moe-differentiate derives its backward as that of any other op. It
-// stands before the first pass, so that in the backward the gradients of the first pass are there, and it adds to them
-// in their place.
+// A dropless layer with memory for fewer rows than may arrive serves them in passes, which differ in the choices that
+// they serve. So a pass is a copy of the layer's own ops on other slots and counts, in any schedule. The program has
+// one further pass, and moe-differentiate derives its backward like that of any other op. It stands before the first
+// pass, so that in the backward the gradients of the first pass exist already, and it adds to them in place.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,23 +27,23 @@ using namespace mlir::moe;
 namespace {
 /// A layer whose experts have room for fewer rows than may arrive.
 struct BoundedLayer {
-  /// What gives the choices of experts their rows, and how many these are.
+  /// Op that gives the choices of experts their rows and counts these.
   MoeSlotsOpInterface made;
-  /// In program order, what depends on the slots or counts, but for casts of these, up to `last`.
+  /// Ops that depend on the slots or counts, without casts of these, up to `last`, in program order.
   SmallVector<Operation *> ops;
-  /// Those that `made` gives, and casts of them.
+  /// Slots and counts of `made`, and casts of them.
   SmallVector<Value> slots, counts;
-  /// The combine, or what joins those of equal parts of the tokens.
+  /// The combine, or the op that joins the combines of equal parts of the tokens.
   Operation *last = nullptr;
-  /// The tokens' dispatch, and the slots there or where the choices of own experts are selected.
+  /// Dispatch of the tokens, and the slots there or where the choices of the rank's own experts are selected.
   DispatchOp dispatch;
   Value routedSlots;
   WindowSizes sizes;
-  bool canOverflow = false;          ///< more rows than that may arrive
-  GroupAttr exchanging;              ///< null where no rows are exchanged
-  SmallVector<GroupAttr, 1> senders; ///< those that send different rows to a worker
+  bool canOverflow = false;          ///< whether more rows than that may arrive
+  GroupAttr exchanging;              ///< null if no rows are exchanged
+  SmallVector<GroupAttr, 1> senders; ///< groups of ranks that send different rows to a worker
 
-  /// Fails where the layer has room for all rows (`reason` is empty), and where it has to stay as it is.
+  /// Fails if the layer has room for all rows (`reason` is empty), or if it has to stay as it is.
   static FailureOr<BoundedLayer> match(MoeSlotsOpInterface made, const SpmdAnalysis &states, std::string &reason);
 
 private:
@@ -55,19 +54,19 @@ private:
 };
 } // namespace
 
-/// Merged choices that arrived from other ranks, of rows that go once; null for other slots.
+/// Merged choices that arrived from other ranks, for rows that go once, or null for other slots.
 static MergeChoicesOp getArrived(Value slots) {
   auto merge = skipToVarying(slots).getDefiningOp<MergeChoicesOp>();
   return merge && merge.getUsed() ? merge : MergeChoicesOp();
 }
 
-/// Whether an op adds up what experts make of the tokens, of which it has all or a part.
+/// Whether an op adds up the experts' results for the tokens, all or a part of them.
 static bool isCombine(Operation *op) {
   auto combine = dyn_cast<CombineOp>(op);
   return combine && !getArrived(combine.getSlots());
 }
 
-/// Whether an op gives what the layer makes of all tokens.
+/// Whether an op gives the layer's result for all tokens.
 static bool isLast(Operation *op) {
   auto isJoined = [](Operation *user) { return isa<ConcatOp>(user); };
   if (isa<ConcatOp>(op))
@@ -107,7 +106,7 @@ bool BoundedLayer::findRoom(std::string &reason) {
     canOverflow = true;
   };
   auto getHolders = [](auto op) { return op.getGroup().getSize() / static_cast<int64_t>(op.getCopies()); };
-  // Rows that go once have as much room, or room for all.
+  // Rows that go once have the same room, or room for all.
   bool isOnce = llvm::any_of(ops, [](Operation *op) { return isa<MergeChoicesOp>(op); });
   MergeChoicesOp atExperts; // the last one
   routedSlots = made.getSlots();
@@ -142,7 +141,8 @@ bool BoundedLayer::findRoom(std::string &reason) {
   return reason.empty() && canOverflow && ops.back() == last;
 }
 
-/// Members that have the same tokens send the same rows once, or as rows of their own: the slots' state says which.
+/// Finds the senders. Members with the same tokens send the same rows once, or as rows of their own, which the slots'
+/// state tells.
 void BoundedLayer::findSenders(const SpmdAnalysis &states) {
   AxisSet met;
   for (Operation *op : ops)
@@ -198,8 +198,8 @@ FailureOr<BoundedLayer> BoundedLayer::match(MoeSlotsOpInterface made, const Spmd
   return layer;
 }
 
-/// Marks an op of the further pass. The backward computes it again. Its values are in no ring: those of the first pass
-/// have their turns there.
+/// Marks an op of the further pass. The backward computes it again. Its values are in no ring, since those of the first
+/// pass take turns there.
 static void mark(Operation *op, StringAttr pass) {
   op->setAttr(kPassAttrName, pass);
   op->removeAttr(kRingAttrName);
@@ -207,7 +207,7 @@ static void mark(Operation *op, StringAttr pass) {
   op->setAttr(kResidualAttrName, ResidualAttr::get(op->getContext(), residual));
 }
 
-/// Counts of a pass vary where its slots do: casts of what is made of them are inserted anew.
+/// Erases casts of values made of a pass's counts, which vary where its slots do. They are inserted again later.
 static void eraseCasts(BoundedLayer &layer) {
   llvm::erase_if(layer.ops, [](Operation *op) {
     auto cast = dyn_cast<ToVaryingOp>(op);
@@ -221,7 +221,7 @@ static void eraseCasts(BoundedLayer &layer) {
 
 static void servePass(BoundedLayer &layer, StringAttr pass) {
   eraseCasts(layer);
-  // Nothing else uses their results.
+  // No other op uses their results.
   for (Operation *op : ArrayRef(layer.ops).drop_back())
     op->moveBefore(layer.last);
   OpBuilder builder(layer.ops.front());
@@ -230,7 +230,7 @@ static void servePass(BoundedLayer &layer, StringAttr pass) {
   Value gathered = layer.made.getCounts();
   if (senders.getSize() > 1)
     gathered = builder.create<AllGatherOp>(loc, gathered, senders, /*dim=*/0);
-  // Slots of a part of the tokens are made of those of all.
+  // Slots of a part of the tokens are made from those of all tokens.
   bool isWhole = skipToVarying(layer.routedSlots) == layer.made.getSlots();
   Value slots = isWhole ? layer.routedSlots : layer.made.getSlots();
   auto createWindow = [&](Value before) {
@@ -257,7 +257,7 @@ static void servePass(BoundedLayer &layer, StringAttr pass) {
   output.replaceAllUsesExcept(sum, sum);
 }
 
-/// Casts of what a pass makes belong to it.
+/// Marks casts of a pass's results as part of it.
 static void markCasts(func::FuncOp function) {
   for (auto cast : function.getOps<ToVaryingOp>())
     if (Operation *maker = cast.getInput().getDefiningOp(); maker && !cast->hasAttr(kPassAttrName))

@@ -1,7 +1,7 @@
 //===- SetResiduals.cpp - moe-set-residuals -------------------------------===//
 //
-// MPipeMoE's four strategies are two settings: how the backward gets what the experts took (T_DI), and what they
-// computed inside (T_M). Values are found by where they are on a layer's way, so that any schedule can have them.
+// MPipeMoE's four strategies are two settings: how the backward gets the experts' inputs (T_DI), and the values inside
+// the experts (T_M). Values are found by their places on a layer's path, so that any schedule can have them.
 //
 //===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
@@ -24,7 +24,7 @@ static bool isProduct(Operation *op) {
   return priced && priced.getOpCost().resource == Resource::Matrix;
 }
 
-/// The op in whose memory `value` lies; null for arguments.
+/// Op in whose memory `value` lies, or null for arguments.
 static Operation *getOwner(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && isAlias(op))
@@ -33,7 +33,8 @@ static Operation *getOwner(Value value) {
 }
 
 namespace {
-/// Experts are products and what is between them: the first take what was dispatched, the last give what goes back.
+/// Sets residuals. Experts are products and the ops between them: the first products take dispatched rows, and the last
+/// give rows that return.
 class ResidualSetter {
 public:
   explicit ResidualSetter(ExpertPath path) : path(path), all(path.ops.begin(), path.ops.end()) {
@@ -44,14 +45,14 @@ public:
   void setHidden(Residual residual);
 
 private:
-  /// Ops on the way that `from` needs, itself not included.
+  /// Ops on the path that `from` needs, without itself.
   llvm::SetVector<Operation *> getAncestors(Operation *from);
   bool hasProductBefore(Operation *op) { return llvm::any_of(getAncestors(op), isProduct); }
   void set(Operation *op, Residual residual) {
     if (op && all.contains(op))
       op->setAttr(kResidualAttrName, ResidualAttr::get(op->getContext(), residual));
   }
-  /// Again, in the backward.
+  /// Computes an op again in the backward.
   void repeat(Operation *op);
 
   ExpertPath path;
@@ -91,10 +92,10 @@ void ResidualSetter::setHidden(Residual residual) {
   for (Operation *op : path.ops) {
     if (!isProduct(op) || !hasProductBefore(op))
       continue;
-    // What is between the products, the first of them included.
+    // Ops between the products, with the first product.
     Operation *last = op->getOperand(0).getDefiningOp();
     if (residual == Residual::offload) {
-      // What is only elementwise of another value is made again of that.
+      // Values that are elementwise of another value are computed again from it.
       Operation *before = isProduct(last) ? nullptr : last->getOperand(0).getDefiningOp();
       if (before)
         repeat(last);

@@ -1,8 +1,8 @@
 //===- ShadowExperts.cpp - moe-shadow-experts -----------------------------===//
 //
-// The choices of experts that become shadows take a way of their own, a copy of the experts' without what leaves the
-// rank: same ops, other slots, counts and weights. Only the forward is written: the reduction of the shadows' gradients
-// is the adjoint of the broadcast of their weights.
+// The choices of experts that become shadows have a path of their own. It is a copy of the experts' path without the
+// ops that leave the rank: the same ops on other slots, counts and weights. Only the forward is written: the reduction
+// of the shadows' gradients is the adjoint of the broadcast of their weights.
 //
 //===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
@@ -32,15 +32,16 @@ static AllToAllVOp findExchange(const ExpertPath &path) {
   return {};
 }
 
-/// Of rows for all workers, with `experts` on each, the fraction 1 / this at most is for the experts of one worker that
-/// are no shadows, after the heaviest expert of the worker with most rows has become one `shadows` times.
+/// Bound of the rows for one worker's experts that are no shadows, as a fraction 1 / result of the rows for all
+/// workers. Each worker has `experts` experts. `shadows` times the heaviest expert of the worker with most rows has
+/// become a shadow.
 ///
 /// If C rows are left, the last of n experts that a worker gave away had rows / n or more of a worker with C rows or
-/// more: a worker that gives away r of e experts has C e / (e - r + 1) rows before, the one that is left with C has C e
-/// / (e - r). This is the least sum of them.
+/// more. A worker that gives away r of e experts has C e / (e - r + 1) rows before, and the one that is left with C has
+/// C e / (e - r). The result is the least sum of these, over C.
 static double getWorstShare(int64_t experts, int64_t shadows) {
   auto e = static_cast<double>(experts);
-  // least[r]: the rows, over C, of workers that give away r experts together.
+  // least[r] is the number of rows, over C, of workers that together give away r experts.
   SmallVector<double> least(shadows + 1, 0);
   for (int64_t r = 1; r <= shadows; ++r) {
     least[r] = std::numeric_limits<double>::infinity();
@@ -53,7 +54,7 @@ static double getWorstShare(int64_t experts, int64_t shadows) {
   return best;
 }
 
-/// The parameters that the ops on the way take beside the rows and their counts, each once.
+/// Parameters that the ops on the path take besides the rows and their counts, each once.
 static SmallVector<Value> getExpertValues(ExpertPath path) {
   llvm::SetVector<Value> values;
   llvm::DenseSet<Operation *> onPath(path.ops.begin(), path.ops.end());
@@ -87,7 +88,7 @@ private:
   int64_t places;
   Location loc;
   OpBuilder builder;
-  /// Rows that a rank exchanges for each that it counts: less than one where it shares them with others.
+  /// Rows that a rank exchanges for each row that it counts. It is less than one if the rank shares them with others.
   double share;
 };
 } // namespace
@@ -105,7 +106,7 @@ ShadowedLayer::ShadowedLayer(ExpertPath path, AllToAllVOp exchange, ParallelAttr
           static_cast<double>(path.dispatch.getResult().getType().getDimSize(0));
 }
 
-/// Of one counted row and of one expert, seconds that they take.
+/// Sets the seconds of one counted row and of one expert.
 void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
   double flops = 0, expertBytes = 0;
   for (Operation *op : path.ops) {
@@ -124,7 +125,7 @@ void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
   choose.setRowComputeAttr(over(share * flops, rates.expertFlops));
   choose.setRowSendAttr(over(share * rowBytes, rates.expertBytes));
   choose.setRowLocalAttr(over(share * rowBytes, rates.linkBytes));
-  // All that hold a part of the worker's experts send and receive the row.
+  // All ranks that hold a part of the worker's experts send and receive the row.
   choose.setRowNodeAttr(over(share * rowBytes * static_cast<double>(parallel.getEsp()), rates.nodeLinkBytes));
   choose.setExpertAttr(over(expertBytes, rates.broadcastBytes));
   choose.setStartAttr(builder.getF64FloatAttr(rates.expertStart));
@@ -136,7 +137,7 @@ Value ShadowedLayer::choose() {
   if (ep % nodeWorkers != 0)
     nodeWorkers = 1;
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-  // Which part of the sorted rows a rank sends is not known before.
+  // It is unknown before which part of the sorted rows a rank sends.
   int64_t room = share < 1 ? 0 : exchange.getResult().getType().getDimSize(0);
   auto zero = builder.getF64FloatAttr(0);
   auto op = builder.create<ChooseShadowsOp>(loc, path.slots.getCounts().getType(), counts,
@@ -147,11 +148,11 @@ Value ShadowedLayer::choose() {
   return op;
 }
 
-/// Rows, over their mean, for which there is room in any case: with fewer, memory would choose shadows where time does
-/// not.
+/// Factor on the mean number of rows for which there is always room. With less, memory would choose shadows where time
+/// does not.
 static constexpr double kLeastRoom = 4;
 
-/// Room for what is left after the heaviest experts became shadows, whatever the routing.
+/// Shrinks the room to the rows that remain after the heaviest experts became shadows, for any routing.
 void ShadowedLayer::shrinkReservation() {
   RankedTensorType type = exchange.getResult().getType();
   int64_t experts = getTensorType(exchange.getExpertCounts()).getDimSize(1), before = type.getDimSize(0);
@@ -170,7 +171,7 @@ void ShadowedLayer::shrinkReservation() {
   }
 }
 
-/// What the experts make of the shadows' rows, for the tokens.
+/// Builds the experts' results for the shadows' rows, by tokens.
 Value ShadowedLayer::buildShadows(DivideChoicesOp divide, Value shadows) {
   builder.setInsertionPointAfter(path.combine);
   IRMapping mapping;

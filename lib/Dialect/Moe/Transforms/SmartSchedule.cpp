@@ -1,7 +1,7 @@
 //===- SmartSchedule.cpp - moe-smart-schedule -----------------------------===//
 //
-// An exchange to the experts, what they do and the exchange back become as many of each as there are groups of
-// neighbours. Only the forward is written: the adjoint of a phase is a phase.
+// An exchange to the experts, the experts and the exchange back become one of each for every group of neighbours. Only
+// the forward is written, since the adjoint of a phase is a phase.
 //
 //===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
@@ -24,13 +24,13 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// Rows on their way to the experts, there, and back.
+/// Rows that go to the experts, are computed there, and return.
 struct Round {
   AllToAllVOp to, from;
   SmallVector<Operation *> experts;
 
   static FailureOr<Round> find(AllToAllVOp to, std::string &reason);
-  /// The counts of the rows there, in whatever states they are used.
+  /// Counts of the rows at the experts, in all states in which they are used.
   SmallVector<Value> getExpertCounts();
 };
 } // namespace
@@ -75,7 +75,7 @@ SmallVector<Value> Round::getExpertCounts() {
   return counts.takeVector();
 }
 
-/// The dispatched rows that `exchange` sends, through ops that move or repeat them, or null.
+/// Dispatch of the rows that `exchange` sends, directly or through ops that move or repeat them, or null.
 static DispatchOp findDispatch(AllToAllVOp exchange) {
   Operation *op = exchange.getRows().getDefiningOp();
   while (op && !isa<DispatchOp>(op) && op->getNumOperands() > 0)
@@ -83,7 +83,7 @@ static DispatchOp findDispatch(AllToAllVOp exchange) {
   return dyn_cast_or_null<DispatchOp>(op);
 }
 
-/// So many members have the same tokens, and send parts of the same rows.
+/// Number of members that have the same tokens and send parts of the same rows.
 static int64_t countSharers(AllToAllVOp exchange, const SpmdAnalysis &states) {
   DispatchOp dispatch = findDispatch(exchange);
   if (!dispatch)
@@ -95,8 +95,8 @@ static int64_t countSharers(AllToAllVOp exchange, const SpmdAnalysis &states) {
   return exchange.getGroup().getSize() / different;
 }
 
-/// So many neighbours that blocks of them hold `ranks` ranks, or as few more as divide the group, have whole experts,
-/// and hold all that share tokens: else the rows of a token could all be in the one phase or the other.
+/// Number of neighbours in a block. A block has `ranks` ranks, or as few more as divide the group, whole experts, and
+/// all members that share tokens: otherwise the rows of a token could all be in one phase.
 static int64_t getBlockMembers(AllToAllVOp exchange, int64_t sharers, int64_t ranks) {
   int64_t size = exchange.getGroup().getSize(), step = std::lcm(static_cast<int64_t>(exchange.getCopies()), sharers);
   for (int64_t members = step; members < size; members += step)
@@ -105,8 +105,8 @@ static int64_t getBlockMembers(AllToAllVOp exchange, int64_t sharers, int64_t ra
   return size;
 }
 
-/// The share of the blocks, each of `blockRanks` ranks, that lie in another node than what they exchange with in a
-/// phase.
+/// Share of the blocks, each of `blockRanks` ranks, that lie in another node than the block with which they exchange in
+/// a phase.
 static double getCrossing(int64_t phase, int64_t phases, int64_t blockRanks, int64_t nodeRanks) {
   int64_t crossing = 0;
   for (int64_t block = 0; block < phases; ++block)
@@ -184,7 +184,7 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
       getOperation().emitError() << "expected group-size of at least 0 but got " << groupSize.getValue();
       return signalPassFailure();
     }
-    // Each takes its way back along when it goes.
+    // Each exchange moves together with its exchange back.
     SmallVector<AllToAllVOp> exchanges;
     for (auto exchange : getOperation().getOps<AllToAllVOp>())
       if (exchange.getDirection() == Direction::to_experts && exchange.getPhases() == 1)

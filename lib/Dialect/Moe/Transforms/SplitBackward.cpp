@@ -23,7 +23,7 @@ static bool isAwaited(Operation *op, const PipelineUnit &unit) {
   });
 }
 
-/// What `roots` need of the ops that have their unit.
+/// Ops of the unit of `roots` that they need.
 static llvm::DenseSet<Operation *> findNeeded(SmallVector<Operation *> roots, const PipelineUnit &unit) {
   llvm::DenseSet<Operation *> needed(roots.begin(), roots.end());
   while (!roots.empty())
@@ -34,7 +34,8 @@ static llvm::DenseSet<Operation *> findNeeded(SmallVector<Operation *> roots, co
   return needed;
 }
 
-/// The first stage hands nothing on. Its last op, for the first op of the forward, stands for that.
+/// Roots of the backward. The first stage passes no value on, so its last op, for the first op of the forward, is its
+/// root.
 static SmallVector<Operation *> findRoots(ArrayRef<Operation *> ops, const PipelineUnit &unit) {
   // A further pass of a layer is one piece of work.
   SmallVector<Operation *> roots(
@@ -44,7 +45,7 @@ static SmallVector<Operation *> findRoots(ArrayRef<Operation *> ops, const Pipel
   return roots;
 }
 
-/// Of the ops of one unit, in program order, those that need values which are computed again.
+/// Ops of one unit, in program order, that need values which are computed again.
 static llvm::DenseSet<Operation *> findOfRepeated(ArrayRef<Operation *> ops) {
   llvm::DenseSet<Operation *> ofRepeated;
   for (Operation *op : ops)
@@ -55,15 +56,15 @@ static llvm::DenseSet<Operation *> findOfRepeated(ArrayRef<Operation *> ops) {
   return ofRepeated;
 }
 
-/// Whether it makes or uses a value of a ring, whose place another value takes soon.
+/// Whether an op makes or uses a value of a ring, whose place another value takes soon.
 static bool isOfRing(Operation *op) {
   auto isInRing = [](Operation *maker) { return maker && maker->hasAttr(kRingAttrName); };
   return isInRing(op) ||
          llvm::any_of(op->getOperands(), [&](Value operand) { return isInRing(operand.getDefiningOp()); });
 }
 
-/// A further pass of a layer adds to the gradients of weights that the first pass has. Where there are sums of other
-/// micro-batches, lets it add to these, so that the gradients of the first pass need not be there before.
+/// Swaps sums. A further pass of a layer adds to the gradients of weights of the first pass. If there are sums of other
+/// micro-batches, it adds to these, so that the gradients of the first pass need not exist before.
 static void swapSums(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {
     auto further = dyn_cast<MoeAccumulatingOpInterface>(op);

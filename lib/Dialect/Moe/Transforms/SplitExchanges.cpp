@@ -12,7 +12,7 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-/// The ops behind `exchange`, each the only user of the one before, up to the last other exchange; all can be split.
+/// Ops after `exchange`, each the only user of the one before, up to the last other exchange. All can be split.
 static SmallVector<MoeSplittableOpInterface> getConsumers(AllToAllOp exchange, int64_t parts) {
   SmallVector<MoeSplittableOpInterface> consumers;
   size_t upToExchange = 0;
@@ -70,7 +70,7 @@ struct MoeSplitExchanges : moe::impl::MoeSplitExchangesBase<MoeSplitExchanges> {
   }
 
   bool split(AllToAllOp exchange) {
-    // What arrives in a phase has to be one piece of the whole.
+    // The rows that arrive in a phase have to be one piece of the whole.
     if (exchange.getConcatDim() != 0 || exchange.getSplitDim() == 0)
       return false;
     int64_t members = exchange.getGroup().getSize();

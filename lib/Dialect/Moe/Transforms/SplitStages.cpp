@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// What one device does.
+/// Program of one device.
 struct DeviceProgram {
   func::FuncOp function;
   OpBuilder builder;
@@ -46,7 +46,7 @@ private:
   void transfer(Value value, int64_t from, int64_t to);
   void finish(DeviceProgram &program);
 
-  /// The device that makes a value; none where each one that needs it has or makes it.
+  /// Device that makes a value, or none if each device that needs it has or makes it.
   std::optional<int64_t> getMaker(Value value) const {
     auto it = value.getDefiningOp() ? devices.find(value.getDefiningOp()) : devices.end();
     return it == devices.end() ? std::nullopt : std::optional<int64_t>(it->second);
@@ -56,11 +56,11 @@ private:
   GroupAttr pipeline;
   int64_t ranks;
   llvm::DenseSet<Operation *> portable;
-  SmallVector<int64_t> stageDevices; ///< by stage; empty: in turn
-  /// Of all ops that are not portable.
+  SmallVector<int64_t> stageDevices; ///< device by stage; empty: in turn
+  /// Device of each op that is not portable.
   llvm::DenseMap<Operation *, int64_t> devices;
   llvm::StringMap<Value> arguments;
-  /// By value, which devices need it.
+  /// Devices that need a value, by value.
   llvm::DenseMap<Value, llvm::SmallBitVector> needs;
   std::vector<DeviceProgram> programs;
 };
@@ -68,8 +68,9 @@ private:
 
 static int64_t getNumElements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
-/// Its stage's; of an op that has none, e.g. one that adds up what two stages made or that updates a parameter, that of
-/// its largest operand, so that the least is moved; of several the last one.
+/// Device of an op's stage. An op without a stage, such as one that adds up results of two stages or updates a
+/// parameter, goes to the device of its largest operand, so that the least is moved, and of the last one of equal
+/// operands.
 int64_t StageSplitter::chooseDevice(Operation *op) const {
   if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName))
     return stageDevices.empty() ? stage.getIndex() % pipeline.getSize() : stageDevices[stage.getIndex()];
@@ -105,7 +106,7 @@ bool StageSplitter::require(Value value, int64_t device) {
   return changed;
 }
 
-/// What updates an argument is a result wherever the argument is.
+/// Devices of a result. An update of an argument is a result wherever the argument is.
 llvm::SmallBitVector StageSplitter::getResultDevices(OpOperand &result) {
   llvm::SmallBitVector set(pipeline.getSize());
   if (auto updates = whole.getResultAttrOfType<StringAttr>(result.getOperandNumber(), kUpdatesAttrName))
@@ -123,7 +124,7 @@ void StageSplitter::requireAll() {
   for (auto [op, device] : devices)
     for (Value operand : op->getOperands())
       require(operand, device);
-  // What one result needs may be what another one updates.
+  // One result may need a value that another one updates.
   for (bool changed = true; changed;) {
     changed = false;
     for (OpOperand &result : whole.front().getTerminator()->getOpOperands()) {
@@ -140,7 +141,7 @@ void StageSplitter::createPrograms() {
   for (int64_t device = 0; device < pipeline.getSize(); ++device) {
     auto function =
         builder.create<func::FuncOp>(whole.getLoc(), "stage" + std::to_string(device), whole.getFunctionType());
-    // What is said of the whole program is said once.
+    // Attributes of the whole program are set once.
     if (device == 0)
       function->setDiscardableAttrs(whole->getDiscardableAttrDictionary());
     function->setAttr(kRanksAttrName, builder.getDenseI64ArrayAttr({device * share, share}));
@@ -156,13 +157,13 @@ void StageSplitter::transfer(Value value, int64_t from, int64_t to) {
   DeviceProgram &sender = programs[from], &receiver = programs[to];
   auto send = sender.builder.create<SendOp>(value.getLoc(), sender.mapping.lookup(value), pipeline, to);
   auto receive = receiver.builder.create<ReceiveOp>(value.getLoc(), value.getType(), pipeline, from);
-  // Of no chunk: orders of a layer's chunks leave transfers where they are.
+  // Transfers have no chunk, since orders of a layer's chunks leave them in place.
   for (Operation *op : {send.getOperation(), receive.getOperation()})
     inheritUnit(value.getDefiningOp(), op);
   receiver.mapping.map(value, receive.getResult());
 }
 
-/// In the program's order, in which both ends of each transfer thus stand.
+/// Emits ops in the program's order, so that both ends of each transfer are in one order.
 void StageSplitter::emit(Operation &op) {
   auto maker = devices.find(&op);
   if (maker != devices.end()) {
@@ -184,7 +185,8 @@ void StageSplitter::emit(Operation &op) {
   }
 }
 
-/// Its results, and no arguments that it does not use; those that nobody uses are the first device's.
+/// Finishes a program: it gets its results, and loses unused arguments. Arguments that no device uses stay on the
+/// first.
 void StageSplitter::finish(DeviceProgram &program) {
   func::FuncOp function = program.function;
   int64_t device = &program - programs.data();
@@ -220,7 +222,7 @@ void StageSplitter::run() {
   whole.erase();
 }
 
-/// moe.stage_devices, if it is there, has a member of the pipeline for each stage.
+/// Checks that moe.stage_devices, if it exists, has a member of the pipeline for each stage.
 static LogicalResult checkDevices(func::FuncOp function, int64_t size) {
   auto devices = function->getAttrOfType<DenseI64ArrayAttr>(kStageDevicesAttrName);
   if (!devices)
@@ -254,7 +256,7 @@ struct MoeSplitStages : moe::impl::MoeSplitStagesBase<MoeSplitStages> {
       }
       if (failed(checkDevices(function, pipeline.getSize())))
         return signalPassFailure();
-      // The reference has a world to itself.
+      // The reference has a world of its own.
       if (!function->hasAttr(kParallelAttrName))
         StageSplitter(function, pipeline, parallel.getWorld()).run();
     }

@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// The axes of the world, divided further where a group of the program has boundaries of its own, as one inside a node
-/// does. Of groups that do not fit together the first is taken, and the op of the other one reports it.
+/// Axes of the world, divided further if a group of the program has boundaries of its own, such as one inside a node.
+/// If groups do not fit together, the first one counts, and the op of the other one reports an error.
 static SpmdAxes getProgramAxes(func::FuncOp function, ParallelAttr parallel) {
   const SpmdAxes ofWorld(parallel);
   SpmdAxes axes = ofWorld;
@@ -19,7 +19,7 @@ static SpmdAxes getProgramAxes(func::FuncOp function, ParallelAttr parallel) {
   return axes;
 }
 
-/// The axes over which a value of that layout varies; without one it is replicated.
+/// Axes over which a value of that layout varies. Without a layout it is replicated.
 static FailureOr<AxisSet> getLayoutAxes(func::FuncOp function, Attribute layout, const SpmdAxes &axes) {
   if (!layout)
     return AxisSet();

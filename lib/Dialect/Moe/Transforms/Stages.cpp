@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Those that are another one in every micro-batch.
+/// Whether an argument is an input, which differs in every micro-batch.
 static bool isInput(func::FuncOp function, BlockArgument argument) {
   auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
   StringRef text = role ? role.getValue() : StringRef(kInputRole);
@@ -60,7 +60,7 @@ static void findCrossing(ProgramCuts &program) {
       for (Operation *user : result.getUsers())
         if (auto it = numbers.find(user); it != numbers.end())
           last = std::max(last, it->second);
-      // Differences first.
+      // The list has differences first.
       if (last > number) {
         program.crossing[number + 1] += getByteSize(result.getType());
         program.crossing[last + 1] -= getByteSize(result.getType());
@@ -70,8 +70,8 @@ static void findCrossing(ProgramCuts &program) {
     program.crossing[number] += program.crossing[number - 1];
 }
 
-/// Ops that are on one device with the op before: a sum takes the place of what it is added to, and where several sums,
-/// the phases of an exchange, take one value, so do their adjoints'.
+/// Ops that must be on one device with the op before. A sum takes the place of the value to which it adds. If several
+/// sums, the phases of an exchange, take one value, so do their adjoints.
 static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
   llvm::DenseMap<Operation *, size_t> numbers;
   llvm::DenseMap<Value, size_t> firstOf;
@@ -90,8 +90,8 @@ static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
   return together;
 }
 
-/// By op: whether one before it hands over integers to it or to a later one. What a routing decided stays where it was
-/// made: how long the work of a device takes follows from its own launches.
+/// Whether an earlier op passes integers to each op or to a later one. The decisions of a routing stay where they were
+/// made, so that the time of a device's work follows from its own launches.
 static llvm::BitVector findDecided(ArrayRef<Operation *> ops) {
   llvm::DenseMap<Operation *, size_t> numbers;
   for (auto [number, op] : llvm::enumerate(ops))
@@ -115,7 +115,7 @@ ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
   findCrossing(program);
   ArrayRef<int64_t> crossing = program.crossing;
   program.cuts.push_back(0);
-  // Nothing is handed over before the first op and behind the last.
+  // No bytes cross before the first op and after the last.
   size_t last = program.ops.size() - 1;
   llvm::BitVector together = findTogether(program.ops);
   together |= findDecided(program.ops);

@@ -11,33 +11,33 @@
 
 namespace mlir::moe {
 
-/// The ops of a function that belong to no stage: each stage that needs their results makes them itself. They need
-/// arguments alone, and either no inputs of the model (what is cast, cut or made of parameters and constants), or next
-/// to nothing is done (a micro-batch's part of an input, its number of a step).
+/// Ops of a function that belong to no stage, since each stage that needs their results computes them itself. They
+/// depend on arguments alone. Either these are no inputs of the model, as for casts and parts of parameters and
+/// constants, or the work is tiny, as for a micro-batch's part of an input or its number of a step.
 llvm::DenseSet<Operation *> findPortableOps(func::FuncOp function);
 
-/// Where a program can be cut.
+/// Places where a program can be cut.
 struct ProgramCuts {
-  /// Those that are not portable, in program order.
+  /// Ops that are not portable, in program order.
   SmallVector<Operation *> ops;
-  /// By op, and once more behind the last: the bytes that all before it hand over to it and to later ones.
+  /// Bytes that all ops before each op pass to it and to later ones, by op, and once more at the end.
   SmallVector<int64_t> crossing;
-  /// Ops before which the program can be cut, from the first to the one behind the last: where no more is handed over
-  /// than next to it, between two blocks of a model and between the parts of one.
+  /// Ops before which the program can be cut, from the first to the end. The bytes that cross there are no more than
+  /// next to it, as between two blocks of a model and between the parts of one.
   SmallVector<size_t> cuts;
 };
 ProgramCuts findCuts(func::FuncOp function);
 
-/// What runs ops one after the other.
+/// Resources that each run ops one after the other.
 enum class Lane { Computation, InsideNode, BetweenNodes };
 
-/// What ops take, as `moe.seconds` says; by their costs at the rates of `moe.cluster` where it does not, with tokens
-/// that choose experts evenly.
+/// Times of ops by `moe.seconds` or, without it, by their costs at the rates of `moe.cluster`, if tokens choose experts
+/// evenly.
 class OpTimer {
 public:
   explicit OpTimer(func::FuncOp function);
 
-  /// Seconds. Ops come in program order, as EvenRows says.
+  /// Seconds of an op. Expects ops in program order, as EvenRows does.
   double getSeconds(Operation *op);
   Lane getLane(Operation *op) const;
   /// Seconds of a transfer to the next stage.
@@ -51,7 +51,7 @@ private:
   EvenRows rows;
 };
 
-/// The unit of a pipeline that an op belongs to; without stages a micro-batch is one. None where it belongs to none.
+/// Unit of a pipeline to which an op belongs, or none. Without stages a micro-batch is one unit.
 std::optional<PipelineUnit> getPipelineUnit(Operation *op);
 
 } // namespace mlir::moe

@@ -35,7 +35,7 @@ static LogicalResult verifyOperands(Operation &op, const SpmdAnalysis &analysis)
   return success();
 }
 
-/// Checks the rules of all ops, whether values of theirs vary or not.
+/// Checks the rules of all ops, also of those whose values do not vary.
 static LogicalResult verifyRules(func::FuncOp function) {
   return failure(function.walk([](MoeSpmdOpInterface op) { return WalkResult(verifyIndexRule(op, op.getIndexRule())); })
                      .wasInterrupted());
@@ -43,7 +43,7 @@ static LogicalResult verifyRules(func::FuncOp function) {
 
 namespace {
 
-/// Follows how values are placed along one axis.
+/// Follows the placements of values along one axis.
 class PlacementChecker {
 public:
   PlacementChecker(func::FuncOp function, const SpmdAnalysis &analysis, AxisSet axis)
@@ -62,8 +62,9 @@ private:
   const SpmdAnalysis &analysis;
   AxisSet axis;
   llvm::DenseMap<Value, Placement> placements;
-  /// Whether values that are no shards lie side by side in one that all members share, as the baseline's duplicated
-  /// tokens do behind its gather over esp. From there on a slice may be a copy, a shard, or (in the backward) a term.
+  /// Whether a value that all members share consists of values side by side that are no shards, such as the baseline's
+  /// duplicated tokens after its gather over esp. From there on a slice may be a copy, a shard, or (in the backward) a
+  /// term.
   bool joins = false;
 };
 
@@ -79,7 +80,7 @@ Placement PlacementChecker::getPlacement(Attribute attribute) const {
   return {};
 }
 
-/// What an op says of its result, with what is known of the program.
+/// Placement that an op states for its result, with the knowledge of the program.
 FailureOr<Placement> PlacementChecker::resolve(OpResult result, Placement placement) {
   joins |= placement.is(Placement::Kind::Joined);
   if (varies(result)) {
@@ -113,7 +114,7 @@ LogicalResult PlacementChecker::visit(Operation &op) {
   return success();
 }
 
-/// A result that the layout calls a shard must not be a term of a sum.
+/// Checks that no result is a term of a sum if its layout calls it a shard.
 LogicalResult PlacementChecker::visitReturn(Operation &op) {
   for (OpOperand &operand : op.getOpOperands())
     if (placements.lookup(operand.get()).is(Placement::Kind::Partial))
@@ -141,8 +142,8 @@ static LogicalResult verifyPlacements(func::FuncOp function, const SpmdAnalysis 
   return result;
 }
 
-/// Members of a group that meet in a further pass of a layer must run it equally often: how often does not vary over
-/// the group.
+/// Checks that members of a group that meet in a further pass of a layer run it equally often: the number does not vary
+/// over the group.
 static LogicalResult verifyPasses(func::FuncOp function, const SpmdAnalysis &analysis) {
   llvm::DenseMap<Attribute, AxisSet> varying;
   for (auto window : function.getOps<WindowOp>())

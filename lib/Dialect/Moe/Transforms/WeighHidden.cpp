@@ -17,15 +17,15 @@ using namespace mlir::moe;
 
 static int64_t getColumns(Value rows) { return cast<RankedTensorType>(rows.getType()).getShape().back(); }
 
-/// Whether the op moves rows or adds them up: weights of rows may be applied before it as well as behind it.
+/// Whether the op moves rows or adds them up. Weights of rows may then be applied before it as well as after it.
 static bool passesRows(Operation *op) {
   if (auto exchange = dyn_cast<AllToAllVOp>(op))
     return !exchange.getAddend() && static_cast<int64_t>(exchange.getPhases()) == 1;
   return isa<AllGatherOp, AllReduceOp, DumpOp, LocalReduceOp, ReduceScatterOp, SliceOp, ToVaryingOp>(op);
 }
 
-/// The ops before `value`, the last one first, up to the first one that `goesOn` refuses; that one's result is `value`
-/// then. Each has one user.
+/// Ops before `value`, the last one first, up to the first one that `goesOn` refuses, whose result becomes `value`.
+/// Each has one user.
 static SmallVector<Operation *> follow(Value &value, function_ref<bool(Operation *)> goesOn) {
   SmallVector<Operation *> ops;
   for (Operation *op = value.getDefiningOp(); op && goesOn(op) && op->hasOneUse(); op = value.getDefiningOp()) {
@@ -66,7 +66,7 @@ std::optional<WeighedLayer> WeighedLayer::match(CombineOp combine) {
   Value rows = combine.getRows();
   follow(rows, passesRows);
   layer.last = rows.getDefiningOp<GroupedMatmulOp>();
-  // Rows of a capacity are not weighed: their hidden ones are 3-D. Wide hidden rows take longer to weigh.
+  // Rows with a capacity are not weighed: their hidden rows are 3-D. Wide hidden rows take longer to weigh.
   if (!combine.getWeights() || !layer.last || !layer.last.getCounts() || !rows.hasOneUse() ||
       getColumns(layer.last.getRows()) >= getColumns(rows))
     return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<WeighedLayer> WeighedLayer::match(CombineOp combine) {
   return layer;
 }
 
-/// The weights go the way of the tokens: as rows of one column.
+/// Moves the weights along the path of the tokens, as rows of one column.
 void MoeWeighHidden::rewrite(const WeighedLayer &layer) {
   auto getType = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   GroupedMatmulOp last = layer.last;

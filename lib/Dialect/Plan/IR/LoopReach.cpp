@@ -1,8 +1,8 @@
 //===- LoopReach.cpp - how far apart iterations of a loop meet ------------===//
 //
-// Moving views and events of a loop are uniform if whether two ops meet, in a slot or an event, depends only on how
-// many iterations lie between them or, behind the loop, between the op and the loop's end. Then a few iterations show
-// all that any number of them do.
+// Moving views and events of a loop are uniform under one condition: whether two ops meet, in a slot or an event,
+// depends only on the number of iterations between them or, after the loop, between the op and the loop's end. Then a
+// few iterations show all that any number of them do.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/IR/RankProgram.h"
@@ -16,15 +16,15 @@ using namespace mlir;
 using namespace mlir::plan;
 
 namespace {
-/// The slots of a buffer that moving views are of.
+/// Slots of a buffer with moving views.
 struct Ring {
   int64_t parts = 0, step = 0;
-  /// Of views that launches use, in the loop or behind it: the slot in the first iteration. Of those that the loop
-  /// writes, too.
+  /// Slots in the first iteration: of views that launches use, in the loop or after it, and of views that the loop
+  /// writes.
   SmallVector<int64_t> used, written;
 };
 
-/// Events that are recorded in turn.
+/// Events that a loop records in turn.
 struct Turns {
   int64_t first, count;
   bool overlaps(int64_t begin, int64_t end) const { return begin < first + count && first < end; }
@@ -34,7 +34,7 @@ class LoopReach {
 public:
   explicit LoopReach(LoopOp loop) : loop(loop), program(loop->getParentOfType<func::FuncOp>()) {}
 
-  /// None where the loop is not uniform.
+  /// Returns none if the loop is not uniform.
   std::optional<int64_t> find();
 
 private:
@@ -55,7 +55,7 @@ private:
 };
 } // namespace
 
-/// The view whose source is no view.
+/// Outermost view: its source is no view.
 static ViewOp getOutermost(Value value) {
   ViewOp view = value.getDefiningOp<ViewOp>();
   while (view && view.getSource().getDefiningOp<ViewOp>())
@@ -71,7 +71,7 @@ bool LoopReach::findRings() {
   });
   WalkResult walk = program.walk([&](ViewOp view) {
     Value memory = getMemory(view.getResult());
-    // Nothing writes a model's inputs, which have a part for each micro-batch.
+    // A model's inputs have a part for each micro-batch, and no launch writes them.
     if (!view.getStep() || !written.contains(memory))
       return WalkResult::advance();
     Ring &ring = rings[memory];
@@ -87,7 +87,8 @@ bool LoopReach::findRings() {
   return !walk.wasInterrupted();
 }
 
-/// Of a ring, what does not move with the iterations is used before the loop alone, but for all of it behind the loop.
+/// Only launches before the loop may use a part of a ring that does not move with the iterations. Launches after the
+/// loop may use the whole ring.
 bool LoopReach::findUse(LaunchOp launch, Value value, bool isWritten) {
   auto ring = rings.find(getMemory(value));
   if (isInLoop(launch))
@@ -108,7 +109,7 @@ bool LoopReach::findUses(LaunchOp launch) {
          llvm::all_of(launch.getOutputs(), [&](Value output) { return findUse(launch, output, true); });
 }
 
-/// Whether a ring and something else that the loop uses have bytes in common.
+/// Whether a ring shares bytes with another memory that the loop uses.
 bool LoopReach::sharesBytes() const {
   struct Bytes {
     Space space;
@@ -125,7 +126,7 @@ bool LoopReach::sharesBytes() const {
     }
   llvm::sort(all,
              [](const Bytes &a, const Bytes &b) { return std::pair(a.space, a.begin) < std::pair(b.space, b.begin); });
-  // Bytes that begin earlier end there at the latest.
+  // Bytes that begin earlier end here at the latest.
   int64_t endOfRings = 0, endOfOthers = 0;
   std::optional<Space> space;
   for (const Bytes &one : all) {
@@ -140,7 +141,7 @@ bool LoopReach::sharesBytes() const {
   return false;
 }
 
-/// Each range of events has one record in the loop, and only what takes its turn refers to it from there on.
+/// Expects one record in the loop for each range of events, and later references only from ops that take their turns.
 bool LoopReach::findTurns() {
   auto getTurns = [](auto op) {
     return Turns{static_cast<int64_t>(op.getEvent()), static_cast<int64_t>(op.getTurns().value_or(1))};
@@ -168,8 +169,8 @@ bool LoopReach::findTurns() {
   return areUniform;
 }
 
-/// The most iterations until a slot is written, again or for the first time. Uses that lie further apart are ordered
-/// through that write. None where the loop does not write all slots that are used: each of them stays as it was before.
+/// The most iterations until a slot is written, for the first time or again. That write orders uses that lie further
+/// apart. None if the loop does not write all slots that are used: each of these keeps its value from before.
 std::optional<int64_t> LoopReach::getReach(const Ring &ring) const {
   int64_t common = std::gcd(ring.parts, ring.step), period = ring.parts / common, reach = 1;
   for (int64_t slot = 0; slot < ring.parts; ++slot) {

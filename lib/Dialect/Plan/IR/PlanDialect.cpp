@@ -47,11 +47,11 @@ int64_t mlir::plan::getByteSize(MemRefType type) { return *moe::getCheckedByteSi
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The integer parts of a cost by their keys, in the order in which they are printed.
+/// Integer fields of a cost by their keys, in the order in which they are printed.
 struct CostField {
   StringLiteral key;
   int64_t moe::OpCost::*member;
-  /// What it is where it is left out.
+  /// Value of a field that is left out.
   int64_t absent;
 };
 } // namespace
@@ -63,7 +63,7 @@ static constexpr CostField costFields[] = {
     {"peers", &moe::OpCost::peerDim, -1},  {"copies", &moe::OpCost::copies, 1},
 };
 
-/// `= [a, b, ..]`; `expected` says what stands there.
+/// Parses `= [a, b, ..]`. `expected` describes the list in errors.
 static ParseResult parseNumbers(AsmParser &parser, StringRef expected, ArrayRef<int64_t *> numbers) {
   SmallVector<int64_t, 4> sizes;
   SMLoc loc = parser.getCurrentLocation();
@@ -197,7 +197,7 @@ LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// `, key = value` for each field, in the rule's order.
+/// Parses `, key = value` for each field, in the rule's order.
 struct RuleParser {
   AsmParser &parser;
   bool failed = false;
@@ -312,7 +312,7 @@ void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe:
   build(builder, state, type, source, part.shift, part.parts, part.group, /*step=*/IntegerAttr(), at);
 }
 
-/// What (C5) says.
+/// Verifies (C5).
 static LogicalResult verifyPiece(ViewOp view) {
   auto type = cast<MemRefType>(view.getSource().getType()), result = cast<MemRefType>(view.getResult().getType());
   if (view.getParts() != 1 || view.getGroup() || view.getStep())
@@ -381,7 +381,7 @@ int64_t ViewOp::getByteOffset(int64_t rank, int64_t iteration) {
 // RecordOp and WaitOp
 //===----------------------------------------------------------------------===//
 
-/// Of Plan_Event.
+/// Limit of Plan_Event.
 static constexpr int64_t kMaxEvents = 1 << 24;
 
 template <class EventOp> static int64_t getEventOf(EventOp op, int64_t iteration) {
@@ -500,7 +500,7 @@ SmallVector<moe::CountsRule> LaunchOp::getCountsRules() {
 
 moe::OpCost LaunchOp::getOpCost() { return getCost() ? getCost()->getCost() : moe::OpCost(); }
 
-/// Of a channel its two members.
+/// For a channel the group of its two members.
 moe::GroupAttr LaunchOp::getCostGroup() {
   std::optional<Channel> channel = getChannel();
   if (!channel)

@@ -25,7 +25,7 @@ bool mlir::plan::isRankProgram(func::FuncOp function) {
 SmallVector<func::FuncOp> mlir::plan::getRankPrograms(ModuleOp plan) {
   SmallVector<func::FuncOp> programs;
   for (auto function : plan.getOps<func::FuncOp>())
-    // The reference has ranks of its own.
+    // The reference program has ranks of its own.
     if (isRankProgram(function) && !function->hasAttr(moe::kParallelAttrName))
       programs.push_back(function);
   auto getFirstRank = [](func::FuncOp program) -> int64_t {

@@ -1,7 +1,7 @@
 //===- SameProgram.cpp - programs that differ in their sizes alone --------===//
 //
-// Each launch gets a hash of what it is and of the hashes of the launches that made its inputs. So two programs have
-// the same hashes, in any order, if they are the same graphs.
+// Each launch gets a hash of its own fields and of the hashes of the launches that made its inputs. So two programs
+// have the same hashes, in any order, if they are the same graphs.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/IR/SameProgram.h"
@@ -19,14 +19,14 @@ using namespace mlir::plan;
 using llvm::hash_code;
 using llvm::hash_combine;
 
-/// Hashes are of texts and numbers, and not of attributes: the plans may be in different contexts.
+/// Hashes are of texts and numbers, because the plans may be in different contexts and attributes differ between these.
 static hash_code hashGroup(std::optional<moe::GroupAttr> group) {
   if (!group || !*group)
     return hash_code(0);
   return hash_combine(group->getName(), group->getSize(), group->getStride());
 }
 
-/// Whether a view is a piece of a bucket that holds no value: how many there are depends on sizes.
+/// Whether a view is a piece of a bucket without a value. The number of such pieces depends on sizes.
 static bool isPadding(Value value) {
   auto view = value.getDefiningOp<ViewOp>();
   return view && view.getAt() && llvm::all_of(view->getUsers(), [](Operation *user) {
@@ -36,10 +36,10 @@ static bool isPadding(Value value) {
 }
 
 namespace {
-/// Bytes of a memory, and which of its parts a rank has where that depends on the rank.
+/// Bytes of a memory, and the part that a rank has, if it depends on the rank.
 using Place = std::tuple<int64_t, int64_t, size_t>;
 
-/// The launches of a program in an order of issue, with their hashes.
+/// Launches of a program in an order of issue, with their hashes.
 class Graph {
 public:
   Graph(func::FuncOp program, int64_t microBatches, ArrayRef<int64_t> iterations);
@@ -49,12 +49,12 @@ public:
     LaunchOp launch;
   };
   ArrayRef<Node> getNodes() const { return nodes; }
-  /// Of what is in the arguments in the end: results, and states that steps change.
+  /// Hash of the arguments at the end: results, and states that steps change.
   hash_code getResults() const { return results; }
 
 private:
   void visit(LaunchOp launch, int64_t iteration);
-  /// `value`, or the memory whose only piece it is: behind it there may be a gap.
+  /// Returns `value`, or the memory of which it is the only piece. A gap may follow the piece.
   Value skipOnlyPiece(Value value) const;
   Place getPlace(Value value, int64_t iteration) const;
   hash_code hashView(Value value, int64_t iteration) const;
@@ -62,7 +62,7 @@ private:
   void write(Value value, int64_t iteration, hash_code hash);
 
   const int64_t microBatches;
-  /// Which of the pieces of a memory begins at an element: elements depend on sizes.
+  /// Number of the piece of a memory that begins at an element, by element. Elements depend on sizes.
   llvm::DenseMap<Value, std::map<int64_t, size_t>> pieces;
   llvm::DenseMap<Value, std::map<Place, hash_code>> contents;
   std::vector<Node> nodes;
@@ -107,7 +107,7 @@ Value Graph::skipOnlyPiece(Value value) const {
   return ofMemory != pieces.end() && ofMemory->second.size() == 1 ? view.getSource() : value;
 }
 
-/// A part that depends on the rank counts as all that it is part of, under the view's own hash.
+/// A part that depends on the rank counts as all of its source, under the view's own hash.
 Place Graph::getPlace(Value value, int64_t iteration) const {
   size_t part = 0;
   if (auto view = value.getDefiningOp<ViewOp>(); view && view.getGroup()) {
@@ -128,7 +128,7 @@ hash_code Graph::hashView(Value value, int64_t iteration) const {
     size_t piece = 0;
     if (view.getAt())
       piece = 1 + pieces.find(getMemory(view))->second.at(static_cast<int64_t>(*view.getAt()));
-    // The part of one micro-batch, of a value of all.
+    // Part of one micro-batch in a value of all micro-batches.
     const int64_t parts = !view.getGroup() && view.getParts() == microBatches ? 0 : view.getParts();
     const int64_t part = view.getGroup() ? view.getShift() : view.getPart(/*rank=*/0, iteration);
     hash = hash_combine(hash, part, parts, hashGroup(view.getGroup()), piece);
@@ -140,7 +140,7 @@ hash_code Graph::read(Value value, int64_t iteration) {
   const std::map<Place, hash_code> &content = contents[getMemory(value)];
   const Place place = getPlace(value, iteration);
   const auto [begin, end, part] = place;
-  // Where a value lies does not matter to those that read all of it, perhaps with a gap behind it.
+  // The place of a value does not matter to launches that read all of it, perhaps with a gap after it.
   hash_code hash = hashView(value, iteration), last(0);
   size_t values = 0;
   bool isWhole = true;
@@ -159,7 +159,7 @@ void Graph::write(Value value, int64_t iteration, hash_code hash) {
   std::map<Place, hash_code> &content = contents[getMemory(value)];
   const Place place = getPlace(value, iteration);
   const auto [begin, end, part] = place;
-  // What all of its bytes are written over of is gone.
+  // A value is gone when all of its bytes are overwritten.
   for (auto it = content.begin(); it != content.end();) {
     const auto [otherBegin, otherEnd, otherPart] = it->first;
     const bool isGone = otherBegin >= begin && otherEnd <= end && (part == 0 || it->first == place);
@@ -190,7 +190,7 @@ void Graph::visit(LaunchOp launch, int64_t iteration) {
     write(output, iteration, hash_combine(hash, index));
 }
 
-/// Whether the numbers of `small` are those of `large`, or smaller ones.
+/// Whether the numbers of `small` are at most those of `large`.
 static bool hasSmallerNumbers(LaunchOp large, LaunchOp small) {
   auto getParams = [](LaunchOp launch) {
     return launch.getParams() ? launch.getParams()->getValue() : ArrayRef<Attribute>();
@@ -226,7 +226,7 @@ static std::optional<std::string> findDifference(func::FuncOp program, const Gra
   return std::nullopt;
 }
 
-/// The programs of ranks, and those that they run.
+/// Programs of ranks, and the subprograms that they run.
 static SmallVector<func::FuncOp> getPrograms(ModuleOp plan) {
   SmallVector<func::FuncOp> programs = getRankPrograms(plan);
   llvm::append_range(programs, llvm::make_filter_range(plan.getOps<func::FuncOp>(), isSubprogram));

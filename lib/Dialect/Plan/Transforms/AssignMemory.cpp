@@ -1,8 +1,8 @@
 //===- AssignMemory.cpp - plan-assign-memory ------------------------------===//
 //
-// Buffers that share memory in place become one *block*; blocks are placed first-fit by decreasing size. Two blocks may
-// overlap only where all uses of one surely come before all uses of the other, so no placement can add a race. In a
-// loop a block is used anew in each iteration: two of its blocks may overlap where they take turns.
+// Buffers that share memory in place become one *block*. Blocks are placed first-fit by decreasing size. Two blocks may
+// overlap only if all uses of one surely come before all uses of the other, so no placement can add a race. A loop uses
+// a block again in each iteration, so two of its blocks may overlap if they take turns.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/Transforms/Passes.h"
@@ -25,20 +25,20 @@ using namespace mlir::plan;
 
 namespace {
 
-/// When blocks are used, each as two vector clocks: a block is free for good once each stream has done `last` launches,
-/// and needed only after each stream has surely done `first` launches.
+/// Times of use of blocks, each as two vector clocks. A block is free for good once each stream has done `last`
+/// launches, and needed only after each stream has surely done `first` launches.
 class Lifetimes {
 public:
   explicit Lifetimes(unsigned streams) : streams(streams) {}
 
-  /// Of one more block, which is never used.
+  /// Adds a block without uses.
   void add() {
     first.insert(first.end(), streams, std::numeric_limits<int32_t>::max());
     last.insert(last.end(), streams, 0);
   }
   MutableArrayRef<int32_t> getFirst(unsigned block) { return MutableArrayRef(first).slice(block * streams, streams); }
   MutableArrayRef<int32_t> getLast(unsigned block) { return MutableArrayRef(last).slice(block * streams, streams); }
-  /// Whether all uses of `a` are surely done before `b`, of `others`, is used.
+  /// Whether all uses of `a` are surely done before the first use of `b`, a block of `others`.
   bool isBefore(unsigned a, const Lifetimes &others, unsigned b) const {
     for (unsigned stream = 0; stream < streams; ++stream)
       if (last[a * streams + stream] > others.first[b * streams + stream])
@@ -62,17 +62,17 @@ struct Block {
   SmallVector<BufferOp, 1> buffers;
   Space space;
   int64_t bytes;
-  LoopOp loop;        ///< in which the buffers are; null outside of loops
-  int64_t iterations; ///< of it that are looked at
+  LoopOp loop;        ///< loop of the buffers, or null outside of loops
+  int64_t iterations; ///< number of its iterations that are looked at
   int64_t offset = 0;
 };
 
-/// What uses of a block are looked at: all of them, or, of one in a loop, those of an iteration. Of iterations the
-/// first one, which follows what is before the loop, and the last two, which follow each other.
+/// Uses of a block that are looked at: all of them, or those in one iteration of a loop. The first iteration follows
+/// the ops before the loop, and the last two follow each other.
 enum class When { Always, First, LastButOne, Last };
 using LifetimesByWhen = std::array<Lifetimes, 4>;
 
-/// At least two iterations, so that one follows another.
+/// Looks at two iterations at least, so that one follows another.
 int64_t getLookedAt(LoopOp loop) { return std::min(getCount(loop), std::max<int64_t>(getRepresentative(loop), 2)); }
 
 ArrayRef<When> getWhens(LoopOp loop) {
@@ -80,7 +80,7 @@ ArrayRef<When> getWhens(LoopOp loop) {
   return loop ? ArrayRef(iterations) : ArrayRef(always);
 }
 
-/// Whether `iteration` is the one, of so many.
+/// Whether `iteration` of `iterations` is the one that `when` means.
 bool isAt(When when, int64_t iteration, int64_t iterations) {
   int64_t last = iterations - 1;
   return when == When::Always || iteration == (when == When::First  ? 0
@@ -106,15 +106,15 @@ struct Span {
   bool isEmpty() const { return begin >= end; }
 };
 
-/// Places by spans of launches: a segment tree. Node 1 is of all launches, nodes 2 and 3 of a half of them each, and so
-/// on down to single launches. Each node joins its places to ranges, which are few, and a query meets few nodes.
+/// Segment tree of places by spans of launches. Node 1 covers all launches, nodes 2 and 3 a half of them each, and so
+/// on down to single launches. Each node joins its places to few ranges, and a query meets few nodes.
 class PlacesBySpan {
 public:
   explicit PlacesBySpan(size_t launches)
       : leaves(llvm::PowerOf2Ceil(launches)), throughout(2 * leaves), inside(2 * leaves) {}
 
   void insert(Span span, const Place &place);
-  /// Appends the places whose spans have a launch of `span`.
+  /// Appends the places whose spans share a launch with `span`.
   void find(Span span, SmallVectorImpl<Places> &found) const;
 
 private:
@@ -127,32 +127,33 @@ private:
   static void join(Ranges &ranges, const Place &place);
 
   size_t leaves;
-  std::vector<Ranges> throughout; ///< by node: places of spans that it is a part of
-  std::vector<Ranges> inside;     ///< by node: places of spans that have a part in it
+  std::vector<Ranges> throughout; ///< by node: places of spans that contain it
+  std::vector<Ranges> inside;     ///< by node: places of spans that overlap it
 };
 
-/// Blocks by when they are used. Two of them are in each other's way where they span one launch in program order, or
-/// where one spans a launch on a stream that is beside the other: then neither surely comes before the other. Else one
-/// does, for if it comes first in program order and not surely, its last launch on some stream is beside the other.
+/// Placed blocks by their times of use. Two blocks conflict if their spans share a launch in program order, or if one
+/// spans a launch on a stream that may run at the same time as the other. Neither surely comes before the other then.
+/// Otherwise one does: if a block comes first in program order and not surely, its last launch on some stream may run
+/// at the same time as the other.
 class PlacedBlocks {
 public:
   PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetimes);
   void insert(const Block &block, const Place &place);
-  /// Appends the places of all that may be in use when `block`, which is number `index`, is.
+  /// Appends the places of all blocks that may be in use at the same time as `block`, which is number `index`.
   void findNear(const Block &block, unsigned index, SmallVectorImpl<Places> &near) const;
 
 private:
-  /// The launches that use `block` then, in program order.
+  /// Launches that use `block` then, in program order.
   Span getUses(const Block &block, When when) const;
-  /// On each stream.
+  /// Uses on each stream.
   SmallVector<Span, 4> getStreamUses(const Block &block, When when) const;
-  /// Launches of `stream` that are surely neither before all uses of block number `index` then nor after them.
+  /// Launches of `stream` that may run at the same time as the uses of block number `index` then.
   Span getBeside(unsigned index, When when, unsigned stream) const;
   void forEachUse(const Block &block, When when, function_ref<void(unsigned)> visit) const;
 
   const HappensBefore &order;
   LifetimesByWhen &lifetimes;
-  std::vector<std::vector<unsigned>> launchesOf; ///< by stream
+  std::vector<std::vector<unsigned>> launchesOf; ///< launches by stream
   PlacesBySpan inProgram;
   std::vector<PlacesBySpan> onStream;
 };
@@ -170,14 +171,14 @@ public:
 
 private:
   void makeBlocks();
-  /// Of the next block.
+  /// Adds the lifetimes of the next block.
   void addLifetimes(BufferOp buffer, LoopOp loop, int64_t iterations);
   void use(When when, unsigned launch);
   const Lifetimes &at(When when) const { return lifetimes[static_cast<size_t>(when)]; }
   void shareInPlace();
-  /// The first input of `launch` whose memory its first output can take, or null.
+  /// First input of `launch` whose memory its first output can take, or null.
   BufferOp findInPlaceInput(LaunchOp launch);
-  /// Whether every launch that uses `buffer` is `launch` or, per `before`, comes surely before or after it.
+  /// Whether every launch that uses `buffer` is `launch` itself, or surely comes before it (`before`) or after it.
   bool isUsedOnly(BufferOp buffer, LaunchOp launch, bool before) const;
   bool canMerge(BufferOp output, BufferOp input) const;
   void merge(unsigned from, unsigned into);
@@ -194,7 +195,7 @@ private:
 
 } // namespace
 
-/// The newest block is used by `launch`.
+/// Records that `launch` uses the newest block.
 void MemoryPlanner::use(When when, unsigned launch) {
   Lifetimes &uses = lifetimes[static_cast<size_t>(when)];
   unsigned block = blocks.size();
@@ -262,7 +263,7 @@ BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
   return {};
 }
 
-/// In a loop, the last use of one has to come before the first use of the other in the next iteration.
+/// In a loop, the last use of one buffer has to come before the first use of the other in the next iteration.
 bool MemoryPlanner::canMerge(BufferOp output, BufferOp input) const {
   unsigned from = blockOf.lookup(output), into = blockOf.lookup(input);
   if (blocks[from].loop != blocks[into].loop)
@@ -281,14 +282,14 @@ void MemoryPlanner::merge(unsigned from, unsigned into) {
 }
 
 void MemoryPlanner::shareInPlace() {
-  // In program order an output is alone in its block when its writer is met, so merging is linear over all.
+  // An output is alone in its block when its writer is met in program order, so merging is linear over all.
   program.walk([&](LaunchOp launch) {
     if (BufferOp input = findInPlaceInput(launch))
       merge(blockOf[launch.getOutputs().front().getDefiningOp()], blockOf[input]);
   });
 }
 
-/// The least offset where so many bytes are free in all of `near`.
+/// Least offset at which `bytes` bytes are free in all of `near`.
 static int64_t findOffset(int64_t bytes, SmallVectorImpl<Places> &near) {
   int64_t offset = 0;
   for (size_t free = 0, next = 0; free < near.size(); next = (next + 1) % near.size()) {
@@ -396,7 +397,7 @@ Span PlacedBlocks::getBeside(unsigned index, When when, unsigned stream) const {
                         [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });
   };
   ArrayRef<unsigned> launches = launchesOf[stream];
-  // A stream knows ever more to be done.
+  // The clocks of a stream rise, so the search is binary.
   const unsigned *after = llvm::partition_point(launches, [&](unsigned launch) { return !isAfter(launch); });
   return {static_cast<unsigned>(uses.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
 }
@@ -456,7 +457,7 @@ void MemoryPlanner::run() {
 
 static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
 
-/// Offsets are sums of sizes, and must not overflow.
+/// Verifies that offsets, which are sums of sizes, cannot overflow.
 static LogicalResult verifyTotal(func::FuncOp program) {
   int64_t total = 0;
   WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult {

@@ -1,7 +1,7 @@
 //===- AssignStreams.cpp - plan-assign-streams ----------------------------===//
 //
 // Puts launches on streams, then turns the dependences that cross streams into records and waits. One walk in program
-// order with vector clocks: a wait is made only where the stream does not know yet that the other launch is done.
+// order with vector clocks makes a wait only if the stream does not know yet that the other launch is done.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/Transforms/AssignStreams.h"
@@ -43,22 +43,22 @@ static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t worl
 }
 
 namespace {
-/// Finds launches that add up what exchanges bring, over micro-batches, and whose sums no computation reads in their
-/// micro-batch. On the exchanges' stream, no computation waits for them.
+/// Finds launches that add up results of exchanges over micro-batches, and whose sums no computation reads in their
+/// micro-batch. They go to the exchanges' stream, where no computation waits for them.
 class SumsOfExchanges {
 public:
   explicit SumsOfExchanges(func::FuncOp program);
 
-  /// The stream of the exchanges, if `launch` is such a launch. It is asked of all launches in their order.
+  /// Stream of the exchanges, if `launch` is such a launch. Expects all launches in their order.
   std::optional<StringRef> getStream(LaunchOp launch);
-  /// Notes on which stream `launch` is.
+  /// Records the stream of `launch`.
   void note(LaunchOp launch);
 
 private:
   bool isReadNow(LaunchOp launch) const;
 
   llvm::DenseMap<Value, SmallVector<LaunchOp>> readers; ///< by memory
-  llvm::DenseMap<Value, StringRef> writtenOn;           ///< by memory: the stream of who wrote it last
+  llvm::DenseMap<Value, StringRef> writtenOn;           ///< by memory: stream of its last writer
 };
 } // namespace
 
@@ -116,7 +116,7 @@ void mlir::plan::assignStreams(func::FuncOp program) {
 //===----------------------------------------------------------------------===//
 
 SmallVector<unsigned, 2> WaitPlanner::issue(unsigned launch, unsigned stream, ArrayRef<unsigned> before) {
-  // From the latest on: a later launch may imply an earlier one, never the other way round.
+  // Begins with the latest launch: it may imply earlier ones, but never the reverse.
   SmallVector<unsigned, 8> others(before);
   llvm::sort(others, [&](unsigned a, unsigned b) { return issued[a].number > issued[b].number; });
   SmallVector<unsigned, 2> waits;
@@ -133,39 +133,39 @@ SmallVector<unsigned, 2> WaitPlanner::issue(unsigned launch, unsigned stream, Ar
 }
 
 namespace {
-/// Keeps few exchanges under way that nothing in a program would hold back, or wait for: so their memory could not be
-/// shared with what comes long after, or before. These are transfers between stages. A gather of arguments could begin
-/// with the step; where the arguments are gathered again later, so that the result need not stay, it comes when
-/// computation is where the gather before it stands. The result of a reduce_scatter may not be needed until the end;
-/// computation waits for the one before the last.
+/// Limits the exchanges that are under way and that no launch would hold back or wait for. Their memory could not be
+/// shared with values that come long before or after. These are transfers between stages, gathers and reduce_scatters.
+/// A gather of arguments could begin with the step. If the arguments are gathered again later, so that the result need
+/// not stay, it waits until computation has reached the gather before it. The result of a reduce_scatter may not be
+/// needed until the end, so computation waits for the last but one.
 class FlowControl {
 public:
   FlowControl(func::FuncOp program, unsigned streams);
 
-  /// Launches that the next one, number `number`, has to come after.
+  /// Launches after which the next one, number `number`, has to come.
   SmallVector<unsigned> issue(LaunchOp launch, unsigned number, unsigned stream);
 
 private:
-  /// Of one stream.
+  /// Exchanges of one stream.
   struct Channel {
-    /// Of sends, their numbers. Of receives, the numbers of the computation before them.
+    /// Numbers of the latest sends, or of the computation before the latest receives.
     SmallVector<unsigned> latest;
     /// A send, or a reduce_scatter, for which computation has yet to wait.
     std::optional<unsigned> sent;
     /// The last reduce_scatter.
     std::optional<unsigned> reduced;
-    /// The computation before the last two gathers that do not stand at one place.
+    /// Computation before the last two gathers that stand at different places.
     std::optional<unsigned> gathered, gatheredBefore;
   };
 
-  /// The oldest of `channel`, where `number` comes on top of as many as there may be.
+  /// Oldest launch of `channel`, if `number` exceeds the limit.
   static std::optional<unsigned> push(Channel &channel, unsigned number);
   bool gathersAgain(LaunchOp launch) const;
   void issueCollective(LaunchOp launch, unsigned number, Channel &channel, SmallVectorImpl<unsigned> &before);
 
   std::vector<Channel> channels;
-  std::optional<unsigned> computed;        ///< the last launch of computation
-  llvm::DenseMap<Value, unsigned> gathers; ///< by argument: how often it is gathered
+  std::optional<unsigned> computed;        ///< last launch of computation
+  llvm::DenseMap<Value, unsigned> gathers; ///< by argument: number of its gathers
 };
 } // namespace
 
@@ -229,19 +229,20 @@ SmallVector<unsigned> FlowControl::issue(LaunchOp launch, unsigned number, unsig
 }
 
 namespace {
-/// Inserts the records and waits of one program. In a loop they are the same in each iteration: those that any of the
-/// iterations needs.
+/// Inserts the records and waits of one program. All iterations of a loop have the same ones: those that any of them
+/// needs.
 class Synchronizer {
 public:
   Synchronizer(func::FuncOp program, const Dependences &dependences);
   void run();
 
 private:
-  /// A launch, and the op before which its event is waited for on a stream.
+  /// A launch, and the op of a stream before which the stream waits for its event.
   struct Wait {
     LaunchOp other, op;
     Operation *place;
-    /// How many iterations lie between the two. Behind a loop, how many the launch is before the last one.
+    /// Number of iterations between the two. After a loop it is the number of iterations from the launch's to the last
+    /// one.
     int64_t distance;
   };
   /// An event that launches of a loop record in turn.
@@ -258,8 +259,8 @@ private:
   const Dependences &dependences;
   llvm::StringMap<unsigned> numbers;
   WaitPlanner planner;
-  llvm::DenseMap<Operation *, int64_t> iterations; ///< by loop: those that are looked at
-  /// By the launch that is waited for, where and on which stream.
+  llvm::DenseMap<Operation *, int64_t> iterations; ///< by loop: number of iterations that are looked at
+  /// Waits by the launch, the op before which its event is waited for, and the stream.
   llvm::MapVector<std::tuple<Operation *, Operation *, unsigned>, Wait> waits;
   llvm::MapVector<Operation *, Event> events;
 };
@@ -302,7 +303,7 @@ void Synchronizer::addWait(unsigned number, unsigned other) {
     wait.distance = dependences.getIteration(number) - dependences.getIteration(other);
   else if (otherLoop)
     wait.distance = iterations.lookup(otherLoop) - 1 - dependences.getIteration(other);
-  // What is done before a loop is waited for before it.
+  // Launches before a loop are waited for before the loop.
   if (loop && loop != otherLoop)
     wait.place = loop;
   unsigned stream = numbers.lookup(op.getStreamOrDefault());
@@ -310,7 +311,8 @@ void Synchronizer::addWait(unsigned number, unsigned other) {
   entry->second.distance = std::min(entry->second.distance, wait.distance);
 }
 
-/// Behind the launch. Before a loop, what its stream did before stands for the iterations that are not there.
+/// Inserts records after the launch. Before a loop, one more record on its stream stands for the iterations that do not
+/// exist.
 void Synchronizer::record(LaunchOp launch, const Event &event) {
   OpBuilder builder(launch->getContext());
   builder.setInsertionPointAfter(launch);
@@ -365,7 +367,7 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
 
   void runOnOperation() override {
     func::FuncOp program = getOperation();
-    // Those of a subprogram are there before those of the programs that run it.
+    // Streams of a subprogram are assigned before those of the programs that run it.
     bool isAssigned = isSubprogram(program) && program->hasAttr(kArenasAttrName);
     if (isAssigned || (!isSubprogram(program) && !isRankProgram(program)))
       return;

@@ -16,7 +16,7 @@ namespace mlir::plan {
 using namespace mlir;
 using namespace mlir::plan;
 
-/// Lets all other streams begin behind `compute`, and `compute` end behind them.
+/// Lets all other streams begin after `compute`, and `compute` end after them.
 static void closeStreams(func::FuncOp subprogram) {
   int64_t event = 0;
   subprogram.walk([&](RecordOp record) { event = std::max(event, record.getEndOfEvents()); });
@@ -38,7 +38,7 @@ static void closeStreams(func::FuncOp subprogram) {
   }
 }
 
-/// Memory for the arena of the subprogram, behind the outputs of the launch, where it has none yet.
+/// Adds memory for the arena of the subprogram after the outputs of the launch, unless it has some.
 static void addArena(LaunchOp launch, func::FuncOp subprogram) {
   if (!launch.getOutputs().empty() && !llvm::is_contained(launch.getInputs(), launch.getOutputs().back()))
     return;
@@ -70,7 +70,7 @@ struct PlanAssignSubprograms : public plan::impl::PlanAssignSubprogramsBase<Plan
       if (failed(runPipeline(memory, function)))
         return signalPassFailure();
     }
-    // Of the launches, which are many, few have one.
+    // Few of the many launches have one.
     auto name = StringAttr::get(&getContext(), kProgramAttrName);
     module.walk([&](LaunchOp launch) {
       if (launch->hasAttr(name))

@@ -12,25 +12,25 @@ using namespace mlir::plan;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Bytes of a memory, and who has used them since they were written.
+/// Bytes of a memory, with the launches that have used them since they were written.
 struct UsedSegment {
   int64_t begin, end;
   std::optional<unsigned> writer;
   SmallVector<unsigned, 2> readers;
 };
 
-/// The uses of one memory, as a walk in program order knows them. Segments rise and do not overlap; there are as many
-/// as parts that are used apart.
+/// Uses of one memory, as a walk in program order knows them. Segments rise and do not overlap. There is one for each
+/// part with uses of its own.
 class Memory {
 public:
   explicit Memory(int64_t bytes) { segments.push_back({0, bytes, std::nullopt, {}}); }
 
-  /// Appends what launch `reader` has to come after.
+  /// Appends the launches after which `reader` has to come.
   void read(int64_t begin, int64_t end, unsigned reader, SmallVectorImpl<unsigned> &before);
   void write(int64_t begin, int64_t end, unsigned writer, SmallVectorImpl<unsigned> &before);
 
 private:
-  /// Splits the segment around `at`, if any; returns the first that begins there or later.
+  /// Splits the segment around `at`, if any, and returns the first that begins there or later.
   size_t split(int64_t at);
 
   SmallVector<UsedSegment, 1> segments;
@@ -62,7 +62,7 @@ void Memory::write(int64_t begin, int64_t end, unsigned writer, SmallVectorImpl<
   split(end);
   size_t first = split(begin), last = first;
   for (; last < segments.size() && segments[last].begin < end; ++last) {
-    // Readers have come after the writer.
+    // The readers already come after the writer.
     if (segments[last].writer && segments[last].readers.empty())
       before.push_back(*segments[last].writer);
     llvm::append_range(before, segments[last].readers);
@@ -71,7 +71,7 @@ void Memory::write(int64_t begin, int64_t end, unsigned writer, SmallVectorImpl<
   segments[first] = {begin, end, writer, {}};
 }
 
-/// Where a value lies in getMemory(), in an iteration of the loop around its user.
+/// Bytes of a value in getMemory(), in an iteration of the loop around its user.
 static std::pair<int64_t, int64_t> getByteRange(Value value, int64_t iteration) {
   // Only the last view of a chain may have a group.
   if (auto view = value.getDefiningOp<ViewOp>(); view && view.getGroup())
@@ -149,7 +149,7 @@ void Dependences::addRings(func::FuncOp program) {
     turn.firstWriter = *writer;
     Ring &ring = found[attribute->getName()];
     ring.name = attribute->getName();
-    // Buffers of one ring have one depth; where they do not, the least promises most.
+    // Buffers of one ring have one depth. If depths differ, the least is the safe one.
     ring.depth = ring.turns.empty() ? attribute->getDepth() : std::min(ring.depth, attribute->getDepth());
     ring.turns.push_back(std::move(turn));
   }
@@ -161,12 +161,12 @@ void Dependences::addRings(func::FuncOp program) {
   }
 }
 
-/// A launch that uses a buffer and writes the one that takes its place does both at once, and the two lie apart.
+/// A launch that uses a buffer and writes the one that takes its place does both at once, so the two lie apart.
 void Dependences::addTurns(const Ring &ring) {
   for (size_t later = ring.depth; later < ring.turns.size(); ++later) {
     const Ring::Turn &earlier = ring.turns[later - ring.depth];
     for (unsigned user : ring.turns[later].users)
-      // Who only reads the later buffer comes after its first writer.
+      // Launches that only read the later buffer come after its first writer.
       if (user == ring.turns[later].firstWriter || !llvm::is_contained(before[user], ring.turns[later].firstWriter))
         llvm::append_range(before[user], earlier.users);
   }

@@ -1,6 +1,6 @@
 //===- ExtractHalf.cpp - the forward or the backward as a program ---------===//
 //
-// Both halves are cut from the same plan by the same rule, so that they agree on the values between them, and keep its
+// Both halves are cut from the same plan by the same rule. So they agree on the values between them, and keep its
 // order.
 //
 //===----------------------------------------------------------------------===//
@@ -26,7 +26,7 @@ public:
   explicit Halves(func::FuncOp program)
       : program(program), numInputs(program->getAttrOfType<IntegerAttr>(kInputsAttrName).getInt()) {}
 
-  /// Fails after an error where the program has no backward that a caller can begin.
+  /// Fails after an error if the program has no backward that a caller can begin.
   LogicalResult find();
   void keepForward();
   void keepBackward();
@@ -73,7 +73,7 @@ LogicalResult Halves::check() {
 LogicalResult Halves::find() {
   if (failed(check()))
     return failure();
-  // From the last launch on: whatever an output needs.
+  // Values that an output needs, found from the last launch on.
   llvm::DenseSet<Value> needed;
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
     if (isOutput(i))
@@ -115,7 +115,7 @@ LogicalResult Halves::findResiduals() {
   return success();
 }
 
-/// Uses of `value`, which is of another memory space than `other`.
+/// Replaces uses of `value`, which is in another memory space than `other`.
 void Halves::replace(Value value, Value other) {
   auto space = cast<MemRefType>(other.getType()).getMemorySpace();
   SmallVector<Operation *> open(value.getUsers());
@@ -130,7 +130,7 @@ void Halves::replace(Value value, Value other) {
   }
 }
 
-/// Makes an argument of residual number `number`, of which several are none yet.
+/// Makes residual number `number` an argument. Several residuals may not be arguments yet.
 void Halves::insertResidual(unsigned number, unsigned place) {
   Value residual = residuals[number];
   auto type = cast<MemRefType>(residual.getType());
@@ -152,7 +152,7 @@ void Halves::erase(bool isForward) {
       launch.erase();
 }
 
-/// Without the arguments that are not kept, and without what plan-assign-streams and plan-assign-memory make.
+/// Removes the arguments that are not kept, and the results of plan-assign-streams and plan-assign-memory.
 void Halves::finish(llvm::function_ref<bool(unsigned)> isKept) {
   SmallVector<Operation *> ops;
   for (Operation &op : program.front().without_terminator())
@@ -177,7 +177,7 @@ void Halves::finish(llvm::function_ref<bool(unsigned)> isKept) {
 
 void Halves::keepForward() {
   erase(/*isForward=*/false);
-  // Outputs are results already.
+  // Residuals that are outputs are results already.
   for (unsigned number = 0; number < residuals.size(); ++number)
     if (!isa<BlockArgument>(residuals[number]))
       insertResidual(number, program.getNumArguments());
@@ -186,7 +186,7 @@ void Halves::keepForward() {
 
 void Halves::keepBackward() {
   erase(/*isForward=*/true);
-  // Behind the inputs, so that the numbers of the outputs grow while they are inserted.
+  // Residuals follow the inputs, so that the numbers of outputs grow while they are inserted.
   for (unsigned number = 0; number < residuals.size(); ++number)
     insertResidual(number, numInputs + number);
   numInputs += residuals.size();

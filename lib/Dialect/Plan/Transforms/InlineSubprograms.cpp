@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace mlir::plan;
 
-/// Bytes of the subprogram's arena; all of it is in the device's memory.
+/// Bytes of the subprogram's arena, which is all in the device's memory.
 static int64_t getArenaBytes(func::FuncOp subprogram, Space space) {
   auto arenas = subprogram->getAttrOfType<DictionaryAttr>(kArenasAttrName);
   auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr();
@@ -19,8 +19,8 @@ static int64_t getArenaBytes(func::FuncOp subprogram, Space space) {
 
 static MemRefType withoutSpace(Type type) { return MemRefType::Builder(cast<MemRefType>(type)).setMemorySpace({}); }
 
-/// The inputs behind the number of times are the arguments. Outputs are inputs that the subprogram writes, and its
-/// arena.
+/// Verifies a launch of a subprogram. The inputs after the number of times are the arguments. Outputs are inputs that
+/// the subprogram writes, and its arena.
 static LogicalResult verifyLaunch(LaunchOp launch, func::FuncOp subprogram) {
   ValueRange inputs = launch.getInputs(), outputs = launch.getOutputs();
   auto params = launch.getParamsAttr();
@@ -83,7 +83,7 @@ LogicalResult mlir::plan::verifyClosed(func::FuncOp subprogram) {
     StringRef stream = getStreamOf(&op);
     if (auto record = dyn_cast<RecordOp>(op)) {
       recordedBy[record.getEvent()] = stream;
-      // Whether all that the stream has done so far is done then.
+      // Whether a record comes after all launches of its stream so far.
       isLast[record.getEvent()] = true;
     } else if (auto wait = dyn_cast<WaitOp>(op)) {
       StringRef other = recordedBy.lookup(wait.getEvent());
@@ -109,8 +109,7 @@ LogicalResult mlir::plan::verifyClosed(func::FuncOp subprogram) {
   return success();
 }
 
-/// The ops of `subprogram` before the builder's place, for run number `pass` by `launch`; for all of them where that is
-/// 0.
+/// Inserts the ops of `subprogram` for run number `pass` by `launch`, or once for all runs if that is 0.
 static void cloneOps(OpBuilder &builder, func::FuncOp subprogram, LaunchOp launch, int64_t firstEvent, int64_t pass) {
   IRMapping mapping;
   mapping.map(subprogram.getArguments(), launch.getInputs().drop_front());
@@ -136,7 +135,8 @@ static void cloneOps(OpBuilder &builder, func::FuncOp subprogram, LaunchOp launc
   }
 }
 
-/// `inlineLaunch` puts ops before a launch, with events from a number on; then the launch is erased.
+/// Calls `inlineLaunch` for each launch of a subprogram. It inserts ops before the launch, with events from a number
+/// on. The launch is erased then.
 static LogicalResult inlineAll(ModuleOp plan, function_ref<void(LaunchOp, int64_t)> inlineLaunch) {
   for (auto program : plan.getOps<func::FuncOp>()) {
     SmallVector<LaunchOp> launches;

@@ -25,7 +25,8 @@ StringRef LiveBuffer::getLabel() const {
 
 static int64_t getBytes(BufferOp buffer) { return getByteSize(buffer.getBufferType()); }
 
-/// A launch that writes in place takes the bytes over from its input, which so ends one launch earlier.
+/// Whether `output` takes over the bytes of `input`, whose interval then ends one launch earlier, because its launch
+/// writes in place.
 static bool takesOver(const Interval &output, const Interval &input) {
   BufferOp to = output.buffer, from = input.buffer;
   return output.first == input.last && input.first < input.last && to.getOffset() &&
@@ -78,7 +79,7 @@ static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRe
 }
 
 SmallVector<ArenaReport, 2> mlir::plan::reportMemory(func::FuncOp program) {
-  // In each iteration of a loop the same is alive.
+  // One iteration represents a loop: the same buffers are alive in all.
   SmallVector<LaunchOp> launches;
   program.walk([&](LaunchOp launch) { launches.push_back(launch); });
   std::vector<Interval> intervals = getIntervals(launches);
@@ -98,7 +99,7 @@ static void printArena(ArenaReport &arena, raw_ostream &os) {
     os << "\n";
     return;
   }
-  // Enough to see what to change; the rest is usually small.
+  // Number of buffers that show what to change. The others are usually small.
   constexpr size_t shown = 10;
   os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
   for (LiveBuffer &buffer : MutableArrayRef(arena.live).take_front(shown))

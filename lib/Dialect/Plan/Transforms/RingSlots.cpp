@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::plan;
 
-/// Whether both are in use at once.
+/// Whether both uses overlap.
 static bool isConflict(llvm::ArrayRef<SlotUse> uses, size_t a, size_t b, MayTakeOver mayTakeOver) {
   if (uses[b].first < uses[a].first)
     std::swap(a, b);
@@ -23,13 +23,13 @@ static bool isConflict(llvm::ArrayRef<SlotUse> uses, size_t a, size_t b, MayTake
 }
 
 namespace {
-/// A value whose slot must not be that of another value, so many iterations later.
+/// A value that must not share a slot with another value, a number of iterations later.
 struct Neighbour {
   unsigned value;
   int64_t iterations;
 };
 
-/// What the values of a ring have to keep apart.
+/// Conflicts between the values of a ring.
 struct Conflicts {
   std::vector<llvm::SmallVector<Neighbour, 0>> neighbours; ///< by value
   int64_t mostAlive = 1;
@@ -42,7 +42,7 @@ static llvm::SmallVector<size_t> sortByFirst(llvm::ArrayRef<SlotUse> uses) {
   return sorted;
 }
 
-/// Walks along the launches, with the uses that are alive.
+/// Walks along the launches with the uses that are alive.
 static Conflicts findConflicts(unsigned values, llvm::ArrayRef<SlotUse> uses, MayTakeOver mayTakeOver) {
   Conflicts conflicts;
   conflicts.neighbours.resize(values);
@@ -77,8 +77,7 @@ struct Turn {
 };
 } // namespace
 
-/// When each value is in use in the steady state. An iteration shows where it begins, and where another iteration's
-/// ends.
+/// Uses of each value in the steady state. An iteration shows where it begins, and where another iteration's use ends.
 static std::vector<SlotUse> findSteady(unsigned values, llvm::ArrayRef<SlotUse> uses, const SlotPeriod &period) {
   std::vector<std::optional<SlotUse>> made(values), left(values);
   for (const SlotUse &use : uses) {
@@ -99,13 +98,13 @@ static std::vector<SlotUse> findSteady(unsigned values, llvm::ArrayRef<SlotUse> 
   return steady;
 }
 
-/// Lets each value follow that whose last use is shortly before, beginning with number `first`. One slot can hold them
-/// all in this order. What it holds in iteration i has slot -i in iteration 0.
+/// Lets each value follow the one whose last use is shortly before, beginning with number `first`. One slot can hold
+/// them all in this order. The content of slot 0 in iteration i has slot -i in iteration 0.
 static llvm::SmallVector<Turn> makeTurns(std::vector<SlotUse> steady, size_t first, const SlotPeriod &period) {
   llvm::SmallVector<Turn> turns;
   size_t now = steady[first].first;
   while (!steady.empty()) {
-    // Values begin once in a period.
+    // Each value begins once in a period.
     auto getGap = [&](const SlotUse &use) {
       return (use.first % period.length + period.length - now % period.length) % period.length;
     };
@@ -119,7 +118,7 @@ static llvm::SmallVector<Turn> makeTurns(std::vector<SlotUse> steady, size_t fir
   return turns;
 }
 
-/// Gives each value the slot of its turn, or else the next one that is free. Returns none if there is none.
+/// Gives each value the slot of its turn, or the next free one. Returns none if there is no free slot.
 static std::optional<RingSlots> tryDepth(int64_t depth, llvm::ArrayRef<Turn> turns, const Conflicts &conflicts) {
   RingSlots slots{std::vector<int64_t>(turns.size(), -1), depth};
   llvm::BitVector occupied(depth);
@@ -146,7 +145,7 @@ RingSlots mlir::plan::chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses,
   assert(values > 0 && "expected a ring with values");
   Conflicts conflicts = findConflicts(values, uses, mayTakeOver);
   std::vector<SlotUse> steady = findSteady(values, uses, period);
-  // Which value is the first decides which ones are left at the end, between which the gaps are large.
+  // The first value decides which ones remain at the end, between which the gaps are large.
   constexpr unsigned mostTries = 16;
   std::vector<llvm::SmallVector<Turn>> turns(std::min(values, mostTries));
   for (int64_t depth = conflicts.mostAlive;; ++depth)

@@ -11,21 +11,21 @@
 
 namespace mlir::plan {
 
-/// When a value of an iteration is in use, in numbers of launches, both included.
+/// Use of a value of an iteration, in numbers of launches, both included.
 struct SlotUse {
-  unsigned value;    ///< which of those that each iteration makes
-  int64_t iteration; ///< counted from any one; those of a loop follow each other
+  unsigned value;    ///< number among the values of an iteration
+  int64_t iteration; ///< counted from any iteration of the loop
   size_t first, last;
 };
 
-/// The launches of an iteration of the steady state.
+/// Launches of an iteration of the steady state.
 struct SlotPeriod {
   size_t begin, length;
 
   bool contains(size_t launch) const { return launch >= begin && launch - begin < length; }
 };
 
-/// In iteration i, a value has slot (first[value] + i) mod depth.
+/// Slots of values: in iteration i a value has slot (first[value] + i) mod depth.
 struct RingSlots {
   std::vector<int64_t> first;
   int64_t depth = 1;
@@ -33,17 +33,17 @@ struct RingSlots {
   int64_t get(unsigned value, int64_t iteration) const { return ((first[value] + iteration) % depth + depth) % depth; }
 };
 
-/// Of two uses, by their place in a list: whether the launch that makes the second may write it over the first, of
+/// Tells of two uses, by their places in a list, whether the launch that makes the second may overwrite the first, of
 /// which it is the last user.
 using MayTakeOver = llvm::function_ref<bool(size_t, size_t)>;
 
-/// Few slots for values 0 to `values` - 1, none of which is written while another one of its slot is in use. It is the
-/// allocation of rotating registers for pipelined loops (B. R. Rau, M. Lee, P. P. Tirumalai, M. S. Schlansker,
-/// "Register Allocation for Software Pipelined Loops", PLDI 1992). `uses` shows all pairs that are in use at once, with
-/// the difference of their iterations. There is at least one value, and each has a use.
+/// Chooses few slots for values 0 to `values` - 1, such that none is written while another one of its slot is in use.
+/// It is the allocation of rotating registers for pipelined loops (B. R. Rau, M. Lee, P. P. Tirumalai, M. S.
+/// Schlansker, "Register Allocation for Software Pipelined Loops", PLDI 1992). `uses` shows all pairs that are in use
+/// at once, with the difference of their iterations. There is at least one value, and each has a use.
 RingSlots chooseSlots(unsigned values, llvm::ArrayRef<SlotUse> uses, const SlotPeriod &period, MayTakeOver mayTakeOver);
 
-/// A slot that is free while the last one of `uses` is in use; none where there is none.
+/// A slot that is free during the last of `uses`, or none.
 std::optional<int64_t> findFreeSlot(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses, MayTakeOver mayTakeOver);
 
 } // namespace mlir::plan

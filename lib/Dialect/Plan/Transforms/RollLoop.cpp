@@ -1,8 +1,8 @@
 //===- RollLoop.cpp - plan-roll-loop --------------------------------------===//
 //
-// In the steady state of a step, the launches of some micro-batches are those of the micro-batches before them. Two
-// such periods tell what an iteration of a loop is. What lives within one becomes a buffer of the loop's body. What
-// lives from one iteration to another gets a slot of a ring.
+// In the steady state of a step, the launches of some micro-batches equal those of the micro-batches before them. Two
+// such periods define an iteration of a loop. A value that lives within one iteration becomes a buffer of the loop's
+// body. A value that lives from one iteration to another gets a slot of a ring.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Plan/Transforms/RollLoop.h"
@@ -35,20 +35,20 @@ using namespace mlir::plan;
 
 namespace {
 
-/// A launch, by what it is and for which micro-batch.
+/// A launch by its kind and micro-batch.
 struct Step {
   LaunchOp launch;
-  /// Equal for launches that do the same with operands of the same types.
+  /// Number that is equal for launches that do the same with operands of the same types.
   unsigned kind;
-  int64_t microBatch; ///< -1 if it is of none
+  int64_t microBatch; ///< -1 if it has none
 };
 
 /// Two or more equal periods of launches, one after another.
 struct Periods {
   size_t begin = 0, length = 0, count = 0;
-  /// The steps that are equal to those of a period later.
+  /// Number of steps that are equal to those of a period later.
   size_t run = 0;
-  /// By how many micro-batches a period is ahead of the one before.
+  /// Number of micro-batches that a period is ahead of the one before.
   int64_t microBatches = 0;
 
   size_t getEnd() const { return begin + length * count; }
@@ -57,7 +57,7 @@ struct Periods {
 /// Buffers that launches of one kind write for different micro-batches.
 struct Family {
   std::map<int64_t, Value> members; ///< by micro-batch
-  /// The number of the ring that replaces the members; none where each one is a buffer of its own.
+  /// Number of the ring that replaces the members, or none if each is a buffer of its own.
   std::optional<size_t> ring;
 };
 
@@ -65,21 +65,21 @@ struct Family {
 struct Ring {
   Value buffer;
   RingSlots slots;
-  /// Where the bytes of a slot are few, how many values have room in it: slots begin at aligned places.
+  /// Number of values in a slot, more than one if values have few bytes. Slots begin at aligned places.
   int64_t perSlot = 1;
-  /// By family and by micro-batch of an iteration: the number of the value.
+  /// Numbers of the values, by family and by micro-batch of an iteration.
   std::map<std::pair<size_t, int64_t>, unsigned> values;
-  /// By family and micro-batch: those that the loop does not use, as of iteration 0.
+  /// Values that the loop does not use, as of iteration 0, by family and micro-batch.
   std::map<std::pair<size_t, int64_t>, unsigned> outside;
 };
 
-/// Which buffer of which family a value is.
+/// Place of a value among the buffers of a family.
 struct Member {
   size_t family;
   int64_t microBatch;
 };
 
-/// Slots begin at multiples of so many bytes where that costs little, and always of 16, as vector loads need it.
+/// Alignment of slots where it costs little, and the least alignment, which vector loads need.
 constexpr int64_t kAlignment = 256, kLeastAlignment = 16, kMostPadded = 64 << 10;
 
 class LoopRoller {
@@ -99,7 +99,7 @@ private:
   void chooseBegin();
 
   void findFamilies();
-  /// Returns the first launch that does not use what it uses in the period before, or null.
+  /// Returns the first launch whose operands differ from those of the period before, or null.
   LaunchOp matchPeriods();
   LogicalResult match(Value first, Value second);
   LogicalResult matchBuffers(Value first, Value second);
@@ -122,21 +122,21 @@ private:
 
   func::FuncOp program;
   std::vector<Step> steps;
-  /// By step: from which step to which one it may be under way.
+  /// Steps, by step, between which it may be under way.
   std::vector<std::pair<size_t, size_t>> underWay;
   int64_t written = 0, count = 0; ///< micro-batches
   Periods periods;
   std::vector<Family> families;
   std::vector<Ring> rings;
   llvm::DenseMap<Value, Member> memberOf;
-  /// Buffers that all periods use alike, and those that are others in each.
+  /// Buffers that all periods share, and those that differ in each period.
   llvm::DenseSet<Value> staying, moving;
-  /// The steps that use a buffer, rising.
+  /// Steps that use a buffer, rising.
   llvm::MapVector<Value, SmallVector<size_t>> users;
-  /// Arguments of which each micro-batch has a part, and in how many parts.
+  /// Arguments with a part for each micro-batch, and their numbers of parts.
   std::set<std::pair<void *, int64_t>> inputs;
   LoopOp loop;
-  /// What values are in a part, for launches of a micro-batch and for others.
+  /// Replacements of values in a part, for launches of a micro-batch and for others.
   llvm::DenseMap<Value, Value> rewritten[3][2];
 };
 
@@ -168,8 +168,9 @@ void LoopRoller::findSteps() {
   findUnderWay();
 }
 
-/// A receive may begin as early as the second one before it on its channel, and a send end as late as the second one
-/// behind it. If their memory were taken until the last moment, they would wait for it.
+/// Finds when transfers are under way. A receive may begin as early as the second one before it on its channel, and a
+/// send end as late as the second one after it. If their memory were taken until the last moment, they would wait for
+/// it.
 void LoopRoller::findUnderWay() {
   std::map<std::pair<int64_t, bool>, SmallVector<size_t>> channels;
   for (auto [number, step] : llvm::enumerate(steps)) {
@@ -186,7 +187,7 @@ void LoopRoller::findUnderWay() {
     }
 }
 
-/// The longest sequence of steps that are those of `length` steps later, but for `shift` micro-batches.
+/// Longest sequence of steps that equal those of `length` steps later, but for `shift` micro-batches.
 Periods LoopRoller::findPeriods(int64_t shift, size_t length) const {
   Periods longest;
   size_t run = 0, most = 0;
@@ -202,7 +203,7 @@ Periods LoopRoller::findPeriods(int64_t shift, size_t length) const {
   return longest;
 }
 
-/// The shortest ones.
+/// Finds the shortest periods.
 LogicalResult LoopRoller::findPeriods() {
   std::vector<size_t> lengths(written, 0);
   for (const Step &step : steps)
@@ -222,7 +223,7 @@ LogicalResult LoopRoller::findPeriods() {
   return fail() << "of " << written << " micro-batches, no launches are those of the micro-batches before them";
 }
 
-/// A loop may begin at any step of a period: where the least lives from one iteration to the next.
+/// Lets the loop begin at the step of a period at which the least memory lives from one iteration to the next.
 void LoopRoller::chooseBegin() {
   std::vector<int64_t> alive(steps.size() + 1, 0); // differences first
   for (const auto &[memory, uses] : users) {
@@ -244,7 +245,7 @@ void LoopRoller::chooseBegin() {
 //===----------------------------------------------------------------------===//
 
 void LoopRoller::findFamilies() {
-  // A launch is told from others of its kind and micro-batch by how many come before it.
+  // The number of launches before it tells a launch from others of its kind and micro-batch.
   std::map<std::pair<unsigned, int64_t>, unsigned> seen;
   std::map<std::tuple<unsigned, unsigned, unsigned>, size_t> known;
   for (const Step &step : steps) {
@@ -253,7 +254,7 @@ void LoopRoller::findFamilies() {
     LaunchOp launch = step.launch;
     unsigned number = seen[{step.kind, step.microBatch}]++;
     for (auto [index, output] : llvm::enumerate(launch.getOutputs())) {
-      // Who writes the first piece of a bucket stands for all.
+      // The writer of the first piece of a bucket represents all writers.
       Value buffer = getMemory(output);
       if (!buffer.getDefiningOp<BufferOp>() || memberOf.contains(buffer))
         continue;
@@ -277,8 +278,8 @@ LogicalResult LoopRoller::matchBuffers(Value first, Value second) {
   auto own = memberOf.find(first);
   if (own != memberOf.end() && own->second.family == expected.family)
     return success(own->second.microBatch == expected.microBatch);
-  // The first micro-batch may have made its value in another way, e.g. a gradient to which nothing is added. It cannot
-  // also be what others make in that way.
+  // The first micro-batch may make its value in another way, such as a gradient to which no other is added. It cannot
+  // also be a value that others make in that way.
   if (!isNew || !families[expected.family].members.try_emplace(expected.microBatch, first).second)
     return failure();
   if (own != memberOf.end())
@@ -287,10 +288,10 @@ LogicalResult LoopRoller::matchBuffers(Value first, Value second) {
   return success();
 }
 
-/// Whether `second` is in a period what `first` is in the one before.
+/// Whether `second` has the role in a period that `first` has in the one before.
 LogicalResult LoopRoller::match(Value first, Value second) {
   if (first == second) {
-    // E.g. what each micro-batch adds something to: the same for all of them.
+    // A value to which each micro-batch adds is the same for all of them.
     Value memory = getMemory(first);
     if (auto member = memberOf.find(memory); member != memberOf.end()) {
       families[member->second.family].members.erase(member->second.microBatch);
@@ -315,7 +316,7 @@ LogicalResult LoopRoller::match(Value first, Value second) {
   return success();
 }
 
-/// Finds out what is what in which period.
+/// Matches the operands of each period with those of the one before.
 LaunchOp LoopRoller::matchPeriods() {
   families.clear();
   memberOf.clear();
@@ -340,7 +341,8 @@ LoopRoller::Part LoopRoller::getPart(size_t step) const {
   return step < periods.begin ? Part::Before : step < periods.getEnd() ? Part::Inside : Part::Behind;
 }
 
-/// Launches behind the loop are those of later micro-batches than they say: what they use has to be, too.
+/// Checks uses after the loop. Launches there are those of later micro-batches than they state, so the values that they
+/// use have to be, too.
 LogicalResult LoopRoller::checkUses() {
   for (const auto &[buffer, uses] : users) {
     auto member = memberOf.find(buffer);
@@ -357,8 +359,8 @@ LogicalResult LoopRoller::checkUses() {
   return success();
 }
 
-/// Whether each period uses its own members alone, no one else uses those, and they are in use one after another. Where
-/// several are at once, they and others of their type share slots better than buffers of a body could.
+/// Whether each period uses its own members alone, no other launch uses these, and they are in use one after another.
+/// If several are in use at once, they and others of their type share slots better than buffers of a body could.
 bool LoopRoller::isLocal(const Family &family) const {
   size_t lastUse = 0;
   return llvm::all_of(family.members, [&](const auto &one) {
@@ -381,13 +383,12 @@ static bool isInPlace(LaunchOp launch, Value input, Value output) {
   });
 }
 
-/// The iteration of a micro-batch, and which one it is of its iteration.
+/// Iteration of a micro-batch, and its number in that iteration.
 std::pair<int64_t, int64_t> LoopRoller::divide(int64_t microBatch) const {
   return {microBatch / periods.microBatches, microBatch % periods.microBatches};
 }
 
-/// Chooses slots by what the loop uses. Members that only launches before it, or behind it, use have any slot that is
-/// free.
+/// Chooses slots by the uses in the loop. Members that only launches before or after it use get any free slot.
 void LoopRoller::chooseSlots(Ring &ring, ArrayRef<size_t> ofRing) {
   std::vector<SlotUse> uses;
   std::vector<Value> buffers;
@@ -480,8 +481,8 @@ LogicalResult LoopRoller::makeRings() {
 // The loop
 //===----------------------------------------------------------------------===//
 
-/// Part number `place` of what the launches of an iteration use. Inside of the loop it moves by `step` with each
-/// iteration. Behind the loop, all iterations come before.
+/// Makes a view of part number `place` of a value for launches of an iteration. Inside the loop it moves by `step` with
+/// each iteration. After the loop all iterations are counted.
 Value LoopRoller::makeMoving(OpBuilder &builder, Location loc, Type type, Value source, int64_t place, int64_t step,
                              int64_t parts, Part part) {
   if (part == Part::Behind)
@@ -502,7 +503,7 @@ Value LoopRoller::getSlot(OpBuilder &builder, const Member &member, Part part) {
   if (shape.empty())
     shape.push_back(1);
   shape[0] *= ring.perSlot;
-  // Of several values in a slot, the first one.
+  // Views begin at the first of several values in a slot.
   MemRefType slotType = ring.perSlot > 1 ? withShape(type, shape) : type;
   auto [iteration, ofIteration] = divide(member.microBatch);
   auto outside = ring.outside.find({member.family, member.microBatch});
@@ -515,7 +516,7 @@ Value LoopRoller::getSlot(OpBuilder &builder, const Member &member, Part part) {
   return slot;
 }
 
-/// What `value` is for a launch in the loop, before it or behind it.
+/// Replacement of `value` for a launch in the loop, before it or after it.
 Value LoopRoller::rewrite(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part) {
   llvm::DenseMap<Value, Value> &known = rewritten[static_cast<size_t>(part)][isOfMicroBatch];
   if (auto it = known.find(value); it != known.end())
@@ -542,7 +543,7 @@ Value LoopRoller::makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch
     return value;
   if (families[member->second.family].ring)
     return getSlot(builder, member->second, part);
-  // A buffer of the loop's body, ahead of all that uses it.
+  // A buffer of the loop's body stands before all its users.
   return part == Part::Inside ? OpBuilder::atBlockBegin(builder.getBlock()).clone(*value.getDefiningOp())->getResult(0)
                               : value;
 }
@@ -562,7 +563,7 @@ void LoopRoller::makeLoop() {
   loop = builder.create<LoopOp>(program.getLoc(), builder.getI64IntegerAttr(static_cast<int64_t>(periods.count) + left),
                                 builder.getI64IntegerAttr(periods.microBatches), /*times=*/Value());
   Block &body = loop.getBody().emplaceBlock();
-  // What is not of an iteration comes before all that uses it.
+  // Buffers outside of iterations come before all their users.
   Operation *begin = &program.getBody().front().front();
   SmallVector<Operation *> places;
   for (Operation &op : program.getOps())
@@ -593,7 +594,7 @@ LogicalResult LoopRoller::run() {
   findSteps();
   if (failed(findPeriods()))
     return failure();
-  // What the first micro-batch makes may be used otherwise than what others make: the first sum is its gradient.
+  // Values of the first micro-batch may be used differently from those of others: the first sum is its gradient.
   while (LaunchOp other = matchPeriods()) {
     periods.begin += periods.length;
     if (--periods.count < 2)

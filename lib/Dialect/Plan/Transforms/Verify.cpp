@@ -1,7 +1,7 @@
 //===- Verify.cpp - plan-verify -------------------------------------------===//
 //
-// Trusts no pass: works from the printed offsets, streams and events alone. Waits and bounds are checked here, memory
-// in VerifyMemory.cpp, collectives in VerifyCollectives.cpp.
+// Works from the printed offsets, streams and events alone, and trusts no pass. This file checks waits and bounds,
+// VerifyMemory.cpp memory, and VerifyCollectives.cpp collectives.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
@@ -91,8 +91,8 @@ static LogicalResult readRanks(Program &program) {
   return success();
 }
 
-/// Micro-batches that need not be looked at: all loops have the iterations of more. Programs meet: without so many
-/// micro-batches each, they are those of a shorter step.
+/// Number of micro-batches that need not be looked at, because all loops have the iterations of more. Programs meet:
+/// without so many micro-batches each, they are those of a shorter step.
 static int64_t getSpareMicroBatches(ModuleOp plan) {
   SmallVector<LoopOp> loops;
   plan.walk([&](LoopOp loop) { loops.push_back(loop); });
@@ -109,7 +109,7 @@ static int64_t getSpareMicroBatches(ModuleOp plan) {
   return spare.value_or(0) / together * together;
 }
 
-/// Every rank runs one of `programs`, which are sorted by their first rank. `world` is 0 where unknown.
+/// Verifies that every rank runs one of `programs`, which are sorted by their first rank. `world` is 0 if unknown.
 static LogicalResult verifyCoverage(ArrayRef<Program> programs, int64_t world) {
   int64_t next = 0;
   for (const Program &program : programs) {
@@ -156,10 +156,10 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
     return verifyTogether(programs);
   }
 
-  /// Of programs that run subprograms, each launch of these is one access to memory. Whether their collectives hang is
-  /// seen in programs that run each of them once: all members run it equally often (moe.window), so that another run
-  /// adds the same meetings, in the same order, behind those of the run before. Programs that never run them are those
-  /// that verifyPrograms sees.
+  /// Verifies programs that run subprograms, where each launch of a subprogram is one access to memory. A hang of their
+  /// collectives shows in programs that run each of them once. All members run it equally often (moe.window), so
+  /// another run adds the same meetings, in the same order, after those of the run before. verifyPrograms covers
+  /// programs that never run them.
   LogicalResult verifySubprograms() {
     bool hasSome = false;
     for (auto function : plan.getOps<func::FuncOp>())
@@ -182,7 +182,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
     return Program{function, HappensBefore(function, iterations), spare == 0};
   }
 
-  /// What a program shows without the others; none after an error.
+  /// Verifies a program without the others. Returns none after an error.
   std::optional<Program> verifyAlone(func::FuncOp function) {
     if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
         failed(verifyBounds(function)))
@@ -193,7 +193,8 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
     return program;
   }
 
-  /// The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
+  /// Verifies the programs of a world together. Those with plan.ranks share one world. Each other program, such as the
+  /// reference, has a world of its own.
   LogicalResult verifyTogether(MutableArrayRef<std::optional<Program>> programs) {
     std::vector<Program> shared;
     int64_t world = getWorld(plan);

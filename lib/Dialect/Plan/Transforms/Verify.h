@@ -14,11 +14,11 @@ struct Program {
   int64_t firstRank = 0, numRanks = 1;
 };
 
-/// Fails after an error where two launches race or a launch reads other bytes than its buffer's writer left there.
+/// Fails after an error if two launches race, or if a launch reads other bytes than its buffer's writer left there.
 LogicalResult verifyMemory(const Program &program);
 
-/// Fails after an error where the collectives of `programs`, which together run on the ranks of one world, can hang.
-/// `world` is 0 where unknown.
+/// Fails after an error if the collectives of `programs`, which together run on the ranks of one world, can hang.
+/// `world` is 0 if unknown.
 LogicalResult verifyCollectives(ArrayRef<Program> programs, int64_t world);
 
 } // namespace mlir::plan

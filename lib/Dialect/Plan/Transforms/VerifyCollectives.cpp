@@ -1,9 +1,9 @@
 //===- VerifyCollectives.cpp - no hangs -----------------------------------===//
 //
-// A communicator is a (size, stride); its instances are sets of ranks. What one member sends to another is one too, of
-// these two alone. No interleaving can hang where (1) the
-// collectives of each communicator are totally ordered in each program, (2) programs whose ranks share an instance
-// issue the same sequence, and (3) the orders of all programs together have no cycle.
+// A communicator is a (size, stride), and its instances are sets of ranks. Transfers from one member to another have a
+// communicator of these two alone. No interleaving can hang if (1) the collectives of each communicator are totally
+// ordered in each program, (2) programs whose ranks share an instance issue the same sequence, and (3) the orders of
+// all programs together have no cycle.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
@@ -18,7 +18,7 @@ using namespace mlir::plan;
 
 namespace {
 
-/// A group, or of a channel two of its members.
+/// A group, or two members of a channel.
 struct Communicator {
   int64_t size, stride;
   int64_t from = -1, to = -1;
@@ -38,7 +38,7 @@ public:
   LogicalResult run();
 
 private:
-  /// By communicator, the programs in sets that share instances: the first program of each program's set.
+  /// Sets of programs that share instances, by communicator: the first program of each program's set.
   using Sharing = std::map<Communicator, std::vector<unsigned>>;
 
   LogicalResult collect(unsigned program);
@@ -60,11 +60,12 @@ private:
   friend class OrderGraph;
 };
 
-/// The order of all collectives of all programs: a node is one meeting, an edge one program's order of two meetings.
+/// Graph of the order of all collectives of all programs. A node is one meeting, and an edge one program's order of two
+/// meetings.
 class OrderGraph {
 public:
   explicit OrderGraph(const CollectiveChecker &checker);
-  /// Fails after an error where there is a cycle.
+  /// Fails after an error if there is a cycle.
   LogicalResult check();
 
 private:
@@ -94,7 +95,7 @@ LogicalResult CollectiveChecker::checkGroup(LaunchOp op) {
          << " ranks but its size * stride is " << group.getSize() << " * " << group.getStride() << " = " << block;
 }
 
-/// All ranks of the program are one member, which is not the peer.
+/// Checks that all ranks of the program are one member, which is not the peer.
 LogicalResult CollectiveChecker::checkPeer(unsigned program, LaunchOp op) {
   const Program &it = programs[program];
   Communicator group{op.getGroup()->getSize(), op.getGroup()->getStride()};
@@ -116,7 +117,7 @@ LogicalResult CollectiveChecker::collect(unsigned program) {
     if (failed(checkGroup(op)))
       return failure();
     Communicator communicator{op.getGroup()->getSize(), op.getGroup()->getStride()};
-    // One rank alone meets nobody.
+    // One rank alone meets no other.
     if (!op.getCollective() || communicator.size == 1)
       continue;
     if (std::optional<Channel> channel = op.getChannel()) {
@@ -161,7 +162,7 @@ std::set<std::pair<unsigned, unsigned>> CollectiveChecker::findSharing(const Com
   return pairs;
 }
 
-/// What differs between two collectives that meet, or an empty text.
+/// Text for the difference between two collectives that meet, or an empty text.
 static std::string findDifference(LaunchOp first, LaunchOp second) {
   auto shapes = [](ValueRange values) {
     std::string text;
@@ -290,7 +291,7 @@ void OrderGraph::addProgram(unsigned program) {
 }
 
 SmallVector<OrderGraph::Edge> OrderGraph::findCycle(const std::vector<unsigned> &degrees) const {
-  // Each node that is left has an edge from another one that is left, so walking back must come round.
+  // Each remaining node has an edge from another remaining node, so walking back must reach a node twice.
   std::map<unsigned, const Edge *> into;
   for (const Edge &edge : edges)
     if (degrees[edge.from] > 0 && degrees[edge.to] > 0)

@@ -1,9 +1,9 @@
 //===- VerifyMemory.cpp - no races, no stale reads ------------------------===//
 //
-// One walk in program order over byte intervals, as race detectors do: each interval remembers its last writer and, by
-// stream, its last readers since. An access has to come after those that it conflicts with; transitivity covers the
+// One walk in program order over byte intervals, as race detectors do. Each interval remembers its last writer and, by
+// stream, its last readers since. An access has to come after those that it conflicts with, and transitivity covers
 // older ones. Without a race every interleaving reads what the walk reads, so the walk also proves that reads are not
-// stale. Views are other bytes on other ranks: the walk is made once for each way in which they lie.
+// stale. Views are other bytes on other ranks, so there is one walk for each layout of the views.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
@@ -29,19 +29,19 @@ struct Range {
   bool overlaps(const Range &other) const { return memory == other.memory && begin < other.end && other.begin < end; }
 };
 
-/// Equal bytes of one history. `writer` is absent where the caller wrote them.
+/// Bytes with one history. `writer` is absent if the caller wrote them.
 struct OwnedSegment {
   int64_t end;
   std::optional<unsigned> writer;
   /// The buffer or argument that holds these bytes now.
   Value owner;
-  /// By stream, the last launch that has read them since.
+  /// Last launch of each stream that has read them since.
   SmallVector<std::optional<unsigned>, 4> readers;
 };
 
 class MemoryChecker {
 public:
-  /// The memory of `rank`.
+  /// Checks the memory of `rank`.
   MemoryChecker(const Program &program, int64_t rank);
   LogicalResult run();
 
@@ -52,33 +52,34 @@ private:
   void findRings(func::FuncOp function);
   /// Splits the segment around `at`, if any, so that none crosses it.
   void split(Segments &segments, int64_t at);
-  /// Splits at both ends of `range`; returns the first segment in it.
+  /// Splits at both ends of `range`, and returns the first segment in it.
   Segments::iterator carve(const Range &range);
 
-  /// The bytes of `value` where launch number `launch` uses it.
+  /// Bytes of `value` where launch number `launch` uses it.
   Range getRange(unsigned launch, Value value) const;
   LogicalResult visit(unsigned launch);
   LogicalResult checkWithin(unsigned launch);
   LogicalResult read(unsigned launch, Value value);
   LogicalResult write(unsigned launch, Value value);
-  /// Whether `launch`, which writes `value`, comes after what was done with the segments of `range`; of `owner`'s alone
-  /// where it is not null.
+  /// Checks that `launch`, which writes `value`, comes after earlier uses of the segments of `range`, or of those of
+  /// `owner` if it is not null.
   LogicalResult checkAfter(unsigned launch, Value value, const Range &range, Value owner);
   LogicalResult reportRace(unsigned launch, StringRef verb, Value value, unsigned other, StringRef otherVerb);
 
   const HappensBefore &order;
   int64_t rank;
   std::vector<Segments> memories;
-  /// Of all buffers and arguments.
+  /// Bytes of all buffers and arguments.
   llvm::DenseMap<Value, Range> ranges;
-  /// Memories whose slots move with iterations, some of which are left out. With other iterations, another slot is the
-  /// last one: behind the loop, what takes bytes of one comes after the users of all, and none is read after that.
+  /// Memories whose slots move with iterations, some of which are left out, and those that are overwritten. With
+  /// another number of iterations another slot is the last one. So after the loop a launch that takes bytes of one slot
+  /// comes after the users of all, and no launch reads any of them later.
   llvm::DenseSet<Value> rings, overwrittenRings;
 };
 
 } // namespace
 
-/// For messages: "argument 2" or "the buffer of 64 bytes at offset 0 of device".
+/// Text for messages: "argument 2" or "the buffer of 64 bytes at offset 0 of device".
 static std::string describeValue(Value value) {
   if (auto view = value.getDefiningOp<ViewOp>(); view && view.getAt())
     return "the piece at element " + std::to_string(*view.getAt()) + " of " + describeValue(view.getSource());
@@ -178,7 +179,7 @@ LogicalResult MemoryChecker::visit(unsigned launch) {
   return success();
 }
 
-/// A launch may write over what it reads only in place.
+/// Checks that a launch overwrites its own inputs only in place.
 LogicalResult MemoryChecker::checkWithin(unsigned launch) {
   LaunchOp op = order.getLaunches()[launch];
   for (auto [number, output] : llvm::enumerate(op.getOutputs())) {
@@ -278,8 +279,8 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
   return success();
 }
 
-/// The views of which it matters where they lie: not those of an argument whose views are all the same part of it, e.g.
-/// ZeRO's of a parameter, for nothing else is in an argument's memory.
+/// Views whose place matters. The views of an argument that are all the same part of it, such as ZeRO's of a parameter,
+/// do not count, since no other value is in an argument's memory.
 static SmallVector<ViewOp> getMovingViews(func::FuncOp function) {
   llvm::MapVector<Value, SmallVector<ViewOp>> byMemory;
   function.walk([&](ViewOp view) { byMemory[getMemory(view.getResult())].push_back(view); });
@@ -297,8 +298,8 @@ static SmallVector<ViewOp> getMovingViews(func::FuncOp function) {
   return moving;
 }
 
-/// Ranks, each with its views at other places than those before. Where views lie repeats with the least common multiple
-/// of the blocks of ranks that their groups divide.
+/// Ranks that represent all, each with its views at other places than those before. Places repeat with the least common
+/// multiple of the blocks of ranks that their groups divide.
 static SmallVector<int64_t> getRepresentatives(func::FuncOp function) {
   SmallVector<ViewOp> views = getMovingViews(function);
   int64_t ranks = 1;

@@ -6,7 +6,8 @@
 
 namespace mlir::moe {
 
-/// Input columns for each output column: 2 for the kinds that take interleaved (gate, up) pairs, else 1.
+/// Number of input columns for each output column: 2 for the kinds that take interleaved (gate, up) pairs, 1 for the
+/// others.
 inline int64_t getActivationWidth(Activation kind) {
   return kind == Activation::swiglu || kind == Activation::swiglu_clamped ? 2 : 1;
 }

@@ -11,7 +11,7 @@ namespace mlir::moe {
 /// program's values then stay far from overflow.
 inline constexpr int64_t kMaxTensorBytes = int64_t(1) << 48;
 
-/// Bytes of a static shape; nothing where it has more than kMaxTensorBytes.
+/// Bytes of a static shape, or none if there are more than kMaxTensorBytes.
 std::optional<int64_t> getCheckedByteSize(ShapedType type);
 
 /// Type of a value that is a tensor.
@@ -19,18 +19,18 @@ inline RankedTensorType getTensorType(Value value) { return cast<RankedTensorTyp
 /// Type of `value` with dimension `dim` times `multiply` / `divide`.
 RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide);
 
-/// What a program that computes in `elementType` routes, sums over rows and takes losses in: f32 for types of 16 bits,
-/// else the type itself.
+/// Type in which a program that computes in `elementType` routes, adds up rows and takes losses: f32 for types of 16
+/// bits, and the type itself for others.
 Type getAccumulatorType(Type elementType);
 
-/// A tensor of that shape, of the accumulator type of `tensor`.
+/// Tensor type of that shape, with the accumulator type of `tensor` as element type.
 RankedTensorType getAccumulatorTensor(RankedTensorType tensor, ArrayRef<int64_t> shape);
-/// One such element for each of the rows [S, ..] of `tensor`: [S, 1].
+/// Type [S, 1] with one such element for each of the rows [S, ..] of `tensor`.
 RankedTensorType getAccumulatorColumn(RankedTensorType tensor);
 
-/// Fails with an error where the type of what `op` calls `what` is not as expected.
+/// Fails with an error if `type` is not `expected`. `what` names the operand or result of `op` in the error.
 LogicalResult verifyType(Operation *op, StringRef what, Type type, Type expected);
-/// The same of a sum over rows, which may be of the accumulator type of `expected` too.
+/// Verifies the type of a sum over rows, which may also be of the accumulator type of `expected`.
 LogicalResult verifySumType(Operation *op, StringRef what, Type type, RankedTensorType expected);
 
 } // namespace mlir::moe

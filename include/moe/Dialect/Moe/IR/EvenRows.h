@@ -8,19 +8,18 @@
 
 namespace mlir::moe {
 
-/// How much of its memory for rows an op uses, where tokens choose experts evenly. Follows the rules for counts, from
-/// the routing on.
+/// Follows the rules for counts through a program, from the routing on, to tell how much of its memory for rows an op
+/// uses if tokens choose experts evenly.
 class EvenRows {
 public:
-  /// Ops come in program order: a routing says how many rows the ops behind it have.
+  /// Takes the ops in program order, since a routing decides how many rows the later ops have.
   void visit(Operation *op);
-  /// What `cost`, that of `op`, has to be multiplied with; 1 where it is not ragged, and where no rule says how many
-  /// rows there are.
+  /// Factor for `cost`, the cost of `op`. It is 1 if the cost is not ragged, or if no rule gives the number of rows.
   double getUse(Operation *op, const OpCost &cost) const;
 
 private:
-  llvm::DenseMap<Value, double> rows;   ///< by counts: that each of them stands for
-  llvm::DenseMap<Value, double> tokens; ///< by choices that were sent: of all ranks that they come from
+  llvm::DenseMap<Value, double> rows;   ///< rows that each count stands for, by counts
+  llvm::DenseMap<Value, double> tokens; ///< tokens of all senders, by choices that were sent
 };
 
 } // namespace mlir::moe

@@ -11,7 +11,7 @@
 
 namespace mlir::moe {
 
-/// On the module of a model or its plan, an f64: `max_load` of the dropless layers, where nobody asked for one.
+/// Attribute (f64) of the module of a model or its plan: the default `max_load` of the dropless layers.
 inline constexpr llvm::StringLiteral kDefaultMaxLoadAttrName = "moe.default_max_load";
 
 /// "room for 2 times the even load of a rank, by default (..)". Empty without a default bound, and if the groups do not

@@ -10,9 +10,9 @@
 #include "moe/Scheduling/StageWork.h"
 
 namespace mlir::moe {
-/// Ranks that a plan may have.
+/// Limit for the ranks of a plan.
 inline constexpr int64_t kMaxWorld = 4096;
-/// Experts that a token may choose.
+/// Limit for the experts that a token chooses.
 inline constexpr int64_t kMaxTopK = 32;
 } // namespace mlir::moe
 

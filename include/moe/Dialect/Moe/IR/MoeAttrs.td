@@ -37,7 +37,7 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
       return getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % (getSize() * getStride()) == 0;
     }
     /// Two groups that together reach the members of this one: those in the same place of every node of `nodeRanks`
-    /// consecutive ranks, and those of one node. None where the members are not several nodes of several each.
+    /// consecutive ranks, and those of one node. None unless the members are several nodes of several each.
     std::optional<std::pair<GroupAttr, GroupAttr>> divideByNode(int64_t nodeRanks) const;
   }];
 }
@@ -60,7 +60,7 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
   let parameters = (ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp,
                         DefaultValuedParameter<"int64_t", "1">:$cp);
   let builders = [
-    /// Without context parallelism.
+    /// Groups without context parallelism.
     AttrBuilder<(ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp)>
   ];
   let assemblyFormat = "`<` struct(params) `>`";
@@ -75,7 +75,7 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
     GroupAttr getGroup(::llvm::StringRef name) const;
     /// The names of all groups, in the order in which a group of ranks is looked up by its axes.
     static ::llvm::ArrayRef<::llvm::StringLiteral> getGroupNames();
-    /// The same model on one rank.
+    /// Groups of the same model on one rank.
     static ParallelAttr getSingle(::mlir::MLIRContext *context) { return get(context, 1, 1, 1, 1, 1, 1); }
   }];
 }
@@ -91,7 +91,7 @@ def Moe_CutAttr : Moe_Attr<"Cut", "cut"> {
   let parameters = (ins AttrParameter<"GroupAttr", "">:$group, DefaultValuedParameter<"bool", "false">:$zigzag);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// How many chunks a sequence has.
+    /// Number of chunks of a sequence.
     int64_t getChunks() const { return getGroup().getSize() * (getZigzag() ? 2 : 1); }
   }];
 }
@@ -124,7 +124,7 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
                         DefaultValuedParameter<"int64_t", "0">:$chunks);
   let hasCustomAssemblyFormat = 1;
   let builders = [
-    /// Groups of ranks alone.
+    /// A layout that consists of groups alone.
     AttrBuilder<(ins "::llvm::ArrayRef<::mlir::ArrayAttr>":$dims)>,
     /// A tensor of rank `rank`, replicated everywhere.
     AttrBuilder<(ins "int64_t":$rank)>,
@@ -136,7 +136,7 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
     static LayoutAttr getRows(ParallelAttr parallel, int64_t rank = 2, ::llvm::StringRef columns = "");
     /// The group names of dimension `dim`.
     ::llvm::SmallVector<::llvm::StringRef> getGroups(unsigned dim) const;
-    /// How many parts dimension `dim` has. Fails on a name that `parallel` does not have.
+    /// Number of parts of dimension `dim`. Fails on a name that `parallel` does not have.
     ::llvm::FailureOr<int64_t> getParts(unsigned dim, ParallelAttr parallel) const;
     /// The shard of a global tensor on one rank. Fails, with an error that names `what`, on an unknown group or a dimension
     /// that cannot be split evenly.

@@ -39,7 +39,7 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
 
 /// How an L0 op is partitioned: by its own methods, or by the defaults of the interface.
 defvar Moe_Partition = DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition"]>;
-/// Of an op that says how many sequences its rows are.
+/// Interface of an op that states how many sequences its rows are.
 defvar Moe_PartitionSequences =
     DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition", "getSequenceUse"]>;
 defvar Moe_PartitionElementwise = DeclareOpInterfaceMethods<MoePartitionOpInterface>;

@@ -230,7 +230,7 @@ def Moe_AllToAllPhaseOp
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The same as for moe.all_to_all.
+    /// The value that is in memory, as for moe.all_to_all.
     ::mlir::Value getStoredInput();
   }];
 }
@@ -284,7 +284,7 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
     With `phases` = n > 1 this op is one of n exchanges that together are the whole exchange (FasterMoE, section 4.2). The
     members form n blocks of neighbours. In phase p block b sends rows to the experts of block (b - p) mod n and receives
     rows from block (b + p) mod n. `expert_counts` holds only the counts of that block (moe.phase), and the expert side
-    has only the rows of this phase. The block side is the whole one in every phase. On the way back its other rows are
+    has only the rows of this phase. The block side is the whole one in every phase. On the return its other rows are
     the rows of `addend`, which holds the results of other phases, or zero.
 
     Constraints:

@@ -353,7 +353,7 @@ def Moe_DumpOp : Moe_Op<"dump", [
   let hasFolder = 1;
   let extraClassDeclaration = [{
     int64_t getCopies();
-    /// Whether nobody needs the copies in memory.
+    /// Whether no op needs the copies in memory.
     bool isVirtual();
   }];
 }

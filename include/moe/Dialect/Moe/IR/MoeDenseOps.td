@@ -8,7 +8,7 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 // of these ops exist at both levels: on global tensors in a model graph, and on a rank's shards in an SPMD program. An op that
 // works on one of `parts` equal parts takes part (rank / stride) mod parts, as in moert.h.
 //
-// Where context parallelism divides sequences, a shard holds a part of each. Ops that depend on positions then have a `cut`
+// If context parallelism divides sequences, a shard holds a part of each. Ops that depend on positions then have a `cut`
 // (#moe.cut), which says which rows of a sequence the rank has. A length such as `period` is then that of the rank's rows.
 
 def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_PartitionSequences, Moe_Kernel<["getKernelParams"]>]> {
@@ -404,7 +404,7 @@ def Moe_JoinSequencesOp : Moe_Op<"join_sequences", [
     `sequences` sequences. In the result the rows of each sequence are together, in the order of their positions. There
     may be several such sets of rows, one after the other. moert_join_sequences in moert.h gives the places.
 
-    With `inverse` the op goes the other way. Each form is the adjoint of the other.
+    With `inverse` the op restores the order. Each form is the adjoint of the other.
 
     Constraints:
     - (C1) n * sequences * length divides the rows.

@@ -13,18 +13,18 @@
 
 namespace mlir::moe {
 
-/// One of `parts` equal parts of a value along dimension 0, another one on each block of neighbouring members of
-/// `group`: member m has part (m / (size / parts) + shift) mod parts. Without a group it is part `shift` on all ranks.
+/// One of `parts` equal parts of a value along dimension 0. Blocks of neighbouring members of `group` have different
+/// parts: member m has part (m / (size / parts) + shift) mod parts. Without a group all ranks have part `shift`.
 struct RankPart {
   GroupAttr group;
   int64_t shift, parts;
-  /// The element of a 1-D value at which a piece of any shape begins; then it is part 0 of 1.
+  /// Element of a 1-D value at which a piece of any shape begins. The piece is then part 0 of 1.
   std::optional<int64_t> at = std::nullopt;
 
   static RankPart piece(int64_t at) { return {GroupAttr(), 0, 1, at}; }
 };
 
-/// `part` of `whole` rows that a rank dispatches; where they are exchanged, the same part of others.
+/// A chunk of `part` of the `whole` rows that a rank dispatches. Rows that are exchanged are divided in the same ratio.
 struct RowChunk {
   int64_t part, whole;
 
@@ -32,76 +32,77 @@ struct RowChunk {
   int64_t of(int64_t rows) const { return rows * part / whole; }
 };
 
-/// How the tokens of a whole model are divided over the ranks.
+/// Division of the tokens of a whole model over the ranks.
 struct TokenDivision {
-  /// The least number of routing groups in the whole model: one for each token shard.
+  /// Least number of routing groups in the whole model, one for each token shard.
   int64_t groups = 1;
-  /// Sequences in the whole model, and data-parallel shards of them.
+  /// Number of sequences in the whole model, and of their data-parallel shards.
   int64_t sequences = 1, shards = 1;
-  /// How the ranks divide each sequence; null where they do not. Of the model for one rank: how the ranks that it is
-  /// compared with do.
+  /// Cut of each sequence over the ranks, or null if sequences are whole. In the model for one rank it is the cut of
+  /// the ranks with which that model is compared.
   CutAttr cut = {};
 };
 
-/// What an op of a model graph says about sequences.
+/// Statement of an op of a model graph about sequences.
 struct SequenceUse {
-  /// How many its rows are; 0 where the op does not say it. The largest pieces that any op works on are the sequences.
+  /// Number of sequences in the op's rows, or 0 if the op does not tell it. The largest pieces that any op works on are
+  /// the sequences.
   int64_t sequences = 0;
-  /// Rows of its operands: of whole sequences.
+  /// Rows of the operands that have whole sequences.
   SmallVector<int64_t, 2> rows = {};
   /// Whether a later row of a sequence takes more work.
   bool isCausal = true;
 };
 
-/// Where the rows of experts and those of their shadows differ: an expert's are exchanged over `ep`, or over it and
-/// `esp` together, a shadow's only over `esp`.
+/// Groups of the rows of experts and of their shadows. The rows of an expert are exchanged over `ep`, or over `ep` and
+/// `esp` together. Those of a shadow are exchanged over `esp` only.
 struct ShadowScope {
   GroupAttr ep, esp;
 
-  /// The group over which what is done over `group` for experts is done for shadows.
+  /// Group over which shadows do what experts do over `group`.
   GroupAttr getGroup(GroupAttr group) const;
 };
 
-/// The dimension of experts' rows: 1 of [E, T, M], 0 of [R, M].
+/// Dimension of the rows of experts: 1 of [E, T, M], 0 of [R, M].
 unsigned getRowDim(Type rows);
-/// Whether the floating-point results of `op` can be cut so.
+/// Whether the floating-point results of `op` can be divided into such chunks.
 bool canScaleRows(Operation *op, RowChunk chunk);
-/// As MoeChunkableOpInterface::buildOnChunk says.
+/// Implements MoeChunkableOpInterface::buildOnChunk.
 Operation *cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, RowChunk chunk);
 
-/// As MoeChunkableOpInterface::buildOnShadows says.
+/// Implements MoeChunkableOpInterface::buildOnShadows.
 Operation *cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping);
 
-/// As MoeWideGradientOpInterface::buildWide says.
+/// Implements MoeWideGradientOpInterface::buildWide.
 Value cloneWide(Operation *op, OpBuilder &builder);
 
 /// Whether `type` has rows, dimension 0 of two, that can be divided over `group`.
 bool hasRowsFor(Type type, GroupAttr group);
-/// As MoeRowwiseOpInterface::buildOnRowPart says.
+/// Implements MoeRowwiseOpInterface::buildOnRowPart.
 Value cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange rows);
 
-/// As the defaults of MoePartitionOpInterface say.
+/// Implements the defaults of MoePartitionOpInterface.
 void inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands, SmallVectorImpl<LayoutAttr> &results);
 Value cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands);
 
-/// The number of a result among those of its op, as in CountsRule::output.
+/// Number of a result among those of its op, as in CountsRule::output.
 inline int64_t getResultNumber(Value result) { return cast<OpResult>(result).getResultNumber(); }
 /// Whether a tensor of this type may hold counts of routed rows.
 bool isCounts(Type type);
 
-/// The kernel that copies, between devices and hosts too.
+/// Kernel that copies, also between devices and hosts.
 inline constexpr StringLiteral kCopyKernel = "copy";
-/// The kernel of an op that has its name.
+/// Kernel with the name of the op.
 template <typename Op> StringRef getKernelNameOf() { return StringRef(Op::getOperationName()).split('.').second; }
 
 class MoeKernelOpInterface;
 
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);
-/// Of Resource::Memory: every operand read once, every result written once.
+/// Cost of Resource::Memory, if every operand is read once and every result is written once.
 OpCost getMemoryCost(Operation *op);
-/// `cost`, whose figures hold for all rows of `rows`; with `counts`, an input of the kernel, as many are used as they
-/// count.
+/// Makes `cost`, which holds for all rows of `rows`, depend on the rows that `counts`, an input of the kernel, counts.
+/// Without `counts` it returns the cost itself.
 OpCost withRows(OpCost cost, Value counts, RankedTensorType rows, MoeKernelOpInterface kernel);
 
 } // namespace mlir::moe

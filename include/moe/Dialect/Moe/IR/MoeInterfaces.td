@@ -221,7 +221,7 @@ def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
     InterfaceMethod<[{Whether setChunked may be called.}], "bool", "canChunk", (ins), "", [{ return true; }]>,
     InterfaceMethod<[{
       Divides the rows into `chunks` chunks of `rows` rows. With a capacity these are `rows` rows of each expert. Rows
-      that nobody needs stay empty, and the same choices are dropped as before. Sets the type of the counts accordingly.
+      that are not needed stay empty, and the same choices are dropped as before. Sets the type of the counts accordingly.
     }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows)>
   ];
 }

@@ -1,7 +1,7 @@
 //===- MoeLabels.h - layers of ops in text ----------------------*- C++ -*-===//
 //
-// An op's layer is its location, a NameLoc. Programs are printed without locations, and what a location in text says
-// takes the place of the line that an error would name. So programs in text have labels.
+// The location of an op, a NameLoc, names its layer. Programs are printed without locations, because a location in the
+// text would replace the line that an error names. Programs in text therefore have labels.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_MOELABELS_H
@@ -11,12 +11,12 @@
 
 namespace mlir::moe {
 
-/// On an op of the dialect, a string: the name of its layer.
+/// Name of the layer (string) of an op of the dialect.
 inline constexpr StringLiteral kLabelAttrName = "moe.label";
 
-/// Gives each op a label of its location.
+/// Gives each op a label from its location.
 void setLabels(ModuleOp module);
-/// Makes locations of labels; the places in the file are kept inside.
+/// Turns labels into locations, inside which it keeps the places in the file.
 void takeLabels(ModuleOp module);
 
 } // namespace mlir::moe

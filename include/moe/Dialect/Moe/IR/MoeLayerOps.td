@@ -120,7 +120,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
     int64_t getNumExperts() { return getGate().getType().getDimSize(1); }
     /// The most choices that one expert takes from a group of `tokens` tokens: T above, or 0 for the dropless form.
     int64_t getCapacity(int64_t tokens);
-    /// How many columns w1 has for each of the H inner columns: 2 for the swiglu kinds, else 1.
+    /// Number of columns of w1 for each of the H inner columns: 2 for the swiglu kinds, else 1.
     int64_t getActivationWidth();
   }];
 }

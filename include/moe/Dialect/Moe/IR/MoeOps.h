@@ -13,12 +13,12 @@
 
 namespace mlir::moe {
 
-/// What moe.window says of the rows of its workers; see there.
+/// Sizes of the windows of a worker, as moe.window defines them.
 struct WindowSizes {
   int64_t workers = 1, rows = 1, chunks = 1, chunkRows = 0, phases = 1;
 
-  /// The most passes, for any routing. `slots` [S, k] are those of one of `members` members, who choose among `experts`
-  /// experts.
+  /// The most passes that any routing needs. `slots` [S, k] are those of one of `members` members, whose tokens choose
+  /// among `experts` experts.
   int64_t countMostPasses(RankedTensorType slots, int64_t members, int64_t experts) const;
 };
 

@@ -16,9 +16,9 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
     figures. The times are in seconds:
 
     - `row_compute`: the forward computation of one row.
-    - `row_send`: the way of a row through the network, as the paper has it.
-    - `row_local`: the way of a row over a worker's own link.
-    - `row_node`: the way of a row over a node's link.
+    - `row_send`: the path of a row through the network, as in the paper.
+    - `row_local`: the path of a row over a worker's own link.
+    - `row_node`: the path of a row over a node's link.
     - `expert`: the broadcast of an expert.
     - `start`: the start of an exchange.
 

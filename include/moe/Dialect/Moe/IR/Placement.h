@@ -1,9 +1,9 @@
 //===- Placement.h - what a varying value is to its whole -------*- C++ -*-===//
 //
-// SPMD states say whether a value varies over an axis of ranks. Placements say how: as equal copies, as shards of a
+// SPMD states tell whether a value varies over an axis of ranks. Placements tell how: as equal copies, as shards of a
 // dimension, or as the terms of a sum. Sharding systems know the same three (PyTorch's DTensor: Replicate, Shard,
-// Partial); here a value that every rank may use without a sum of its gradient is `replicated`, and one whose gradient
-// is due for a sum is `copies`. So the adjoint swaps copies and terms, and keeps the other two.
+// Partial). Here a value that every rank may use without a sum of its gradient is `replicated`, and one whose gradient
+// must still be added up is `copies`. The adjoint therefore swaps copies and terms, and keeps the other two.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_PLACEMENT_H
@@ -20,13 +20,13 @@ struct Placement {
     Copies,     ///< the same value on all, and each copy counts
     Shard,      ///< parts of dimension `dim`
     Partial,    ///< terms; the value is their sum
-    Terms,      ///< of its part of dimension `dim` a member has all terms, side by side; their sum is a shard
-    Part,       ///< of a slice alone: a part of dimension `dim` of a value that all share
-    Joined,     ///< of a gather alone: values side by side that are not known to be shards
+    Terms,      ///< each member has all terms of its part of dimension `dim`, side by side, and their sum is a shard
+    Part,       ///< in a slice alone: a part of dimension `dim` of a value that all share
+    Joined,     ///< in a gather alone: values side by side that are not known to be shards
     Unknown     ///< anything; nothing is concluded from it
   };
-  /// `dim` where a dimension of rows is made of experts and their tokens: [R, M] sorted by expert, and slots that leave
-  /// out the choices of other members' experts.
+  /// Values of `dim` for a dimension of rows that is made of experts and their tokens: [R, M] sorted by expert, and
+  /// slots that leave out the choices of other members' experts.
   static constexpr unsigned kExperts = 16, kTokens = 17;
 
   Kind kind = Kind::Replicated;
@@ -34,7 +34,7 @@ struct Placement {
 
   static Placement shard(unsigned dim) { return {Kind::Shard, dim}; }
   bool is(Kind other) const { return kind == other; }
-  /// "the same value on all members", "parts of dimension 1", ..
+  /// Text for errors, such as "the same value on all members" or "parts of dimension 1".
   std::string describe() const;
   friend bool operator==(Placement a, Placement b) {
     bool hasDim = a.is(Kind::Shard) || a.is(Kind::Terms) || a.is(Kind::Part);
@@ -61,7 +61,7 @@ struct Placement {
 LogicalResult inferPlacementsByRule(Operation *op, StringRef rule, StringRef axis, ArrayRef<Placement> operands,
                                     SmallVectorImpl<Placement> &results);
 
-/// Fails with an error where `rule` is not one of `op`: where it has other operands, results or dimensions.
+/// Fails with an error if `rule` does not fit the operands, results or dimensions of `op`.
 LogicalResult verifyIndexRule(Operation *op, StringRef rule);
 
 } // namespace mlir::moe

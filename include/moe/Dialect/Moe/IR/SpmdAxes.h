@@ -1,12 +1,11 @@
 //===- SpmdAxes.h - the atomic rank axes and sets of them -------*- C++ -*-===//
 //
 // Group boundaries form a chain of divisors, so every group is a union of the axes between neighbouring boundaries. A
-// value is described by the set of axes over which it varies. At most log2(world) axes exist: nothing grows with the
-// ranks.
+// value is described by the set of axes over which it varies. There are at most log2(world) axes, so no cost grows with
+// the ranks.
 //
 // The boundaries are those of #moe.parallel and of all groups that a program uses (refine). So a program may divide a
-// group at the end of a node. Sets of axes mean something for one SpmdAxes alone; layouts name groups and mean the same
-// for all.
+// group at the end of a node. Sets of axes belong to one SpmdAxes. Layouts name groups and mean the same for all.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_SPMDAXES_H
@@ -35,33 +34,32 @@ class SpmdAxes {
 public:
   explicit SpmdAxes(ParallelAttr parallel);
 
-  /// Divides axes at the boundaries of `group`. Fails, and changes nothing, where no axes could make up both it and the
-  /// groups so far.
+  /// Divides axes at the boundaries of `group`. Fails without a change if no axes could make up both it and the groups
+  /// so far.
   LogicalResult refine(GroupAttr group);
 
-  /// The axes that make up `group`; fails where its boundaries are not boundaries of the axes.
+  /// The axes that make up `group`. Fails if its boundaries are not boundaries of the axes.
   FailureOr<AxisSet> getAxes(GroupAttr group) const;
-  /// The same for the group of `op`, with an error that names the boundaries.
+  /// The axes of the group of `op`. The error on a failure names the boundaries.
   FailureOr<AxisSet> getAxes(Operation *op, GroupAttr group) const;
-  /// The fewest axes that together hold the axes of any such group.
+  /// The fewest axes that together contain the axes of any such group.
   AxisSet getCovering(GroupAttr group) const;
-  /// The axes over which a tensor of that layout varies; fails on an unknown group name.
+  /// The axes over which a tensor of that layout varies. Fails on an unknown group name.
   FailureOr<AxisSet> getAxes(LayoutAttr layout) const;
-  /// The axes one by one.
+  /// Each axis as a set of its own.
   SmallVector<AxisSet> getEach() const;
-  /// The fewest groups whose union is `set`, under the names of `#moe.parallel` or else of refine() where they have
-  /// one.
+  /// The fewest groups whose union is `set`. They have the names of `#moe.parallel` or of refine(), if there are any.
   SmallVector<GroupAttr> getGroups(AxisSet set) const;
-  /// `set` for error messages: names of groups, or "none".
+  /// Text of `set` for error messages: names of groups, or "none".
   std::string describe(AxisSet set) const;
 
 private:
   size_t getNumAxes() const { return boundaries.size() - 1; }
 
   ParallelAttr parallel;
-  /// Axis i is between boundaries i and i + 1.
+  /// Boundaries of the axes: axis i is between boundaries i and i + 1.
   SmallVector<int64_t> boundaries = {1};
-  /// Those with a name, best one first.
+  /// Groups with a name, the best name first.
   SmallVector<GroupAttr> named;
 };
 

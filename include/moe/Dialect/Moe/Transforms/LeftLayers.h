@@ -7,11 +7,10 @@
 
 namespace mlir::moe {
 
-/// For passes that rewrite layers: warns that `pass` leaves the layer of `dispatch` as it is, with the reason, and
-/// notes it there (kLeftAttrName).
+/// Warns that `pass` leaves the layer of `dispatch` as it is, with the reason, and notes it there (kLeftAttrName).
 void leaveLayer(Operation *dispatch, StringRef pass, const Twine &reason);
 
-/// The passes that left every layer of `function`, which has layers. Takes the notes away.
+/// The passes that left every layer of `function`. Removes the notes. Expects a function with layers.
 llvm::StringSet<> takeLeftLayers(func::FuncOp function);
 
 } // namespace mlir::moe

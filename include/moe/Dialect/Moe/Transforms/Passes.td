@@ -85,7 +85,7 @@ def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> 
     So between the products that are divided over mp, each member has only its part of the rows, and keeps only that part
     for the backward. An all_gather comes before the next product. The exchanged bytes stay the same.
 
-    The pass runs after the rewrites of layers, whose gathers of rows it treats the same way, and before moe-cut-stages
+    The pass runs after the rewrites of layers, whose gathers of rows it treats alike, and before moe-cut-stages
     and moe-differentiate. If there is nothing to divide, a warning says so.
 
     Before -> after, with mp = 2:
@@ -196,14 +196,14 @@ def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
   let description = [{
     The backward of a stage hands the gradient of its input to the stage before it. The pass finds the ops that this
     gradient needs. It marks all other ops of the backward with the work `weights`: the stage before does not wait for
-    them. So moe-order-micro-batches may put them off (zero bubble, Qi et al., ICLR 2024). Gradients of weights are sums
+    them. So moe-order-micro-batches may postpone them (zero bubble, Qi et al., ICLR 2024). Gradients of weights are sums
     over micro-batches, and keep their order.
 
     The first stage hands nothing on. Its backward goes as far as the gradient of the first op of the forward.
 
     Ops that make or use values of a ring (`moe.ring`) stay in the backward, since another value takes their place. With
     `whole-repeated`, ops that need values which the backward computes again stay in the backward. Otherwise these
-    values live until the ops that were put off.
+    values live until the postponed ops.
   }];
   let options = [
     Option<"wholeRepeated", "whole-repeated", "bool", /*default=*/"false",
@@ -244,7 +244,7 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
     - `1f1b-overlap`: 1F1B, in which a device orders the ops of a forward and of the next backward together, so that
       exchanges of one run beside computation of the other. It keeps one micro-batch of a stage more than interleaved
       1F1B. On one device it orders the forward of a micro-batch and the backward of the one before together.
-    - `zb-h1` (Qi et al., ICLR 2024): 1F1B, in which device d puts the gradients of weights off for d micro-batches. The
+    - `zb-h1` (Qi et al., ICLR 2024): 1F1B, in which device d postpones the gradients of weights by d micro-batches. The
       bubble is about a third of that of 1F1B. The first device keeps as many micro-batches as in 1F1B, and the others
       keep no more. It needs one stage for each device.
     - `zb-v` (the same): each device has two stages, s and 2 devices - 1 - s. So the device with the first stage has the
@@ -638,7 +638,7 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
     rows gather their counts. In every step each of them decides which experts become shadows (moe.choose_shadows). All
     ranks decide the same.
 
-    The choices of shadows have their own way from dispatch to combine. It is a copy of the experts' way, over esp where
+    The choices of shadows have their own path from dispatch to combine. It is a copy of the experts' path, over esp where
     that is over ep, and takes its weights from moe.broadcast_experts. The rows of shadows are left out of the exchange.
 
     With `shrink` there is less room for the rows that arrive. The room is enough for the rows that are left after the
@@ -753,16 +753,16 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
   let description = [{
     In a dropless layer, a token goes to a rank once for each of its experts there. After this pass it goes there once, with
     the numbers of these experts and the weights of the routing. There it becomes a row for each expert. The experts' results
-    are added up, with their weights, to one row before the way back.
+    are added up, with their weights, to one row before the return.
 
     What moves the rows stays what it is: the baseline's exchanges, or those of S1 and S2. So the pass runs behind
     moe-pause-mp. It leaves layers with shadows or with a capacity, and layers without an exchange.
 
     With `node-ranks`, a token goes first once to each node of so many ranks: to the rank in the same place as its own. From
-    there it goes once to each rank of the node. On the way back the results are added up in the node first. Experts that
+    there it goes once to each rank of the node. On the return the results are added up in the node first. Experts that
     are cut into slices stay as they are. Where all ranks are in one node, tokens go straight to them.
 
-    With `chunks` = n > 1, each of n equal parts of a rank's tokens goes this way alone, as the chunks of moe-chunk-experts do.
+    With `chunks` = n > 1, each of n equal parts of a rank's tokens is sent alone, as the chunks of moe-chunk-experts are.
 
     Before -> after, with 8 experts on 4 ranks and 2 choices:
 

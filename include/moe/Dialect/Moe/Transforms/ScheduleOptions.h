@@ -11,7 +11,8 @@ enum class PauseMpSchedule { S1, S2, Chosen };
 
 /// Options of moe-smart-schedule.
 enum class SmartOrder { Ring, Topology };
-/// The ranks of a group where none are said: of `ranks` that exchange those of a node, or inside a node a fourth.
+/// Default number of ranks in a group of `ranks` ranks that exchange: the ranks of a node, or a fourth of all inside
+/// one node.
 int64_t getSmartGroupSize(int64_t ranks, int64_t nodeRanks);
 
 } // namespace mlir::moe

@@ -9,8 +9,8 @@
 
 namespace mlir::moe {
 
-/// Follows the states of the values of an SPMD program from its arguments' layouts, through MoeSpmdOpInterface.
-/// Programs are one block without control flow, so one walk in order is the whole dataflow.
+/// Follows the states of values through an SPMD program, from the layouts of its arguments, by MoeSpmdOpInterface.
+/// Programs are one block without control flow, so one walk in order is the whole data flow.
 class SpmdAnalysis {
 public:
   /// Fails with an error at the first op that no cast can satisfy, or that has no such interface.
@@ -18,7 +18,7 @@ public:
 
   AxisSet getState(Value value) const { return states.lookup(value); }
   const SpmdAxes &getAxes() const { return axes; }
-  /// The state that each operand of `op` has to have; for the terminator that of each result's layout.
+  /// The state that each operand of `op` must have. For the terminator it is the state of each result's layout.
   SmallVector<AxisSet> getRequired(Operation *op) const { return required.lookup(op); }
 
 private:
@@ -32,8 +32,8 @@ private:
   llvm::DenseMap<Operation *, SmallVector<AxisSet>> required;
 };
 
-/// Casts every operand to the state that its op wants, by moe.to_varying right behind its definition, one for all
-/// users.
+/// Casts every operand to the state that its op requires, by one moe.to_varying for all users right after its
+/// definition.
 LogicalResult insertToVarying(func::FuncOp function);
 
 } // namespace mlir::moe

@@ -13,7 +13,7 @@
 
 namespace mlir::plan {
 
-/// The members of a group between which something is handed over.
+/// The members of a group between which a value is transferred.
 struct Channel {
   int64_t from, to;
 };
@@ -33,22 +33,22 @@ namespace mlir::plan {
 inline constexpr StringLiteral kInputsAttrName = "plan.inputs";
 inline constexpr StringLiteral kArenasAttrName = "plan.arenas";
 inline constexpr StringLiteral kRanksAttrName = "plan.ranks";
-/// On a function (unit): it is the program of launches of "repeat", which name it (kProgramAttrName, a symbol).
+/// Mark (unit) of a function that launches of "repeat" run. They name it by the symbol kProgramAttrName.
 inline constexpr StringLiteral kSubprogramAttrName = "plan.subprogram";
 inline constexpr StringLiteral kProgramAttrName = "plan.program";
-/// The kernel of such launches.
+/// Kernel of launches that run a subprogram.
 inline constexpr StringLiteral kRepeatKernel = "repeat";
-/// On a module: the name of the cluster for which the launches' `seconds` are.
+/// Name of the cluster for which the launches of a module have `seconds`.
 inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
-/// On a module whose chunks or strategy were left open: the schedules that were compared, as an array of dictionaries.
+/// Schedules that were compared (array of dictionaries), on a module whose chunks or strategy were left open.
 /// moe/Planner/Explanation.h writes and reads this and the other explanations.
 inline constexpr StringLiteral kSearchAttrName = "plan.search";
-/// On a module whose whole schedule was left open: a ScheduleExplanation as a dictionary of its fields; candidates have
-/// those that are not 0, false or empty.
+/// ScheduleExplanation as a dictionary of its fields, on a module whose whole schedule was left open. Candidates have
+/// those fields that are not 0, false or empty.
 inline constexpr StringLiteral kExplainAttrName = "plan.explain";
-/// On such a module, where the schedule is compiled in another order than by itself: the order, as plan-order names it.
+/// Order, as plan-order names it, if such a schedule is compiled in another order than its own.
 inline constexpr StringLiteral kOrderAttrName = "plan.order";
-/// On a module whose groups were left open: a GroupsExplanation likewise.
+/// GroupsExplanation as a dictionary, on a module whose groups were left open.
 inline constexpr StringLiteral kExplainParallelAttrName = "plan.explain_parallel";
 
 /// Streams of a rank program.
@@ -56,24 +56,25 @@ inline constexpr StringLiteral kComputeStream = "compute";
 inline constexpr StringLiteral kIntraStream = "comm.intra";
 inline constexpr StringLiteral kInterStream = "comm.inter";
 inline constexpr StringLiteral kCopyStream = "copy";
-/// Of each channel its own, so that one never waits for another: with the number of the other member.
+/// Prefixes of the streams of transfers, before the number of the other member. Each channel has streams of its own, so
+/// that none waits for another one.
 inline constexpr StringLiteral kSendStreamPrefix = "comm.send.";
 inline constexpr StringLiteral kReceiveStreamPrefix = "comm.receive.";
 
-/// Bytes of the largest arena: no sum of an offset and of the bytes of a buffer overflows.
+/// Bytes of the largest arena. With this limit no sum of an offset and the bytes of a buffer overflows.
 inline constexpr int64_t kMaxArenaBytes = int64_t(1) << 62;
-/// For messages: the types for which isBufferType holds.
+/// Names the types for which isBufferType holds, for messages.
 inline constexpr StringLiteral kBufferTypes =
     "a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 and 2^48 bytes at most";
 
-/// Whether calls can take such a value: static, dense and row-major, of f32, f64, bf16, f16 or i32, of rank 4 and
-/// moe::kMaxTensorBytes at most.
+/// Whether calls can take a value of this type: static, dense and row-major, of f32, f64, bf16, f16 or i32, of rank 4
+/// and moe::kMaxTensorBytes at most.
 bool isBufferType(MemRefType type);
 /// Bytes of a value for which isBufferType holds.
 int64_t getByteSize(MemRefType type);
-/// The buffer or argument in which a value lies: itself, or what a plan.view, or a view of it, is part of.
+/// The buffer or argument in which a value lies. A plan.view lies in the memory of its source.
 Value getMemory(Value value);
-/// The launches that use `buffer` or a view of it, each as often as it does.
+/// The launches that use `buffer` or a view of it. A launch appears once for each use.
 SmallVector<LaunchOp> getLaunches(BufferOp buffer);
 
 } // namespace mlir::plan

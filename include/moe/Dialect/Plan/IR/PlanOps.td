@@ -180,12 +180,12 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part, "::mlir::MemRefType":$type)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of the part that rank `rank` has, in iteration `iteration` of the loop around the view or behind a loop
-    /// of so many iterations.
+    /// The number of the part that rank `rank` has, in iteration `iteration` of the loop around the view, or after a
+    /// loop of that many iterations.
     int64_t getPart(int64_t rank, int64_t iteration = 0);
-    /// Where the view begins then: bytes from the start of the source.
+    /// Place at which the view begins then: bytes from the start of the source.
     int64_t getOwnOffset(int64_t rank, int64_t iteration = 0);
-    /// Likewise from the start of getMemory(), the memory that the source is part of.
+    /// Place from the start of getMemory(), the memory that the source is part of.
     int64_t getByteOffset(int64_t rank, int64_t iteration = 0);
   }];
 }
@@ -252,7 +252,7 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     ::llvm::ArrayRef<int64_t> getInPlaceInputs();
     /// `counts`, empty if they are not given.
     ::llvm::SmallVector<::mlir::moe::CountsRule> getCountsRules();
-    /// For a launch with a peer: the members of the group that send and receive.
+    /// Members of the group that send and receive, in a launch with a peer.
     ::std::optional<::mlir::plan::Channel> getChannel();
     /// Bytes that a rank sends to all others. For a ragged exchange, the bytes if all rows are used.
     int64_t getBytesSent();
@@ -310,7 +310,7 @@ class Plan_EventOp<string mnemonic> : Plan_FreeOp<mnemonic> {
   }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The event in iteration `iteration` of the loop around the op, or behind a loop of so many iterations.
+    /// The event in iteration `iteration` of the loop around the op, or after a loop of that many iterations.
     int64_t getEventAt(int64_t iteration);
     /// One more than the last event that the op ever refers to.
     int64_t getEndOfEvents();

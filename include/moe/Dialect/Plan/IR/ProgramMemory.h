@@ -14,24 +14,24 @@ llvm::StringSet<> getParameters(func::FuncOp program);
 /// Bytes of one rank of a program at the plan stage.
 struct ProgramMemory {
   int64_t parameters = 0, gradients = 0; ///< of the parameters
-  int64_t states = 0;                    ///< of the optimizer, in the plan
+  int64_t states = 0;                    ///< of the optimizer, if the plan has one
   int64_t values = 0;                    ///< other arguments and results
   int64_t arena = 0;                     ///< in the device's memory
   int64_t pinned = 0;                    ///< in the host's
 
-  /// Adam's two moments, of the parameters' type, where gradients are results: the runtime does not hold them then; who
-  /// trains does.
+  /// Bytes of Adam's two moments, in the parameters' type, if gradients are results. The caller then holds the moments,
+  /// and not the runtime.
   int64_t getOptimizerStates() const { return gradients ? 2 * parameters : 0; }
-  /// What the plan itself takes of the device's memory.
+  /// Bytes of the device's memory that the plan itself takes.
   int64_t getPlanBytes() const { return parameters + gradients + states + values + arena; }
-  /// With the optimizer: what a device needs.
+  /// Bytes that a device needs, with the optimizer.
   int64_t getDeviceBytes() const { return getPlanBytes() + getOptimizerStates(); }
 };
 
 ProgramMemory getMemory(func::FuncOp program);
-/// Of a plan's rank programs, that of the ranks that need the most of a device.
+/// The rank program of a plan that needs the most memory of a device.
 func::FuncOp getLargestProgram(ModuleOp plan);
-/// What a plan takes of the fullest device.
+/// Bytes that a plan takes of the fullest device.
 int64_t getDeviceBytes(ModuleOp plan);
 
 } // namespace mlir::moe

@@ -9,13 +9,14 @@
 
 namespace mlir::plan {
 
-/// Where the programs of two plans of so many micro-batches differ in more than sizes; nothing where they do not.
+/// Describes a difference other than sizes between the programs of two plans with so many micro-batches, or returns
+/// none.
 ///
 /// Programs are compared as graphs. Two launches are alike if their kernels, groups, peers and types are, and if
-/// launches that are alike made their inputs. The loops of `large` count as running as often as those of `small`.
-/// Numbers among a launch's params may be smaller in `small`, but not 0 where they are not. The order of launches,
-/// their streams, waits and places in memory may differ, since plan-verify proves of each plan that they do not change
-/// what a launch reads. Launches that fill the gaps of buckets do not count.
+/// launches that are alike made their inputs. The loops of `large` count as if they ran as often as those of `small`.
+/// Numbers among a launch's params may be smaller in `small`, but 0 only if they are 0 in `large`. The order of
+/// launches, their streams, waits and places in memory may differ, since plan-verify proves of each plan that they do
+/// not change what a launch reads. Launches that fill the gaps of buckets do not count.
 std::optional<std::string> findDifference(ModuleOp large, int64_t largeMicroBatches, ModuleOp small,
                                           int64_t smallMicroBatches);
 

@@ -6,27 +6,27 @@
 
 namespace mlir::plan {
 
-/// Transfers between two stages, one way, that are under way at once.
+/// Limit for the transfers between two stages that run at once in one direction.
 inline constexpr size_t kMostTransfers = 2;
 
-/// Ranks of the program: of the `moe.parallel` of the function or what it is in, 0 where there is none.
+/// Number of ranks of the program, by the `moe.parallel` of the function or its parents, or 0 if there is none.
 int64_t getWorld(func::FuncOp program);
 
-/// Puts each launch of `program` that has no stream on one, as plan-assign-streams says.
+/// Puts each launch of `program` that has no stream on one, as plan-assign-streams describes.
 void assignStreams(func::FuncOp program);
 
-/// Which launches a stream has to wait for, as launches are issued one after another. Vector clocks leave out what
-/// other waits imply.
+/// Finds the launches that a stream has to wait for, as launches are issued one after another. Vector clocks leave out
+/// launches that other waits imply.
 class WaitPlanner {
 public:
   /// Launches have numbers below `launches`, streams below `streams`.
   WaitPlanner(unsigned launches, unsigned streams) : clocks(streams), issued(launches) {}
 
-  /// Issues `launch` on `stream`; `before` were issued and have to be done. Returns those of them that `stream` has to
-  /// wait for, the last issued first.
+  /// Issues `launch` on `stream` after the launches `before`, which were issued. Returns those of them that `stream`
+  /// has to wait for, the last issued first.
   SmallVector<unsigned, 2> issue(unsigned launch, unsigned stream, ArrayRef<unsigned> before);
 
-  /// Waits that are there already.
+  /// Follows records and waits that the program already has.
   void record(int64_t event, unsigned stream) { clocks.record(event, stream); }
   void wait(int64_t event, unsigned stream) { clocks.wait(event, stream); }
 
@@ -34,9 +34,9 @@ private:
   struct Launch {
     unsigned stream = 0;
     int32_t position = 0;
-    /// Among all.
+    /// Number among all launches.
     unsigned number = 0;
-    /// What is done when the launch is.
+    /// Clock of the launches that are done when this one is.
     Clock done;
   };
 

@@ -1,7 +1,7 @@
 //===- HappensBefore.h - the order of a rank program ------------*- C++ -*-===//
 //
-// Streams run side by side; a launch surely comes after another one only through program order on one stream and
-// through plan.record / plan.wait between streams. Streams are few, so one vector clock per launch answers that in
+// Streams run side by side. A launch surely comes after another one only through program order on one stream and
+// through plan.record and plan.wait between streams. Streams are few, so one vector clock per launch answers this in
 // constant time.
 //
 //===----------------------------------------------------------------------===//
@@ -16,21 +16,21 @@
 
 namespace mlir::plan {
 
-/// For each stream, how many of its launches are done.
+/// Number of launches that are done, by stream.
 using Clock = SmallVector<int32_t, 4>;
 
-/// What each stream knows to be done while a program is issued.
+/// Follows what each stream knows to be done while a program is issued.
 class StreamClocks {
 public:
   explicit StreamClocks(unsigned streams) : clocks(streams, Clock(streams, 0)) {}
 
   const Clock &get(unsigned stream) const { return clocks[stream]; }
-  /// Issues a launch on `stream`; returns its number there, from 1.
+  /// Issues a launch on `stream` and returns its number there, from 1.
   int32_t launch(unsigned stream) { return ++clocks[stream][stream]; }
   void record(int64_t event, unsigned stream) { events[event] = clocks[stream]; }
-  /// Returns false where `event` has not been recorded.
+  /// Returns false if `event` has not been recorded.
   bool wait(int64_t event, unsigned stream);
-  /// `stream` waits for whatever `clock` says.
+  /// Lets `stream` wait for the launches of `clock`.
   void join(ArrayRef<int32_t> clock, unsigned stream);
 
 private:
@@ -38,25 +38,25 @@ private:
   llvm::DenseMap<int64_t, Clock> events;
 };
 
-/// Which launches of a rank program come before which others in every interleaving of its streams. Launches are
-/// numbered in the order of issue, so that one in a loop has a number for each iteration. Waits for events that nothing
-/// recorded order nothing.
+/// Tells which launches of a rank program come before which others in every interleaving of its streams. Launches are
+/// numbered in the order of issue, so a launch in a loop has a number for each iteration. Waits for events without a
+/// record order no launches.
 class HappensBefore {
 public:
-  /// `program` passes verifyRankProgram.
+  /// Expects a program that passes verifyRankProgram.
   explicit HappensBefore(func::FuncOp program, Iterations iterations = getRepresentative);
 
-  /// By number.
+  /// Launches by number.
   ArrayRef<LaunchOp> getLaunches() const { return launches; }
   int64_t getIteration(unsigned launch) const { return iterationOf[launch]; }
-  /// The numbers of a launch, one for each iteration.
+  /// Numbers of a launch, one for each iteration.
   ArrayRef<unsigned> getIndices(LaunchOp launch) const { return indices.find(launch)->second; }
   unsigned getNumStreams() const { return streams.size(); }
   StringRef getStreamName(unsigned stream) const { return streams[stream]; }
   unsigned getStream(unsigned launch) const { return streamOf[launch]; }
   /// The launch's number on its stream, from 1.
   int32_t getPosition(unsigned launch) const { return positions[launch]; }
-  /// For each stream, how many of its launches are surely done when `launch` starts.
+  /// Number of launches that are surely done when `launch` starts, by stream.
   ArrayRef<int32_t> getClock(unsigned launch) const {
     return ArrayRef<int32_t>(clocks).slice(launch * streams.size(), streams.size());
   }

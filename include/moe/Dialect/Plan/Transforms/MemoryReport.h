@@ -13,30 +13,30 @@ struct LiveBuffer {
   /// The launch that writes it first.
   LaunchOp writer;
   int64_t bytes;
-  /// In the arena; absent before plan-assign-memory.
+  /// Offset in the arena, absent before plan-assign-memory.
   std::optional<int64_t> offset;
 
-  /// Of the writer's layer; may be empty.
+  /// Name of the writer's layer, which may be empty.
   StringRef getLabel() const;
 };
 
 /// The use of one arena by a rank program.
 struct ArenaReport {
   Space space;
-  /// What plan-assign-memory reserves; 0 before.
+  /// Bytes that plan-assign-memory reserves, 0 before.
   int64_t arenaBytes = 0;
-  /// The most bytes that hold values at one launch, in program order. The arena is larger where streams run ahead and
-  /// where offsets leave gaps.
+  /// The most bytes that hold values at one launch, in program order. The arena is larger if streams run ahead or
+  /// offsets leave gaps.
   int64_t liveBytes = 0;
-  /// The first launch with that many, and the buffers alive then, largest first.
+  /// The first launch with that many live bytes, and the buffers alive then, largest first.
   LaunchOp peak;
   std::vector<LiveBuffer> live;
 };
 
-/// One report for each memory space, in the order of `Space`. `program` passes verifyRankProgram.
+/// One report for each memory space, in the order of `Space`. Expects a program that passes verifyRankProgram.
 SmallVector<ArenaReport, 2> reportMemory(func::FuncOp program);
 
-/// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
+/// Writes the memory that one rank of a program at the plan stage needs, and the buffers at the peak of each arena.
 void printMemory(func::FuncOp program, raw_ostream &os);
 
 } // namespace mlir::plan

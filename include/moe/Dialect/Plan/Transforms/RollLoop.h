@@ -7,9 +7,8 @@
 namespace mlir::plan {
 
 /// Makes a plan.loop of the steady state of `program`, whose launches are those of the first n of N micro-batches
-/// (`moe.micro_batch`), so that the program becomes one of all N. Fails after an error where it has no steady state:
-/// where no two consecutive sequences of launches are the same but for their micro-batches. The program is then of no
-/// use.
+/// (`moe.micro_batch`). The result is a program of all N. Fails after an error if there is no steady state: no two
+/// consecutive sequences of launches that differ in nothing but their micro-batches. The program cannot be used then.
 LogicalResult rollLoop(func::FuncOp program);
 
 } // namespace mlir::plan
