@@ -114,7 +114,7 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   let description = [{
     Each dimension has a list of group names, outermost group first. A group that is not named holds replicas.
 
-    Where cp divides rows, it divides each sequence of them: `sequence` is the rows of one, and `chunks` the number of equal
+    If cp divides rows, it divides each sequence of them: `sequence` is the rows of one, and `chunks` the number of equal
     chunks of it. Member r of cp has chunk r, or, where there are twice as many chunks as members n, chunks r and
     2n - 1 - r. moe-partition adds both to the layouts of arguments and results.
 

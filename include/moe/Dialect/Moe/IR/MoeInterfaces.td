@@ -11,7 +11,7 @@ include "mlir/IR/OpBase.td"
 def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    How an op changes the SPMD states of its values: *replicated* or *varying*, for each axis of ranks
+    Rules for the SPMD states of an op's values: *replicated* or *varying*, for each axis of ranks
     (docs/Rationale.md).
   }];
   let methods = [
@@ -69,7 +69,7 @@ def MoeDifferentiableOpInterface : OpInterface<"MoeDifferentiableOpInterface"> {
 def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    What an op needs on one rank: floating-point operations, bytes, the exchange with the other members of a group, and
+    Needs of an op on one rank: floating-point operations, bytes, the exchange with the other members of a group, and
     the resource that it keeps busy. Ops of both dialects implement it. A model-graph op answers as if one rank did all
     the work.
   }];
@@ -78,7 +78,7 @@ def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
       The cost. By default the op reads every operand and writes every result once, and computes nothing.
     }], "::mlir::moe::OpCost", "getOpCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>,
     InterfaceMethod<[{
-      For model-graph ops: the floating-point operations of the products that the model needs by its definition.
+      Floating-point operations of the products that the model needs by its definition, for model-graph ops.
       Operations that a plan adds do not count, such as recomputation or the empty places of experts with a capacity. The
       default is the figure of getOpCost() for an op that keeps the matrix units busy, and 0 for all others.
     }], "double", "getModelFlops", (ins), "",
@@ -99,7 +99,7 @@ def MoeCountsOpInterface : OpInterface<"MoeCountsOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      How each such result follows from the kernel's inputs (moe/OpFacts/CountsRule.h). Other results have no rule.
+      Rules by which each such result follows from the kernel's inputs (moe/OpFacts/CountsRule.h). Other results have no rule.
     }], "::llvm::SmallVector<::mlir::moe::CountsRule>", "getCountsRules">
   ];
 }
@@ -128,13 +128,13 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
       Whether every result is in the first operand's memory. Then the call, if there is one, writes nothing.
     }], "bool", "isAlias", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{
-      For an alias: the part of that memory that holds result `result`. None where the result is all of it.
+      The part of that memory that holds result `result` of an alias. None if the result is all of it.
     }], "::std::optional<::mlir::moe::RankPart>", "getAliasPart", (ins "unsigned":$result), "", [{ return {}; }]>,
     InterfaceMethod<[{Whether the results lie in the host's memory.}],
       "bool", "isOnHost", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{
-      For an op without a call whose operands lie side by side in the result. Each operand is then computed in its place:
-      returns where operand `operand` lies in the result.
+      Place of operand `operand` in the result, for an op without a call whose operands lie side by side in the result.
+      Each operand is computed in its place.
     }], "::std::optional<::mlir::moe::RankPart>", "getOperandPart", (ins "unsigned":$operand), "", [{ return {}; }]>,
     InterfaceMethod<[{The kernel inputs whose memory may hold the first result.}],
       "::llvm::SmallVector<int64_t>", "getInPlaceInputs", (ins), "", [{ return {}; }]>
@@ -265,8 +265,8 @@ def MoeStepCountOpInterface : OpInterface<"MoeStepCountOpInterface"> {
 def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    How a model-graph (L0) op is laid out over ranks, and how it becomes part of the SPMD program (L1). The default is for
-    an elementwise op of one operand: it takes any layout and keeps it.
+    Layout of a model-graph (L0) op over ranks, and its translation to the SPMD program (L1). The default is for an
+    elementwise op of one operand: it takes any layout and keeps it.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -291,7 +291,7 @@ def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
         return ::mlir::success();
       }]>,
     InterfaceMethod<[{
-      How many sequences the op's rows are, where the op needs that.
+      Number of sequences in the op's rows, if the op needs it.
     }], "::mlir::moe::SequenceUse", "getSequenceUse", (ins), [{}], [{ return {}; }]>
   ];
 }

@@ -108,7 +108,7 @@ def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> 
 def MoeInsertToVarying : Pass<"moe-insert-to-varying", "::mlir::func::FuncOp"> {
   let summary = "cast operands to the SPMD states that their ops need";
   let description = [{
-    For passes that rewrite an SPMD program without looking at states. If an operand is replicated and its op needs it to
+    Serves passes that rewrite an SPMD program without looking at states. If an operand is replicated and its op needs it to
     vary, the pass inserts a `moe.to_varying`. All users share one such cast.
   }];
 }
@@ -128,7 +128,7 @@ def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
     - partial sums where an op or a result needs the whole value: in an activation, a product with other partial sums, a
       broadcast, moe.assume_replicated, or a result of the program.
 
-    Where no rule gives a value's placement, the pass concludes nothing from it.
+    If no rule gives a value's placement, the pass concludes nothing from it.
   }];
 }
 
@@ -256,11 +256,11 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
 
     `zb-v` and `search` time the units by the costs of their ops at the rates of `moe.cluster`.
 
-    What belongs to no micro-batch but needs them, such as sums of gradients over ranks and the optimizer, comes behind
-    all of them. But where a device has done all backwards of one of its stages and has others to do, it comes as soon as
-    the device need not wait for it.
+    Ops that belong to no micro-batch but need them, such as sums of gradients over ranks and the optimizer, come after
+    all micro-batches. But if a device has done all backwards of one of its stages and has others to do, they come as soon
+    as the device need not wait for them.
 
-    `side-by-side` makes one micro-batch of so many neighbours: a device orders the ops of their forwards together, and
+    `side-by-side` makes one micro-batch of that many neighbours: a device orders the ops of their forwards together, and
     those of their backwards. So exchanges of one run beside computation of another, as where a micro-batch of several
     sequences is cut into chunks. All orders are then of these larger micro-batches. Rings of buffers (`moe.ring`) of
     neighbours get names of their own, because their turns do not fit into one order.
@@ -479,8 +479,8 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
 def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
   let summary = "rewrite the baseline's layers to PPMoE's schedule: one sum instead of all exchanges";
   let description = [{
-    For layers whose experts are divided over ranks that all have the same tokens. ep and esp then lie inside mp. This is
-    so where an MoE layer replaces a tensor-parallel FFN (PPMoE, section 3.3).
+    Rewrites layers whose experts are divided over ranks that all have the same tokens. ep and esp then lie inside mp, as
+    when an MoE layer replaces a tensor-parallel FFN (PPMoE, section 3.3).
 
     Each member takes the choices of its own experts (moe.local_slots), so no rows are exchanged. The experts' outputs go
     to their tokens, with zeros for the choices of other experts. One all_reduce of [S, M] over the fused group of ep and
@@ -548,7 +548,7 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
 def MoeRingAttention : Pass<"moe-ring-attention", "::mlir::func::FuncOp"> {
   let summary = "let keys and values go round the members of cp, instead of gathering them";
   let description = [{
-    Where context parallelism divides sequences, moe.attention takes gathered keys and values. The pass gives it the rank's
+    If context parallelism divides sequences, moe.attention takes gathered keys and values. The pass gives it the rank's
     own rows instead, and the attribute `ring`. So no rank holds the keys of whole sequences. The pass runs before
     moe-differentiate, and moe-expand-ring-attention writes out the exchanges after it. Attention with a bias or dropout stays as it
     is, with a remark.
@@ -755,10 +755,10 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
     the numbers of these experts and the weights of the routing. There it becomes a row for each expert. The experts' results
     are added up, with their weights, to one row before the return.
 
-    What moves the rows stays what it is: the baseline's exchanges, or those of S1 and S2. So the pass runs behind
+    The ops that move the rows stay as they are: the baseline's exchanges, or those of S1 and S2. So the pass runs behind
     moe-pause-mp. It leaves layers with shadows or with a capacity, and layers without an exchange.
 
-    With `node-ranks`, a token goes first once to each node of so many ranks: to the rank in the same place as its own. From
+    With `node-ranks`, a token goes first once to each node of that many ranks: to the rank in the same place as its own. From
     there it goes once to each rank of the node. On the return the results are added up in the node first. Experts that
     are cut into slices stay as they are. Where all ranks are in one node, tokens go straight to them.
 

@@ -61,7 +61,7 @@ def PlanAssignSubprograms : Pass<"plan-assign-subprograms", "::mlir::ModuleOp"> 
 def PlanExtractHalf : Pass<"plan-extract-half", "::mlir::func::FuncOp"> {
   let summary = "make a program of the forward, or of the backward, alone";
   let description = [{
-    For a caller that runs other code between the two, such as a training loop of PyTorch. Takes the plan of a whole step
+    Serves a caller that runs other code between the two, such as a training loop of PyTorch. Takes the plan of a whole step
     and keeps its order.
 
     - `half=forward` keeps the launches that the outputs need. Further results of role `residual` are the buffers that the
