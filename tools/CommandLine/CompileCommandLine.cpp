@@ -29,18 +29,16 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       parallel("parallel",
                cl::desc("Sizes of the groups of ranks: pp (pipeline), dp (data), cp (context), mp\n"
                         "   (tensor), ep (expert) and esp (expert tensor parallelism). Example:\n"
-                        "   dp=4,mp=2,ep=4,esp=2. Without a size, dp is at least ep x esp / (cp x mp),\n"
-                        "   and the others are 1. With auto, the best sizes for --world ranks are\n"
-                        "   searched. Sizes that are given are kept, as in auto,pp=4,cp=2.\n"
-                        "   Default: one rank; in moe-plan auto"),
+                        "   dp=4,mp=2,ep=4,esp=2. Without a size, dp is at least ep x esp / (cp x mp), and\n"
+                        "   the others are 1. auto searches the best sizes for --world ranks, and keeps\n"
+                        "   given ones, as in auto,pp=4,cp=2. Default: one rank; in moe-plan auto"),
                cl::value_desc("sizes"), cl::init(""), cl::cat(category)),
       schedule("schedule",
                cl::desc("How MoE layers are computed: baseline, s1, s2, s2+saa, ppmoe, parm-auto or\n"
                         "   auto, the best on the cluster. More parts may follow, as in s1+chunks:4:\n"
                         "   chunks:N|auto[,RING], mpipe-s1 to mpipe-s4, mpipe-auto, once:rank,\n"
                         "   once:node[,RANKS], hier[:RANKS], shadow[:MAX,POLICY], smart[:RANKS,ORDER]\n"
-                        "   and topology-gate. docs/Schedules.md describes them. Default: baseline; in\n"
-                        "   moe-plan auto"),
+                        "   and topology-gate (docs/Schedules.md). Default: baseline; in moe-plan auto"),
                cl::value_desc("parts"), cl::init("baseline"), cl::cat(category)),
       mode("mode", cl::desc("train (forward and backward) or forward. Default: train"), cl::value_desc("train|forward"),
            cl::init("train"), cl::cat(category)),

@@ -32,9 +32,7 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
                         "   single layers, not for --whole-model. Default: true; --residual=false gives\n"
                         "   the layer alone"),
                cl::Hidden, cl::cat(category)),
-      whole("whole-model",
-            cl::desc("Use the whole model with attention, norms, embedding and head, not only MoE\n"
-                     "   layers. Default: off; in moe-plan on"),
+      whole("whole-model", cl::desc("Use the whole model, not only its MoE layers. Default: off; in moe-plan on"),
             cl::cat(category)),
       capacityFactor("capacity-factor",
                      cl::desc("Limit the tokens of an expert to this factor times the even share; others\n"
@@ -54,8 +52,7 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
                       "   per sequence"),
              cl::value_desc("number"), cl::Hidden, cl::cat(category)),
       dtype("dtype", cl::init(ImportType::f32),
-            cl::desc("Type of all tensors. With a 16-bit type, routing and losses stay f32.\n"
-                     "   Default: f32; in moe-plan bf16"),
+            cl::desc("Type of all tensors but routing and losses. Default: f32; in moe-plan bf16"),
             cl::values(clEnumValN(ImportType::f32, "f32", "32-bit floating point"),
                        clEnumValN(ImportType::f64, "f64", "64-bit floating point"),
                        clEnumValN(ImportType::bf16, "bf16", "bfloat16"),

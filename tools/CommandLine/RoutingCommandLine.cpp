@@ -10,9 +10,7 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 RoutingCommandLine::RoutingCommandLine(cl::OptionCategory &category)
-    : file("routing",
-           cl::desc("Routing trace (JSON lines): how many tokens of each rank choose each expert.\n"
-                    "   Default: even routing"),
+    : file("routing", cl::desc("Routing trace: tokens of each rank for each expert. Default: even routing"),
            cl::value_desc("file"), cl::cat(category)),
       synthetic("synthetic-routing", cl::ValueOptional,
                 cl::desc("Routing that is generated with the statistics of real training. Options and\n"

@@ -13,9 +13,7 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 StepCommandLine::StepCommandLine(cl::OptionCategory &category)
-    : optimizer("optimizer",
-                cl::desc("sgd or adam (AdamW). The plan then covers a whole step and updates its\n"
-                         "   parameters. Default: no optimizer; in moe-plan adam"),
+    : optimizer("optimizer", cl::desc("Let the plan update its parameters by this. Default: none; in moe-plan adam"),
                 cl::value_desc("sgd|adam"), cl::init(""), cl::cat(category)),
       momentum("momentum", cl::desc("Momentum of the sgd optimizer. Default: 0.9"), cl::init(0.9), cl::Hidden,
                cl::cat(category)),

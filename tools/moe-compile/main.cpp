@@ -492,7 +492,7 @@ int main(int argc, char **argv) {
   bool isProved = true;
   int status = moe::runTool(argc, argv, "moe-compile",
                             "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
-                            "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n\n--help-hidden lists further options.\n",
+                            "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n",
                             compiling, [&](moe::Session &session) { return run(session, isProved); });
   return status || isProved ? status : notProved;
 }

@@ -219,6 +219,6 @@ int main(int argc, char **argv) {
   return runTool(argc, argv, "moe-plan",
                  "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
                  "With --megatron-args=FILE it also compares a Megatron-LM job with the best plan. "
-                 "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n\n--help-hidden lists further options.\n",
+                 "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",
                  compiling, run);
 }

@@ -370,6 +370,6 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   return runTool(argc, argv, "moe-sim",
                  "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
-                 "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n\n--help-hidden lists further options.\n",
+                 "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n",
                  compiling, run);
 }

@@ -153,8 +153,7 @@ template <class Visitor> void visitChoices(Visitor &&visit) {
   visit(&StepChoice::ringAttention,
         ChoiceInfo{.option = "ring-attention",
                    .words = "ring attention",
-                   .help = "Send keys and values round the ranks of cp instead of gathering them. This\n"
-                           "   needs less memory. Default: off",
+                   .help = "Send keys and values round cp instead of gathering them. Default: off",
                    .isSearched = true,
                    .hasEffect = [](ParallelAttr all) { return all.getCp() > 1; }});
   visit(&StepChoice::schedule, ChoiceInfo{.option = "schedule"});
