@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""Lists sentences that are hard to read, in the documents, the descriptions of ops and passes, and the help texts. Also lists links of
-documents that lead nowhere.
+"""Lists prose that is hard to read: in documents, descriptions of ops and passes, help texts, comments and error messages. Also
+lists links of documents that lead nowhere.
 
 Usage: check_prose.py ROOT [FILE..]
 
-A sentence has at most 35 words and does not begin with "Of". An abbreviation in capitals is in docs/Glossary.md, or defined in the
-same document as "name (ABC)" or "ABC (name)". Code, generated tables and quoted output are left out. Exit status 1 where
-anything is listed.
+- A sentence of a document, description or help text has at most 35 words and does not begin with "Of". An abbreviation in capitals
+  is in docs/Glossary.md, or defined in the same document as "name (ABC)" or "ABC (name)". Code, generated tables and quoted output
+  are left out.
+- A comment or an error begins with a noun or a verb, not with a word of FIRST_WORDS. No later sentence of a comment is a fragment
+  that begins with a word of FRAGMENTS. A question may begin with any word.
+- No text has a term of INVENTED_TERMS.
+
+Comments and errors are checked in the folders of HELD, and in every FILE of the command line. The exit status is 1 if anything is
+listed. check_prose_test.py tests this script.
 """
+import io
 import os
 import re
 import subprocess
 import sys
+import tokenize
 
 MOST_WORDS = 35
 # docs/Results.md is written by benchmarks/run_all.py, from texts that are checked where they stand.
@@ -21,6 +29,25 @@ ABBREVIATION = re.compile(r"(?<![\w.`/-])([A-Z]{2,}[0-9]*)s?(?![\w`/-])")
 # Names and words that are written in capitals and are no abbreviations of this field.
 NAMES = {"NVIDIA", "MIT", "BSD", "II", "III", "IV", "OK", "MODEL", "GPUS", "CLUSTER", "FILE", "DIR", "RANK", "RANKS", "OUT", "BERT", "GLM", "ERNIE",
          "DBRX", "OLM", "SHA", "AM", "PM", "UTC", "RING", "INFOCOM", "IPDPS", "ICML"}
+FIRST_WORDS = re.compile(r"(Else|Of|Where|What|Who|So many|Which|Whose|Nothing)\b", re.I)
+# "Where", "What", "Which" and "Nothing" also begin whole sentences, so they are refused only as the first word of a comment.
+FRAGMENTS = re.compile(r"(Else|Of|Who|So many|Whose)\b(?! course)")
+INVENTED_TERMS = re.compile(
+    r"\b(hangs? on|hung on|in no use|ranks that die|had not seen|puts? (?:\w+ ){0,4}off|forth and back|(?:gets?|got) to know of|"
+    r"(?:it|they|to|that|which|and) pass(?:es)? over|"
+    # A final "so" for "in this way". "The file says so" and similar sentences are plain.
+    r"(?!(?:say|says|said|do|does|stay|stays|be|is|not|if|or)\b)\w+,? so[.;](?=\s|$))", re.I)
+# Folders whose comments and errors are already mended.
+HELD = ["test/check_"]
+C_LIKE = (".c", ".cpp", ".cu", ".cuh", ".def", ".h", ".inc", ".td")
+SCRIPTS = (".cmake", ".sh", "CMakeLists.txt")
+# Strings and characters are matched first, so that a comment's marker inside them does not count. Descriptions in td files have
+# apostrophes that begin no character.
+C_STRING = r'"(?:[^"\\\n]|\\.)*"'
+C_TOKEN = re.compile(r'R"(\w*)\(.*?\)\1"|' + C_STRING + r"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)+'|//[^\n]*|/\*.*?\*/", re.S)
+TD_TOKEN = re.compile(C_STRING + r"|//[^\n]*|/\*.*?\*/", re.S)
+C_ERROR = re.compile(r"\b(?:emit(?:Op)?Error|emitWarning|(?!expect)\w*[eE]rror(?:With|Of)?|invalid)\(" r'[^";]*?(' + C_STRING + ")")
+PYTHON_ERROR = re.compile(r"""\b(?:raise \w+|sys\.exit|\w+\.error|fail)\(\s*f?"([^"\n]*)\"""")
 
 
 def get_words(text):
@@ -96,6 +123,96 @@ def read_help(text):
     return sentences
 
 
+def join_lines(lines):
+    """Comments of (line, column, is alone on the line, text). A line that is alone continues the comment above it in the same column."""
+    comments, above = [], None
+    for line, column, is_alone, text in lines:
+        if text and is_alone and above == (line - 1, column):
+            comments[-1][1] += " " + text
+        elif text:
+            comments.append([line, text])
+        above = (line, column) if text else None
+    return comments
+
+
+def read_c_comments(text, is_tablegen):
+    lines = []
+    for found in (TD_TOKEN if is_tablegen else C_TOKEN).finditer(text):
+        # A comment such as /*name=*/ names an argument.
+        if not found[0].startswith("/") or re.fullmatch(r"/\*\s*\w+\s*=?\s*\*/", found[0]):
+            continue
+        before = text[text.rfind("\n", 0, found.start()) + 1:found.start()]
+        for index, part in enumerate(re.sub(r"\*/$", "", found[0]).split("\n")):
+            body = re.sub(r"^\s*(//[/!]?<?|/?\*+!?)\s*", "", part).strip()
+            lines.append((get_line(text, found.start()) + index, len(before), index > 0 or not before.strip(), body))
+    return join_lines(lines)
+
+
+def read_script_comments(text):
+    lines = []
+    for number, line in enumerate(text.split("\n"), 1):
+        found = re.search(r"(?:^|\s)#(.*)$", line)
+        if found and not line.startswith("#!"):
+            lines.append((number, found.start(1), not line[:found.start()].strip(), found[1].lstrip("#").strip()))
+    return join_lines(lines)
+
+
+def read_python_comments(text):
+    """Comments, and paragraphs of docstrings."""
+    lines, docstrings, before = [], [], tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        line, column = token.start
+        if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
+            lines.append((line, column, not token.line[:column].strip(), token.string.lstrip("#: ").strip()))
+        elif token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT):
+            for paragraph in re.split(r"(\n\s*\n)", token.string.strip("rbfu").strip("\"'")):
+                if paragraph.strip():
+                    docstrings.append([line, " ".join(paragraph.split())])
+                line += paragraph.count("\n")
+        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.DEDENT):
+            before = token.type
+    return join_lines(lines) + docstrings
+
+
+def read_comments(file, text):
+    if file.endswith(C_LIKE):
+        return read_c_comments(text, file.endswith(".td"))
+    if file.endswith(".py"):
+        return read_python_comments(text)
+    return read_script_comments(text) if file.endswith(SCRIPTS) else []
+
+
+def read_errors(file, text):
+    """Texts with which error messages begin."""
+    pattern = PYTHON_ERROR if file.endswith(".py") else C_ERROR
+    return [(get_line(text, found.start(1)), found[1].strip('"')) for found in pattern.finditer(text)] if file.endswith(C_LIKE + (".py",)) else []
+
+
+def shorten(text):
+    words = text.split()
+    return " ".join(words[:12]) + (" .." if len(words) > 12 else "")
+
+
+def check_terms(line, text):
+    return [(line, f"has '{found[0]}': {shorten(text[found.start():])}") for found in INVENTED_TERMS.finditer(text)]
+
+
+def check_comments(file, text):
+    found = []
+    for line, comment in read_comments(file, text):
+        for index, (_, sentence) in enumerate(split_sentences(line, comment)):
+            begin = (FRAGMENTS if index else FIRST_WORDS).match(sentence)
+            if begin and not sentence.endswith("?"):
+                found.append((line, f"comment begins with '{begin[0]}': {shorten(sentence)}"))
+        found += check_terms(line, comment)
+    for line, error in read_errors(file, text):
+        begin = FIRST_WORDS.match(error)
+        if begin:
+            found.append((line, f"error begins with '{begin[0]}': {shorten(error)}"))
+        found += check_terms(line, error)
+    return found
+
+
 def get_defined(text):
     """Abbreviations that a document defines."""
     return set(re.findall(r"\(([A-Z]{2,}[0-9]*)s?[),;]", text)) | set(re.findall(r"\b([A-Z]{2,}[0-9]*) \(", text))
@@ -127,13 +244,16 @@ def check_links(root, file, text):
     return found
 
 
-def check(root, file, known):
+def check(root, file, known, is_held):
     with open(os.path.join(root, file), encoding="utf-8") as opened:
         text = opened.read()
     is_document = file.endswith(".md")
     sentences = [] if file in GENERATED else read_markdown(text) if is_document else read_tablegen(text) if file.endswith(".td") else read_help(text)
     found, defined = check_links(root, file, text) if is_document else [], known | get_defined(text)
+    if is_held:
+        found += check_comments(file, text)
     for line, sentence in sentences:
+        found += check_terms(line, sentence) if is_held else []
         words = get_words(sentence)
         short = " ".join(sentence.split()[:12])
         if len(words) > MOST_WORDS:
@@ -148,13 +268,19 @@ def check(root, file, known):
     return found
 
 
+def list_files(root):
+    patterns = ["*.md"] + ["*" + ending for ending in C_LIKE + SCRIPTS + (".py",)]
+    command = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"] + patterns
+    files = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return [file for file in files if os.path.exists(os.path.join(root, file))]
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else "."
-    files = sys.argv[2:] or subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.td", "tools/*.cpp", "lib/*.cpp", "benchmarks/*.cpp"],
-                                           check=True, capture_output=True, text=True).stdout.split()
+    named = sys.argv[2:]
     known, count = get_glossary(root) | NAMES, 0
-    for file in files:
-        for line, text in check(root, file, known):
+    for file in named or list_files(root):
+        for line, text in check(root, file, known, named or file.startswith(tuple(HELD))):
             print(f"{file}:{line}: {text}")
             count += 1
     print(f"{count} places to mend", file=sys.stderr)
