@@ -1,11 +1,13 @@
 //===- Attention.cuh - what the kernels of attention share ----------------===//
 //
-// All of them go over tiles of scores: a block of threads has kOwnRows rows of one side, queries or keys of a head of a
-// sequence, and goes through the rows of the other side, some at a time. Scores stay in registers, as Mma.cuh spreads
-// them (FlashAttention-2, Dao, 2023). Gradients are summed without atomics: those of queries by blocks that have
-// queries, those of keys and values by blocks that have keys, each of which computes the scores again.
+// Shared parts of the attention kernels. A block of threads has kOwnRows rows of one side: queries or keys of one head
+// of one sequence. It goes through the rows of the other side, a tile at a time. Scores stay in registers, in the
+// layout of Mma.cuh (FlashAttention-2, Dao, 2023). Gradients are summed without atomics: blocks that have queries sum
+// gradients of queries, and blocks that have keys sum gradients of keys and values. Each kind of block computes the
+// scores again.
 //
-// A block has as many columns of a result as its registers hold; where heads have more, several blocks share a tile.
+// A block computes as many columns of a result as its registers hold. If heads have more columns, several blocks share
+// a tile.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_ATTENTION_CUH
@@ -24,7 +26,7 @@ namespace moert::cuda::attention {
 
 inline constexpr int kWarps = 4, kOwnRows = kWarps * kMmaRows, kBlockThreads = kWarps * kWarp;
 
-/// Dynamic shared memory that blocks use at most: what all devices from compute capability 8.0 on have.
+/// Largest dynamic shared memory of a block: all devices of compute capability 8.0 and higher have it.
 inline constexpr int64_t kMostShared = 96 << 10;
 
 __host__ __device__ constexpr int roundUp(int value, int multiple) {
@@ -33,7 +35,7 @@ __host__ __device__ constexpr int roundUp(int value, int multiple) {
 
 // --- Operands ----------------------------------------------------------------
 
-/// Where the rows of a head lie.
+/// Rows of one head in memory.
 template <class T> struct Matrix {
   const T *data;
   int64_t stride; ///< between rows
@@ -41,15 +43,15 @@ template <class T> struct Matrix {
   bool isAligned; ///< rows can be loaded by 16 bytes
 };
 
-/// How many columns of an operand are in shared memory at a time: all, or else a chunk of them, which every product
-/// loads again.
+/// Number of columns of an operand that are in shared memory at a time: all of them, or a chunk. Each product loads its
+/// chunks again.
 struct Chunks {
   int columns; ///< in all, a multiple of 16
   int chunk;
 };
 
-/// Some rows of a matrix in shared memory, as an operand of products. Rows and columns that are not there are zeros.
-/// With two buffers one is loaded while products read the other.
+/// Rows of a matrix in shared memory, as an operand of products. Missing rows and columns are zeros. With two buffers,
+/// one is loaded while products read the other.
 template <class T, int Rows> class Operand {
 public:
   __device__ Operand(T *memory, Chunks chunks, int buffers = 1)
@@ -60,8 +62,8 @@ public:
     return int64_t(Rows) * pitchOf<T>(chunks.chunk);
   }
 
-  /// Begins to load rows from `first` on, of which `count` are there, for after the next turn(). All threads are done
-  /// with what lies there.
+  /// Begins to load `count` rows from `first` on, which products read after the next turn(). All threads must be done
+  /// with the buffer that is filled.
   __device__ void start(Matrix<T> from, int64_t first, int count) {
     matrix = from;
     matrix.data += first * from.stride;
@@ -69,7 +71,7 @@ public:
     if (!isChunked())
       load(0);
   }
-  /// What was loaded is what products read, from now on.
+  /// Hands the loaded rows to the products that follow.
   __device__ void turn() {
     T *loaded = filling;
     filling = tile;
@@ -85,7 +87,7 @@ public:
     }
     __pipeline_commit();
   }
-  /// Where columns from `column` on lie, a multiple of the chunk; of chunks they are loaded.
+  /// Address of the columns from `column` on, a multiple of the chunk. Loads them if the operand is in chunks.
   __device__ const T *columnsFrom(int column);
 
   __device__ bool isChunked() const { return chunks.chunk < chunks.columns; }
@@ -96,7 +98,7 @@ public:
   int pitch;
 
 private:
-  /// A vector.
+  /// Copies one vector.
   __device__ void copy(T *to, int row, int column) {
     const int left = row < rows ? matrix.columns - column : 0;
     stageVector(to, matrix.data + row * matrix.stride + column, left, matrix.isAligned, matrix.data);
@@ -107,7 +109,7 @@ private:
   int rows = 0;
 
 public:
-  T *end; ///< of its memory
+  T *end; ///< end of its memory
 };
 
 /// Waits until all threads have what they began to load.
@@ -125,7 +127,7 @@ template <class T, int Rows> __device__ const T *Operand<T, Rows>::columnsFrom(i
   return tile;
 }
 
-/// sums += the warp's rows of own, times other^T. Both are loaded, but for those in chunks.
+/// sums += the warp's rows of own, times other^T. Both are loaded, except operands in chunks.
 template <class T, class A, int N, int Rows>
 __device__ __forceinline__ void multiply(A (&sums)[N][4], Operand<T, kOwnRows> &own, Operand<T, Rows> &other) {
   static_assert(Rows == 8 * N);
@@ -151,7 +153,7 @@ template <class A, int N> __device__ __forceinline__ void clear(A (&sums)[N][4])
       sums[n][e] = 0;
 }
 
-/// Two neighbours, by one access where their place is a multiple of their size.
+/// Stores two neighbours, by one access if their address is a multiple of their size.
 template <class T> __device__ __forceinline__ void storePair(T *to, T first, T second, bool areBoth) {
   struct alignas(2 * sizeof(T)) Pair {
     T first, second;
@@ -165,8 +167,8 @@ template <class T> __device__ __forceinline__ void storePair(T *to, T first, T s
     to[1] = second;
 }
 
-/// Row placeOf(r) of `rows` = factors of row r = laneRow() + 8 i times the sums, for the `count` rows and `columns`
-/// columns that are there.
+/// Row placeOf(r) of `rows` = factors of row r = laneRow() + 8 i times the sums, for the first `count` rows and
+/// `columns` columns.
 template <class T, class A, int N, class PlaceOf>
 __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
                                           int count, int columns, PlaceOf placeOf) {
@@ -191,8 +193,8 @@ __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&facto
 
 // --- One call ----------------------------------------------------------------
 
-/// Of a query: the logarithm of its sum, plus infinity where there is none, so that its probabilities are 0; and the
-/// product of its result and of that's gradient.
+/// Statistics of a query. `lse` is the logarithm of its sum, or plus infinity if it sees no key, so that its
+/// probabilities are 0. `delta` is the product of its result and the result's gradient.
 template <class A> struct RowStats {
   A lse, delta;
 };
@@ -204,9 +206,9 @@ template <class T> struct Problem {
   const int32_t *step; ///< null without dropout
   int64_t seed, firstSequence;
   double scale, dropout;
-  bool areKeysAligned, areValuesAligned; ///< q and k, and v and gradients of the result
+  bool areKeysAligned, areValuesAligned; ///< alignment of q and k, and of v and the gradients of the result
   Chunks keyChunks, valueChunks;
-  int buffers = 2; ///< of what gradients go through
+  int buffers = 2; ///< buffers of the operands in steps
 
   Problem(const AttentionInputs &inputs, const AttentionOptions &options)
       : shape(inputs, options), q(inputs.q.as<const T>()), k(inputs.k.as<const T>()), v(inputs.v.as<const T>()),
@@ -238,7 +240,7 @@ template <class T> struct Problem {
     return {v + b * shape.keys * stride + keyHead * shape.valueWidth, stride, static_cast<int>(shape.valueWidth),
             areValuesAligned};
   }
-  /// Of something shaped as the result.
+  /// Matrix of a value with the result's shape.
   __device__ Matrix<T> results(const T *all, int64_t b, int64_t h) const {
     const int64_t stride = shape.heads * shape.valueWidth;
     return {all + b * shape.queries * stride + h * shape.valueWidth, stride, static_cast<int>(shape.valueWidth),
@@ -246,22 +248,22 @@ template <class T> struct Problem {
   }
   __device__ const T *biasOf(int64_t h) const { return bias ? bias + h * shape.allQueries * shape.keys : nullptr; }
   __device__ DropoutMask mask() const { return DropoutMask(seed, step ? *step : 0, dropout); }
-  /// Of position 0.
+  /// The mask's row of position 0.
   __device__ int64_t maskRow(int64_t b, int64_t h) const {
     return ((firstSequence + b) * shape.modelHeads + shape.firstHead + h) * shape.allQueries;
   }
 };
 
-/// How the work of a call is cut into blocks.
+/// Division of a call's work into blocks.
 struct Blocks {
-  int parts; ///< of the columns of a result
-  int tiles; ///< of a head's rows
+  int parts; ///< parts of a result's columns
+  int tiles; ///< tiles of a head's rows
   int64_t heads, sequences;
 
   int64_t count() const { return int64_t(parts) * tiles * heads * sequences; }
 };
 
-/// What one of them has. Blocks of one head are neighbours, which read the same rows.
+/// Work of one block. Blocks of one head are neighbours, because they read the same rows.
 struct BlockPlace {
   int part, tile;
   int64_t head, sequence;
@@ -277,7 +279,7 @@ struct BlockPlace {
   }
 };
 
-/// Columns of a result that go with a part of `columns` ones.
+/// Number of result columns in a part that has at most `columns`.
 __device__ __forceinline__ int columnsOfPart(int64_t all, int part, int columns) {
   const int64_t left = all - int64_t(part) * columns;
   return left < 0 ? 0 : left < columns ? static_cast<int>(left) : columns;
@@ -285,11 +287,11 @@ __device__ __forceinline__ int columnsOfPart(int64_t all, int part, int columns)
 
 // --- Tiles of scores ---------------------------------------------------------
 
-/// Which elements of a tile are seen, where the lane's rows are queries (and its columns keys), or the other way round.
-/// `begin` and `end` are places of the other side.
+/// Tells which elements of a tile are seen. The lane's rows are queries and its columns keys, or the other way round.
+/// `begin` and `end` bound the other side.
 struct LaneRows {
-  int index[2];     ///< of the lane's two rows
-  int64_t place[2]; ///< of queries: their positions
+  int index[2];     ///< indices of the lane's two rows
+  int64_t place[2]; ///< positions of the rows, if they are queries
   int begin[2], end[2];
 
   __device__ bool sees(int r, int other) const { return other >= begin[r] && other < end[r]; }
@@ -324,7 +326,7 @@ private:
   }
 };
 
-/// What dropout multiplies the lane's elements of a tile by, whose rows are queries: `row` is the mask's of position 0,
+/// Dropout's factors for the lane's elements of a tile whose rows are queries. `row` is the mask's row of position 0,
 /// `column` the lane's first key. Two lanes share the four keys of a block of random words, for two rows.
 template <class A>
 __device__ __forceinline__ void factorsByQueries(const DropoutMask &mask, int64_t row, const LaneRows &rows,
@@ -339,8 +341,9 @@ __device__ __forceinline__ void factorsByQueries(const DropoutMask &mask, int64_
   to[3] = mask.factor<A>(odd ? words.w : second);
 }
 
-/// The same of a tile whose rows are keys: `row` is the mask's of position 0, `query` the lane's first query, `column`
-/// its first key. Four lanes share the four keys of blocks of random words, for the four elements of each.
+/// Dropout's factors for a tile whose rows are keys. `row` is the mask's row of position 0, `query` the lane's first
+/// query, `column` its first key. Four lanes share the four keys of blocks of random words, for the four elements of
+/// each.
 template <class A>
 __device__ __forceinline__ void factorsByKeys(const DropoutMask &mask, int64_t row, const RowPlaces &places,
                                               int64_t query, int64_t column, A (&to)[4]) {
@@ -348,7 +351,7 @@ __device__ __forceinline__ void factorsByKeys(const DropoutMask &mask, int64_t r
   const DropoutWords words = dropoutWords(mask, row + places.at(query + own % 2), column / 4 + own / 2 * 2);
 #pragma unroll
   for (int other = 0; other < 4; ++other) {
-    // Lane `own` computed the words of its element `own`, of which lane `own ^ other` takes word `own ^ other`.
+    // Lane `own` computed the words of its element `own`. Lane `own ^ other` takes word `own ^ other` of them.
     const uint32_t given = words.at(own ^ other);
     const A factor = mask.factor<A>(other == 0 ? given : __shfl_xor_sync(0xffffffff, given, 4 * other));
 #pragma unroll
@@ -359,10 +362,10 @@ __device__ __forceinline__ void factorsByKeys(const DropoutMask &mask, int64_t r
 
 // --- Launches ----------------------------------------------------------------
 
-/// Columns of a result that a block has.
+/// Largest number of result columns of a block.
 template <class T> inline constexpr int kMostColumns = isNarrowType<T> ? 128 : sizeof(T) == 4 ? 64 : 32;
 
-/// function(std::integral_constant<int, columns>) with as many columns as a head of `width` needs.
+/// Calls function(std::integral_constant<int, columns>) with as many columns as a head of `width` needs.
 template <class T, class Function> Status withColumns(int64_t width, Function function) {
   if constexpr (isNarrowType<T>)
     if (width <= 64)
@@ -370,13 +373,13 @@ template <class T, class Function> Status withColumns(int64_t width, Function fu
   return function(std::integral_constant<int, kMostColumns<T>>());
 }
 
-/// Elements of scratch that a block needs for products by tiles of so many rows.
+/// Number of scratch elements that a block needs for products by tiles of `rows` rows.
 template <class T> constexpr int64_t scratchElements(int rows) {
   return isNarrowType<T> ? 0 : int64_t(kOwnRows) * pitchOf<T>(rows);
 }
 
-/// Gives up second buffers, and then keeps operands in chunks of `columns`, where the elements of shared memory are too
-/// many; `elements` says how many they are.
+/// Makes a block's shared memory fit: gives up second buffers first, then keeps operands in chunks of `columns`.
+/// `elements` computes the number of elements needed.
 template <class T, class Elements> int64_t fitShared(Problem<T> &problem, int columns, Elements elements) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(T));
   if (elements() * kSize > kMostShared)
@@ -400,7 +403,7 @@ Status launchBlocks(void (*kernel)(Params...), const Target &target, const Block
   return launch(kernel, grid, target, args...);
 }
 
-/// Rows of a sequence and columns of a head are counted in int.
+/// Checks that the rows of a sequence and the columns of a head can be counted in int.
 inline Status checkSizes(const Target &target, const AttentionShape &shape) {
   const int64_t most = std::max({shape.queries, shape.keys, shape.width, shape.valueWidth});
   return most < (1 << 30) ? Status()

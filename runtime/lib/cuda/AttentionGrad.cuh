@@ -8,12 +8,12 @@
 
 namespace moert::cuda::attention {
 
-/// Rows of a step.
+/// Rows of one step.
 inline constexpr int kGradStep = 32;
 
 // --- Statistics of queries ---------------------------------------------------
 
-/// One warp for each query and head: stats [B, H, L].
+/// Computes stats [B, H, L], one warp for each query and head.
 template <int N, class T, class L>
 __global__ void __launch_bounds__(kThreads)
     rowStatsKernel(const T *attended, const T *grads, const L *lse, AttentionShape shape, RowStats<Acc<T>> *stats) {
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// stats of all queries, in the workspace.
+/// Computes the stats of all queries, in the workspace.
 template <class T>
 Status rowStats(const Target &target, const AttentionShape &shape, View attended, View lse, View grads,
                 RowStats<Acc<T>> *&stats) {
@@ -46,7 +46,7 @@ Status rowStats(const Target &target, const AttentionShape &shape, View attended
   });
 }
 
-/// Those of the lane's two queries; of ones that are not there, any.
+/// Statistics of the lane's two queries. Missing queries have any value.
 template <class A> struct LaneStats {
   RowStats<A> of[2];
 
@@ -59,8 +59,8 @@ template <class A> struct LaneStats {
 
 // --- Gradients of scores -----------------------------------------------------
 
-/// `score`, a query times a key, becomes the probability with dropout; `grad`, the gradient of that, becomes the
-/// gradient of the score.
+/// Turns `score`, the product of a query and a key, into the probability with dropout, and `grad`, the gradient of that
+/// probability, into the gradient of the score.
 template <class T, class A>
 __device__ __forceinline__ void gradScore(A &score, A &grad, A scale, A bias, RowStats<A> stats, A factor) {
   const A p = expOf<T>(scale * score + bias - stats.lse);
@@ -68,7 +68,7 @@ __device__ __forceinline__ void gradScore(A &score, A &grad, A scale, A bias, Ro
   score = p * factor;
 }
 
-/// A tile whose rows are queries.
+/// Applies this to a tile whose rows are queries.
 template <class T, class A, int N>
 __device__ __forceinline__ void gradScores(A (&scores)[N][4], A (&grads)[N][4], const Problem<T> &problem, int64_t b,
                                            int64_t h, const LaneRows &rows, const LaneStats<A> &stats, int key) {
@@ -96,15 +96,16 @@ __device__ __forceinline__ void gradScores(A (&scores)[N][4], A (&grads)[N][4], 
 
 // --- Blocks that have queries ------------------------------------------------
 
-/// Elements of shared memory of a block that has rows of q and of the gradient of the result, and goes through those of
-/// k and v, or the other way round.
+/// Elements of shared memory of a block that has rows of q and of the result's gradient and goes through rows of k and
+/// v, or the other way round.
 template <class T> int64_t gradElements(const Problem<T> &problem) {
   return Operand<T, kOwnRows>::elements(problem.keyChunks) + Operand<T, kOwnRows>::elements(problem.valueChunks) +
          problem.buffers * (Operand<T, kGradStep>::elements(problem.keyChunks) +
                             Operand<T, kGradStep>::elements(problem.valueChunks));
 }
 
-/// Their operands: own are queries and gradients of results, in steps keys and values.
+/// Operands of a block that has queries. Its own operands are queries and gradients of results. Keys and values come in
+/// steps.
 template <class T> struct QueryBlock {
   Operand<T, kOwnRows> q, grads;
   Operand<T, kGradStep> k, v;
@@ -125,7 +126,7 @@ template <class T> struct QueryBlock {
     k.start(problem.keys(b, keyHead), key, count);
     v.start(problem.values(b, keyHead), key, count);
   }
-  /// All threads have the keys that were started, and are done with those before.
+  /// Waits until all threads have the keys that were started and are done with the previous ones.
   __device__ void turnKeys() {
     awaitCopies();
     k.turn();

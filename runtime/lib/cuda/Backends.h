@@ -6,15 +6,16 @@
 
 namespace moert::cuda {
 
-/// The rank of this process on a GPU of its own.
+/// Creates the backend of one rank, on a GPU of its own.
 Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                     const BackendOptions &options, Backend &backend);
 
-/// The rank of this process on the current GPU, among the work of a caller, whose streams and communicators it uses.
+/// Creates the backend of one rank in a caller's process. It uses the current GPU, and the caller's streams and
+/// communicators.
 Status createCaller(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                     const BackendOptions &options, Backend &backend);
 
-/// All ranks in this process, on one GPU: for checking plans.
+/// Creates all ranks in this process, on one GPU. This backend checks plans.
 Status createLoopback(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                       const BackendOptions &options, Backend &backend);
 

@@ -13,7 +13,7 @@ namespace moert::cuda {
 
 struct CallNames::Registered {
   nvtxDomainHandle_t domain;
-  std::vector<std::vector<nvtxStringHandle_t>> ofOps; ///< by program, then by op
+  std::vector<std::vector<nvtxStringHandle_t>> ofOps; ///< names by program, then by op
 };
 
 static std::string nameOf(const Op &op, const std::vector<Group> &groups) {
@@ -26,7 +26,7 @@ static std::string nameOf(const Op &op, const std::vector<Group> &groups) {
 }
 
 CallNames::CallNames(std::span<const Program> programs, const std::vector<Group> &groups) {
-  // The process's own: NVTX keeps domains until it ends. Null where nobody listens.
+  // The process's domain, which NVTX keeps until the process ends. Null if no profiler listens.
   static nvtxDomainHandle_t domain = nvtxDomainCreateA("moe");
   if (!domain)
     return;

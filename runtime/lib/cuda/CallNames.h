@@ -9,13 +9,13 @@
 
 namespace moert::cuda {
 
-/// The names of all calls of programs in NVTX's domain "moe", where a profiler listens; where none does, or the runtime
-/// is built without NVTX's headers, this costs nothing. A name is like "all_to_all 'layer0' on group 'ep'".
+/// Names of all calls of programs in NVTX's domain "moe". A name is like "all_to_all 'layer0' on group 'ep'". The names
+/// cost nothing if no profiler listens or the runtime is built without NVTX's headers.
 class CallNames {
   struct Registered;
 
 public:
-  /// Between its beginning and its end the thread enqueues what a call does.
+  /// A range of NVTX: the thread enqueues one call between its beginning and its end.
   class Range {
   public:
     Range(const Registered *names, size_t program, int32_t op);
@@ -24,7 +24,7 @@ public:
     Range &operator=(const Range &) = delete;
 
   private:
-    const Registered *names; ///< null where nothing is said
+    const Registered *names; ///< null if no profiler listens
   };
 
   CallNames() = default;
@@ -32,7 +32,7 @@ public:
   Range range(size_t program, int32_t op) const { return {names.get(), program, op}; }
 
 private:
-  std::shared_ptr<const Registered> names; ///< null where nobody listens
+  std::shared_ptr<const Registered> names; ///< null if no profiler listens
 };
 
 } // namespace moert::cuda

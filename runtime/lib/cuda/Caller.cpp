@@ -1,8 +1,9 @@
 //===- Caller.cpp - a rank among the work of a caller on a GPU ------------===//
 //
-// A step is enqueued after what is on the caller's stream, and what the caller enqueues there later comes after the
-// step. The host waits for neither. Collectives use the caller's communicators. Nobody looks after the step: where a
-// rank is gone, the wait for the end says so, and the caller aborts its communicators.
+// Backend of one rank in a caller's process. A step is enqueued after the work on the caller's stream, and later work
+// on that stream comes after the step. The host waits for neither. Collectives use the caller's communicators. No
+// thread watches the step: if a rank is gone, the wait for the step's end reports it, and the caller aborts its
+// communicators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How often the host looks whether a step has ended.
+/// Interval at which the host checks whether a step has ended.
 constexpr std::chrono::microseconds kLook(50);
 
 class CallerDevice final : public RankDevice {
@@ -33,7 +34,7 @@ public:
   Status checkKernel(Kind kind) const override;
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
   Status finishStep() override;
-  /// After a failure, until the caller aborts its communicators.
+  /// True after a failure until the caller aborts its communicators.
   bool isStuck() const override { return isUnderWay && cudaEventQuery(done.get()) == cudaErrorNotReady; }
   Status write(void *to, const void *from, int64_t bytes) override;
 
@@ -46,10 +47,10 @@ private:
   Status transferFailure();
 
   const moert_cuda_caller table;
-  Event done;              ///< after the last step
-  bool isUnderWay = false; ///< nobody saw the end of the last step
-  double timeout = 0;      ///< of the last step, in seconds; 0 for none
-  Status failure;          ///< the first one: ranks may have enqueued different collectives since
+  Event done;              ///< recorded after the last step
+  bool isUnderWay = false; ///< the last step's end has not been seen
+  double timeout = 0;      ///< seconds that the last step may take, 0 for any
+  Status failure;          ///< the first failure, after which ranks may have enqueued different collectives
 };
 
 // --- Communicators -------------------------------------------------------------
@@ -79,7 +80,8 @@ static Status checkCommunicator(const Group &group, int64_t rank, ncclComm_t com
                  " but it is " + std::to_string(member) + " of " + std::to_string(size));
 }
 
-/// What the runtime sets itself where it makes communicators (Nccl.cpp) NCCL has read by now.
+/// Warns if NCCL may start kernels in different orders. Nccl.cpp sets the order where the runtime makes communicators.
+/// A caller's NCCL has already read its settings.
 static void warnOfOrder(int64_t communicators) {
   static std::once_flag once;
   const char *order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
@@ -149,7 +151,7 @@ Status CallerDevice::checkReady(cudaStream_t stream) const {
                        "the caller's stream is captured, but a step cannot become a part of a CUDA graph");
 }
 
-/// What is known of the steps before without a wait.
+/// Failure of an earlier step, as far as it is known without a wait.
 Status CallerDevice::earlierFailure() {
   if (failure.ok() && isUnderWay)
     failure = transferFailure();
@@ -158,11 +160,11 @@ Status CallerDevice::earlierFailure() {
   return failure;
 }
 
-/// What is enqueued counts even if the rest cannot be: the caller's next work comes after it.
+/// Enqueues a step. The caller's next work comes after all that was enqueued, even if the rest of the step fails.
 Status CallerDevice::enqueue(const std::function<Status(int64_t)> &issue, cudaStream_t stream) {
   if (!done)
     MOERT_RETURN_IF_ERROR(createEvent(false, done));
-  else // The caller may have changed its stream, but steps share memory.
+  else // Steps share memory, so a new stream of the caller waits for the last step.
     MOERT_RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream, done.get()), "cannot wait for the step before"));
   MOERT_RETURN_IF_ERROR(lanes->beginStepAfter(stream));
   isUnderWay = true;
@@ -182,15 +184,15 @@ Status CallerDevice::runStep(const std::function<Status(int64_t)> &issue, double
   return failure = enqueue(issue, stream);
 }
 
-/// Until the last step has ended, or cannot any more.
+/// Waits until the last step has ended or can no longer end.
 Status CallerDevice::awaitEnd() {
   const Clock::time_point begin = Clock::now();
   while (true) {
     const cudaError_t error = cudaEventQuery(done.get());
-    // Communicators are not asked any more: the caller may have aborted them, which ends a step too.
+    // Communicators are no longer asked: the caller may have aborted them, which also ends a step.
     if (error != cudaErrorNotReady)
       return check(error, "a step failed");
-    // Not an error, but the caller's next call would find it.
+    // Clears the error that is none, so that the caller's next call does not find it.
     static_cast<void>(cudaGetLastError());
     MOERT_RETURN_IF_ERROR(transferFailure());
     if (timeout > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > timeout) {
@@ -213,7 +215,7 @@ Status CallerDevice::finishStep() {
   return failure = lanes->endStep();
 }
 
-/// The copy may still be under way on the default stream, which the step does not wait for.
+/// The copy may still run on the default stream, which the step does not wait for.
 Status CallerDevice::write(void *to, const void *from, int64_t bytes) {
   MOERT_RETURN_IF_ERROR(CudaDevice::write(to, from, bytes));
   return check(cudaStreamSynchronize(nullptr), "cannot wait for what was written");

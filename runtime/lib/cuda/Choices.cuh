@@ -8,10 +8,10 @@
 
 namespace moert::cuda {
 
-/// The expert of a choice; none, and a fault, where there is no such expert.
+/// Expert of a choice. If there is no such expert, the choice has none and a fault is noted.
 struct ExpertOfChoice {
   const int32_t *experts;
-  int64_t count; ///< of experts
+  int64_t count; ///< number of experts
   FaultSite site;
 
   __device__ int32_t operator()(int64_t choice) const {
@@ -23,7 +23,7 @@ struct ExpertOfChoice {
   }
 };
 
-/// The choices of chunks, each in the order (token, choice). Equal routing groups are chunks too.
+/// Choices of chunks, each in the order (token, choice). Equal routing groups are also chunks.
 template <class Key> struct ChunkChoices {
   Key ofChoice;
   int64_t tokens, choices, chunks;
@@ -33,13 +33,13 @@ template <class Key> struct ChunkChoices {
   __device__ int64_t index(int64_t chunk, int64_t position) const { return begin(chunk) + position; }
   __device__ int32_t key(int64_t choice) const { return ofChoice(choice); }
 
-  /// With `keys` different keys.
+  /// Ranking of the choices by `keys` different keys.
   Ranking ranking(const Target &target, int64_t keys) const {
     return Ranking::of(target, chunks, firstToken(1, chunks, tokens) * choices, keys);
   }
 };
 
-/// Rows sorted by key, and within a key by rank; none for choices without a key.
+/// Places rows, sorted by key and then by rank. Choices without a key get no row.
 struct SortedRows {
   const int32_t *offsets;
   int64_t keys;
@@ -50,8 +50,8 @@ struct SortedRows {
   }
 };
 
-/// Fills `slots` with the sorted rows of each chunk, the first of which is chunk * chunkRows, and counts [chunks,
-/// keys].
+/// Fills `slots` with the sorted rows of each chunk, and counts [chunks, keys]. The first row of a chunk is chunk *
+/// chunkRows.
 template <class Key>
 Status sortChoices(const Target &target, const ChunkChoices<Key> &items, const Ranking &ranking, int64_t chunkRows,
                    int32_t *tileCounts, int32_t *offsets, int32_t *slots, int32_t *counts) {

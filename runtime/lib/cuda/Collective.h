@@ -8,11 +8,11 @@
 
 namespace moert::cuda {
 
-/// As many sources as sumSources takes.
+/// Largest number of sources of sumSources.
 constexpr size_t kMostSources = 64;
 
-/// out[i] = sources[0][i] + sources[1][i] + .. for `count` elements of `dtype`, in that order, 16-bit types in f32; out
-/// may be one of the sources.
+/// Enqueues out[i] = sources[0][i] + sources[1][i] + .. for `count` elements of `dtype`, in that order. 16-bit types
+/// are summed in f32. `out` may be one of the sources.
 Status sumSources(const Target &target, std::span<const void *const> sources, void *out, int64_t count, int32_t dtype);
 
 } // namespace moert::cuda

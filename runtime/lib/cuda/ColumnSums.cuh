@@ -10,8 +10,8 @@
 
 namespace moert::cuda {
 
-/// finish(row, column, sum over the parts of row) of partial [rows, parts, columns], summed in double in a fixed order.
-/// A block takes 32 columns, each of its strips a part of the parts.
+/// Calls finish(row, column, sum over the parts of row) for partial [rows, parts, columns]. Sums are in double, in a
+/// fixed order. A block takes 32 columns, and each of its strips sums some of the parts.
 template <class P, class Finish>
 __global__ void __launch_bounds__(kThreads)
     columnSumsKernel(const P *partial, int64_t rows, int64_t parts, int64_t columns, Finish finish) {

@@ -15,62 +15,62 @@ namespace moert::cuda {
 class RaggedGroups;
 
 struct DeviceOptions {
-  /// f32 products by the tensor cores' 19-bit type.
+  /// Computes f32 products in the tensor cores' 19-bit type.
   bool tf32 = false;
-  /// For cuBLAS, of each stream; NVIDIA advises 32 MiB on Hopper.
+  /// Bytes of cuBLAS's workspace on each stream. NVIDIA advises 32 MiB on Hopper.
   int64_t productBytes = int64_t(32) << 20;
-  /// A file of measured choices of products (ProductTable.h); empty: none.
+  /// File of measured choices of products (ProductTable.h), or empty.
   std::string choices;
-  /// Which of cuBLASLt's proposals dense products take, from 1. 0: what was measured, or the first one.
+  /// Number of cuBLASLt's proposal for dense products, from 1. With 0, the measured one, or the first.
   int64_t denseProposal = 0;
-  /// The method of all ragged products; empty: what suits each.
+  /// Method of all ragged products. If empty, each product takes the one that suits it.
   std::string raggedMethod;
 };
 
-/// What the streams of one device share.
+/// State that the streams of one device share.
 struct DeviceContext {
   int device = 0;
   int multiProcessors = 1;
-  int capability = 0; ///< its compute capability, as 90 for 9.0
+  int capability = 0; ///< compute capability, as 90 for 9.0
   Faults faults;
   Products products;
   CudnnGraphs cudnn;
   RaggedChoices choices;
-  std::optional<RaggedMethod> forcedMethod; ///< of all ragged products
-  std::unique_ptr<std::mutex> mutex;        ///< of zeros
-  std::vector<DeviceMemory> zeros;          ///< each larger than the one before, which kernels may read still
+  std::optional<RaggedMethod> forcedMethod; ///< method of all ragged products
+  std::unique_ptr<std::mutex> mutex;        ///< guards `zeros`
+  std::vector<DeviceMemory> zeros;          ///< blocks of increasing size. Kernels may still read the smaller ones.
   int64_t zeroBytes = 0;
 
-  /// At least so many bytes of zeros, which nobody writes.
+  /// Returns at least `bytes` bytes of zeros, which nothing overwrites.
   Status zerosOf(int64_t bytes, const void *&data);
 
-  /// For the current device.
+  /// Creates the context of the current device.
   static Status create(const DeviceOptions &options, DeviceContext &context);
 };
 
-/// Used by one thread at a time.
+/// State of one stream. Used by one thread at a time.
 struct StreamContext {
   cudaStream_t stream = nullptr;
   Workspace workspace;
-  Workspace productWorkspace; ///< of cuBLAS alone
-  Workspace forcedWorkspace;  ///< of choices that a route is told
+  Workspace productWorkspace; ///< used by cuBLAS alone
+  Workspace forcedWorkspace;  ///< expert choices that are given to a route
   Staging staging;
-  Tables operands;                 ///< addresses, of grouped products
-  HostCounts *counts = nullptr;    ///< of the rank; null: each reader waits
-  RoutingTables *tables = nullptr; ///< of the rank
-  RaggedGroups *groups = nullptr;  ///< likewise
-  Stream owned;                    ///< of a fork
+  Tables operands;                 ///< addresses of grouped products
+  HostCounts *counts = nullptr;    ///< the rank's counts. Null: each reader waits
+  RoutingTables *tables = nullptr; ///< the rank's tables
+  RaggedGroups *groups = nullptr;  ///< the rank's groups
+  Stream owned;                    ///< the stream of a fork
   std::vector<std::unique_ptr<StreamContext>> forks;
-  bool isCapturing = false; ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
+  bool isCapturing = false; ///< a graph is captured: no call may wait or allocate
 
-  /// The i-th further stream, for parts of a call that run beside each other.
+  /// Returns the i-th further stream, for parts of a call that run at the same time.
   Status forkAt(size_t i, StreamContext *&fork);
 
-  /// The host must read what is on the device: not in a graph.
+  /// Fails during the capture of a graph, where the host cannot read values of the device.
   Status checkMayWait() const;
-  /// Counts on the host; the stream may have to be waited for.
+  /// Reads counts on the host. May wait for the stream.
   Status readCounts(const View &view, HostCounts::Values &values) const;
-  /// The table of that key: `count` elements, which make(memory) enqueues where the table is not there yet.
+  /// Finds the table of the key. If it is missing, make(memory) enqueues its `count` elements.
   template <class T, class Make>
   Status tableOf(const RoutingTables::Key &key, int64_t count, const T *&data, Make make) const {
     const void *known = nullptr;
@@ -87,7 +87,7 @@ struct StreamContext {
   }
 };
 
-/// Where one call runs.
+/// Op, stream and device of a call.
 struct Target {
   DeviceContext &device;
   StreamContext &stream;

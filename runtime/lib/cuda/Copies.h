@@ -9,19 +9,19 @@
 
 namespace moert::cuda {
 
-/// Enqueued on `stream`; nothing where there are no bytes, or where they are already.
+/// Enqueues a copy on `stream`, unless there are no bytes or both addresses are the same.
 Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes);
 Status clearBytes(cudaStream_t stream, void *to, int64_t bytes);
 
-/// Fills what nobody sends to the member.
+/// Fills the parts of the member's result that no other member sends.
 Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member);
 
-/// Values of the device that the host must know before it can go on. Copies of them live as long as this.
+/// Values of the device that the host must know before it can go on. This object owns the copies.
 class HostValues {
 public:
-  /// Waits, and then `view` is of the copy.
+  /// Waits for the value and makes `view` refer to the copy.
   Status fetch(const StreamContext &stream, View &view);
-  /// The operands that a communicator must read.
+  /// Fetches the operands that a communicator must read.
   Status fetchOperands(const StreamContext &stream, Call &call);
   bool empty() const { return counts.empty(); }
 

@@ -24,7 +24,7 @@ static std::string hintFor(cudaError_t error) {
   }
 }
 
-/// What was done cannot become a part of a graph.
+/// Whether the error says that an operation cannot be part of a graph.
 static bool isOfCapture(cudaError_t error) {
   return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread;
 }
@@ -40,7 +40,7 @@ static int32_t codeOf(cudaError_t error) {
 Status check(cudaError_t error, const std::string &what) {
   if (error == cudaSuccess)
     return {};
-  // Else the next call that asks for the last error would find this one.
+  // Clears the error, so that the next call that asks for the last error does not find it.
   static_cast<void>(cudaGetLastError());
   return Status::error(codeOf(error),
                        what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")" + hintFor(error));
@@ -102,7 +102,7 @@ Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memo
   MOERT_RETURN_IF_ERROR(
       check(cudaMallocAsync(&data, static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
   memory.reset(data);
-  // From here on all streams may use it.
+  // The memory can be used on all streams after this wait.
   return check(cudaStreamSynchronize(stream.get()), allocationText(bytes, what));
 }
 

@@ -13,11 +13,11 @@
 namespace moert::cuda {
 namespace {
 
-/// What this process took of its device, in all worlds.
+/// Memory that this process took of its device, in all worlds.
 struct Taken {
   std::mutex mutex;
-  std::optional<int64_t> atFirst; ///< what was to be had before
-  int64_t allocated = 0;          ///< of plans
+  std::optional<int64_t> atFirst; ///< bytes available before the first allocation
+  int64_t allocated = 0;          ///< bytes of plans
 
   static Taken &get() {
     static Taken taken;

@@ -6,13 +6,14 @@
 
 namespace moert::cuda {
 
-/// Notes how much memory the current device has available, for CudaDevice::otherBytes; before anything is made there.
+/// Notes the available memory of the current device, for CudaDevice::otherBytes. Call it before anything is allocated
+/// there.
 Status noteMemoryAtFirst();
 
-/// What a run's options and the environment say of a device.
+/// Options of a device, from a run's options and the environment.
 DeviceOptions deviceOptions(const BackendOptions &options);
 
-/// What the backends of one GPU share: memory, and the times of the last step.
+/// Base of the backends on one GPU: memory, and the times of the last step.
 class CudaDevice : public Device {
 public:
   ~CudaDevice() override;
@@ -24,11 +25,12 @@ public:
   Status checkKernel(Kind kind) const override;
   std::vector<std::string> raggedMethods() const override;
   Status describeAlgorithm(const Call &call, std::string &algorithm) override;
-  /// cuDNN's graphs are built before a step: that may wait for all streams, of which one may wait for another rank.
+  /// cuDNN's graphs are built before a step. Building may wait for all streams, and one of them may wait for another
+  /// rank.
   bool wantsCalls() const override { return isCudnnFor(lanes->device()); }
   Status prepare(const Call &call) override;
   const std::vector<int64_t> &ranks() const override { return local; }
-  /// Of all worlds of the process; what other processes took meanwhile counts too.
+  /// Bytes of all worlds of the process outside of plans. Memory that other processes took meanwhile is included.
   Status otherBytes(int64_t &bytes) override;
   void timeOps(bool isTimed) override { lanes->isTimed = isTimed; }
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const override {
@@ -36,7 +38,7 @@ public:
   }
 
 protected:
-  /// Memory of the device until this is destroyed.
+  /// Allocates memory of the device, which this object owns.
   virtual Status allocateMemory(int64_t bytes, const std::string &what, void *&data);
 
   CudaDevice(std::unique_ptr<Lanes> lanes, std::vector<int64_t> local)

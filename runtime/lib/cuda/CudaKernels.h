@@ -7,9 +7,9 @@
 
 namespace moert::cuda {
 
-/// Enqueues kernels on a stream of the current device. It is made for one call, whose kind and op are the target's.
-/// Sums over rows are made in a fixed order, so that runs give the same bits. A fault that only the data shows is noted
-/// in the device's Faults instead of returned.
+/// Enqueues kernels on a stream of the current device. It is made for one call, and the target has the call's kind and
+/// op. Sums over rows have a fixed order, so that all runs give the same bits. A fault that depends on data is noted in
+/// the device's Faults and not returned.
 class CudaKernels final : public Kernels {
 public:
   explicit CudaKernels(Target target) : target(target) {}
@@ -19,7 +19,7 @@ public:
   Status forcedChoices(RoutingPage &page, View experts, View &forced) override;
   Status recordChoices(View experts, RoutingPage &page) override;
 
-  /// Where the call runs.
+  /// Op, stream and device of the call.
   const Target &where() const { return target; }
 
 private:

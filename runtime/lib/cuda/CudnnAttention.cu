@@ -38,7 +38,7 @@ static std::string describe(const CudnnShape &shape) {
          number(shape.width) + " and " + number(shape.valueWidth) + " columns, window " + number(shape.window);
 }
 
-/// cuDNN's workspace is aligned as cudaMalloc's memory.
+/// Bytes of the graph's workspace, aligned as cudaMalloc aligns memory.
 static int64_t workspaceOf(const CudnnGraph &graph) { return divideUp(graph.workspaceBytes(), 256) * 256; }
 
 static int64_t bytesOf(const CudnnParts &parts, const CudnnGraph &graph) {
@@ -52,7 +52,7 @@ Status CudnnGraphs::find(const Target &target, const CudnnParts &parts, CudnnGra
   const std::lock_guard<std::mutex> lock(*mutex);
   auto found = graphs.find(shape);
   if (found == graphs.end()) {
-    // Other kernels instead would make a graph's steps differ from the first one.
+    // Other kernels would make the steps of the graph differ from the first step.
     if (target.stream.isCapturing)
       return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("cuDNN's graph of '") + kindName(target.kind) +
                                                         "' must be built, which a CUDA graph cannot wait for");
@@ -74,8 +74,9 @@ int64_t CudnnGraphs::mostBytes() const {
 
 // --- Choice ------------------------------------------------------------------
 
-/// Gradients keep a matrix of 16-bit gradients of probabilities for each head, so that their sums have a fixed order.
-/// Parts are as small as this bound asks for; a part of one head that is larger than any workspace is not for cuDNN.
+/// Bound for the gradients of probabilities. For each head, the backward keeps a 16-bit matrix of them, so that sums
+/// have a fixed order. The parts of a call are as small as this bound demands. If a part of one head exceeds the
+/// workspace, other kernels compute the call.
 static constexpr int64_t kScoreBytes = int64_t(256) << 20;
 
 static int64_t scoreBytes(const CudnnShape &shape) {
@@ -83,7 +84,7 @@ static int64_t scoreBytes(const CudnnShape &shape) {
   return shape.sequences * shape.heads * padded(shape.queries) * padded(shape.keys) * 2;
 }
 
-/// The least divisor of `count` that is `needed` or more; `count` where there is none.
+/// Least divisor of `count` that is at least `needed`, or `count`.
 static int64_t divisorOf(int64_t count, int64_t needed) {
   int64_t divisor = std::clamp<int64_t>(needed, 1, count);
   while (count % divisor != 0)
@@ -91,7 +92,7 @@ static int64_t divisorOf(int64_t count, int64_t needed) {
   return divisor;
 }
 
-/// Cuts gradients into parts; false where those are still too large.
+/// Cuts gradients into parts. Returns false if the smallest parts are too large.
 static bool cut(CudnnParts &parts) {
   CudnnShape &shape = parts.shape;
   if (!shape.isGradient)
@@ -104,13 +105,13 @@ static bool cut(CudnnParts &parts) {
   return scoreBytes(shape) <= kMostCudnnBytes;
 }
 
-/// The key heads that the rank's query heads take, which for cuDNN are as many for each.
+/// Finds the key heads that the rank's query heads use. cuDNN needs the same number of query heads for each.
 static bool findKeyHeads(const AttentionShape &all, CudnnParts &parts) {
   const int64_t heads = all.hasOwnKeys ? all.heads : all.modelHeads;
   if (heads % all.keyHeads != 0)
     return false;
   const int64_t group = heads / all.keyHeads;
-  // Else some ranks have parts of groups.
+  // In all other cases some ranks have parts of groups.
   if (all.heads % group != 0 && group % all.heads != 0)
     return false;
   parts.firstKeyHead = all.keyHead(0);
@@ -121,12 +122,12 @@ static bool findKeyHeads(const AttentionShape &all, CudnnParts &parts) {
 static bool areWidthsForCudnn(int64_t width, int64_t valueWidth) {
   if (width <= 0 || valueWidth <= 0 || width % 8 != 0 || valueWidth % 8 != 0)
     return false;
-  // The last is DeepSeek's latent attention.
+  // The last case is DeepSeek's latent attention.
   return std::max(width, valueWidth) <= 128 || (width == 192 && valueWidth == 128);
 }
 
-/// Each query must see a key, and windows are those of causal attention. The queries of a part of a sequence must all
-/// see the same keys.
+/// Whether cuDNN can compute the mask. Each query must see a key, and windows must be causal. The queries of a part of
+/// a sequence must all see the same keys.
 static bool isMaskForCudnn(const AttentionShape &all) {
   const bool hasWindow = all.window > 0 && all.window < all.keys;
   if (all.block > 0 || all.allKeys > all.keys || (all.allQueries > all.queries && (all.causal || hasWindow)))
@@ -150,7 +151,7 @@ bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const Atte
   const AttentionShape all(inputs, options);
   if (all.sequences == 0 || !areWidthsForCudnn(all.width, all.valueWidth) || !isMaskForCudnn(all))
     return false;
-  // It counts in 32 bits.
+  // cuDNN counts in 32 bits.
   const int64_t columns = std::max(all.width, all.valueWidth) * std::max(all.heads, all.keyHeads);
   if (all.sequences * std::max(all.queries, all.keys) > INT_MAX / columns)
     return false;
@@ -211,7 +212,7 @@ template <class T> T *after(T *data, int64_t elements) {
   return data ? reinterpret_cast<T *>(reinterpret_cast<Byte *>(data) + kSize * elements) : nullptr;
 }
 
-/// The operands of a part, of those of the whole.
+/// Operands of a part, from the operands of the whole call.
 CudnnOperands operandsOf(const CudnnOperands &all, const CudnnParts &parts, int64_t sequencePart, int64_t headPart) {
   const CudnnShape &shape = parts.shape;
   const int64_t query = sequencePart * shape.sequences * shape.queries;
@@ -221,7 +222,7 @@ CudnnOperands operandsOf(const CudnnOperands &all, const CudnnParts &parts, int6
   const int64_t atK = key * shape.keyStride + keyHead * shape.width;
   const int64_t atV = key * shape.valueStride + keyHead * shape.valueWidth;
   const int64_t atResult = query * shape.resultStride + head * shape.valueWidth;
-  // Statistics of one head part after the other: heads are cut only where each sequence is a part.
+  // The statistics of head parts follow each other, because heads are cut only if each sequence is a part.
   const int64_t atStats = query * shape.heads * parts.heads + head * shape.queries;
   return {after(all.q, atQ),           after(all.k, atK),     after(all.v, atV),
           after(all.result, atResult), all.stats + atStats,   after(all.grads, atResult),
@@ -236,8 +237,8 @@ Status runParts(const Target &target, CudnnGraph &graph, const CudnnParts &parts
   return {};
 }
 
-/// Memory for all statistics and for a graph. The first call reserves the most that any needs: memory that grows keeps
-/// what was too small.
+/// Reserves memory for all statistics and for a graph. The first call reserves the largest amount that any call needs,
+/// because growing memory keeps its smaller blocks.
 Status reserve(const Target &target, const CudnnGraph &graph, int64_t stats, float *&statsMemory, void *&workspace) {
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(target.device.cudnn.mostBytes(), workspace));
   return reservePieces(target.stream.workspace, [&](Regions &pieces) {
@@ -246,7 +247,7 @@ Status reserve(const Target &target, const CudnnGraph &graph, int64_t stats, flo
   });
 }
 
-/// Key heads that no query of the rank takes have no gradient.
+/// Clears the gradients of key heads that no query of the rank uses.
 Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, View gradV) {
   if (parts.shape.keyHeads * parts.heads * parts.shape.width == parts.shape.keyStride)
     return {};
@@ -257,7 +258,7 @@ Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, V
   return {};
 }
 
-/// The graph of a call; null where own kernels compute it.
+/// Finds the graph of a call. Null if the kernels of this library compute the call.
 Status findGraph(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts, CudnnGraph *&graph) {
   graph = nullptr;
@@ -270,7 +271,7 @@ bool areAllAligned(std::initializer_list<View> operands) {
                      [](const View &view) { return areAligned(static_cast<const char *>(view.data)); });
 }
 
-/// Finds the graphs of calls, and runs nothing.
+/// Finds the graphs of calls without running them.
 class Preparation final : public Kernels {
 public:
   explicit Preparation(const Target &target) : target(target) {}

@@ -1,9 +1,9 @@
 //===- CudnnAttention.h - which attention cuDNN computes ------------------===//
 //
-// cuDNN computes attention of 16-bit types on Hopper and Blackwell where it can (canUseCudnn); the kernels of
-// KernelsAttention*.cu compute the rest. Which of them does depends on shapes alone, so that all ranks choose alike,
-// and a step that becomes a graph as the step before it. Only operands that are not aligned to 16 bytes, which plans do
-// not have, are always for those kernels.
+// On Hopper and Blackwell, cuDNN computes attention of 16-bit types if it can (canUseCudnn). The kernels of
+// KernelsAttention*.cu compute all other calls. The choice depends only on shapes, so that all ranks choose alike and a
+// captured step equals the step before it. Calls whose operands are not aligned to 16 bytes never use cuDNN, but plans
+// have no such operands.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_CUDNNATTENTION_H
@@ -21,20 +21,20 @@ namespace moert::cuda {
 struct DeviceContext;
 struct Target;
 
-/// A call cut into equal parts, one graph for all of them: parts of the sequences, and of the key heads with their
-/// query heads.
+/// Division of a call into equal parts, with one graph for all of them: parts of the sequences, and of the key heads
+/// with their query heads.
 struct CudnnParts {
-  CudnnShape shape; ///< of a part
+  CudnnShape shape; ///< shape of a part
   int64_t sequences = 1, heads = 1;
-  int64_t firstKeyHead = 0; ///< of those that the rank's queries take
+  int64_t firstKeyHead = 0; ///< the first key head that the rank's queries use
 };
 
-/// The graphs of one device, for all of its streams and any thread. Each is built once, and kept.
+/// Graphs of one device, for all of its streams and any thread. Each graph is built once and kept.
 class CudnnGraphs {
 public:
-  /// Null where cuDNN refuses the shape, of which the first time warns.
+  /// Finds or builds a graph. Null if cuDNN refuses the shape. The first refusal warns.
   Status find(const Target &target, const CudnnParts &parts, CudnnGraph *&graph);
-  /// The most that a call so far needs of its stream: for a graph and for statistics.
+  /// Largest number of bytes that a call needed so far on its stream, for a graph and for statistics.
   int64_t mostBytes() const;
 
 private:
@@ -42,20 +42,21 @@ private:
 
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
   std::unique_ptr<Cudnn> cudnn;
-  std::map<CudnnShape, std::unique_ptr<CudnnGraph>> graphs; ///< null: refused
+  std::map<CudnnShape, std::unique_ptr<CudnnGraph>> graphs; ///< null if cuDNN refused the shape
   int64_t most = 0;
 };
 
-/// Whether this build has cuDNN, and the device is one for which its attention is used.
+/// Whether this build has cuDNN and uses its attention on this device.
 bool isCudnnFor(const DeviceContext &device);
-/// Whether cuDNN can compute the attention, or its gradients, of aligned operands: `parts` is how.
+/// Whether cuDNN can compute the attention, or its gradients, of aligned operands. `parts` says how the call is cut.
 bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts);
 
-/// Builds the graph that a call will need, if it is an attention; nothing lies at its addresses.
+/// Builds the graph of a call if the call is an attention. Does not access operands.
 Status prepareAttention(const Target &target, const Call &call);
 
-/// Compute what moert_attention and moert_attention_grad do, of checked operands. `isDone` says whether cuDNN did.
+/// Compute moert_attention and moert_attention_grad of checked operands. `isDone` is false if cuDNN cannot compute the
+/// call.
 Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, View out, View lse,
                         const AttentionOptions &options, bool &isDone);
 Status attentionGradByCudnn(const Target &target, const AttentionInputs &inputs, View attended, View lse, View grads,

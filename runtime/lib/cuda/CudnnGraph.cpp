@@ -1,7 +1,7 @@
 //===- CudnnGraph.cpp - attention by cuDNN's graphs -----------------------===//
 //
-// By the headers of cudnn-frontend, which describe graphs of operations to cuDNN. cuDNN is loaded when the first graph
-// is built: programs start, and attention has its own kernels, where it is missing.
+// Describes graphs of operations to cuDNN, by the headers of cudnn-frontend. cuDNN is loaded when the first graph is
+// built. Without cuDNN, programs still start, and other kernels compute attention.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +13,7 @@
 #include <unordered_map>
 
 namespace cudnn_frontend {
-/// By which cudnn-frontend calls cuDNN.
+/// The loaded library, through which cudnn-frontend calls cuDNN.
 void *cudnn_dlhandle = nullptr;
 } // namespace cudnn_frontend
 
@@ -23,7 +23,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-/// Operands are known by these numbers.
+/// Numbers by which a graph names its operands.
 enum Uid : int64_t { Q = 1, K, V, Result, Stats, Grads, GradQ, GradK, GradV };
 
 Status refusal(const std::string &why) { return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: " + why); }
@@ -34,7 +34,7 @@ Status statusOf(cudnnStatus_t status, const std::string &what) {
   return Status::error(MOERT_ERROR_INTERNAL, what + ": cuDNN's error " + std::to_string(static_cast<int>(status)));
 }
 
-/// cudnn-frontend throws where a library or a function is missing.
+/// Runs `function` and turns cudnn-frontend's exceptions, for a missing library or function, into an error.
 template <class Function> Status withoutExceptions(Function function) {
   try {
     return function();
@@ -46,7 +46,7 @@ template <class Function> Status withoutExceptions(Function function) {
 struct HandleDestroyer {
   void operator()(cudnnHandle_t handle) const { static_cast<void>(fe::detail::destroy_handle(handle)); }
 };
-/// Has a stream, so that one thread uses it at a time.
+/// A handle of cuDNN. It has a stream, so one thread uses it at a time.
 struct Handle {
   std::mutex mutex;
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, HandleDestroyer> cudnn;
@@ -113,7 +113,7 @@ private:
   const CudnnShape &shape;
 };
 
-/// The scale and the mask, which both kinds of graphs are told in the same words.
+/// Sets the scale and the mask, which both kinds of graphs describe alike.
 template <class Attributes> Attributes attributesOf(const CudnnShape &shape, const char *name) {
   Attributes attributes;
   attributes.set_name(name).set_attn_scale(static_cast<float>(shape.scale));
@@ -209,7 +209,7 @@ private:
   Handle handle;
 };
 
-/// The library stays loaded.
+/// Loads cuDNN, which stays loaded.
 Status load() {
   static const std::string error = [] {
     constexpr const char *kName = "libcudnn.so.9";

@@ -8,14 +8,14 @@
 
 namespace moert::cuda {
 
-/// All on which a graph depends. Rows of an operand follow each other in sequences, and heads in rows: row i of
-/// sequence b and head h begins at element (b * rows + i) * stride + h * columns. `heads` are a multiple of keyHeads,
-/// of which neighbours take one. Statistics are f32 [sequences, heads, queries]: the natural logarithm of the sum of
-/// exp(scale * product), as `lse` of moert_attention.
+/// All facts on which a graph depends. Rows of an operand follow each other in sequences, and heads in rows: row i of
+/// sequence b and head h begins at element (b * rows + i) * stride + h * columns. `heads` is a multiple of keyHeads,
+/// and neighbouring heads share a key head. Statistics are f32 [sequences, heads, queries]: the natural logarithm of
+/// the sum of exp(scale * product), as `lse` of moert_attention.
 struct CudnnShape {
   int32_t dtype = 0; ///< bf16 or f16
   bool isGradient = false;
-  int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
+  int64_t sequences = 0, queries = 0, keys = 0; ///< queries and keys of one sequence
   int64_t heads = 0, keyHeads = 0;
   int64_t width = 0, valueWidth = 0;                                         ///< columns of a head
   int64_t queryStride = 0, keyStride = 0, valueStride = 0, resultStride = 0; ///< elements between rows
@@ -26,16 +26,16 @@ struct CudnnShape {
   auto operator<=>(const CudnnShape &) const = default;
 };
 
-/// What a graph reads and writes; the last four of gradients alone. cuDNN loads by 16 bytes.
+/// Operands of a graph, aligned to 16 bytes. The last four are those of gradients alone.
 struct CudnnOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
-  void *result = nullptr; ///< of gradients an input, as the statistics are
+  void *result = nullptr; ///< inputs of a graph of gradients
   float *stats = nullptr;
   const void *grads = nullptr;
   void *gradQ = nullptr, *gradK = nullptr, *gradV = nullptr;
 };
 
-/// The largest workspace of a graph: gradients of 8192 tokens need so much for 4 query heads of one key head.
+/// Largest workspace of a graph. Gradients of 8192 tokens need this much for 4 query heads of one key head.
 inline constexpr int64_t kMostCudnnBytes = int64_t(512) << 20;
 
 class CudnnGraph {
@@ -43,23 +43,23 @@ public:
   virtual ~CudnnGraph() = default;
 
   int64_t workspaceBytes() const { return bytes; }
-  /// Enqueues it.
+  /// Enqueues the graph.
   virtual Status run(cudaStream_t stream, const CudnnOperands &operands, void *workspace) = 0;
 
 protected:
   int64_t bytes = 0;
 };
 
-/// cuDNN on one device, which outlives its graphs.
+/// cuDNN on one device. It outlives its graphs.
 class Cudnn {
 public:
   virtual ~Cudnn() = default;
 
-  /// Takes milliseconds and allocates. The error says why cuDNN has no graph of that shape. Sums of gradients have a
-  /// fixed order. Of cuDNN's plans it takes one whose workspace is within the limit, if there is one.
+  /// Builds a graph, which takes milliseconds and allocates. The error says why cuDNN has no graph of the shape. Sums
+  /// of gradients have a fixed order. Prefers a plan of cuDNN whose workspace is within the limit.
   virtual Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) = 0;
 
-  /// For the current device.
+  /// Opens cuDNN on the current device.
   static Status open(std::unique_ptr<Cudnn> &cudnn);
 };
 

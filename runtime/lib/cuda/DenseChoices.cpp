@@ -9,7 +9,7 @@
 
 namespace moert::cuda {
 
-constexpr size_t kDigits = 16; ///< of a number of the data
+constexpr size_t kDigits = 16; ///< Hexadecimal digits of one number of the data.
 
 std::string ProductAlgorithm::text() const {
   std::string text = std::to_string(version) + ":";

@@ -1,7 +1,7 @@
 //===- DenseChoices.h - measured choices of dense products' algorithms ----===//
 //
-// cuBLASLt guesses which of its algorithms is the fastest for a product. moe-calibrate --products measures that. All
-// ranks read the same table, since ranks that chose differently would round differently.
+// Choices of cuBLASLt's algorithms for dense products. cuBLASLt guesses the fastest algorithm, and moe-calibrate
+// --products measures it. All ranks read the same table, because different algorithms round differently.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_DENSECHOICES_H
@@ -18,33 +18,33 @@
 
 namespace moert::cuda {
 
-/// c [m,n] = op(a) op(b), row-major and dense, with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c.
-/// `batches` of them follow each other. Any size may be 0.
+/// The product c [m,n] = op(a) op(b), row-major and dense, with op(a) [m,k] and op(b) [k,n]. With `accumulate` the
+/// product is added to c. `batches` products follow each other in memory. Any size may be 0.
 struct ProductShape {
   int32_t dtype = 0; ///< moert_dtype of a and b
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false;
   bool accumulate = false;
   int64_t batches = 1;
-  bool isWide = false; ///< c is of f32, a and b of 16 bits
+  bool isWide = false; ///< c has f32, a and b 16 bits
 
   int32_t resultType() const { return isWide ? int32_t(MOERT_F32) : dtype; }
   auto operator<=>(const ProductShape &) const = default;
 };
 
-/// One of cuBLASLt's algorithms, which only the same version of cuBLASLt knows.
+/// An algorithm of cuBLASLt. Only the same version of cuBLASLt knows it.
 struct ProductAlgorithm {
   size_t version = 0;             ///< cublasLtGetVersion
-  std::array<uint64_t, 8> data{}; ///< of cublasLtMatmulAlgo_t
+  std::array<uint64_t, 8> data{}; ///< the data of cublasLtMatmulAlgo_t
 
   bool operator==(const ProductAlgorithm &) const = default;
-  /// The version, a colon, and the data as 128 hexadecimal digits.
+  /// Returns the version, a colon, and the data as 128 hexadecimal digits.
   std::string text() const;
-  /// Nothing where the text is no algorithm's.
+  /// Reads the text of an algorithm. Empty if the text is no algorithm.
   static std::optional<ProductAlgorithm> parse(const std::string &text);
 };
 
-/// How many times the smaller of two numbers must be doubled to be the larger one.
+/// Number of doublings from the smaller number to the larger one.
 double doublings(double a, double b);
 
 class DenseChoices {
@@ -57,8 +57,8 @@ public:
   DenseChoices() = default;
   explicit DenseChoices(std::vector<Entry> entries) : entries(std::move(entries)) {}
 
-  /// By the entry of the same type and transposes whose sizes are nearest, at most one doubling away in all; null where
-  /// there is none. A product that accumulates, of several batches, or with a result of f32, has none.
+  /// Finds the entry of the same type and transposes whose sizes are nearest, at most one doubling away in total. Null
+  /// if there is none, and for a product that accumulates, has several batches, or has a result of f32.
   const ProductAlgorithm *choose(const ProductShape &shape) const;
 
 private:

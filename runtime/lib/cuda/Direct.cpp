@@ -1,10 +1,10 @@
 //===- Direct.cpp - one process a GPU and a rank --------------------------===//
 //
-// Calls are launched as the program issues them. Collectives over several ranks are NCCL's. A thread looks after a
-// step: where a process died, failed or takes too long it aborts NCCL's communicators, so that nothing waits for ever.
+// Launches calls as the program issues them. NCCL runs collectives over several ranks. A thread watches each step: if a
+// process died, failed or takes too long, the thread aborts NCCL's communicators, so that no rank waits for ever.
 //
-// A step that the host need not look into is captured as a CUDA graph, its second time, and launched as one from then
-// on.
+// The second run of a step is captured as a CUDA graph if the host need not read values of the device. Later steps
+// launch the graph.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,13 +25,13 @@ namespace {
 using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// How often a step is looked after.
+/// Interval at which the thread checks a step.
 constexpr std::chrono::milliseconds kLook(5);
 
-/// How long the start of NCCL may go on after another process failed.
+/// Time for which the start of NCCL may go on after another process failed.
 constexpr std::chrono::seconds kStuck(5);
 
-/// When the process ends: none is left behind, because the launcher would wait for it.
+/// Ends the process together with the others. The launcher would wait for a process that is left behind.
 void endTogether(net::Star *star) {
   if (Status status = star->finish(); !status.ok()) {
     if (!star->isFailureKnown())
@@ -43,12 +43,12 @@ void endTogether(net::Star *star) {
   delete star;
 }
 
-/// All kernels are loaded when CUDA starts, unless the user wants something else. By default each is loaded before it
-/// is first launched, which may have to wait for all streams ("Lazy Loading", CUDA Programming Guide). If one of them
-/// waits in a transfer for a rank that in turn waits for this launch, neither goes on.
+/// Makes CUDA load all kernels when it starts, unless the user chose otherwise. By default, each kernel is loaded
+/// before its first launch, which may have to wait for all streams ("Lazy Loading", CUDA Programming Guide). This
+/// deadlocks if a stream waits in a transfer for a rank that in turn waits for the launch.
 void loadKernelsFirst() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
-/// The processes that a launcher started; joined once.
+/// Joins the processes that a launcher started, once.
 Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::Star> &processes) {
   static std::shared_ptr<net::Star> only;
   static std::mutex mutex;
@@ -88,7 +88,7 @@ public:
   Status connect(std::span<const Program> programs, const BackendOptions &options);
 
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
-  /// A graph would do what one step did.
+  /// Turns graphs off: each step of a graph would do what the captured step did.
   void lookIntoSteps() override { cannotCapture = true; }
 
   void failed(const Status &) override { abort(); }
@@ -107,19 +107,19 @@ private:
   Status drain();
   std::vector<Wait> waitsAtEnd();
   Status conclude(Status status);
-  /// What is looked after: a step, or the start of NCCL.
+  /// Begins to watch a step, or the start of NCCL.
   void beginWork(double seconds, bool connects);
   void endWork();
   [[noreturn]] void endStuckStart();
-  /// CUDA would make a context on its first device for a thread that did not say which it uses.
+  /// Makes CUDA use the rank's device on this thread. It would otherwise make a context on its first device.
   void useDevice() const { static_cast<void>(cudaSetDevice(lanes->device().device)); }
   void look();
   void abort();
 
   const bool wantsGraph;
-  std::shared_ptr<net::Star> processes; ///< null where the rank is alone
+  std::shared_ptr<net::Star> processes; ///< null if the rank is alone
 
-  std::mutex mutex; ///< of what follows, which others ask about
+  std::mutex mutex; ///< guards the members below, which other threads read
   bool inStep = false, isConnecting = false;
   net::Clock::time_point deadline = net::Clock::time_point::max();
   double timeout = 0;
@@ -177,7 +177,7 @@ Status DirectDevice::connect(std::span<const Program> programs, const BackendOpt
 #endif
 }
 
-/// Collectives work in the memory of plans.
+/// Allocates memory of plans, in which collectives work directly.
 Status DirectDevice::allocateMemory(int64_t bytes, const std::string &what, void *&data) {
 #if MOERT_HAS_NCCL
   if (nccl)
@@ -216,10 +216,10 @@ Status DirectDevice::joinLanes() {
   return {};
 }
 
-/// Notes what the program issues as a graph, whose first stream is the first lane's. Where a call needs the host, no
-/// graph is made.
+/// Captures what the program issues as a graph that begins on the stream of the first lane. Makes no graph if a call
+/// needs the host.
 Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
-  // Tables of the step before, and events around them, are no part of the graph.
+  // Tables of the step before, and the events around them, are not part of the graph.
   MOERT_RETURN_IF_ERROR(lanes->beginStep());
   cudaStream_t first = lanes->lanes()[0].context.stream;
   MOERT_RETURN_IF_ERROR(
@@ -243,13 +243,13 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   return {};
 }
 
-/// Of processes that meet over NCCL all launch a graph or none does. Process 0 says why none does; what is wrong with
-/// the step itself is its error.
+/// Captures a graph on all processes that meet over NCCL, or on none. Process 0 reports the reason for none. An error
+/// of the step itself is returned.
 Status DirectDevice::captureTogether(const std::function<Status(int64_t)> &issue) {
   const Status captured = capture(issue);
   Status agreed = captured;
   if (processes) {
-    // The rank stands before what all are told.
+    // checkAgree puts the rank in front of the message again.
     const std::string me = "rank " + std::to_string(rank) + ": ";
     if (agreed.message.starts_with(me))
       agreed.message.erase(0, me.size());
@@ -296,7 +296,7 @@ Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double
   if (processes)
     MOERT_RETURN_IF_ERROR(processes->failure());
   beginWork(seconds, false);
-  // The first step makes all workspaces as large as they get; memory cannot be allocated while capturing.
+  // The first step lets all workspaces grow to their final size, because memory cannot be allocated during a capture.
   bool mayCapture = wantsGraph && !lanes->isTimed && steps++ > 0 && !cannotCapture;
   Status status;
   if (mayCapture && !graph)
@@ -307,7 +307,7 @@ Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double
   return conclude(std::move(status));
 }
 
-/// What the step waited in: nothing waits any more after an abort.
+/// Waits that the step was in. After an abort no wait remains.
 std::vector<Wait> DirectDevice::waitsAtEnd() {
   {
     std::lock_guard lock(mutex);
@@ -317,7 +317,7 @@ std::vector<Wait> DirectDevice::waitsAtEnd() {
   return whereabouts().waits;
 }
 
-/// All processes end a step that failed on one of them.
+/// Ends a step on all processes if it failed on one.
 Status DirectDevice::conclude(Status status) {
   if (!processes)
     return status;
@@ -352,7 +352,7 @@ void DirectDevice::look() {
     if (nccl)
       failure = nccl->failure();
 #endif
-    // Either way all hear of it.
+    // All processes get the error in both cases.
     if (late)
       static_cast<void>(processes->explain(reason));
     else if (!failure.ok())
@@ -363,7 +363,8 @@ void DirectDevice::look() {
   }
 }
 
-/// NCCL waits without end for a rank that will not come, and nothing but the process's end ends that.
+/// Ends the process if the start of NCCL is stuck. NCCL waits without end for a rank that will not come, and only the
+/// end of the process ends that wait.
 void DirectDevice::endStuckStart() {
   std::cerr << "moert: error: rank " + std::to_string(rank) +
                    " ends, because NCCL cannot connect the ranks: " + processes->failure().message + "\n";
@@ -401,13 +402,13 @@ Whereabouts DirectDevice::whereabouts() {
 
 } // namespace
 
-/// Said of two ranks.
+/// Error of two ranks on one device.
 constexpr const char *kShareDevice =
     "use the same GPU, but each needs one of its own; let each process see all GPUs of its machine, or a GPU that no "
     "other process uses (srun --gpus-per-task=1), or run all ranks on one GPU by backend cuda-loopback";
 
-/// The process's device and its UUID, and whether the processes suit the plan. A launcher shows a process all devices
-/// of its machine, or only some.
+/// Chooses the process's device and its UUID, and checks that the processes suit the plan. A launcher shows a process
+/// all devices of its machine, or only some.
 static Status chooseDevice(const ProcessPlace &place, int64_t world, int &device, std::string &uuid) {
   int devices = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
@@ -422,7 +423,7 @@ static Status chooseDevice(const ProcessPlace &place, int64_t world, int &device
   return {};
 }
 
-/// The process's streams on its device.
+/// Prepares the process's streams on its device.
 static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const ProcessPlace &place,
                       int device, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(device), "cannot use the device"));
@@ -447,7 +448,7 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
   std::unique_ptr<Lanes> lanes;
   if (ready.ok())
     ready = prepare(programs, groups, place, gpu, options, lanes);
-  // Nobody goes on to NCCL, where all wait for all, before all are ready.
+  // All processes wait here until all are ready. They would otherwise wait in NCCL for a process that has failed.
   if (processes)
     MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity, ready));
   MOERT_RETURN_IF_ERROR(ready);

@@ -6,7 +6,7 @@
 
 namespace moert::cuda {
 
-/// Notes a fault if it is the first. The cell is the host's memory, so nothing is read there where all is well.
+/// Notes a fault if it is the first. The cell is in the host's memory, so a kernel without faults does not read it.
 __device__ inline void raise(FaultSite site, FaultKind kind, int64_t a = 0, int64_t b = 0, int64_t c = 0) {
   if (atomicCAS(&site.cell->kind, 0, static_cast<int32_t>(kind)) != 0)
     return;

@@ -1,7 +1,7 @@
 //===- Faults.h - errors that only the device's data show -----------------===//
 //
-// A kernel that finds a count, slot or index out of range goes on without it and notes the first such fault in a cell
-// that the host reads when the step has ended.
+// Faults that only kernels can find: a count, slot or index that is out of range. The kernel goes on without it and
+// notes the first such fault in a cell. The host reads the cell after the step.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_FAULTS_H
@@ -12,22 +12,22 @@
 
 namespace moert::cuda {
 
-/// What was wrong; the values that go with it stand in the order of `raise`'s.
+/// Kinds of faults. The comments list the values of `raise`, in their order.
 enum class FaultKind : int32_t {
   None,
   CountNegative,
-  CountsOverflow, ///< rows that there are, rows in all
-  SlotRange,      ///< rows that there are, the slot
+  CountsOverflow, ///< used rows, rows in total
+  SlotRange,      ///< used rows, the slot
   SlotTwice,      ///< the row
-  PassRange,      ///< passes, the number of those that follow and this one
+  PassRange,      ///< passes, the number of later passes and this one
   LocalOverflow,  ///< rows of the member's experts, the member, room
   SentOverflow,   ///< rows that are sent, room
   IndexWide,      ///< the index, its place
   StepNegative,   ///< the step
-  IdRange,        ///< ids that there are, the id, its place
-  LabelRange,     ///< labels that there are, the label, its place
-  ExpertRange,    ///< experts that there are, the expert
-  ForcedRange,    ///< experts that there are, the expert
+  IdRange,        ///< ids in the table, the id, its place
+  LabelRange,     ///< labels in the table, the label, its place
+  ExpertRange,    ///< number of experts, the expert
+  ForcedRange,    ///< number of experts, the expert
   ForcedTwice,    ///< the token, the expert
   ShadowCount,    ///< the count
   ShadowValue,    ///< the expert, its value
@@ -36,16 +36,16 @@ enum class FaultKind : int32_t {
 };
 
 struct Fault {
-  int32_t kind = 0; ///< FaultKind; set first, by which the values are the writer's
+  int32_t kind = 0; ///< a FaultKind. The thread that sets it first writes the values.
   int32_t kernel = 0;
   int32_t op = 0;
   int64_t values[3] = {0, 0, 0};
 };
 
-/// The error as the host's kernels say it; none for FaultKind::None.
+/// Returns the error with the same text as the host's kernels, or success for FaultKind::None.
 Status faultStatus(const Fault &fault);
 
-/// Where a kernel notes its faults.
+/// Cell in which a kernel notes its faults, and what the fault names.
 struct FaultSite {
   Fault *cell = nullptr;
   int32_t kernel = 0; ///< Kind
@@ -56,15 +56,15 @@ struct FaultSite {
   }
 };
 
-/// The cell of one device.
+/// The fault cell of one device.
 class Faults {
 public:
   static Status create(Faults &faults);
 
   FaultSite site(Kind kernel, int32_t op) const { return {cell(), static_cast<int32_t>(kernel), op}; }
-  /// The first fault since the last call; `op` is whose it is. Nothing that may raise one runs meanwhile.
+  /// Takes the first fault since the last call, and its op. No kernel that may raise a fault may run meanwhile.
   Status take(int32_t &op);
-  /// Whether there is a fault to take, while kernels may still run.
+  /// Whether there is a fault to take. Kernels may still run.
   bool isRaised() const { return const_cast<const volatile Fault *>(cell())->kind != 0; }
 
 private:

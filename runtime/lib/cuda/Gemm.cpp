@@ -1,7 +1,7 @@
 //===- Gemm.cpp - matrix products by cuBLAS -------------------------------===//
 //
-// cuBLAS is column-major: to it, a row-major matrix is its transpose. So c^T = op(b)^T op(a)^T is what it is asked for,
-// with the operands in the other order and the transposes as they are.
+// Dense products by cuBLAS, which is column-major: it sees a row-major matrix as its transpose. These functions
+// therefore ask for c^T = op(b)^T op(a)^T, with the operands exchanged and the transposes unchanged.
 //
 //===----------------------------------------------------------------------===//
 #include "cuda/Gemm.h"
@@ -35,7 +35,7 @@ static cudaDataType_t dataType(int32_t dtype) {
   }
 }
 
-/// A factor of a product in the type that its sums have.
+/// A factor of a product, in the type of the product's sums.
 class Scalar {
 public:
   Scalar(int32_t dtype, double value) : wide(value), narrow(static_cast<float>(value)), isWide(dtype == MOERT_F64) {}
@@ -73,7 +73,7 @@ cublasComputeType_t Products::computeType(int32_t dtype) const {
 
 // --- Plans -------------------------------------------------------------------
 
-/// The layout of a row-major matrix of `rows` and `columns`, which to cuBLAS has so many columns and rows.
+/// Makes the layout of a row-major matrix of `rows` and `columns`. cuBLAS has the two numbers exchanged.
 static Status makeLayout(const ProductShape &shape, int32_t dtype, int64_t rows, int64_t columns,
                          cublasLtMatrixLayout_t &layout) {
   MOERT_RETURN_IF_ERROR(check(cublasLtMatrixLayoutCreate(&layout, dataType(dtype), static_cast<uint64_t>(columns),
@@ -91,7 +91,7 @@ static Status makeLayout(const ProductShape &shape, int32_t dtype, int64_t rows,
       "cannot describe a batch of matrices");
 }
 
-/// Owned even where it could not be completed.
+/// The layout is owned even if it is incomplete.
 template <class Layout>
 static Status makeLayout(const ProductShape &shape, int32_t dtype, bool transpose, int64_t rows, int64_t columns,
                          Layout &owned) {
@@ -121,10 +121,10 @@ Status Products::makePlan(const Key &key, Plan &plan) {
   return takeMeasured(key, plan) ? Status() : chooseAlgorithm(key, plan);
 }
 
-/// Those operands were aligned as plans align their buffers.
+/// Alignment of the operands that were measured. Plans align their buffers the same.
 constexpr uint32_t kMeasuredAlignment = 256;
 
-/// The algorithm that the table has; false where it has none, or one that this device or cuBLASLt refuses.
+/// Takes the algorithm of the table. Returns false if the table has none, or if the device or cuBLASLt refuses it.
 bool Products::takeMeasured(const Key &key, Plan &plan) {
   const ProductAlgorithm *known = choices.choose(key.shape);
   if (!known || *std::min_element(std::begin(key.alignments), std::end(key.alignments)) < kMeasuredAlignment)
@@ -156,7 +156,7 @@ Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
                  "cannot choose a matrix product's algorithm");
   };
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspaceBytes)));
-  // Partial sums are added in the type of sums: 16 bits would lose what summing in f32 is for.
+  // Partial sums are added in the type of sums. In 16 bits they would lose the precision of sums in f32.
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                             uint32_t(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[1]));
@@ -180,7 +180,7 @@ Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
 }
 
 Status Products::planFor(const Key &key, std::shared_ptr<const Plan> &plan) {
-  // Ragged products have ever new shapes.
+  // Ragged products have new shapes again and again.
   constexpr size_t kMost = 4096;
   const std::lock_guard<std::mutex> lock(*mutex);
   if (auto found = plans.find(key); found != plans.end()) {
@@ -206,7 +206,7 @@ Status Products::describe(const ProductShape &shape, std::string &algorithm) {
 
 // --- Products ----------------------------------------------------------------
 
-/// The largest power of two up to 256 that divides an address.
+/// Largest power of two, up to 256, that divides an address.
 static uint32_t alignmentOf(const void *data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;
   return static_cast<uint32_t>(address & ~(address - 1));
@@ -235,7 +235,7 @@ Status Products::multiply(StreamContext &stream, const ProductShape &shape, cons
 }
 
 cublasStatus_t Products::useBlas(StreamContext &stream, void *workspace) {
-  // A new stream takes the workspace away.
+  // A new stream resets cuBLAS's workspace.
   if (cublasStatus_t status = cublasSetStream(blas.get(), stream.stream); status != CUBLAS_STATUS_SUCCESS)
     return status;
   return cublasSetWorkspace(blas.get(), workspace, static_cast<size_t>(workspaceBytes));
@@ -286,7 +286,7 @@ Status Products::multiplyOneByOne(StreamContext &stream, const ProductShape &mod
 
 namespace {
 
-/// The arguments of a grouped product, each member a group of its own.
+/// Arguments of a grouped product. Each member is a group of its own.
 template <class Number> struct Groups {
   std::vector<cublasOperation_t> first, second;
   std::vector<int> m, n, k, leadingFirst, leadingSecond, leadingC, sizes;
@@ -310,8 +310,8 @@ template <class Number> struct Groups {
   }
 };
 
-/// Products of nothing are zeros, which cuBLAS does not promise. It promises correct accesses only where matrices and
-/// their rows are aligned to 16 bytes.
+/// Whether cuBLAS can compute the member in a grouped call. It requires matrices and rows that are aligned to 16 bytes,
+/// and does not promise zeros for empty products.
 bool canGroup(const ProductShape &model, const GroupMember &member) {
   const uint32_t alignment = std::min({alignmentOf(member.a), alignmentOf(member.b), alignmentOf(member.c)});
   const int64_t pack = 16 / static_cast<int64_t>(dtypeSize(model.dtype));
@@ -320,7 +320,7 @@ bool canGroup(const ProductShape &model, const GroupMember &member) {
          ofB % pack == 0 && member.n % pack == 0;
 }
 
-/// The addresses of the first operands, the second ones and the results, in the device's memory.
+/// Copies the addresses of the first operands, the second ones and the results to the device.
 Status copyPointers(StreamContext &stream, const std::vector<GroupMember> &members, const void **&pointers) {
   const size_t count = members.size();
   const void **host = nullptr;
@@ -341,7 +341,7 @@ Status copyPointers(StreamContext &stream, const std::vector<GroupMember> &membe
 
 Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
                                const std::vector<GroupMember> &members) {
-  // cuBLAS groups products of one type only.
+  // cuBLAS groups only products of one type.
   const bool isGroup =
       members.size() > 1 && !model.isWide &&
       std::all_of(members.begin(), members.end(), [&](const GroupMember &member) { return canGroup(model, member); });

@@ -14,7 +14,7 @@ namespace moert::cuda {
 
 struct StreamContext;
 
-/// One product of several of the same type and the same transposes.
+/// One of several products that have the same type and the same transposes.
 struct GroupMember {
   int64_t m, n, k;
   const void *a, *b;
@@ -26,33 +26,34 @@ class Products {
 public:
   static Status create(bool tf32, int64_t workspaceBytes, Products &products);
 
-  /// Before the first product: which of cuBLASLt's proposals all products take, from 1; where there are fewer it is the
-  /// last one. With 0 they take what was measured, or the first one.
+  /// Sets the choices before the first product. `number`, from 1, selects one of cuBLASLt's proposals for all products,
+  /// or the last if there are fewer. With 0, products take the measured algorithm, or the first proposal.
   void choose(DenseChoices measured, int64_t number);
-  /// The algorithm of a product of operands that are aligned to 256 bytes; empty where cuBLASLt has none.
+  /// Describes the algorithm of a product whose operands are aligned to 256 bytes. Empty if cuBLASLt has none.
   Status describe(const ProductShape &shape, std::string &algorithm);
 
   Status multiply(StreamContext &stream, const ProductShape &shape, const void *a, const void *b, void *c);
-  /// All members in one call; `model` says what they share.
+  /// Computes all members in one call. `model` has their common properties.
   Status multiplyGroup(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members);
-  /// One call for each member, in turn on so many streams, of which `stream` is the first; it waits for the others.
+  /// Computes each member in a call of its own, in turn on `streams` streams. `stream` is the first of them and waits
+  /// for the others.
   Status multiplyOneByOne(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members,
                           int64_t streams);
 
 private:
-  /// A product with the alignments on which the choice of an algorithm depends too.
+  /// A product, with the alignments on which the choice of an algorithm also depends.
   struct Key {
     ProductShape shape;
     uint32_t alignments[3];
     auto operator<=>(const Key &) const = default;
   };
-  /// What cuBLASLt wants to know about a product.
+  /// cuBLASLt's description of a product.
   struct Plan {
     Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> desc;
     Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> a, b, c;
     cublasLtMatmulAlgo_t algo;
     size_t workspaceBytes = 0;
-    bool hasAlgorithm = false; ///< else cuBLAS multiplies, which takes any alignment
+    bool hasAlgorithm = false; ///< false: cuBLAS multiplies, which takes any alignment
   };
 
   Status planFor(const Key &key, std::shared_ptr<const Plan> &plan);
@@ -68,11 +69,11 @@ private:
   int64_t workspaceBytes = 0;
   Owned<cublasLtHandle_t, cublasLtDestroy> lt;
   Owned<cublasHandle_t, cublasDestroy> blas;
-  std::unique_ptr<std::mutex> mutex; ///< of the plans, and of `blas`, which has a stream
+  std::unique_ptr<std::mutex> mutex; ///< guards the plans, and `blas`, which has a stream
   std::map<Key, std::shared_ptr<const Plan>> plans;
   DenseChoices choices;
-  int64_t proposal = 0;   ///< of cuBLASLt, for products without a measured choice
-  bool hasWarned = false; ///< of a measured choice that cannot be taken
+  int64_t proposal = 0;   ///< number of cuBLASLt's proposal, for products without a measured choice
+  bool hasWarned = false; ///< has warned of a measured choice that cannot be used
 };
 
 } // namespace moert::cuda

@@ -53,7 +53,7 @@ Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
     pages.emplace_back();
   Page &page = pages[usedPages++];
   if (page.bytes < bytes) {
-    // An earlier step may still copy to what is freed.
+    // A copy of an earlier step may still write to the memory that is freed.
     if (page.filled)
       MOERT_RETURN_IF_ERROR(check(cudaEventSynchronize(page.filled.get()), "cannot copy counts to the host"));
     MOERT_RETURN_IF_ERROR(allocatePinned(bytes, "counts", page.memory));
@@ -84,7 +84,7 @@ Status HostCounts::note(const Call &call, cudaStream_t stream) {
       const Copy &copy = copies[c];
       if (copy.begin >= end || begin >= copy.end)
         continue;
-      // What is on its way must have left before the call writes there.
+      // A copy under way must finish before the call overwrites the memory.
       if (!copy.values)
         MOERT_RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream, copy.page->filled.get()), "cannot wait for an event"));
       copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(c));
@@ -99,7 +99,7 @@ Status HostCounts::joinTo(cudaStream_t stream) {
 }
 
 void HostCounts::clear() {
-  // A caller may move its memory again and again, and each place would be another reader.
+  // Bound for callers that move their memory again and again: each place becomes a reader.
   constexpr size_t kMostReaders = 4096;
   std::lock_guard lock(mutex);
   if (readers.size() > kMostReaders)

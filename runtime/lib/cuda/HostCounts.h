@@ -13,30 +13,31 @@
 
 namespace moert::cuda {
 
-/// What a rank's calls read of its device memory on the host: counts, and which experts are shadows. Reading waits for
-/// the device, so that what was read is kept until a call writes that memory: of a layer's counts only the first reader
-/// waits. Values that an earlier step has read are copied right behind the call that writes them, on a stream of their
-/// own: so the first reader waits for that call alone, and not for others before it on its stream. Calls must come in
-/// an order in which each comes after those that it depends on.
+/// Values of device memory that a rank's calls read on the host: counts, and which experts are shadows. Reading waits
+/// for the device, so a value is kept until a call overwrites its memory. Only the first reader of a layer's counts
+/// waits. If an earlier step has read a value, the value is copied as soon as the call that writes it has ended, on a
+/// stream of its own. The first reader then waits for that call alone, and not for other calls on its stream. Calls
+/// must come in an order that respects their dependences.
 class HostCounts {
 public:
   using Values = std::shared_ptr<const std::vector<int32_t>>;
 
-  /// The values of `view`, as they are when all that is enqueued on `stream` is done.
+  /// Reads the values of `view`, as the work on `stream` leaves them.
   Status read(cudaStream_t stream, const View &view, Values &values);
-  /// Before a call is enqueued on `stream`: forgets the values of what it writes.
+  /// Forgets the values that a call writes. To be called before the call is enqueued on `stream`.
   Status note(const Call &call, cudaStream_t stream);
-  /// After it is enqueued on `stream`: begins to copy what it writes, where a reader will come.
+  /// Begins to copy the values that a call writes and a later call reads. To be called after the call is enqueued on
+  /// `stream`.
   Status noteEnqueued(const Call &call, cudaStream_t stream);
-  /// What comes on `stream` comes after the copies that are under way.
+  /// Makes later work on `stream` wait for the copies that are under way.
   Status joinTo(cudaStream_t stream);
-  /// Nothing is known any more. What the step before has enqueued comes before what the next one will.
+  /// Forgets all values. The work of the previous step must come before the work of the next one.
   void clear();
-  /// How often `read` waited since the last `clear`.
+  /// Number of waits of `read` since the last `clear`.
   int64_t waits() const { return waited; }
 
 private:
-  /// Pinned memory, and when it is filled.
+  /// Pinned memory, and an event after the copy that fills it.
   struct Page {
     PinnedMemory memory;
     int64_t bytes = 0;
@@ -45,19 +46,19 @@ private:
   struct Copy {
     const char *begin, *end;
     Values values;
-    Page *page; ///< where the values are on their way to, while `values` is null
+    Page *page; ///< target of the copy under way, while `values` is null
   };
   using Range = std::pair<const char *, const char *>;
 
   Status startCopy(const Range &range, cudaStream_t stream);
   Status finishCopy(Copy &copy);
 
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< guards the members below
   std::vector<Copy> copies;
-  std::set<Range> readers; ///< what steps have read
-  Stream aside;            ///< on which values are copied early
+  std::set<Range> readers; ///< ranges that steps have read
+  Stream aside;            ///< stream of early copies
   std::deque<Page> pages;
-  size_t usedPages = 0; ///< in this step
+  size_t usedPages = 0; ///< pages that this step uses
   int64_t waited = 0;
 };
 

@@ -9,31 +9,32 @@
 namespace moert::cuda {
 namespace {
 
-// `value(x)` and `gradient(x, g)` of one element; the gated ones take a (gate, up) pair and return a pair of gradients.
+// Activations. value(x) and gradient(x, g) are of one element. Gated ones take a (gate, up) pair and return a pair of
+// gradients.
 
 struct Relu {
   template <class A> __device__ A value(A x) const { return x < 0 ? A(0) : x; }
   template <class A> __device__ A gradient(A x, A g) const { return x <= 0 ? A(0) : (x > 0 ? g : x); }
 };
 
-/// exp(-x) and 1 / (1 + that), of x as heldOf or lowerOf gives it: the one sigmoid that a value and its gradient share.
+/// The sigmoid that a value and its gradient share: exp(-x) and 1 / (1 + exp(-x)), of x as heldOf or lowerOf gives it.
 template <class T> struct Logistic {
   using A = Acc<T>;
   A e, s;
 
   explicit __device__ Logistic(A x) : e(expOf<T>(-x)), s(quotientOf<T>(A(1), 1 + e)) {}
-  /// x s. f32 and f64 round once.
+  /// x s. f32 and f64 are rounded once.
   __device__ A times(A x) const {
     if constexpr (isNarrowType<T>)
       return x * s;
     else
       return x / (1 + e);
   }
-  /// Of s, which keeps its digits where s is near 1.
+  /// Derivative of s, in a form that stays exact for s near 1.
   __device__ A slope() const { return e * s * s; }
 };
 
-/// x where exp(-x) is not infinite, and where it is not 0 either.
+/// x, bounded so that exp(-x) is neither infinite nor 0.
 template <class A> __device__ A lowerOf(A x) { return atLeast(x, -kLimit<A>); }
 template <class A> __device__ A heldOf(A x) { return atMost(lowerOf(x), kLimit<A>); }
 
@@ -50,7 +51,7 @@ template <class T> struct Silu {
   __device__ A gradient(A x, A g) const { return g * slope(Logistic<T>(heldOf(x)), x); }
 };
 
-/// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf keeps its digits in the left tail.
+/// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf stays exact in the left tail.
 struct Gelu {
   template <class A> __device__ A held(A x) const {
     const A limit = sizeof(A) == 4 ? A(12.5) : A(37);
@@ -64,7 +65,7 @@ struct Gelu {
   }
 };
 
-/// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, 1 + tanh(u) being 2 s(2 u).
+/// The form with tanh: x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), since 1 + tanh(u) is 2 s(2 u).
 template <class T> struct GeluTanh {
   using A = Acc<T>;
   __device__ A lower(A x) const {
@@ -124,7 +125,8 @@ template <class F> struct Backward {
 
 // --- Gated kinds -------------------------------------------------------------
 
-/// Counted in pairs, which are accessed by vectors where what goes with them is: one pair of f64 would be a vector too.
+/// Applies a gated kind. Elements are pairs, which are accessed by vectors if the other operands are. A single pair of
+/// f64 is also a vector.
 template <class F, class T> struct Gated {
   F function;
   const T *in;
@@ -162,7 +164,7 @@ template <class F, class T> struct GatedGrad {
   }
 };
 
-/// The value, or with `grad` the gradient.
+/// Computes the value, or with `grad` the gradient.
 template <class F, class T>
 Status launchGated(F function, const Target &target, Extent extent, const T *in, const T *grad, T *out) {
   const bool isAligned = areAligned(in, grad, out);
@@ -200,7 +202,7 @@ Status launchKind(ActivationForm form, const Target &target, Extent extent, cons
 }
 
 Status launchAny(const Target &target, View in, View grad, View counts, View out, ActivationForm form) {
-  // In pairs where they are gated.
+  // Gated kinds count columns in pairs.
   const int64_t columns = in.dims[static_cast<size_t>(in.rank) - 1] / (isGated(form.kind) ? 2 : 1);
   Extent extent{in.elements() / (isGated(form.kind) ? 2 : 1)};
   if (counts) {

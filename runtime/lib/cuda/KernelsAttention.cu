@@ -10,11 +10,11 @@ namespace {
 
 using namespace attention;
 
-/// Keys of a step.
+/// Keys of one step.
 template <class T> inline constexpr int kKeys = isNarrowType<T> ? 64 : 32;
 
-/// Of the lane's two rows: the largest score so far, and this lane's part of the sum of exp(score - it). A sink is a
-/// score of no value.
+/// State of the softmax of the lane's two rows: the largest score so far, and this lane's part of the sum of exp(score
+/// - largest). A sink is a score without a value.
 template <class T> struct Softmax {
   using A = Acc<T>;
   A largest[2], sum[2];
@@ -26,9 +26,10 @@ template <class T> struct Softmax {
       sum[r] = laneColumn() == 0 && first != lowest ? A(1) : A(0);
     }
   }
-  /// What is subtracted from scores: 0 as long as there are none.
+  /// Number that is subtracted from scores. It is 0 while there are no scores.
   __device__ A reference(int r) const { return largest[r] == -std::numeric_limits<A>::infinity() ? A(0) : largest[r]; }
-  /// scores = exp(score - reference); the values of the steps before are multiplied by what their reference changed.
+  /// Turns scores into exp(score - reference), and multiplies the values of earlier steps by the change of the
+  /// reference.
   template <int N, int M> __device__ void add(A (&scores)[N][4], A (&values)[M][4]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -50,14 +51,14 @@ template <class T> struct Softmax {
         }
     }
   }
-  /// The sum of all lanes of the row.
+  /// Sum over all lanes of the row.
   __device__ A total(int r) const {
     const A half = sum[r] + __shfl_xor_sync(0xffffffff, sum[r], 1);
     return half + __shfl_xor_sync(0xffffffff, half, 2);
   }
 
 private:
-  /// NaNs are passed over: their sums will be NaN.
+  /// Raises the largest score. It ignores NaNs, which still turn their sums into NaN.
   template <int N> __device__ void raise(const A (&scores)[N][4], int r) {
     A most = largest[r];
 #pragma unroll
@@ -74,7 +75,8 @@ private:
   }
 };
 
-/// scores, products of queries and of keys from `key` on, become scores: minus infinity where a key is not seen.
+/// Turns products of queries and of keys from `key` on into scores. The score of a key that is not seen is minus
+/// infinity.
 template <class T, class A, int N>
 __device__ __forceinline__ void finishScores(A (&scores)[N][4], const Problem<T> &problem, const T *bias,
                                              const LaneRows &rows, int key) {
@@ -107,7 +109,7 @@ __device__ __forceinline__ void dropScores(A (&scores)[N][4], const DropoutMask 
   }
 }
 
-/// A block has queries, and goes through the keys that they see. The longest rows come first.
+/// Computes a block that has queries and goes through the keys that they see. The longest rows come first.
 template <class T, int Columns, class L>
 __global__ void __launch_bounds__(kBlockThreads) attentionKernel(Problem<T> problem, Blocks blocks, T *out, L *lse) {
   using A = Acc<T>;
@@ -182,7 +184,7 @@ Status launchAttention(const Target &target, Problem<T> problem, T *out, L *lse)
     return Operand<T, kOwnRows>::elements(problem.keyChunks) + Operand<T, kStep>::elements(problem.keyChunks) +
            Operand<T, kStep>::elements({valueColumns, valueColumns}) + scratchElements<T>(kStep);
   });
-  // Without columns there still is lse.
+  // `lse` is computed even if there are no columns.
   const Blocks blocks{static_cast<int>(std::max<int64_t>(divideUp(shape.valueWidth, Columns), 1)),
                       static_cast<int>(divideUp(shape.queries, kOwnRows)), shape.heads, shape.sequences};
   return launchBlocks(attentionKernel<T, Columns, L>, target, blocks, bytes, problem, blocks, out, lse);
@@ -190,7 +192,7 @@ Status launchAttention(const Target &target, Problem<T> problem, T *out, L *lse)
 
 // --- Two sets of keys --------------------------------------------------------
 
-/// By which the results over two sets of keys are multiplied, and the logarithm of both sums.
+/// Factors of the results over two sets of keys, and the logarithm of both sums.
 template <class A> struct MergeFactors {
   A ofA, ofB, lse;
 
@@ -204,7 +206,7 @@ template <class A> struct MergeFactors {
   }
 };
 
-/// A row is a head of a token.
+/// Merges rows. A row is a head of a token.
 template <class T, class L> struct MergeRows {
   using A = Acc<T>;
   const T *a, *b;
@@ -219,7 +221,7 @@ template <class T, class L> struct MergeRows {
     const Pack<T, N> second = loadPack<N>(b + at);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      // A result of no keys counts nothing, whatever it is.
+      // The result over no keys counts as zero, whatever its value is.
       const A ofA = factors.ofA == 0 ? A(0) : factors.ofA * convert<A>(first.values[i]);
       const A ofB = factors.ofB == 0 ? A(0) : factors.ofB * convert<A>(second.values[i]);
       first.values[i] = convert<T>(ofA + ofB);

@@ -11,7 +11,8 @@ using namespace attention;
 
 // --- Biases ------------------------------------------------------------------
 
-/// A block has queries and keys of a head, and goes through the sequences. Its parts are tiles of keys.
+/// Sums the gradient of biases. A block has queries and keys of a head, and goes through the sequences. Its parts are
+/// tiles of keys.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     biasGradKernel(Problem<T> problem, Blocks blocks, const T *grads, const RowStats<Acc<T>> *stats, T *out) {
@@ -52,7 +53,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // --- Sinks -------------------------------------------------------------------
 
-/// A block for each head and part of the rows, a warp for each row: partial [H, parts].
+/// Sums the gradient of sinks to partial [H, parts]. A block has a head and a part of the rows, and a warp has a row at
+/// a time.
 template <int N, class T, class L>
 __global__ void __launch_bounds__(kThreads)
     sinkPartsKernel(const T *sinks, const L *lse, const T *attended, const T *grads, int64_t rows, int64_t heads,
@@ -65,13 +67,13 @@ __global__ void __launch_bounds__(kThreads)
     const auto dot = static_cast<double>(warpDot<N, Acc<T>>(attended + at, grads + at, columns));
     sum -= std::exp(sink - convert<double>(lse[s * heads + h])) * dot;
   }
-  // All lanes have the same.
+  // All lanes of a warp have the same sum.
   sum = blockSum(threadIdx.x % kWarp == 0 ? sum : 0.0);
   if (threadIdx.x == 0)
     partial[blockIdx.x] = sum;
 }
 
-/// A sink of minus infinity is none.
+/// Adds the parts. A sink of minus infinity has no gradient.
 template <class T> struct AddSinkParts {
   const T *sinks;
   const double *partial;
@@ -90,7 +92,7 @@ template <class T> struct AddSinkParts {
 template <class T, class L>
 Status sinksGrad(const Target &target, View sinks, View lse, View attended, View grads, View out) {
   const int64_t heads = sinks.dims[0], rows = lse.dims[0], columns = attended.dims[1] / heads;
-  // So many parts, of 64 rows or more, that the device is busy.
+  // Enough parts, of at least 64 rows each, to keep the device busy.
   const int64_t busy = int64_t(target.device.multiProcessors) * 8;
   const int64_t parts = std::clamp<int64_t>(busy / heads, 1, std::max<int64_t>(rows / 64, 1));
   double *partial = nullptr;
@@ -114,7 +116,7 @@ Status CudaKernels::attentionBiasGrad(const AttentionInputs &inputs, View attend
     using T = MOERT_TYPE(type);
     Problem<T> problem(inputs, options);
     const AttentionShape &shape = problem.shape;
-    // What other ranks' queries add is theirs.
+    // Other ranks add the gradients of their own queries.
     if (shape.allQueries > shape.queries)
       MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, static_cast<size_t>(out.bytes()), target.stream.stream),
                                   "cannot clear gradients"));

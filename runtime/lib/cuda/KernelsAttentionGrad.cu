@@ -13,7 +13,7 @@ __device__ int ownScratch() { return static_cast<int>(threadIdx.x) / kWarp * kMm
 
 // --- Queries -----------------------------------------------------------------
 
-/// A block has queries, and goes through the keys that they see.
+/// Computes the gradient of queries. A block has queries, and goes through the keys that they see.
 template <class T, int Columns>
 __global__ void __launch_bounds__(kBlockThreads)
     gradQueriesKernel(Problem<T> problem, Blocks blocks, const T *grads, const RowStats<Acc<T>> *stats, T *gradQ) {
@@ -75,7 +75,7 @@ Status launchGradQueries(const Target &target, Problem<T> problem, const T *grad
 
 // --- Keys and values ---------------------------------------------------------
 
-/// A tile whose rows are keys: its columns are queries from `query` on, of which `stats` are.
+/// Applies a tile whose rows are keys. Its columns are queries from `query` on, and `stats` are theirs.
 template <class T, class A, int N>
 __device__ __forceinline__ void gradScoresByKeys(A (&scores)[N][4], A (&grads)[N][4], const Problem<T> &problem,
                                                  int64_t b, int64_t h, const LaneRows &rows, const RowStats<A> *stats,
@@ -103,8 +103,8 @@ __device__ __forceinline__ void gradScoresByKeys(A (&scores)[N][4], A (&grads)[N
   }
 }
 
-/// Operands of blocks that have keys: own are keys and values, in steps queries and gradients of results, and these
-/// queries' statistics.
+/// Operands of a block that has keys. Its own operands are keys and values. Queries, gradients of results and the
+/// queries' statistics come in steps.
 template <class T> struct KeyBlock {
   using Stats = RowStats<Acc<T>>;
   Operand<T, kOwnRows> k, v;
@@ -130,7 +130,7 @@ template <class T> struct KeyBlock {
     if (threadIdx.x < kGradStep && static_cast<int>(threadIdx.x) < count)
       fillingStats[threadIdx.x] = allStats[(b * problem.shape.heads + h) * queries + query + threadIdx.x];
   }
-  /// All threads have the queries that were started, and are done with those before.
+  /// Waits until all threads have the queries that were started and are done with the previous ones.
   __device__ void turnQueries() {
     awaitCopies();
     q.turn();
@@ -141,17 +141,17 @@ template <class T> struct KeyBlock {
   }
 };
 
-/// The steps of a block that has keys: queries that see them, of one head after the other of those that take its key
+/// Steps of a block that has keys: the queries that see them, one head after the other, for all heads that use its key
 /// head.
 struct QuerySteps {
   int64_t head;
-  int begin, end; ///< queries
+  int begin, end; ///< queries of a step
   int heads = 0, each;
 
   __device__ QuerySteps(const AttentionShape &shape, int64_t keyHead, int first, int last)
       : begin(static_cast<int>(shape.firstQuery(first)) / kGradStep * kGradStep),
         end(static_cast<int>(shape.endQuery(last))) {
-    // Neighbouring heads take one key head.
+    // Neighbouring heads use the same key head.
     for (int64_t h = shape.heads - 1; h >= 0; --h)
       if (shape.keyHead(h) == keyHead) {
         head = h;
@@ -164,7 +164,8 @@ struct QuerySteps {
   __device__ int queryOf(int step) const { return begin + step % each * kGradStep; }
 };
 
-/// A block has keys, and goes through the queries that see them, of all heads that take the key head.
+/// Computes the gradients of keys and values. A block has keys, and goes through the queries that see them, of all
+/// heads that use the key head.
 template <class T, int Columns>
 __global__ void __launch_bounds__(kBlockThreads) gradKeysKernel(Problem<T> problem, Blocks blocks, const T *grads,
                                                                 const RowStats<Acc<T>> *stats, T *gradK, T *gradV) {

@@ -10,7 +10,8 @@ namespace {
 
 int64_t columnsOf(View view) { return view.dims[static_cast<size_t>(view.rank) - 1]; }
 
-/// The experts' rows in the three forms of moert_bias_add; the plain form is one expert. `offsets` is used for counts.
+/// Rows of the experts in the three forms of moert_bias_add. The plain form has a single expert. `offsets` is used if
+/// there are counts.
 ExpertRows expertRows(View rows, View counts, const int64_t *offsets) {
   if (counts)
     return {counts.dims[1], 0, offsets};
@@ -40,11 +41,12 @@ template <class T, class B> struct AddBias {
 };
 
 // --- Gradients ---------------------------------------------------------------
-// The rows of each expert are cut into equal parts, whose sums a second kernel adds in their order.
+// The rows of each expert are divided into equal parts. A second kernel adds the sums of the parts in their order.
 
 constexpr int kTall = kThreads / kWarp;
 
-/// Each warp takes every kTall-th row of a part, and each lane N columns: partial [E, parts, columns].
+/// Sums a part: each warp takes every kTall-th row of it, and each lane N columns. The result is partial [E, parts,
+/// columns].
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     partSumsKernel(const T *grads, ExpertRows experts, int64_t columns, double *partial) {
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class B> struct AddParts {
   const double *partial;
-  const B *addend; ///< or null
+  const B *addend; ///< may be null
   B *out;
   int64_t parts, columns;
   double scale;
@@ -93,14 +95,14 @@ template <class B> struct AddParts {
   }
 };
 
-/// Columns that a lane takes: a vector of them where that is possible.
+/// Columns of a lane: a vector if that is possible.
 int64_t laneColumns(View grads) {
   const auto vector = static_cast<int64_t>(16 / dtypeSize(grads.dtype));
   return areAligned(grads.as<char>()) && columnsOf(grads) % vector == 0 ? vector : 1;
 }
 
-/// A block for each expert, part and as many columns as a warp takes: so many parts, of 64 rows or more, that the
-/// device is busy.
+/// Grid with a block for each expert, part and column group of a warp. There are enough parts, of at least 64 rows
+/// each, to keep the device busy.
 Grid partSumsGrid(const Target &target, View grads, int64_t experts) {
   const int64_t columns = columnsOf(grads), rows = grads.elements() / columns;
   const int64_t tiles = divideUp(columns, kWarp * laneColumns(grads)),

@@ -16,7 +16,7 @@ template <class T> struct SumSources {
   T *out;
 
   template <int N> __device__ void run(int64_t at) const {
-    // Unsigned, because the overflow of a signed sum is undefined.
+    // Unsigned, because overflow of a signed sum is undefined.
     using A = std::conditional_t<std::is_same_v<T, uint32_t>, uint32_t, Acc<T>>;
     Pack<A, N> sum{};
     for (int s = 0; s < sources.count; ++s) {

@@ -9,17 +9,17 @@
 namespace moert::cuda {
 namespace {
 
-/// `firstRow` and `firstColumn` are where x begins in the whole value.
+/// Applies dropout to rows. x begins at (`firstRow`, `firstColumn`) of the whole value.
 template <class T, class Mask> struct DropRows {
   const T *x;
   T *out;
   const int32_t *step;
   int64_t seed, columns, firstRow, firstColumn;
   double p;
-  SequenceOrder order; ///< of rows of sequences that are cut
+  SequenceOrder order; ///< order of the rows of divided sequences
 
   __device__ Mask row(int64_t) const { return Mask(seed, *step, p); }
-  /// Of several columns, the first is a multiple of 4 in the whole value.
+  /// Drops N columns. If N > 1, the first column is a multiple of 4 in the whole value.
   template <int N> __device__ void run(const Mask &mask, int64_t r, int64_t column) const {
     using A = Acc<T>;
     Pack<T, N> pack = loadPack<N>(x + r * columns + column);
@@ -56,7 +56,7 @@ Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows
                                                                     firstColumn,
                                                                     noise.p,
                                                                     order};
-      // A block of random words is of 4 columns.
+      // A block of random words covers 4 columns.
       constexpr int kWidth = std::max(kVector<T>, 4);
       const bool isAligned = areAligned(x.as<T>(), out.as<T>()) && firstColumn % 4 == 0;
       return forRows<kWidth>(target, {x.dims[0]}, x.dims[1], isAligned, drop);

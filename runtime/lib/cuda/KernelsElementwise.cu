@@ -52,7 +52,7 @@ struct SquareRoot {
 struct Divide {
   template <class A> __device__ A operator()(A a, A b) const { return b == 0 ? A(0) : a / b; }
 };
-/// In double: the sum of squares may be large.
+/// Factor of clipping, in double because the sum of squares may be large.
 struct ClipFactor {
   double most;
   template <class A> __device__ A operator()(A sumSquares) const {
@@ -61,7 +61,7 @@ struct ClipFactor {
   }
 };
 
-/// out = function(in...), all of one type.
+/// Computes out = function(in...), all of one type.
 template <class Function, class... Views>
 Status mapAlike(const Target &target, Function function, View out, Views... in) {
   return withFloating(out.dtype, [&](auto type) {
@@ -89,14 +89,14 @@ template <class T> Status fillWith(const Target &target, View out, T value) {
   return forElements<kVector<T>>(target, {out.elements()}, areAligned(out.as<T>()), Fill<T>{out.as<T>(), value});
 }
 
-/// Both are below 2^31.
+/// Both operands are below 2^31.
 __global__ void __launch_bounds__(kThreads)
     positionsKernel(int32_t *out, int64_t count, uint32_t period, RowPlaces places) {
   for (int64_t s = globalThread(); s < count; s += globalThreads())
     out[s] = static_cast<int32_t>(places.at(static_cast<int64_t>(static_cast<uint64_t>(s) % period)));
 }
 
-/// In unsigned numbers, which may overflow; whether they did is seen from the result in double precision.
+/// Unsigned sums may overflow. The sum in double precision shows whether they did.
 __global__ void __launch_bounds__(kThreads)
     affineKernel(const int32_t *in, int32_t *out, int64_t count, int64_t factor, int64_t offset, FaultSite site) {
   for (int64_t i = globalThread(); i < count; i += globalThreads()) {

@@ -1,6 +1,7 @@
 //===- KernelsEmbedding.cu - embeddings of ids ----------------------------===//
 //
-// The gradient sums the tokens of each id in their order: they are sorted by id first, digit by digit.
+// Embeddings. The gradient sorts the tokens by their ids, digit by digit, and then sums the tokens of each id in their
+// order.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Checks.h"
@@ -14,18 +15,18 @@
 namespace moert::cuda {
 namespace {
 
-/// Where ids lie among the rows of a table's part.
+/// Rows of a part of the table.
 struct TableRows {
   const int32_t *ids;
-  int64_t size, first, end; ///< rows of the part, rows before it, and rows in all
-  int64_t padding;          ///< an id that has no row, or negative
+  int64_t size, first, end; ///< rows in the part, rows before it, and rows in total
+  int64_t padding;          ///< an id that has no row, or a negative number
   FaultSite site;
 
   TableRows(const Target &target, View ids, int64_t size, Part part, int64_t padding = -1)
       : ids(ids.as<const int32_t>()), size(size), first(part.index() * size), end(part.parts * size), padding(padding),
         site(target.faults()) {}
 
-  /// -1 where another part has the id, or none. A fault is noted where `raises`.
+  /// Row of a token's id, or -1 if the part does not have it. Notes a fault if `raises`.
   __device__ int32_t get(int64_t token, bool raises) const {
     const int64_t id = ids[token], row = id - first;
     if (raises && (id < 0 || id >= end))
@@ -60,12 +61,12 @@ template <class T> struct GatherRows {
 
 constexpr int kDigitBits = 9, kDigits = 1 << kDigitBits;
 
-/// Tokens and the rows of the table that they belong to.
+/// Tokens, and the rows of the table that their ids select.
 struct RowTokens {
   int32_t *rows, *tokens;
 };
 
-/// The tokens as they come, by the lowest digit of their row.
+/// Tokens in their order, keyed by the lowest digit of their row.
 struct UnsortedTokens {
   TableRows rows;
   int64_t tokens;
@@ -80,7 +81,7 @@ struct UnsortedTokens {
   __device__ int32_t token(int64_t token) const { return static_cast<int32_t>(token); }
 };
 
-/// Those of this part, sorted by lower digits.
+/// Tokens of this part, sorted by lower digits.
 struct SortedTokens {
   RowTokens from;
   const int32_t *used;
@@ -107,7 +108,7 @@ template <class Items> struct MoveTokens {
   }
 };
 
-/// starts[v] = where the tokens of row v, or of later ones, begin, for v from 0 to the size of the table.
+/// Computes starts[v], the place of the first token of row v or of a later row, for v from 0 to the size of the table.
 struct FindStarts {
   const int32_t *rows, *used;
   int32_t *starts;
@@ -127,15 +128,16 @@ struct FindStarts {
 
 // --- Sums --------------------------------------------------------------------
 
-/// So many tokens are added together where all belong to one row: an id that most tokens have is no task for one block.
+/// Number of tokens of one row that are summed together. A frequent id would otherwise be one long task of a single
+/// block.
 constexpr int64_t kRun = 128;
 
 template <class T> struct TokenSums {
-  const int32_t *tokens; ///< sorted
+  const int32_t *tokens; ///< sorted tokens
   const T *grads;
   int64_t columns;
 
-  /// sum += the gradients of tokens [begin, end).
+  /// Adds the gradients of tokens [begin, end) to `sum`.
   template <int N> __device__ void add(int64_t begin, int64_t end, int64_t column, double (&sum)[N]) const {
 #pragma unroll 4
     for (int64_t t = begin; t < end; ++t) {
@@ -147,7 +149,7 @@ template <class T> struct TokenSums {
   }
 };
 
-/// runs[r,:] = the sum of the r-th kRun sorted tokens, where they belong to one row.
+/// Computes runs[r,:], the sum of the r-th kRun sorted tokens, if they all belong to one row.
 template <class T> struct SumRuns {
   TokenSums<T> sums;
   const int32_t *rows, *used;
@@ -173,7 +175,7 @@ template <class T, class B> struct SumRows {
   TokenSums<T> sums;
   const int32_t *starts;
   const double *runs;
-  const B *addend; ///< or null
+  const B *addend; ///< may be null
   B *out;
 
   __device__ Tokens row(int64_t v) const { return {starts[v], starts[v + 1]}; }
@@ -197,7 +199,7 @@ template <class T, class B> struct SumRows {
   }
 
 private:
-  /// Whole runs by their sums.
+  /// Adds tokens, whole runs by their sums.
   template <int N> __device__ void addTokens(Tokens of, int64_t column, double (&sum)[N]) const {
     const int64_t first = (of.begin + kRun - 1) / kRun, last = of.end / kRun;
     if (first >= last)
@@ -268,10 +270,10 @@ private:
   int64_t tokens, columns, size;
   Ranking ranking;
 
-  // Of the workspace.
+  // arrays in the workspace
   RowTokens buffers[2] = {}, sorted = {};
   int32_t *tileCounts = nullptr, *totals = nullptr, *offsets = nullptr;
-  int32_t *used = nullptr; ///< how many tokens are of this part
+  int32_t *used = nullptr; ///< number of tokens of this part
   int32_t *starts = nullptr;
   double *runs = nullptr;
 };

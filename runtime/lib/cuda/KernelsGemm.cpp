@@ -6,7 +6,7 @@
 
 namespace moert::cuda {
 
-/// Whether the sum of 16-bit rows is of f32.
+/// Whether 16-bit rows have a sum of f32.
 static bool isWide(View rows, View sum) { return rows.dtype != sum.dtype; }
 
 ProductShape matmulShape(View a, View c, bool transposeA, bool transposeB) {

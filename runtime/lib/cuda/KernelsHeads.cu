@@ -8,7 +8,7 @@
 namespace moert::cuda {
 namespace {
 
-/// A row is a head of a token.
+/// Appends the shared columns to each head. A row is a head of a token.
 template <class T> struct AppendColumns {
   const T *x, *shared;
   T *out;
@@ -22,7 +22,7 @@ template <class T> struct AppendColumns {
   }
 };
 
-/// A row is a token: its heads' own columns, and then the shared ones.
+/// Computes gradients. A row is a token: its heads' own columns, then the shared ones.
 template <class T> struct AppendColumnsGrad {
   const T *grads;
   T *gradX, *gradShared;
@@ -53,7 +53,7 @@ template <class T> struct AppendColumnsGrad {
   }
 };
 
-/// Whether vectors of `width` lie within own and within shared columns.
+/// Whether vectors of `width` do not cross from own to shared columns.
 bool isCutBy(const HeadShape &shape, int64_t width) { return shape.own % width == 0 && shape.shared % width == 0; }
 
 } // namespace

@@ -1,6 +1,6 @@
 //===- KernelsLoss.cu - the cross entropy of labels and logits ------------===//
 //
-// The logits are by far the largest value of a step: each call reads them once.
+// The logits are by far the largest value of a step. Each call reads them once.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Checks.h"
@@ -15,11 +15,11 @@ namespace {
 
 // --- Logarithms of sums of exponentials --------------------------------------
 
-/// A sum of exp(x - largest) that follows the largest x seen. NaNs are passed over in the maximum and reach the sum.
+/// A sum of exp(x - largest) that follows the largest x seen. The maximum ignores NaNs, which still reach the sum.
 template <class A> struct RunningSum {
   A largest = -kInfinity<A>, sum = 0;
 
-  /// What x is subtracted from; infinities stand for themselves.
+  /// Number that is subtracted from x. Infinities stay themselves.
   __device__ A reference() const { return std::isinf(largest) ? A(0) : largest; }
 
   template <class T, int N> __device__ void add(const Pack<T, N> &pack) {
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads) logsumexpKernel(const T *x, O *out, 
   }
 }
 
-/// A warp for each row where rows are short, else a block.
+/// Computes the sums. A short row has a warp, a long one a block.
 template <int N, class T, class O>
 Status logsumexp(const Target &target, const T *x, O *out, int64_t rows, int64_t columns) {
   if (columns <= 32 * kWarp)
@@ -68,7 +68,7 @@ Status logsumexp(const Target &target, const T *x, O *out, int64_t rows, int64_t
   return launch(logsumexpKernel<kThreads, N, T, O>, gridOf(target, rows * kThreads), target, x, out, rows, columns);
 }
 
-/// What goes with a row of logits.
+/// Logarithm of the sum of a row, and its gradient.
 template <class A> struct LseOfRow {
   A lse, grad;
 };
@@ -92,17 +92,17 @@ template <class T, class O> struct LogsumexpGrad {
 
 // --- Labels ------------------------------------------------------------------
 
-/// Where the labels of rows lie among the columns of a part.
+/// Columns of the rows' labels in a part of the vocabulary.
 struct LabelColumns {
   const int32_t *labels;
-  int64_t rows, columns, first, end; ///< columns before the part's, and in all
+  int64_t rows, columns, first, end; ///< columns before the part, and in total
   FaultSite site;
 
   LabelColumns(const Target &target, View labels, int64_t columns, Part part)
       : labels(labels.as<const int32_t>()), rows(labels.dims[0]), columns(columns), first(part.index() * columns),
         end(part.parts * columns), site(target.faults()) {}
 
-  /// -1 where another part has the label, or there is none.
+  /// Column of the row's label, or -1 if the part does not have it.
   __device__ int64_t get(int64_t row) const {
     const int64_t label = labels[row], column = label - first;
     if (label >= end)
@@ -137,15 +137,15 @@ template <class T, class O> struct PickGrad {
   }
 };
 
-/// What is added up of a row that has a label: its number, or 1.
+/// Summand of a row that has a label: its number, or 1.
 template <class T> struct LabelledRows {
-  const T *rows; ///< or null
+  const T *rows; ///< may be null
   const int32_t *labels;
 
   __device__ double get(int64_t s) const { return labels[s] < 0 ? 0 : rows ? convert<double>(rows[s]) : 1; }
 };
 
-/// Of each block the sum, in double.
+/// Sums each block's rows, in double.
 template <class T>
 __global__ void __launch_bounds__(kThreads) labelSumsKernel(LabelledRows<T> rows, int64_t count, double *partial) {
   double sum = 0;

@@ -9,19 +9,19 @@
 namespace moert::cuda {
 namespace {
 
-/// The holder of a choice that counts, among the member's own.
+/// Finds the holder of a choice that counts, within the member.
 struct HolderOfChoice {
   const int32_t *experts, *dropped; ///< `dropped` may be null
-  const int32_t *tokens;            ///< how many have choices
+  const int32_t *tokens;            ///< number of tokens that have choices
   int64_t choices, first, own, perHolder;
 
-  /// -1 where the choice does not count.
+  /// Holder of the choice, or -1 if the choice does not count.
   __device__ int32_t holder(int64_t choice) const {
     const int64_t expert = experts[choice] - first;
     const bool counts = choice / choices < *tokens && expert >= 0 && expert < own && (!dropped || dropped[choice] >= 0);
     return counts ? static_cast<int32_t>(expert / perHolder) : -1;
   }
-  /// The first choice of the same token and holder.
+  /// First choice of the same token and holder.
   __device__ int64_t firstAlike(int64_t choice, int32_t its) const {
     int64_t other = choice / choices * choices;
     while (holder(other) != its)
@@ -34,7 +34,7 @@ struct HolderOfChoice {
   }
 };
 
-/// The sum of counts, no more than `most`. One block.
+/// Sums counts, up to `most`. One block.
 __global__ void __launch_bounds__(kThreads)
     countTokensKernel(const int32_t *used, int64_t count, int64_t most, int32_t *tokens, FaultSite site) {
   int32_t before = 0;

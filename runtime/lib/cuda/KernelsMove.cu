@@ -7,11 +7,11 @@
 namespace moert::cuda {
 namespace {
 
-/// Block b of out is block b / divisor * factor + offset of in.
+/// Copies block b / divisor * factor + offset of in to block b of out.
 template <class Unit> struct CopyBlocks {
   const Unit *in;
   Unit *out;
-  int64_t units; ///< of a block
+  int64_t units; ///< units of a block
   int64_t divisor, factor, offset;
 
   __device__ const Unit *row(int64_t block) const { return in + (block / divisor * factor + offset) * units; }
@@ -20,7 +20,7 @@ template <class Unit> struct CopyBlocks {
   }
 };
 
-/// From where blocks come.
+/// Source of each block.
 struct BlockOrder {
   int64_t divisor = 1, factor = 1, offset = 0;
 };
@@ -32,7 +32,7 @@ Status copyBlocksBy(const Target &target, View in, View out, int64_t blocks, int
   return forRows<1>(target, {blocks}, units, false, copy);
 }
 
-/// `blocks` blocks of out, of `bytes` each, by the widest accesses that fit.
+/// Copies `blocks` blocks of `bytes` bytes to out, by the widest accesses that fit.
 Status copyBlocks(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
   const uintptr_t all =
       static_cast<uintptr_t>(bytes) | reinterpret_cast<uintptr_t>(in.data) | reinterpret_cast<uintptr_t>(out.data);
@@ -40,7 +40,7 @@ Status copyBlocks(const Target &target, View in, View out, int64_t blocks, int64
       all, [&](auto type) { return copyBlocksBy<MOERT_TYPE(type)>(target, in, out, blocks, bytes, order); });
 }
 
-/// in [outer, parts, inner] -> out [outer, inner], summed in the order of the parts.
+/// Reduces in [outer, parts, inner] to out [outer, inner], in the order of the parts.
 template <class T> struct ReduceMiddle {
   const T *in;
   T *out;

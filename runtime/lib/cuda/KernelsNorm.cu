@@ -1,7 +1,7 @@
 //===- KernelsNorm.cu - layer and RMS norms -------------------------------===//
 //
-// Bound by memory: a row, which is one block of columns of the operands, is read once and kept in registers, if it is
-// not longer than 8 vectors for each thread.
+// Norms are bound by memory. A row is a block of columns of the operands. It is read once and kept in registers if each
+// thread needs at most 8 vectors.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Checks.h"
@@ -13,13 +13,13 @@
 namespace moert::cuda {
 namespace {
 
-/// How a row is cut up: each of `Threads` threads has `P` vectors of `N` columns, or reads as many as there are
-/// whenever it needs them where P is 0.
+/// Division of a row: each of `Threads` threads has `P` vectors of `N` columns. With P = 0, a thread reads its vectors
+/// again whenever it needs them.
 template <int Threads, int N, int P> struct RowCut {
   static constexpr int kThreadsOfRow = Threads, kWidth = N, kPacks = P;
   using Team = RowTeam<Threads>;
 
-  /// function(p, column) for the thread's vectors.
+  /// Calls function(p, column) for the thread's vectors.
   template <class Function> __device__ __forceinline__ static void forPacks(int64_t columns, Function function) {
     if constexpr (P == 0) {
       for (int64_t column = int64_t(Team::thread()) * N; column < columns; column += Threads * N)
@@ -60,14 +60,15 @@ struct Norm {
   double eps;
 };
 
-/// n(x) = (x - mean) * factor.
+/// Moments of a row: n(x) = (x - mean) * factor.
 template <class A> struct Moments {
   A mean, factor;
 
   __device__ __forceinline__ A normed(A x) const { return (x - mean) * factor; }
 };
 
-/// The variance takes a second pass, over registers: the mean of squares less the squared mean would cancel.
+/// Computes the moments. The variance needs a second pass over registers, because the mean of squares less the squared
+/// mean would cancel.
 template <class A, class Cut, class T> __device__ Moments<A> momentsOf(const RowPacks<Cut, T> &x, const Norm &norm) {
   if (norm.kind == MOERT_NO_NORM)
     return {0, 1};
@@ -90,7 +91,7 @@ template <class A, class Cut, class T> __device__ Moments<A> momentsOf(const Row
   return {mean, 1 / std::sqrt(Cut::Team::sum(squares) / size + static_cast<A>(norm.eps))};
 }
 
-/// out may be x: a thread writes what only it reads.
+/// Normalises rows. `out` may be x: a thread writes only what it alone reads.
 template <class Cut, class T>
 __global__ void __launch_bounds__(kThreads) normKernel(Norm norm, const T *x, const T *gamma, const T *beta, T *out) {
   using A = Acc<T>;
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) normKernel(Norm norm, const T *x, co
   }
 }
 
-/// Means of h = grads gamma, and of n(x) h.
+/// Means of h = grads gamma and of n(x) h.
 template <class A> struct Means {
   A plain, normed;
 };
@@ -139,8 +140,8 @@ __device__ Means<A> meansOf(const RowPacks<Cut, T> &x, const RowPacks<Cut, T> &g
   return {plain / size, Cut::Team::sum(normed) / size};
 }
 
-/// out = factor (h - mean(h) - n mean(h n)), h = grads gamma; RMS norms subtract no mean, no norm neither. out may be
-/// grads.
+/// Computes out = factor (h - mean(h) - n mean(h n)), h = grads gamma. RMS norms subtract no mean, and no norm
+/// subtracts neither. `out` may be grads.
 template <class Cut, class T>
 __global__ void __launch_bounds__(kThreads)
     normGradKernel(Norm norm, const T *x, const T *gamma, const T *grads, T *out) {
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A thread's sums of columns over rows, in registers, or where there are too many in its part of `row`.
+/// A thread's sums of columns over rows. They are in registers, or in the thread's part of `row` if there are too many.
 template <class Cut, class A> class ColumnSums {
 public:
   __device__ ColumnSums(A *row, int64_t columns) : row(row) {
@@ -192,7 +193,7 @@ private:
   A sums[Cut::kPacks > 0 ? Cut::kPacks : 1][Cut::kWidth];
 };
 
-/// Each team adds up the rows that it has: partial [teams, columns].
+/// Adds up the rows of each team: partial [teams, columns].
 template <class Cut, class T>
 __global__ void __launch_bounds__(kThreads) normWgradKernel(Norm norm, const T *x, const T *grads, Acc<T> *partial) {
   using A = Acc<T>;
@@ -212,7 +213,7 @@ __global__ void __launch_bounds__(kThreads) normWgradKernel(Norm norm, const T *
 }
 
 template <class B> struct StoreSum {
-  const B *addend; ///< or null
+  const B *addend; ///< may be null
   B *out;
 
   __device__ void operator()(int64_t, int64_t column, double sum) const {
@@ -220,7 +221,8 @@ template <class B> struct StoreSum {
   }
 };
 
-/// function(RowCut()) with that for rows of so many columns, which may be accessed by 16 bytes where `isAligned`.
+/// Calls function(RowCut()) with the division for rows of `columns` columns. `isAligned` says that they may be accessed
+/// by 16 bytes.
 template <class T, class Function> Status withCut(int64_t columns, bool isAligned, Function function) {
   constexpr int kWide = kVector<T>;
   const bool isWide = isAligned && columns % kWide == 0;
@@ -284,7 +286,7 @@ Status CudaKernels::normWgrad(View x, View grads, View addend, View out, int64_t
     return withCut<T>(norm.columns, areAligned(x.as<T>(), grads.as<T>()), [&](auto cut) {
       using Cut = decltype(cut);
       Grid grid = cutGrid<Cut>(target, norm);
-      // Few enough that to add up what each leaves takes little time.
+      // Few blocks, so that adding up their results takes little time.
       grid.blocks.x = std::min(grid.blocks.x, static_cast<unsigned>(target.device.multiProcessors) * 4);
       const int64_t teams = int64_t(grid.blocks.x) * (kThreads / Cut::kThreadsOfRow);
       Acc<T> *partial = nullptr;

@@ -1,6 +1,6 @@
 //===- KernelsOptimizer.cu - sums of squares, SGD and Adam ----------------===//
 //
-// Bound by memory: each step is one pass over the parameters and their state.
+// Optimizers are bound by memory: a step reads and writes the parameters and their state once.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Checks.h"
@@ -16,7 +16,7 @@ namespace {
 
 // --- Sums of squares ---------------------------------------------------------
 
-/// The sum of each block, in double.
+/// Sums the squares of each block, in double.
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads) squaresKernel(const T *in, int64_t count, double *partial) {
   double sum = 0;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) addPartialKernel(const double *parti
 
 // --- Steps -------------------------------------------------------------------
 
-/// A number of the device of one of the floating types.
+/// A number on the device, of one of the floating types.
 struct DeviceScalar {
   const void *data;
   int32_t dtype;
@@ -66,14 +66,14 @@ struct DeviceScalar {
       return *static_cast<const float *>(data);
     }
   }
-  /// 1 where it is absent.
+  /// Value of the number, or 1 if it is absent.
   __device__ double getOrOne() const { return data ? get() : 1.0; }
 };
 
-/// factor * grad, but nothing where the factor is 0: so clipping leaves out gradients that are not finite.
+/// factor * grad, or 0 if the factor is 0. Clipping thereby leaves out gradients that are not finite.
 template <class A> __device__ A used(A grad, A factor) { return factor == 0 ? A(0) : factor * grad; }
 
-/// P is the type of parameters, G of gradients, S of the optimizer's state.
+/// A step of SGD. P is the type of parameters, G of gradients, S of the optimizer's state.
 template <class P, class G, class S> struct SgdStep {
   using A = Acc<P, G, S>;
   const P *param;
@@ -102,7 +102,7 @@ template <class P, class G, class S> struct SgdStep {
   }
 };
 
-/// What is the same for all elements of a step of Adam.
+/// Factors that all elements of a step of Adam share.
 struct AdamFactors {
   double factor;
   double kept;         ///< 1 - rate decay
@@ -154,7 +154,8 @@ template <class P, class G, class S> struct AdamStep {
   }
 };
 
-/// function(Type<P>(), Type<G>(), Type<S>()): beside 16-bit gradients, parameters or their state or both may be f32.
+/// Calls function(Type<P>(), Type<G>(), Type<S>()). With 16-bit gradients, parameters and state may be f32, each or
+/// both.
 template <class Function> Status withStepTypes(View param, View grad, View state, Function function) {
   return withFloating(grad.dtype, [&](auto g) {
     return withBeside<MOERT_TYPE(g)>(param.dtype, [&](auto p) {

@@ -11,12 +11,12 @@ namespace {
 
 // --- Rotary positions --------------------------------------------------------
 
-/// Of one position and pair, times the scale.
+/// Angle of a position and pair: its cosine and sine, times the scale.
 template <class A> struct Angle {
   A cosine, sine;
 };
 
-/// angles [positions, pairs]: all heads of all sequences use them.
+/// Computes angles [positions, pairs], which all heads of all sequences use.
 template <class A> struct ComputeAngles {
   RotaryOptions options;
   RowPlaces places;
@@ -31,7 +31,8 @@ template <class A> struct ComputeAngles {
   }
 };
 
-/// A row is a head of a token. Its units are the columns before the rotated ones, the pairs, and the columns behind.
+/// Rotates rows. A row is a head of a token. Its units are the columns before the rotated ones, the pairs, and the
+/// columns after them.
 template <class T> struct Rotate {
   using A = Acc<T>;
   const T *x;
@@ -67,7 +68,7 @@ private:
     storePack(out + at, first);
     storePack(out + at + pairs, second);
   }
-  /// By vectors where one half would be: a pair of f64 is one, too.
+  /// Rotates by vectors if a half is a whole vector. A pair of f64 is one.
   template <int N> __device__ void rotateNeighbours(const Angle<A> *angle, int64_t at) const {
     Pack<T, 2 * N> pack = loadPack<2 * N, T, isVector<T, N>>(x + at);
 #pragma unroll
@@ -112,7 +113,7 @@ template <class T> struct JoinRows {
 
 // --- Relative biases ---------------------------------------------------------
 
-/// The offsets j - i of a bias [H,L,Lk], numbered from 1 - L on, and their buckets.
+/// Offsets j - i of a bias [H,L,Lk], numbered from 1 - L on, and their buckets.
 struct Offsets {
   int64_t queries, keys, buckets;
   bool bidirectional;
@@ -124,7 +125,7 @@ struct Offsets {
   }
 };
 
-/// values [H, offsets]: the table's entry of each offset.
+/// Looks up values [H, offsets], the table's entry of each offset.
 template <class T> struct LookUp {
   Offsets offsets;
   const T *table;
@@ -138,7 +139,7 @@ template <class T> struct LookUp {
   }
 };
 
-/// A row is a query of a head.
+/// Spreads the values. A row is a query of a head.
 template <class T> struct SpreadBias {
   const T *values;
   T *out;
@@ -149,12 +150,12 @@ template <class T> struct SpreadBias {
     return values + h * count + queries - 1 - (r - h * queries);
   }
   template <int N> __device__ void run(const T *from, int64_t r, int64_t column) const {
-    // Only the stores are aligned.
+    // Only stores are aligned.
     storePack(out + r * keys + column, loadPack<N, T, false>(from + column));
   }
 };
 
-/// Sums of the gradients of each offset over a part of the queries: sums [H, parts, offsets]. A row is a head's part.
+/// Sums the gradients of each offset over a part of the queries: sums [H, parts, offsets]. A row is a part of a head.
 template <class T> struct SumDiagonals {
   const T *grads;
   double *sums;
@@ -173,7 +174,7 @@ template <class T> struct SumDiagonals {
   }
 };
 
-/// A warp for each bucket and head.
+/// Sums the offsets of a bucket, with a warp for each bucket and head.
 template <class B>
 __global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, const double *sums, const B *addend,
                                                              B *out, int64_t parts, int64_t count, int64_t heads) {
@@ -229,7 +230,7 @@ Status CudaKernels::relativeBiasGrad(View grads, View addend, View out, bool bid
     return {};
   const Offsets offsets{grads.dims[1], grads.dims[2], out.dims[0], bidirectional, maxDistance};
   const int64_t heads = grads.dims[0], count = grads.elements() == 0 ? 0 : offsets.count();
-  // So many parts, of 16 queries or more, that the device is busy.
+  // Enough parts, of at least 16 queries each, to keep the device busy.
   const int64_t busy = int64_t(target.device.multiProcessors) * 8 * kThreads;
   const int64_t parts =
       std::clamp<int64_t>(busy / std::max<int64_t>(heads * count, 1), 1, std::max<int64_t>(offsets.queries / 16, 1));

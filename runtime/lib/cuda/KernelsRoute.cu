@@ -1,7 +1,7 @@
 //===- KernelsRoute.cu - choosing experts ---------------------------------===//
 //
-// One pass over the logits gives scores, choices and weights; then the choices are counted and ranked: by one kernel
-// where the routing is of the usual kind, or by several. Experts, slots and counts depend on no order of threads.
+// Routing. The logits are read once to get scores, choices and weights. Then the choices are counted and ranked, by one
+// kernel in the usual case and by several otherwise. Experts, slots and counts do not depend on the order of threads.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Checks.h"
@@ -19,21 +19,21 @@ namespace {
 
 // --- Slots with a capacity ---------------------------------------------------
 
-/// The choices of routing groups, each in the order (choice, token).
+/// Choices of routing groups, each in the order (choice, token).
 struct GroupChoices {
   ExpertOfChoice ofChoice;
   int64_t groupTokens, choices;
 
   __device__ int64_t count(int64_t) const { return groupTokens * choices; }
   __device__ int64_t index(int64_t group, int64_t position) const {
-    // All choices are fewer than 2^31.
+    // There are fewer than 2^31 choices.
     const auto at = static_cast<uint32_t>(position), tokens = static_cast<uint32_t>(groupTokens);
     return (group * groupTokens + at % tokens) * choices + at / tokens;
   }
   __device__ int32_t key(int64_t choice) const { return ofChoice(choice); }
 };
 
-/// Where the rows of an expert lie, chunk by chunk.
+/// Rows of the experts, chunk by chunk.
 struct CapacityRows {
   int64_t experts, groups, capacity;
   int64_t width; ///< rows of an expert in a chunk
@@ -49,7 +49,7 @@ struct CapacityRows {
   }
 };
 
-/// counts[c,e]: how many of the expert's rows in the chunk are used. Each group uses its first ones.
+/// Computes counts[c,e], the number of the expert's rows in the chunk that are used. Each group uses its first rows.
 __global__ void __launch_bounds__(kThreads)
     capacityCountsKernel(CapacityRows rows, int64_t chunks, const int32_t *chosen, int32_t *counts) {
   for (int64_t i = globalThread(); i < chunks * rows.experts; i += globalThreads()) {
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // --- Auxiliary loss ----------------------------------------------------------
 
-/// terms[g,e] = choices of e in g times the sum of its probabilities there.
+/// Computes terms[g,e], the choices of e in g times the sum of its probabilities there.
 struct LoadTerms {
   const int32_t *loads;
   int64_t experts;
@@ -100,14 +100,14 @@ RoutePlan planOf(const Target &target, const RouteOptions &options, View logits,
   RoutePlan plan{};
   plan.groups = options.groups;
   plan.groupTokens = logits.dims[0] / options.groups;
-  // More parts than fit at once, so that no multiprocessor waits long for the last ones.
+  // There are more parts than fit at once, so that no multiprocessor waits long for the last ones.
   plan.parts = std::clamp<int64_t>(int64_t(target.device.multiProcessors) * 8 / plan.groups, 1,
                                    std::max<int64_t>(divideUp(plan.groupTokens, kThreads / kWarp), 1));
   plan.experts = static_cast<int>(logits.dims[1]);
   plan.choices = static_cast<int>(experts.dims[1]);
   plan.isSoftmax = options.score == MOERT_SOFTMAX;
   plan.renormalize = options.renormalize;
-  // As many choices as a group has tokens may always leave, and one home holds all experts.
+  // The gate has no effect if all choices of a group may leave, or if one home holds all experts.
   plan.isGated = !forced && options.leave >= 0 && options.leave < plan.groupTokens && options.homes > 1;
   plan.expertGroups = static_cast<int>(options.expertGroups);
   plan.topGroups = static_cast<int>(options.topGroups);
@@ -116,7 +116,7 @@ RoutePlan planOf(const Target &target, const RouteOptions &options, View logits,
   return plan;
 }
 
-/// One call of route.
+/// A call of route.
 template <class T, class O> class Router {
 public:
   using A = Acc<T, O>;
@@ -151,13 +151,13 @@ public:
   }
 
 private:
-  /// Dropless, for all tokens at once: then two kernels do all.
+  /// Whether two kernels compute all: a dropless routing of all tokens at once.
   bool isUsual() const {
     return options.capacity == 0 && options.chunks == 1 && options.groups == 1 && options.chunkRows == 0 &&
            !plan.isGated && experts <= kMostPlaced && tokens > 0 && choices > 0;
   }
 
-  /// The tables that ops of the layer will ask for are made on the way.
+  /// Runs the two kernels. They also make the tables that ops of the layer will ask for.
   Status runUsual(View slots, View counts, View aux) {
     using Table = RoutingTables::Table;
     // Each block of the second kernel reads the counts of all parts.
@@ -233,7 +233,7 @@ private:
     wanted = pieces.take<int32_t>(plan.isGated ? tokens * choices : 0);
     local = pieces.take<int32_t>(plan.isGated ? tokens * choices : 0);
     keys = pieces.take<Ordered<A>>(plan.isGated ? tokens : 0);
-    // Both kernels that keep rows in memory have gridOf's blocks at most.
+    // Both kernels that keep rows in memory have at most gridOf's blocks.
     const Grid grid = gridOf(target, std::max(plan.groups * plan.parts * kThreads, tokens * kWarp));
     perWarp = experts > kLongestRow || plan.isGated ? LaneMemory::bytes(experts, 5) : 0;
     laneMemory = pieces.take<char>(grid.blocks.x * (kThreads / kWarp) * perWarp);
@@ -311,7 +311,7 @@ private:
   GroupChoices groupItems{};
   ChunkChoices<ExpertOfChoice> chunkItems{}, loadItems{};
 
-  // Of the workspace.
+  // arrays in the workspace
   int32_t *tileCounts = nullptr, *loads = nullptr, *offsets = nullptr;
   double *terms = nullptr, *sums = nullptr;
   int32_t *wanted = nullptr, *local = nullptr;
@@ -322,7 +322,7 @@ private:
 
 // --- Choices of the host -----------------------------------------------------
 
-/// What is told to the host's function behind the choices, in memory of the host.
+/// Arguments of the host's recording function that follow the choices, in the host's memory.
 struct Recording {
   RoutingPage *page;
   int64_t count;
@@ -330,7 +330,7 @@ struct Recording {
   int32_t *choices() { return reinterpret_cast<int32_t *>(this + 1); }
 };
 
-/// The host may not write this itself: what was enqueued before may use the memory still.
+/// A kernel writes the arguments, because work that was enqueued before may still use the memory.
 __global__ void noteRecordingKernel(Recording *to, Recording recording) { *to = recording; }
 
 void record(void *data) {
@@ -360,7 +360,7 @@ Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced)
   if (static_cast<int64_t>(page.forced.size()) != experts.elements())
     return invalid("'route': expected " + std::to_string(experts.elements()) + " forced experts but got " +
                    std::to_string(page.forced.size()));
-  // Another step's are elsewhere.
+  // The choices of another step are elsewhere.
   MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   int32_t *memory = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.forcedWorkspace.reserve(experts.elements(), memory));

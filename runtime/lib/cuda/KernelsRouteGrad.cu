@@ -8,19 +8,19 @@
 namespace moert::cuda {
 namespace {
 
-/// O is the type of scores and of what goes with them, T of the logits' gradient.
+/// Operands of the gradient. O is the type of scores and values of that type, T of the logits' gradient.
 template <class O, class T> struct GradData {
   const O *scores;
   ExpertOfChoice experts;
-  const O *gradWeights; ///< or null
-  const O *gradAux;     ///< or null
-  const int32_t *loads; ///< [groups, E], where there is gradAux
+  const O *gradWeights; ///< may be null
+  const O *gradAux;     ///< may be null
+  const int32_t *loads; ///< [groups, E], if there is gradAux
   T *out;
   int64_t tokens, groupTokens;
   int choices;
   bool isSoftmax, renormalize;
   double routingScale;
-  double auxFactor; ///< of a load and gradAux: the gradient of a probability
+  double auxFactor; ///< factor of a load and gradAux in the gradient of a probability
 
   __device__ int columns() const { return static_cast<int>(experts.count); }
 };
@@ -31,7 +31,7 @@ template <class A, int N> __device__ A dot(LaneRow<A, N> &a, LaneRow<A, N> &b, i
   return warpSum(sum);
 }
 
-/// toScores[experts[j]] += the gradient of the score behind each weight of token s.
+/// Adds the gradient of the score of each weight of token s to toScores[experts[j]].
 template <int N, class O, class T, class A>
 __device__ void addWeights(const GradData<O, T> &data, int64_t s, LaneRow<A, N> &scores, LaneRow<A, N> &toScores) {
   const int64_t first = s * data.choices;
@@ -51,7 +51,7 @@ __device__ void addWeights(const GradData<O, T> &data, int64_t s, LaneRow<A, N> 
   }
 }
 
-/// toScores += the gradient of the auxiliary loss. `probabilities` is for its gradient by the normalised scores.
+/// Adds the gradient of the auxiliary loss to toScores. `probabilities` holds its gradient by the normalised scores.
 template <int N, class O, class T, class A>
 __device__ void addAux(const GradData<O, T> &data, int64_t s, LaneRow<A, N> &scores, LaneRow<A, N> &toScores,
                        LaneRow<A, N> &probabilities) {
@@ -71,7 +71,7 @@ __device__ void addAux(const GradData<O, T> &data, int64_t s, LaneRow<A, N> &sco
   forSteps<N>(columns, [&](int i) { toScores[i] += factor * (probabilities[i] - mean); });
 }
 
-/// A warp for each token.
+/// Computes the gradient with a warp for each token.
 template <int N, class O, class T>
 __global__ void __launch_bounds__(kThreads) routeGradKernel(GradData<O, T> data, char *memory, int64_t perWarp) {
   using A = Acc<O, T>;
@@ -118,7 +118,7 @@ Status CudaKernels::routeGrad(View scores, View experts, View gradWeights, View 
     tileCounts = pieces.take<int32_t>(hasAux ? ranking.counts() : 0);
     memory = pieces.take<char>(grid.blocks.x * (kThreads / kWarp) * perWarp);
   }));
-  // Also finds what is no expert, where there is no gradient of weights.
+  // Also notes faults of expert numbers if there is no gradient of weights.
   if (hasAux)
     MOERT_RETURN_IF_ERROR(
         target.stream.tableOf({RoutingTables::Table::Loads, experts, groups}, groups * columns, loads,

@@ -9,8 +9,8 @@
 namespace moert::cuda {
 namespace {
 
-/// Of a token's logits: the logarithm of the sum of their exponentials, and the last one chosen, which those before it
-/// in the order of choices are chosen with.
+/// Facts of a token's routing: the logarithm of the sum of the exponentials of its logits, and the last chosen logit in
+/// the order of choices. All logits before that one are chosen, too.
 struct TokenRouting {
   double lse, last;
   int64_t lastExpert;
@@ -29,7 +29,7 @@ template <class T> __device__ double logsumexp(const T *logits, int64_t experts)
   return largest + std::log(sum);
 }
 
-/// A thread for each token: a row of logits is short, and this is little beside the experts' work.
+/// Routes tokens, one thread for each: a row of logits is short, and the time is small beside the experts' work.
 template <class T> struct RouteTokens {
   const T *logits;
   TokenRouting *tokens;
@@ -56,7 +56,7 @@ template <class T> struct RouteTokens {
   }
 };
 
-/// A block for each group and expert.
+/// Sums with a block for each group and expert.
 template <class T>
 __global__ void __launch_bounds__(kThreads) meansKernel(const T *logits, const TokenRouting *tokens, T *loads,
                                                         T *shares, T *squares, int64_t perGroup, int64_t experts) {
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) meansKernel(const T *logits, const T
 
 template <class T> struct MeansGrad {
   const T *logits;
-  const T *gradShares, *gradSquares; ///< or null
+  const T *gradShares, *gradSquares; ///< may be null
   T *out;
   int64_t perGroup, experts;
 

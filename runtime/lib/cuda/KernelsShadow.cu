@@ -9,21 +9,21 @@ namespace moert::cuda {
 namespace {
 
 // --- Which experts -----------------------------------------------------------
-// The decision is moert_shadows_choose, which runs on the host while the stream waits: it is short, little of it is
-// parallel, and all devices must decide alike. So one kernel hands the counts over, and one takes the shadows.
+// moert_shadows_choose decides on the host while the stream waits. The decision is short and hardly parallel, and all
+// devices must decide alike. One kernel hands the counts to the host, and another one takes the shadows.
 
-/// In memory of the host, with the counts and then the shadows behind it.
+/// A decision in the host's memory. The counts and then the shadows follow it.
 struct Decision {
   moert_shadow_costs costs;
   int64_t sources, experts;
-  int32_t code; ///< of moert_shadows_choose
+  int32_t code; ///< status of moert_shadows_choose
 
   __host__ __device__ int32_t *counts() { return reinterpret_cast<int32_t *>(this + 1); }
   __host__ __device__ int32_t *shadows() { return counts() + sources * experts; }
   int64_t bytes() const { return static_cast<int64_t>(sizeof(*this)) + (sources + 1) * experts * 4; }
 };
 
-/// A negative count is a fault and counts as nothing.
+/// Copies the counts. A negative count is a fault and is replaced by 0.
 __global__ void __launch_bounds__(kThreads)
     askKernel(Decision decision, const int32_t *counts, Decision *host, FaultSite site) {
   int32_t *to = reinterpret_cast<int32_t *>(host + 1);
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) answerKernel(Decision *host, int32_t
 
 // --- Whose choices -----------------------------------------------------------
 
-/// places[e] = the place of expert e among the shadows, -1 where it is none. One block.
+/// Computes places[e], the place of expert e among the shadows, or -1. One block.
 __global__ void __launch_bounds__(kThreads)
     placesKernel(const int32_t *shadows, int64_t experts, int64_t room, int32_t *places, FaultSite site) {
   int32_t before = 0;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
     raise(site, FaultKind::ShadowRoom, room, before);
 }
 
-/// The expert of a choice that is no shadow.
+/// Expert of a choice that is no shadow.
 struct PlainExpert {
   ExpertOfChoice ofChoice;
   const int32_t *places;
@@ -82,7 +82,7 @@ struct PlainExpert {
   }
 };
 
-/// The place of a choice's shadow.
+/// Place of a choice's shadow.
 struct ShadowOfChoice {
   ExpertOfChoice ofChoice;
   const int32_t *places;

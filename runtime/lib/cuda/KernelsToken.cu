@@ -12,7 +12,7 @@
 namespace moert::cuda {
 namespace {
 
-/// rows [E,T,M] or [R,M].
+/// Number of rows of [E,T,M] or [R,M].
 int64_t rowCount(View rows) { return rows.rank == 3 ? rows.dims[0] * rows.dims[1] : rows.dims[0]; }
 
 // --- Rows times a factor -----------------------------------------------------
@@ -35,7 +35,7 @@ template <class T, class W> struct ScaleRows {
 
 // --- Dispatch and combine ----------------------------------------------------
 
-/// source[row] = the choice whose slot is `row`; all are -1 before.
+/// Computes source[row], the choice whose slot is `row`. All entries are -1 before.
 __global__ void __launch_bounds__(kThreads)
     invertSlotsKernel(const int32_t *slots, int64_t choices, int64_t rows, int32_t *source, FaultSite site) {
   for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
@@ -47,9 +47,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// What a row of dispatched tokens is made of.
+/// Source of a row of dispatched tokens.
 template <class T, class A> struct TokenOfRow {
-  const T *from; ///< null: nothing
+  const T *from; ///< null if the row is empty
   A weight;
 };
 
@@ -57,10 +57,10 @@ template <class T, class W> struct DispatchRows {
   using A = Acc<T, W>;
   const T *tokens;
   const int32_t *source;
-  const W *weights; ///< or null
+  const W *weights; ///< may be null
   T *out;
   int64_t choices, columns;
-  bool clears; ///< rows without a token
+  bool clears; ///< whether rows without a token are cleared
 
   __device__ TokenOfRow<T, A> row(int64_t r) const {
     const int32_t choice = source[r];
@@ -89,12 +89,12 @@ template <class T, class W> struct CombineRows {
   using A = Acc<T, W>;
   const T *rows;
   const int32_t *slots;
-  const W *weights; ///< or null
+  const W *weights; ///< may be null
   T *out;
   int64_t rowCount, choices, columns;
   FaultSite site;
 
-  /// The first choice of the token. One thread looks for faults.
+  /// First choice of the token. One thread checks for faults.
   __device__ int64_t row(int64_t s) const {
     if (threadIdx.x == 0 && blockIdx.y == 0)
       for (int64_t i = s * choices; i < (s + 1) * choices; ++i)
@@ -125,7 +125,8 @@ template <class T, class W> struct CombineRows {
 
 // --- Dot products ------------------------------------------------------------
 
-/// One warp for each product. `Pairs` has first(i) and second(i), null where the product is 0.
+/// Computes dot products, with one warp for each. `Pairs` has first(i) and second(i), which are null if the product is
+/// 0.
 template <int N, class Pairs, class O>
 __global__ void __launch_bounds__(kThreads) dotsKernel(Pairs pairs, int64_t count, int64_t columns, O *out) {
   using A = Acc<typename Pairs::Element, O>;
@@ -183,10 +184,10 @@ __global__ void __launch_bounds__(kThreads)
     out[e] = static_cast<int32_t>(clamped(offsets[e + 1]) - clamped(offsets[e]));
 }
 
-/// The experts of a member, and where its rows are.
+/// Experts of a member, and their rows.
 struct LocalExperts {
-  int64_t first, count; ///< experts
-  int64_t capacity;     ///< rows of each, or 0 where they are packed
+  int64_t first, count; ///< first expert, and the number of experts
+  int64_t capacity;     ///< rows of each expert, or 0 if they are packed
   int64_t room, member;
 };
 
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
-/// The choice that fills each of `rows` rows.
+/// Finds the choice that fills each of `rows` rows.
 static Status sourcesOf(const Target &target, View slots, int64_t rows, const int32_t *&source) {
   const int64_t choices = slots.elements();
   return target.stream.tableOf(

@@ -9,28 +9,28 @@
 namespace moert::cuda {
 namespace {
 
-/// As moert_window says them.
+/// Operands of moert_window.
 struct Window {
   const int32_t *gathered;
   const int32_t *before; ///< null in pass 0
   int64_t experts, chunks;
   WindowOptions options;
 
-  /// The rows that a worker gets of one chunk and of the members of one phase: so many kinds are numbered on their own.
+  /// Number of row kinds. The rows that a worker gets of one chunk and one phase's members are numbered by themselves.
   __host__ __device__ int64_t kinds() const { return chunks * options.phases; }
 };
 
-/// By chunk and expert, tables [chunks, experts]. Rows are this member's unless something else is said.
+/// Tables [chunks, experts] of a window, by chunk and expert. Rows are this member's unless the comment says otherwise.
 struct WindowTables {
   int32_t *all;    ///< [phases, chunks, experts]: rows of the phase's members up to this expert's last
   int32_t *ahead;  ///< rows of this expert that come before this member's
-  int32_t *begin;  ///< of the expert's rows among those of the chunk
-  int32_t *first;  ///< of the expert's rows that the pass serves
-  int32_t *count;  ///< that the pass serves
-  int32_t *served; ///< rows of the experts before that the pass serves
+  int32_t *begin;  ///< first row of the expert among those of the chunk
+  int32_t *first;  ///< first of the expert's rows that the pass serves
+  int32_t *count;  ///< number of rows that the pass serves
+  int32_t *served; ///< rows of earlier experts that the pass serves
 };
 
-/// table[e] = the sum of value(e) up to expert e, without it if `exclusive`. One block.
+/// Computes table[e], the sum of value(e) up to expert e, excluding e if `exclusive`. One block.
 template <class Value> __device__ void scanExperts(int64_t experts, bool exclusive, int32_t *table, Value value) {
   int32_t before = 0;
   for (int64_t first = 0; first < experts; first += kThreads) {
@@ -45,7 +45,7 @@ template <class Value> __device__ void scanExperts(int64_t experts, bool exclusi
   __syncthreads();
 }
 
-/// How many passes serve the worker that has most rows; the same for all threads of the block.
+/// Number of passes that serve the worker with most rows. All threads of the block get the same.
 __device__ int32_t countPasses(const Window &window, const int32_t *all) {
   __shared__ int32_t passes;
   if (threadIdx.x == 0)
@@ -62,7 +62,8 @@ __device__ int32_t countPasses(const Window &window, const int32_t *all) {
   return passes;
 }
 
-/// The rows of each expert in chunk `chunk`, of the members of phase `phase`, and those ahead of this member's.
+/// Counts the rows of each expert in chunk `chunk`, of the members of phase `phase`, and the rows ahead of this
+/// member's.
 template <class Count>
 __device__ void sumMembers(const Window &window, const WindowTables &tables, int64_t phase, int64_t chunk,
                            Count countOf) {
@@ -80,7 +81,7 @@ __device__ void sumMembers(const Window &window, const WindowTables &tables, int
               });
 }
 
-/// What the pass whose rows begin at `begin` serves of chunk `chunk`.
+/// Finds the rows of chunk `chunk` that the pass beginning at row `begin` serves.
 template <class Count>
 __device__ void serveChunk(const Window &window, const WindowTables &tables, int64_t chunk, int64_t begin,
                            int32_t *passCounts, Count countOf) {
@@ -99,7 +100,7 @@ __device__ void serveChunk(const Window &window, const WindowTables &tables, int
   });
 }
 
-/// One block.
+/// Fills the tables. One block.
 __global__ void __launch_bounds__(kThreads)
     windowKernel(Window window, WindowTables tables, int32_t *left, int32_t *passCounts, FaultSite site) {
   auto countOf = [&](int64_t member, int64_t chunk, int64_t expert) {
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
       passSlots[i] = -1;
       continue;
     }
-    // The last expert that begins there or before.
+    // Last expert that begins there or before.
     const int32_t *begin = tables.begin + chunk * experts;
     int64_t low = 0, high = experts;
     while (high - low > 1) {

@@ -9,25 +9,25 @@
 
 namespace moert::cuda {
 
-/// The part of a row that a lane has: every 32nd column from its own on, N in all, kept in registers. N = 0 is for rows
-/// of any length, which are kept in memory of the warp.
+/// A lane's part of a row: every 32nd column from its own on, N in total, in registers. With N = 0 the row has any
+/// length and lies in the warp's memory.
 template <class T, int N> struct LaneRow {
   T values[N];
 
   __device__ __forceinline__ T &operator[](int i) { return values[i]; }
 };
 template <class T> struct LaneRow<T, 0> {
-  T *memory; ///< of the lane
+  T *memory; ///< the lane's elements
 
   __device__ __forceinline__ T &operator[](int i) { return memory[int64_t(i) * kWarp]; }
 };
 
-/// Where a warp has its rows of N = 0.
+/// Memory for the rows of warps with N = 0.
 class LaneMemory {
 public:
   static int64_t bytes(int64_t columns, int rows) { return divideUp(columns, kWarp) * kWarp * rows * 8; }
 
-  /// `perWarp` bytes of `memory` for each warp of the grid.
+  /// Gives each warp of the grid `perWarp` bytes of `memory`.
   __device__ LaneMemory(char *memory, int64_t perWarp) : next(memory + RowTeam<kWarp>::first() * perWarp) {}
 
   template <class T, int N> __device__ LaneRow<T, N> row(int columns) {
@@ -43,10 +43,10 @@ private:
   char *next;
 };
 
-/// The most columns that are kept in registers.
+/// Largest number of columns that are kept in registers.
 inline constexpr int64_t kLongestRow = 512;
 
-/// function(std::integral_constant<int, N>()) with the N for rows of so many columns.
+/// Calls function(std::integral_constant<int, N>()) with the N for rows of `columns` columns.
 template <class Function> Status withLaneRow(int64_t columns, Function function) {
   if (columns <= 64)
     return function(std::integral_constant<int, 2>());
@@ -59,8 +59,7 @@ template <class Function> Status withLaneRow(int64_t columns, Function function)
   return function(std::integral_constant<int, 0>());
 }
 
-/// function(i) for a lane's values of a row. Where the row is in registers every i is a constant from the start, since
-/// registers have no index.
+/// Calls function(i) for a lane's values of a row. Registers have no index, so i is a constant for rows in registers.
 template <int N, class Function> __device__ __forceinline__ void forSteps(int columns, Function function) {
   if constexpr (N == 0) {
     for (int i = 0; i < (columns + kWarp - 1) / kWarp; ++i)
@@ -69,10 +68,10 @@ template <int N, class Function> __device__ __forceinline__ void forSteps(int co
     [&]<int... I>(std::integer_sequence<int, I...>) { (function(I), ...); }(std::make_integer_sequence<int, N>());
   }
 }
-/// The column of a lane's value i.
+/// Column of a lane's value i.
 __device__ __forceinline__ int laneColumn(int i) { return i * kWarp + static_cast<int>(threadIdx.x % kWarp); }
 
-/// The value of a column that is the same on all lanes.
+/// Value of a column that is the same on all lanes.
 template <class T, int N> __device__ __forceinline__ T valueAt(LaneRow<T, N> &row, int column) {
   T mine = T(0);
   if constexpr (N == 0)
@@ -82,7 +81,7 @@ template <class T, int N> __device__ __forceinline__ T valueAt(LaneRow<T, N> &ro
   return __shfl_sync(kFullMask, mine, column % kWarp);
 }
 
-/// Makes function(value) of that column's value, on the lane that has it.
+/// Calls function(value) for the column's value, on the lane that has it.
 template <class T, int N, class Function>
 __device__ __forceinline__ void updateAt(LaneRow<T, N> &row, int column, Function function) {
   if constexpr (N == 0) {
@@ -95,12 +94,12 @@ __device__ __forceinline__ void updateAt(LaneRow<T, N> &row, int column, Functio
 
 // --- Order -------------------------------------------------------------------
 
-/// Unsigned integers in the order of numbers, NaN being minus infinity; 0 is below them all.
+/// Unsigned integers in the order of the numbers. NaN is ordered as minus infinity. 0 is below all of them.
 template <class A> using Ordered = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;
 
 template <class A> __device__ __forceinline__ Ordered<A> toOrdered(A value) {
   constexpr Ordered<A> kSign = Ordered<A>(1) << (8 * sizeof(A) - 1);
-  // Adding 0 makes zeros alike.
+  // Adding 0 turns minus zero into zero.
   const auto bits = std::bit_cast<Ordered<A>>(value == value ? plainSum(value, A(0)) : -kInfinity<A>);
   return bits & kSign ? ~bits : bits | kSign;
 }
@@ -109,7 +108,7 @@ template <class A> __device__ __forceinline__ A fromOrdered(Ordered<A> order) {
   return std::bit_cast<A>(order & kSign ? order & ~kSign : ~order);
 }
 
-/// The column of the largest key, ties to the lower, on all lanes; the key becomes 0.
+/// Column of the largest key, on all lanes. Ties go to the lower column. The key becomes 0.
 template <class U, int N> __device__ int takeLargest(LaneRow<U, N> &keys, int columns) {
   U largest = 0;
   forSteps<N>(columns, [&](int i) { largest = keys[i] > largest ? keys[i] : largest; });

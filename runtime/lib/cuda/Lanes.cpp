@@ -5,7 +5,7 @@
 
 namespace moert::cuda {
 
-/// A fault's op holds the place of its rank above these bits.
+/// A fault's op has the place of its rank above these bits.
 constexpr int kOpBits = 20;
 
 Status Lanes::create(std::span<const Program> programs, const std::vector<Group> &groups,
@@ -105,7 +105,7 @@ void Lanes::forgetStep() {
 
 Status Lanes::beginStep() {
   forgetStep();
-  // What the host wrote may still be under way on the default stream, which ours do not wait for.
+  // Copies of the host may still run on the default stream, and lanes do not wait for that stream.
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));
   if (!isTimed)
     return {};

@@ -11,12 +11,12 @@
 
 namespace moert::cuda {
 
-/// A stream of a rank, and when its calls ran. Used by one thread at a time.
+/// A stream of a rank, and the times of its calls. Used by one thread at a time.
 class Lane {
 public:
-  int32_t place = 0; ///< of its rank among those of this process
+  int32_t place = 0; ///< place of its rank among those of this process
   StreamContext context;
-  std::vector<OpTime> times; ///< of the last step that was timed
+  std::vector<OpTime> times; ///< times of the last step that was timed
 
 private:
   friend class Lanes;
@@ -28,8 +28,8 @@ private:
   };
 
   Stream stream;
-  std::vector<Timed> timed; ///< of all steps: events are used again
-  size_t used = 0;          ///< of timed, in this step
+  std::vector<Timed> timed; ///< events of all steps, which are used again
+  size_t used = 0;          ///< entries of `timed` that this step uses
 };
 
 /// All streams of the ranks of this process.
@@ -38,35 +38,35 @@ public:
   static Status create(std::span<const Program> programs, const std::vector<Group> &groups,
                        const std::vector<int64_t> &ranks, int64_t world, const DeviceOptions &options, Lanes &lanes);
 
-  /// Memory that calls would ask for in the first step, where a stream may wait for another rank.
+  /// Reserves the memory that calls would ask for in the first step, in which a stream may wait for another rank.
   Status reserve();
 
   DeviceContext &device() { return context; }
   Lane &at(int64_t rank, int64_t stream) { return all[first[static_cast<size_t>(rank)] + static_cast<size_t>(stream)]; }
   std::deque<Lane> &lanes() { return all; }
 
-  /// For as long as a call of this lane is enqueued.
+  /// Opens a named range while a call of this lane is enqueued.
   CallNames::Range range(const Lane &lane, int32_t op) const;
-  /// Where a call of this lane runs.
+  /// Target of a call of this lane.
   Target target(Lane &lane, const Call &call);
   /// Enqueues a kernel.
   Status run(Lane &lane, const Call &call);
-  /// Around what a call enqueues: notes when that ran, and what of the counts that the host knows it may change.
-  /// `received` says the bytes that a collective got, or -1.
+  /// Begin and end the enqueueing of a call. They note its time, and the counts on the host that it may change.
+  /// `received` is the number of bytes that a collective got, or -1.
   Status begin(Lane &lane, const Call &call);
   Status end(Lane &lane, const Call &call, int64_t received = -1);
 
   Status beginStep();
-  /// The step begins when all that is on the caller's `stream` is done, and the host does not wait.
+  /// Begins the step after the work on the caller's `stream`. The host does not wait.
   Status beginStepAfter(cudaStream_t stream);
-  /// What comes on the caller's `stream` comes after all that the step has enqueued.
+  /// Makes later work on the caller's `stream` wait for all work of the step.
   Status joinTo(cudaStream_t stream);
-  /// When nothing runs any more: the first fault of the step's kernels, and its times.
+  /// Ends the step when nothing runs any more: returns the first fault of its kernels, and reads the times.
   Status endStep();
-  /// The faults of a step name its op and rank.
+  /// Takes the fault of a step, with its op and rank.
   Status takeFault();
 
-  /// Whether what is enqueued becomes a graph, so that no call may wait.
+  /// Says whether a graph is captured, so that no call may wait.
   void setCapturing(bool isCapturing);
 
   bool isTimed = true;
@@ -77,13 +77,13 @@ private:
   DeviceContext context;
   std::span<const Program> programs;
   std::vector<int64_t> local; ///< ranks of this process
-  std::vector<size_t> first;  ///< of a rank's lanes in all
+  std::vector<size_t> first;  ///< first lane of each rank
   std::deque<Lane> all;
-  std::deque<HostCounts> counts; ///< by place
+  std::deque<HostCounts> counts; ///< counts by the place of the rank
   std::deque<RoutingTables> tables;
   std::deque<RaggedGroups> groups;
   CallNames names;
-  Stream clock; ///< on which steps begin
+  Stream clock; ///< stream on which steps begin
   Event stepBegin;
 };
 

@@ -1,6 +1,7 @@
 //===- Launch.cuh - launching kernels -------------------------------------===//
 //
-// This, and Mma.cuh for tensor cores, know whether nvcc compiles them, or a C++ compiler for the tests' emulation.
+// Only this header, and Mma.cuh for tensor cores, depend on whether nvcc compiles them or a C++ compiler for the tests'
+// emulation.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_LAUNCH_CUH
@@ -11,7 +12,7 @@
 namespace moert::cuda {
 
 inline constexpr int kWarp = 32;
-/// Threads of a block, for kernels that are bound by memory.
+/// Threads of a block of the kernels that are bound by memory.
 inline constexpr int kThreads = 256;
 
 inline int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -21,7 +22,8 @@ struct Grid {
   int64_t sharedBytes = 0;
 };
 
-/// As many blocks of kThreads as `threads` need, and no more than keep the device busy: kernels loop over the rest.
+/// Grid with as many blocks of kThreads as `threads` need, and no more than keep the device busy. Kernels loop over the
+/// rest.
 inline Grid gridOf(const Target &target, int64_t threads) {
   const int64_t most = int64_t(target.device.multiProcessors) * 16;
   Grid grid;
@@ -29,10 +31,10 @@ inline Grid gridOf(const Target &target, int64_t threads) {
   return grid;
 }
 
-/// Dynamic shared memory that a block has without being asked for.
+/// Dynamic shared memory that a block has by default.
 inline constexpr int64_t kSharedBytes = 48 << 10;
 
-/// kernel<<<grid>>>(args...) on the target's stream.
+/// Launches kernel<<<grid>>>(args...) on the target's stream.
 template <class... Params, class... Args>
 Status launch(void (*kernel)(Params...), const Grid &grid, const Target &target, Args... args) {
   const auto sharedBytes = static_cast<size_t>(grid.sharedBytes);
@@ -52,7 +54,7 @@ Status launch(void (*kernel)(Params...), const Grid &grid, const Target &target,
   return check(error, std::string("cannot launch '") + kindName(target.kind) + "'");
 }
 
-/// The dynamic shared memory of the block.
+/// Dynamic shared memory of the block.
 template <class T> __device__ T *sharedMemory() {
 #ifdef MOERT_CUDA_EMULATION
   return static_cast<T *>(emulation::dynamicShared());

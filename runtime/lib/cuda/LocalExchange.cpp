@@ -10,7 +10,7 @@
 namespace moert::cuda {
 namespace {
 
-/// One collective of members that are all here.
+/// A collective whose members are all in this process.
 class Exchange {
 public:
   explicit Exchange(const LocalMembers &members) : members(members), lane(*members.on[0]) {
@@ -39,7 +39,7 @@ private:
 
   const LocalMembers &members;
   Lane &lane;
-  std::vector<Call> calls; ///< whose counts and shadows are in the host's memory
+  std::vector<Call> calls; ///< calls with counts and shadows in the host's memory
   HostValues values;
 };
 
@@ -107,7 +107,7 @@ Status Exchange::sum() {
   }
 }
 
-/// The first `count` elements of all members' inputs, summed.
+/// Sums the first `count` elements of all members' inputs.
 Status Exchange::sumTo(int64_t count, void *to) {
   std::vector<const void *> sources;
   for (const Call &call : calls)
@@ -115,7 +115,7 @@ Status Exchange::sumTo(int64_t count, void *to) {
   return sumSources(target(), sources, to, count, sentOperand(of(0)).dtype);
 }
 
-/// By way of the workspace, because an output may be an input.
+/// Reduces through the workspace, because an output may be an input.
 Status Exchange::allReduce() {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(of(0), count));
@@ -178,13 +178,13 @@ Status Exchange::reduceExpertsOf(int64_t member) {
     }
     if (addend)
       sources.push_back(addend.as<char>() + i * own.bytes);
-    // Of no sources the sum is zero.
+    // Without sources the sum is zero.
     MOERT_RETURN_IF_ERROR(sumSources(target(), sources, out.as<char>() + i * own.bytes, own.elements, out.dtype));
   }
   return {};
 }
 
-/// Under verification only, so that it may wait.
+/// Compares replicas. Only verification does so, so the host may wait.
 Status Exchange::compare() {
   for (Call &call : calls)
     MOERT_RETURN_IF_ERROR(values.fetch(lane.context, call.views[operands::AssumeReplicated::in]));

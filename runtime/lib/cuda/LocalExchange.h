@@ -8,17 +8,17 @@
 
 namespace moert::cuda {
 
-/// The members of a collective whose memory is all on this device.
+/// Members of a collective whose memory is all on this device.
 struct LocalMembers {
   Lanes &lanes;
-  std::span<Lane *const> on; ///< the members' lanes; it runs on the first
+  std::span<Lane *const> on; ///< lanes of the members. The first one runs the collective
   std::span<const Call *const> calls;
-  std::span<int64_t> received; ///< bytes, by member
+  std::span<int64_t> received; ///< bytes that each member receives
   const Group &group;
   int64_t instance;
 };
 
-/// Enqueues the collective. Waits for the lane where the host must read counts, or compares replicas.
+/// Enqueues the collective. Waits for the lane if the host must read counts or compare replicas.
 Status runLocally(const LocalMembers &members);
 
 } // namespace moert::cuda

@@ -1,8 +1,8 @@
 //===- Loopback.cpp - all ranks of a plan on one GPU ----------------------===//
 //
-// For checking CUDA plans where there is one GPU. The executor brings the members of a collective together as on the
-// host; what it runs are launches. A collective runs on the stream of its first member: that one waits for the others'
-// streams, and they for it.
+// Runs all ranks on one GPU, to check CUDA plans. As on the host, the executor brings the members of a collective
+// together. The collective runs on the stream of its first member. This stream waits for the others' streams, and they
+// wait for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -112,8 +112,7 @@ Status LoopbackDevice::runStep(const std::function<Status(int64_t)> &issue, doub
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
   MOERT_RETURN_IF_ERROR(lanes->beginStep());
   Status status = executor.run(issue, timeout);
-  // Kernels that were launched run on, whatever became of the step. A fault that one of them found says more than what
-  // came of it.
+  // Launched kernels go on after a failed step. A fault that they found explains more than its consequences.
   Status done = check(cudaDeviceSynchronize(), "the device failed");
   Status fault = done.ok() ? lanes->endStep() : done;
   return fault.ok() ? status : fault;
@@ -129,7 +128,7 @@ Status createLoopback(std::span<const Program> programs, const std::vector<Group
   std::iota(ranks.begin(), ranks.end(), 0);
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
   auto lanes = std::make_unique<Lanes>();
-  // Many streams share the device: large workspaces for each of them would be most of its memory.
+  // Many streams share the device. Large workspaces for each of them would take most of its memory.
   DeviceOptions device = deviceOptions(options);
   device.productBytes = int64_t(4) << 20;
   MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, ranks, world, device, *lanes));

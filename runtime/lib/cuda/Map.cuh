@@ -1,7 +1,8 @@
 //===- Map.cuh - kernels that work on one element, or row, after the other ===//
 //
-// Both loop over the grid, one vector of 16 bytes for each thread and round: a full device then has more bytes in
-// flight than its memory needs to be busy. Loads come before the store, so out may be an input.
+// Kernels for elements and for rows. They loop over the grid, one vector of 16 bytes for each thread and round, so that
+// a full device has enough bytes in flight to keep its memory busy. Loads come before the store, so `out` may be an
+// input.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_MAP_CUH
@@ -12,7 +13,7 @@
 
 namespace moert::cuda {
 
-/// How many elements, or rows: `count`, but at most *used * factor where the device knows how many are used.
+/// Number of elements, or rows: `count`, but at most *used * factor if the device knows the number of used ones.
 struct Extent {
   int64_t count = 0;
   const int64_t *used = nullptr;
@@ -26,7 +27,7 @@ __device__ __forceinline__ int64_t globalThreads() { return int64_t(gridDim.x) *
 
 // --- Elements ----------------------------------------------------------------
 
-/// `function` has run<N>(i), what is to be done for N elements from i on.
+/// Runs a function on elements: run<N>(i) does the work for N elements from i on.
 template <int N, class Function>
 __global__ void __launch_bounds__(kThreads) elementsKernel(Extent extent, Function function) {
   const int64_t count = extent.get(), packs = count / N;
@@ -37,8 +38,7 @@ __global__ void __launch_bounds__(kThreads) elementsKernel(Extent extent, Functi
       function.template run<1>(i);
 }
 
-/// Runs `function` on all elements, by vectors of `Width` where `isAligned` says that all operands may be accessed by
-/// 16 bytes.
+/// Runs `function` on all elements, by vectors of `Width` if `isAligned`: all operands may be accessed by 16 bytes.
 template <int Width, class Function>
 Status forElements(const Target &target, Extent extent, bool isAligned, Function function) {
   if (extent.count == 0)
@@ -83,7 +83,8 @@ template <class Function, class Out, class First, class Second> struct MapTwo {
   }
 };
 
-/// out[i] = function(first[i]), or of two operands, computed in double where one type is, else in float.
+/// Computes out[i] = function(first[i]), or of two operands. The computation is in double if one type is double, and in
+/// float otherwise.
 template <class Function, class Out, class First>
 Status map(const Target &target, Extent extent, Function function, Out *out, const First *first) {
   return forElements<kVector<Out, First>>(target, extent, areAligned(out, first),
@@ -97,7 +98,8 @@ Status map(const Target &target, Extent extent, Function function, Out *out, con
 
 // --- Rows --------------------------------------------------------------------
 
-/// `function` has row(r), what all columns of a row need, and run<N>(that, r, column) for N columns.
+/// Runs a function on rows: row(r) returns what all columns of a row share, and run<N>(that, r, column) does the work
+/// for N columns.
 template <int N, class Function>
 __global__ void __launch_bounds__(kThreads) rowsKernel(Extent rows, int64_t columns, Function function) {
   const int64_t count = rows.get();
@@ -110,8 +112,7 @@ __global__ void __launch_bounds__(kThreads) rowsKernel(Extent rows, int64_t colu
   }
 }
 
-/// So many threads for a row that few are idle, several rows for a block where they are short, and several blocks for a
-/// row where there are few rows.
+/// Grid for rows. A row has few idle threads: short rows share a block, and a few long rows have several blocks each.
 inline Grid rowsGrid(const Target &target, int64_t rows, int64_t packs) {
   unsigned width = 1;
   while (width < packs && width < kThreads)
@@ -125,8 +126,8 @@ inline Grid rowsGrid(const Target &target, int64_t rows, int64_t packs) {
   return grid;
 }
 
-/// Runs `function` on all rows of `columns` columns, by vectors of `Width` where `isAligned` says that all of its
-/// operands may be accessed by 16 bytes, and the columns are a multiple.
+/// Runs `function` on all rows of `columns` columns, by vectors of `Width` if `isAligned` (all of its operands may be
+/// accessed by 16 bytes) and the columns are a multiple of `Width`.
 template <int Width, class Function>
 Status forRows(const Target &target, Extent rows, int64_t columns, bool isAligned, Function function) {
   if (rows.count == 0 || columns == 0)

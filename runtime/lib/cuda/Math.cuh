@@ -9,14 +9,14 @@
 
 namespace moert::cuda {
 
-// Arguments are held where exp would overflow, so that infinities give the limits; NaN stays NaN.
+// Bounds for arguments of exp, so that infinities give the limits and NaN stays NaN.
 
-/// min and max that return x where x is NaN.
+/// min and max that return x if x is NaN.
 template <class A> __device__ A atLeast(A x, A low) { return x < low ? low : x; }
 template <class A> __device__ A atMost(A x, A high) { return x > high ? high : x; }
 template <class A> inline constexpr A kLimit = sizeof(A) == 4 ? A(87) : A(700);
-/// exp(x) and a / b: as exact as f32 and f64 are, and faster for 16-bit operands, which do not need that. A divisor is
-/// below 2^126, beyond which the fast quotient is 0.
+/// exp(x) and a / b. They are as exact as f32 and f64 are, and faster for 16-bit operands, which need less. A divisor
+/// is below 2^126, beyond which the fast quotient is 0.
 template <class T> __device__ __forceinline__ Acc<T> expOf(Acc<T> x) {
   if constexpr (isNarrowType<T>)
     return __expf(x);
@@ -35,12 +35,12 @@ template <class T> __device__ Acc<T> expOfMinus(Acc<T> x) {
   using A = Acc<T>;
   return expOf<T>(-atMost(atLeast(x, -kLimit<A>), kLimit<A>));
 }
-/// exp(x), never infinite; exactly 0 below the limit, so that -inf masks what it stands for.
+/// exp(x), never infinite. It is exactly 0 below the limit, so that -inf masks its element.
 template <class A> __device__ A expOrZero(A x) { return x < -kLimit<A> ? A(0) : std::exp(atMost(x, kLimit<A>)); }
 
 template <class A> inline constexpr A kInfinity = std::numeric_limits<A>::infinity();
 
-/// a + b rounded by itself: it is not contracted with a product that makes one of them.
+/// a + b rounded by itself, without contraction with a product that computes one of them.
 __device__ __forceinline__ float plainSum(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ double plainSum(double a, double b) { return __dadd_rn(a, b); }
 

@@ -5,7 +5,7 @@
 namespace moert::cuda {
 namespace {
 
-/// Whether the pieces lie side by side; `begin` becomes the offset of the first.
+/// Whether the pieces are contiguous. `begin` becomes the offset of the first.
 bool areOneRun(const Pieces &pieces, int64_t &begin) {
   int64_t end = -1;
   for (const Piece &piece : pieces) {
@@ -20,7 +20,7 @@ bool areOneRun(const Pieces &pieces, int64_t &begin) {
   return true;
 }
 
-/// The same pieces one after the other, from the first byte on.
+/// The same pieces packed from the first byte on.
 Pieces packed(const Pieces &pieces) {
   Pieces result;
   int64_t offset = 0;
@@ -31,13 +31,14 @@ Pieces packed(const Pieces &pieces) {
   return result;
 }
 
-/// Messages of one direction, and where in the buffer those are that do not lie in the operand.
+/// Messages of one direction, and the places in the buffer of those that are not contiguous in the operand.
 struct Direction {
   const std::vector<Pieces> &pieces; ///< by member
   std::vector<Messages::Message> messages;
   std::vector<int64_t> offsets; ///< in the buffer, or -1
 
-  /// `used` bytes of the buffer are taken. Even messages follow each other without gaps; else accesses are wide.
+  /// Takes `used` bytes of the buffer. Even messages follow each other without gaps. Uneven ones are aligned for wide
+  /// accesses.
   Direction(char *operand, const std::vector<Pieces> &pieces, bool areEven, int64_t &used)
       : pieces(pieces), messages(pieces.size()), offsets(pieces.size(), -1) {
     used = (used + 15) / 16 * 16;

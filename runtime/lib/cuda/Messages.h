@@ -8,33 +8,32 @@
 
 namespace moert::cuda {
 
-/// What one member of a group sends in an exchange, and gets. Where what goes to a member, or comes from it, is one run
-/// of an operand, the message is that run. Where it is pieces that lie apart, they are packed into a buffer, all of
-/// them by one kernel, and unpacked from one. Both members list the pieces in one order, so that either may pack or
-/// not.
+/// Messages that one member of a group sends and receives in an exchange. A message that is one run of an operand is
+/// sent from there. Other messages are packed into a buffer, all by one kernel, and unpacked from one. Both members
+/// list the pieces in the same order, so either may pack or not.
 class Messages {
 public:
   struct Message {
     char *data = nullptr;
     int64_t bytes = 0;
   };
-  /// Memory of the device until the exchange is over.
+  /// Reserves memory of the device until the exchange is over.
   using Reserve = std::function<Status(int64_t bytes, char *&data)>;
-  /// What becomes of what a member keeps: it is copied, or a message as the others are.
+  /// Treatment of the part that a member keeps: copied, or a message like the others.
   enum class Own { Copied, Message };
 
   static Status create(const Call &call, int64_t size, int64_t member, Own own, const Reserve &reserve,
                        Messages &messages);
 
-  /// By member.
+  /// Messages by member.
   std::vector<Message> sent, received;
 
-  /// The bytes that come from other members.
+  /// Bytes that come from other members.
   int64_t receivedBytes() const;
-  /// Whether all messages, both ways, are of one size and lie one after the other.
+  /// Whether all messages, in both directions, have one size and follow each other without gaps.
   bool areEven() const;
 
-  /// Before the messages go, and after they came.
+  /// Pack the messages before they are sent, and unpack them after they are received.
   Status pack(const Target &target) const { return packing.launch(target); }
   Status unpack(const Target &target) const { return unpacking.launch(target); }
 

@@ -1,9 +1,10 @@
 //===- Mma.cuh - products of tiles by the threads of a warp ---------------===//
 //
-// A warp multiplies 16 rows. Sums are spread over its lanes as tensor cores have them: of each tile of 16 x 8, lane
-// 4 g + t has rows g and g + 8, columns 2 t and 2 t + 1. 16-bit types are multiplied by tensor cores (mma.m16n8k16,
-// compute capability 8.0 on), f32 and f64 by plain arithmetic on the same layout. Operands are in shared memory, rows
-// of `pitch` elements that are odd multiples of 16 bytes apart, so that neighbouring rows lie in different banks.
+// Matrix products of a warp, of 16 rows. Sums are spread over the lanes in the layout of tensor cores: of each tile of
+// 16 x 8, lane 4 g + t has rows g and g + 8, columns 2 t and 2 t + 1. Tensor cores multiply 16-bit types (mma.m16n8k16,
+// compute capability 8.0 and higher). f32 and f64 use plain arithmetic on the same layout. Operands are in shared
+// memory. Their rows have `pitch` elements, an odd multiple of 16 bytes, so that neighbouring rows lie in different
+// banks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_MMA_CUH
@@ -14,22 +15,23 @@
 
 namespace moert::cuda {
 
-/// Rows of a warp's product; contracted dimensions are multiples of it, too.
+/// Rows of a warp's product. Contracted dimensions are also multiples of it.
 inline constexpr int kMmaRows = 16;
 
-/// Where a lane's sums are: element e of tile n is in row laneRow() + 8 (e / 2) and column 8 n + laneColumn() + e % 2.
+/// Position of a lane's sums: element e of tile n is in row laneRow() + 8 (e / 2) and column 8 n + laneColumn() + e %
+/// 2.
 __device__ __forceinline__ int laneRow() { return static_cast<int>(threadIdx.x) % kWarp / 4; }
 __device__ __forceinline__ int laneColumn() { return static_cast<int>(threadIdx.x) % 4 * 2; }
 
-/// The distance of rows of so many columns, a multiple of 16.
+/// Elements between rows of `columns` columns, a multiple of 16.
 template <class T> __host__ __device__ constexpr int pitchOf(int columns) {
   return columns + 16 / static_cast<int>(sizeof(T));
 }
 
 // --- Tensor cores ------------------------------------------------------------
 
-/// Four matrices of 8 x 8 elements: lane 8 i + r gives the address of row r of matrix i. Of each, lane 4 g + t gets
-/// elements (g, 2 t) and (g, 2 t + 1), or transposed (2 t, g) and (2 t + 1, g).
+/// Loads four matrices of 8 x 8 elements. Lane 8 i + r gives the address of row r of matrix i. Lane 4 g + t gets
+/// elements (g, 2 t) and (g, 2 t + 1) of each, or transposed (2 t, g) and (2 t + 1, g).
 template <bool IsTransposed> __device__ __forceinline__ void loadMatrices(uint32_t (&to)[4], const void *row) {
 #ifdef MOERT_CUDA_EMULATION
   emulation::loadMatrices(to, row, IsTransposed);
@@ -48,7 +50,7 @@ template <bool IsTransposed> __device__ __forceinline__ void loadMatrices(uint32
 #endif
 }
 
-/// sums += left right, right of two tiles of 16 x 8.
+/// sums += left right. `right` has two tiles of 16 x 8.
 template <class T>
 __device__ __forceinline__ void multiplyTiles(float (&first)[4], float (&second)[4], const uint32_t (&left)[4],
                                               const uint32_t (&right)[4]) {
@@ -72,7 +74,7 @@ __device__ __forceinline__ void multiplyTiles(float (&first)[4], float (&second)
 #endif
 }
 
-/// Two neighbours in one register, the first in its low half.
+/// Packs two neighbours into one register, the first in its low half.
 template <class T> __device__ __forceinline__ uint32_t packPair(float first, float second) {
   if constexpr (std::is_same_v<T, Bf16>) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
@@ -85,7 +87,7 @@ template <class T> __device__ __forceinline__ uint32_t packPair(float first, flo
 
 // --- Products ----------------------------------------------------------------
 
-/// sums += left right^T: left is 16 rows, right 8 N, of `depth` columns each.
+/// sums += left right^T. `left` is 16 rows, `right` 8 N, of `depth` columns each.
 template <class T, class A, int N>
 __device__ __forceinline__ void addRowsByRows(A (&sums)[N][4], const T *left, const T *right, int pitch, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -122,8 +124,8 @@ __device__ __forceinline__ void addRowsByRows(A (&sums)[N][4], const T *left, co
   }
 }
 
-/// sums += left right: left is 16 x 8 K as lanes have sums, rounded to T, and right 8 K rows, of which `columns`
-/// columns count, a multiple of 16. `scratch` is 16 rows of pitchOf(8 K) that the warp alone uses, for f32 and f64.
+/// sums += left right. `left` is 16 x 8 K in the layout of sums, rounded to T. `right` has 8 K rows, of which `columns`
+/// columns count, a multiple of 16. `scratch` is 16 rows of pitchOf(8 K) that only the warp uses, for f32 and f64.
 template <class T, class A, int K, int N>
 __device__ __forceinline__ void addTilesByRows(A (&sums)[N][4], const A (&left)[K][4], const T *right, int pitch,
                                                int columns, T *scratch) {

@@ -32,7 +32,7 @@ ncclDataType_t typeOf(int32_t dtype) {
 
 char *at(const View &view, int64_t bytes) { return view.as<char>() + bytes; }
 
-/// Calls `body`, all of whose transfers begin together.
+/// Calls `body` and starts all of its transfers together.
 template <class Body> Status grouped(ncclComm_t comm, Body body) {
   MOERT_RETURN_IF_ERROR(check(ncclGroupStart(), "ncclGroupStart", comm));
   Status status = body();
@@ -40,7 +40,7 @@ template <class Body> Status grouped(ncclComm_t comm, Body body) {
   return status.ok() ? ended : status;
 }
 
-/// An id for each of `count` communicators, made by process 0.
+/// Distributes an id for each of `count` communicators. Process 0 makes them.
 Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &ids) {
   std::vector<char> bytes(count * sizeof(ncclUniqueId));
   ids.resize(count);
@@ -56,11 +56,12 @@ Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &id
   return {};
 }
 
-/// NCCL's kernels of two communicators, on two streams, may start in other orders on two devices and then wait for each
-/// other. From 2.26 on NCCL can start all of a device in the order in which the host issues them ("Using multiple NCCL
-/// communicators concurrently", NCCL User Guide), which is alike on all ranks of a program. Programs of other stages
-/// meet over channels, in orders of their own: there kernels must not wait for each other's ends, as they would in the
-/// graphs of drivers before CUDA 12.9. The user's own setting holds.
+/// Orders the launches of NCCL's kernels. Kernels of two communicators, on two streams, may start in different orders
+/// on two devices and then wait for each other. From 2.26 on, NCCL can start all kernels of a device in the order in
+/// which the host issues them ("Using multiple NCCL communicators concurrently", NCCL User Guide). That order is the
+/// same on all ranks of a program. Programs of different stages meet over channels, each in its own order, so their
+/// kernels must not wait for each other's ends. In graphs of drivers before CUDA 12.9 they would. The user's own
+/// setting is kept.
 void orderLaunches(bool hasChannels) {
   int driver = 0;
   if (hasChannels && (cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12090))
@@ -68,7 +69,7 @@ void orderLaunches(bool hasChannels) {
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
-/// Whether a program exchanges messages in the group, for which its members need connections to each other.
+/// Whether a program exchanges messages in the group. Its members then need connections to each other.
 bool hasMessages(std::span<const Program> programs, size_t group) {
   auto isMessage = [&](const Op &op) {
     return op.group == static_cast<int64_t>(group) &&
@@ -80,7 +81,7 @@ bool hasMessages(std::span<const Program> programs, size_t group) {
   });
 }
 
-/// Whether all members of an all_to_all take part, and each gets something of its own.
+/// Whether all members of an all_to_all take part, and each receives a message of its own.
 bool isWhole(const Call &call) {
   if (call.kind != Kind::AllToAll)
     return false;
@@ -88,12 +89,12 @@ bool isWhole(const Call &call) {
   return its.phases == 1 && its.copies == 1;
 }
 
-/// Messages to and from all others, begun together; what a member keeps is no message.
+/// Exchanges messages with all other members at once. The part that a member keeps is not a message.
 Status swapMessages(const Messages &messages, int64_t self, ncclComm_t comm, cudaStream_t stream) {
   const auto size = static_cast<int64_t>(messages.sent.size());
   return grouped(comm, [&]() -> Status {
     for (int64_t i = 1; i < size; ++i) {
-      // Not all to the same one first.
+      // Each member begins with another one, so that they do not all send to the same first.
       const int64_t to = (self + i) % size, from = (self + size - i) % size;
       const Messages::Message &out = messages.sent[static_cast<size_t>(to)];
       const Messages::Message &in = messages.received[static_cast<size_t>(from)];
@@ -110,7 +111,7 @@ Status swapMessages(const Messages &messages, int64_t self, ncclComm_t comm, cud
   });
 }
 
-/// The same by one call, for which every member gives, and gets, messages of one size that lie one after the other.
+/// Exchanges messages by one call, which needs messages of one size without gaps on all members.
 Status swapEven(const Messages &messages, ncclComm_t comm, cudaStream_t stream) {
   if (!messages.areEven())
     return Status::error(MOERT_ERROR_INTERNAL, "expected messages of one size");
@@ -161,7 +162,7 @@ Status Nccl::createAll(const Uses &uses, net::Star &processes) {
   return createChannels(uses.channels, processes);
 }
 
-/// In the order in which all have them, so that nobody waits in a circle.
+/// Creates channels in the order that all ranks share, so that they cannot wait in a circle.
 Status Nccl::createChannels(const std::vector<Channel> &channels, net::Star &processes) {
   std::vector<ncclUniqueId> ids;
   MOERT_RETURN_IF_ERROR(makeIds(channels.size(), processes, ids));
@@ -181,8 +182,9 @@ std::vector<ncclComm_t> Nccl::allComms() const {
   return all;
 }
 
-/// Members connect when they first send to each other, and their hosts wait for each other. In a step, ranks of two
-/// programs that issue their transfers in other orders would wait for ever; here all have one order.
+/// Connects all members. They otherwise connect when they first send to each other, and their hosts wait for each
+/// other. In a step, ranks of two programs that issue their transfers in different orders would wait for ever. Here all
+/// ranks have the same order.
 Status Nccl::connectAll(const Uses &uses, Lane &lane) {
   for (size_t i = 0; i < uses.groups.size(); ++i)
     if (const Group &group = uses.groups[i]; comms[i] && hasMessages(uses.programs, i))
@@ -199,7 +201,7 @@ Status Nccl::connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane) 
   char *data;
   MOERT_RETURN_IF_ERROR(reserve(lane, 2 * size, data));
   for (int64_t other = 0; other < size; ++other) {
-    // Over a channel, member 0 sends to member 1 alone.
+    // In a channel, only member 0 sends, to member 1.
     messages.sent.push_back({data + other, !isChannel || member == 0});
     messages.received.push_back({data + size + other, !isChannel || member == 1});
   }
@@ -233,8 +235,9 @@ Nccl::Use::~Use() {
   nccl.unused.notify_all();
 }
 
-/// "Make sure no thread is calling any NCCL operations while calling ncclCommAbort" ("Fault Tolerance", NCCL User
-/// Guide). A call only enqueues; one that does not return waits for a rank that is gone, and nothing else ends it.
+/// Aborts the communicators. "Make sure no thread is calling any NCCL operations while calling ncclCommAbort" ("Fault
+/// Tolerance", NCCL User Guide). Calls only enqueue. A call that does not return waits for a rank that is gone, and
+/// only an abort ends it.
 void Nccl::abort() {
   constexpr std::chrono::seconds kPatience(5);
   std::unique_lock lock(mutex);
@@ -249,7 +252,7 @@ void Nccl::abort() {
 }
 
 Status Nccl::failure() {
-  // Nobody aborts meanwhile, which would free what is asked.
+  // The lock keeps other threads from aborting, which would free the communicator that is asked.
   std::lock_guard lock(mutex);
   if (aborted)
     return {};
@@ -263,7 +266,7 @@ Status Nccl::failure() {
 
 // --- Memory --------------------------------------------------------------------
 
-/// Memory of all processes is NCCL's own, or that of none.
+/// Decides whether memory is NCCL's own: in all processes or in none.
 Status Nccl::prepareMemory(net::Star &processes) {
   void *data;
   Status status = registered.allocate(1, "a trial", allComms(), data);
@@ -283,7 +286,7 @@ Status Nccl::allocate(int64_t bytes, const std::string &what, void *&data) {
   return {};
 }
 
-/// It grows and never shrinks; what was enqueued before may use what was too small.
+/// Reserves a buffer that only grows. Enqueued work may still use the smaller ones.
 Status Nccl::reserve(Lane &lane, int64_t bytes, char *&data) {
   Buffer &buffer = buffers[&lane];
   if (bytes > buffer.bytes) {
@@ -305,7 +308,7 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
               call,
               {comms[static_cast<size_t>(call.group)], lane.context.stream, group.size, group.memberOf(rank)}};
   received = 0;
-  // The host waits for what it compares.
+  // The host waits for the values that it compares.
   if (call.kind == Kind::AssumeReplicated) {
     received = place.members.member ? sentOperand(call).bytes() : 0;
     return compare(place, group);
@@ -341,7 +344,7 @@ Status Nccl::enqueue(const Place &place, const Group &group, int64_t &received) 
   }
 }
 
-/// By the channel of the two ranks.
+/// Transfers through the channel of the two ranks.
 Status Nccl::transfer(const Place &place, const Group &group, int64_t &received) {
   const bool receives = place.call.kind == Kind::Receive;
   const int64_t other = group.rankOf(group.instanceOf(rank), peerOf(place.call));
@@ -374,7 +377,7 @@ Status Nccl::makeMessages(const Place &place, Messages::Own own, Messages &messa
   return Messages::create(place.call, place.members.size, place.members.member, own, reserveIn, messages);
 }
 
-/// One message to each other member, all at once.
+/// Sends one message to each other member, all at once.
 Status Nccl::exchange(const Place &place, int64_t &received) {
   const Members &members = place.members;
   const bool isEven = NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0) && isWhole(place.call);
@@ -388,7 +391,8 @@ Status Nccl::exchange(const Place &place, int64_t &received) {
   return fillUnsent(members.stream, place.call, members.size, members.member);
 }
 
-/// Where the value is cut along an inner dimension, the parts are gathered one after the other, and then put apart.
+/// Gathers. If the value is divided along an inner dimension, the parts are gathered one after the other and then moved
+/// to their places.
 Status Nccl::gather(const Place &place) {
   const Members &members = place.members;
   const View &in = sentOperand(place.call);
@@ -410,7 +414,8 @@ Status Nccl::allReduce(const Call &call, const Members &members, int64_t &receiv
                "ncclAllReduce", members.comm);
 }
 
-/// Where the value is cut along an inner dimension, its parts are first put one after the other.
+/// Reduces and scatters. If the value is divided along an inner dimension, its parts are first moved so that they
+/// follow each other.
 Status Nccl::reduceScatter(const Place &place) {
   const Members &members = place.members;
   const View &in = sentOperand(place.call), &out = receivedOperand(place.call);
@@ -429,7 +434,7 @@ Status Nccl::reduceScatter(const Place &place) {
                "ncclReduceScatter", members.comm);
 }
 
-/// Under verification only, so that the host may wait and compare.
+/// Compares replicas. Only verification does so, so the host may wait.
 Status Nccl::compare(const Place &place, const Group &group) {
   const Members &members = place.members;
   View mine = sentOperand(place.call), first = mine;
@@ -447,7 +452,7 @@ Status Nccl::compare(const Place &place, const Group &group) {
   return host::compareReplicas(mine, first, members.member, group, group.instanceOf(rank));
 }
 
-/// Each shadowed expert's places are summed at its owner, into the workspace: there the addend comes to it.
+/// Sums the gradients of each shadowed expert at its owner, in the workspace, and adds the addend there.
 Status Nccl::reduceExperts(const Place &place, int64_t &received) {
   const Call &call = place.call;
   const Members &members = place.members;
@@ -476,7 +481,7 @@ Status Nccl::reduceExperts(const Place &place, int64_t &received) {
     }
     if (addend)
       sources.push_back(at(addend, i * own.bytes));
-    // Of no sources the sum is zero.
+    // Without sources the sum is zero.
     MOERT_RETURN_IF_ERROR(sumSources(place.target(), sources, at(out, i * own.bytes), own.elements, out.dtype));
   }
   return {};

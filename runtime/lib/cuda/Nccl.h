@@ -15,32 +15,33 @@
 
 namespace moert::cuda {
 
-/// NCCL's communicators of this rank: one for each group that it has others in, split from that of the world, and one
-/// for each channel that it sends or receives on. All processes make them alike. Or those that a caller keeps.
+/// NCCL's communicators of this rank. It has one for each group with other ranks, split from the world's, and one for
+/// each channel on which it sends or receives. All processes make them in the same order. A caller can also lend its
+/// communicators.
 class Nccl {
 public:
-  /// A sender and a receiver, ranks of the world.
+  /// A sender and a receiver, as ranks of the world.
   using Channel = std::array<int64_t, 2>;
-  /// What the communicators are for.
+  /// Uses of the communicators.
   struct Uses {
     std::span<const Program> programs;
     const std::vector<Group> &groups;
-    std::vector<Channel> channels; ///< of all ranks, in one order everywhere
+    std::vector<Channel> channels; ///< channels of all ranks, in the same order everywhere
   };
 
   static Status create(const Uses &uses, Lanes &lanes, net::Star &processes, std::unique_ptr<Nccl> &nccl);
-  /// Of a caller's communicators, one for each group; null where the rank is alone.
+  /// Wraps a caller's communicators, one for each group. Null if the rank is alone in it.
   static std::unique_ptr<Nccl> borrow(int64_t rank, std::vector<ncclComm_t> comms);
   ~Nccl();
 
-  /// Enqueues a collective over several ranks; counts that it hangs on are in the host's memory. `received`: bytes from
-  /// others.
+  /// Enqueues a collective over several ranks. Counts that it depends on are in the host's memory. `received` is the
+  /// number of bytes from other members.
   Status run(Lanes &lanes, Lane &lane, const Call &call, const Group &group, int64_t &received);
-  /// Memory of operands, until this is gone: such that NCCL works in it, if it can in all processes.
+  /// Allocates memory for operands, which this object owns. NCCL works directly in it if all processes can register it.
   Status allocate(int64_t bytes, const std::string &what, void *&data);
-  /// Ends what waits for others, from any thread. Nothing can be run afterwards.
+  /// Aborts what waits for other ranks, from any thread. No collective can run afterwards.
   void abort();
-  /// What went wrong in the background.
+  /// Returns the error of NCCL's background work, if there is one.
   Status failure();
 
 private:
@@ -52,7 +53,7 @@ private:
   Status connectAll(const Uses &uses, Lane &lane);
   Status connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane);
 
-  /// For as long as a thread calls NCCL: none may while another one aborts.
+  /// Marks that a thread calls NCCL. No thread may while another one aborts.
   class Use {
   public:
     explicit Use(Nccl &nccl);
@@ -68,7 +69,7 @@ private:
     cudaStream_t stream;
     int64_t size, member;
   };
-  /// Where a collective runs.
+  /// Call, lane and members of a collective.
   struct Place {
     Lanes &lanes;
     Lane &lane;
@@ -92,22 +93,22 @@ private:
 
   int64_t rank = 0;
   ncclComm_t world = nullptr;
-  std::vector<ncclComm_t> comms; ///< by group; null where the rank is alone in it
-  bool isBorrowed = false;       ///< a caller's, which it destroys itself
+  std::vector<ncclComm_t> comms; ///< by group. Null if the rank is alone in it
+  bool isBorrowed = false;       ///< the caller owns the communicators
   std::map<Channel, ncclComm_t> pairs;
 
-  std::mutex mutex; ///< of the communicators' end, and of what follows
+  std::mutex mutex; ///< guards the end of the communicators, and the members below
   std::condition_variable unused;
   bool aborted = false;
   bool inUse = false; ///< a thread calls NCCL
 
-  /// Messages of a stream's exchanges, which come one after the other.
+  /// Buffer for the messages of a stream's exchanges, which run one after the other.
   struct Buffer {
     char *data = nullptr;
     int64_t bytes = 0;
   };
   std::map<const Lane *, Buffer> buffers;
-  bool isRegistered = false; ///< memory is NCCL's own
+  bool isRegistered = false; ///< whether NCCL registers the memory
   NcclMemory registered;
   std::vector<DeviceMemory> plain;
 };

@@ -35,7 +35,7 @@ Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const s
     void *handle = nullptr;
     MOERT_RETURN_IF_ERROR(
         check(ncclCommRegister(comm, data, static_cast<size_t>(bytes), &handle), "ncclCommRegister", comm));
-    // Null: NCCL has no use for it.
+    // A null handle means that NCCL has no use for the registration.
     if (handle)
       registrations.push_back({comm, handle});
   }

@@ -9,24 +9,24 @@
 
 namespace moert::cuda {
 
-/// What NCCL's call `what` returned, as an error.
+/// Turns the result of NCCL's call `what` into an error.
 Status check(ncclResult_t result, const char *what, ncclComm_t comm = nullptr);
 
-/// Memory of a process that is registered with all its communicators. NCCL then needs no copies of its own, in which
-/// case all members of a collective must have registered theirs ("User Buffer Registration", NCCL User Guide). It is
-/// registered as buffers, not as symmetric windows, which would have to lie at one offset on all ranks: parts of a
-/// value do not. Small values share blocks, because NCCL takes 2 MiB for the least.
+/// Memory of a process that is registered with all its communicators. NCCL then needs no copies of its own, but all
+/// members of a collective must register theirs ("User Buffer Registration", NCCL User Guide). The memory is registered
+/// as buffers. Symmetric windows would need the same offset on all ranks, which parts of a value do not have. Small
+/// values share blocks, because NCCL takes at least 2 MiB.
 class NcclMemory {
 public:
   NcclMemory() = default;
   NcclMemory(const NcclMemory &) = delete;
   NcclMemory &operator=(const NcclMemory &) = delete;
-  /// The communicators do not use it any more.
+  /// Frees the memory. The communicators must not use it any more.
   ~NcclMemory();
 
-  /// Aligned to 256; freed with this.
+  /// Allocates memory aligned to 256 bytes, which this object owns.
   Status allocate(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data);
-  /// The communicators forget it, as long as they are there.
+  /// Takes the registrations back while the communicators exist.
   void deregister();
 
 private:
@@ -38,8 +38,8 @@ private:
 
   std::vector<void *> blocks;
   std::vector<Registration> registrations;
-  char *free = nullptr; ///< of the block of small values,
-  int64_t left = 0;     ///< bytes of it
+  char *free = nullptr; ///< next free byte of the block of small values
+  int64_t left = 0;     ///< bytes left in that block
 };
 
 } // namespace moert::cuda

@@ -7,15 +7,15 @@
 
 namespace moert::cuda {
 
-/// Those of four columns.
+/// Random words of four columns.
 struct DropoutWords {
   uint32_t x, y, z, w;
 
-  /// By comparisons, which keep the words in registers.
+  /// Selects by comparisons, which keep the words in registers.
   __device__ __forceinline__ uint32_t at(int i) const { return i < 2 ? (i == 0 ? x : y) : (i == 2 ? z : w); }
 };
 
-/// Of columns [4 block, 4 block + 4) of `row`.
+/// Words of columns [4 block, 4 block + 4) of `row`.
 __device__ __forceinline__ DropoutWords dropoutWords(const DropoutMask &mask, int64_t row, int64_t block) {
   DropoutWords words;
   mask.counter(row, block, words.x, words.y, words.z, words.w);

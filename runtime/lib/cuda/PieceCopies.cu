@@ -6,13 +6,13 @@
 namespace moert::cuda {
 namespace {
 
-/// What one block copies at a time, in units of an access. Copies of any size so keep all blocks busy.
+/// Units that a block copies at a time. Portions keep all blocks busy for copies of any size.
 constexpr int kPortion = 1024;
 
-/// `Most` copies fit. It is a parameter of the kernel, which CUDA allows to be of 32764 bytes.
+/// Table of at most `Most` copies. It is a parameter of the kernel, which CUDA limits to 32764 bytes.
 template <int Most> struct CopyTable {
   PieceCopy copies[Most];
-  int64_t firstPortion[Most]; ///< of each copy, among those of all
+  int64_t firstPortion[Most]; ///< number of the copy's first portion among all
   int64_t portions = 0;
   int count = 0;
 };
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads) copyPiecesKernel(const __grid_consta
     for (int i = threadIdx.x; i < kPortion && i < left; i += blockDim.x) {
       int64_t run = firstRun, unit = firstUnit + i;
       if (units > kPortion) {
-        // No second run ends in this portion, and a division of 64 bits is slow.
+        // No second run ends in this portion. The branch avoids a slow division of 64 bits.
         if (unit >= units) {
           unit -= units;
           ++run;
@@ -61,7 +61,8 @@ template <class Unit, int Most> Status launchTable(const Target &target, std::sp
   return launch(copyPiecesKernel<Unit, Most>, gridOf(target, table.portions * kThreads), target, table);
 }
 
-/// By the smallest table that fits, because a launch copies all of it; by several where none does.
+/// Launches with the smallest table that fits, because a launch copies the whole table. Uses several launches if no
+/// table fits.
 template <class Unit> Status launchBy(const Target &target, std::span<const PieceCopy> copies) {
   constexpr size_t kFew = 32, kMost = 480;
   if (copies.size() <= kFew)
@@ -72,12 +73,12 @@ template <class Unit> Status launchBy(const Target &target, std::span<const Piec
   return {};
 }
 
-/// Whether `next` goes on where `copy` ends, on both sides.
+/// Whether `next` continues `copy` on both sides.
 bool isBeside(const PieceCopy &copy, const PieceCopy &next) {
   return copy.count == 1 && copy.from + copy.bytes == next.from && copy.to + copy.bytes == next.to;
 }
 
-/// Whether `next` is a further run of `copy`; a second one may be anywhere.
+/// Whether `next` is a further run of `copy`. The second run may be anywhere.
 bool isFurtherRun(PieceCopy &copy, const PieceCopy &next) {
   if (copy.bytes != next.bytes || next.count != 1)
     return false;

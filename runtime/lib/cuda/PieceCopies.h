@@ -7,7 +7,7 @@
 
 namespace moert::cuda {
 
-/// `count` runs of `bytes`, each so many bytes after the one before.
+/// `count` runs of `bytes` each, at constant distances.
 struct PieceCopy {
   const char *from = nullptr;
   char *to = nullptr;
@@ -16,17 +16,17 @@ struct PieceCopy {
   int64_t fromStep = 0, toStep = 0;
 };
 
-/// Copies on one device that do not overlap. What they are travels with the launch, not by memory of the host that is
-/// used again, so that they can be part of a graph.
+/// Copies on one device that do not overlap. The launch itself carries their table, not reusable memory of the host, so
+/// that they can be part of a graph.
 class PieceCopies {
 public:
-  /// Pieces of both sides are of the same sizes, one by one. Pieces that lie side by side, or at equal distances, on
-  /// both sides become one copy.
+  /// Adds copies of pieces, which have the same sizes on both sides. Pieces that are contiguous or at equal distances
+  /// on both sides become one copy.
   void add(const char *from, const Pieces &fromPieces, char *to, const Pieces &toPieces);
   void add(const PieceCopy &copy);
   const std::vector<PieceCopy> &all() const { return copies; }
 
-  /// Enqueued on the target's stream; nothing where there is nothing to copy.
+  /// Enqueues the copies on the target's stream, if there are any.
   Status launch(const Target &target) const;
 
 private:

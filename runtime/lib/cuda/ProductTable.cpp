@@ -15,9 +15,9 @@ using nlohmann::json;
 
 namespace moert::cuda {
 
-/// Goes up where the meaning of a key changes.
+/// Version of the file's format. It rises when the meaning of a key changes.
 constexpr int64_t kFormatVersion = 1;
-/// Of any size in a table.
+/// Largest size in a table.
 constexpr int64_t kMostSize = int64_t(1) << 40;
 
 namespace {
@@ -48,7 +48,7 @@ RaggedMethod readMethod(const JsonNode &node, const std::string &name) {
   return *method;
 }
 
-/// Appends the methods that are not there yet by the sum of their seconds.
+/// Appends the missing methods, ordered by the sum of their seconds.
 void addMeasured(const JsonNode &node, std::vector<RaggedMethod> &methods) {
   node.requireType(node.value.is_object(), "an object");
   std::vector<std::pair<double, RaggedMethod>> measured;

@@ -7,7 +7,7 @@
 
 namespace moert::cuda {
 
-/// What moe-calibrate --products wrote, a JSON file. An error names the file and the place in it.
+/// Reads the JSON file that moe-calibrate --products writes. An error names the file and the place in it.
 Status readProducts(const std::string &file, RaggedChoices &ragged, DenseChoices &dense);
 
 } // namespace moert::cuda

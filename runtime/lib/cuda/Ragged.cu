@@ -8,7 +8,7 @@
 namespace moert::cuda {
 namespace {
 
-/// One block; thread by thread the experts, and so many of them again until all are done.
+/// Computes the offsets with one block. Each thread takes every kThreads-th expert.
 __global__ void __launch_bounds__(kThreads) offsetsKernel(const int32_t *counts, int64_t sources, int64_t experts,
                                                           int64_t capacity, int64_t *offsets, FaultSite site) {
   int64_t before = 0;

@@ -8,21 +8,22 @@
 
 namespace moert::cuda {
 
-/// Where each expert's rows start in a ragged buffer of `capacity` rows, and at last where they end: offsets [E+1] of
-/// the device from counts [sources,E]. What exceeds the capacity is a fault and is cut off. Null where counts are.
+/// Computes where the rows of each expert begin in a ragged buffer of `capacity` rows, and where the last ones end:
+/// offsets [E+1] on the device from counts [sources,E]. Rows beyond the capacity are a fault and are cut off. The
+/// offsets are null if the counts are.
 Status expertOffsets(const Target &target, View counts, int64_t capacity, const int64_t *&offsets);
-/// The same in the host's memory. Waits for the stream.
+/// Computes the offsets in the host's memory. Waits for the stream.
 Status readExpertOffsets(const Target &target, View counts, int64_t capacity, std::vector<int64_t> &offsets);
 
-/// The rows of each expert for kernels: the same number of each, or as offsets say.
+/// Rows of each expert for kernels: the same number of each, or as the offsets say.
 struct ExpertRows {
   int64_t experts = 1;
-  int64_t capacity = 0;             ///< rows of each expert, where offsets are null
-  const int64_t *offsets = nullptr; ///< [E+1] of the device
+  int64_t capacity = 0;             ///< rows of each expert, if offsets are null
+  const int64_t *offsets = nullptr; ///< [E+1] on the device
 
   __device__ int64_t begin(int64_t expert) const { return offsets ? offsets[expert] : expert * capacity; }
   __device__ int64_t end(int64_t expert) const { return begin(expert + 1); }
-  /// The expert of a used row: the last one that begins there or before.
+  /// Expert of a used row: the last one that begins there or before.
   __device__ int64_t expertOf(int64_t row) const {
     if (!offsets)
       return experts == 1 ? 0 : row / capacity;

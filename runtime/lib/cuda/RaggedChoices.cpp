@@ -8,7 +8,7 @@
 
 namespace moert::cuda {
 
-/// How far apart two products of the same kind are: by how many doublings of each size.
+/// Distance of two products of the same kind: the sum of the doublings of each size.
 static double distanceOf(const RaggedProduct &a, const RaggedProduct &b) {
   auto rowsOf = [](const RaggedProduct &product) {
     return static_cast<double>(product.rows) / std::max(static_cast<double>(product.experts), 1.0);

@@ -1,7 +1,7 @@
 //===- RaggedChoices.h - measured choices of ragged methods ---------------===//
 //
-// Which method is the fastest depends on the device and on the sizes. moe-calibrate --products measures that and writes
-// the table that is read here.
+// Table of the fastest methods for ragged products. They depend on the device and on the sizes, so moe-calibrate
+// --products measures them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_RAGGEDCHOICES_H
@@ -20,14 +20,14 @@ public:
   using CanCompute = std::function<bool(RaggedMethod)>;
   struct Entry {
     RaggedProduct product;             ///< without addresses
-    std::vector<RaggedMethod> methods; ///< the chosen one, then those that were measured, the fastest first
+    std::vector<RaggedMethod> methods; ///< the chosen method, then the measured ones from the fastest to the slowest
   };
 
   RaggedChoices() = default;
   explicit RaggedChoices(std::vector<Entry> entries) : entries(std::move(entries)) {}
 
-  /// By the entry of the same type, pass and transpose whose sizes are nearest: its fastest method that can compute the
-  /// product. Nothing where no such entry or none of its methods suits.
+  /// Finds the entry of the same type, pass and transpose whose sizes are nearest, and returns its fastest method that
+  /// can compute the product. Empty if no entry or no method suits.
   std::optional<RaggedMethod> choose(const RaggedProduct &product, const CanCompute &canCompute) const;
 
 private:

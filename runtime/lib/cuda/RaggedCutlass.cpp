@@ -14,7 +14,7 @@
 namespace moert::cuda {
 namespace {
 
-/// Whether this build has CUTLASS's kernels for a compute capability. These use instructions that other devices lack.
+/// Whether this build has CUTLASS's kernels for a compute capability. They use instructions that other devices lack.
 constexpr bool hasKernels(int capability) {
   return (MOERT_HAS_CUTLASS_90 && capability == 90) || (MOERT_HAS_CUTLASS_100 && capability == 100);
 }
@@ -34,7 +34,7 @@ Status multiplyOn(const Target &target, const RaggedProduct &product, const Grou
 
 } // namespace
 
-/// CUTLASS loads by 16 bytes and counts in 32 bits.
+/// Whether CUTLASS can compute the product. It loads by 16 bytes and counts in 32 bits.
 bool canUseCutlass(const Target &target, const RaggedProduct &product) {
   auto isAligned = [](const void *data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
   constexpr int64_t kPack = 8;

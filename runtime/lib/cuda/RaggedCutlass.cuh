@@ -1,7 +1,7 @@
 //===- RaggedCutlass.cuh - ragged products by CUTLASS ---------------------===//
 //
 // CUTLASS's grouped kernels for compute capability 9.0 (pointer arrays, TMA, wgmma) and 10.0 (tcgen05 in place of
-// wgmma): a persistent grid takes the tiles of all experts, whose shapes it reads on the device.
+// wgmma). A persistent grid takes the tiles of all experts and reads their shapes on the device.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_RAGGEDCUTLASS_CUH
@@ -21,8 +21,7 @@
 
 namespace moert::cuda::cutlass_groups {
 
-/// How a device of that compute capability computes tiles of that size. Two warp groups, or two multiprocessors, share
-/// a large one.
+/// Schedule of tiles of one size on a compute capability. Two warp groups, or two multiprocessors, share a large tile.
 template <int Capability, Tile Size> struct Schedule;
 template <> struct Schedule<90, Tile::Large> {
   using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative;
@@ -41,8 +40,7 @@ template <> struct Schedule<100, Tile::Small> {
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized1Sm;
 };
 
-/// T is CUTLASS's element type of the operands, C that of the result, the layouts those of operands as CUTLASS calls
-/// them.
+/// A grouped kernel. T is CUTLASS's element type of the operands, C that of the result. The layouts are CUTLASS's.
 template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capability> struct Grouped {
   using LayoutC = cutlass::layout::RowMajor;
   using Architecture = std::conditional_t<Capability == 90, cutlass::arch::Sm90, cutlass::arch::Sm100>;
@@ -63,7 +61,7 @@ template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capabil
   using Kernel = cutlass::gemm::kernel::GemmUniversal<Shapes, Mainloop, Epilogue>;
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
 
-  // The arrays are read as these.
+  // The kernel reads the arrays as these types.
   static_assert(sizeof(typename Shapes::UnderlyingProblemShape) == 3 * sizeof(int32_t));
   static_assert(sizeof(typename Kernel::InternalStrideA) == sizeof(int64_t));
   static_assert(sizeof(typename Kernel::InternalStrideB) == sizeof(int64_t));
@@ -109,7 +107,8 @@ template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capabil
   }
 };
 
-/// By the passes: rows by weights, rows by transposed weights, and the gradient of weights, which alone may be of f32.
+/// Enqueues a pass: rows by weights, rows by transposed weights, or the gradient of weights. Only the last may have f32
+/// results.
 template <int32_t Dtype, Tile Size, int Capability>
 Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
   using T = std::conditional_t<Dtype == MOERT_BF16, cutlass::bfloat16_t, cutlass::half_t>;

@@ -11,7 +11,7 @@ enum class Tile {
   Small, ///< 128 x 128
 };
 
-/// Enqueues a product on a device of that compute capability, 90 or 100, with the operands that canUseCutlass allows.
+/// Enqueues a product on a device of that compute capability, 90 or 100. canUseCutlass must allow its operands.
 template <int32_t Dtype, Tile Size, int Capability>
 Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
 

@@ -8,7 +8,7 @@
 namespace moert::cuda {
 namespace {
 
-/// As many as one launch fills; they travel as its argument.
+/// Number of products that one launch fills. They travel as its argument.
 constexpr size_t kMost = 32;
 
 struct Item {
@@ -16,7 +16,7 @@ struct Item {
   char *c;
   int64_t n, k;
   bool isWeightGradient, transposeB;
-  bool isWide; ///< c is of f32
+  bool isWide; ///< c has f32
 };
 struct Items {
   Item items[kMost];
@@ -28,7 +28,7 @@ int64_t bytesOf(int64_t experts) {
   return divideUp(experts * static_cast<int64_t>(3 * sizeof(int32_t) + 6 * sizeof(int64_t)), 16) * 16;
 }
 
-/// Where the arrays of item `index` lie in a block.
+/// Places of item `index`'s arrays in a block.
 struct Places {
   int64_t *words; ///< a, b, c, and the three distances, of all experts
   int32_t *shapes;
@@ -71,7 +71,7 @@ Status fill(const Target &target, const RaggedProduct *products, size_t count, V
   Items items;
   items.count = static_cast<int64_t>(count);
   items.experts = products->experts;
-  items.elementBytes = static_cast<int64_t>(dtypeSize(products->dtype)); // all are of 16 bits (canUseCutlass)
+  items.elementBytes = static_cast<int64_t>(dtypeSize(products->dtype)); // all products have 16 bits (canUseCutlass)
   int64_t zeroBytes = 0;
   for (size_t i = 0; i < count; ++i) {
     const RaggedProduct &product = products[i];
@@ -140,13 +140,13 @@ Status RaggedGroups::arraysOf(const Target &target, const RaggedProduct &product
   }
   auto fillOne = [&](char *made) { return fill(target, &product, 1, counts, made); };
   if (index == kMost) {
-    // Nobody remembers it: its arrays are this call's alone.
+    // The arrays belong to this call alone and are not kept.
     char *memory = nullptr;
     MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(bytes, memory));
     arrays = arraysAt(memory, 0, product.experts);
     return fillOne(memory);
   }
-  // The step has this product for the first time.
+  // The product is new in this step.
   MOERT_RETURN_IF_ERROR(target.stream.tableOf({RoutingTables::Table::Groups, counts, -1 - static_cast<int64_t>(index)},
                                               bytes, block, fillOne));
   arrays = arraysAt(block, 0, product.experts);

@@ -15,7 +15,7 @@ bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &
     return canUseTiles(product);
   if (isCutlass(method))
     return canUseCutlass(target, product);
-  // The host must read the offsets, which a graph cannot wait for.
+  // The host must read the offsets, which is impossible in a graph.
   return !target.stream.isCapturing;
 }
 
@@ -25,7 +25,7 @@ static const char *elementsFrom(const void *data, int64_t count, int32_t dtype) 
   return static_cast<const char *>(data) + count * static_cast<int64_t>(dtypeSize(dtype));
 }
 
-/// The products of all experts that have something to do; those that do not are cleared where they must be.
+/// Lists the products of all experts that have rows, and clears the results of the others if needed.
 static Status listMembers(const Target &target, const RaggedProduct &product, const ProductShape &model, View counts,
                           std::vector<GroupMember> &members) {
   std::vector<int64_t> offsets;
@@ -90,8 +90,8 @@ Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedPro
   return multiplyByTiles(target, product, offsets);
 }
 
-/// The first method that can. Those that read on the device come first, so that the host need not wait. Large tiles
-/// suit experts that have many rows.
+/// First method that can compute the product. Methods that read offsets on the device come first, so that the host need
+/// not wait. Large tiles suit experts that have many rows.
 static std::optional<RaggedMethod> firstMethod(const RaggedProduct &product, const RaggedChoices::CanCompute &can) {
   const bool hasManyRows = product.isWeightGradient() || product.rows >= 256 * product.experts;
   for (RaggedMethod method : {hasManyRows ? RaggedMethod::CutlassCooperative : RaggedMethod::CutlassPingpong,

@@ -1,7 +1,7 @@
 //===- RaggedProducts.h - the products of experts whose rows vary ---------===//
 //
-// Rows are sorted by expert, and only the device knows how many each expert has. Some methods read that on the device;
-// others must know it on the host, which then waits.
+// Products of rows that are sorted by expert. Only the device knows the number of each expert's rows. Some methods read
+// it on the device. The others need it on the host, which then waits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_RAGGEDPRODUCTS_H
@@ -14,8 +14,8 @@ namespace moert::cuda {
 /// Whether this build and the product's type, sizes and alignment allow the method.
 bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &product);
 
-/// Enqueues the product by that method; or by the one that the device's options name, by the one that its table of
-/// measurements has, or by the first one that can.
+/// Enqueues the product by the given method. Without one, the device's options, its table of measurements, or the first
+/// possible method decides.
 Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts);
 Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts);
 

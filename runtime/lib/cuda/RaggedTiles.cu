@@ -1,7 +1,8 @@
 //===- RaggedTiles.cu - ragged products by tiles --------------------------===//
 //
 // A block computes a tile of 128 x 128 of one expert's product by tensor cores (mma.m16n8k16, compute capability 8.0
-// on). Blocks find their expert on the device. Slices of the operands come through three buffers in shared memory.
+// and higher). Blocks find their expert on the device. Slices of the operands come through three buffers in shared
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,19 +15,19 @@ namespace moert::cuda {
 namespace {
 
 constexpr int kTileRows = 128, kTileColumns = 128, kDepth = 32, kBuffers = 3;
-constexpr int kWarpRows = 32, kWarpColumns = 64; ///< of a tile, for each of the 8 warps
+constexpr int kWarpRows = 32, kWarpColumns = 64; ///< part of a tile for each of the 8 warps
 constexpr int kRowParts = kWarpRows / kMmaRows, kColumnParts = kWarpColumns / 8;
 static_assert(kTileRows / kWarpRows * (kTileColumns / kWarpColumns) == kThreads / kWarp);
 
 using Sums = float[kRowParts][kColumnParts][4];
 
-/// An operand of one expert. Its dimension that is not contracted is `outer`.
+/// Operand of one expert. `outer` is the dimension that is not contracted.
 template <class T> struct Side {
   const T *data;
   int64_t outer, depth;
 };
 
-/// A slice of an operand in shared memory: [outer][depth], or [depth][outer] where the operand lies so.
+/// Slice of an operand in shared memory: [outer][depth], or [depth][outer] for an operand of that order.
 template <class T, int Outer, bool IsDepthMajor> struct Slice {
   static constexpr int kRows = IsDepthMajor ? kDepth : Outer, kColumns = IsDepthMajor ? Outer : kDepth;
   static constexpr int kPitch = pitchOf<T>(kColumns), kElements = kRows * kPitch;
@@ -43,8 +44,8 @@ template <class T, int Outer, bool IsDepthMajor> struct Slice {
                   from.data);
     }
   }
-  /// What a lane gives loadMatrices for 16 x 16 elements from (outer, depth) on. As the left operand the first of four
-  /// matrices are rows, as the right one columns.
+  /// Address that a lane gives loadMatrices for 16 x 16 elements from (outer, depth) on. The first of four matrices has
+  /// rows in the left operand, and columns in the right one.
   template <bool IsLeft> __device__ static const T *place(const T *tile, int outer, int depth) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp, low = lane % 8, first = lane / 8 % 2 * 8,
               second = lane / 16 * 8;
@@ -73,7 +74,7 @@ __device__ __forceinline__ void multiplySlices(Sums &sums, const T *left, const 
   }
 }
 
-/// Two neighbours, which are aligned as one.
+/// Stores two neighbours, which are aligned as one.
 template <class C> __device__ __forceinline__ void storePair(C *to, float low, float high) {
   struct alignas(8) Pair {
     float low, high;
@@ -124,7 +125,7 @@ template <class T, class C = T> struct Work {
   bool accumulate, isAligned;
 };
 
-/// The tile of c at (row, column) for one expert.
+/// Computes the tile of c at (row, column) for one expert.
 template <class T, class Left, class Right, bool IsLeftDepthMajor, bool IsRightDepthMajor, class C>
 __device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, C *c, int64_t row, int64_t column,
                                             bool accumulate, bool isAligned) {
@@ -146,7 +147,7 @@ __device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, 
     load(step);
   for (int64_t step = 0; step < steps; ++step) {
     __pipeline_wait_prior(kBuffers - 2);
-    // All have this slice, and are done with the one whose buffer is filled next.
+    // All threads have this slice, and are done with the one whose buffer is filled next.
     __syncthreads();
     load(step + kBuffers - 1);
     const int buffer = static_cast<int>(step % kBuffers);
@@ -158,7 +159,8 @@ __device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, 
   __syncthreads();
 }
 
-/// Which expert has tile number `tile` of all tiles of rows, and which one of its tiles it is; false behind the last.
+/// Finds the expert of tile number `tile` among all tiles of rows, and the number of the tile within the expert.
+/// Returns false behind the last tile.
 __device__ bool findTile(const int64_t *offsets, int64_t experts, int64_t tile, int64_t &expert, int64_t &ofExpert) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int64_t before = 0;
@@ -184,7 +186,7 @@ __device__ bool findTile(const int64_t *offsets, int64_t experts, int64_t tile, 
   return false;
 }
 
-/// c [R,n]: blocks of a column of the grid take the tiles of rows one after the other.
+/// Computes c [R,n]. The blocks of one column of the grid take the tiles of rows one after the other.
 template <class T, bool IsTransposed> __global__ void __launch_bounds__(kThreads) forwardTilesKernel(Work<T> work) {
   using Left = Slice<T, kTileRows, false>;
   using Right = Slice<T, kTileColumns, !IsTransposed>;
@@ -197,7 +199,7 @@ template <class T, bool IsTransposed> __global__ void __launch_bounds__(kThreads
   }
 }
 
-/// c [E,k,n]: a block for each tile. Without rows its sums are zero.
+/// Computes c [E,k,n] with a block for each tile. Without rows the sums are zero.
 template <class T, class C> __global__ void __launch_bounds__(kThreads) weightTilesKernel(Work<T, C> work) {
   using Left = Slice<T, kTileRows, true>;
   using Right = Slice<T, kTileColumns, true>;

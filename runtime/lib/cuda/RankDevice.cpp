@@ -42,7 +42,7 @@ Status RankDevice::readTimes(int64_t, int64_t stream, const View &times, std::op
   return {};
 }
 
-/// Counts that a transfer hangs on, to the host.
+/// Fetches the counts that a transfer depends on to the host.
 Status RankDevice::fetchValues(Lane &lane, Call &call, HostValues &values) {
   MOERT_RETURN_IF_ERROR(values.fetchOperands(lane.context, call));
   if (values.empty())
@@ -72,7 +72,7 @@ Status RankDevice::meet(int64_t stream, Call call) {
   return lanes->end(lane, call, received);
 }
 
-/// Members issue the collectives of a group, and what goes over a channel, in one order: that numbers them.
+/// Numbers a collective. Members issue the collectives of a group, and the transfers of a channel, in the same order.
 Wait RankDevice::waitOf(const Call &call) {
   const Group &group = groups[static_cast<size_t>(call.group)];
   int64_t instance = group.instanceOf(rank);
@@ -117,7 +117,7 @@ Status RankDevice::issueAll(const std::function<Status(int64_t)> &issue) {
   return status;
 }
 
-/// In the order in which they were launched.
+/// Lists the waits in the order of the launches.
 std::vector<Wait> RankDevice::pendingWaits() {
   std::lock_guard lock(stepMutex);
   std::vector<Wait> waits;

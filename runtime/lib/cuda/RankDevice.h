@@ -13,14 +13,14 @@
 
 namespace moert::cuda {
 
-/// Launches calls as the program issues them. Collectives over several ranks are NCCL's.
+/// Launches calls as the program issues them. NCCL runs collectives over several ranks.
 class RankDevice : public CudaDevice {
 public:
   Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
   Status record(int64_t rank, int64_t event, int64_t stream) override;
   Status wait(int64_t rank, int64_t event, int64_t stream) override;
   Status readTimes(int64_t rank, int64_t stream, const View &times, std::optional<int64_t> &count) override;
-  /// A collective, checked.
+  /// Launches a collective that is checked.
   Status meet(int64_t stream, Call call);
 
 protected:
@@ -30,7 +30,7 @@ protected:
   Lane &laneOf(int64_t stream) { return lanes->at(rank, stream); }
   /// Enqueues all calls of a step.
   Status issueAll(const std::function<Status(int64_t)> &issue);
-  /// The collectives of the step that are not done, and whether its program still issues calls; from any thread.
+  /// Collectives of the step that are not done, and whether its program still issues calls. Callable from any thread.
   std::vector<Wait> pendingWaits();
   bool isIssuing();
 
@@ -38,16 +38,16 @@ protected:
   const std::vector<Group> &groups;
   const int64_t rank;
 #if MOERT_HAS_NCCL
-  std::unique_ptr<Nccl> nccl; ///< null where the rank is alone
+  std::unique_ptr<Nccl> nccl; ///< null if the rank is alone
 #endif
 
 private:
   /// An event of the plan.
   struct Mark {
     Event event;
-    bool isRecorded = false; ///< in this step
+    bool isRecorded = false; ///< whether this step recorded it
   };
-  /// A collective that was launched, and the event that is after it.
+  /// A launched collective, and the event after it.
   struct Launched {
     Wait wait;
     Event done;
@@ -58,14 +58,14 @@ private:
   Wait waitOf(const Call &call);
 
   std::vector<Mark> marks;
-  std::mutex stepMutex; ///< of what follows, which others ask about
+  std::mutex stepMutex; ///< guards the members below, which other threads read
   std::vector<Launched> launched;
-  std::map<std::string, int64_t> issued; ///< collectives of a step, by who meets
+  std::map<std::string, int64_t> issued; ///< number of collectives in the step, by their members
   size_t launchedCount = 0;
   bool issues = false;
 };
 
-/// The rank's collectives, checked and launched at once.
+/// Checks and launches the rank's collectives at once.
 class RankCommunicator final : public Communicator {
 public:
   RankCommunicator(RankDevice &device, const std::vector<Group> &groups, bool verify)

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kStrips = kThreads / kWarp;
 
-/// A block takes 32 keys of a segment, a strip of threads each a part of the tiles.
+/// Adds up tiles. A block takes 32 keys of a segment, and each strip of its threads takes some of the tiles.
 __global__ void __launch_bounds__(kThreads)
     addTilesKernel(Ranking ranking, int64_t work, int32_t *tileCounts, int32_t *totals) {
   __shared__ int32_t sums[kStrips][kWarp];

@@ -1,9 +1,9 @@
 //===- Ranks.cuh - where each item stands among those like it -------------===//
 //
-// Items come in segments, in an order, each with a key from 0 to below `keys`, or with none. The rank of an item is how
-// many items before it in its segment have its key: all of a counting sort but the moving. Each warp takes a tile of
-// consecutive items: one kernel counts the keys of every tile, one adds up the tiles before, and one ranks within the
-// tile. Only integers are added, so that no result depends on an order of threads.
+// Ranks items. Items come in segments and in an order. Each has a key from 0 to below `keys`, or none. The rank of an
+// item is the number of earlier items of its segment with the same key. A counting sort needs only moves after that.
+// Each warp takes a tile of consecutive items: one kernel counts the keys of every tile, one adds up the tiles before,
+// and one ranks within the tile. Only integers are added, so no result depends on the order of threads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_RANKS_CUH
@@ -13,24 +13,24 @@
 
 namespace moert::cuda {
 
-/// How items are cut into tiles. The tiles of a segment follow each other.
+/// Division of items into tiles. The tiles of a segment follow each other.
 struct Ranking {
   int64_t segments = 1, keys = 1;
   int64_t tiles = 1, span = kWarp; ///< tiles of each segment, and items of a tile
-  int warps = kThreads / kWarp;    ///< of a block
-  bool isShared = true;            ///< whether warps count in shared memory, or in place
+  int warps = kThreads / kWarp;    ///< warps of a block
+  bool isShared = true;            ///< whether warps count in shared memory or in place
 
-  /// For segments of `items` at most.
+  /// Division for segments of at most `items` items.
   static Ranking of(const Target &target, int64_t segments, int64_t items, int64_t keys);
 
-  /// The counts of tiles, an int32_t each.
+  /// Number of counts of tiles, an int32_t each.
   int64_t counts() const { return segments * tiles * keys; }
   Grid tileGrid(const Target &target) const;
 };
 
 inline Ranking Ranking::of(const Target &target, int64_t segments, int64_t items, int64_t keys) {
   constexpr int64_t kShared = (48 << 10) / sizeof(int32_t);
-  // Tiles enough for the device, yet not so many that to add them up takes longer than to count.
+  // Enough tiles to keep the device busy, but few enough that adding them up is faster than counting.
   const int64_t most =
       std::max<int64_t>(int64_t(target.device.multiProcessors) * 4 / std::max<int64_t>(segments, 1), 1);
   Ranking ranking;
@@ -51,10 +51,10 @@ inline Grid Ranking::tileGrid(const Target &target) const {
   return grid;
 }
 
-/// A tile of a warp, and its counters.
+/// Tile of a warp, and its counters.
 struct RankTile {
   int64_t segment, begin, end; ///< items of the segment
-  int32_t *counts, *counters;  ///< [keys]; the same, where counted in place
+  int32_t *counts, *counters;  ///< [keys], the same array if counted in place
 
   __device__ RankTile(const Ranking &ranking, int64_t tile, int64_t items, int32_t *tileCounts)
       : segment(tile / ranking.tiles), begin(tile % ranking.tiles * ranking.span),
@@ -62,7 +62,8 @@ struct RankTile {
         counters(ranking.isShared ? sharedMemory<int32_t>() + threadIdx.x / kWarp * ranking.keys : counts) {}
 };
 
-/// `Items` has count(segment), index(segment, position), which item that is, and key(index), negative for none.
+/// Counts the keys of tiles. `Items` has count(segment), index(segment, position), the item there, and key(index),
+/// which is negative for none.
 template <class Items>
 __global__ void __launch_bounds__(kThreads) countTilesKernel(Items items, Ranking ranking, int32_t *tileCounts) {
   const int lane = threadIdx.x % kWarp;
@@ -84,10 +85,10 @@ __global__ void __launch_bounds__(kThreads) countTilesKernel(Items items, Rankin
   }
 }
 
-/// Turns the counts of tiles into those of the tiles before, and adds all up: totals [segments, keys].
+/// Replaces the counts of tiles by those of the tiles before, and sums all: totals [segments, keys].
 Status addTiles(const Target &target, const Ranking &ranking, int32_t *tileCounts, int32_t *totals);
 
-/// place(segment, index, key, rank) for every item; both are negative for items without a key.
+/// Calls place(segment, index, key, rank) for every item. Key and rank are negative for items without a key.
 template <class Items, class Place>
 __global__ void __launch_bounds__(kThreads)
     rankTilesKernel(Items items, Ranking ranking, int32_t *tileCounts, Place place) {
@@ -114,8 +115,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// How many items of each key a segment has, totals [segments, keys]. `tileCounts` has ranking.counts() elements and is
-/// then for rankItems.
+/// Counts the items of each key of a segment: totals [segments, keys]. `tileCounts` has ranking.counts() elements,
+/// which rankItems then reads.
 template <class Items>
 Status countItems(const Target &target, const Items &items, const Ranking &ranking, int32_t *tileCounts,
                   int32_t *totals) {
@@ -132,8 +133,8 @@ Status rankItems(const Target &target, const Items &items, const Ranking &rankin
   return launch(rankTilesKernel<Items, Place>, ranking.tileGrid(target), target, items, ranking, tileCounts, place);
 }
 
-/// offsets[segment, key] = segment * stride + the items of the segment with a lower key; ends[segment], where there are
-/// any, is where its items end.
+/// Computes offsets[segment, key] = segment * stride + the number of the segment's items with a lower key.
+/// ends[segment], unless null, is where its items end.
 Status sumOffsets(const Target &target, const int32_t *totals, int64_t segments, int64_t keys, int64_t stride,
                   int32_t *offsets, int32_t *ends);
 

@@ -1,6 +1,6 @@
 //===- Reduce.cuh - sums of a warp and of a block -------------------------===//
 //
-// In an order that only the number of threads decides, so that runs give the same bits.
+// Reductions in an order that only the number of threads decides, so that all runs give the same bits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_REDUCE_CUH
@@ -13,7 +13,7 @@ namespace moert::cuda {
 
 inline constexpr unsigned kFullMask = 0xffffffff;
 
-/// The sum of all lanes, on all lanes.
+/// Sum over all lanes, on all lanes.
 template <class T> __device__ __forceinline__ T warpSum(T value) {
 #pragma unroll
   for (int bits = kWarp / 2; bits > 0; bits /= 2)
@@ -21,7 +21,7 @@ template <class T> __device__ __forceinline__ T warpSum(T value) {
   return value;
 }
 
-/// The largest of all lanes, on all lanes. No lane has NaN.
+/// Largest value of all lanes, on all lanes. No lane may have NaN.
 template <class T> __device__ __forceinline__ T warpMax(T value) {
   if constexpr (std::is_same_v<T, uint32_t>) {
     return __reduce_max_sync(kFullMask, value);
@@ -35,7 +35,7 @@ template <class T> __device__ __forceinline__ T warpMax(T value) {
   }
 }
 
-/// The product of two rows by a warp in one dimension, by vectors of N, on all lanes.
+/// Dot product of two rows by a warp in one dimension, by vectors of N, on all lanes.
 template <int N, class A, class T> __device__ __forceinline__ A warpDot(const T *a, const T *b, int64_t columns) {
   A sum = 0;
 #pragma unroll 2
@@ -48,7 +48,7 @@ template <int N, class A, class T> __device__ __forceinline__ A warpDot(const T 
   return warpSum(sum);
 }
 
-/// The sum of all threads of a block of kThreads in one dimension, on all threads.
+/// Sum over all threads of a block of kThreads in one dimension, on all threads.
 template <class T> __device__ T blockSum(T value) {
   __shared__ T sums[kThreads / kWarp];
   value = warpSum(value);
@@ -62,7 +62,7 @@ template <class T> __device__ T blockSum(T value) {
   return result;
 }
 
-/// The largest of all threads of such a block, on all threads. No thread has NaN.
+/// Largest value of all threads of such a block, on all threads. No thread may have NaN.
 template <class T> __device__ T blockMax(T value) {
   __shared__ T largest[kThreads / kWarp];
   value = warpMax(value);
@@ -76,12 +76,12 @@ template <class T> __device__ T blockMax(T value) {
   return result;
 }
 
-/// A row for each warp, or for each block of kThreads in one dimension. All threads of it must call what sums.
+/// Team of a row: a warp, or a block of kThreads in one dimension. All of its threads must call the sums.
 template <int Threads> struct RowTeam {
   static_assert(Threads == kWarp || Threads == kThreads);
   static constexpr bool kIsWarp = Threads == kWarp;
 
-  /// Rows from `first` on, by steps of `stride`, are the team's.
+  /// First row of the team. Its rows follow by steps of `stride`.
   __device__ static int64_t first() {
     return kIsWarp ? int64_t(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp : blockIdx.x;
   }
@@ -101,7 +101,7 @@ template <int Threads> struct RowTeam {
   }
 };
 
-/// The sum of the threads up to this one in a block of kThreads in one dimension; `total` is that of all.
+/// Sum over the threads up to this one in a block of kThreads in one dimension. `total` is the sum over all.
 template <class T> __device__ T blockScan(T value, T &total) {
   __shared__ T sums[kThreads / kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;

@@ -1,7 +1,7 @@
 //===- RouteGate.cuh - the topology-aware gate ----------------------------===//
 //
-// FasterMoE's gate compares the tokens of a routing group with each other, one choice after the other: a block for each
-// group.
+// FasterMoE's gate. It compares the tokens of a routing group with each other, one choice after the other. Each group
+// has a block.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_ROUTEGATE_CUH
@@ -12,31 +12,32 @@
 
 namespace moert::cuda {
 
-/// What an expert is chosen by.
+/// Key by which an expert is selected.
 template <class A, class B> __device__ __forceinline__ Ordered<A> selectionKey(A score, const B *bias, int64_t expert) {
   return toOrdered(bias ? plainSum(score, convert<A>(bias[expert])) : score);
 }
 
-/// The gate at work on the choices of the plain gate. A is the type of the scores, B of the selection bias.
+/// State of the gate, which changes the choices of the plain gate. A is the type of the scores, B of the selection
+/// bias.
 template <class A, class B> struct TopologyGate {
   const A *scores;  ///< [S, E]
-  const B *bias;    ///< or null
+  const B *bias;    ///< may be null
   int32_t *chosen;  ///< [S, k]
-  int32_t *wanted;  ///< [S, k], by the plain gate
+  int32_t *wanted;  ///< [S, k], choices of the plain gate
   int32_t *local;   ///< [S, k], the best experts at home
   Ordered<A> *keys; ///< [S]
   int64_t groups, groupTokens;
   int experts, choices, homeExperts;
   int64_t homes, homeStride, homeSpan, rank, leave;
 
-  /// The first expert at home.
+  /// First expert at home.
   __device__ int firstAtHome(int64_t group) const {
     return static_cast<int>((rank / homeStride + group / homeSpan) % homes) * homeExperts;
   }
   __device__ Ordered<A> key(int64_t token, int expert) const {
     return selectionKey(scores[token * experts + expert], bias, expert);
   }
-  /// The token's choice `j` becomes the first of `list` that it has not chosen.
+  /// Sets the token's choice `j` to the first of `list` that the token has not chosen.
   __device__ int choose(int64_t token, int j, const int32_t *list) const {
     int32_t *mine = chosen + token * choices;
     const int32_t *wish = list + token * choices;
@@ -52,7 +53,7 @@ template <class A, class B> struct TopologyGate {
   }
 };
 
-/// Ranks the experts at home of each token, warp by warp.
+/// Ranks the experts at home of each token, with a warp for each.
 template <class A, class B>
 __global__ void __launch_bounds__(kThreads) rankLocalKernel(TopologyGate<A, B> gate, char *memory, int64_t perWarp) {
   const int size = gate.homeExperts, lane = threadIdx.x % kWarp;
@@ -68,13 +69,13 @@ __global__ void __launch_bounds__(kThreads) rankLocalKernel(TopologyGate<A, B> g
   }
 }
 
-/// The n-th largest of some keys, and how many of those like it are among the n largest.
+/// The n-th largest of some keys, and how many keys equal to it are among the n largest.
 template <class U> struct Threshold {
   U key;
   int64_t ties;
 };
 
-/// By all threads of a block of kThreads, digit by digit of 8 bits.
+/// Finds it with all threads of a block of kThreads, one digit of 8 bits after the other.
 template <class U> __device__ Threshold<U> nthLargest(const U *keys, int64_t count, int64_t n) {
   constexpr int kDigits = 256;
   static_assert(kThreads == kDigits);
@@ -89,7 +90,7 @@ template <class U> __device__ Threshold<U> nthLargest(const U *keys, int64_t cou
       if ((keys[i] & known) == result.key)
         atomicAdd(bins + (keys[i] >> shift) % kDigits, 1);
     __syncthreads();
-    // Each thread has a digit, the first the highest.
+    // Each thread has a digit, the first thread the highest.
     const int digit = kDigits - 1 - static_cast<int>(threadIdx.x);
     int32_t all = 0;
     const int32_t like = bins[digit], reached = blockScan(like, all);
@@ -103,7 +104,7 @@ template <class U> __device__ Threshold<U> nthLargest(const U *keys, int64_t cou
   return result;
 }
 
-/// A block for each routing group, in which a thread has every kThreads-th token.
+/// Applies the gate. A block has a routing group, and a thread has every kThreads-th token.
 template <class A, class B> __global__ void __launch_bounds__(kThreads) stayAtHomeKernel(TopologyGate<A, B> gate) {
   using U = Ordered<A>;
   for (int64_t group = blockIdx.x; group < gate.groups; group += gridDim.x) {

@@ -1,8 +1,8 @@
 //===- RoutePlace.cuh - where the rows of a dropless routing lie ----------===//
 //
-// The second and last kernel of the usual routing: one group of tokens, one chunk, no capacity. The first one counts
-// the choices of parts of the tokens; here each block adds up what it needs of these counts, and ranks the choices of
-// its part. So slots and counts depend on no order of threads.
+// Second and last kernel of the usual routing: one group of tokens, one chunk, no capacity. The first kernel counts the
+// choices of parts of the tokens. Here each block adds up the counts that it needs, and ranks the choices of its part.
+// Slots and counts thereby do not depend on the order of threads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_ROUTEPLACE_CUH
@@ -12,10 +12,10 @@
 
 namespace moert::cuda {
 
-/// The most experts whose counts a block has room for.
+/// Largest number of experts whose counts a block has room for.
 inline constexpr int kMostPlaced = 512;
 
-/// A is the type of sums of probabilities, O of the auxiliary loss.
+/// Operands of the kernel. A is the type of sums of probabilities, O of the auxiliary loss.
 template <class A, class O> struct Placing {
   const int32_t *chosen;     ///< [tokens, choices]
   const int32_t *partCounts; ///< [parts, E]
@@ -27,12 +27,12 @@ template <class A, class O> struct Placing {
   int32_t *sources; ///< [tokens * choices]: the choice of each row
   int32_t *loads;   ///< [E]
   int64_t *offsets; ///< [E+1]
-  double auxFactor; ///< of the sum of loads times probabilities
+  double auxFactor; ///< factor of the sum of loads times probabilities
   O *aux;
 };
 
-/// add(part, column) for all parts, by all threads: columns side by side, and as many parts at a time as there are
-/// threads left. finish(column, strip, strips) then adds up what the strips have.
+/// Sums over all parts. All threads call add(part, column): columns are side by side, and the remaining threads form
+/// strips that take several parts at a time. finish(column, strip, strips) then adds up the strips.
 struct PartStrips {
   int columns; ///< a power of two from 32 on, at most kThreads
   __device__ explicit PartStrips(int experts) : columns(kWarp) {
@@ -44,7 +44,7 @@ struct PartStrips {
   __device__ int column() const { return static_cast<int>(threadIdx.x) % columns; }
 };
 
-/// The choices of all parts, and of those before `part`, by expert: to shared memory.
+/// Counts the choices of all parts, and of those before `part`, by expert, in shared memory.
 template <class A, class O>
 __device__ void addPartCounts(const Placing<A, O> &placing, int64_t part, int32_t *totals, int32_t *before) {
   __shared__ int32_t all[kThreads], earlier[kThreads];
@@ -74,7 +74,7 @@ __device__ void addPartCounts(const Placing<A, O> &placing, int64_t part, int32_
   }
 }
 
-/// The auxiliary loss: the sum over experts of their loads times their probabilities.
+/// Computes the auxiliary loss: the sum over experts of their loads times their probabilities.
 template <class A, class O> __device__ void sumAuxiliary(const Placing<A, O> &placing, const int32_t *totals) {
   __shared__ double all[kThreads];
   const PartStrips strips(placing.experts);
@@ -100,7 +100,8 @@ template <class A, class O> __device__ void sumAuxiliary(const Placing<A, O> &pl
     *placing.aux = convert<O>(placing.auxFactor * sum);
 }
 
-/// Turns the counts before a part into where its rows start; the first part's block also gives them to others.
+/// Turns the counts before a part into the first rows of the part. The first part's block also writes them for other
+/// ops.
 template <class A, class O>
 __device__ void startRows(const Placing<A, O> &placing, int64_t part, const int32_t *totals, int32_t *before) {
   int32_t rows = 0;
@@ -122,7 +123,7 @@ __device__ void startRows(const Placing<A, O> &placing, int64_t part, const int3
     placing.offsets[0] = 0;
 }
 
-/// By one warp, in the order of the choices. `next` is where the next row of each expert lies.
+/// Places a part's choices in their order, with one warp. `next` is the next row of each expert.
 template <class A, class O> __device__ void placePart(const Placing<A, O> &placing, int64_t part, int32_t *next) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t begin = placing.tokens * part / placing.parts * placing.choices;
@@ -144,7 +145,7 @@ template <class A, class O> __device__ void placePart(const Placing<A, O> &placi
   }
 }
 
-/// A block for each part, and a last one for the auxiliary loss.
+/// Places all choices. Each part has a block, and the last block computes the auxiliary loss.
 template <class A, class O> __global__ void __launch_bounds__(kThreads) placeKernel(Placing<A, O> placing) {
   __shared__ int32_t totals[kMostPlaced], before[kMostPlaced];
   const int64_t part = blockIdx.x;

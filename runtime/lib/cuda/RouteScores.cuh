@@ -1,7 +1,7 @@
 //===- RouteScores.cuh - scores, choices and weights of tokens ------------===//
 //
-// A warp for each token, whose row of experts it keeps in registers from the logits to the weights. All of a token is
-// computed from its own row, in an order that only the number of experts decides.
+// A warp computes a token. It keeps the token's row of experts in registers from the logits to the weights. All results
+// of a token come from its own row, in an order that only the number of experts decides.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_ROUTESCORES_CUH
@@ -14,7 +14,7 @@
 
 namespace moert::cuda {
 
-/// The attributes of a route, and how it is cut into parts, of which a block takes one after the other.
+/// Attributes of a route, and its division into parts. A block takes one part after the other.
 struct RoutePlan {
   int64_t groups, groupTokens, parts; ///< parts of a routing group
   int experts, choices;
@@ -24,24 +24,24 @@ struct RoutePlan {
   double routingScale;
 };
 
-/// T is the type of logits, O of scores and of what goes with them.
+/// Operands of a route. T is the type of logits, O of scores and values of that type.
 template <class T, class O> struct RouteData {
   using A = Acc<T, O>;
   const T *logits;
-  const O *bias;         ///< or null
-  const int32_t *forced; ///< or null
+  const O *bias;         ///< may be null
+  const int32_t *forced; ///< may be null
   O *scores;
-  A *wideScores; ///< the same where O is narrower than A and they are asked for, or null
+  A *wideScores; ///< the scores in A if O is narrower and they are needed, or null
   int32_t *experts;
   O *weights;
   A *partial;          ///< [groups * parts, E]: sums of normalised scores
-  int32_t *partCounts; ///< [groups * parts, E]: choices, or null where nobody asks
+  int32_t *partCounts; ///< [groups * parts, E]: choices, or null if they are not needed
   FaultSite site;
 };
 
 // --- Scores ------------------------------------------------------------------
 
-/// The softmax of a row. NaNs are passed over in the maximum; they reach every score through the sum.
+/// Softmax of a row. The maximum ignores NaNs, which reach every score through the sum.
 template <class A, int N> __device__ void softmax(LaneRow<A, N> &row, int columns) {
   A largest = -kInfinity<A>, sum = 0;
   forSteps<N>(columns, [&](int i) {
@@ -59,7 +59,7 @@ template <class A, int N> __device__ void softmax(LaneRow<A, N> &row, int column
   forSteps<N>(columns, [&](int i) { row[i] *= factor; });
 }
 
-/// The sigmoid of each; the sum of all.
+/// Sigmoid of each score. Returns their sum.
 template <class A, int N> __device__ A sigmoid(LaneRow<A, N> &row, int columns) {
   A sum = 0;
   forSteps<N>(columns, [&](int i) {
@@ -71,7 +71,7 @@ template <class A, int N> __device__ A sigmoid(LaneRow<A, N> &row, int columns) 
   return warpSum(sum);
 }
 
-/// Makes the scores of token s, and adds to `sums` the probabilities that the auxiliary loss averages.
+/// Computes the scores of token s, and adds to `sums` the probabilities that the auxiliary loss averages.
 template <int N, class T, class O, class A>
 __device__ void scoreToken(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s, LaneRow<A, N> &row,
                            LaneRow<A, N> &sums) {
@@ -96,7 +96,7 @@ __device__ void scoreToken(const RoutePlan &plan, const RouteData<T, O> &data, i
 
 // --- Choices -----------------------------------------------------------------
 
-/// What a group of experts is chosen by, from the keys of its experts.
+/// Score of a group of experts, from the keys of its experts.
 template <class A, int N>
 __device__ Ordered<A> groupKey(LaneRow<Ordered<A>, N> &keys, int columns, int first, int size, bool isTop2) {
   Ordered<A> best = 0, second = 0;
@@ -109,13 +109,13 @@ __device__ Ordered<A> groupKey(LaneRow<Ordered<A>, N> &keys, int columns, int fi
   const Ordered<A> all = warpMax(best);
   if (!isTop2 || size == 1)
     return all;
-  // The first lane that has the best gives its second one.
+  // The first lane that has the best key gives its second best.
   const int owner = __ffs(static_cast<int>(__ballot_sync(kFullMask, best == all))) - 1;
   const Ordered<A> next = warpMax(static_cast<int>(threadIdx.x % kWarp) == owner ? second : best);
   return toOrdered(fromOrdered<A>(all) + fromOrdered<A>(next));
 }
 
-/// Makes 0 of the keys of all experts that are not in one of the best groups.
+/// Clears the keys of all experts that are not in one of the best groups.
 template <class A, int N>
 __device__ void keepBestGroups(const RoutePlan &plan, LaneRow<Ordered<A>, N> &keys, LaneRow<Ordered<A>, N> &groups,
                                LaneRow<Ordered<A>, N> &kept) {
@@ -135,7 +135,8 @@ __device__ void keepBestGroups(const RoutePlan &plan, LaneRow<Ordered<A>, N> &ke
   forSteps<N>(columns, [&](int i) { keys[i] = kept[i]; });
 }
 
-/// The forced experts of token s. One that does not exist becomes expert 0, which harms nothing: the step fails.
+/// Takes the forced experts of token s. A number that is no expert becomes expert 0, which does no harm because the
+/// step fails.
 template <class T, class O> __device__ void takeForced(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s) {
   const int32_t *forced = data.forced + s * plan.choices;
   for (int j = threadIdx.x % kWarp; j < plan.choices; j += kWarp) {
@@ -149,7 +150,7 @@ template <class T, class O> __device__ void takeForced(const RoutePlan &plan, co
   }
 }
 
-/// The keys of all experts; `groups` and `kept` are for group-limited routing.
+/// Keys of all experts. `groups` and `kept` are for group-limited routing.
 template <class A, int N> struct KeyRows {
   LaneRow<Ordered<A>, N> keys, groups, kept;
 };
@@ -171,7 +172,7 @@ __device__ void chooseExperts(const RoutePlan &plan, const RouteData<T, O> &data
 
 // --- Weights -----------------------------------------------------------------
 
-/// store(j, weight) of all choices j, of which score(j) is asked for in their order.
+/// Calls store(j, weight) for all choices j. It asks for score(j) in the order of the choices.
 template <class A, class Score, class Store>
 __device__ __forceinline__ void weighChoices(const RoutePlan &plan, Score score, Store store) {
   A sum = 0, scale = static_cast<A>(plan.routingScale);
@@ -183,7 +184,7 @@ __device__ __forceinline__ void weighChoices(const RoutePlan &plan, Score score,
     store(j, score(j) * scale);
 }
 
-/// By a warp, which has the scores.
+/// Computes the weights, with a warp that has the scores.
 template <int N, class T, class O, class A>
 __device__ void weighToken(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s, LaneRow<A, N> &scores) {
   const int lane = threadIdx.x % kWarp;
@@ -202,7 +203,7 @@ __device__ void weighToken(const RoutePlan &plan, const RouteData<T, O> &data, i
   weighChoices<A>(plan, score, store);
 }
 
-/// Once the topology-aware gate has chosen: a thread for each token.
+/// Computes the weights after the topology-aware gate, with a thread for each token.
 template <class O, class A>
 __global__ void __launch_bounds__(kThreads)
     weighKernel(RoutePlan plan, const A *scores, const int32_t *experts, O *weights) {
@@ -217,13 +218,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // --- Counts ------------------------------------------------------------------
 
-/// The counters of the block, one for each expert.
+/// Counters of the block, one for each expert.
 inline __device__ void clearCounters(int32_t *counters, int experts) {
   for (int e = threadIdx.x; e < experts; e += kThreads)
     counters[e] = 0;
   __syncthreads();
 }
-/// By a warp, which has the choices of token s.
+/// Counts the choices of token s, with the warp that has them.
 template <class T, class O>
 __device__ void countToken(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s, int32_t *counters) {
   for (int j = threadIdx.x % kWarp; j < plan.choices; j += kWarp)
@@ -238,7 +239,7 @@ inline __device__ void storeCounters(const int32_t *counters, int experts, int32
 
 // --- All of a token ----------------------------------------------------------
 
-/// to[columns] = the sum over the warps of the block, in their order.
+/// Computes to[columns], the sum over the warps of the block in their order.
 template <class A, int N> __device__ void sumWarps(LaneRow<A, N> &row, int columns, A *to) {
   constexpr int kWarps = kThreads / kWarp;
   __shared__ A sums[kWarps][kWarp];

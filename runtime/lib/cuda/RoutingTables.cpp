@@ -53,13 +53,13 @@ Status RoutingTables::reserve(cudaStream_t stream, int64_t bytes, Block *&block)
 
 Status RoutingTables::publish(cudaStream_t stream, const Key &key, Block *block) {
   std::lock_guard lock(mutex);
-  // Nothing overwrites a value of no bytes.
+  // A value of no bytes is never overwritten.
   if (key.of.bytes() > 0)
     entries.push_back({key, block});
   return recordOn(*block, stream);
 }
 
-/// The readers of a table are readers of the value too, so that they come before what overwrites the value.
+/// The readers of a table also read the value, so they must come before the call that overwrites the value.
 Status RoutingTables::retire(Block &block, cudaStream_t stream) {
   block.isUsed = false;
   return recordOn(block, stream);

@@ -10,16 +10,18 @@
 
 namespace moert::cuda {
 
-/// Tables on the device that several ops of a layer need, each made once: a rank has one object of this class. A table
-/// belongs to the memory of the value that it was made of. It is forgotten when a call writes there, and its own memory
-/// is then used again. Calls must come in an order in which each comes after those that it depends on.
+/// Tables on the device that several ops of a layer need. Each is made once, and each rank has one object of this
+/// class. A table belongs to the memory of the value from which it was made. It is forgotten when a call writes there,
+/// and its own memory is then reused. Calls must come in an order that respects their dependences.
 class RoutingTables {
 public:
   enum class Table {
-    Offsets, ///< int64 [E+1] of counts: where each expert's rows start; parameter: the rows of the buffer
-    Sources, ///< int32 [R] of slots: the choice that fills a row, or -1; parameter: R
-    Loads,   ///< int32 [groups, E] of experts: the choices of each expert; parameter: the groups
-    Groups, ///< arrays of counts for grouped kernels (RaggedGroups.h); parameter: the rows of the buffers, or which one
+    Offsets, ///< int64 [E+1] of counts: first row of each expert. Parameter: the rows of the buffer
+    Sources, ///< int32 [R] of slots: the choice that fills a row, or -1. Parameter: R
+    Loads,   ///< int32 [groups, E] of experts: the number of choices of each expert. Parameter: the groups
+    /// arrays of counts for grouped kernels (RaggedGroups.h). Parameter: the rows of the buffers, or the number of the
+    /// array
+    Groups,
   };
   struct Key {
     Table table;
@@ -30,21 +32,21 @@ public:
   struct Block {
     DeviceMemory memory;
     int64_t bytes = 0;
-    Event event;               ///< after what fills it, or after its last readers
-    cudaStream_t on = nullptr; ///< where the event was recorded; null: nothing needs to wait
+    Event event;               ///< recorded after the kernel that fills it, or after its last readers
+    cudaStream_t on = nullptr; ///< stream of the event. Null: no wait is needed
     bool isUsed = false;
   };
 
-  /// The table, where it is known; `stream` may read it then.
+  /// Finds the table. If it exists, `stream` may read it.
   Status find(cudaStream_t stream, const Key &key, const void *&data);
-  /// Memory of at least `bytes` for a table that is enqueued on `stream`.
+  /// Reserves memory of at least `bytes` for a table that is enqueued on `stream`.
   Status reserve(cudaStream_t stream, int64_t bytes, Block *&block);
-  /// What fills the block is enqueued on `stream`.
+  /// Publishes the table. The work that fills its block is enqueued on `stream`.
   Status publish(cudaStream_t stream, const Key &key, Block *block);
 
-  /// Before a call is enqueued on `stream`: forgets the tables of what it writes.
+  /// Forgets the tables of values that a call writes. To be called before the call is enqueued on `stream`.
   Status note(const Call &call, cudaStream_t stream);
-  /// Forgets all. What was enqueued before must come before what will be.
+  /// Forgets all tables. Work that was enqueued before must come before later work.
   void clear();
 
 private:
@@ -54,7 +56,7 @@ private:
   };
   Status retire(Block &block, cudaStream_t stream);
 
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< guards the members below
   std::deque<Block> blocks;
   std::vector<Entry> entries;
 };

@@ -1,4 +1,4 @@
-# What nvcc compiles, or a C++ compiler for the tests.
+# Files that nvcc compiles, or a C++ compiler for the tests.
 set(MOERT_CUDA_SOURCES
   Context.cpp
   Copies.cpp
@@ -44,10 +44,10 @@ set(MOERT_CUDA_SOURCES
   Ranks.cu
   RoutingTables.cpp)
 list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-# cuDNN's graphs, where it is there.
+# cuDNN's graphs, if cuDNN is available.
 set(MOERT_CUDNN_SOURCES CudnnGraph.cpp)
 list(TRANSFORM MOERT_CUDNN_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-# The backends, on top of these.
+# The backends, which use all of the above.
 set(MOERT_CUDA_BACKEND_SOURCES
   CallNames.cpp
   Caller.cpp
@@ -59,7 +59,7 @@ set(MOERT_CUDA_BACKEND_SOURCES
   Loopback.cpp
   RankDevice.cpp)
 list(TRANSFORM MOERT_CUDA_BACKEND_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-# What needs NCCL.
+# Files that need NCCL.
 set(MOERT_NCCL_SOURCES
   Nccl.cpp
   NcclMemory.cpp)

@@ -8,13 +8,13 @@
 
 namespace moert::cuda {
 
-/// Begins to copy a vector of 16 bytes to shared memory, of which the first `left` elements are there and the others
-/// are zeros. Where `isAligned`, `left` is at least a vector, or 0 or less. `anywhere` is an address that may be named.
+/// Begins to copy a vector of 16 bytes to shared memory. Its first `left` elements are copied, and the others are
+/// zeros. If `isAligned`, `left` is at least a vector, or at most 0. `anywhere` is a valid address.
 template <class T>
 __device__ __forceinline__ void stageVector(T *to, const T *from, int64_t left, bool isAligned, const T *anywhere) {
   constexpr int V = kVector<T>;
   if (isAligned) {
-    // Of nothing, no address is accessed.
+    // With no elements, no address is accessed.
     __pipeline_memcpy_async(to, left > 0 ? from : anywhere, 16, left > 0 ? 0 : 16);
     return;
   }

@@ -17,10 +17,10 @@ using Half = __half;
 
 template <class T> inline constexpr bool isNarrowType = std::is_same_v<T, Bf16> || std::is_same_v<T, Half>;
 
-/// What is computed in where operands are of these types: double where one is, else float.
+/// Type of computations on operands of these types: double if one is double, float otherwise.
 template <class... T> using Acc = std::conditional_t<(std::is_same_v<T, double> || ...), double, float>;
 
-/// Exact where `To` holds the value, else rounded once to the nearest, ties to even.
+/// Exact if `To` holds the value. Rounds once otherwise, to nearest, ties to even.
 template <class To, class From> __device__ __forceinline__ To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
     return value;
@@ -42,7 +42,7 @@ template <class To, class From> __device__ __forceinline__ To convert(From value
 
 // --- Vectors -----------------------------------------------------------------
 
-/// Elements of one access of 16 bytes; of types of different sizes, of the smallest.
+/// Elements of one access of 16 bytes. With several types, the smallest number.
 template <class... T> inline constexpr int kVector = 16 / static_cast<int>(std::min({sizeof(T)...}));
 
 /// `N` neighbouring elements.
@@ -50,7 +50,7 @@ template <class T, int N> struct alignas(N * sizeof(T) % 16 == 0 ? 16 : alignof(
   T values[N];
 };
 
-/// Whether N elements are loaded and stored by accesses of 16 bytes, for which their address must be a multiple of 16.
+/// Whether N elements are loaded and stored by accesses of 16 bytes. Their address must then be a multiple of 16.
 template <class T, int N> inline constexpr bool isVector = N * sizeof(T) % 16 == 0;
 
 template <int N, class T, bool IsVector = isVector<T, N>>
@@ -80,7 +80,7 @@ __device__ __forceinline__ void storePack(T *to, const Pack<T, N> &pack) {
   }
 }
 
-/// Whether all may be accessed by 16 bytes. Null is absent.
+/// Whether all addresses may be accessed by 16 bytes. Null means absent.
 template <class... T> bool areAligned(const T *...data) {
   return (((reinterpret_cast<uintptr_t>(data) & 15) == 0) && ...);
 }
@@ -93,7 +93,7 @@ template <class T> struct Type {
 };
 #define MOERT_TYPE(value) typename decltype(value)::type
 
-/// function(Type<T>()) with the T of a floating dtype, which the checks have seen to be one.
+/// Calls function(Type<T>()) with the T of a floating dtype. The checks guarantee that it is one.
 template <class Function> Status withFloating(int32_t dtype, Function function) {
   switch (dtype) {
   case MOERT_F32:
@@ -109,8 +109,8 @@ template <class Function> Status withFloating(int32_t dtype, Function function) 
   }
 }
 
-/// function(Type<T>()) with the T of the widest access that fits: `all` is the addresses and the sizes, by a bitwise
-/// or.
+/// Calls function(Type<T>()) with the T of the widest access that fits. `all` is the bitwise or of the addresses and
+/// the sizes.
 template <class Function> Status withWidestUnit(uintptr_t all, Function function) {
   if (all % 16 == 0)
     return function(Type<uint4>());
@@ -121,7 +121,7 @@ template <class Function> Status withWidestUnit(uintptr_t all, Function function
   return function(Type<uint16_t>());
 }
 
-/// The same for what goes with rows of type T: it is of type T too, or f32 beside 16-bit rows.
+/// Calls function(Type<T>()) for a value that goes with rows of type T: T, or f32 beside 16-bit rows.
 template <class T, class Function> Status withBeside(int32_t dtype, Function function) {
   if constexpr (isNarrowType<T>)
     if (dtype == MOERT_F32)

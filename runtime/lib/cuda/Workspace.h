@@ -10,12 +10,11 @@
 
 namespace moert::cuda {
 
-/// Memory of one stream, which its calls use one after the other. It grows and never shrinks. Blocks that were too
-/// small are kept, since what was enqueued before may use them; each is twice as large as the one before, which bounds
-/// them.
+/// Memory of one stream, which its calls use one after the other. It only grows. Smaller blocks are kept, because
+/// enqueued work may still use them. Each block is twice as large as the one before, which bounds their sum.
 template <class Memory, Status (*Allocate)(int64_t, const std::string &, Memory &)> class GrowingMemory {
 public:
-  /// `bytes` of memory until the next call, aligned to 256.
+  /// Reserves `bytes` bytes until the next call, aligned to 256.
   Status reserve(int64_t bytes, void *&data) {
     if (bytes > newest) {
       const int64_t size = std::max({bytes, 2 * newest, int64_t(64) << 10});
@@ -57,28 +56,28 @@ private:
 };
 
 using Workspace = GrowingMemory<DeviceMemory, allocateDevice>;
-/// The same in the host's memory; the host waits for the stream before it writes there again. What the stream itself
-/// does there, its functions on the host included, comes one after the other.
+/// Staging memory of the host. The host waits for the stream before it writes there again. The stream's own accesses,
+/// including its functions on the host, come one after the other.
 using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
 
-/// Pinned memory from which a stream copies, which the host fills again while earlier copies may be under way.
+/// Pinned memory from which a stream copies. The host fills it again while earlier copies may be under way.
 class Tables {
 public:
-  /// `count` values that nothing copies from any more.
+  /// Reserves `count` values that no copy reads any more.
   template <class T> Status reserve(int64_t count, T *&data) {
     Table &table = tables[next];
     if (table.copied)
       MOERT_RETURN_IF_ERROR(check(cudaEventSynchronize(table.copied.get()), "a copy of operands failed"));
     return table.memory.reserve(count, data);
   }
-  /// The first memory of all tables, before anything runs: the host's pinned memory cannot be had without waiting.
+  /// Reserves the first memory of all tables before anything runs, because allocating pinned memory waits.
   Status reserveAll() {
     void *data = nullptr;
     for (Table &table : tables)
       MOERT_RETURN_IF_ERROR(table.memory.reserve(1, data));
     return {};
   }
-  /// The copy of what was reserved last is enqueued.
+  /// Notes that the copy of the last reserved memory is enqueued.
   Status noteCopied(cudaStream_t stream) {
     Table &table = tables[next];
     next = (next + 1) % tables.size();
@@ -92,11 +91,11 @@ private:
     Staging memory;
     Event copied;
   };
-  std::array<Table, 16> tables; ///< as many copies may wait for the device
+  std::array<Table, 16> tables; ///< one for each copy that may wait for the device
   size_t next = 0;
 };
 
-/// Memory for all pieces that `take` takes of its argument; it is called twice, at first to add up their sizes.
+/// Reserves memory for all pieces that `take` takes of its argument. `take` is called twice, first to add up the sizes.
 template <class Take> Status reservePieces(Workspace &workspace, Take take) {
   Regions sizes(nullptr);
   take(sizes);
