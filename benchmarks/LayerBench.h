@@ -14,7 +14,7 @@
 
 namespace mlir::moe {
 
-/// The value, or the end of the program with its error.
+/// Returns the value, or ends the program with the error.
 template <typename T> T check(llvm::Expected<T> value) {
   if (value)
     return std::move(*value);
@@ -22,7 +22,8 @@ template <typename T> T check(llvm::Expected<T> value) {
   std::exit(1);
 }
 
-/// What is measured on one thread: layers (64 experts, top 8) in bf16, of 4096 tokens on each data-parallel rank.
+/// Workload of the benchmarks, on one thread: layers (64 experts, top 8) in bf16, of 4096 tokens on each data-parallel
+/// rank.
 class LayerBench {
 public:
   explicit LayerBench(const char *argv0)
@@ -37,7 +38,7 @@ public:
 protected:
   static constexpr int64_t kTokens = 4096;
 
-  /// Dropless, or with a capacity factor of 1.25.
+  /// Imports layers that are dropless, or have a capacity factor of 1.25.
   OwningOpRef<ModuleOp> import(int64_t layers, int64_t dataParallel, bool dropless) {
     ImportOptions import;
     import.seq = kTokens;

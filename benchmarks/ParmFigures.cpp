@@ -22,9 +22,9 @@ static constexpr std::array<const char *, kNumSchedules> scheduleNames = {"basel
 static constexpr std::array<const char *, kNumTerms> termNames = {
     "products", "compute", "all_to_all", "all_gather", "all_reduce", "reduce_scatter", "waiting"};
 static constexpr int64_t tokenCounts[] = {1024, 2048, 4096, 8192, 16384};
-/// The testbeds as rows of tables.
+/// Testbeds and numbers of devices, which are the rows of tables.
 static constexpr std::pair<char, int64_t> beds[] = {{'A', 8}, {'B', 8}, {'B', 16}, {'B', 32}};
-/// Relative: what two sums of the same seconds may differ by.
+/// Relative rounding error of two sums of the same seconds.
 static constexpr double rounding = 1e-9;
 
 llvm::ArrayRef<Schedule> parm_sweep::getSchedules() { return schedules; }
@@ -36,7 +36,7 @@ std::string parm_sweep::describe(const Case &what) {
                  what.factor);
 }
 
-/// Those that fit and for which `wanted` holds.
+/// Selects the cases that fit and for which `wanted` holds.
 template <typename Wanted> static Selection select(const std::vector<Case> &cases, Wanted wanted) {
   Selection selection;
   for (const Case &it : cases)
@@ -71,7 +71,7 @@ static bool isOn(const Case &what, std::pair<char, int64_t> bed) {
   return what.testbed->name == bed.first && what.testbed->ranks == bed.second;
 }
 
-// Where Algorithm 1 chooses
+// Seconds of the better one of S1 and S2 with SAA, between which Algorithm 1 chooses.
 
 static double getBetter(const Case &what) {
   return std::min(what.get(Schedule::S1).seconds, what.get(Schedule::S2Saa).seconds);
@@ -79,11 +79,11 @@ static double getBetter(const Case &what) {
 static double getWorse(const Case &what) {
   return std::max(what.get(Schedule::S1).seconds, what.get(Schedule::S2Saa).seconds);
 }
-/// Of the chosen schedule against the better one.
+/// Relative loss of the chosen schedule against the better one.
 static double getRegret(const Case &what) { return what.get(Schedule::Auto).seconds / getBetter(what) - 1; }
 static bool isTie(const Case &what) { return getWorse(what) <= getBetter(what) * (1 + rounding); }
 static bool doesS1Win(const Case &what) { return what.get(Schedule::S1).seconds < what.get(Schedule::S2Saa).seconds; }
-/// How much longer S2 with SAA takes than S1.
+/// Relative lead of S1 over S2 with SAA.
 static double getLead(const Case &what) {
   return what.get(Schedule::S2Saa).seconds / what.get(Schedule::S1).seconds - 1;
 }
@@ -129,7 +129,7 @@ static void printSpeedupRow(const Selection &selection, llvm::raw_ostream &os) {
                }));
 }
 
-/// The means of the settings of Table IV, from the least to the largest, as the paper gives them.
+/// Prints the mean speed-ups of the settings of Table IV, from the smallest to the largest, as the paper does.
 static void printRanges(const std::vector<Case> &cases, char testbed, Schedule schedule, const char *paper,
                         llvm::raw_ostream &os) {
   double least = INFINITY, largest = 0;
@@ -149,7 +149,7 @@ static void printRanges(const std::vector<Case> &cases, char testbed, Schedule s
     os << format("%c %-7s %5.2f .. %4.2f   paper %s\n", testbed, getName(schedule), least, largest, paper);
 }
 
-/// Calls `visit` with the first and all cases of each testbed, P, N_MP and N_ESP that has any.
+/// Calls `visit` with the first case and all cases of each testbed, P, N_MP and N_ESP that has cases.
 template <typename Visit> static void forEachSetting(const std::vector<Case> &cases, Visit visit) {
   for (std::pair<char, int64_t> bed : beds)
     for (int64_t mp : {1, 2, 4})
@@ -200,7 +200,7 @@ void parm_sweep::printCluster(const std::vector<Case> &cases, llvm::raw_ostream 
                  cluster.size(), getMeanSpeedup(cluster, Schedule::Auto), 100 * getShareAbove4(cluster));
 }
 
-/// What differs between S1 and S2: without MP they are one.
+/// Selects the cases in which S1 and S2 differ. Without MP they are the same.
 static Selection selectWins(const std::vector<Case> &cases, std::pair<char, int64_t> bed, double factor,
                             int64_t tokens) {
   return select(cases, [&](const Case &it) {
@@ -278,7 +278,7 @@ void parm_sweep::printTerms(const std::vector<Case> &cases, llvm::raw_ostream &o
 
 // Checks
 
-/// Prints the cases for which a claim does not hold; whether it does for all.
+/// Prints the cases for which a claim does not hold. Returns whether it holds for all.
 static bool checkAll(const std::vector<Case> &cases, const char *claim, std::function<double(const Case &)> getExcess,
                      llvm::raw_ostream &os) {
   constexpr size_t shown = 12;
@@ -342,8 +342,8 @@ void parm_sweep::writeChoices(const std::vector<Case> &cases, llvm::raw_ostream 
 
 // Drawings
 
-/// Where the reader's system is dark: other colours. A style's rules go before the attributes of shapes. Texts in
-/// cells, whose colours stay, are neither black nor #555.
+/// Colours for readers with a dark system. A style's rules have priority over the attributes of shapes. Texts in cells
+/// keep their colours, so those are neither black nor #555.
 static constexpr llvm::StringLiteral darkStyle =
     "<style>@media (prefers-color-scheme: dark) { text:not([fill]), [fill='black'] { fill: #e6edf3 } "
     "[fill='white'] { fill: #0d1117 } [stroke='white'] { stroke: #0d1117 } [stroke='#ddd'] { stroke: #2b323b } "
@@ -370,7 +370,7 @@ void parm_sweep::drawHistogram(const std::vector<Case> &cases, llvm::raw_ostream
   constexpr int width = 640, height = 400, left = 60, right = 20, top = 65, bottom = 55;
   constexpr double binWidth = 0.1;
   Selection cluster = selectCluster(cases);
-  // From 1 on, as far as there is something.
+  // Bins from 1 on, up to the last one that is not empty.
   std::vector<int> bins(50);
   for (const Case *it : cluster) {
     auto bin = static_cast<size_t>(std::max(0.0, (it->getSpeedup(Schedule::Auto) - 1) / binWidth));
@@ -411,7 +411,7 @@ void parm_sweep::drawHistogram(const std::vector<Case> &cases, llvm::raw_ostream
                 (top + height - bottom) / 2);
 }
 
-/// White at 0, blue where S1 leads, red where S2 does; full at `most`.
+/// White at 0, blue if S1 leads, red if S2 does, and full colour at `most`.
 static std::string getColor(double lead, double most) {
   double part = std::min(1.0, std::abs(lead) / most);
   auto mix = [&](int full) { return static_cast<int>(std::lround(255 + part * (full - 255))); };

@@ -17,18 +17,18 @@ inline constexpr int64_t kTopK = 2;
 enum class Schedule { Baseline, S1, S2, S2Saa, Auto };
 inline constexpr size_t kNumSchedules = 5;
 llvm::ArrayRef<Schedule> getSchedules();
-/// As --schedule takes it.
+/// Name of a schedule in --schedule.
 const char *getName(Schedule schedule);
 
-/// What a step's critical path consists of.
+/// Parts of a step's critical path.
 enum class Term { Products, Compute, AllToAll, AllGather, AllReduce, ReduceScatter, Waiting };
 inline constexpr size_t kNumTerms = 7;
 
 /// Simulated seconds.
 struct Run {
-  double seconds = 0;                    ///< without gradient sums over data-parallel ranks
-  double withSums = 0;                   ///< with them
-  std::array<double, kNumTerms> terms{}; ///< add up to `seconds`
+  double seconds = 0;                    ///< without sums of gradients over data-parallel ranks
+  double withSums = 0;                   ///< with these sums
+  std::array<double, kNumTerms> terms{}; ///< parts of `seconds`
 };
 
 /// A schedule, and its simulated step with gradient sums.
@@ -38,7 +38,7 @@ struct Choice {
 };
 
 struct Testbed {
-  char name;      ///< the paper's
+  char name;      ///< the paper's name
   size_t profile; ///< number of its cluster profile
   int64_t ranks;
 };
@@ -49,14 +49,14 @@ struct Case {
   int64_t mp, esp, batch, sequence, embedding, hidden;
   double factor;
 
-  int64_t bytes = 0; ///< of one rank, by the baseline's plan
+  int64_t bytes = 0; ///< bytes of one rank in the baseline's plan
   bool fits = false;
-  std::array<Run, kNumSchedules> runs{}; ///< only where it fits
-  Choice own{}, chosen{};                ///< of --search: parm-auto, and what auto takes
+  std::array<Run, kNumSchedules> runs{}; ///< empty if the case does not fit
+  Choice own{}, chosen{};                ///< results of --search: parm-auto, and the choice of auto
 
   int64_t getTokens() const { return batch * sequence; }
   int64_t getExperts() const { return testbed->ranks / esp; }
-  /// The settings of the paper's Table IV.
+  /// Whether the case is one of the paper's Table IV.
   bool isInTable4() const { return mp > 1 && esp > 1; }
   const Run &get(Schedule schedule) const { return runs[static_cast<size_t>(schedule)]; }
   double getSpeedup(Schedule schedule) const { return get(Schedule::Baseline).seconds / get(schedule).seconds; }
@@ -65,19 +65,19 @@ std::string describe(const Case &what);
 
 void printCounts(const std::vector<Case> &cases, llvm::raw_ostream &os);
 void printSpeedups(const std::vector<Case> &cases, llvm::raw_ostream &os);
-/// 32 GPUs with N_MP = N_ESP = 4.
+/// Results for 32 GPUs with N_MP = N_ESP = 4.
 void printCluster(const std::vector<Case> &cases, llvm::raw_ostream &os);
-/// Which of S1 and S2 with SAA is faster.
+/// Numbers of cases in which S1, or S2 with SAA, is faster.
 void printWins(const std::vector<Case> &cases, llvm::raw_ostream &os);
-/// What Algorithm 1 gains and loses, and SAA gains.
+/// Gains and losses of Algorithm 1, and gains of SAA.
 void printChoice(const std::vector<Case> &cases, llvm::raw_ostream &os);
 void printTerms(const std::vector<Case> &cases, llvm::raw_ostream &os);
-/// The claims that have to hold; false where one does not.
+/// Claims that have to hold. Returns false if one does not.
 bool printChecks(const std::vector<Case> &cases, llvm::raw_ostream &os);
 void writeCsv(const std::vector<Case> &cases, llvm::raw_ostream &os);
-/// What --search found.
+/// Writes the results of --search.
 void writeChoices(const std::vector<Case> &cases, llvm::raw_ostream &os);
-/// The paper's Fig. 7.
+/// Draws the paper's Fig. 7.
 void drawHistogram(const std::vector<Case> &cases, llvm::raw_ostream &os);
 void drawWins(const std::vector<Case> &cases, llvm::raw_ostream &os);
 

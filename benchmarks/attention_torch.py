@@ -15,7 +15,7 @@ from timed_torch import DEVICE, time_median
 
 
 def measure(shape, steps):
-    """Seconds of forward and backward."""
+    """Seconds of the forward and of the backward."""
     torch.manual_seed(0)
     make = lambda heads: torch.randn(shape.batch, heads, shape.sequence, shape.columns, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
     q, k, v = make(shape.heads), make(shape.key_heads), make(shape.key_heads)
@@ -44,7 +44,7 @@ def main():
             for which, seconds in measure(shape, options.steps).items():
                 print(json.dumps({"shape": name, "pass": which, "method": "torch-sdpa", "ms": seconds * 1e3,
                                   "tflops": flops[which] / seconds / 1e12}), flush=True)
-        except Exception as error:  # whatever PyTorch raises: no memory, no kernel for this GPU
+        except Exception as error:  # any error of PyTorch: no memory, no kernel for this GPU
             failed += 1
             print(json.dumps({"shape": name, "method": "torch-sdpa", "error": f"{type(error).__name__}: {error}"}), flush=True)
     return 1 if failed == len(options.shape) else 0

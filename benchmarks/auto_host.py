@@ -33,8 +33,8 @@ import tempfile
 from layers import COLORS, Axes, Svg, graph, report, run
 from prediction import axis_ticks
 
-# Groups; embedding M, hidden size H, experts E, tokens N of all ranks, top k, capacity factor f; "forward" is without a backward,
-# "skew" of synthetic routing, late in training.
+# Each row has groups, embedding M, hidden size H, experts E, tokens N of all ranks, top k and capacity factor f. "forward" leaves the
+# backward out. "skew" is synthetic routing, late in training.
 CONFIGURATIONS = """
 dp=2,ep=2 M=512 H=1024 E=4 N=2048 k=1 f=1
 dp=2,ep=2 M=384 H=1536 E=8 N=2048 k=2 f=1.25
@@ -69,23 +69,23 @@ dp=4,mp=2,ep=8 M=384 H=512 E=8 N=2048 k=2 f=1.2
 dp=2,mp=4,ep=2,esp=4 M=256 H=1024 E=4 N=2048 k=1 f=1.2
 dp=2,mp=4,ep=4,esp=2 M=384 H=384 E=8 N=1536 k=2 f=1
 """
-# More that have some 580 plans each, of which 150 are run.
+# Further configurations with about 580 plans each, of which 150 are run.
 MANY_PLANS = """
 dp=2,mp=2,ep=4 M=256 H=512 E=16 N=2048 k=4 dropless
 dp=2,mp=2,ep=2,esp=2 M=320 H=960 E=8 N=2048 k=2 dropless skew=1.5
 dp=1,mp=4,ep=4 M=256 H=768 E=8 N=1536 k=2 dropless
 dp=4,mp=2,ep=4,esp=2 M=320 H=640 E=8 N=2048 k=2 dropless
 """
-MARGINS = 1.3, 1.15  # how much slower than the fastest stays in: after one round, and after two more
+MARGINS = 1.3, 1.15  # slow-down against the fastest that stays in: after one round, and after two more
 FINAL_ROUNDS, MOST_FINALS, QUIET = 6, 3, 0.02
-STEPS = 4  # of a run, with the first
+STEPS = 4  # steps of a run, including the first
 LATE = 500  # iteration of synthetic routing
 TWIN = "the chosen one again"
 LEAST_CASES, NEAR, WANTED = 30, 1.1, 0.9
 
 
 class Case:
-    """A configuration: its graph and what the tools are told about it."""
+    """A configuration: its graph, and options of the tools."""
 
     def __init__(self, text, options, folder):
         self.text, self.options, self.folder = text, options, folder
@@ -103,7 +103,7 @@ class Case:
         return run([os.path.join(self.options.bin, tool), *arguments])
 
     def search(self, *flags):
-        """All candidates, as --explain has them."""
+        """All candidates of the search, as --explain lists them."""
         path = os.path.join(self.folder, "why.json")
         self.run("moe-compile", *self.arguments, *self.routing, "--schedule=auto", *flags, f"--explain={path}", "--emit=plan",
                  "-o", os.devnull)
@@ -111,7 +111,7 @@ class Case:
             return json.load(file)["candidates"]
 
     def compile(self, name):
-        """The command that runs the schedule's plan. A plan whose routing is forced needs the reference."""
+        """Command that runs the schedule's plan. A plan whose routing is forced needs the reference."""
         plan = os.path.join(self.folder, f"{name}.so")
         if self.routing:
             trace = os.path.join(self.folder, f"{name}.jsonl")
@@ -134,17 +134,17 @@ def keeps_all(name):
 
 
 def get_base(name):
-    """Of a schedule with a strategy the one without."""
+    """Name of the schedule without its strategy, for a schedule with one."""
     return "+".join(part for part in name.split("+") if not part.startswith("mpipe-")) or "baseline"
 
 
 def get_noise(one, other):
-    """How far two times of one plan are apart."""
+    """Relative difference between two times of one plan."""
     return max(one, other) / min(one, other) - 1
 
 
 def summarise(rounds):
-    """Seconds of each plan, from what each took in each round."""
+    """Seconds of each plan, from its times in all rounds."""
     levels = [statistics.median(times.values()) for times in rounds]
     level = statistics.median(levels)
     return {name: level * statistics.median(times[name] / one for times, one in zip(rounds, levels)) for name in rounds[0]}
@@ -156,7 +156,7 @@ class Race:
     def __init__(self, case, chosen):
         self.case, self.chosen = case, chosen
         self.commands = {}
-        self.seconds = {}  # of each plan, by the last stage that it was in
+        self.seconds = {}  # seconds of each plan, from the last stage that it was in
 
     def enter(self, names):
         """Compiles more plans, and runs each once."""
@@ -170,18 +170,18 @@ class Race:
         return min((name for name in self.seconds if name != TWIN), key=self.seconds.get)
 
     def select(self, margin):
-        """Those that may be the fastest, and the chosen one."""
+        """Plans that may be the fastest, and the chosen one."""
         limit = margin * self.seconds[self.get_fastest()]
         return [name for name in self.seconds if name in (self.chosen, TWIN) or self.seconds[name] <= limit]
 
     def narrow(self):
-        """Names of what may be the fastest."""
+        """Names of the plans that may be the fastest."""
         names = self.select(MARGINS[0])
         self.seconds.update(summarise([self.run(names) for _ in range(2)]))
         return self.select(MARGINS[1])
 
     def finish(self, names):
-        """Runs these until two measurements of one plan agree. The fastest of them."""
+        """Runs the plans until two measurements of one plan agree. Returns the fastest plan."""
         rounds = []
         for _ in range(MOST_FINALS):
             rounds += [self.run(names) for _ in range(FINAL_ROUNDS)]
@@ -193,7 +193,8 @@ class Race:
 
 
 def race(case, chosen, names, strategies):
-    """The fastest, and seconds of all that were run, TWIN among them. `strategies` are those by the plan that keeps all."""
+    """The fastest plan, and the seconds of all plans that were run, including TWIN. `strategies` are relative to the plan that keeps
+    everything."""
     field = Race(case, chosen)
     field.enter([*names, TWIN])
     near = {get_base(chosen), get_base(field.get_fastest())} if case.options.strategies == "near" else set(strategies)
@@ -203,7 +204,7 @@ def race(case, chosen, names, strategies):
 
 
 def measure(text, options):
-    """The record of a configuration."""
+    """Measures a configuration and returns its record."""
     with tempfile.TemporaryDirectory() as folder:
         case = Case(text, options, folder)
         chosen = next(one["schedule"] for one in case.search() if one["verdict"] == "chosen")
@@ -218,7 +219,7 @@ def measure(text, options):
 
 
 class Row:
-    """What a record says."""
+    """A record in readable form."""
 
     def __init__(self, text, record):
         self.text, self.chosen, self.fastest = text, record["chosen"], record["fastest"]
@@ -265,7 +266,7 @@ def print_claims(rows):
 
 
 def draw_times(svg, rows, left, top, size):
-    """Measured over predicted steps of all plans, with logarithmic axes."""
+    """Draws measured over predicted steps of all plans, with logarithmic axes."""
     times = [1e3 * time for row in rows for name in row.times for time in (row.times[name], row.predicted[name])]
     ticks = axis_ticks(min(times), max(times))
     place = lambda time: math.log(1e3 * time / ticks[0]) / math.log(ticks[-1] / ticks[0]) * size
@@ -286,7 +287,7 @@ def draw_times(svg, rows, left, top, size):
 
 
 def draw_ratios(svg, rows, left, top, width, height):
-    """Bars of how much slower the chosen plan is, from the least to the most."""
+    """Draws bars of the chosen plan's slow-down, in ascending order."""
     most = max(5, 5 * math.ceil(20 * (max(row.get_ratio() for row in rows) - 1)))
     axes = Axes(svg, left, top, width, height, [most * i / 5 for i in range(6)], "{:g}%")
     step = width / len(rows)
@@ -321,7 +322,7 @@ def draw(rows, path):
 
 
 def find_cluster(options):
-    """The profile that is used, measured where none is given."""
+    """The given profile, or a newly measured one."""
     if options.cluster:
         return options.cluster
     path = os.path.join(options.out, "cluster.json")
@@ -332,7 +333,7 @@ def find_cluster(options):
 
 
 class Results:
-    """Records in a file, by configuration; those of another profile do not count."""
+    """Records in a file, by configuration. Records of another profile do not count."""
 
     def __init__(self, options):
         self.path = os.path.join(options.out, "results.json")

@@ -36,9 +36,9 @@ from layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, report, ru
 
 # FasterMoE's schedule has 12 shadows and a number of groups. The search takes shadows and groups in their usual numbers.
 ALLOWED = {"FasterMoE": 0.05}
-# Two sums of the same seconds may differ by so much, relatively.
+# Largest relative difference between two sums of the same seconds.
 ROUNDING = 1e-9
-# Of Parm's layers, without --all.
+# Number of Parm's layers that are compared without --all.
 LAYERS = 729
 
 
@@ -57,7 +57,7 @@ class Case(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Cases whose figures stand in one row."""
+    """Cases whose figures are in one row."""
 
     title: str
     cases: list
@@ -97,7 +97,7 @@ def compare_ppmoe(options, folder):
 
 
 def get_layers():
-    """Model, thousands of tokens of a rank, ranks: of Fig. 12, 13, and 8 with 9."""
+    """Model, thousands of tokens of a rank, and ranks, from Fig. 12, Fig. 13, and Fig. 8 with 9."""
     layers = [("GPT3-XL", size, 64) for size in mpipemoe.SIZES]
     layers += [("GPT3-XL", size, ranks) for ranks in mpipemoe.RANKS for size in mpipemoe.TOKENS]
     layers += [(name, size, 64) for name in MODELS for size in mpipemoe.TOKENS]
@@ -105,7 +105,7 @@ def get_layers():
 
 
 def predict_layer(machine, layer, schedule, *flags):
-    """Schedule, seconds and, where a search was among few, bytes of a rank."""
+    """Schedule and seconds. In a search among a few schedules, also the bytes of a rank."""
     name, size, ranks = layer
     path = machine.tools.path("auto.json")
     text = machine.tools.compile(MODELS[name], size * K, ranks, schedule, *flags, "--emit=plan", "-o", "-", f"--report={path}",
@@ -135,7 +135,7 @@ def compare_mpipemoe(options, folder):
 
 
 def compare_iteration(bench, name, layer, own, seed, iteration):
-    """In closed form and link by link."""
+    """Compares in closed form and link by link."""
     _, ranks, _, _, cluster = fastermoe.MODELS[name]
     path, _ = bench.write_trace(own, cluster, ranks, fastermoe.ITERATION_COUNT, seed)
     with open(path) as file:
@@ -166,7 +166,7 @@ def compare_fastermoe(options, folder):
 
 
 def get_mean(cases):
-    """Geometric, of the gains."""
+    """Geometric mean of the gains."""
     return math.exp(sum(math.log(case.gain) for case in cases) / len(cases))
 
 
@@ -183,7 +183,7 @@ def print_row(title, cases):
 
 
 def print_paper(name, groups):
-    """True where nothing that is claimed is slower."""
+    """Prints a paper's gains. Returns True if no claimed case is slower."""
     claimed = [case for group in groups if group.claimed for case in group.cases]
     print(f"\n{name}: how many times as fast a step is by the chosen schedule as by the paper's own\n")
     print(f"{'':<36}{'cases':>6}{'same':>8}{'faster':>8}{'slower':>8}{'least':>8}{'mean':>8}{'most':>8}  the most is where")
@@ -205,7 +205,7 @@ def print_paper(name, groups):
 
 
 def get_ticks(low, high):
-    """About five round ones from at most `low` to at least `high`."""
+    """About five round numbers from at most `low` to at least `high`."""
     step = next(step for exponent in range(-3, 4) for step in (10**exponent, 2 * 10**exponent, 5 * 10**exponent) if high - low <= 5 * step)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [i * step for i in range(first, max(last, first + 1) + 1)]

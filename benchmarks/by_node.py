@@ -35,13 +35,13 @@ WANTED = 0.01
 
 
 def meets(model, holders):
-    """How probable it is that a token meets one of `holders`, each of which has the same number of neighbouring experts. It draws its groups
-    first, then k of their experts."""
+    """Probability that a token meets one of `holders`, each of which has the same number of neighbouring experts. The token draws its
+    groups first, then k of their experts."""
     experts, groups, top, k = model["experts"], model["groups"], model["top_groups"], model["k"]
     own, group = experts // holders, experts // groups
     drawn = top * group
     if own <= group:
-        # All experts of the holder are in one group.
+        # This assumes that all experts of the holder are in one group.
         return Fraction(top, groups) * (1 - Fraction(comb(drawn - own, k), comb(drawn, k)))
     its = own // group
     return sum(Fraction(comb(its, hit) * comb(groups - its, top - hit), comb(groups, top))
@@ -57,7 +57,7 @@ def rows_between(model, schedule):
 
 
 def bytes_between(model, schedule):
-    """Of the forward: a row goes there and back. With `once` its choices (i32) and weights (f32) go along."""
+    """Bytes of the forward: a row goes there and back. With `once` its choices (i32) and weights (f32) go along."""
     row = 2 * 2 * model["hidden"] + (0 if schedule == "baseline" else (4 + 4) * model["k"])
     return float(TOKENS * rows_between(model, schedule)) * row
 
@@ -74,7 +74,7 @@ def simulate(options, name, routing, schedule, *more):
 
 
 def search(options, name, routing, folder):
-    """The choice, and the best of all candidates that do not exchange by node."""
+    """The search's choice, and the best of all candidates that do not exchange by node."""
     path = os.path.join(folder, "explanation.json")
     run([os.path.join(options.bin, "moe-compile"), *get_flags(name, routing), "--schedule=auto", f"--explain={path}", "--emit=plan", "-o",
          os.path.join(folder, "plan.mlir")])

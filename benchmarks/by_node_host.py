@@ -24,7 +24,7 @@ from layers import LinkedPlans, graph, load_profile, report, run, write_profile
 
 WANTED = 0.1
 TOP_K, EXPERTS = 8, 32
-# M, H, tokens of a rank; ranks of each of two nodes; exchange over computation.
+# M, H and tokens of a rank, ranks of each of two nodes, and exchange time over computation time.
 SHAPES = [((256, 512), 256), ((384, 768), 128)]
 SCHEDULES = {"dropless": ("baseline", "once:rank", "once:node"), "capacity": ("baseline", "hier")}
 CASES = [(form, shape, per_node, ratio) for form in SCHEDULES for shape in SHAPES for per_node in (2, 4) for ratio in (0.5, 1.0, 2.0)]
@@ -36,7 +36,7 @@ def describe(case):
 
 
 def make_profile(per_node, rate, post):
-    """Two nodes of devices whose NICs send `rate` bytes/s, each message `post` seconds after the one before."""
+    """Two nodes of devices. Their NICs send `rate` bytes/s, and a message leaves `post` seconds after the one before."""
     profile = load_profile("mpipemoe-a100")
     source = "made up by benchmarks/by_node_host.py"
     profile["name"], profile["nodes"], profile["devices_per_node"], profile["collectives"] = "emulated-links", 2, per_node, []
@@ -48,7 +48,7 @@ def make_profile(per_node, rate, post):
 
 
 class Case(LinkedPlans):
-    """A layer, by schedule."""
+    """A layer's plans, by schedule."""
 
     def __init__(self, options, folder, number, case):
         super().__init__(options, folder, number)
@@ -59,7 +59,7 @@ class Case(LinkedPlans):
         self.post = 0.0 if form == "dropless" else 1e-3
         self.write(1e12)
         compute = self.predict("baseline")["mean"]["compute_s"]
-        # Four exchanges, each with half of the rows for the other node.
+        # There are four exchanges, each with half of the rows for the other node.
         self.write(4 * TOP_K * tokens * m * 4 / 2 / (ratio * compute))
         self.prepare(SCHEDULES[form])
 

@@ -25,7 +25,7 @@ def measure(tool, layers, parallel, path, repeat):
     return statistics.median(times)
 
 
-# Name: what --parallel and other options say.
+# Options of whole models, by name.
 WHOLE = {
     "mp 8, ep 64": ["--parallel=dp=512,mp=8,ep=64"],
     "mp 8, ep 64, 16 micro-batches": ["--parallel=dp=512,mp=8,ep=64", "--micro-batches=16"],
@@ -34,7 +34,7 @@ WHOLE = {
 }
 
 
-# DeepSeek-V3 on 1024 H100, in a step of 64 sequences for each micro-batch.
+# DeepSeek-V3 on 1024 H100, with 64 sequences for each micro-batch.
 V3 = ["deepseek-v3", "--whole-model", "--dtype=bf16", "--seq=4096", "--cluster=hgx-h100", "--parallel=pp=16,dp=64,ep=8", "--interleave=2",
       "--pipeline=1f1b-overlap", "--recompute=block", "--max-load=2", "--optimizer=adam", "--zero", "--reference=0"]
 V3_MICRO_BATCHES = (32, 256, 1024)

@@ -39,9 +39,9 @@ from layers import COLORS, Axes, Svg, report, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NO_DEVICE, PEER_FAILED = 77, 3
-VERIFY_TOKENS, TOLERANCE = 64, 2e-2  # bf16's, as moe-run's
+VERIFY_TOKENS, TOLERANCE = 64, 2e-2  # as moe-run's for bf16
 ROUTINGS = ("balanced", "skewed")
-FORMS = ("loop", "grouped")  # of PyTorch, where it has them
+FORMS = ("loop", "grouped")  # forms of PyTorch, if it has them
 
 
 class Shape(NamedTuple):
@@ -61,7 +61,7 @@ class Shape(NamedTuple):
 SHAPES = {
     "mixtral": Shape("Mixtral-8x7B", 4096, 14336, 8, 2),
     "qwen3": Shape("Qwen3-30B-A3B", 2048, 768, 128, 8),
-    # What one of 8 ranks computes where each has so many tokens: it gets as many rows as it sends, 8 for a token, for its 32 experts.
+    # One of 8 ranks that each have the given number of tokens. It receives as many rows as it sends, 8 for a token, for its 32 experts.
     "deepseek-v3": Shape("DeepSeek-V3, a rank of ep 8", 7168, 2048, 32, 8, "sigmoid", 2.5),
     "tiny": Shape("a try-out", 64, 64, 16, 4, tokens=(32, 64), gemm=64, copy=1 << 16, has_goals=False),
 }
@@ -87,7 +87,7 @@ func.func @model({arguments}) -> ({types["x"]} {{moe.name = "y", moe.role = "out
 
 
 def draw_balanced(shape, tokens, generator):
-    """Each expert as often as the others: decks of all experts, shuffled, k cards a token; k divides how many experts there are."""
+    """Draws each expert equally often: decks of all experts, shuffled, k cards for each token. k divides the number of experts."""
     choices = []
     while len(choices) < tokens * shape.top_k:
         deck = list(range(shape.experts))
@@ -97,7 +97,7 @@ def draw_balanced(shape, tokens, generator):
 
 
 def draw_skewed(shape, tokens, generator):
-    """Expert e with weight 1 / (e + 1), drawn until there are k different ones."""
+    """Draws expert e with weight 1 / (e + 1), until there are k different ones."""
     experts, weights = range(shape.experts), [1 / (e + 1) for e in range(shape.experts)]
     ends = [sum(weights[:e + 1]) for e in experts]
     choices = bytearray()
@@ -110,7 +110,7 @@ def draw_skewed(shape, tokens, generator):
 
 
 def compile_plans(options):
-    """NAME-TOKENS.so in bf16, NAME-TOKENS-ROUTING.bin with an expert in a byte, NAME-verify*."""
+    """Writes NAME-TOKENS.so in bf16, NAME-TOKENS-ROUTING.bin with an expert in a byte, and NAME-verify*."""
     os.makedirs(options.compile, exist_ok=True)
     for name in options.shape:
         shape = SHAPES[name]
@@ -120,7 +120,7 @@ def compile_plans(options):
             path = os.path.join(options.compile, title)
             with open(path + ".mlir", "w") as file:
                 file.write(get_graph(shape, tokens, dtype))
-            # Without a reference of its own a plan cannot be verified by moe-run; that of f64 is the one to compare with.
+            # moe-run cannot verify a plan without a reference. This plan is compared with the one in f64.
             run([os.path.join(options.bin, "moe-compile"), path + ".mlir", "--parallel=dp=1", "--reference=0", "-o", path + ".so"])
             for routing, draw in (("balanced", draw_balanced), ("skewed", draw_skewed)):
                 with open(f"{path}-{routing}.bin", "wb") as file:
@@ -136,7 +136,7 @@ class WorkerError(SystemExit):
 
 
 class Worker:
-    """A process that answers a line of JSON with another."""
+    """A process that answers each line of JSON with another one."""
 
     def __init__(self, command, title):
         self.title = title
@@ -147,7 +147,7 @@ class Worker:
             self.process.stdin.write(json.dumps(job).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # it ended: below
+            pass  # the process has ended, see below
         if not select.select([self.process.stdout], [], [], timeout)[0]:
             self.process.kill()
             raise WorkerError(f"error: {self.title}: no answer for {timeout} s to {job}")
@@ -166,13 +166,13 @@ class Worker:
 
 
 class Torch:
-    """PyTorch's process. What fails there ends no more than that: the next job has a new one, whose GPU no failure has left unusable."""
+    """The process of PyTorch. A failure ends only this process: the next job gets a new one, whose GPU is usable."""
 
     def __init__(self, python):
         self.command, self.worker = [python, os.path.join(HERE, "cuda_layer_torch.py")], None
 
     def ask(self, **job):
-        """The answer, or what went wrong as its "error"."""
+        """The answer, or the error as its "error"."""
         self.worker = self.worker or Worker(self.command, "PyTorch")
         try:
             return self.worker.ask(**job)
@@ -183,7 +183,7 @@ class Torch:
 
 
 def start_torch(options):
-    """PyTorch, what it is, and how to say so; None where there is none, and why."""
+    """PyTorch's process, its description, and its name for readers. If there is no PyTorch: None, and the reason."""
     if options.torch == "none":
         return None, None, "left out"
     python = shutil.which(options.torch)
@@ -203,13 +203,13 @@ def start_torch(options):
 
 
 def get_flops(shape, rows):
-    """Of the expert products, forward and backward."""
+    """FLOPs of the expert products, forward and backward."""
     return 3 * 2 * rows * 3 * shape.model * shape.hidden
 
 
 def get_bytes(shape, tokens):
-    """What all but the expert products must move in bf16, whatever the plan makes of it, if nothing is fused with a product. What goes
-    with a choice or a score, and not with a column, is left out."""
+    """Bytes that all ops besides the expert products must move in bf16 in any plan, if nothing is fused with a product. Values with one
+    number for each choice or score are left out."""
     rows = tokens * shape.top_k
     x, sorted_x, h = tokens * shape.model, rows * shape.model, rows * shape.hidden
     forward = [x,                 # the router reads x
@@ -217,8 +217,8 @@ def get_bytes(shape, tokens):
                2 * h + h,         # swiglu
                sorted_x + x]      # combine
     backward = [x + sorted_x,     # dispatch of the gradient
-                sorted_x,         # gradients of the weights of choices: the experts' outputs again
-                2 * h + h + 2 * h,  # swiglu: what it took, the gradient of what it gave, the gradient of what it took
+                sorted_x,         # gradients of the weights of choices, which need the experts' outputs again
+                2 * h + h + 2 * h,  # swiglu: its input, the gradient of its output, the gradient of its input
                 sorted_x + x,     # combine
                 x]                # gradient of the router's matrix
     return 2 * sum(forward + backward)
@@ -234,7 +234,7 @@ class Bench:
         self.layer = Worker([os.path.join(options.bin, options.worker)], options.worker)
         self.machine = self.layer.ask(do="machine", **{key: getattr(SHAPES[options.shape[0]], key) for key in ("gemm", "copy")})
         self.torch, torch, text = start_torch(options)
-        # What a figure depends on, besides the case: one that was measured with something else is not this run's.
+        # All facts on which a figure depends, besides the case. A figure with other facts is not of this run.
         self.setup = {"device": self.machine["device"], "torch": torch, **{key: getattr(SHAPES[options.shape[0]], key) for key in ("gemm", "copy")}}
         self.forms, self.peer_failed = {}, False
         self.results.pop("torch", None)
@@ -253,12 +253,12 @@ class Bench:
                 json.dump(self.results, file, indent=1)
 
     def is_of_this_run(self, stored, **wanted):
-        """Whether values are new in each run is not asked unless a seed is given."""
+        """Seeds are compared only if one is given."""
         wanted |= {"setup": self.setup, **({"seed": self.options.seed} if self.options.is_seeded else {})}
         return all(stored.get(key) == value for key, value in wanted.items())
 
     def verify(self, name):
-        """The layer against f64, and PyTorch's forms, a quarter as wide."""
+        """Verifies the layer, and PyTorch's forms at a quarter of the width, against f64."""
         shape, seed = SHAPES[name], self.options.seed
         routing = self.path(f"{name}-verify-skewed.bin")
         got = self.layer.ask(do="verify", plan=self.path(f"{name}-verify.so"), reference=self.path(f"{name}-verify-f64.so"),
@@ -272,7 +272,7 @@ class Bench:
         return {"setup": self.setup, "seed": seed, "plan": plan, "forms": forms}
 
     def check(self, name):
-        """What is wrong with the layer ends the run, what is wrong with a form of PyTorch that form's part in it."""
+        """Ends the run if the layer has errors. If a form of PyTorch has errors, only that form is left out."""
         stored = self.results["verify"].get(name, {})
         if not self.is_of_this_run(stored) or "error" in stored["plan"]:
             self.results["verify"][name] = stored = self.verify(name)
@@ -285,7 +285,7 @@ class Bench:
         return self.is_of_this_run(self.results["cases"].get(key, {}), steps=self.options.steps, forms=self.forms[name])
 
     def measure(self, name, tokens, routing):
-        """One case, as ratios. None where time is up."""
+        """Ratios of one case, or None if the time is up."""
         key = f"{name}-{tokens}-{routing}"
         if self.is_measured(name, key):
             return self.results["cases"][key]
@@ -315,8 +315,8 @@ class Bench:
 
 
 def judge(errors):
-    """Relative errors, and what is wrong with them if something is."""
-    # A NaN, which JSON may have as null, is as wrong as can be.
+    """Relative errors, and a description of those that are too large."""
+    # A NaN, which may be null in JSON, counts as infinite.
     worst = max(error if error is not None and math.isfinite(error) else math.inf for error in errors.values())
     return {"errors": errors, "worst": worst, **({} if worst <= TOLERANCE else {"error": f"{worst:.1e} from f64 ({TOLERANCE:g} allowed)"})}
 
@@ -334,7 +334,7 @@ def get_tokens(options, shape):
 
 
 def print_table(bench, name):
-    """One line for each case; whether all goals are met."""
+    """Prints a line for each case. Returns whether all goals are met."""
     shape, failures, left, again, errors = SHAPES[name], 0, 0, 0, []
     print(f"\n{shape.title}: M {shape.model}, H {shape.hidden}, {shape.experts} experts, top-{shape.top_k}, {shape.score}\n")
     print(f"{'tokens':>7} {'routing':<9}{'max/mean':>9}{'step ms':>9}{'of peak':>9}{'products':>13}{'rest':>11}{'loop':>11}{'grouped':>11}")
@@ -370,7 +370,7 @@ def print_table(bench, name):
 
 
 def draw(results, path):
-    """Fraction of the peak over tokens; a panel for each shape."""
+    """Draws the fraction of the peak over tokens, with a panel for each shape."""
     cases = {}
     for key, case in results.items():
         name, tokens, routing = key.rsplit("-", 2)

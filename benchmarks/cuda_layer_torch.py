@@ -21,13 +21,13 @@ import torch.nn.functional as F
 
 from timed_torch import DEVICE, time_median
 
-# Public since 2.10.
+# public since 2.10
 GROUPED_MM = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 WARM_UP = 3
 
 
 class Dispatch(torch.autograd.Function):
-    """Row i of the result is token order[i] // k."""
+    """Gathers rows: row i of the result is token order[i] // k."""
 
     @staticmethod
     def forward(ctx, x, order, inverse, k):
@@ -42,7 +42,7 @@ class Dispatch(torch.autograd.Function):
 
 
 class Unsort(torch.autograd.Function):
-    """The rows in the order of the choices."""
+    """Returns rows to the order of the choices."""
 
     @staticmethod
     def forward(ctx, rows, order, inverse):
@@ -78,14 +78,14 @@ def run_grouped(rows, ends, w1, w2):
 
 
 def run_layer(run_experts, shape, x, gate, w1, w2):
-    """The output, and where each expert's rows end."""
+    """The output, and the ends of each expert's rows."""
     k, experts = shape["top_k"], shape["experts"]
     scores = get_scores((x @ gate).float(), shape)
     best, chosen = scores.topk(k, dim=-1)
     weights = best / best.sum(-1, keepdim=True) * shape["scale"]
     of_rows, order = chosen.flatten().sort(stable=True)
     inverse = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=DEVICE))
-    # Not by bincount, which waits for the device, nor with atomics.
+    # bincount would wait for the device or use atomics.
     ends = torch.searchsorted(of_rows, torch.arange(experts, device=DEVICE), right=True, out_int32=True)
     out = run_experts(Dispatch.apply(x, order, inverse, k), ends, w1, w2)
     rows = Unsort.apply(out, order, inverse).view(-1, k, out.shape[1])
@@ -93,7 +93,7 @@ def run_layer(run_experts, shape, x, gate, w1, w2):
 
 
 def run_reference(shape, x, gate, w1, w2):
-    """Every expert on every token; those that were not chosen have weight 0."""
+    """Applies every expert to every token. Experts that were not chosen have weight 0."""
     scores = get_scores(x @ gate, shape)
     is_chosen = torch.zeros_like(scores).scatter_(1, scores.topk(shape["top_k"], dim=-1).indices, 1)
     weights = scores * is_chosen / (scores * is_chosen).sum(-1, keepdim=True) * shape["scale"]
@@ -101,8 +101,8 @@ def run_reference(shape, x, gate, w1, w2):
 
 
 def make_values(shape, routing, seed):
-    """x, gate, w1 [E, 2 H, M], w2 [E, M, H] and the gradient of the output, as the plan's are made: the first columns of x are the
-    logits, those of a token's choices at least 1 above the others'."""
+    """x, gate, w1 [E, 2 H, M], w2 [E, M, H] and the gradient of the output, made as the plan's: the first columns of x are the logits,
+    and those of a token's choices are at least 1 above the others."""
     model, hidden, experts, k = (shape[name] for name in ("model", "hidden", "experts", "top_k"))
     with open(routing, "rb") as file:
         chosen = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).view(-1, k).long().to(DEVICE)
@@ -135,7 +135,7 @@ def verify(job):
     grads = torch.autograd.grad(y, leaves, cotangent)
     errors = {"y": get_error(y, want), **{f"grad.{which}": get_error(got, grad) for which, got, grad in
                                           zip(("x", "gate", "w1", "w2"), grads, want_grads)}}
-    # Some GPUs' grouped_mm leaves what was in memory as the gradients of experts without rows, which may be little in the norm.
+    # On some GPUs, grouped_mm leaves old memory as the gradients of experts without rows. The norm may hide this error.
     is_empty = get_counts(ends) == 0
     errors["grad.empty"] = float(any(grad[is_empty].count_nonzero() for grad in grads[2:]))
     return {"errors": errors}
@@ -162,14 +162,14 @@ def describe(job):
 def answer(job):
     try:
         return {"machine": describe, "verify": verify, "time": measure}[job["do"]](job)
-    except Exception as error:  # whatever PyTorch raises: no memory, a GPU that it has no kernel for, arguments of another version
+    except Exception as error:  # any error of PyTorch: no memory, no kernel for this GPU, arguments of another version
         return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main():
     for line in sys.stdin:
         result = answer(json.loads(line))
-        # After an error the device may be unusable, and who asked starts another process.
+        # The device may be unusable after an error, so the caller starts a new process.
         if DEVICE.type == "cuda" and "error" not in result:
             torch.cuda.empty_cache()
         print(json.dumps(result), flush=True)

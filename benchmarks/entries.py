@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A row of the list. Texts are Markdown, with links relative to docs/."""
+    """An entry of the list. Texts are Markdown, with links relative to docs/."""
 
     name: str  # the name of its files among the results
     section: str  # a key of SECTIONS

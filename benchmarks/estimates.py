@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from estimates_cases import draw, run
 
-# Errors that are allowed: seconds in the mean and at most, bytes in the mean.
+# Allowed errors: mean and largest error of seconds, mean error of bytes.
 MEAN_SECONDS, WORST_SECONDS, MEAN_BYTES = 0.05, 0.15, 0.03
 
 

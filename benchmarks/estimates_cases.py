@@ -5,12 +5,12 @@ import subprocess
 
 MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite", "olmoe-1b-7b", "gpt-oss-20b", "deepseek-v3", "qwen1.5-moe-a2.7b", "dbrx")
 CLUSTERS = ("hgx-h100", "hgx-h200", "hgx-b200")
-# Every candidate is compiled, however large it is.
+# Memory that fits every candidate, so that all are compiled.
 ANY_MEMORY = "--memory-limit=1000000000000000"
 
 
 def draw(rng):
-    """A command of moe-plan whose candidate may be illegal."""
+    """A command of moe-plan with a random candidate, which may be illegal."""
     world = rng.choice((8, 16, 32, 64))
     pp = rng.choice((1, 1, 2, 4, 8))
     mp = rng.choice((1, 1, 2, 4))
@@ -33,7 +33,7 @@ def draw(rng):
 
 
 def run(tool, command):
-    """The candidate that was compiled; None where it cannot be."""
+    """The compiled candidate, or None if it cannot be compiled."""
     process = subprocess.run([tool, *command, "--json", "--num-threads=1"], capture_output=True, text=True)
     if process.returncode != 0:
         return None, process.stderr.strip().splitlines()[-1:]

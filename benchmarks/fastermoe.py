@@ -37,16 +37,16 @@ MODELS = {
     "MoE-BERT-Deep-L": (24, 16, 4096, 2, "fastermoe-johnny"), "MoE-BERT-Wide": (12, 64, 1024, 2, "fastermoe-trevor"),
     "MoE-BERT-Wide-L": (12, 64, 2048, 2, "fastermoe-trevor"),
 }
-# Fig. 13: the most over the models of a cluster.
+# Fig. 13: the largest speed-ups among the models of a cluster.
 PAPER = {"fastermoe-johnny": {"shadow": 1.95, "smart": 1.40, "both": 2.20}, "fastermoe-trevor": {"shadow": 4.74, "smart": 1.40, "both": 5.72}}
-# Table 3, MoE-GPT on johnny, ms an iteration: the whole model, of which these layers are a part.
+# Table 3, MoE-GPT on johnny, ms per iteration, for the whole model. The layers here are a part of it.
 TABLE3 = {"baseline": 2117, "both": 1609, "both+gate": 1471}
-# Name: schedule and order. The paper's shadows alone overlap with nothing, so they are in program order; "searched" are the
-# same in the compiler's order.
+# Schedule and order by name. The paper's shadows alone overlap with nothing, so they are in program order. "searched" has the same schedule
+# in the compiler's order.
 SCHEDULES = {"baseline": ("baseline", "program"), "shadow": ("shadow:12", "program"), "searched": ("shadow:12", "search"),
              "smart": ("smart:{group}", "search"), "both": ("shadow:12+smart:{group}", "search"), "gate": ("topology-gate", "program"),
              "both+gate": ("shadow:12+smart:{group}+topology-gate", "search")}
-# Iterations that a model's step is the mean of; each layer has its own routing.
+# Iterations over which a model's step is averaged. Each layer has its own routing.
 ITERATIONS = [0, 5, 20, 60, 150, 300, 499]
 ITERATION_COUNT = 500
 
@@ -80,7 +80,7 @@ class Bench:
         return out
 
     def write_trace(self, plan, cluster, ranks, iterations, seed=0):
-        """{iteration: [ranks, experts]} of one layer."""
+        """Routing {iteration: [ranks, experts]} of one layer."""
         path = self.path(f"trace-{ranks}-{seed}.jsonl")
         if not os.path.exists(path):
             self.tool("moe-sim", plan, f"--cluster={cluster}", f"--synthetic-routing=preset=unbalanced,seed={seed},iterations={iterations}",
@@ -102,7 +102,7 @@ class Costs(ctypes.Structure):
 
 
 class Shadows:
-    """The runtime's choice, and the same seconds in numpy for all sets at once."""
+    """The runtime's choice, and its cost function in numpy for all sets at once."""
 
     def __init__(self, bench, attributes, workers, experts):
         self.library = ctypes.CDLL(os.path.join(bench.bin, "..", "lib", "libmoert.so"))
@@ -121,11 +121,12 @@ class Shadows:
         return chosen
 
     def get_all_seconds(self, counts):
-        """By set, the paper's (Eq. 7 and 8) and the layer's with nodes (moert_shadows_seconds), one expert a worker."""
+        """Seconds by set: the paper's (Eq. 7 and 8) and those of the layer with nodes (moert_shadows_seconds). Each worker has one
+        expert."""
         c, n = self.costs, self.workers
         matrix = counts.astype(np.float32)  # [from, to]
         own = np.diag(np.diag(matrix))
-        # Shadowing e takes the rows of others from worker e and gives each worker its own rows of e.
+        # Shadowing e takes the rows of others from worker e, and gives each worker its own rows of e.
         loads = matrix.sum(0) + self.sets @ (matrix.T - np.diag(matrix.sum(0)))
         r = self.sets.sum(1)
         compute = 3 * c.row_compute * loads.max(1)
@@ -142,7 +143,7 @@ class Shadows:
 
 
 def read_attributes(spmd):
-    """Of the first moe.choose_shadows."""
+    """Attributes of the first moe.choose_shadows."""
     line = next(line for line in spmd.splitlines() if "moe.choose_shadows" in line)
     get = lambda name, default: next((part.split(" = ")[1].split(" : ")[0] for part in line[line.index("{") + 1:line.index("}")].split(", ")
                                       if part.startswith(name + " = ")), default)
@@ -151,7 +152,7 @@ def read_attributes(spmd):
 
 
 def simulate_decisions(bench, name, results):
-    """The same choices in whole steps, link by link."""
+    """Simulates the same choices in whole steps, link by link."""
     _, experts, hidden, alpha, cluster = MODELS[name]
     layer, steps = bench.write_layer(hidden, alpha, 16, experts), {}
     plain = bench.compile(layer, 16, "baseline", cluster, bench.path("plain.mlir"), "--emit=plan")
@@ -203,12 +204,12 @@ def measure_decisions(bench, results):
 
 
 def group_of(cluster):
-    """Ranks of a group of the smart schedule: half of johnny's nodes, trevor's."""
+    """Ranks of a group of the smart schedule: half of a node on johnny, a node on trevor."""
     return {"fastermoe-johnny": 4, "fastermoe-trevor": 4}[cluster]
 
 
 def compile_all(bench, layer, ranks, cluster):
-    """A plan by title."""
+    """Plans by title."""
     return {title: bench.compile(layer, ranks, schedule.format(group=group_of(cluster)), cluster, bench.path(f"{title}.mlir"), "--emit=plan",
                                  f"--order={order}") for title, (schedule, order) in SCHEDULES.items()}
 
@@ -218,7 +219,7 @@ def simulate(bench, plan, cluster, trace, iteration, network="link-level"):
 
 
 def get_bound(sim):
-    """Fig. 12: what overlap could gain at most, (comm + comp) / max(comm, comp), of the slowest rank."""
+    """Fig. 12: upper bound of the gain from overlap, (comm + comp) / max(comm, comp), of the slowest rank."""
     busiest = max(sim["ranks"], key=lambda rank: rank["compute_s"])
     compute, communication = busiest["compute_s"], sim["mean"]["communication_s"]
     return (compute + communication) / max(compute, communication)
@@ -234,7 +235,7 @@ def measure_models(bench, results):
         layer = bench.write_layer(hidden, alpha, ranks, experts)
         plans = compile_all(bench, layer, ranks, cluster)
         seconds, bounds = {title: [] for title in plans}, []
-        # Layers differ in their routing: one for each iteration, as many seeds as iterations.
+        # Layers have different routing: one layer for each iteration, and as many seeds as iterations.
         for seed, iteration in enumerate(ITERATIONS):
             path, _ = bench.write_trace(plans["baseline"], cluster, ranks, ITERATION_COUNT, seed)
             for title, plan in plans.items():
@@ -290,7 +291,7 @@ def draw_models(results, path):
 
 
 def measure_orders(bench, results):
-    """Searched on other routing than what they meet here, as a plan's is before its first step."""
+    """Orders are searched with other routing than they meet here, as before a plan's first step."""
     ok = True
     print(f"\nOrders: steps in ms, mean of {len(ITERATIONS)} iterations, of plans in the searched order and in the papers'\n")
     for name in ("MoE-GPT", "MoE-BERT-Wide"):
@@ -314,7 +315,7 @@ def measure_orders(bench, results):
 
 
 def measure_why(bench, results):
-    """What speed-ups hang on: how uneven the routing is."""
+    """Shows how the speed-ups depend on uneven routing."""
     print("\nWhy: speed-ups over the baseline by the skew of the routing (standard deviation of log p), mean of 5 layers, iteration 400\n")
     print(f"{'model':<15}{'skew':>6}{'load max/mean':>15}" + "".join(f"{title:>11}" for title in list(SCHEDULES)[1:]))
     for name in ("MoE-GPT", "MoE-BERT-Wide"):
@@ -342,7 +343,7 @@ def measure_why(bench, results):
 
 
 def get_loads(counts, shadows):
-    """Rows that each rank computes, one expert a rank."""
+    """Rows that each rank computes, with one expert on each rank."""
     matrix = counts.astype(float)
     kept = [e for e in range(len(matrix)) if e not in shadows]
     return np.array([matrix[:, w].sum() * (w in kept) + sum(matrix[w, e] for e in shadows) for w in range(len(matrix))])
@@ -377,7 +378,7 @@ def measure_host(bench, results, cluster):
         ok &= report(got["verify"]["ok"], f"{title}: verified")
         ok &= report(count == (1 if "shadow" in got["schedule"] else 0), f"{title}: {count} shadows")
     before, after = get_loads(np.array(counts), []), get_loads(np.array(counts), [0])
-    # Three passes of two products; what else the slowest rank computes is the same before and after, but for the sum of gradients.
+    # Three passes of two products. All other work of the slowest rank is the same before and after, except the sum of gradients.
     row = 3 * 2 * 2 * hidden[0] * hidden[1]
     predicted = row * (before.max() - after.max())
     gained = slowest["baseline"] - slowest["shadow"]

@@ -20,7 +20,7 @@ CASES = (
 
 
 def ask(tool, *arguments):
-    """moe-plan's answer; None where nothing can be."""
+    """moe-plan's answer, or None if no candidate is possible."""
     process = subprocess.run([tool, *arguments, "--json", "--num-threads=1"], capture_output=True, text=True)
     return json.loads(process.stdout) if process.returncode == 0 else None
 

@@ -1,7 +1,7 @@
 //===- host_kernels.cpp - the host kernels against memcpy and plain sgemm --===//
 //
-// Each kernel runs beside the peer it should come near, on the same bytes or FLOPs; the counter is GB/s (or GFLOP/s),
-// and the ratio of two lines of one run is the result. One thread.
+// Each kernel runs beside the peer whose speed it should approach, on the same bytes or FLOPs. The counter is GB/s (or
+// GFLOP/s), and the result is the ratio of two lines of one run. All runs use one thread.
 //
 //===----------------------------------------------------------------------===//
 #include "host/Kernels.h"
@@ -48,7 +48,7 @@ std::vector<float> normal(int64_t count) {
   return data;
 }
 
-/// Each token's choices in rows sorted by expert, no row empty: what a dropless route gives.
+/// Each token's choices as rows that are sorted by expert, none of them empty, as a dropless route makes them.
 std::vector<int32_t> routedSlots() {
   std::vector<float> logits = normal(tokens * experts), scores(tokens * experts), weights(rows), aux(1);
   std::vector<int32_t> chosen(rows), slots(rows), counts(experts);
@@ -68,7 +68,7 @@ void setBytes(benchmark::State &state, int64_t bytes) {
       benchmark::Counter(static_cast<double>(bytes) * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// Copies half of the argument's MB, so that it reads and writes that many.
+/// Copies half of the argument's MB, so that the copy reads and writes that many MB.
 void memcpyOf(benchmark::State &state) {
   const int64_t bytes = state.range(0);
   std::vector<char> in(bytes / 2, 1), out(bytes / 2, 2);
@@ -79,7 +79,7 @@ void memcpyOf(benchmark::State &state) {
   setBytes(state, bytes);
 }
 
-/// Reads each token once for each of its choices, writes each row once.
+/// Reads each token once for each of its choices, and writes each row once.
 void dispatch(benchmark::State &state) {
   std::vector<float> in = normal(tokens * width), out(rows * width), weights(rows, 0.5f);
   std::vector<int32_t> slots = routedSlots();
@@ -134,8 +134,8 @@ void biasGrad(benchmark::State &state) {
   setBytes(state, activations * 4);
 }
 
-/// Tokens a second, softmax, the arguments being the number of experts and which share of the choices may leave home,
-/// an eighth of the experts: in percent, negative for the plain gate. 8 choices.
+/// Tokens per second of a softmax route with 8 choices. The arguments are the number of experts, and the percentage of
+/// choices that may leave home, an eighth of the experts. A negative percentage selects the plain gate.
 void route(benchmark::State &state) {
   const int64_t e = state.range(0), k = 8;
   RouteOptions options;
@@ -164,7 +164,7 @@ void groupedMatmul(benchmark::State &state) {
   setFlops(state);
 }
 
-/// The same FLOPs as one product with one expert's weights.
+/// A product with one expert's weights that has the same FLOPs.
 void plainSgemm(benchmark::State &state) {
   std::vector<float> in = normal(tokens * width), weights = normal(width * hidden), out(tokens * hidden);
   for (auto _ : state)

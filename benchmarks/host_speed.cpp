@@ -1,8 +1,8 @@
 //===- host_speed.cpp - a plan's step against its floor -------------------===//
 //
-// One rank's forward and backward of an MoE layer on the host, next to the plain dnnl_sgemm calls of the same shapes
-// and the memory copies of dispatch and combine, step by step in one process on one thread. Usage: host_speed plan.so
-// [steps]; the plan is one layer of one rank in the capacity form, f32, compiled from the model in
+// One rank's forward and backward of an MoE layer on the host, next to plain dnnl_sgemm calls of the same shapes and to
+// the memory copies of dispatch and combine, step by step in one process on one thread. Usage: host_speed plan.so
+// [steps]. The plan has one layer of one rank in the capacity form, f32, compiled from the model in
 // benchmarks/CMakeLists.txt.
 //
 //===----------------------------------------------------------------------===//
@@ -42,7 +42,7 @@ struct Shape {
   int64_t experts, rows, model, hidden, tokens;
 };
 
-/// What the layer's GEMMs and copies cost by themselves.
+/// Cost of the layer's GEMMs and copies by themselves.
 class Floor {
 public:
   explicit Floor(Shape shape)
@@ -50,7 +50,7 @@ public:
         wide(shape.experts * shape.rows * shape.hidden, 0.5f),
         weights(shape.experts * shape.model * shape.hidden, 0.5f), copy(narrow.size()) {}
 
-  /// Forward, input gradients and weight gradients of both matrices of every expert, in seconds.
+  /// Seconds of the forward, input gradients and weight gradients of both matrices of every expert.
   double gemms() {
     const auto [experts, rows, model, hidden, tokens] = shape;
     Clock::time_point start = Clock::now();
@@ -66,7 +66,7 @@ public:
     return secondsSince(start);
   }
 
-  /// Dispatch and combine, forward and backward, as plain copies of the tokens.
+  /// Seconds of dispatch and combine, forward and backward, as plain copies of the tokens.
   double copies() {
     Clock::time_point start = Clock::now();
     for (int i = 0; i < 4; ++i)
@@ -92,7 +92,7 @@ Plan open(const char *path) {
   check(moert_plan_open(path, &plan.plan));
   nlohmann::json metadata = nlohmann::json::parse(moert_plan_metadata(plan.plan));
   plan.program = metadata["programs"][0];
-  // An op that is like an earlier one is its number.
+  // An op that equals an earlier one is stored as that op's number.
   for (nlohmann::json &op : plan.program["ops"])
     if (op.is_number())
       op = nlohmann::json(plan.program["ops"][op.get<size_t>()]);
@@ -119,7 +119,7 @@ Plan open(const char *path) {
     if (argument["name"] == "layer0.w1")
       plan.shape.experts = shape[0], plan.shape.model = shape[1], plan.shape.hidden = shape[2];
   }
-  // The capacity that its expert GEMMs really have.
+  // Capacity that the expert GEMMs have after padding.
   for (const nlohmann::json &op : plan.program["ops"])
     if (op["name"] == "grouped_matmul")
       plan.shape.rows =

@@ -18,7 +18,7 @@ V3 = ("deepseek-v3", "--parallel=pp=16,dp=32,mp=2,ep=32", "--micro-batches=32", 
       "--sequence-parallel", "--schedule=s1")
 QWEN = ("qwen3-235b-a22b", "--parallel=pp=8,dp=16,mp=2,ep=32", "--micro-batches=16", "--interleave=4", "--recompute=block",
         "--sequence-parallel", "--schedule=s1")
-# One stage: each parameter of the model is on each rank, or is divided.
+# One stage. Each parameter of the model is on each rank, or is divided.
 QWEN_FLAT = ("qwen3-235b-a22b", "--parallel=pp=1,dp=128,mp=2,ep=32", "--micro-batches=2", "--recompute=block", "--sequence-parallel",
              "--schedule=s1")
 
@@ -64,19 +64,19 @@ def simulate(tool, flags):
 
 
 def count_launches(result, *kinds):
-    """Exchanges of a mean rank over groups of data-parallel ranks."""
+    """Number of exchanges of an average rank over groups of data-parallel ranks."""
     # Parts of a group have its name and their size.
     names = re.compile(rf"({'|'.join(kinds)}) \[(dp|edp|dp_cp)(_\d+)?\]")
     return round(sum(kernel["launches"] for kernel in result["kernels"] if names.fullmatch(kernel["kernel"])))
 
 
 def print_table(tool, title, common, rows):
-    """[(GB, seconds)]"""
+    """Prints a table. Returns [(GB, seconds)]."""
     print(f"\n{title}: {' '.join(common) if common else ' '.join(rows[0][1:])}\n")
     print(f"{'':34}{'ms':>9}{'tokens/s':>10}{'exposed':>9}{'GB':>7}{'sums':>6}{'gathers':>9}")
     measured = []
     for name, *flags in rows:
-        # The model's name is among the flags where rows have groups of their own.
+        # The model's name is among the flags if rows have different groups.
         result = simulate(tool, [*common, *flags])
         mean, seconds = result["mean"], result["step_s"]
         bytes_ = result["memory"]["peak_bytes"]

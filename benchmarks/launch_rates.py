@@ -16,7 +16,7 @@ MODELS = {"Mixtral 8x7B, EP 8": (4096, 14336, 1, 2, 32, 128), "Qwen3-235B-A22B, 
 
 
 def make_launches(hidden, inner, experts, choices, heads, columns):
-    """(name, row of price_launches, FLOPs). Each rank has TOKENS tokens, and as many choices arrive as its tokens make."""
+    """(name, row of price_launches, FLOPs) of each launch. Each rank has TOKENS tokens, and receives as many choices as its tokens make."""
     rows = TOKENS * choices // experts
     scores = 2 * heads * TOKENS * ((TOKENS + 1) // 2) * columns
     return [("experts, up", f"grouped,bf16,{2 * inner},{hidden},{rows}*{experts}", 4 * experts * rows * inner * hidden),

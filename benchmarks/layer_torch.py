@@ -19,7 +19,7 @@ TOKENS, MODEL, HIDDEN, EXPERTS, TOP_K, CAPACITY_FACTOR = 1024, 512, 1024, 8, 2, 
 
 
 class Gather(torch.autograd.Function):
-    """[E, C, M] of each rank to [E, ranks * C, M]. All ranks of the group have equal tokens."""
+    """Gathers [E, C, M] of each rank to [E, ranks * C, M]. All ranks of the group have equal tokens."""
 
     @staticmethod
     def forward(ctx, x, group):
@@ -34,7 +34,7 @@ class Gather(torch.autograd.Function):
 
 
 class Drop(torch.autograd.Function):
-    """The rank's own part of what Gather made."""
+    """Takes the rank's own part of a gathered value."""
 
     @staticmethod
     def forward(ctx, x, group):
@@ -85,7 +85,7 @@ class AllToAll(torch.autograd.Function):
 
 
 class LayerByHand(torch.nn.Module):
-    """Top-2 gate with a capacity, and experts of SwiGLU, of which each rank has its part of the columns."""
+    """Top-2 gate with a capacity, and experts of SwiGLU. Each rank has a part of their columns."""
 
     def __init__(self, expert_group, shard_group):
         super().__init__()
@@ -123,7 +123,7 @@ class LayerByHand(torch.nn.Module):
 
 
 class Clock:
-    """Seconds in calls of functions."""
+    """Seconds spent in calls of functions."""
 
     def __init__(self):
         self.seconds = 0.0
@@ -139,7 +139,7 @@ class Clock:
 
 
 def make_groups(mp):
-    """The groups of this rank: those that divide experts, and those that divide each expert's columns."""
+    """Groups of this rank: those that divide experts, and those that divide each expert's columns."""
     size, rank = dist.get_world_size(), dist.get_rank()
     shards = [dist.new_group(list(range(first, first + mp))) for first in range(0, size, mp)]
     experts = [dist.new_group(list(range(first, size, mp))) for first in range(mp)]
@@ -147,7 +147,7 @@ def make_groups(mp):
 
 
 def compile_plans(mp, dp, folder):
-    """{schedule: path}."""
+    """Plans as {schedule: path}."""
     import moeplan
     config = dict(model_type="mixtral", architectures=["MixtralForCausalLM"], hidden_size=MODEL, intermediate_size=HIDDEN,
                   num_local_experts=EXPERTS, num_experts_per_tok=TOP_K, num_hidden_layers=1, num_attention_heads=8, vocab_size=256)
@@ -163,7 +163,7 @@ def compile_plans(mp, dp, folder):
 
 
 def fill(hand, layers):
-    """The same weights for all, as far as the ranks' parts go."""
+    """Sets the same weights everywhere, each rank its own parts."""
     generator = torch.Generator().manual_seed(3)
     draw = lambda *shape: torch.randn(*shape, generator=generator) / shape[-2] ** 0.5
     gate, gates, ups, down = draw(MODEL, EXPERTS), draw(EXPERTS, MODEL, HIDDEN), draw(EXPERTS, MODEL, HIDDEN), draw(EXPERTS, HIDDEN, MODEL)
@@ -185,7 +185,7 @@ def median(values):
 
 
 def measure(mp, steps, folder):
-    """One rank. Rank 0 prints a JSON object."""
+    """Measures on one rank. Rank 0 prints a JSON object."""
     import moeplan.torch
     from moeplan.torch import _halves
     dp = dist.get_world_size() // mp
@@ -225,7 +225,7 @@ def measure(mp, steps, folder):
 
 
 class _Timed:
-    """A world whose runs are timed where they begin in the runtime."""
+    """A world whose runs are timed inside the runtime."""
 
     def __init__(self, world, clock):
         self.world, self.clock = world, clock

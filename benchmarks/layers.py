@@ -17,7 +17,7 @@ K = 1024
 
 
 def graph(model, tokens, experts, top_k=1, factor=1.0):
-    """One layer on `tokens` tokens of all ranks; dropless without a factor."""
+    """A graph with one layer on `tokens` tokens of all ranks. It is dropless without a factor."""
     m, h = model
     types = {"x": f"tensor<{tokens}x{m}xf32>", "gate": f"tensor<{m}x{experts}xf32>",
              "w1": f"tensor<{experts}x{m}x{h}xf32>", "w2": f"tensor<{experts}x{h}x{m}xf32>"}
@@ -42,7 +42,7 @@ def run(command):
 
 
 class Tools:
-    """The tools in a folder, with a folder for temporary files."""
+    """The tools in a folder, and a folder for temporary files."""
 
     def __init__(self, bin_folder, folder, order=""):
         self.bin, self.folder = bin_folder, folder
@@ -63,7 +63,7 @@ class Tools:
                     f"--parallel=dp={ranks},ep={ranks}", f"--schedule={schedule}", f"--cluster={cluster}", *self.order, *flags])
 
     def plan(self, model, tokens, ranks, schedule, cluster="mpipemoe-a100"):
-        """The text of one rank's program."""
+        """Text of one rank's program."""
         text = self.compile(model, tokens, ranks, schedule, "--emit=plan", "-o", "-", cluster=cluster)
         return text[text.index("func.func @rank("):text.index("func.func @reference(")]
 
@@ -74,9 +74,9 @@ class Tools:
 
 
 class LinkedPlans:
-    """The plans of a case, by name, whose transfers take as long as on an invented cluster named emulated-links. moe-run moves a transfer's
-    data, then waits without using a core. A derived class has compile(name, path, *flags), and calls prepare() when its cluster is written.
-    `options` has bin, steps, and cluster, the profile of this machine."""
+    """Plans of a case, by name. Their transfers take as long as on an invented cluster named emulated-links: moe-run moves a transfer's
+    data, then waits without using a core. A derived class has compile(name, path, *flags), and calls prepare() after its cluster is
+    written. `options` has bin, steps, and cluster, the profile of this machine."""
 
     def __init__(self, options, folder, number):
         self.options, self.folder, self.number = options, folder, number
@@ -85,7 +85,7 @@ class LinkedPlans:
         return os.path.join(self.folder, f"{self.number}-{ending}")
 
     def prepare(self, names):
-        """Gains are those against the first of `names`."""
+        """Prepares the plans. Gains are relative to the first of `names`."""
         self.first = names[0]
         self.predicted = {name: self.predict(name) for name in names}
         self.plans = {name: self.path(f"{name}.so") for name in names}
@@ -94,14 +94,14 @@ class LinkedPlans:
         self.measured = {name: [] for name in names}
 
     def predict(self, name):
-        """What moe-sim says of a plan, as JSON."""
+        """moe-sim's report of a plan."""
         plan = self.path(f"{name}.mlir")
         self.compile(name, plan, "--emit=plan")
         return json.loads(run([os.path.join(self.options.bin, "moe-sim"), plan, f"--cluster={self.options.cluster}", "--emulate-links",
                                "--json"]))
 
     def measure(self):
-        """One round; a run's first step touches the memory for the first time and does not count."""
+        """Measures one round. A run's first step touches the memory for the first time and does not count."""
         for name, plan in self.plans.items():
             result = json.loads(run([os.path.join(self.options.bin, "moe-run"), plan, f"--iters={self.options.steps + 1}", "--workers=2",
                                      "--emulate-links=emulated-links", "--json"]))
@@ -124,7 +124,7 @@ def load_profile(name):
 
 
 def remove_start_ups(profile):
-    """Exchanges over links start at once: no link has a latency, and no host thread posts messages."""
+    """Makes exchanges over links start at once: no link has a latency, and no host thread posts messages."""
     for link in profile["links"]:
         link["latency_s"] = 0
         link.pop("post_s", None)
@@ -137,8 +137,8 @@ def write_profile(profile, path):
 
 
 def write_tf32_profile(path):
-    """mpipemoe-a100 whose products of f32 run on tensor cores, as PyTorch 1.9 lets them on this device: the entry for tf32
-    takes the place of that for f32."""
+    """Writes mpipemoe-a100 with products of f32 on tensor cores, as PyTorch 1.9 computes them on this device. The entry for tf32
+    replaces that for f32."""
     profile = load_profile("mpipemoe-a100")
     rates = {rate["dtype"]: rate for rate in profile["device"]["rates"]}
     rates["f32"] = {**rates["tf32"], "dtype": "f32"}
@@ -148,27 +148,27 @@ def write_tf32_profile(path):
 
 
 def report(ok, text):
-    """A claim and how it went."""
+    """Prints a claim and whether it holds."""
     print(f"{'ok  ' if ok else 'FAIL'}  {text}")
     return ok
 
 
 COLORS = ["#2471a3", "#ca6f1e", "#229954", "#7d3c98", "#c0392b", "#7f8c8d"]
-# Where the reader's system is dark: the colours of drawings, and what they are instead.
+# Colours of drawings, and their replacements for readers with a dark system.
 DARK = {"white": "#0d1117", "black": "#e6edf3", "#000": "#e6edf3", "#222": "#e6edf3", "#444": "#c3ccd5", "#555": "#aab4bf", "#888": "#8b949e",
         "#999": "#8b949e", "#ddd": "#2b323b", "#bdc3c7": "#4b5661", "#d6dbdf": "#39424d", "#2471a3": "#5dade2", "#ca6f1e": "#f0a35e",
         "#229954": "#52c787", "#7d3c98": "#bb8fe0", "#c0392b": "#f1776b", "#7f8c8d": "#a3b1b5"}
-# A style's rules go before the attributes of shapes.
+# A style's rules have priority over the attributes of shapes.
 DARK_STYLE = ("<style>@media (prefers-color-scheme: dark) { text:not([fill]) { fill: #e6edf3 } "
               + " ".join(f'[fill="{light}"] {{ fill: {dark} }} [stroke="{light}"] {{ stroke: {dark} }}' for light, dark in DARK.items()) + " }</style>")
-PAGE_WIDTH = 860  # of the documents in which drawings are, in pixels
+PAGE_WIDTH = 860  # width of the documents that show the drawings, in pixels
 
 
 class Svg:
-    """Shapes, written one by one."""
+    """A drawing that is written shape by shape."""
 
     def __init__(self, width, height):
-        # A drawing that is wider than the page shrinks with its text.
+        # A drawing that is wider than the page is shrunk with its text.
         size = round(12 * max(1, width / PAGE_WIDTH), 1)
         self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
                       f'font-family="sans-serif" font-size="{size:g}">', DARK_STYLE, f'<rect width="{width}" height="{height}" fill="white"/>']
@@ -188,7 +188,7 @@ class Svg:
                           f"<title>{title}</title></rect>")
 
     def marker(self, shape, x, y, fill, title=""):
-        """0 a circle, 1 a square, 2 a triangle, 3 a diamond."""
+        """Draws a marker. Shapes: 0 a circle, 1 a square, 2 a triangle, 3 a diamond."""
         forms = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"', f'<path d="M{x - 3:.1f} {y - 3:.1f}h6v6h-6z"',
                  f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z"', f'<path d="M{x:.1f} {y - 4.5:.1f}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"']
         tag = forms[shape].split(" ")[0][1:]
@@ -204,7 +204,7 @@ class Svg:
 
 
 class Axes:
-    """A frame with horizontal lines at `ticks`; `y` places a value."""
+    """A frame with horizontal lines at `ticks`. `y` returns the place of a value."""
 
     def __init__(self, svg, left, top, width, height, ticks, form="{:g}"):
         self.svg, self.left, self.top, self.width, self.height, self.ticks = svg, left, top, width, height, ticks
@@ -217,7 +217,7 @@ class Axes:
         return self.top + self.height * (1 - (value - low) / (high - low))
 
     def curve(self, points, color, **attributes):
-        """A line through points (x, value), as far as the axes go. Where it leaves them at the top there is an arrow."""
+        """Draws a line through points (x, value) inside the axes. An arrow marks where it leaves them at the top."""
         places, highest, last = [], self.ticks[-1], None
         for x, value in points:
             if last and (value > highest) != (last[1] > highest):

@@ -44,14 +44,14 @@ def name_of(chunks, strategy=""):
 
 
 class Machine:
-    """A profile, and what was predicted on it."""
+    """A profile, and the predictions on it."""
 
     def __init__(self, tools, title, profile, peak):
         self.tools, self.title, self.profile, self.peak = tools, title, profile, peak
         self.known = {}
 
     def predict(self, model, size, schedule, order, ranks=64):
-        """Seconds and bytes of a step with `size` * 1024 tokens a rank."""
+        """Seconds and bytes of a step with `size` * 1024 tokens on each rank."""
         key = model, size, schedule, order, ranks
         if key not in self.known:
             self.known[key] = self.compile(*key)
@@ -84,7 +84,7 @@ class Machine:
         return min(counts, key=lambda n: self.get_seconds(model, size, name_of(n), order))
 
     def get_equation10(self, model, size, chunks, ranks):
-        """Seconds by strategy, as Eq. 10 has them."""
+        """Seconds by strategy, from Eq. 10."""
         text = self.tools.compile(model, size * K, ranks, f"{name_of(chunks)}+mpipe-auto", "--order=mpipemoe", "--emit=plan", "-o", "-",
                                   cluster=self.profile)
         found = re.findall(r'equation10 = ([\d.eE+-]+) : f64, (?:\w+ = [^,]*, )*schedule = "[^"]*mpipe-(s\d)"', text[:text.index("func.func")])
@@ -92,13 +92,13 @@ class Machine:
 
 
 def make_machines(tools):
-    """Both ways of f32."""
+    """Machines for both ways to compute f32."""
     return [Machine(tools, "with tensor cores (tf32)", write_tf32_profile(tools.path("tf32.json")), 156e12),
             Machine(tools, "without tensor cores (f32)", "mpipemoe-a100", 19.5e12)]
 
 
 def get_bytes_of(kind):
-    """Of a tensor or a scalar."""
+    """Bytes of a tensor or a scalar."""
     return get_bytes(kind) if "x" in kind else get_bytes("1x" + kind)
 
 
@@ -106,7 +106,7 @@ def get_bytes_of(kind):
 
 
 def get_paper_n(size):
-    """Fig. 12."""
+    """The paper's best n (Fig. 12)."""
     return 2 if size < 8 else 4 if size <= 22 else 8
 
 
@@ -135,7 +135,7 @@ def print_n(machine):
 
 
 def print_parts(machine, model):
-    """What the steps consist of, for three sizes."""
+    """Prints the parts of steps of three sizes."""
     print("\n      of it (paper's order): exchanges ms, each ms, exposed ms, computation ms, product efficiency")
     for size in (4, 16, 64):
         for n in CHUNKS:
@@ -146,7 +146,7 @@ def print_parts(machine, model):
 
 
 def get_rising_loss(machine, order):
-    """What the best choice that never falls costs where it costs most, against the best n of each size."""
+    """The largest loss of the best choice that never falls, against the best n of each size."""
     worst = {n: 1.0 for n in CHUNKS}
     for size in SIZES:
         seconds = {n: machine.get_seconds(MODELS["GPT3-XL"], size, name_of(n), order) for n in CHUNKS}
@@ -155,7 +155,7 @@ def get_rising_loss(machine, order):
 
 
 def check_n(machine):
-    """The hypothesis of Algorithm 1: the best n does not fall as B rises."""
+    """Checks the hypothesis of Algorithm 1: the best n does not fall as B rises."""
     ok = True
     for order, text in ORDERS.items():
         counts, loss = list(find_best(machine, order).values()), get_rising_loss(machine, order)
@@ -198,7 +198,7 @@ def draw_n(machines, path):
 
 
 def collect_strategies(machine, chunks, order):
-    """Rows by N and B: seconds by strategy as simulated and as Eq. 10 has them."""
+    """Rows by N and B: seconds by strategy, simulated and from Eq. 10."""
     model, rows = MODELS["GPT3-XL"], []
     for ranks in RANKS:
         for size in TOKENS:
@@ -211,7 +211,7 @@ def collect_strategies(machine, chunks, order):
 
 
 def get_loss(row):
-    """What Eq. 10's choice costs against the best one. Of equal ones the simulator's decides, as in mpipe-auto."""
+    """Loss of Eq. 10's choice against the best one. Among equal ones the simulator decides, as in mpipe-auto."""
     least = min(row["equation"].values())
     return min(row["seconds"][s] for s in STRATEGIES if row["equation"][s] <= least) / row["seconds"][row["best"]] - 1
 
@@ -228,7 +228,7 @@ def print_strategies(machine, rows, chunks):
 
 
 def check_strategies(machine, rows):
-    """Fig. 13's two rankings are printed, not claimed; that the choice is good is."""
+    """Claims that the choice is good. Fig. 13's two rankings are only printed."""
     at_8 = [row for row in rows if row["ranks"] == 8]
     large = [row for row in rows if row["ranks"] >= 32]
     better = lambda row, these, those: min(row["seconds"][s] for s in these) < min(row["seconds"][s] for s in those)
@@ -283,7 +283,7 @@ def collect_speedups(machine, order):
             faster = machine.predict(model, size, "chunks:2", "fastermoe")
             n = machine.get_best(model, size, order)
             pipe = machine.predict(model, size, name_of(n), order)
-            # Reuse needs chunks.
+            # Buffers are only reused with several chunks.
             m = machine.get_best(model, size, order, CHUNKS[1:])
             equation = machine.get_equation10(model, size, m, 64)
             least = min(equation.values())
@@ -301,7 +301,7 @@ def ratios(rows, over, of, key):
 
 
 def print_summary(rows, text):
-    """Means and extremes, beside the paper's."""
+    """Prints means and extremes beside the paper's."""
     show = lambda values: f"mean {sum(values) / len(values):.2f}, least {min(values):.2f}, most {max(values):.2f}"
     saved = lambda over: [1 - value for value in ratios(rows, "mpipe", over, "bytes")]
     less = lambda values: f"mean {-100 * sum(values) / len(values):+.0f}%, most {-100 * max(values):+.0f}%"
@@ -336,7 +336,7 @@ def print_speedups(machine, rows, order):
 
 
 def check_speedups(machine, rows):
-    """What must hold whatever the machine: choosing n never loses, and where reuse chooses n > 1 it needs less memory."""
+    """Checks claims that hold on any machine: choosing n never loses, and n > 1 with reuse needs less memory."""
     slow = min(ratios(rows, "fast", "pipe", "seconds"))
     most = max(ratios(rows, "mpipe", "fast", "bytes"))
     return (report(slow >= 1, f"{machine.title}: PipeMoE is never slower than FastMoE: least {slow:.2f}")
@@ -344,7 +344,7 @@ def check_speedups(machine, rows):
 
 
 def print_mixed(with_cores, without):
-    """The paper says that PipeMoE, and so not the others, computes on tensor cores."""
+    """Prints speed-ups with PipeMoE alone on tensor cores, as the paper says of PipeMoE."""
     rows = [{**other, "pipe": row["pipe"], "mpipe": row["mpipe"]} for row, other in zip(with_cores, without)]
     print("\n      The paper says that PipeMoE 'also takes advantage of Tensor Core of GPUs'. If the others do not:")
     print_summary(rows, "PipeMoE and MPipeMoE with tensor cores, FastMoE and FasterMoE without:")
@@ -390,7 +390,7 @@ def without_interference(profile):
 
 
 def with_flat_curve(profile):
-    """Products of fewer rows, columns or depth at the best efficiency."""
+    """Makes products of few rows, columns or depth as efficient as the best."""
     for rate in profile["device"]["rates"]:
         rate["efficiency"]["values"] = [max(rate["efficiency"]["values"])] * len(rate["efficiency"]["values"])
 
@@ -400,7 +400,8 @@ CHANGES = {"as it is": lambda profile: None, "exchanges start in no time": remov
 
 
 def print_why(tools, machine):
-    """What the best n and the speed-up hang on: the profile with one property taken away. Not what this cluster does."""
+    """Shows how the best n and the speed-up depend on properties of the profile, by removing one at a time. The results are not those of
+    this cluster."""
     print(f"\nWhat it hangs on: {machine.title} with one property taken away (GPT3-XL, 64 ranks, the paper's order)\n")
     print(f"{'':<28} best n at B = " + " ".join(f"{size:>3}k" for size in SIZES[::3]) + "   PipeMoE over FastMoE at 4k, 16k, 64k")
     for text, change in CHANGES.items():
@@ -417,7 +418,7 @@ def print_why(tools, machine):
 
 
 def print_rates(tools, machine):
-    """Which strategy is best by how fast products are: between the two machines lies the paper's ranking, if anywhere."""
+    """Shows the best strategy by the speed of products. If a speed gives the paper's ranking, it is between the two machines."""
     print("\nStrategies by the rate of products, GPT3-XL in 4 chunks, B = 8k, the paper's order: step in ms, then the best\n")
     titles = " ".join(f"{s.upper():>6}" for s in STRATEGIES)
     print(f"{'rate, TFLOP/s':<14}" + "".join(f"   N={ranks:<3} {titles} best" for ranks in (8, 64)))

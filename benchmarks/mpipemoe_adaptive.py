@@ -39,7 +39,7 @@ class Layer:
         self.config = write_profile(config, os.path.join(folder, "layer.json"))
         self.profile = os.path.join(folder, "links.json")
         write_profile(make_profile(1e-12), self.profile)
-        # Links take `ratio` times as long as computation at the greatest length, as predicted.
+        # Links take `ratio` times the predicted computation at the greatest length.
         length = LENGTHS[-1]
         compute = json.loads(run([self.tool("moe-sim"), *self.get_arguments([length], "baseline", options.cluster), "--json"]))["mean"]["compute_s"]
         payload = 4 * length * config["d_model"]
@@ -75,7 +75,7 @@ def measure_truth(layer, steps):
 
 
 def score(steps, truth, factor):
-    """Share of steps whose number of chunks is within a factor of the best one's time."""
+    """Share of steps whose time is at most `factor` times that of the best number of chunks."""
     best = {length: min(truth[length, n] for n in CHUNKS) for length in LENGTHS}
     counted = steps[SKIPPED:]
     near = [truth[step["sequence"], step["chunks"]] <= factor * best[step["sequence"]] for step in counted]

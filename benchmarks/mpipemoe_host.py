@@ -25,7 +25,7 @@ import tempfile
 
 from layers import LinkedPlans, Tools, load_profile, report, run, write_profile
 
-# M, H, tokens of a rank, exchange over computation.
+# M, H, tokens of a rank, and exchange time over computation time.
 CASES = [(m, h, tokens, ratio) for m, h, tokens in [(480, 1920, 1024), (640, 1600, 1024), (360, 1440, 1536), (512, 2048, 1024)]
          for ratio in (0.5, 1.0)]
 CHUNKS = [1, 2, 4]
@@ -39,7 +39,7 @@ def describe(case):
 
 
 def make_profile(beta):
-    """Two devices with links; what they compute with is of no account."""
+    """Two devices with links. Their compute rates have no effect."""
     profile = load_profile("mpipemoe-a100")
     source = "made up by benchmarks/mpipemoe_host.py"
     profile["name"], profile["nodes"], profile["devices_per_node"] = "emulated-links", 1, 2
@@ -53,7 +53,7 @@ def get_schedule(chunks):
 
 
 class Case(LinkedPlans):
-    """A layer, by n."""
+    """A layer's plans, by n."""
 
     def __init__(self, options, folder, number, case):
         super().__init__(options, folder, number)

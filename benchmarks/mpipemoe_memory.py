@@ -33,7 +33,7 @@ STRATEGIES = ["S1", "S2", "S3", "S4"]
 WANTED = 0.97
 BYTES = {"f32": 4, "i32": 4}
 
-# phi of the restored formulas (three digits): by model and tokens, for n = 2, 4, 8.
+# phi from the restored formulas (three digits), by model and tokens, for n = 2, 4, 8.
 CHECKED = {("GPT3-S", 4 * K): (.181, .363, .453), ("GPT3-S", 16 * K): (.228, .457, .571), ("GPT3-S", 32 * K): (.239, .477, .597),
            ("BERT-L", 4 * K): (.166, .332, .416), ("BERT-L", 16 * K): (.222, .444, .555), ("BERT-L", 32 * K): (.235, .470, .588),
            ("GPT3-XL", 4 * K): (.125, .250, .312), ("GPT3-XL", 16 * K): (.200, .400, .500), ("GPT3-XL", 32 * K): (.222, .444, .555)}
@@ -46,7 +46,7 @@ def get_model_states(model):
 
 
 def get_activations(model, tokens):
-    """Eq. 4, in bytes: what is kept for the backward, and as much again for the backward's own values."""
+    """Eq. 4, in bytes: values kept for the backward, and as many again for the backward itself."""
     m, h = model
     return 2 * 4 * (4 * tokens * m + tokens * h)
 
@@ -59,7 +59,7 @@ def get_phi(model, tokens, chunks):
 
 
 def get_bytes(type_text):
-    """Of a memref's dimensions and element: 64x16xf32."""
+    """Bytes of a memref type such as 64x16xf32."""
     *dims, element = type_text.split("x")
     size = BYTES[element]
     for dim in dims:
@@ -73,19 +73,19 @@ def get_arena(plan, space):
 
 
 def get_unshared(plan):
-    """Bytes of the device where each value has its own."""
+    """Bytes of the device if no two values share memory."""
     return sum(map(get_bytes, re.findall(r"= plan\.buffer .*: memref<([^,>]*), #plan<space device>>", plan)))
 
 
 def get_parameters(plan):
-    """Bytes of the parameters that one rank has."""
+    """Bytes of one rank's parameters."""
     arguments = plan[:plan.index("plan.arenas")]
     return sum(get_bytes(kind) for kind, role in re.findall(r'%arg\d+: memref<([^,>]*)> {[^}]*?moe\.role = "(\w+)"}', arguments)
                if role == "parameter")
 
 
 def measure(tools, name, tokens, chunks):
-    """One case: bytes, and savings by strategy."""
+    """Measures one case: bytes, and savings by strategy."""
     model = MODELS[name]
     pipeline = tools.plan(model, tokens, RANKS, f"chunks:{chunks}")
     states = 4 * get_parameters(pipeline)
@@ -125,7 +125,7 @@ def print_cases(cases):
 
 
 def check_phi(cases):
-    """Our phi against the digits of the restored formulas."""
+    """Checks phi against the digits of the restored formulas."""
     worst = max(abs(case["phi"] - CHECKED[case["name"], case["tokens"]][CHUNKS.index(case["chunks"])]) for case in cases)
     return report(worst <= 0.0011, f"phi is that of the restored formulas, cut to three digits: furthest {worst:.4f}")
 
@@ -140,7 +140,7 @@ def check_savings(cases, against, text):
 
 
 def print_planned(cases):
-    """What is not claimed: beside a plan that already reuses what is dead."""
+    """Prints savings against a plan that already reuses dead memory. This is not a claim."""
     for chunks in CHUNKS:
         saved = [max(get_savings(case, "planned").values()) for case in cases if case["chunks"] == chunks]
         alone = [1 - case["planned"] / case["formula"] for case in cases if case["chunks"] == chunks]
@@ -150,7 +150,7 @@ def print_planned(cases):
 
 
 def draw(cases, path):
-    """As Fig. 10: the bound as bars, what is saved as marks, against (a)."""
+    """Draws as Fig. 10: the bound as bars, savings against (a) as marks."""
     left, top, panel, height, gap = 60, 92, 300, 250, 24
     svg = Svg(left + 3 * panel + 2 * gap + 20, top + height + 66)
     svg.text(left, 24, "Memory saved against the pipeline without reuse (Eq. 4), by compiled plans; bars: the paper's bound phi",

@@ -25,7 +25,8 @@ from layers import LinkedPlans, load_profile, report, run, write_profile
 ALPHA = 0.5e-3
 SIGN, MEAN = 0.03, 0.1
 ORDERS = ("1f1b", "1f1b-overlap")
-# Hidden and intermediate size, tokens of a micro-batch; stages, stages on each device, micro-batches; exchange over computation.
+# Hidden and intermediate size and tokens of a micro-batch, then stages, stages on each device and micro-batches, then exchange time over
+# computation time.
 CASES = [(shape, steps, ratio) for shape in ((320, 640, 256), (240, 960, 384)) for steps in ((1, 1, 2), (1, 1, 5), (2, 1, 5), (2, 2, 4))
          for ratio in (0.0, 0.5, 1.0)]
 
@@ -46,7 +47,7 @@ def write_model(path, hidden, wide):
 
 
 def write_links(path, ranks, beta):
-    """Devices whose experts' rows take long, and nothing else; about as fast as a core."""
+    """Writes a cluster of devices about as fast as a core. Only exchanges of experts' rows take time on its links."""
     profile = load_profile("mpipemoe-a100")
     source = "made up by benchmarks/overlap_host.py"
     profile["name"], profile["nodes"], profile["devices_per_node"] = "emulated-links", 1, ranks
@@ -61,7 +62,7 @@ def write_links(path, ranks, beta):
 
 
 class Case(LinkedPlans):
-    """A training step, by order."""
+    """Plans of a training step, by order."""
 
     def __init__(self, options, folder, number, case):
         super().__init__(options, folder, number)
@@ -71,7 +72,7 @@ class Case(LinkedPlans):
         self.write(1e-12)
         mean = self.predict(ORDERS[0])["mean"]
         if ratio:
-            # Four exchanges for each micro-batch and block of the rank, of two choices of each token.
+            # Each micro-batch and block of the rank has four exchanges, with two choices of each token.
             exchanges = 4 * self.count * 4 / self.pp
             self.write(max(1e-12, (ratio * mean["compute_s"] / exchanges - ALPHA) / (4 * 2 * self.tokens * hidden)))
         self.prepare(ORDERS)

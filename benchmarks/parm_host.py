@@ -50,7 +50,7 @@ def compile_plan(tools, layer, schedule, folder):
 
 
 def measure(options, plan, ranks):
-    """The least of the steps after the first, which touches the memory for the first time; others only add to a step."""
+    """Least time of the steps after the first, because disturbances only add time. The first step touches the memory for the first time."""
     launch = [] if options.backend == "host" else ["mpirun", "--quiet", "--oversubscribe", "-n", str(ranks)]
     result = json.loads(run([*launch, os.path.join(options.bin, "moe-run"), plan, f"--backend={options.backend}",
                              f"--iters={options.steps + 1}", "--json"]))
@@ -58,7 +58,7 @@ def measure(options, plan, ranks):
 
 
 def measure_layer(options, layer):
-    """Milliseconds of each round by schedule."""
+    """Milliseconds of each round, by schedule."""
     with tempfile.TemporaryDirectory() as folder:
         plans = {name: compile_plan(options.bin, layer, name, folder) for name in ["baseline", *options.schedules]}
         times = {name: [] for name in plans}

@@ -48,14 +48,15 @@ class Bench:
         self.bin, self.folder = bin_folder, folder
 
     def write_model(self, case):
-        """The shared configuration with the case's experts. Returns its blocks, too."""
+        """Writes the shared configuration with the case's experts. Returns its number of blocks."""
         model = load_profile(os.path.join(CLUSTERS, "..", "models", MODELS[case.model][0] + ".json"))
         model |= {"num_experts": TESTBEDS[case.testbed][2], "num_experts_per_tok": case.top_k,
                   "expert_capacity_factor": case.factor, "moe_every": case.every}
         return write_profile(model, os.path.join(self.folder, "model.json")), model.get("n_layer") or model["num_hidden_layers"]
 
     def simulate(self, case, schedule, whole):
-        """Seconds of a step without its gradient sums, and of these. Nothing overlaps with them, so they are on the critical path."""
+        """Seconds of a step without its gradient sums, and seconds of these. They do not overlap with other work, so they are on the
+        critical path."""
         path, blocks = self.write_model(case)
         cluster, ranks, experts = TESTBEDS[case.testbed]
         part = ["--whole-model"] if whole else [f"--layers={blocks // case.every}"]
@@ -68,7 +69,7 @@ class Bench:
 
 
 def measure(bench, case):
-    """Seconds by schedule of whole steps and of MoE layers alone; gradient sums of the baseline's whole step."""
+    """Seconds by schedule of whole steps and of MoE layers alone, and of the gradient sums of the baseline's whole step."""
     whole = {schedule: bench.simulate(case, schedule, True) for schedule in SCHEDULES}
     layers = {schedule: bench.simulate(case, schedule, False)[0] for schedule in SCHEDULES}
     return {schedule: seconds for schedule, (seconds, _) in whole.items()}, layers, whole["baseline"][1]
@@ -80,7 +81,7 @@ def describe(change):
 
 
 def check(cases):
-    """`cases`: name, seconds by schedule of whole steps and of layers."""
+    """Checks `cases`: name, seconds by schedule of whole steps and of layers."""
     up = lambda seconds, schedule: seconds["baseline"] / seconds[schedule]
     least = min(up(seconds, schedule) for _, *both in cases for seconds in both for schedule in SCHEDULES[1:])
     ok = report(least >= 0.999, f"no schedule is slower than the baseline: least speed-up {least:.2f}")

@@ -1,9 +1,10 @@
 //===- parm_sweep.cpp - Parm's grid of layers, simulated ------------------===//
 //
-// The layers of Parm's Table III on its two testbeds (share/clusters/parm-a.json, parm-b.json): each is compiled with
-// the baseline and with Parm's schedules, forward and backward, and simulated in closed form with even routing. Prints
-// speed-ups beside the paper's, which of S1 and S2 is faster where, and what Algorithm 1 loses. Exit status 1: a claim
-// does not hold. --search instead writes what --schedule=auto chooses, for auto_papers.py.
+// The layers of Parm's Table III on its two testbeds (share/clusters/parm-a.json, parm-b.json). Each is compiled with
+// the baseline and with Parm's schedules, forward and backward, and simulated in closed form with even routing. The
+// program prints speed-ups beside the paper's, the cases in which S1 or S2 is faster, and the losses of Algorithm 1.
+// The exit status is 1 if a claim does not hold. With --search, it instead writes the choices of --schedule=auto, for
+// auto_papers.py.
 //
 //===----------------------------------------------------------------------===//
 #include "ParmFigures.h"
@@ -56,7 +57,7 @@ template <typename T> static T check(llvm::Expected<T> value) {
 }
 
 namespace {
-/// Compiles and simulates for one thread.
+/// Compiles and simulates on one thread.
 class Worker {
 public:
   Worker(const std::vector<Testbed> &testbeds, const std::vector<ClusterProfile> &profiles)
@@ -80,7 +81,7 @@ private:
 };
 } // namespace
 
-/// Two layers with ReLU for each expert, no biases; the tokens of all data-parallel ranks.
+/// Two layers with ReLU for each expert, no biases, and the tokens of all data-parallel ranks.
 static std::string getGraph(const Case &what) {
   std::string x =
       llvm::formatv("tensor<{0}x{1}xf32>", what.testbed->ranks / what.mp * what.getTokens(), what.embedding);
@@ -102,7 +103,7 @@ static std::string getGraph(const Case &what) {
   return text;
 }
 
-/// Whether a launch sums a parameter's gradient over data-parallel ranks. The paper leaves these out of its times.
+/// Whether a launch sums a parameter's gradient over data-parallel ranks. The paper leaves these sums out of its times.
 static bool isGradientSum(plan::LaunchOp launch, func::FuncOp program) {
   GroupAttr group = launch.getGroupAttr();
   if (launch.getOpCost().collective != Collective::AllReduce ||
@@ -115,7 +116,7 @@ static bool isGradientSum(plan::LaunchOp launch, func::FuncOp program) {
   });
 }
 
-/// The same program whose gradient sums meet but take no time.
+/// The same program with gradient sums that take no time.
 static SimProgram withoutGradientSums(SimProgram program, func::FuncOp function) {
   for (auto [launch, simulated] : llvm::zip_equal(function.getOps<plan::LaunchOp>(), program.launches))
     if (isGradientSum(launch, function))
@@ -194,7 +195,7 @@ LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int6
   return success();
 }
 
-/// Without a speed-up where the baseline, which needs the most memory, does not fit.
+/// Runs a case. There is no speed-up if the baseline, which needs the most memory, does not fit.
 LogicalResult Worker::runAll(Case &what) {
   for (Schedule schedule : getSchedules()) {
     bool isBaseline = schedule == Schedule::Baseline;
@@ -207,8 +208,8 @@ LogicalResult Worker::runAll(Case &what) {
   return success();
 }
 
-/// Both as the search simulates them, so with gradient sums. What is chosen may need as much memory as a device has or,
-/// where that is more, as parm-auto's plan.
+/// Finds both choices as the search simulates them, with gradient sums. The choice may need as much memory as the
+/// device has, or as parm-auto's plan if that is more.
 LogicalResult Worker::search(Case &what) {
   const ClusterProfile &profile = profiles[what.testbed->profile];
   auto limit = static_cast<int64_t>(profile.memoryBytes);
@@ -224,9 +225,9 @@ LogicalResult Worker::search(Case &what) {
 }
 
 LogicalResult Worker::run(Case &what) {
-  // A context keeps every attribute that it has seen: one for each case.
+  // Each case has its own context, because a context keeps every attribute that it has seen.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  // Errors only: remarks say where a capacity was padded.
+  // Prints only errors. Remarks tell of padded capacities.
   ScopedDiagnosticHandler diagnostics(context.get(), [](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
       llvm::errs() << "parm_sweep: error: " << diagnostic << "\n";
@@ -251,7 +252,7 @@ static std::vector<Case> makeCases(const std::vector<Testbed> &testbeds) {
                   cases.push_back({&testbed, mp, esp, batch, sequence, embedding, hidden, factor});
   if (limit <= 0 || limit >= static_cast<int64_t>(cases.size()))
     return cases;
-  // A step without common factors with any side of the grid.
+  // A step that has no common factor with any side of the grid.
   constexpr size_t step = 1009;
   std::vector<Case> some;
   for (int64_t i = 0; i < limit; ++i)
@@ -259,7 +260,7 @@ static std::vector<Case> makeCases(const std::vector<Testbed> &testbeds) {
   return some;
 }
 
-/// Runs all cases on several threads; false where one failed.
+/// Runs all cases on several threads. Returns false if one failed.
 static bool runAll(std::vector<Case> &cases, const std::vector<Testbed> &testbeds,
                    const std::vector<ClusterProfile> &profiles) {
   std::atomic<size_t> next = 0, done = 0;

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 RANKS = (8, 64, 128, 256, 512, 1024)
-# Up to so many ranks orders are searched for with uneven routing, rank by rank (kMaxUnevenRanks).
+# Largest number of ranks for which orders are searched with uneven routing, rank by rank (kMaxUnevenRanks).
 UNEVEN = 64
 
 
@@ -38,7 +38,7 @@ def claim(is_so, text):
 
 
 def measure_ranks(tool, repeat):
-    """A layer of Qwen3-30B-A3B, ep 8, on ever more ranks."""
+    """Measures a layer of Qwen3-30B-A3B, ep 8, on increasing numbers of ranks."""
     print("--schedule=auto, a layer of qwen3-30b-a3b, 4096 tokens a rank, ep 8, one thread, least of", repeat)
     seconds = {}
     for ranks in RANKS:
@@ -46,7 +46,7 @@ def measure_ranks(tool, repeat):
                  "-o", os.devnull]
         seconds[ranks] = min(Run(tool, *flags).processor for _ in range(repeat))
         print(f"  {ranks:5} ranks  {seconds[ranks]:6.2f} s" + ("  orders with uneven routing" if ranks <= UNEVEN else ""))
-    # How many orders are tried depends on what the exchanges take, so it goes up and down a little.
+    # The number of orders depends on the time of exchanges, so it varies a little.
     few, many = seconds[RANKS[RANKS.index(UNEVEN) + 1]], seconds[RANKS[-1]]
     return claim(many <= 1.25 * few, f"on {RANKS[-1]} ranks a search takes no longer than on {RANKS[RANKS.index(UNEVEN) + 1]}: {many:.2f} and {few:.2f} s")
 

@@ -1,8 +1,8 @@
 //===- planner_speed.cpp - how fast --schedule=auto is --------------------===//
 //
-// A training step of one layer of olmoe-1b-7b (64 experts, top 8) on hgx-h100: candidates that are compiled, bounds of
-// compiled ones, and simulated ones, each per second on one core, the whole search, and the search that leaves nothing
-// out. Exit status 1 where a rate is less than wanted.
+// A training step of one layer of olmoe-1b-7b (64 experts, top 8) on hgx-h100. The program measures rates per second on
+// one core: compiled candidates, bounds of compiled ones, and simulated ones. It also measures the whole search, and
+// the search that leaves nothing out. The exit status is 1 if a rate is below its goal.
 //
 //===----------------------------------------------------------------------===//
 #include "LayerBench.h"
@@ -20,7 +20,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Of the processor: what else runs does not count.
+/// Seconds of the processor, so that other programs do not count.
 static double getSeconds(llvm::function_ref<void()> run) {
   std::clock_t begin = std::clock();
   run();
@@ -28,7 +28,7 @@ static double getSeconds(llvm::function_ref<void()> run) {
 }
 
 namespace {
-/// What is planned.
+/// A planned step.
 struct Case {
   int64_t ranks, mp, ep;
   bool dropless;
@@ -42,7 +42,7 @@ class Bench : public LayerBench {
 public:
   using LayerBench::LayerBench;
 
-  /// Prints a row for each figure.
+  /// Measures a case. Prints a row for each figure.
   void measure(const Case &what);
   bool isGood() const { return good; }
 
@@ -56,7 +56,7 @@ private:
 };
 } // namespace
 
-/// A row; a figure without a wish has 0 as one.
+/// Prints a row. `wanted` is 0 for a figure without a goal.
 void Bench::print(const Case &what, const char *figure, double value, double wanted, bool atMost) {
   bool holds = wanted == 0 || (atMost ? value <= wanted : value >= wanted);
   good &= holds;
@@ -84,7 +84,8 @@ std::vector<OwningOpRef<ModuleOp>> Bench::compileSome(ModuleOp graph, PlanOption
   return plans;
 }
 
-/// Calls a second of `run` with each of `count` numbers in turn. The first calls fill what the model keeps.
+/// Calls `run` with each of `count` numbers in turn. Returns calls per second. The first calls fill the model's caches
+/// and do not count.
 static double measureRate(size_t count, llvm::function_ref<void(size_t)> run) {
   constexpr size_t rounds = 200;
   auto runAll = [&](size_t times) {

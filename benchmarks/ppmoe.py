@@ -78,14 +78,14 @@ def load_model(row):
 
 
 def count_flops(row):
-    """Of a token's products, forward and backward. With top-1 a MoE model has as many as its dense one."""
+    """FLOPs of a token's products, forward and backward. A top-1 MoE model has as many as its dense model."""
     model = load_model(row)
     width, layers = model["n_embd"], model["n_layer"]
     return 3 * (2 * (12 * layers * width**2 + width * model["vocab_size"]) + 4 * layers * LENGTH * width)
 
 
 def count_activations(row, recompute):
-    """Bytes that Megatron-LM keeps of a sequence on a device of the first stage, which has `pp` micro-batches under way."""
+    """Bytes that Megatron-LM keeps for a sequence on a device of the first stage, which has `pp` micro-batches under way."""
     model = load_model(row)
     width, layers = model["n_embd"], model["n_layer"] // row.pp
     block = LENGTH * width * (10 + 24 / row.tp + 5 * model["n_head"] * LENGTH / width / row.tp)
@@ -102,7 +102,7 @@ def place_experts(row, variant):
 
 
 def get_schedule(row):
-    """Of the row's layers, as --schedule takes it."""
+    """Schedule of the row's layers, as an argument of --schedule."""
     return "ppmoe" if row.kind == "PPMoE" else "baseline"
 
 
@@ -111,7 +111,7 @@ class Bench:
         self.bin, self.folder, self.steps = bin_folder, folder, {}
 
     def write_model(self, row):
-        """Dense: no block is MoE."""
+        """Writes a model. In a dense one no block is MoE."""
         model = load_model(row)
         if row.kind == "Dense":
             model["moe_every"] = model["n_layer"] + 1
@@ -128,18 +128,18 @@ class Bench:
         if variant == "no start-ups":
             remove_start_ups(profile)
         if row.pp > 1 and variant in ("megatron", "ring a2a"):
-            # Stages are whole nodes: eight devices at once, each with an eighth.
+            # Stages are whole nodes: eight devices send at once, each an eighth.
             fit("broadcast", 2, 1, 15.3e-6, 1 / wire)
         if variant == "ring a2a" and row.kind == "DPMoE":
-            # A block goes from member to member until it is where it belongs: (n - 1) / 2 times the payload on each link, and on the
-            # nodes' as often as the members of tp do so side by side.
+            # In the ring, a block goes from member to member to its destination: (n - 1) / 2 times the payload on each link. The nodes'
+            # links carry it once for each member of tp.
             members = place_experts(row, variant)[0]
             fit("all_to_all", members, min(members, NODE // row.tp), 9.6e-6 * (members - 1), (members - 1) / 2 * row.tp / wire)
         return write_profile(profile, os.path.join(self.folder, f"{'-'.join(map(str, row[:5]))}-{variant.replace(' ', '')}.json"))
 
     def simulate(self, row, batch, count, *flags, variant="plan", mode="train", schedule=""):
-        """The report of a step of `count` micro-batches of `batch` sequences, its throughput, and whether its plan fits. The row's own
-        schedule unless told otherwise."""
+        """Report of a step with `count` micro-batches of `batch` sequences, its throughput, and whether its plan fits. The default is
+        the row's own schedule."""
         key = row, batch, count, flags, variant, mode, schedule
         if key not in self.steps:
             ep, esp = place_experts(row, variant)
@@ -161,8 +161,8 @@ class Bench:
         return self.steps[key]
 
     def choose_batch(self, row, *always):
-        """The most sequences whose plan fits, and the flags with which it does, `always` among them. First with few micro-batches, for
-        speed: more of them need hardly more memory."""
+        """The largest number of sequences whose plan fits, and its flags, including `always`. It tries few micro-batches first to save
+        time: more of them need hardly more memory."""
         count = count_micro_batches(row)
         for flags in (always, (*always, "--recompute")):
             batch = 1
@@ -175,7 +175,8 @@ class Bench:
         return 1, (*always, "--recompute")
 
     def choose_megatron_batch(self, row):
-        """The most sequences that fit as Megatron keeps activations. What does not grow with them is what our plans say."""
+        """The largest number of sequences that fits with Megatron's activations. Memory that does not depend on them is taken from our
+        plans."""
         one, two = (self.simulate(row, batch, row.pp)["memory"] for batch in (1, 2))
         room = one["device_bytes"] - (2 * one["peak_bytes"] - two["peak_bytes"])
         for recompute in (False, True):
@@ -184,7 +185,7 @@ class Bench:
                 return 2 ** (max(1, batch).bit_length() - 1), ("--recompute",) if recompute else ()
 
     def measure(self, row, variant):
-        """Batch, flags, report of a setting under a variant; None where that changes nothing."""
+        """Batch, flags and report of a setting under a variant. None if the variant changes nothing."""
         applies = {"uncut": row.kind == "DPMoE" and row.tp > 1, "ring a2a": row.kind == "DPMoE", "one ring": row.tp == NODE,
                    "sequence": row.tp > 1}
         if not applies.get(variant, True):
@@ -204,18 +205,18 @@ def count_micro_batches(row):
 
 
 def get_gain(size, throughput):
-    """PPMoE over the fastest DPMoE."""
+    """Speed-up of PPMoE over the fastest DPMoE."""
     best = lambda kind: max(throughput[row] for row in ROWS if (row.size, row.kind) == (size, kind))
     return best("PPMoE") / best("DPMoE")
 
 
 def get_speed_ratio(row, throughput):
-    """Over the slowest dense setting of its size."""
+    """Speed-up over the slowest dense setting of the same size."""
     return throughput[row] / min(throughput[other] for other in ROWS if (other.size, other.kind) == (row.size, "Dense"))
 
 
 def find_dense(row):
-    """Of the same DP, TP and PP, where the paper has one."""
+    """Dense setting of the same DP, TP and PP, if the paper has one."""
     return next((other for other in ROWS if other.kind == "Dense" and (other.size, other[2:5]) == (row.size, row[2:5])), None)
 
 
@@ -233,7 +234,7 @@ def print_ratios(columns):
 
 def measure_table2(bench, results):
     got = {row: {variant: bench.measure(row, variant) for variant in VARIANTS} for row in ROWS}
-    # Where a variant changes nothing, what it is a variant of holds.
+    # A variant that changes nothing has the results of its base.
     base = {"sequence": "plan", "ring a2a": "megatron", "one ring": "plan", "uncut": "plan"}
     find = lambda row, variant: got[row][variant] or got[row][base[variant]]
     columns = {"paper": {row: row.paper for row in ROWS}}
@@ -262,7 +263,7 @@ def print_parts_of_steps(got):
 
 
 def classify(kernel):
-    """What a kernel of a report is for."""
+    """Purpose of a kernel in a report."""
     name = kernel["kernel"]
     if kernel["resource"] != "network":
         return "products" if kernel["resource"] == "matrix" else "other"
@@ -311,7 +312,7 @@ def draw(results, path):
 
 
 def get_start_up_gain(bench, row):
-    """How many times as fast a step is whose exchanges, on links, start at once; fits keep theirs."""
+    """Speed-up of a step if exchanges over links start at once. Fitted exchanges keep their start-ups."""
     batch, flags = bench.choose_megatron_batch(row)
     slow, fast = (bench.simulate(row, batch, 1, *flags, variant=variant)["step_s"] for variant in ("megatron", "no start-ups"))
     return slow / fast
@@ -340,8 +341,8 @@ def measure_open(bench, results):
 
 
 def get_parts(row, step):
-    """Seconds of a forward step by what they are for, all stages together, but for what they hand over. A MoE layer's ops have the
-    label of its block."""
+    """Seconds of a forward step by purpose, over all stages, without transfers between stages. Ops of a MoE layer have the label of its
+    block."""
     blocks, parts, exchanges = load_model(row)["n_layer"], defaultdict(float), defaultdict(int)
     moe = {f"layer{block}" for block in range(blocks)}
     ffn = {f"layer{block}.ffn" for block in range(0, blocks, 2)}

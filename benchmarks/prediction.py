@@ -18,7 +18,7 @@ from layers import DARK_STYLE
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "models")
 
-# Models too large for this machine, cut down: the file they come from, and what is changed.
+# Models that are too large for this machine: the original file, and the changed values.
 SMALL = {
     "mixtral-small": ("mixtral-8x7b", {"hidden_size": 1024, "intermediate_size": 3584}),
     "deepseek-small": ("deepseek-v2-lite", {"hidden_size": 640, "moe_intermediate_size": 352, "n_routed_experts": 32}),
@@ -26,7 +26,7 @@ SMALL = {
     "qwen3-small": ("qwen3-30b-a3b", {"hidden_size": 896, "moe_intermediate_size": 448, "num_experts": 64}),
 }
 
-# A model, then what moe-compile and moe-sim are told.
+# A model, then options of moe-compile and moe-sim.
 CONFIGURATIONS = """
 switch-base-8 --seq=32 --capacity-factor=1
 switch-base-8 --seq=96 --capacity-factor=1
@@ -105,7 +105,7 @@ qwen3-small --seq=320
 
 
 def find_model(name, folder):
-    """The argument for the tools: a shared model's name, or a file with a small one."""
+    """Argument for the tools: the name of a shared model, or a file with a small one."""
     if name not in SMALL:
         return name
     path = os.path.join(folder, name + ".json")
@@ -125,7 +125,7 @@ def run(command):
 
 
 def measure(tools, plan, steps):
-    """The median of the steps after the first, which touches the memory for the first time."""
+    """Median of the steps after the first, which touches the memory for the first time."""
     result = json.loads(run([os.path.join(tools, "moe-run"), plan, f"--iters={steps}", "--json"]))
     return statistics.median(result["step_ms"]["all"][1:]) / 1e3
 
@@ -135,7 +135,7 @@ def predict(tools, arguments, cluster):
 
 
 def squared_correlation(measured, predicted):
-    """1 - residuals / variance of `measured`: of the prediction itself, not of a line fitted through it."""
+    """1 - residuals / variance of `measured`. The residuals are those of the prediction itself, not of a fitted line."""
     mean = statistics.fmean(measured)
     residual = sum((m - p) ** 2 for m, p in zip(measured, predicted))
     return 1 - residual / sum((m - mean) ** 2 for m in measured)
@@ -160,7 +160,7 @@ def axis_ticks(low, high):
 
 
 def draw(rows, summary, path):
-    """A scatter plot with logarithmic axes in milliseconds."""
+    """Draws a scatter plot with logarithmic axes in milliseconds."""
     size, margin = 560, 70
     times = [1e3 * row[key] for row in rows for key in ("measured_s", "predicted_s")]
     ticks = axis_ticks(min(times), max(times))
@@ -202,8 +202,8 @@ def draw(rows, summary, path):
 
 
 def collect(options, folder):
-    """All configurations in each round, so that what disturbs the machine for a while disturbs one of a configuration's rounds:
-    it only ever adds to a step, and the least of the rounds counts."""
+    """Measures all configurations in each round, so that a temporary disturbance affects one round of each. Disturbances only add time,
+    so the least of the rounds counts."""
     lines = [line for line in CONFIGURATIONS.strip().splitlines() if options.only in line]
     rows = []
     for number, line in enumerate(lines * options.rounds):

@@ -1,7 +1,7 @@
 //===- price_exchanges.cpp - seconds of exchanges, by the cost model ------===//
 //
-// price_exchanges PROFILE < rows. A row is `collective,nodes,members_per_node,bytes,form`, where form is `closed` or
-// `link`. The group is the first members of each of the first nodes. Prints the seconds of each row, one a line.
+// price_exchanges PROFILE < rows. A row is `collective,nodes,members_per_node,bytes,form`, and form is `closed` or
+// `link`. The group is the first members of each of the first nodes. Prints the seconds of each row, one per line.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Cost/CostModel.h"

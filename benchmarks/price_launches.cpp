@@ -22,11 +22,11 @@ namespace {
 struct Row {
   std::string dtype;
   OpCost cost;
-  std::vector<int64_t> rows; ///< of each expert
+  std::vector<int64_t> rows; ///< rows of each expert
 };
 } // namespace
 
-/// The numbers in cells from `first` on; nothing where there are not `count` of them.
+/// Numbers in the cells from `first` on. Empty if there are not `count` of them.
 static std::optional<std::vector<int64_t>> parseNumbers(llvm::ArrayRef<llvm::StringRef> cells, size_t first,
                                                         size_t count) {
   std::vector<int64_t> numbers(count);
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
   if (argc != 2)
     check(llvm::createStringError("expected the path of a cluster profile"));
   ClusterProfile profile = check(ClusterProfile::load(argv[1]));
-  // The measured launches were not at the power limit.
+  // The measured launches did not reach the power limit.
   profile.sustained = 1;
   std::unique_ptr<CostModel> model = check(CostModel::create(profile, 1, CostForm::ClosedForm));
   for (std::string line; std::getline(std::cin, line);) {

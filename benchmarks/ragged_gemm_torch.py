@@ -15,13 +15,13 @@ import torch.nn.functional as F
 
 from timed_torch import DEVICE, time_median
 
-# Public since 2.10.
+# public since 2.10
 GROUPED_MM = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ragged_gemm", "cases.json")
 
 
 def get_passes(rows, n, k):
-    """What each pass computes, with its operands in the layout of training: weights as [experts, n, k]."""
+    """Functions of the passes, with operands in the layout of training: weights as [experts, n, k]."""
     make = lambda *size: torch.randn(*size, device=DEVICE, dtype=torch.bfloat16)
     ends = torch.tensor(rows, device=DEVICE).cumsum(0).to(torch.int32)
     x, dy, w = make(sum(rows), k), make(sum(rows), n), make(len(rows), n, k)
@@ -36,7 +36,7 @@ def measure(case, product, which, steps):
               "dtype": "bf16", "experts": case["experts"], "rows": sum(rows), "n": n, "k": k}
     try:
         seconds = time_median(get_passes(rows, n, k)[which], steps)
-    except Exception as error:  # whatever PyTorch raises: no memory, no kernel for this GPU
+    except Exception as error:  # any error of PyTorch: no memory, no kernel for this GPU
         return {**record, "error": f"{type(error).__name__}: {str(error)[:300]}"}
     return {**record, "ms": seconds * 1e3, "tflops": 2 * sum(rows) * n * k / seconds / 1e12}
 

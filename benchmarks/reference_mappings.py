@@ -10,9 +10,9 @@ reference_mappings.json has the published rows, each with its source. Two steps 
            micro-batches a stage, two shorter pipelines give its time: each further micro-batch adds the same time
   ours     moe-plan chooses for the same devices, sequences and global batch
 
-Nothing is fitted to the published figures. reference_figures.json keeps the computed figures (--figures=FILE). They are computed again
-only with --again. If a row takes longer than --limit (3600), the file says so. The script writes the page's tables between markers. The
-rest of the page is written by hand.
+The computed figures are not fitted to the published ones. They are kept in reference_figures.json (--figures=FILE), and computed again only
+with --again. If a row takes longer than --limit (3600), the file says so. The script writes the page's tables between markers. The rest of
+the page is written by hand.
 
 TFLOP/s count the same FLOPs as the source: products of the forward three times, without recomputation and embedding, but with the head.
 Attention counts all scores ("full") or those at or before the diagonal ("causal"), in windows if layers have them ("windowed").
@@ -30,7 +30,7 @@ from run_all import get_commit
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(FOLDER, "..", "share", "models")
 CLUSTER, DEVICES_PER_NODE = "hgx-h100", 8
-# The published runs issue their kernels from PyTorch, and sum gradients in f32. So do both predictions.
+# The published runs issue their kernels from PyTorch, and sum gradients in f32. Both predictions do the same.
 FRAMEWORK = ["--host=megatron", "--grad-dtype=f32"]
 GIGA, TERA = 1e9, 1e12
 # A dropless layer reserves rows for this multiple of the mean load. The published runs balance their tokens by force.
@@ -53,7 +53,7 @@ def load_reference():
 
 
 def count_scores(config, seq, attention):
-    """Keys that a query meets, summed over blocks."""
+    """Keys that a query sees, summed over blocks."""
     blocks, window = config["num_hidden_layers"], config.get("sliding_window") or seq
     if attention == "full":
         return blocks * seq
@@ -89,7 +89,7 @@ def count_flops(model, seq, attention):
 
 
 def get_measured_step(row):
-    """Seconds of a step; None where no throughput is published."""
+    """Seconds of a step, or None if no throughput is published."""
     if "step_s" in row:
         return row["step_s"]
     tokens = row["gbs"] * row["seq"] / row["gpus"]
@@ -107,13 +107,13 @@ def get_tflops(row, step_s):
 
 
 def get_groups(row):
-    """The published mapping as --parallel."""
+    """The published mapping as an argument of --parallel."""
     data = row["gpus"] // (row["tp"] * row["pp"])
     return f"pp={row['pp']},dp={data},mp={row['tp']},ep={row['ep']},esp={row['etp']}"
 
 
 def count_micro_batches(row):
-    """Of a step, and those of the steps that are simulated: long pipelines are told from two shorter ones."""
+    """Micro-batches of a step, and of the simulated steps: two shorter pipelines predict a long one."""
     count = row["gbs"] * row["tp"] * row["pp"] // (row["gpus"] * row["mbs"])
     shorter = [2 * row["pp"], 4 * row["pp"]]
     return count, shorter if row["pp"] > 1 and count > 6 * row["pp"] else [count]
@@ -125,7 +125,7 @@ def get_their_command(row, count):
                f"--max-load={MAX_LOAD}", "--memory-limit=0", *FRAMEWORK]
     recompute = {"full": ["--recompute=block"], "norm, act": ["--recompute=selective"]}.get(row["recompute"], [])
     command += [f"--interleave={row['vp']}"] * (row["vp"] > 1) + recompute
-    # Megatron's members of a tensor-parallel group send different tokens to the experts, as Parm's S1 does.
+    # The members of a tensor-parallel group in Megatron send different tokens to the experts, as in Parm's S1.
     schedule = "s1" if row["tp"] > 1 else "baseline"
     # DeepEP sends a token once to each node, and there once to each rank.
     if row.get("dispatcher") == "deepep":
@@ -139,7 +139,7 @@ def get_our_commands(row):
 
 
 def run(bin_folder, command, limit_s):
-    """What it prints as JSON, or {"error": ..}."""
+    """The command's JSON output, or {"error": ..}."""
     program = os.path.join(bin_folder, command[0])
     try:
         result = subprocess.run([program, *command[1:], "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit_s)
@@ -158,14 +158,14 @@ def get_their_commands(row):
 
 
 def extend(row, values):
-    """A value of the published number of micro-batches, each of which adds as much as those by which the simulated steps differ."""
+    """Extrapolates a value to the published number of micro-batches. Each further one adds the same amount."""
     count, simulated = count_micro_batches(row)
     slope = (values[1] - values[0]) / (simulated[1] - simulated[0]) if len(values) > 1 else 0
     return values[-1] + slope * (count - simulated[-1])
 
 
 def get_expert_flops(out):
-    """FLOPs a second of the experts' products."""
+    """FLOPs per second of the experts' products."""
     kernels = [kernel for kernel in out["kernels"] if kernel["kernel"].startswith("grouped_matmul")]
     return sum(kernel["flops"] for kernel in kernels) / sum(kernel["busy_s"] for kernel in kernels)
 
@@ -184,7 +184,7 @@ def keep_ours(_, outs):
 
 
 def answer(options, figures, row, kind, commands, keep):
-    """Runs `commands` unless their figures are kept, and keeps what `keep` makes of the outputs."""
+    """Runs `commands` unless their figures are kept, and keeps the result of `keep` for the outputs."""
     kept = figures.setdefault(row["name"], {})
     texts = [" ".join(command) for command in commands]
     if kind in kept and kept[kind]["commands"] == texts and not options.again:
@@ -214,7 +214,7 @@ def get_step(figures, row, kind):
 
 
 def get_error(figures, row):
-    """How much more throughput is predicted for the published mapping than was measured, relatively."""
+    """Relative error of the throughput that is predicted for the published mapping."""
     measured, predicted = get_measured_step(row), get_step(figures, row, "theirs")
     return measured / predicted - 1 if measured and predicted else None
 
@@ -301,7 +301,7 @@ def make_command_table(reference, figures):
 
 
 def make_parts(reference, figures):
-    """The generated parts of the page, by the names of their markers."""
+    """Generated parts of the page, by the names of their markers."""
     return {"summary": make_summary(reference, figures), "theirs": make_their_table(reference, figures),
             "ours": make_our_table(reference, figures), "differences": make_difference_table(reference),
             "left-out": make_left_out_table(reference), "sources": make_source_table(reference),
@@ -309,7 +309,7 @@ def make_parts(reference, figures):
 
 
 def fill_page(text, parts):
-    """`text` with what stands between the markers of each part replaced."""
+    """`text` with the parts between markers replaced."""
     for name, part in parts.items():
         begin, end = f"<!-- generated: {name} -->\n", f"\n<!-- end: {name} -->"
         if text.count(begin) != 1 or text.count(end) != 1:
@@ -320,7 +320,7 @@ def fill_page(text, parts):
 
 # ------------------------------------------------------------------------------------------------------------------- picture
 
-# Of light and dark pages.
+# Colours of light and dark pages.
 STYLE = """<style>
 text { font: 13px sans-serif; fill: #222 } .quiet { fill: #666 } .back { fill: #fff } .grid { stroke: #ddd } .gap { stroke: #999; stroke-width: 2 }
 .measured { fill: #222 } .predicted { fill: #2471a3 } .ours { fill: #ca6f1e }
@@ -338,7 +338,7 @@ def to_x(value):
 
 
 def draw_mark(kind, value, y, title):
-    """A measured throughput is a circle, that of the published mapping a square, that of our choice a diamond."""
+    """Draws a mark: a circle for a measured throughput, a square for the published mapping, a diamond for our choice."""
     x = to_x(value)
     shape = {"measured": f"M{x - 6:.1f} {y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0z", "predicted": f"M{x - 5:.1f} {y - 5}h10v10h-10z",
              "ours": f"M{x:.1f} {y - 7}l7 7l-7 7l-7 -7z"}[kind]
@@ -346,7 +346,7 @@ def draw_mark(kind, value, y, title):
 
 
 def make_svg(reference, figures):
-    """TFLOP/s of a GPU, a line for each row: measured, predicted for the published mapping, predicted for our choice."""
+    """Draws TFLOP/s of a GPU with a line for each row: measured, predicted for the published mapping, predicted for our choice."""
     rows = [row for row in reference["rows"] if get_step(figures, row, "theirs") or get_step(figures, row, "ours")]
     height = TOP + LINE * len(rows) + 40
     bottom = height - 36

@@ -45,7 +45,7 @@ CLAIM = re.compile("(ok|FAIL)  ")
 
 
 def get_output(*command):
-    """Standard output; "" where there is no such program or it fails."""
+    """Standard output, or "" if there is no such program or it fails."""
     try:
         return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -59,7 +59,7 @@ def get_commit():
 
 
 def describe_machine():
-    """Its class; nothing that says which one it is."""
+    """Class of the machine, without its name."""
     try:
         with open("/proc/cpuinfo") as file:
             model = re.search(r"model name\s*: (.*)", file.read())
@@ -72,7 +72,7 @@ def describe_machine():
 
 
 def describe_build(tools):
-    """Build type of the tools, by their CMake cache; "" without one."""
+    """Build type of the tools, from their CMake cache, or ""."""
     try:
         with open(os.path.join(tools, "..", "CMakeCache.txt")) as file:
             cache = file.read()
@@ -85,14 +85,14 @@ def describe_build(tools):
 
 
 class Others:
-    """What others use of the processors from now on."""
+    """Use of the processors by other programs, from now on."""
 
     def __init__(self):
         self.begin = self.read()
 
     @staticmethod
     def read():
-        """Seconds: now, of all processors at work, and of ours with all that has ended."""
+        """Seconds now, of all busy processors, and of our processes including ended ones."""
         try:
             with open("/proc/stat") as file:
                 user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
@@ -101,7 +101,7 @@ class Others:
         return time.monotonic(), (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
 
     def get_share(self):
-        """Of all processors, 0 to 1; None where the system does not tell."""
+        """Share of all processors, 0 to 1, or None if the system does not tell."""
         end = self.read()
         if not self.begin or not end:
             return None
@@ -113,13 +113,13 @@ class Others:
 
 
 class Results:
-    """What is kept in a folder."""
+    """Results in a folder."""
 
     def __init__(self, folder, commit):
         self.folder, self.commit = os.path.abspath(folder), commit
 
     def get_path(self, name, commit=None):
-        """Of an entry's folder; its result has .json behind it."""
+        """Path of an entry's folder. Its result has .json appended."""
         return os.path.join(self.folder, commit or self.commit, name)
 
     def load(self, name, commit=None):
@@ -136,7 +136,7 @@ class Results:
         os.replace(path + ".new", path)
 
     def find(self, name):
-        """The newest of any commit; one that was skipped counts only where there is no other."""
+        """Newest result of any commit. A skipped one counts only if there is no other."""
         commits = sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else []
         records = filter(None, (self.load(name, commit) for commit in commits))
         return max(records, key=lambda record: (record["state"] != "skipped", record["time"]), default=None)
@@ -162,12 +162,12 @@ def fill(command, tools, out):
 
 
 def show_command(command, name):
-    """As on the page, whatever folders were given."""
+    """The command as the page shows it, independent of the given folders."""
     return shlex.join(fill(command, "build/release/bin", f"build/results/{name}"))
 
 
 def clean(text, tools, results, name):
-    """Without what tells one machine from another: its folders and its name."""
+    """The text without folders and the name of the machine."""
     names = {results.get_path(name): f"build/results/{name}", tools: "build/release/bin", os.path.dirname(tools): "build/release",
              ROOT + "/": "", os.path.expanduser("~"): "~"}
     for path, instead in names.items():
@@ -183,7 +183,7 @@ def get_last_lines(text):
 
 
 def find_missing(entry, busy):
-    """What the entry needs and this machine lacks; "" if nothing."""
+    """Missing needs of the entry on this machine, or ""."""
     for need in entry.needs:
         if need == "gpu":
             if not describe_machine()["gpus"]:
@@ -200,7 +200,7 @@ def find_missing(entry, busy):
 
 
 def end_group(process):
-    """Ends a command and all that it has started."""
+    """Ends a command and all processes that it has started."""
     for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
         try:
             os.killpg(process.pid, number)
@@ -212,12 +212,12 @@ def end_group(process):
 
 
 def run_command(command, output, errors, tick):
-    """Its exit status. `tick` is called every second."""
+    """Exit status of the command. `tick` is called every second."""
     if command[0].endswith(".py"):
         command = [sys.executable, "-B", *command]
     Interrupts.held = True
     try:
-        # In a group of its own, so that Ctrl-C reaches us alone, and we can end all that it starts.
+        # The command has a group of its own, so that Ctrl-C reaches only this script, which can end all processes of the command.
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
     except OSError as error:
         Interrupts.release()
@@ -236,7 +236,7 @@ def run_command(command, output, errors, tick):
 
 
 def run_entry(entry, tools, results, tick):
-    """Runs its commands and returns what is kept of them."""
+    """Runs the entry's commands and returns its record."""
     folder = results.get_path(entry.name)
     others, begin, status = Others(), time.monotonic(), 0
     with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -257,14 +257,14 @@ def run_entry(entry, tools, results, tick):
 
 
 class Progress:
-    """A line for each entry, which changes where it is a terminal's."""
+    """A line for each entry. On a terminal it is rewritten."""
 
     def __init__(self, entries, results):
         self.results, self.left, self.count = results, [entry for entry in entries if not results.is_done(entry.name)], len(entries)
         self.number, self.begin = 0, 0
 
     def guess(self, entry):
-        """Seconds: as long as last time, else what the list says."""
+        """Estimated seconds: as long as last time, or as the list says."""
         record = self.results.find(entry.name)
         return record["seconds"] if record and record["state"] == "done" else entry.seconds
 
@@ -293,7 +293,7 @@ def describe_state(record):
 
 
 def run_entries(entries, tools, results, again=(), busy=0.1):
-    """Runs those without a result of this commit, and those that are to run again. Whether none has failed."""
+    """Runs entries without a result of this commit, and those of `again`. Returns whether none has failed."""
     tools, ok = os.path.abspath(tools), True
     for name in again:
         if os.path.exists(results.get_path(name) + ".json"):
@@ -323,7 +323,7 @@ def run_entries(entries, tools, results, again=(), busy=0.1):
 
 
 def describe_origin(entry, record):
-    """Commit, machine class, date: what a figure stands on."""
+    """Origin of a figure: commit, machine class, date."""
     machine = record["machine"]
     commit, _, changes = record["commit"].partition("+")
     where = ", ".join([f"{machine['cores']} cores of {machine['cpu']}", f"{machine['memory_gib']} GiB", *machine["gpus"]])
@@ -339,14 +339,14 @@ def fence(text):
 
 
 def select(output, pattern):
-    """The paragraphs in which a line matches, and of the others the claims."""
+    """Paragraphs in which a line matches, and all claims of the others."""
     parts = [part.strip("\n") for part in re.split(r"\n[ \t]*\n", output)]
     claims = lambda part: "\n".join(filter(CLAIM.match, part.splitlines()))
     return "\n\n".join(filter(None, (part if re.search(pattern, part, re.M) else claims(part) for part in parts)))
 
 
 def show_output(entry, record):
-    """What matters of it, and the whole folded where that is more."""
+    """Selected output, followed by the whole output, folded, if that is more."""
     output, begin = record["output"].strip("\n"), ""
     shown = entry.show and select(output, entry.show) or output
     if record["state"] == "failed":
@@ -375,7 +375,7 @@ def show_entry(entry, record):
 
 
 def get_anchor(title):
-    """As GitHub makes one of a heading."""
+    """Anchor of a heading, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
@@ -386,7 +386,7 @@ def show_state(record):
 
 
 def read_parts(path):
-    """The page's parts and the lines of its table, by title. Results are kept on one machine, the page goes to all."""
+    """Parts of the page and lines of its table, by title. Results are kept on one machine, the page goes to all."""
     if not os.path.exists(path):
         return {}, {}
     with open(path) as file:
@@ -396,7 +396,7 @@ def read_parts(path):
 
 
 def write_page(path, entries, sections, results):
-    """And copies its pictures to images/ beside it. An entry without a result keeps the one that the page has."""
+    """Writes the page, and copies its pictures to images/ beside it. An entry without a result keeps its part of the page."""
     records = {entry.name: results.find(entry.name) for entry in entries}
     old_parts, old_lines = read_parts(path)
     keeps = lambda entry: (records[entry.name] or SKIP)["state"] == "skipped" and "| done |" in old_lines.get(entry.title, "")
@@ -459,7 +459,8 @@ def parse(arguments, names):
 
 
 class Interrupts:
-    """SIGINT and SIGTERM raise Interrupted, but not while a process is being made: it would be nobody's."""
+    """Handler for SIGINT and SIGTERM that raises Interrupted. While a process is being created it waits, because the process could not
+    be ended otherwise."""
 
     held = pending = False
 

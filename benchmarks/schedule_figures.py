@@ -22,7 +22,7 @@ FASTER = ["gpt2-moe", "--seq=1024", "--batch=8", "--dropless", "--parallel=dp=16
           "--synthetic-routing=skew=8"]
 PIPELINE = ["mixtral-8x7b", "--whole-model", "--layers=16", "--seq=4096", "--dtype=bf16", "--parallel=pp=4,dp=8,ep=8", "--micro-batches=8",
             "--cluster=hgx-h100", "--max-load=2"]
-# Name of the picture, options of both plans, what the plan above and the one below have besides, each with its name.
+# Name of the picture, common options of the plans, and the name and further options of each plan from top to bottom.
 FIGURES = (
     ("s1", PARM, ("baseline", "--schedule=baseline"), ("s1", "--schedule=s1")),
     ("s2", PARM, ("baseline", "--schedule=baseline"), ("s2", "--schedule=s2")),
@@ -37,7 +37,7 @@ FIGURES = (
     ("windows", PIPELINE, ("1F1B, two stages a device", "--interleave=2"), ("1f1b-overlap, two stages a device", "--interleave=2 --pipeline=1f1b-overlap"),
      ("dualpipe-v", "--pipeline=dualpipe-v")),
 )
-# Kind, its colour in light and dark, and the kernels that are of it; the first that matches counts.
+# Kind, its colours in light and dark, and a pattern of its kernels. The first match counts.
 KINDS = (
     ("all-to-all", "#ca6f1e", "#f0a35e", ("all_to_all",)),
     ("other exchanges", "#7d3c98", "#bb8fe0", ("[",)),
@@ -83,19 +83,19 @@ def get_streams(work, names):
 
 
 def get_stages(work, names):
-    """(stage, boxes): what a stage does for a micro-batch without a break for another one is a box."""
+    """(stage, boxes) of a pipeline. A box is the uninterrupted work of a stage for one micro-batch."""
     lanes = {}
     for event in work:
         if names[event["pid"], event["tid"]] != "compute" or "micro_batch" not in event["args"]:
             continue
         boxes, args = lanes.setdefault(event["pid"], []), event["args"]
         kind, number, end = int(args["backward"]) + args.get("weights", False), str(args["micro_batch"] + 1), event["ts"] + event["dur"]
-        # Stages of one device are told apart by the time between them.
+        # Work of two stages of one device is separated by the time between them.
         if boxes and boxes[-1][0] == kind and boxes[-1][3] == number:
             boxes[-1] = (kind, boxes[-1][1], end, number, boxes[-1][4])
         else:
             boxes.append((kind, event["ts"], end, number, f"{PASSES[kind][0]} of micro-batch {number}"))
-        # Gradients of weights among the ops of their own backward are no boxes.
+        # Gradients of weights among the ops of their own backward have no boxes of their own.
         if [box[0] for box in boxes[-3:]] == [1, 2, 1] and {box[3] for box in boxes[-3:]} == {number}:
             boxes[-3:] = [(1, boxes[-3][1], *boxes[-1][2:])]
     return [(f"device {index + 1}", lanes[pid]) for index, pid in enumerate(sorted(lanes))]
@@ -118,7 +118,7 @@ def choose_tick(seconds):
 
 
 def draw(plans, kinds):
-    """`plans`: (name, lanes, seconds) from top to bottom."""
+    """Draws `plans`: (name, lanes, seconds) from top to bottom."""
     longest = max(seconds for _, _, seconds in plans)
     scale = (WIDTH - LEFT - RIGHT) / (longest * 1e6)
     top, parts = 12, []

@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// What is simulated.
+/// A simulated step.
 struct Case {
   int64_t ranks, ep, layers;
   bool dropless;
@@ -33,7 +33,7 @@ public:
   using LayerBench::LayerBench;
 
   SimProgram compile(const Case &what);
-  /// Median of many simulations on one model, the first not counted.
+  /// Prints the median of many simulations on one model. The first does not count.
   void measure(const Case &what, const CostModel &model, const SimOptions &options, const char *how,
                const char *wanted);
   std::unique_ptr<CostModel> makeModel(int64_t ranks, CostForm form) {

@@ -1,4 +1,4 @@
-"""How programs time PyTorch on a device. This is no program of its own."""
+"""Times PyTorch on a device. This is no program of its own."""
 import time
 
 import torch
@@ -7,7 +7,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def time_once(step):
-    """Seconds that the device takes."""
+    """Seconds of the device."""
     if DEVICE.type == "cpu":
         start = time.perf_counter()
         step()

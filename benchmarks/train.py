@@ -29,7 +29,7 @@ MODEL = {
     "router_aux_loss_coef": 0.01, "tie_word_embeddings": True,
 }
 SEQUENCES, LENGTH, TOLERANCE = 8, 64, 1e-4
-# Name: the ranks' groups, the schedule and flags. Data-parallel ranks and micro-batches share out the sequences.
+# Groups of ranks, schedule and flags, by name. Data-parallel ranks and micro-batches share out the sequences.
 PLANS = {
     "baseline": (dict(dp=4, mp=2, ep=4, esp=2), "baseline", ()),
     "S1": (dict(dp=4, mp=2, ep=4, esp=2), "s1", ()),
@@ -61,7 +61,7 @@ def compile_plan(options, folder, name, groups, schedule, flags):
 
 
 def train(options, plan, data, *flags):
-    """The loss of each step, and the seconds of them all."""
+    """Loss of each step, and total seconds."""
     steps = json.loads(run([os.path.join(options.bin, "moe-run"), plan, "--train", f"--data={data}", f"--steps={options.steps}",
                             "--rate=3e-3", "--warmup=20", "--final-rate=3e-4", "--json", *flags]))["steps"]
     return [step["loss"] for step in steps], sum(step["seconds"] for step in steps)
@@ -70,7 +70,7 @@ def train(options, plan, data, *flags):
 def gather_text(folder):
     path = os.path.join(folder, "text")
     with open(path, "wb") as out:
-        # Not the results: these are in them.
+        # Results are left out, because they contain the results of this training.
         names = set(glob.glob(os.path.join(ROOT, "docs", "*.md"))) - {os.path.join(ROOT, "docs", "Results.md")}
         for name in sorted(names | {os.path.join(ROOT, "README.md")}):
             with open(name, "rb") as file:
@@ -79,7 +79,7 @@ def gather_text(folder):
 
 
 def draw_steps(svg, axes, steps):
-    """The axis below, and from a step to its place."""
+    """Draws the axis below. Returns the function from a step to its place."""
     place = lambda step: axes.left + axes.width * step / max(1, steps - 1)
     for step in range(0, steps + 1, max(1, steps // 6)):
         svg.text(place(min(step, steps - 1)), axes.top + axes.height + 18, str(step))

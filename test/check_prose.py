@@ -14,6 +14,7 @@ Usage: check_prose.py ROOT [FILE..]
 Comments and errors are checked in the folders of HELD, and in every FILE of the command line. The exit status is 1 if anything is
 listed. check_prose_test.py tests this script.
 """
+import inspect
 import io
 import os
 import re
@@ -38,7 +39,7 @@ INVENTED_TERMS = re.compile(
     # A final "so" for "in this way". "The file says so" and similar sentences are plain.
     r"(?!(?:say|says|said|do|does|stay|stays|be|is|not|if|or)\b)\w+,? so[.;](?=\s|$))", re.I)
 # Folders whose comments and errors are already mended.
-HELD = ["runtime/lib/cuda/", "test/check_"]
+HELD = ["benchmarks/", "runtime/lib/cuda/", "test/check_"]
 C_LIKE = (".c", ".cpp", ".cu", ".cuh", ".def", ".h", ".inc", ".td")
 SCRIPTS = (".cmake", ".sh", "CMakeLists.txt")
 # Strings and characters are matched first, so that a comment's marker inside them does not count. Descriptions in td files have
@@ -165,8 +166,9 @@ def read_python_comments(text):
         if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
             lines.append((line, column, not token.line[:column].strip(), token.string.lstrip("#: ").strip()))
         elif token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT):
-            for paragraph in re.split(r"(\n\s*\n)", token.string.strip("rbfu").strip("\"'")):
-                if paragraph.strip():
+            # An indented paragraph is a table or a sample.
+            for paragraph in re.split(r"(\n\s*\n)", inspect.cleandoc(token.string.strip("rbfu").strip("\"'"))):
+                if paragraph.strip() and not paragraph.startswith(" "):
                     docstrings.append([line, " ".join(paragraph.split())])
                 line += paragraph.count("\n")
         if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.DEDENT):

@@ -36,7 +36,7 @@ class CheckProseTest(unittest.TestCase):
         self.assertEqual(list_places("a.py", 'print("# Of b")  # What c is\nd = """\nOf d."""\n'), ["1: comment begins with 'What'"])
 
     def test_python_and_scripts(self):
-        self.assertEqual(list_places("a.py", '"""Of a module."""\ndef f():\n    """Does it.\n\n    Whose rows? Else none."""\n'),
+        self.assertEqual(list_places("a.py", '"""Of a module."""\ndef f():\n    """Does it.\n\n    Whose rows? Else none.\n\n      of peak  a share\n    """\n'),
                          ["1: comment begins with 'Of'", "5: comment begins with 'Else'"])
         self.assertEqual(list_places("CMakeLists.txt", "project(a) # Nothing\n"), ["1: comment begins with 'Nothing'"])
         self.assertEqual(list_places("a.sh", '#!/bin/sh\n# Else fails\nset -- "$#"\n'), ["2: comment begins with 'Else'"])

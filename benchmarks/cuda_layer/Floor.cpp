@@ -48,7 +48,7 @@ Floor::Buffer Floor::allocate(int64_t elements) {
   return Buffer(data);
 }
 
-/// Not zeros: how fast a device can multiply hangs on how many bits change.
+/// Values are not zeros, because a device's speed depends on the number of bits that change.
 Floor::Buffer Floor::allocateNormal(int64_t elements, double deviation) {
   Buffer buffer = allocate(elements);
   const std::vector<uint16_t> values = makeNormal(std::min<int64_t>(elements, 1 << 22), deviation, 1);
@@ -56,7 +56,7 @@ Floor::Buffer Floor::allocateNormal(int64_t elements, double deviation) {
   for (int64_t done = 0; done < elements; done += count)
     check(cudaMemcpy(static_cast<uint16_t *>(buffer.get()) + done, values.data(),
                      static_cast<size_t>(std::min(elements - done, count)) * 2, cudaMemcpyHostToDevice));
-  check(cudaDeviceSynchronize()); // a copy from ordinary memory may return before it is done
+  check(cudaDeviceSynchronize()); // A copy from pageable memory may return before it is done.
   return buffer;
 }
 
@@ -70,7 +70,7 @@ double Floor::measure(const std::function<void()> &enqueue) {
   return milliseconds / 1e3;
 }
 
-/// c [m, n] = a [m, k] b [k, n]. To cuBLAS, which is column-major, these are c^T = b^T a^T.
+/// Computes c [m, n] = a [m, k] b [k, n]. cuBLAS is column-major, so it computes c^T = b^T a^T.
 void Floor::multiply(int64_t m, int64_t n, int64_t k, Operand a, Operand b, void *c) {
   const float one = 1, zero = 0;
   const auto op = [](Operand operand) { return operand.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -120,8 +120,9 @@ void Floor::release() {
     buffer->reset();
 }
 
-/// Shapes and strides are the layer's, operands not: x also stands for the gradient of the output, h for the activation
-/// and the gradients of both, w1 for w2. So nothing that is read is written, and values do not grow from step to step.
+/// Shapes and strides are those of the layer, but operands are shared: x is also the gradient of the output, h also the
+/// activation and the gradients of both, and w1 also w2. Products never overwrite their inputs, so values do not grow
+/// from step to step.
 double Floor::products(const std::vector<int64_t> &counts) {
   const auto at = [](const Buffer &buffer, int64_t element) { return static_cast<uint16_t *>(buffer.get()) + element; };
   return measure([&] {

@@ -13,29 +13,29 @@
 void check(cudaError_t error);
 void check(cublasStatus_t status);
 
-/// Matrices [rows, columns], row-major; `transposed` ones are stored [columns, rows].
+/// Matrices [rows, columns], row-major. Transposed ones are stored as [columns, rows].
 struct Operand {
   const void *data;
   bool transposed;
 };
 
-/// cuBLAS and copies in bf16 on the first device, each measured by events. Errors are thrown.
+/// cuBLAS and copies in bf16 on the first device, measured by events. Errors are thrown.
 class Floor {
 public:
   Floor();
   ~Floor();
   std::string device() const;
 
-  /// FLOP/s of the product of two square matrices, the median of `steps`.
+  /// FLOP/s of the product of two square matrices, as the median of `steps`.
   double peak(int64_t size, int steps);
-  /// Bytes a second of a copy within the device, read and written ones counted; the median of `steps`.
+  /// Bytes per second of a copy within the device, counting reads and writes, as the median of `steps`.
   double copyBandwidth(int64_t bytes, int steps);
 
-  /// Memory for products(): experts of w1 [M, 2 H] and w2 [H, M], and `rows` rows of all of them.
+  /// Allocates memory for products(): experts of w1 [M, 2 H] and w2 [H, M], and `rows` rows in total.
   void prepare(int64_t model, int64_t hidden, int64_t experts, int64_t rows);
   void release();
   /// Seconds of one cublasGemmEx for each product of each expert that has rows: two forward, two for the gradients of
-  /// the rows, two for those of the weights.
+  /// rows, two for the gradients of weights.
   double products(const std::vector<int64_t> &counts);
 
 private:

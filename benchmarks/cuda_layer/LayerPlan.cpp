@@ -44,7 +44,7 @@ LayerPlan::LayerPlan(const std::string &path, const char *backend, uint64_t seed
     : choices(choices) {
   check(moert_plan_open(path.c_str(), &plan));
   program = json::parse(moert_plan_metadata(plan))["programs"][0];
-  // An op that is like an earlier one is its number.
+  // An op that equals an earlier one is stored as that op's number.
   for (nlohmann::json &op : program["ops"])
     if (op.is_number())
       op = nlohmann::json(program["ops"][op.get<size_t>()]);
@@ -76,8 +76,8 @@ std::vector<int64_t> LayerPlan::counts() const {
   return counts;
 }
 
-/// The first columns of x are the logits, since the first rows of the gate are the identity: those of a token's choices
-/// lie at least 1 above the others', and what the other rows add is a tenth of that.
+/// The first rows of the gate are the identity, so the first columns of x are the logits. The logits of a token's
+/// choices are at least 1 above the others, and the other rows add at most a tenth of that.
 std::vector<uint16_t> LayerPlan::valuesOf(const json &argument, uint64_t seed) const {
   const std::string name = argument["name"];
   const std::vector<int64_t> shape = argument["local_shape"];

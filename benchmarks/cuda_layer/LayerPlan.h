@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-/// The expert that each token chose, token by token, the k best first.
+/// Experts that each token chose, token by token, the k best first.
 using Choices = std::vector<uint8_t>;
 
 /// A plan of one rank with arguments x [T, M], gate [M, E], w1 [E, M, 2 H], w2 [E, H, M] and cotangents. Errors are
 /// thrown.
 class LayerPlan {
 public:
-  /// Values are random, but for those of `x` and `gate` that let each token choose what `choices` says, and the same
-  /// for plans of all types.
+  /// Creates random values, equal for plans of all types. `x` and `gate` are such that each token makes the given
+  /// choices.
   LayerPlan(const std::string &path, const char *backend, uint64_t seed, const Choices &choices);
   ~LayerPlan();
   LayerPlan(const LayerPlan &) = delete;
@@ -25,11 +25,11 @@ public:
 
   /// Seconds of one step.
   double run();
-  /// One step; by the name of an op, the seconds that the device spent on all of that name.
+  /// Runs one step. Returns the device's seconds by the name of ops.
   std::map<std::string, double> runTimed();
-  /// One step; whether each token chose what it was to choose, in any order.
+  /// Runs one step. Returns whether each token made the given choices, in any order.
   bool choosesAsTold();
-  /// || mine - theirs || / || theirs || of each result; the reference is in f64.
+  /// || mine - theirs || / || theirs || of each result. The reference is in f64.
   std::map<std::string, double> errorsAgainst(LayerPlan &reference);
 
   int64_t model() const { return w1Shape[1]; }

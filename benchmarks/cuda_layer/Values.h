@@ -8,15 +8,15 @@
 #include <random>
 #include <vector>
 
-/// To nearest, ties to even; the value is finite.
+/// Rounds to nearest, ties to even. The value must be finite.
 inline uint16_t toBf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 inline float fromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
 
-/// Normal values. They repeat after so many that no two rows or experts are alike (a prime): layers have more than a
-/// thousand million, which would take longer to draw than to use.
+/// Normal values. They repeat with a prime period, so that no two rows or experts are equal. Layers have more than 10^9
+/// values, and drawing all of them would take longer than using them.
 inline std::vector<uint16_t> makeNormal(int64_t elements, double deviation, uint64_t seed) {
   constexpr int64_t kPeriod = 1048573;
   std::mt19937_64 engine(seed);

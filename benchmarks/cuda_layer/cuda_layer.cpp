@@ -1,12 +1,12 @@
 //===- cuda_layer.cpp - an MoE layer on a GPU against its floor -----------===//
 //
-// Reads a job as a line of JSON, writes what it measured as one, until there are no more; ../cuda_layer.py asks.
+// Worker of ../cuda_layer.py. It reads each job as a line of JSON, and writes its measurements as another one:
 //
 //   {"do": "machine", "gemm": SIZE, "copy": BYTES}                            what the device can do
 //   {"do": "verify", "plan": .., "reference": .., "routing": .., "seed": ..}  a plan against one in f64 on the host
 //   {"do": "time", "plan": .., "routing": .., "seed": .., "steps": ..}        a plan, and plain cuBLAS of its products
 //
-// What fails answers {"error": TEXT}. Exit status 77: there is no CUDA device.
+// A job that fails answers {"error": TEXT}. The exit status is 77 if there is no CUDA device.
 //
 //===----------------------------------------------------------------------===//
 #include "Floor.h"
@@ -45,7 +45,7 @@ json verify(const json &job) {
   return {{"errors", plan.errorsAgainst(reference)}, {"routed", plan.choosesAsTold()}};
 }
 
-/// Steps, steps whose ops are timed, and plain products take turns, so that all see the same clocks.
+/// Measures steps, steps whose ops are timed, and plain products in turns, so that all see the same clocks.
 json measure(Floor &floor, const json &job) {
   LayerPlan plan(job["plan"], "cuda", job["seed"], readChoices(job["routing"]));
   const std::vector<int64_t> counts = plan.counts();

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Predicted against measured collectives inside a node, of rows that the profile has not seen.
+"""Compares predicted with measured collectives inside a node, for held-out rows.
 
 Usage: exchanges.py --bin=build/release/bin --measured=DIR [--seeds=0,1,2]
 
-For each seed a random third of DIR's rows (see ../profiles/exchanges.py) is left out, profiles are made of the others,
-and price_exchanges predicts the rows left out. `--shipped` predicts all rows by the shipped profiles.
+For each seed a random third of DIR's rows (see ../profiles/exchanges.py) is held out. Profiles are made from the other rows, and
+price_exchanges predicts the held-out ones. `--shipped` predicts all rows with the shipped profiles.
 """
 import argparse
 import collections
@@ -20,11 +20,11 @@ from exchanges_over_nodes import price  # noqa: E402
 from shipped import CLUSTERS, read_profile  # noqa: E402
 from text import format_profile  # noqa: E402
 
-BORDER = 2**20  # between small and large
+BORDER = 2**20  # border between small and large messages, in bytes
 
 
 def split(measured, seed):
-    """Rows to learn from and rows left out, each {device: rows}."""
+    """Rows for fitting and held-out rows, each {device: rows}."""
     learnt, left_out = collections.defaultdict(list), collections.defaultdict(list)
     rows = [(device, row) for device, mine in sorted(measured.items()) for row in mine]
     random.Random(seed).shuffle(rows)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Predicted against measured products, MoE layers and attention of single GPUs, of rows that the profile has not seen.
+"""Compares predicted with measured products, MoE layers and attention of single GPUs, for held-out rows.
 
 Usage: launches.py --bin=build/release/bin --measured=DIR [--seeds=0,1,2] [--shipped]
 
-For each seed a random third of DIR's rows (see ../profiles/measured.py) is left out, profiles are made of the others, and
-price_launches predicts the rows left out. `--shipped` predicts all rows by the shipped profiles instead.
+For each seed a random third of DIR's rows (see ../profiles/measured.py) is held out. Profiles are made from the other rows, and
+price_launches predicts the held-out ones. `--shipped` predicts all rows with the shipped profiles instead.
 """
 import argparse
 import pathlib
@@ -22,7 +22,7 @@ from shipped import CLUSTERS, read_profile  # noqa: E402
 from text import format_profile  # noqa: E402
 
 READERS = {"product": measured.read_products, "MoE layer": measured.read_layers, "attention": measured.read_attention}
-FAR = 0.5  # of the measurement
+FAR = 0.5  # relative to the measurement
 
 
 def price(binary, profile, lines):
@@ -42,7 +42,7 @@ def price_attention(priced, rows, rest):
 
 
 def price_layers(priced, rows, rest):
-    """Rows to the experts and back, both products, the activation, and `rest` seconds for the other launches."""
+    """Sums the launches: rows to the experts and back, both products, the activation, and `rest` seconds for the others."""
     seconds = np.full(len(rows), float(rest))
     for part in ("bytes,bf16,{to:.0f}", "bytes,bf16,{act:.0f}", "bytes,bf16,{back:.0f}",
                  "grouped,bf16,{both:.0f},{hidden:.0f},{each:.0f}*{used:.0f}",
@@ -54,7 +54,7 @@ def price_layers(priced, rows, rest):
 
 
 PRICES = {"product": price_products, "MoE layer": price_layers, "attention": price_attention}
-# Size classes of each kind: names and which rows.
+# Size classes of each kind: their names, and conditions on rows.
 CLASSES = {
     "product": [
         ("all", lambda r: r[:, 0] > 0),

@@ -17,9 +17,9 @@ from smooth import Smoother  # noqa: E402
 NAMES = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "all_reduce": "all_reduce",
          "alltoall": "all_to_all"}
 SIZES = [2**i for i in range(9, 30)]
-# Devices with the same NVLink: each is smoothed with the rows of both.
+# Devices with the same NVLink. Each is smoothed with the rows of both.
 ALIKE = {"h100": ("h100", "h200"), "h200": ("h100", "h200"), "b200": ("b200", "gb200"), "gb200": ("b200", "gb200")}
-# Of each profile, whose rows it has and which links.
+# Device whose rows a profile has, and its kind of links.
 PROFILES = {"hgx-h100": ("h100", "hopper"), "hgx-h200": ("h200", "hopper"), "hgx-b200": ("b200", "blackwell"),
             "gb200-nvl72": ("gb200", "blackwell"), "h800": (None, "h800")}
 
@@ -34,7 +34,7 @@ NVLINK = {
 
 
 def make_links(kind):
-    """What is alike in all of them: a switch that adds up (NVLink SHARP), and a NIC of 400 Gb/s for each device."""
+    """The parts that all profiles share: a switch that adds up (NVLink SHARP), and a NIC of 400 Gb/s for each device."""
     rate, source = NVLINK[kind]
     return [
         {"from": "device*", "to": "nvswitch", "bytes_per_s": rate, "latency_s": 1.7e-6, "reduces": True,
@@ -66,14 +66,14 @@ def make_protocols():
 
 
 def read_rows(folder, device):
-    """[(op, gpus, bytes, seconds)] of one device."""
+    """Rows [(op, gpus, bytes, seconds)] of one device."""
     with open(pathlib.Path(folder) / f"{device}-nccl.csv") as file:
         return [(row["op"], int(row["gpus"]), int(row["bytes"]), float(row["us"]) * 1e-6)
                 for row in csv.DictReader(file)]
 
 
 def make_collectives(rows, device):
-    """Entries of `collectives`. `rows`: of each device that is like it, those that may be used."""
+    """Entries of `collectives`. `rows` holds the usable rows of each similar device."""
     smoother = Smoother(rows)
     entries = []
     for op, gpus in sorted({(op, gpus) for op, gpus, _, _ in rows[device]}):
@@ -91,7 +91,7 @@ def make_collectives(rows, device):
 # Profiles ############################################################################################################
 
 def update(profile, kind, collectives):
-    """The profile with these parts; `collectives` stay where there are no others."""
+    """The profile with these parts. `collectives` stay if there are no new ones."""
     parts = {"links": make_links(kind), "protocols": make_protocols()}
     if collectives:
         parts["collectives"] = collectives

@@ -3,7 +3,7 @@ import numpy as np
 
 
 def locate(axis, sizes):
-    """For each size the point of the axis below it, and how far it is, in logarithms, to the next; ends hold outside."""
+    """For each size, the point of the axis below it and the logarithmic distance to the next point. The ends hold outside of the axis."""
     logs = np.log(np.asarray(axis, float))
     if len(logs) == 1:
         return np.zeros(len(sizes), int), np.zeros(len(sizes))
@@ -13,7 +13,7 @@ def locate(axis, sizes):
 
 
 class Basis:
-    """Which points of a grid, and with which weights, make the value at each of some places [n, axes]."""
+    """Points of a grid and their weights, which together give the value at each of some places [n, axes]."""
 
     def __init__(self, axes, places):
         self.size = int(np.prod([len(axis) for axis in axes]))
@@ -37,7 +37,7 @@ class Basis:
 
 
 class Roughness:
-    """Second differences along each axis: what is not measured goes on as its neighbours do."""
+    """Second differences along each axis. They extend the measured values smoothly to points without measurements."""
 
     def __init__(self, axes, weight):
         self.shape, self.weight = [len(axis) for axis in axes], weight
@@ -55,7 +55,7 @@ class Roughness:
 
 
 def solve(apply, right, steps):
-    """Conjugate gradients for a symmetric positive map."""
+    """Solves a symmetric positive system by conjugate gradients."""
     solution, rest = np.zeros(len(right)), right.copy()
     direction, square = rest.copy(), rest @ rest
     for _ in range(steps):

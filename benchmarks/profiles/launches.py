@@ -15,7 +15,7 @@ import measured  # noqa: E402
 from grid import Basis, Roughness, fit, solve  # noqa: E402
 from shipped import rewrite  # noqa: E402
 
-# Of each profile, whose measurements it has.
+# Device whose measurements a profile has.
 PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "hgx-b200": "b200", "gb200-nvl72": "gb200", "h800": "h100"}
 SOURCE = "NVIDIA aiconfigurator (Apache-2.0), TensorRT-LLM on {device}, device time"
 ERROR = "relative_error: the mean over a random third of the rows that a fit to the others had not seen"
@@ -29,13 +29,13 @@ GROUPED = {"rows": [1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 16384],
            "groups": [1, 2, 4, 8, 32, 128]}
 ATTENTION = {"length": [1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
              "heads": [1, 16, 64, 128, 256, 1024, 4096, 16384]}
-# TFLOP/s of cuDNN's backward over those of its forward, 128 columns, on H100.
+# TFLOP/s of cuDNN's backward relative to its forward, 128 columns, on H100.
 BACKWARD = {512: 305 / 497, 1024: 408 / 574, 2048: 465 / 617, 4096: 499 / 609, 8192: 518 / 600, 16384: 516 / 595}
 BACKWARD_SOURCE = ("The forward's, times the ratio of cuDNN's backward and forward on H100 with heads of 128 columns at "
                    "512 to 16384 tokens (FlashAttention-3, arXiv 2407.08608, figures 5 and 6: 0.61 to 0.87; "
                    "FlashAttention 4 on B200 has 0.85 at 8192, Dao-AILab/flash-attention pull request 2280). Not "
                    "measured on this device")
-# A value of a float and its weight in a fit of grouped products: rows far from all others count less.
+# Distance at which a row's weight falls in a fit of grouped products: rows far from all others count less.
 FAR = 0.15
 
 
@@ -45,7 +45,7 @@ def make_curve(axes, logs, error, source):
 
 
 def get_error(rows, train, predict):
-    """Mean error of the third of the rows that `train` has not seen."""
+    """Mean error of the held-out third of the rows."""
     left_out = np.random.default_rng(0).random(len(rows)) < 1 / 3
     predicted = predict(train(rows[~left_out]), rows[left_out])
     return float(np.abs(predicted / rows[left_out, -1] - 1).mean())
@@ -67,7 +67,7 @@ def make_products(rows, peak, device):
 # Grouped products ####################################################################################################
 
 class Layers:
-    """MoE layers as the launches that the cost model prices: rows to experts and back, the activation, two products."""
+    """MoE layers as sums of launches of the cost model: rows to experts and back, the activation, two products."""
 
     def __init__(self, rows, peak, bytes_per_second, kernel_seconds):
         tokens, hidden, inner, _, used, each, mine, self.seconds = rows.T
@@ -78,13 +78,13 @@ class Layers:
                          for columns, depth in ((2 * inner, hidden), (hidden, inner))]
 
     def predict(self, logs, rest):
-        """`rest`: seconds of the layer's other launches."""
+        """Predicts the layers. `rest`: seconds of the layer's other launches."""
         parts = [ideal / np.exp(basis.at(logs)) for basis, ideal in self.products]
         return sum(parts) + self.moved + rest, parts
 
 
 def expect_grouped(products, peak, bytes_per_second):
-    """The curve's logarithms, if a launch took as long as one product of all rows, or as the bytes of all products."""
+    """Logarithms of the curve if a launch took as long as one product of all rows, or as the bytes of all products."""
     each, columns, depth, groups = (axis.ravel() for axis in np.meshgrid(*GROUPED.values(), indexing="ij"))
     single = Basis(list(PRODUCTS.values()), np.stack([each * groups, columns, depth], 1)).at(products)
     moved = 2 * (each * depth + depth * columns + each * columns)
@@ -92,10 +92,10 @@ def expect_grouped(products, peak, bytes_per_second):
 
 
 def fit_layers(layers, expected, steps=12, roughness=0.02, ridge=0.02):
-    """The curve's logarithms and the seconds of all other launches, by Gauss and Newton.
+    """Logarithms of the curve, and the seconds of all other launches, by Gauss and Newton.
 
-    A layer's time does not say how it is divided between its two products. So the curve keeps close to what is expected,
-    and what sets it off from that is smooth.
+    A layer's time does not say how it is divided between its two products. The curve therefore stays close to the expected one, and
+    deviates smoothly.
     """
     rough = Roughness(list(GROUPED.values()), roughness)
     logs, rest = expected.copy(), 25e-6
@@ -106,7 +106,7 @@ def fit_layers(layers, expected, steps=12, roughness=0.02, ridge=0.02):
         slopes = [part / predicted for part in parts]
 
         def lower(change):
-            """How much the logarithms of the times change."""
+            """Change of the logarithms of the times."""
             moved = sum(-slope * basis.at(change[:-1]) for slope, (basis, _) in zip(slopes, layers.products))
             return moved + rest / predicted * change[-1]
 
@@ -124,8 +124,8 @@ def fit_layers(layers, expected, steps=12, roughness=0.02, ridge=0.02):
 
 
 def make_grouped(rows, peak, part, products, device):
-    """The curve, and the seconds of the launches around the products. `part`: the profile's device, `products`: the
-    logarithms of the curve of single ones."""
+    """The curve, and the seconds of the launches around the products. `part` is the profile's device, `products` the logarithms of the
+    curve of single products."""
     expected = expect_grouped(products, peak, part["memory_bytes_per_s"])
 
     def make_layers(rows):
@@ -185,8 +185,8 @@ def alike(rate):
 
 
 def update(profile, device, products, layers, attention):
-    """Puts the curves of these rows into a profile, whose keys stay in order. Returns the seconds of a layer's launches
-    around its products."""
+    """Puts the curves of these rows into a profile, and keeps the order of its keys. Returns the seconds of a layer's launches around
+    its products."""
     part = profile["device"]
     part["kernel_s"] = float(f"{products[:, 3].min():.2g}")
     rate = next(rate for rate in part["rates"] if rate["dtype"] == "bf16")

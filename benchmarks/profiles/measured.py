@@ -1,4 +1,4 @@
-"""Rows of measurements of single GPUs, as NVIDIA aiconfigurator (Apache-2.0) published them.
+"""Reads measurements of single GPUs that NVIDIA aiconfigurator (Apache-2.0) published.
 
 A folder has `DEVICE-gemm.csv` (dtype, m, n, k, us), `DEVICE-attention.csv` (batch, sequence, heads, kv_heads, head_dim,
 us) and `DEVICE-moe.csv` (tokens, hidden, inter, topk, experts, tp, ep, distribution, us). All are in bf16.
@@ -16,22 +16,22 @@ def read(folder, device, kind, columns):
 
 
 def read_products(folder, device):
-    """[rows, columns, depth, seconds]"""
+    """Rows [rows, columns, depth, seconds]."""
     return np.array(read(folder, device, "gemm", {"m": int, "n": int, "k": int}), float)
 
 
 def read_attention(folder, device):
-    """[batch, length, heads, key heads, columns of a head, seconds], causal, forward"""
+    """Rows [batch, length, heads, key heads, columns of a head, seconds] of causal attention, forward."""
     return np.array(read(folder, device, "attention",
                          {"batch": int, "sequence": int, "heads": int, "kv_heads": int, "head_dim": int}), float)
 
 
 def read_layers(folder, device):
-    """[tokens, hidden, inner columns, choices of a token, experts held, rows of each of them, rows of all, seconds] of
-    gated MoE layers whose tokens choose all experts equally often.
+    """Rows [tokens, hidden, inner columns, choices of a token, experts held, rows of each of them, rows of all, seconds] of gated MoE
+    layers whose tokens choose all experts equally often.
 
-    The tokens are those of all ranks of ep, and the experts that are measured are those of one rank. Where there are
-    fewer choices than experts, each choice takes an expert of its own.
+    The tokens are those of all ranks of ep, and the measured experts are those of one rank. If there are fewer choices than experts, each
+    choice takes an expert of its own.
     """
     columns = {"tokens": int, "hidden": int, "inter": int, "topk": int, "experts": int, "tp": int, "ep": int,
                "distribution": str}

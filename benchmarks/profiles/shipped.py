@@ -1,4 +1,4 @@
-"""Shipped profiles: where they are, and the command that rewrites parts of them from measurements."""
+"""Paths of shipped profiles, and the command that rewrites parts of them from measurements."""
 import argparse
 import pathlib
 import sys

@@ -1,18 +1,18 @@
-"""Times of collectives at sizes that were not measured.
+"""Predicts times of collectives at sizes that were not measured.
 
-The logarithm of a time is a line's, alpha + beta * bytes, and a smooth deviation of the size in octaves. Alpha is of a
-family of collectives and a number of GPUs; beta is of a family, for each byte that a link carries. The deviation is a
-sum of four Gaussian processes: of all_to_all or the others, of a family and a number of GPUs, of a device and a number
-of GPUs, and of one collective. So a size at which one collective was not measured follows the others. Their standard
-deviations and lengths are rough, and the predictions hardly depend on them.
+The logarithm of a time is that of a line, alpha + beta * bytes, plus a smooth deviation over the size in octaves. Alpha belongs to a family
+of collectives and a number of GPUs. Beta belongs to a family, for each byte that a link carries. The deviation is a sum of four Gaussian
+processes: of all_to_all or the others, of a family and a number of GPUs, of a device and a number of GPUs, and of one collective. Sizes at
+which a collective was not measured thereby follow the others. The standard deviations and lengths are rough, and the predictions hardly
+depend on them.
 """
 import math
 
 import numpy as np
 
-# all_gather and reduce_scatter send the same bytes over the same rings.
+# Families of collectives. all_gather and reduce_scatter send the same bytes over the same rings.
 FAMILIES = {"all_gather": "rings", "reduce_scatter": "rings", "all_reduce": "sums", "alltoall": "pairs"}
-# What shares a deviation (a function of device, op, gpus), its standard deviation, and its length in octaves.
+# Functions of device, op and gpus whose values share a deviation, with its standard deviation and its length in octaves.
 LEVELS = [(lambda device, op, gpus: op == "alltoall", 0.15, 2),
           (lambda device, op, gpus: (FAMILIES[op], gpus), 0.15, 2),
           (lambda device, op, gpus: (device, gpus), 0.05, 3),
@@ -25,7 +25,8 @@ def get_link_part(op, gpus):
 
 
 def drop_outliers(rows):
-    """More bytes never take less time: what is slower than a larger size had a disturbance and takes its time."""
+    """Replaces outliers. More bytes never take less time, so a time that exceeds that of a larger size was disturbed, and gets the
+    larger size's time."""
     kept, least = [], {}
     for op, gpus, size, seconds in sorted(rows, key=lambda row: -row[2]):
         least[op, gpus] = min(seconds, least.get((op, gpus), seconds))
@@ -34,7 +35,7 @@ def drop_outliers(rows):
 
 
 def fit_lines(rows):
-    """{(family, gpus): (alpha, beta)} by least squares of the relative errors, beta for each byte of payload."""
+    """{(family, gpus): (alpha, beta)} by least squares of the relative errors. Beta is per byte of payload."""
     lines = {}
     for family in sorted({FAMILIES[row[0]] for row in rows}):
         mine = [row for row in rows if FAMILIES[row[0]] == family]
@@ -49,7 +50,7 @@ def fit_lines(rows):
 
 class Smoother:
     def __init__(self, rows):
-        """`rows`: {device: [(op, gpus, bytes, seconds)]}, of devices with equal links."""
+        """`rows` are {device: [(op, gpus, bytes, seconds)]}, of devices with equal links."""
         kept = {device: drop_outliers(mine) for device, mine in rows.items()}
         self.lines = fit_lines([row for mine in kept.values() for row in mine])
         self.known = [(device, *row[:3]) for device, mine in kept.items() for row in mine]
@@ -76,7 +77,7 @@ class Smoother:
         return math.exp(self.get_line(op, gpus, size) + float(row @ self.weights))
 
     def get_error(self, device, op, gpus):
-        """Mean relative error of each row, predicted from all other rows."""
+        """Mean relative error of each row when it is predicted from all other rows."""
         errors = [abs(math.expm1(self.weights[i] / self.inverse[i, i])) for i, known in enumerate(self.known)
                   if known[:3] == (device, op, gpus)]
         return sum(errors) / len(errors)

@@ -1,4 +1,4 @@
-"""The text of a profile: what fits stands in one line, lists of numbers in lines of at most 120 columns."""
+"""Formats profiles: short values on one line, lists of numbers in lines of at most 120 columns."""
 import json
 import math
 import re
@@ -7,7 +7,7 @@ WIDTH = 120
 
 
 class Number(float):
-    """A number with the text that it has in the file."""
+    """A number with its text in the file."""
 
     def __new__(cls, text):
         number = super().__new__(cls, text)
@@ -20,7 +20,7 @@ def parse_profile(text):
 
 
 def format_value(value):
-    """In one line, with exponents as people write them."""
+    """Formats a value on one line, with exponents as people write them."""
     if isinstance(value, dict):
         return "{" + ", ".join(f'"{key}": {format_value(part)}' for key, part in value.items()) + "}"
     if isinstance(value, list):
@@ -40,7 +40,7 @@ def format_items(items, begin, end, indent):
 
 
 def format_numbers(values, indent):
-    """Numbers, or pairs of them, as many in a line as fit."""
+    """Formats numbers, or pairs of them, with as many on a line as fit."""
     lines = [""]
     for number, value in enumerate(values):
         text = format_value(value) + ("," if number + 1 < len(values) else "")
@@ -52,7 +52,7 @@ def format_numbers(values, indent):
 
 
 def format_part(value, indent, used):
-    """`used`: columns of the line before the value."""
+    """Formats a part. `used`: columns of the line before the value."""
     text = format_value(value)
     if len(text) + used < WIDTH and not (isinstance(value, dict) and "source" in value):
         return text

@@ -26,7 +26,7 @@ def find(entries, **keys):
 # GB300 ###############################################################################################################
 
 def take_over(part, name):
-    """Says of each source in `part` that it is about another device, and drops errors known of that one only."""
+    """Notes at each source in `part` that it is about another device, and drops errors that are only known for that device."""
     if isinstance(part, list):
         for each in part:
             take_over(each, name)
@@ -40,7 +40,7 @@ def take_over(part, name):
         part["source"] = f"{NOT_MEASURED}as {name}. There: {source}"
 
 
-# Of dense products, in PFLOP/s.
+# Published rates of dense products, in PFLOP/s.
 STATED = {"tf32": 1.25, "bf16": 2.5}
 
 
@@ -99,7 +99,7 @@ def shorten(value):
 
 
 def make_products(dtype, h200):
-    """The coarse curve of H200, so that large products reach the published rate, and ones of few rows that of memory."""
+    """The coarse curve of H200, adjusted so that large products reach the published rate, and products of few rows the memory's rate."""
     shape = find(h200["device"]["rates"], dtype="f32")["efficiency"]["values"][3::4]
     largest = LARGEST[dtype] / PEAK[dtype]
     size = 4 if dtype == "f32" else 2
@@ -129,7 +129,7 @@ def make_rates(h200):
 
 
 def make_attention(h100):
-    """Some sizes of hgx-h100, as much slower as products in bf16 are."""
+    """Some sizes of hgx-h100, slowed down as much as products in bf16."""
     slower = LARGEST["bf16"] / PEAK["bf16"] / H200_LARGEST
     curves = []
     for curve in h100["device"]["attention"]:
@@ -163,7 +163,7 @@ def make_links(h100):
     return links + [pcie, nic]
 
 
-# What each device sends, in payloads times (n - 1) / n.
+# Payloads that each device sends, in units of (n - 1) / n.
 RINGS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2}
 BUS, TO_ALL = 304e9, 320e9
 BUS_SOURCE = ("AMD expects a bus bandwidth of 304 GB/s of RCCL's all_reduce of 8 GiB on 8 devices (ROCm/cvs, "
@@ -175,7 +175,7 @@ STARTS = {"all_gather": (5.4e-6, 8e-6), "reduce_scatter": (5.4e-6, 8e-6), "all_r
 
 
 def make_curve(h100, collective, members, rate, part, source):
-    """Of members in one node. `part`: bytes that a device sends, of the payload."""
+    """Curve of members in one node. `part` is the share of the payload that a device sends."""
     start = float(find(h100["collectives"], collective=collective, members=members)["points"][0][1])
     return {"collective": collective, "members": members, "per_node": members,
             "points": [[size, float(f"{start + part * size / rate:.4g}")] for size in SIZES],
@@ -183,7 +183,7 @@ def make_curve(h100, collective, members, rate, part, source):
 
 
 def make_line(collective, members):
-    """Of `members` devices in each of several nodes."""
+    """Line of `members` devices in each of several nodes."""
     start, node = STARTS[collective]
     rate, inside = BUS * (members - 1) / 7, "the bus bandwidth inside a node"
     if members == 2:
@@ -199,7 +199,7 @@ def make_line(collective, members):
 
 
 def make_collectives(h100):
-    """Rings use all links of a device at once, but the model's ring only one: so these are entries."""
+    """Makes entries for collectives. Rings use all links of a device at once, but the model's ring uses only one."""
     entries = []
     for collective, times in {"all_to_all": 1, **RINGS}.items():
         for members in (2, 4, 8):

@@ -16,9 +16,9 @@ class Model(NamedTuple):
     name: str
     hidden: int
     inner: int
-    experts: int  # on the device
+    experts: int  # experts on the device
     top_k: int
-    devices: int = 1  # that share the experts
+    devices: int = 1  # devices that share the experts
 
 
 MODELS = [
@@ -33,7 +33,7 @@ TOKENS = (4096, 16384)
 
 
 def divide(rows, weights):
-    """Whole numbers in proportion to the weights, with the given sum; what rounding leaves goes to the largest fractions."""
+    """Whole numbers in proportion to the weights, with the given sum. The rounding remainder goes to the largest fractions."""
     total = sum(weights)
     exact = [rows * weight / total for weight in weights]
     counts = [int(value) for value in exact]
@@ -47,7 +47,7 @@ def get_rows(model, tokens, routing):
     if routing == "balanced":
         return divide(tokens * model.top_k, [1] * model.experts)
     counts = divide(tokens * model.top_k, [1 / (e + 1) for e in range(model.experts)])
-    # No token chooses an expert twice: what is too much goes to the others.
+    # No token chooses an expert twice, so an expert's surplus goes to the others.
     most = tokens * model.devices
     while max(counts) > most:
         room = [e for e in range(model.experts) if counts[e] < most]
@@ -55,7 +55,7 @@ def get_rows(model, tokens, routing):
         counts = [min(count, most) for count in counts]
         for e, more in zip(room, divide(excess, [counts[e] + 1 for e in room])):
             counts[e] += more
-    # Neighbours in memory are not neighbours in load: 7 divides no number of experts here.
+    # Spreads the load over the memory, because 7 divides none of the numbers of experts.
     return [counts[e * 7 % model.experts] for e in range(model.experts)]
 
 

@@ -1,13 +1,13 @@
 //===- ragged_gemm.cpp - the methods of ragged products, compared ---------===//
 //
-// Times each method on the cases of a file, in bf16, and compares what it computes with cuBLASLt. Prints one JSON
-// object for each product, pass and method, one in a line, as ../ragged_gemm_torch.py does:
+// Times each method on the cases of a file, in bf16, and compares its results with cuBLASLt's. Prints one JSON object
+// for each product, pass and method, one per line, as ../ragged_gemm_torch.py does:
 //
 //   {"model": .., "routing": .., "tokens": .., "pass": "forward" | "dgrad" | "wgrad", "method": .., "dtype": "bf16",
 //    "experts": .., "rows": .., "n": .., "k": .., "ms": .., "tflops": ..}
 //
-// A method that fails, or whose result is wrong, has "error" in place of figures. Exit status 77: there is no CUDA
-// device; 1: a result was wrong.
+// A method that fails, or whose result is wrong, has "error" in place of figures. The exit status is 77 if there is no
+// CUDA device, and 1 if a result was wrong.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Convert.h"
@@ -78,7 +78,7 @@ float widen(uint16_t bits) {
   return value;
 }
 
-/// The largest difference, as a part of the largest value.
+/// Largest difference, relative to the largest value.
 double differenceOf(const std::vector<uint16_t> &got, const std::vector<uint16_t> &want) {
   double largest = 0, difference = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -92,7 +92,7 @@ double differenceOf(const std::vector<uint16_t> &got, const std::vector<uint16_t
 std::vector<uint16_t> randomPattern() {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0, 0.5f);
-  // Of a length that no matrix is a multiple of, so that rows differ.
+  // A period that no matrix is a multiple of, so that rows differ.
   std::vector<uint16_t> pattern((1 << 22) + 13);
   for (uint16_t &value : pattern) {
     const float number = normal(engine);
@@ -147,7 +147,7 @@ public:
   void run(RaggedMethod method, const RaggedProduct &product) const {
     require(multiplyRagged(target, method, product, counts));
   }
-  /// The median of some runs.
+  /// Median of some runs.
   double time(RaggedMethod method, const RaggedProduct &product, int steps) const {
     Event begin, end;
     require(createEvent(true, begin));
@@ -184,7 +184,7 @@ struct Options {
   double limit = std::numeric_limits<double>::infinity();
 };
 
-/// Whether all that was computed is right.
+/// Measures a pass. Returns whether all results are right.
 bool measure(const Bench &bench, const json &common, const std::string &pass, int steps) {
   const RaggedProduct product = bench.product(pass);
   bool isRight = true;
@@ -205,7 +205,7 @@ bool measure(const Bench &bench, const json &common, const std::string &pass, in
                    {"k", bench.k}});
     try {
       const double milliseconds = bench.time(method, product, steps);
-      // Sums in another order; each rounds once.
+      // Sums may be in another order, and each is rounded once.
       constexpr double kTolerance = 1.0 / 64;
       if (double difference = differenceOf(bench.result(pass).sample(), want); difference > kTolerance)
         throw std::runtime_error("differs from cuBLASLt by " + std::to_string(difference) + " of the largest value");
@@ -255,7 +255,7 @@ bool measureAll(const Options &options) {
       context.stream = stream.get();
       context.tables = &tables;
       context.groups = &groups;
-      // The host knows the counts after the first product: how long it waits for them is another question.
+      // The host knows the counts after the first product, so its wait for them is not measured.
       HostCounts counts;
       context.counts = &counts;
       const Bench bench(device, context, one.at("rows"), product.at("n"), product.at("k"), pattern);
