@@ -18,7 +18,7 @@ from shipped import rewrite  # noqa: E402
 # Device whose measurements a profile has.
 PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "hgx-b200": "b200", "gb200-nvl72": "gb200", "h800": "h100"}
 SOURCE = "NVIDIA aiconfigurator (Apache-2.0), TensorRT-LLM on {device}, device time"
-ERROR = "relative_error: the mean over a random third of the rows that a fit to the others had not seen"
+ERROR = "relative_error: the mean over a held-out random third of the rows"
 
 PRODUCTS = {"rows": [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768],
             "columns": [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536],
@@ -139,7 +139,7 @@ def make_grouped(rows, peak, part, products, device):
 
     logs, rest = train(rows)
     source = (f"{SOURCE.format(device=device)} of gated MoE layers with even routing. The bytes of rows to experts and "
-              f"back and of the activation, and {rest * 1e6:.0f} us for a layer's other launches, are taken off. "
+              f"back and of the activation, and {rest * 1e6:.0f} us for a layer's other launches, are subtracted. "
               f"Rows far from all others count less. Where a layer does not say how its time is divided between its "
               f"products, the curve is as the one of single products of all rows. {ERROR}; it is that of whole layers")
     return make_curve(GROUPED, logs, get_error(rows, train, predict), source), rest
