@@ -39,7 +39,8 @@ const Pipeline kPipelines[] = {
 enum class Predictions { None, Tilted, Biased };
 
 struct Score {
-  double strict = 0, near = 0; ///< shares of the steps after the first 100: the best, and within 1 % of it
+  /// shares of the steps after the first 100 that have the best count, or take at most 1 % longer
+  double strict = 0, near = 0;
   int64_t trials = 0;
 };
 
@@ -102,7 +103,7 @@ class GranularityStreams : public testing::TestWithParam<Predictions> {};
 
 } // namespace
 
-// On random streams of 32 batch sizes the best count is found with few trials, whatever the pipeline and the seed.
+// On random streams of 32 batch sizes the best count is found with few trials, for all pipelines and seeds.
 TEST_P(GranularityStreams, FindsTheBest) {
   constexpr int kSeeds = 8;
   Score mean, worst{1, 1, 0};
@@ -125,7 +126,7 @@ TEST_P(GranularityStreams, FindsTheBest) {
 INSTANTIATE_TEST_SUITE_P(Predictions, GranularityStreams,
                          testing::Values(Predictions::None, Predictions::Tilted, Predictions::Biased), nameOf);
 
-// Two policies that are told the same choose the same; ranges stay disjoint and in order.
+// Two policies with the same inputs choose the same. Ranges stay disjoint and in order.
 TEST(Granularity, DeterministicAndOrdered) {
   std::optional<Granularity> a, b;
   ASSERT_TRUE(Granularity::create(kChunks, a).ok());
@@ -146,7 +147,7 @@ TEST(Granularity, DeterministicAndOrdered) {
   EXPECT_GE(a->ranges().size(), 2u);
 }
 
-// One batch size alone, again and again: each count is measured a few times, then the best stays.
+// With a single batch size, each count is measured a few times, then the best stays.
 TEST(Granularity, OneBatchSize) {
   std::optional<Granularity> policy;
   ASSERT_TRUE(Granularity::create(kChunks, policy).ok());
@@ -166,7 +167,7 @@ TEST(Granularity, OneBatchSize) {
   EXPECT_EQ(policy->ranges()[0].upper, 16384);
 }
 
-// With one count there is nothing to try.
+// A single count needs no trial.
 TEST(Granularity, OneChunkCount) {
   std::optional<Granularity> policy;
   ASSERT_TRUE(Granularity::create({4}, policy).ok());

@@ -28,7 +28,7 @@ public:
   }
   ~Plan() { moert_plan_close(handle); }
 
-  /// Values of a step, alike on the ranks that hold the same part; results hold what must not be left over.
+  /// Values of a step, equal on the ranks that hold the same part. Results hold garbage that must be overwritten.
   Values inputs(int64_t rank) const {
     Values values;
     for (size_t i = 0; i < elements.size(); ++i) {
@@ -72,7 +72,7 @@ public:
 
   int32_t bind(size_t index, int64_t shift = 0) {
     auto bytes = static_cast<int64_t>(values[index].size() * sizeof(float));
-    // Aligned to 16 at the least.
+    // The memory is aligned to at least 16 bytes.
     auto &place = placed.emplace_back(values[index].size() + 8);
     char *data = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(place.data()) + 15) / 16 * 16) + shift;
     std::memcpy(data, values[index].data(), static_cast<size_t>(bytes));
@@ -106,7 +106,7 @@ public:
   moert_world_t world = nullptr;
 };
 
-/// What the ordinary world makes of it, by rank.
+/// Results of the ordinary world, by rank.
 std::vector<Values> runOrdinary(const Plan &plan) {
   const moert_world_config config = makeConfig("host", nullptr);
   moert_world_t world = nullptr;
@@ -138,7 +138,7 @@ TEST(Bound, EqualsTheOrdinaryWorld) {
     threads.emplace_back([&, number] {
       Rank rank(plan, makeTable(memory, number, plan.ranks));
       EXPECT_EQ(rank.bindAll(), MOERT_OK) << moert_last_error();
-      // A second step on the same memory gives the same.
+      // A second step on the same memory gives the same results.
       for (int step = 0; step < 2; ++step)
         EXPECT_EQ(moert_world_run(rank.world, nullptr), MOERT_OK) << moert_last_error();
       found[static_cast<size_t>(number)] = rank.results();

@@ -38,7 +38,7 @@ int runTool(std::vector<std::string> arguments, std::string &out, std::string &e
 
 } // namespace
 
-// What lies on a line is found again.
+// The fit finds a line again from samples on it.
 TEST(Fit, ExactLine) {
   Fit fit = fitLine(line(2, 0.5, {1, 2, 4, 100}));
   EXPECT_NEAR(fit.latency, 2, 1e-9);
@@ -47,7 +47,8 @@ TEST(Fit, ExactLine) {
   EXPECT_NEAR(fit.relativeError, 0, 1e-9);
 }
 
-// Seconds 1, 3 at one size: the sum of (p / s - 1)^2 is least at p = (1/1 + 1/3) / (1 + 1/9) = 1.2, not at their mean.
+// Seconds are 1 and 3 at one size. The sum of (p / s - 1)^2 is least at p = (1/1 + 1/3) / (1 + 1/9) = 1.2, and not at
+// their mean.
 TEST(Fit, ErrorsAreRelative) {
   Fit fit = fitLine({{1, 1}, {1, 3}});
   EXPECT_NEAR(fit.at(1), 1.2, 1e-9);
@@ -64,8 +65,8 @@ TEST(Fit, NothingNegative) {
   EXPECT_NEAR(falling.latency, (0.25 + 0.5) / (0.0625 + 0.25), 1e-9);
 }
 
-// One size tells a rate and no latency.
-// Between 1 and 4, 2 is the middle in logarithms: of 8 and 2 that is 4, a third more than 3. The next axis is skipped.
+// A single size gives a rate and no latency. Between 1 and 4, 2 is the middle in logarithms: between 8 and 2 that is 4,
+// a third more than 3. The next axis is skipped.
 TEST(Fit, NeighbourError) {
   EXPECT_NEAR(neighbourError({1, 2, 4}, {8, 3, 2}, 1), 1.0 / 3, 1e-12);
   EXPECT_NEAR(neighbourError({1, 2, 4}, {8, 8, 3, 4, 2, 2}, 2), (1.0 / 3 + 0) / 2, 1e-12);
@@ -85,7 +86,7 @@ TEST(Fit, SaysHowGoodItIs) {
   EXPECT_NEAR(fit.r2, 1 - residual / (std::pow(std::log(3), 2) / 2), 1e-9);
 }
 
-// Operands of one call lie apart; calls come back to the beginning after the reach.
+// Operands of one call do not overlap. Calls return to the beginning after the reach.
 TEST(Pool, IsARing) {
   HostBench bench;
   Pool pool;
@@ -105,9 +106,9 @@ TEST(Pool, IsARing) {
   }
 }
 
-// Every kernel that is no product has an entry for each kind of activation, score or policy that it knows, and figures
-// that a profile may hold. Bytes are what the compiler counts: of an addition both inputs and the output, of a slice
-// the part that it reads and writes.
+// Every kernel that is no product has an entry for each kind of activation, score or policy that it knows, with figures
+// that a profile may hold. Bytes are those that the compiler counts: both inputs and the output of an addition, and the
+// part that a slice reads and writes.
 TEST(Calibrate, AllKernels) {
   HostBench bench;
   Pool pool;

@@ -1,7 +1,7 @@
 //===- Callers.cpp - backend "caller" for all ranks in one process --------===//
 //
-// Backend "callers" of the tests: each rank has a backend "caller" of its own, and their functions exchange through
-// this process's memory. So the suite of collectives runs on it (MOERT_TEST_BACKEND=callers).
+// Backend "callers" of the tests. Each rank has a backend "caller" of its own, and their functions exchange through
+// this process's memory. The suite of collectives runs on it (MOERT_TEST_BACKEND=callers).
 //
 //===----------------------------------------------------------------------===//
 

@@ -13,9 +13,9 @@
 
 namespace moert::test {
 
-/// Where the members of one group meet, again and again.
+/// A repeated meeting of the members of one group.
 struct Meeting {
-  /// By member: what it sends, and where the part for each member begins.
+  /// Data that each member sends, and the beginning of the part for each member.
   std::vector<const char *> sends;
   std::vector<std::vector<int64_t>> begins;
   int64_t arrived = 0, left = 0;
@@ -23,7 +23,7 @@ struct Meeting {
 
 class Memory {
 public:
-  /// Copies what each member has for this one, of bytes[member] bytes, to `receive`. Waits for all.
+  /// Copies the parts that the members have for this one, of bytes[member] bytes, to `receive`. Waits for all.
   void exchange(const moert_members &members, const void *send, std::vector<int64_t> begins, char *receive,
                 const std::vector<int64_t> &bytes) {
     std::unique_lock lock(mutex);
@@ -46,7 +46,7 @@ public:
     if (--meeting.arrived == 0)
       meeting.left = 0;
     changed.notify_all();
-    // What was sent may go only when all have it.
+    // A member may reuse its memory only when all have copied from it.
     changed.wait(lock, [&] { return meeting.left == 0 || meeting.arrived == 0; });
   }
 
@@ -72,7 +72,7 @@ inline int32_t allGather(void *context, const moert_members *members, const void
   return 0;
 }
 
-/// The functions of one rank, which share `memory` with those of the others.
+/// Functions of one rank, which share `memory` with those of the other ranks.
 inline moert_communicator makeTable(Memory &memory, int64_t rank, int64_t ranks) {
   return {sizeof(moert_communicator), MOERT_COMMUNICATOR_VERSION, &memory, rank, ranks, allToAll, allGather, nullptr};
 }

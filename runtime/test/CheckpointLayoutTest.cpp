@@ -9,7 +9,7 @@ using testing::HasSubstr;
 namespace moert::run {
 namespace {
 
-/// Of four tensors of 8, 16, 4 and 4 bytes.
+/// Four tensors of 8, 16, 4 and 4 bytes.
 std::vector<Value> makeArguments() {
   return {parameter("u", {2}, {{"a"}}), parameter("v", {2, 2}, matrix({"b"})), parameter("w", {1}, {{"c"}}),
           parameter("x", {1}, {{"d"}})};
@@ -27,7 +27,7 @@ std::string nameOf(int index, int count) {
   return "model-0000" + std::to_string(index) + "-of-0000" + std::to_string(count) + ".safetensors";
 }
 
-/// What `processes` processes do, one after another, with random values of `seed`.
+/// Saves random values of `seed` as `processes` processes, one after the other.
 std::string save(const std::string &path, int64_t fileBytes, int64_t processes, uint64_t seed, std::string &said) {
   std::vector<Value> arguments = makeArguments();
   std::ostringstream log;
@@ -50,7 +50,7 @@ std::string save(const std::string &path, int64_t fileBytes, int64_t processes, 
   return status.message;
 }
 
-/// An error unless the folder's values are those of `seed`.
+/// Expects the folder's values to be those of `seed`.
 void expectValues(const std::string &path, uint64_t seed) {
   std::ostringstream log;
   Tensors made, loaded;
@@ -77,7 +77,7 @@ TEST(CheckpointLayout, Files) {
   };
   EXPECT_THAT(shape(32), ElementsAre(ElementsAre("a", "b", "c", "d", "e")));
   EXPECT_THAT(shape(31), ElementsAre(ElementsAre("a", "b", "c"), ElementsAre("d", "e")));
-  // A tensor that is larger has a file of its own.
+  // A larger tensor has a file of its own.
   EXPECT_THAT(shape(8), ElementsAre(ElementsAre("a"), ElementsAre("b"), ElementsAre("c", "d", "e")));
   EXPECT_EQ(layOutCheckpoint(tensors, 32).indexText, "");
   CheckpointLayout layout = layOutCheckpoint(tensors, 8);
@@ -96,14 +96,14 @@ TEST(CheckpointLayout, Processes) {
     expectValues(folder, static_cast<uint64_t>(processes));
     EXPECT_EQ(said, "");
   }
-  // One that is named has all.
+  // A named file has all tensors.
   EXPECT_EQ(save(folder + ".safetensors", 16, 1, 3, said), "");
   EXPECT_EQ(said, "moe-run: '" + folder +
                       ".safetensors' gets 32 bytes, more than --shard-bytes: PATH names one file and no folder\n");
   expectValues(folder + ".safetensors", 3);
 }
 
-// transformers takes model.safetensors even beside an index.
+// transformers reads model.safetensors even if there is an index.
 TEST(CheckpointLayout, RemovesOthers) {
   std::string folder = temporary() + "out/", said;
   EXPECT_EQ(save(folder, 100, 1, 1, said), "");
@@ -123,13 +123,13 @@ TEST(CheckpointLayout, RemovesOthers) {
               ElementsAre("config.json", "model-00001-of-00002.bin", "model-1-of-2.safetensors", kOneFileName));
 }
 
-// Old and new files are never taken for one checkpoint, and what was interrupted can be ended.
+// Old and new files are never mixed in one checkpoint, and an interrupted save can be completed.
 TEST(CheckpointLayout, Interrupted) {
   std::string folder = temporary() + "out/", said;
   EXPECT_EQ(save(folder, 16, 1, 1, said), "");
   fs::copy(folder, folder + "../old", fs::copy_options::recursive);
   EXPECT_EQ(save(folder, 16, 1, 2, said), "");
-  // As a kill behind the first rename leaves it.
+  // State after a kill behind the first rename.
   for (const std::string &name : {nameOf(2, 3), nameOf(3, 3)}) {
     fs::rename(folder + name, folder + name + kPartial);
     fs::copy(folder + "../old/" + name, folder + name);

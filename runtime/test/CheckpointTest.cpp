@@ -38,7 +38,7 @@ TEST(Checkpoint, Rules) {
   EXPECT_THAT(valueOf(parameter("w", {2, 2}, {{"t"}, true, 2, 4}), {floats("t", {4, 2}, {0, 1, 2, 3, 4, 5, 6, 7})}),
               ElementsAre(4, 6, 5, 7));
   EXPECT_THAT(valueOf(parameter("b", {2}, {{"t"}, false, 1, 4}), {floats("t", {4}, {0, 1, 2, 3})}), ElementsAre(1, 2));
-  // Of each of two blocks of three columns the last, and the first two.
+  // The last of three columns in each of two blocks, and the first two.
   std::vector<float> twelve{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   EXPECT_THAT(valueOf(parameter("w", {2, 2}, {{"t"}, false, 2, 3, 2}), {floats("t", {2, 6}, twelve)}),
               ElementsAre(2, 5, 8, 11));
@@ -66,7 +66,7 @@ TEST(Checkpoint, Rules) {
   stacked.transpose = true;
   EXPECT_THAT(valueOf(parameter("w", {2, 1, 4}, stacked), {floats("t", {2, 4, 1}, {1, 2, 3, 4, 5, 6, 7, 8})}),
               ElementsAre(1, 3, 2, 4, 5, 7, 6, 8));
-  // One matrix has those of all experts one below the other.
+  // One matrix holds the matrices of all experts, one below the other.
   Source merged = {.tensors = {"t"}, .transpose = true, .experts = 2, .stacked = 2};
   EXPECT_THAT(valueOf(parameter("w", {2, 2, 1}, merged), {floats("t", {2, 2}, {1, 2, 3, 4})}), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(valueOf(parameter("v", {2}, {.tensors = {"t"}, .isRow = true}), {floats("t", {1, 2}, {1, 2})}),
@@ -93,7 +93,7 @@ TEST(Checkpoint, Dtypes) {
   }
 }
 
-// Tensors larger than what is in memory at a time, whose rows are cut anywhere.
+// Tensors are larger than the memory for one read, and their rows are cut anywhere.
 TEST(Checkpoint, Blocks) {
   std::string folder = temporary();
   constexpr int64_t kRows = 1500, kColumns = 1700;
@@ -171,7 +171,7 @@ TEST(Checkpoint, WhatIsMissing) {
   EXPECT_THAT(errorOf(arguments, folder + "empty"), HasSubstr("expected 'model.safetensors.index.json' or"));
 }
 
-// A file that has a state of an optimizer has all of them, and the number of the step.
+// A file that has one state of an optimizer has all of them, and the number of the step.
 TEST(Checkpoint, MissingStates) {
   std::string path = temporary() + "a";
   Value weight = parameter("w", {2}, {{"t"}}), step = stateOf(weight, ".step");
@@ -179,7 +179,7 @@ TEST(Checkpoint, MissingStates) {
   step.dtype = MOERT_I32;
   step.shape = step.localShape = {};
   std::vector<Value> arguments{weight, stateOf(weight, ".first"), stateOf(weight, ".second"), step};
-  // Parameters alone are no state.
+  // Parameters alone are not a state of an optimizer.
   writeFile(path, {floats("w", {2}, {1, 2})});
   EXPECT_EQ(errorOf(arguments, path), "");
   writeFile(path, {floats("w", {2}, {1, 2}), floats("w.first", {2}, {3, 4})});
@@ -216,7 +216,7 @@ TEST(Checkpoint, Prefix) {
   EXPECT_THAT(errorOf(arguments, path), HasSubstr("lacks 1: 'w' (tensor 'p.u')"));
 }
 
-// Arguments' own names go before tensors of checkpoints, and earlier files before later ones.
+// Arguments' own names have priority over names of checkpoints, and earlier files over later ones.
 TEST(Checkpoint, SeveralFiles) {
   std::string folder = temporary();
   std::vector<Value> arguments{parameter("v", {1}, {{"t"}}), parameter("w", {1}, {{"u"}})};
@@ -239,7 +239,7 @@ TEST(Checkpoint, SeveralFiles) {
   EXPECT_EQ(values({"one", "own"}), std::pair(4.0f, 2.0f));
   EXPECT_THAT(saveBack(arguments, {folder + "one", folder + "two"}, folder + "out"),
               HasSubstr("expected one checkpoint to take the layout of but"));
-  // What another file gave is saved in the checkpoint's place.
+  // Values from another file are saved in the checkpoint's place.
   EXPECT_EQ(saveBack(arguments, {folder + "own", folder + "one"}, folder + "out.safetensors"), "");
   writeFile(folder + "want", {floats("t", {1}, {4}), floats("u", {1}, {2})});
   EXPECT_EQ(readAll(folder + "out.safetensors"), readAll(folder + "want"));
@@ -250,7 +250,7 @@ TEST(Checkpoint, Index) {
   std::vector<Value> arguments{parameter("v", {1}, {{"t"}}), parameter("w", {1}, {{"u"}})};
   writeFile(folder + "a", {floats("t", {1}, {1}), floats("u", {1}, {9})});
   writeFile(folder + "b", {floats("u", {1}, {2})});
-  // 'u' of the file a is not the one that is meant.
+  // The index names another file for 'u' than a.
   writeIndex(folder, {{"t", "a"}, {"u", "b"}});
   std::ostringstream log;
   Tensors inputs;
@@ -277,7 +277,7 @@ TEST(Checkpoint, Index) {
   EXPECT_THAT(error({{"t", "a"}}), HasSubstr("a': "));
 }
 
-// Whatever an index says, opening it ends in tensors or an error.
+// Opening any index ends in tensors or an error.
 TEST(Checkpoint, Fuzz) {
   std::string folder = temporary();
   writeFile(folder + "a", {floats("t", {1}, {1})});
@@ -295,7 +295,7 @@ TEST(Checkpoint, Fuzz) {
   }
 }
 
-// Values that go through the arguments come back with every bit, in the file's types, order and header.
+// Values that pass through the arguments keep every bit, and the file's types, order and header.
 TEST(CheckpointWriter, EveryBit) {
   std::string folder = temporary();
   std::vector<uint16_t> all(0x10000);
@@ -317,7 +317,7 @@ TEST(CheckpointWriter, EveryBit) {
     EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder + "out.safetensors"), "");
     EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
   }
-  // In its own place, and where no step changes a value, even if the argument cannot hold it.
+  // Saves in place, without steps that change a value. Values survive even if the argument cannot hold them.
   EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder), "");
   EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
   for (Value &argument : arguments) {
@@ -342,7 +342,7 @@ TEST(CheckpointWriter, New) {
   EXPECT_THAT(file.entries().at("1.up").shape, ElementsAre(2, 3));
   EXPECT_THAT(file.entries().at("qk").shape, ElementsAre(4, 2));
   EXPECT_THAT(file.head(), HasSubstr(R"("__metadata__":{"format":"pt"})"));
-  // What it gives is what it was made of.
+  // Saving writes the values that were loaded.
   std::ostringstream log;
   Tensors made, loaded;
   ASSERT_TRUE(makeInputs(arguments, "", 0, log, made).ok());
@@ -369,7 +369,7 @@ TEST(CheckpointWriter, NoPlace) {
   EXPECT_THAT(saveBack(arguments, {folder + "in"}, folder + "in/x"), HasSubstr("--save-checkpoint: '"));
 }
 
-// The f32 copy of a bf16 parameter begins as the checkpoint's value and is what is saved.
+// The f32 copy of a bf16 parameter begins with the checkpoint's value, and is saved in its place.
 TEST(CheckpointWriter, Masters) {
   std::string folder = temporary();
   Value weight = parameter("w", {1, 2}, matrix({"t"}), MOERT_BF16);
@@ -385,7 +385,7 @@ TEST(CheckpointWriter, Masters) {
   EXPECT_EQ(log.str(), "");
   EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder + "out.safetensors"), "");
   EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
-  // Without a file it is what the parameter is.
+  // Without a file, the copy begins as the parameter.
   inputs.clear();
   ASSERT_TRUE(makeInputs(arguments, "", 0, log, inputs).ok());
   for (int64_t i = 0; i < 2; ++i)

@@ -14,7 +14,7 @@
 
 namespace moert::run {
 
-/// A folder of this test's own, which is empty.
+/// An empty folder of this test.
 inline std::string temporary() {
   std::string path =
       testing::TempDir() + "moert-checkpoint-" + testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -29,7 +29,7 @@ inline std::string readAll(const std::string &path) {
 }
 
 inline void writeAll(const std::string &path, const std::string &bytes) {
-  // A new file: ext4 brings one that was emptied to the disk when it is closed, which takes milliseconds.
+  // Creates a new file. ext4 flushes a truncated file when it is closed, which takes milliseconds.
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
 }
@@ -44,7 +44,7 @@ struct Stored {
   std::string bytes;
 };
 
-/// A file of these tensors, in this order, whose header has what no writer of ours would write.
+/// Writes a file of these tensors in this order. Its header has entries that our writer would not write.
 inline void writeFile(const std::string &path, const std::vector<Stored> &tensors) {
   nlohmann::ordered_json header;
   std::string data;
@@ -76,7 +76,7 @@ template <class T> std::vector<T> elements(const Tensor &tensor) {
   return {tensor.as<T>(), tensor.as<T>() + tensor.elements()};
 }
 
-/// What makeInputs makes of one argument and these tensors.
+/// Values that makeInputs makes of one argument and these tensors.
 inline std::vector<float> valueOf(const Value &argument, const std::vector<Stored> &tensors) {
   std::string path = temporary() + "a.safetensors";
   writeFile(path, tensors);
@@ -97,7 +97,7 @@ inline Stored floats(const std::string &name, std::vector<int64_t> shape, std::v
   return {name, "F32", std::move(shape), bytesOf(values)};
 }
 
-/// Loads `load` and saves it back to `save`, the arguments' values being as loaded.
+/// Loads `load`, and saves the loaded values back to `save`.
 inline std::string saveBack(const std::vector<Value> &arguments, const std::vector<std::string> &load,
                             const std::string &save) {
   Loads loads;

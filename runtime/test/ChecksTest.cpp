@@ -9,7 +9,7 @@
 namespace moert {
 namespace {
 
-/// Where operands of a device lie: an access there is a fault.
+/// Address of operands on a device: an access there is a fault.
 void *const kNowhere = reinterpret_cast<void *>(64);
 
 View makeView(int32_t dtype, std::initializer_list<int64_t> dims) {
@@ -24,7 +24,7 @@ class ChecksTest : public testing::TestWithParam<int32_t> {
 protected:
   View floats(std::initializer_list<int64_t> dims) const { return makeView(GetParam(), dims); }
   View scalar() const { return floats({}); }
-  /// What may be f32 beside 16-bit floats.
+  /// A tensor that may be f32 beside 16-bit floats.
   View accumulators(std::initializer_list<int64_t> dims) const {
     return makeView(isNarrow(GetParam()) ? MOERT_F32 : GetParam(), dims);
   }
@@ -152,7 +152,7 @@ TEST_P(ChecksTest, Optimizers) {
   pass(checkAdam(x, x, x, x, scalar(), integers({}), {}, x, x, x, {}));
 }
 
-// Beside rows of 16 bits, sums over rows and factors of rows may be f32, beside others they are of the rows' type.
+// Beside rows of 16 bits, sums over rows and factors of rows may be f32. Beside other rows they have the rows' type.
 TEST_P(ChecksTest, Accumulators) {
   View rows = floats({6, 8}), packed = floats({12, 8}), choices = integers({6, 2}), labels = integers({6});
   View column = accumulators({6, 1}), weights = accumulators({6, 2}), lse = accumulators({6, 2}), sinks = floats({2});
@@ -174,7 +174,7 @@ TEST_P(ChecksTest, Accumulators) {
   pass(checkAttentionSinksGrad(sinks, lse, rows, rows, sinks));
 }
 
-// Nothing else may, and no other type.
+// No other operand may be f32 there, and no operand may have another type.
 TEST_P(ChecksTest, WrongAccumulators) {
   const int32_t other = GetParam() == MOERT_F64 ? MOERT_F32 : MOERT_F64;
   const std::string otherType = dtypeName(other), type32 = isNarrow(GetParam()) ? "f32" : type();
@@ -191,7 +191,7 @@ TEST_P(ChecksTest, WrongAccumulators) {
        "'matmul': expected 'c' to be " + type() + "[6,4] but got " + otherType + "[6,4]");
 }
 
-// What is wrong is said without a look at the operands either.
+// Errors, too, are found without an access to the operands.
 TEST_P(ChecksTest, Wrong) {
   View x = floats({4, 6}), counts = integers({1, 2}), absent = x;
   absent.data = nullptr;
@@ -205,8 +205,8 @@ TEST_P(ChecksTest, Wrong) {
        "'pick': expected 'parts' and 'stride' of 1 or more but got 0 and 1");
 }
 
-// Dimensions of one name are equal, also those that `..` stands for; of two shapes one holds by a flag, by an operand
-// that is there, or by the rank.
+// Dimensions of one name are equal, including those that `..` stands for. A flag, an optional operand or the rank
+// decides between two shapes.
 TEST_P(ChecksTest, Shapes) {
   const std::string t = type();
   View x = floats({4, 6}), counts = integers({3, 2}), slots = integers({4, 2});
@@ -229,7 +229,7 @@ TEST_P(ChecksTest, Shapes) {
        "'local_slots': expected 'counts' to be i32[1,2] but got i32[2,2]");
 }
 
-// An optimizer's gradient may be of 16 bits beside parameters of f32, and nothing else may then.
+// An optimizer's gradient may have 16 bits beside parameters of f32. No other operand may then.
 TEST(ChecksTest, GradientsOf16Bits) {
   auto view = [](int32_t dtype) { return makeView(dtype, {4}); };
   auto message = [&](View param, View grad, View velocity, int32_t rate) {
@@ -260,7 +260,7 @@ TEST_P(ChecksTest, KeyHeadsOfParts) {
        "'attention': expected 'k' to be " + type() + "[3,2] but got " + type() + "[3,1]");
 }
 
-// Beside 16-bit types f32 may stand, and nothing else beside any.
+// f32 may stand beside 16-bit types. No other combination is allowed.
 TEST_P(ChecksTest, Beside) {
   View tokens = floats({6, 4}), rows = floats({12, 4}), choices = integers({6, 2}), x = floats({6});
   auto beside = [](std::initializer_list<int64_t> dims) { return makeView(MOERT_F32, dims); };

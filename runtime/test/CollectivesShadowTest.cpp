@@ -29,7 +29,8 @@ struct ShadowCase {
 
 } // namespace
 
-// None, some and all experts, several of a member, with more places than shadows: these are not touched.
+// Covers no, some and all experts as shadows, several of one member, and more places than shadows. Those places are not
+// touched.
 TEST_P(CollectivesTest, BroadcastExperts) {
   for (int64_t own : {1, 3})
     for (int64_t share : {0, 2, 4})
@@ -52,7 +53,7 @@ TEST_P(CollectivesTest, BroadcastExperts) {
       }
 }
 
-// With an addend, in place or not, and without; places beyond the last shadow are not read.
+// Covers sums with an addend, in place or not, and without. Places beyond the last shadow are not read.
 TEST_P(CollectivesTest, ReduceExperts) {
   for (int64_t own : {1, 3})
     for (int64_t share : {0, 2, 4})
@@ -105,7 +106,7 @@ TEST(Collectives, ExpertsAreAdjoint) {
     return sum;
   };
   Operand x = wave({3, 5}), y = wave({shadow.places, 5}), forth = world.garbage(y.dims), back = world.garbage(x.dims);
-  // What is in places without a shadow is nobody's.
+  // Places without a shadow belong to no member.
   for (auto &values : forth.ranks)
     std::fill(values.begin(), values.end(), 0);
   ASSERT_TRUE(world.run(Kind::BroadcastExperts, MOERT_F64, {&x, &shadow.shadows, &forth}, {}, {1}).ok());
@@ -114,7 +115,7 @@ TEST(Collectives, ExpertsAreAdjoint) {
   EXPECT_NEAR(inner(forth, y), inner(x, back), 1e-12);
 }
 
-// Shadows that would lead outside the places, or that members do not agree on, are refused.
+// Shadows outside the places, or on which members disagree, are refused.
 TEST(Collectives, BadShadows) {
   auto error = [](std::vector<double> first, std::vector<double> second, bool sum) {
     TestWorld world(2, {"g", 2, 1});

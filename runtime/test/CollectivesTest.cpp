@@ -1,6 +1,6 @@
 //===- CollectivesTest.cpp - every collective against a slow oracle -------===//
 //
-// Each test runs a whole world through the host backend. The oracles say, element by element, what moert.h says.
+// Each test runs a whole world through the host backend. The oracles compute what moert.h defines, element by element.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// Without the backend nothing can be tested, as on a machine that lacks its driver.
+/// Skips all tests if the backend is missing, as on a machine that lacks its driver.
 class NeedsBackend : public testing::Environment {
   void SetUp() override {
     const TestWorld world(1, {"g", 1, 1});
@@ -22,7 +22,7 @@ class NeedsBackend : public testing::Environment {
 };
 [[maybe_unused]] const auto *const needsBackend = testing::AddGlobalTestEnvironment(new NeedsBackend);
 
-/// What `rank` gets in an all_to_all, element by element, by the words of moert.h.
+/// Oracle of an all_to_all: the elements that `rank` gets by the definition in moert.h.
 struct Exchange {
   size_t split, concat;
   int64_t copies = 1, phase = 0, phases = 1;
@@ -62,7 +62,7 @@ std::vector<int64_t> divisors(int64_t of) {
   return result;
 }
 
-/// Elements that `member` sums of `count` for all.
+/// Number of elements that `member` sums for all, of `count`.
 int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
   return count * (member + 1) / size - count * member / size;
 }
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Groups, CollectivesTest,
 
 } // namespace
 
-// 2048 + 1 is no f16, 2048 + 2 is: sums are made in f32 and rounded once.
+// f16 holds 2048 + 2 but not 2048 + 1: sums are made in f32 and rounded once.
 TEST(Sums, F16) {
   const uint16_t a[] = {0x6800, 0xbc00}, one[] = {0x3c00, 0x3c00};
   uint16_t out[2];
@@ -104,7 +104,7 @@ TEST_P(CollectivesTest, AllGather) {
   }
 }
 
-// Even members send to the next one: only the receiver counts bytes.
+// Even members send to the next one. Only the receiver counts bytes.
 TEST_P(CollectivesTest, SendAndReceive) {
   if (testBackend() == "callers")
     GTEST_SKIP() << "a caller's communicator has no messages between two ranks";
@@ -145,7 +145,7 @@ TEST_P(CollectivesTest, ReduceScatter) {
   }
 }
 
-// Out of place and in place, over all elements or the used rows.
+// Covers sums in place and not, over all elements or the used rows.
 TEST_P(CollectivesTest, AllReduce) {
   for (bool inPlace : {false, true})
     for (int64_t used : {-1, 0, 3, 5}) {
@@ -158,7 +158,7 @@ TEST_P(CollectivesTest, AllReduce) {
       if (inPlace)
         alias = {0, 1, 0};
       ASSERT_TRUE(world.run(Kind::AllReduce, dtype, {&in, used < 0 ? nullptr : &counts, &out}, {}, {1}, alias).ok());
-      // Its own segment from each other member, then their segments: 2 (n-1)/n of all where n divides it.
+      // A member gets its own segment from each other member, then their segments: 2 (n-1)/n of all if n divides it.
       int64_t count = used < 0 ? 35 : used * 7;
       for (int64_t rank = 0; rank < shape.ranks; ++rank) {
         int64_t own = segmentOf(count, world.me(rank), shape.size);
@@ -191,8 +191,8 @@ TEST_P(CollectivesTest, AllToAll) {
     }
 }
 
-// Members that hold the same experts are sent the same part of the one buffer; each phase brings what it should and
-// nothing else, and counts only what came from others.
+// Members that hold the same experts are sent the same part of one buffer. Each phase moves its own rows only, and
+// counts only bytes from other members.
 TEST_P(CollectivesTest, AllToAllCopiesAndPhases) {
   for (auto [split, concat] : {std::pair<size_t, size_t>{0, 0}, {1, 0}, {0, 2}, {2, 1}})
     for (int64_t copies : divisors(shape.size))
@@ -235,7 +235,7 @@ TEST_P(CollectivesTest, PhasesMakeTheWhole) {
     }
 }
 
-// Virtual duplication is what duplicates in memory would give.
+// Virtual duplication equals duplication in memory.
 TEST_P(CollectivesTest, CopiesAreDuplicates) {
   for (int64_t copies : divisors(shape.size)) {
     Operand in = world.random({2, shape.size / copies, 3}), wide = world.garbage({2, shape.size, 3});
@@ -267,7 +267,7 @@ TEST_P(CollectivesTest, BroadcastAndReduce) {
       for (int64_t rank = 0; rank < shape.ranks && !inPlace; ++rank)
         ASSERT_EQ(out.ranks[static_cast<size_t>(rank)], before.ranks[world.peer(rank, root)]);
       ASSERT_TRUE(world.run(Kind::Reduce, dtype, {&in, &out}, {root}, {}, alias).ok());
-      // Its own segment from each other member; the root also the sums of their segments.
+      // A member gets its own segment from each other member. The root also gets the sums of their segments.
       for (int64_t rank = 0; rank < shape.ranks; ++rank) {
         int64_t own = segmentOf(15, world.me(rank), shape.size);
         int64_t sums = world.me(rank) == root ? 15 - own : 0;
@@ -285,7 +285,7 @@ TEST_P(CollectivesTest, BroadcastAndReduce) {
 
 namespace {
 
-/// A ragged exchange with random counts, empty experts and full blocks among them. Its oracles go row by row.
+/// A ragged exchange with random counts, including empty experts and full blocks. Its oracles go row by row.
 struct RaggedCase {
   static constexpr int64_t own = 3, columns = 2, blockRows = 9;
   TestWorld &world;
@@ -308,7 +308,7 @@ struct RaggedCase {
     return static_cast<int64_t>(
         blockCounts.ranks[static_cast<size_t>(rank)][static_cast<size_t>(block * experts + expert)]);
   }
-  /// Where the rows of an expert begin in copy `copy` of a rank's block.
+  /// First row of an expert in copy `copy` of a rank's block.
   int64_t blockRow(int64_t rank, int64_t copy, int64_t block, int64_t expert) const {
     int64_t row = (copy * blocks + block) * blockRows;
     for (int64_t e = 0; e < expert; ++e)
@@ -335,7 +335,7 @@ struct RaggedCase {
 
 } // namespace
 
-// To the experts, from one stored copy or from as many as there are holders of an expert.
+// Sends rows to the experts, from one stored copy or from as many copies as there are holders of an expert.
 TEST_P(CollectivesTest, AllToAllVToExperts) {
   for (int64_t blocks : {1, 2})
     for (int64_t copies : divisors(shape.size))
@@ -362,7 +362,8 @@ TEST_P(CollectivesTest, AllToAllVToExperts) {
       }
 }
 
-// From the experts: each holder fills a copy of its own, and what nobody sends becomes zero. `stored` is not looked at.
+// Returns rows from the experts. Each holder fills its own copy, rows that no member sends become zero, and `stored` is
+// not read.
 TEST_P(CollectivesTest, AllToAllVFromExperts) {
   for (int64_t blocks : {1, 2})
     for (int64_t copies : divisors(shape.size)) {
@@ -405,7 +406,7 @@ struct RaggedPhase {
     EXPECT_TRUE(status.ok()) << status.message;
   }
 
-  /// Of the rows of the plain exchange's expert side, those that come in this phase, and the bytes from others.
+  /// Rows of the plain exchange's expert side that come in this phase, and the bytes from other members.
   Operand pick(const Operand &plain, std::vector<int64_t> &rowsOfOthers) const {
     Operand picked = ragged.world.garbage(plain.dims);
     rowsOfOthers.assign(plain.ranks.size(), 0);
@@ -432,7 +433,7 @@ struct RaggedPhase {
 
 } // namespace
 
-// Each phase brings its own stretches of the plain exchange, in their order, and nothing else.
+// Each phase moves its own stretches of the plain exchange, in their order, and no other rows.
 TEST_P(CollectivesTest, AllToAllVPhasesToExperts) {
   for (int64_t blocks : {1, 2})
     for (int64_t copies : divisors(shape.size))
@@ -454,7 +455,7 @@ TEST_P(CollectivesTest, AllToAllVPhasesToExperts) {
       }
 }
 
-// The phases' ways back, each added to what was there before, in place or not, are the plain way back.
+// The phases' returns, each added to the earlier result, in place or not, equal the plain return.
 TEST_P(CollectivesTest, AllToAllVPhasesFromExperts) {
   for (int64_t blocks : {1, 2})
     for (int64_t copies : divisors(shape.size))
@@ -464,7 +465,7 @@ TEST_P(CollectivesTest, AllToAllVPhasesFromExperts) {
         Operand plain = world.garbage({copies * blocks * RaggedCase::blockRows, RaggedCase::columns});
         ASSERT_TRUE(RaggedPhase(ragged, 0, 1).run(dtype, rows, nullptr, plain, MOERT_FROM_EXPERTS, 1).ok());
         Operand before;
-        // Any order will do.
+        // The order of phases does not matter.
         for (int64_t phase = phases; phase-- > 0;) {
           RaggedPhase one(ragged, phase, phases);
           std::vector<int64_t> others;
@@ -480,7 +481,7 @@ TEST_P(CollectivesTest, AllToAllVPhasesFromExperts) {
       }
 }
 
-// What the plain way back does not write is the addend's too.
+// Rows that the plain return does not write keep the addend.
 TEST_P(CollectivesTest, AllToAllVAddend) {
   for (int64_t copies : divisors(shape.size)) {
     RaggedCase ragged(world, 2, copies);
@@ -502,7 +503,7 @@ TEST_P(CollectivesTest, AllToAllVAddend) {
   }
 }
 
-// Rounding differs with the order of a sum: all members must use the same.
+// Rounding depends on the order of a sum, so all members must use the same order.
 TEST(Collectives, AllReduceIsBitwiseEqual) {
   TestWorld world(8, {"g", 8, 1});
   Operand in = world.random({1000}), out = world.garbage({1000});
@@ -525,7 +526,7 @@ TEST(Collectives, Overflow) {
   EXPECT_THAT(status.message, HasSubstr("7 rows arrived at member 0, whose buffer has room for 6"));
 }
 
-// Counts that would lead outside the buffers are refused.
+// Counts that lead outside the buffers are refused.
 TEST(Collectives, BadCounts) {
   for (auto [first, second, text] :
        {std::tuple{5.0, 0.0, "adds up to 5 rows, expected at most 4"}, std::tuple{-1.0, 0.0, "block_counts holds -1"},

@@ -24,19 +24,20 @@ inline int64_t product(const Dims &dims) {
   return count;
 }
 
-/// One operand of every rank, in double; stored in the dtype under test.
+/// One operand of every rank in double. It is stored in the dtype under test.
 struct Operand {
   Dims dims;
   std::vector<std::vector<double>> ranks;
 };
 
-/// The backend that the suite runs on: MOERT_TEST_BACKEND, or the host's.
+/// Backend of the suite: MOERT_TEST_BACKEND, or the host's.
 inline std::string testBackend() {
   const char *name = std::getenv("MOERT_TEST_BACKEND");
   return name ? name : "host";
 }
 
-/// Whether the backend can have a world of so many ranks: with one process each they are as many as were started.
+/// Whether the backend can have a world of `ranks` ranks. With one process for each rank, they must be as many as were
+/// started.
 inline bool canRun(int64_t ranks) {
   int64_t process = 0, processes = 1;
   if (testBackend() != "mpi" && testBackend() != "cuda")
@@ -63,7 +64,7 @@ public:
       created = createBackend(testBackend(), {&program, 1}, groups, ranks, options, backend);
   }
 
-  /// Values of `operands` are stored in `dtype` ('i32' where named in `integers`), run through one call, and read back.
+  /// Stores `operands` in `dtype` (or 'i32' if named in `integers`), runs one call, and reads the values back.
   Status run(Kind kind, int32_t dtype, std::vector<Operand *> operands, std::vector<int64_t> ints,
              std::vector<size_t> integers = {}, std::vector<size_t> aliasOf = {}) {
     auto dtypeOf = [&](size_t k) {
@@ -95,7 +96,7 @@ public:
     return status;
   }
 
-  /// A call of each rank, which `fill` makes, on its part of `operand`.
+  /// Runs the call that `fill` makes for each rank, on its part of `operand`.
   Status runEach(int32_t dtype, Operand &operand, std::function<void(int64_t, Call &)> fill) {
     Stored memory = store(operand, dtype);
     Status status = backend.device->runStep(
@@ -123,7 +124,7 @@ public:
     return count;
   }
 
-  /// Small integers, so that sums are exact in every dtype.
+  /// Small random integers, so that sums are exact in every dtype.
   Operand random(const Dims &dims) {
     Operand operand{dims, {}};
     for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -134,7 +135,7 @@ public:
     return operand;
   }
 
-  /// Filled with what must not be left over.
+  /// An operand of garbage that must be overwritten.
   Operand garbage(const Dims &dims) {
     return {dims, std::vector<std::vector<double>>(static_cast<size_t>(ranks),
                                                    std::vector<double>(static_cast<size_t>(product(dims)), 99))};
@@ -154,10 +155,10 @@ public:
   Status created;
 
 private:
-  /// Memory of the device, by rank; null where a rank runs elsewhere.
+  /// Device memory by rank. Null if a rank runs elsewhere.
   using Stored = std::vector<void *>;
 
-  /// Any member of the group may send to any other one.
+  /// Lists a channel between any two members of the group.
   Status listChannels(std::vector<std::array<int64_t, 2>> &channels) const {
     for (int64_t from = 0; from < ranks; ++from)
       for (int64_t member = 0; member < size(); ++member)
@@ -171,7 +172,7 @@ private:
     return std::find(local.begin(), local.end(), rank) != local.end();
   }
 
-  /// What the process of `rank` has, to all.
+  /// Sends the bytes that the process of `rank` has to all.
   void tell(int64_t rank, std::vector<char> &bytes) {
     if (!backend.processes)
       return;

@@ -10,7 +10,7 @@
 namespace moert {
 namespace {
 
-// Every bf16 and f16 is the same after f32, and after f64, NaN included.
+// Every bf16 and f16 is unchanged by conversion to f32, or f64, and back, including NaN.
 TEST(Convert, ThereAndBack) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     Bf16 bf16{static_cast<uint16_t>(bits)};
@@ -38,7 +38,7 @@ TEST(Convert, Values) {
   EXPECT_EQ(convert<float>(Bf16{0x4049}), 3.140625f);
 }
 
-// To the nearest of the two around, and where it is in the middle to the even one.
+// Values round to the nearest neighbour, and a value in the middle to the even one.
 TEST(Convert, Rounding) {
   for (uint16_t bits = 0; bits < 0x7bff; ++bits) {
     auto low = convert<double>(Half{bits}), high = convert<double>(Half{static_cast<uint16_t>(bits + 1)});
@@ -58,7 +58,7 @@ TEST(Convert, Rounding) {
   EXPECT_TRUE(std::isnan(convert<float>(std::bit_cast<double>(uint64_t(0x7ff0000000000001)))));
 }
 
-// From f64 it is rounded once: by way of f32, what lies close to the middle would become a tie.
+// Conversion from f64 rounds once. Through f32, values close to the middle would become ties.
 TEST(Convert, RoundedOnce) {
   for (uint16_t bits = 0; bits < 0x7bff; ++bits) {
     auto low = convert<double>(Half{bits}), high = convert<double>(Half{static_cast<uint16_t>(bits + 1)});

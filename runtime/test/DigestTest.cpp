@@ -12,7 +12,7 @@ namespace {
 
 std::string hex(std::string_view bytes) { return hexOf(sha256(bytes)); }
 
-// The examples of FIPS 180-4 and of NIST's test vectors.
+// Examples of FIPS 180-4 and of NIST's test vectors.
 TEST(Digest, Examples) {
   EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -21,7 +21,7 @@ TEST(Digest, Examples) {
   EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// Every length up to three blocks, in pieces of every size and with empty ones between, is the same as at once.
+// Every length up to three blocks has the same digest in pieces of any size, including empty ones, as at once.
 TEST(Digest, Pieces) {
   std::string text;
   for (int i = 0; i < 192; ++i) {

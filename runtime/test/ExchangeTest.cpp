@@ -1,6 +1,6 @@
 //===- ExchangeTest.cpp - who sends what, past 2 GiB ----------------------===//
 //
-// Operands of many GiB, of which only the shapes and counts exist: nothing is moved.
+// Operands have many GiB, but only their shapes and counts exist. The tests move no data.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,8 @@ View countsOf(std::vector<int32_t> &counts, int64_t rows, int64_t columns) {
   return view;
 }
 
-/// Every member's pieces lie inside its operands, sent and received ones match, and what is received and filled covers
-/// the output once. `calls` by member.
+/// Expects that every member's pieces lie inside its operands, that sent and received ones match, and that received and
+/// filled pieces cover the output once. `calls` are by member.
 void expectCovers(const std::vector<Call> &calls) {
   auto size = static_cast<int64_t>(calls.size());
   for (int64_t to = 0; to < size; ++to) {
@@ -90,7 +90,7 @@ TEST(Exchange, AllToAllOfManyGiB) {
   expectCovers(sameCalls(8, call));
 }
 
-// Rows of 4096 in bf16: 2^18 of them are 2 GiB. Both directions.
+// Rows of 4096 in bf16, both directions: 2^18 rows are 2 GiB.
 TEST(Exchange, RaggedOfManyGiB) {
   std::vector<int32_t> blocks[2] = {{1000000, 2, 3, 900000}, {5, 700000, 800000, 7}}, experts[2];
   for (size_t member : {0, 1})

@@ -25,7 +25,7 @@ protected:
     for (int64_t rank = 0; rank < 3; ++rank)
       policy.endIssue(policy.take().index);
   }
-  /// What the jobs that are ready are of, in their order.
+  /// Owners of the jobs that are ready, in their order.
   std::vector<int64_t> takeAll(Policy &policy) {
     std::vector<int64_t> taken;
     while (policy.hasReady())
@@ -38,7 +38,7 @@ protected:
 
 } // namespace
 
-// Streams with nothing to do are not ready, the others in order; a stream that ends is finished.
+// Streams without work are not ready, and the others are ready in order. A stream that ends is finished.
 TEST_F(ExecutorPolicyTest, IssueMakesStreamsReady) {
   Policy policy(false);
   addRanks(policy);
@@ -54,7 +54,7 @@ TEST_F(ExecutorPolicyTest, IssueMakesStreamsReady) {
   EXPECT_TRUE(policy.isFinished());
 }
 
-// A stream goes on after a call, unless links are emulated; after an event it always does.
+// A stream goes on after a call unless links are emulated. After an event it always does.
 TEST_F(ExecutorPolicyTest, GivesWay) {
   programs[0].record(0, 7);
   for (int64_t stream : {0, 0, 2})
@@ -71,7 +71,7 @@ TEST_F(ExecutorPolicyTest, GivesWay) {
   }
 }
 
-// Who waits for an event gets ready in the order in which it came, and comes to the wait again.
+// Streams that wait for an event become ready in the order in which they came, and execute the wait again.
 TEST_F(ExecutorPolicyTest, EventsWakeInOrder) {
   Policy policy(false);
   IssuedQueues program(4);
@@ -90,7 +90,7 @@ TEST_F(ExecutorPolicyTest, EventsWakeInOrder) {
   EXPECT_FALSE(policy.mustWait(1, *policy.head(1)));
 }
 
-// Each phase has a share of each member, or where there are none one share in all.
+// Each phase has a share of each member. Without phases there is a single share.
 TEST_F(ExecutorPolicyTest, MeetingsHavePhases) {
   Policy policy(false);
   addRanks(policy);
@@ -109,7 +109,7 @@ TEST_F(ExecutorPolicyTest, MeetingsHavePhases) {
   }
 }
 
-// The last end of those that meet counts, and of equal ends the one that was first done.
+// The last end of the meeting calls counts. Equal ends keep the order in which they were done.
 TEST_F(ExecutorPolicyTest, TransfersEndInOrder) {
   Policy policy(true);
   addRanks(policy);
@@ -121,7 +121,7 @@ TEST_F(ExecutorPolicyTest, TransfersEndInOrder) {
   EXPECT_THAT(policy.takeTransfer(), ElementsAre(0, 5));
   EXPECT_THAT(policy.takeTransfer(), ElementsAre(1));
   EXPECT_FALSE(policy.delay(std::vector<int64_t>{3}, 10, endOf));
-  // Nothing gets ready any more, until all is forgotten.
+  // No stream becomes ready after stop() until the policy is reset.
   policy.stop();
   EXPECT_FALSE(policy.delay(std::vector<int64_t>{3}, 8, endOf));
   policy.start(0);

@@ -19,7 +19,7 @@ std::vector<int64_t> allOf(int64_t ranks) {
   return all;
 }
 
-/// Notes what runs: for each rank the ops in the order in which they ran.
+/// Log of the ops of each rank, in the order in which they ran.
 class Log : public Executor::Client {
 public:
   Status execute(const Executor::Place &, const Call &call) override {
@@ -38,7 +38,7 @@ public:
   }
   int phases(const Call &) const override { return 2; }
   Status pull(const Executor::Gathering &gathering, int64_t member, int phase) override {
-    // All members were at work on the same value before, and none goes on before all have pulled twice.
+    // All members worked on the same value before, and none goes on before all have pulled twice.
     (phase ? second : first) += gathering.calls.size() > 0;
     gathering.received[static_cast<size_t>(member)] += 10 * member + phase;
     return {};
@@ -95,7 +95,7 @@ protected:
   Log log;
 };
 
-/// The seconds that `body` takes.
+/// Seconds that `body` takes.
 double secondsOf(const std::function<void()> &body) {
   auto begin = std::chrono::steady_clock::now();
   body();
@@ -119,7 +119,7 @@ TEST_F(ExecutorTest, NothingToDo) {
   EXPECT_TRUE(run(3, [](Executor &, int64_t) { return Status{}; }).ok());
 }
 
-// A stream that waits goes on only after the event; an event that is recorded again is another one.
+// A stream that waits goes on only after the event. An event that is recorded again is a new one.
 TEST_F(ExecutorTest, EventsOrderStreams) {
   for (int repeat = 0; repeat < 200; ++repeat) {
     log.order.clear();
@@ -144,7 +144,7 @@ TEST_F(ExecutorTest, WaitWithoutRecord) {
   EXPECT_THAT(status.message, HasSubstr("waits for event 3"));
 }
 
-// Every member pulls in every phase; more ranks than workers are no problem.
+// Every member pulls in every phase, also with more ranks than workers.
 TEST_F(ExecutorTest, ManyRanks) {
   groups = {{"ep", 8, 1}, {"dp", 8, 8}};
   std::vector<int64_t> values(64);
@@ -206,7 +206,7 @@ TEST_F(ExecutorTest, AlikeRanks) {
   }
 }
 
-// A collective that one member never issues is found at once, and the message says who waits for whom.
+// A collective that one member never issues is found at once. The message says which rank waits for which.
 TEST_F(ExecutorTest, HangOnMissingMember) {
   Status status = run(4, [](Executor &executor, int64_t rank) {
     if (rank != 3)
@@ -219,7 +219,7 @@ TEST_F(ExecutorTest, HangOnMissingMember) {
                                         "waits for ranks 3 (at its end)"));
 }
 
-// Two groups met in opposite orders: each waits for the other, and the streams behind an event are named too.
+// Two groups meet in opposite orders, so each waits for the other. The message also names the streams behind an event.
 TEST_F(ExecutorTest, HangOnCrossedGroups) {
   Status status = run(4, [](Executor &executor, int64_t rank) {
     bool flip = rank == 0 || rank == 3;
@@ -235,7 +235,7 @@ TEST_F(ExecutorTest, HangOnCrossedGroups) {
   EXPECT_THAT(status.message, HasSubstr("rank 0: stream 'compute' waits for event 2 of stream 'comm'"));
 }
 
-// A long list of stuck ranks is cut.
+// A long list of stuck ranks is shortened.
 TEST_F(ExecutorTest, HangTextIsShort) {
   groups = {{"all", 64, 1}};
   Status status = run(64, [](Executor &executor, int64_t rank) {
@@ -300,7 +300,7 @@ TEST_F(ExecutorTest, ErrorsEndTheStep) {
   EXPECT_GE(executor.timeline(3, 0)[0].end, executor.timeline(3, 0)[0].begin);
 }
 
-// What a member receives is the sum over the phases; what is no collective says -1.
+// The received bytes of a member are the sum over the phases. Calls that are no collective have -1.
 TEST_F(ExecutorTest, CountsWhatIsReceived) {
   Executor executor({&program, 1}, groups, 4, allOf(4), log, {2});
   auto issue = [&](int64_t rank) {
@@ -344,8 +344,8 @@ TEST_F(ExecutorTest, TimeOut) {
   EXPECT_LT(log.order.size(), 50u);
 }
 
-// Emulated transfers of different streams, collective or not, pass their time side by side and without a worker; those
-// of one stream one after the other, each from when its last member came.
+// Emulated transfers of different streams, collective or not, take their time side by side and without a worker. Those
+// of one stream follow each other, each from the arrival of its last member.
 TEST_F(ExecutorTest, EmulatesTransfers) {
   constexpr double kSeconds = 0.25;
   program.ops[1].seconds = program.ops[2].seconds = kSeconds;
@@ -379,7 +379,7 @@ TEST_F(ExecutorTest, EmulatesTransfers) {
   }
 }
 
-// Without emulation the seconds say nothing.
+// Without emulation the seconds have no effect.
 TEST_F(ExecutorTest, SecondsAloneAreNoDelay) {
   program.ops[1].seconds = 3600;
   EXPECT_TRUE(run(2, [](Executor &executor, int64_t rank) {
@@ -389,8 +389,8 @@ TEST_F(ExecutorTest, SecondsAloneAreNoDelay) {
               }).ok());
 }
 
-// A step that waits for nothing but an emulated transfer does not hang; a stream that is stuck is found when the last
-// transfer has ended, and a time-out does not wait for it.
+// A step that waits only for an emulated transfer does not hang. A stuck stream is found after the last transfer has
+// ended, and a time-out does not wait for it.
 TEST_F(ExecutorTest, EmulationAndHangs) {
   program.ops[1].seconds = 0.05;
   program.ops[2].seconds = 3600;
@@ -417,7 +417,7 @@ TEST_F(ExecutorTest, EmulationAndHangs) {
   EXPECT_TRUE(step(1, false, 60).ok());
 }
 
-// Programs have streams, events and ops of their own; what their ranks issue meets all the same.
+// Programs have their own streams, events and ops. The collectives of their ranks meet nevertheless.
 TEST_F(ExecutorTest, ProgramsDiffer) {
   std::vector<Program> programs(2, program);
   programs[0].numRanks = programs[1].firstRank = 1;
@@ -441,7 +441,7 @@ TEST_F(ExecutorTest, ProgramsDiffer) {
     for (int64_t rank : {1, 2, 3})
       EXPECT_EQ(executor.timeline(rank, 3).size(), 2u);
   }
-  // Where the program is the same, so is the op.
+  // Ranks of the same program have the same op.
   Status status = executor.run(
       [&](int64_t rank) {
         executor.submit(rank, 0, collective(rank ? static_cast<int32_t>(rank) : 1));
@@ -451,8 +451,8 @@ TEST_F(ExecutorTest, ProgramsDiffer) {
   EXPECT_THAT(status.message, HasSubstr("rank 2 is at op 2 all_gather 'c' on stream 'a' (), but rank 3 is at op 3 "));
 }
 
-// The k-th send meets the k-th receive of the same two, whatever else the group does between, and in whatever order
-// the pairs come.
+// The k-th send meets the k-th receive of the same pair, independent of the group's other calls and of the order of the
+// pairs.
 TEST_F(ExecutorTest, PairsMeetAlone) {
   groups = {{"pp", 4, 1}};
   for (int repeat = 0; repeat < 50; ++repeat) {
@@ -466,7 +466,7 @@ TEST_F(ExecutorTest, PairsMeetAlone) {
           executor.submit(rank, 1, collective(1));
           for (int step = 0; step < 3; ++step)
             executor.submit(rank, 1, transfer(2, Kind::Receive, last));
-          // A pair that is none of these.
+          // A further pair.
           if (rank == 2)
             executor.submit(rank, 1, transfer(3, Kind::Send, 0));
           if (rank == 0)
@@ -475,7 +475,7 @@ TEST_F(ExecutorTest, PairsMeetAlone) {
         },
         2, 60);
     ASSERT_TRUE(status.ok()) << status.message;
-    // Thirteen pairs and a collective of four.
+    // Thirteen pairs, and a collective of four.
     EXPECT_EQ(log.first, 13 * 2 + 4);
   }
 }
@@ -498,7 +498,7 @@ TEST_F(ExecutorTest, HangOfPairs) {
                                         "waits for ranks 1"));
 }
 
-// Two that both send first wait for each other.
+// Two members that both send first wait for each other.
 TEST_F(ExecutorTest, HangOfCrossedPairs) {
   Status status = run(2, [](Executor &executor, int64_t rank) {
     executor.submit(rank, 0, transfer(0, Kind::Send, 1 - rank));

@@ -50,7 +50,7 @@ TEST(FieldTest, RealNumbersAreFractions) {
   for (int bottom = 1; bottom < 2000; ++bottom)
     for (int top : {1, -1, 3, 7, 1000003})
       EXPECT_EQ(Field(double(top) / bottom) * bottom, Field(top)) << top << " / " << bottom;
-  // No fraction of small numbers: the number itself.
+  // The value is no fraction of small numbers, so the number itself is shown.
   const double root = std::sqrt(0.5);
   EXPECT_EQ(Field(root), Field(static_cast<int64_t>(root * 0x1p53)) / Field(int64_t(1) << 53));
   EXPECT_EQ(Field(0x1p-80) * Field(0x1p40) * Field(0x1p40), Field(1));

@@ -13,7 +13,7 @@
 using namespace moert;
 using testing::HasSubstr;
 
-/// Under a sanitizer too, an allocation that is too large is null.
+/// Makes too large an allocation return null under a sanitizer, too.
 extern "C" const char *__asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char *__tsan_default_options() { return "allocator_may_return_null=1"; }
 
@@ -41,7 +41,7 @@ Status makeWorld(const Program &program, const std::vector<Group> &groups, int64
   return World::create({{&program, 1}, {&entry, 1}}, groups, ranks, options, world);
 }
 
-/// The error of a step whose ranks do `what`.
+/// Error of a step whose ranks run `what`.
 std::string errorOf(std::function<int32_t(moert_rank_t)> what) {
   body = std::move(what);
   std::unique_ptr<World> world;
@@ -101,7 +101,7 @@ TEST(Issue, Operands) {
               HasSubstr("operand 'a': expected a buffer but got null"));
 }
 
-// All parts must be there, not only the rank's own.
+// All parts must exist, not only the rank's own.
 TEST(Issue, BadParts) {
   auto part = [](int64_t offset, std::vector<int64_t> dims, int64_t parts, int64_t stride) {
     return errorOfOperand(buffer(MOERT_SPACE_DEVICE, MOERT_F32, offset, dims, parts, 0, stride));
@@ -194,7 +194,7 @@ TEST(Issue, NullRank) {
 
 namespace {
 
-/// Runs `what` on `ranks` ranks whose argument k is what `inputs[k]` gives; values are f32 or i32 and shown as double.
+/// Runs `what` on `ranks` ranks whose argument k has the values inputs[k], of f32 or i32. Returns values as double.
 using Values = std::vector<double>;
 struct Argument {
   int32_t dtype;
@@ -247,7 +247,7 @@ Values constant(size_t count, double value) { return Values(count, value); }
 
 } // namespace
 
-// A part of an argument goes to a part of the arena, from there back to a part of an argument, on each rank its own.
+// Each rank moves a part of an argument to a part of the arena, and from there back to a part of an argument.
 TEST(Issue, Parts) {
   auto mod4 = [](__int128 value) { return static_cast<size_t>((value % 4 + 4) % 4); };
   for (int64_t stride : {1, 2, 5})
@@ -276,7 +276,7 @@ TEST(Issue, Parts) {
     }
 }
 
-/// Ranks add 1 to an argument as often as another one says, at most `most` times. Members of pairs sum in each
+/// Ranks add 1 to an argument as often as another argument says, at most `most` times. Members of pairs sum in each
 /// iteration.
 static int32_t addRepeatedly(moert_rank_t rank, int64_t most) {
   static const moert_group pair = {"ep", 2, 1};
@@ -305,7 +305,7 @@ static int32_t addRepeatedly(moert_rank_t rank, int64_t most) {
   return moert_scale(rank, 0, &sum, &sum, 10, 0);
 }
 
-// Pairs may run a loop in different numbers of iterations, and what is behind the loop runs once.
+// Pairs may run a loop for different numbers of iterations, and calls behind the loop run once.
 TEST(Issue, Repetitions) {
   std::vector<Values> got = runOnArguments(4, {"ep", 2, 1},
                                            {{MOERT_I32, {1}, [](int64_t rank) { return Values{rank < 2 ? 2.0 : 0.0}; }},
@@ -315,14 +315,14 @@ TEST(Issue, Repetitions) {
   EXPECT_EQ(got, (std::vector<Values>{{60}, {60}, {0}, {0}}));
 }
 
-// A view of an argument, whole or in parts, goes to the host's memory and back to a view of another argument.
+// A view of an argument, whole or in parts, moves to the host's memory and back to a view of another argument.
 TEST(Issue, ViewsAndHostMemory) {
   std::vector<Values> got =
       runOnArguments(2, {"ep", 2, 1},
                      {{MOERT_F32, {4, 2}, [](int64_t) { return Values{0, 1, 2, 3, 4, 5, 6, 7}; }},
                       {MOERT_F32, {4, 2}, [](int64_t) { return constant(8, -1); }}},
                      1, [](moert_rank_t rank) {
-                       // Row 2 on rank 0 and row 3 on rank 1, by way of both arenas, to row 1.
+                       // Row 2 on rank 0 and row 3 on rank 1 move through both arenas to row 1.
                        moert_buffer x = buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {1, 2}, 2, 0, 1, 16);
                        moert_buffer y = buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 1, {1, 2}, 1, 0, 1, 8);
                        moert_buffer host = buffer(MOERT_SPACE_HOST_PINNED, MOERT_F32, 32, {1, 2});
@@ -335,7 +335,7 @@ TEST(Issue, ViewsAndHostMemory) {
   EXPECT_EQ(got, (std::vector<Values>{{-1, -1, 4, 5, -1, -1, -1, -1}, {-1, -1, 6, 7, -1, -1, -1, -1}}));
 }
 
-// The measured bytes of an arena end where the last buffer that any call used does, on that rank.
+// The measured bytes of an arena end with the last buffer that any call used on that rank.
 TEST(World, TouchedBytes) {
   Program roomy = program;
   roomy.arenaBytes[MOERT_SPACE_HOST_PINNED] = 128;
@@ -360,7 +360,7 @@ TEST(World, TouchedBytes) {
   }
 }
 
-// Attributes arrive in their order: each case differs from every other order.
+// Attributes arrive in their order. Each case differs from every other order.
 TEST(Issue, Attributes) {
   Group all{"all", 4, 1};
   static const moert_group kAll = {"all", 4, 1};
@@ -387,7 +387,7 @@ TEST(Issue, Attributes) {
                        });
   EXPECT_EQ(got[0], (Values{0 + 2, 1 + 3, 4 + 6, 5 + 7}));
 
-  // Two tokens, one choice each, in two chunks of two rows; expert 1 is chosen, then expert 0.
+  // Two tokens have one choice each, in two chunks of two rows: expert 1, then expert 0.
   got =
       runOnArguments(1, {"one", 1, 1},
                      {{MOERT_F32, {2, 2}, [](int64_t) { return Values{0, 1, 1, 0}; }},
@@ -428,7 +428,7 @@ TEST(Issue, Attributes) {
   for (int64_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(got[static_cast<size_t>(rank)], rank < 2 ? (Values{0, 0, 0, 1, 1, 1}) : (Values{1, 1, 1, 0, 0, 0}));
 
-  // out = addend + 1 row of one expert; the bias also scaled.
+  // out = addend + 1 row of one expert. The bias is also scaled.
   auto gradient = [&](bool bias) {
     return runOnArguments(1, {"one", 1, 1},
                           {{MOERT_F32, {1, 1, 1}, [](int64_t) { return Values{3}; }},
@@ -447,7 +447,7 @@ TEST(Issue, Attributes) {
   EXPECT_EQ(gradient(false)[0], (Values{115}));
   EXPECT_EQ(gradient(true)[0], (Values{110}));
 
-  // Block 0 is ranks 0 and 1, block 1 ranks 2 and 3; each gets from the other block.
+  // Block 0 is ranks 0 and 1, block 1 ranks 2 and 3. Each gets rows from the other block.
   got =
       runOnArguments(4, all, {{MOERT_F32, {2, 1}, rankly(2)}, {MOERT_F32, {1, 2}, blank(2)}}, 1, [](moert_rank_t rank) {
         moert_buffer in = argument(0, {2, 1}), out = argument(1, {1, 2});
@@ -455,7 +455,7 @@ TEST(Issue, Attributes) {
       });
   EXPECT_EQ(got, (std::vector<Values>{{20, 30}, {20, 30}, {1, 11}, {1, 11}}));
 
-  // Two experts, each on two members, the second of which gets the second copy.
+  // Two experts are each on two members. The second member gets the second copy.
   got = runOnArguments(4, all,
                        {{MOERT_F32, {4, 1}, rankly(4)},
                         {MOERT_I32, {1, 2}, [](int64_t) { return constant(2, 1); }},
@@ -469,7 +469,7 @@ TEST(Issue, Attributes) {
                        });
   EXPECT_EQ(got, (std::vector<Values>{{0, 10, 20, 30}, {2, 12, 22, 32}, {1, 11, 21, 31}, {3, 13, 23, 33}}));
 
-  // Experts of one member each send back what came from the other half; the rest is the addend's.
+  // Experts on one member each send back the rows of the other half. The rest is the addend.
   got = runOnArguments(4, all,
                        {{MOERT_F32, {2, 1}, rankly(2)},
                         {MOERT_I32, {1, 4}, [](int64_t) { return constant(4, 1); }},
@@ -485,7 +485,7 @@ TEST(Issue, Attributes) {
                        });
   EXPECT_EQ(got, (std::vector<Values>{{7, 7, 20, 30}, {7, 7, 21, 31}, {0, 10, 7, 7}, {1, 11, 7, 7}}));
 
-  // The group of ranks 0, 2 and 1, 3: rows 0 to 3 and 4 to 7.
+  // The groups are ranks 0 and 2, and 1 and 3: rows 0 to 3 and 4 to 7.
   got = runOnArguments(4, {"far", 2, 2},
                        {{MOERT_I32, {1, 3}, [](int64_t) { return Values{1, 4, 2}; }}, {MOERT_I32, {1, 3}, blank(3)}}, 1,
                        [](moert_rank_t rank) {
@@ -495,7 +495,7 @@ TEST(Issue, Attributes) {
                        });
   EXPECT_EQ(got, (std::vector<Values>{{1, 3, 0}, {1, 3, 0}, {0, 1, 2}, {0, 1, 2}}));
 
-  // Ranks 0 and 1 hold expert 0, ranks 2 and 3 expert 1, of 2 rows each; the choices are of rows 0, 2 and 3.
+  // Ranks 0 and 1 hold expert 0, ranks 2 and 3 expert 1, of 2 rows each. The choices are rows 0, 2 and 3.
   for (auto [capacity, room] : {std::pair<int64_t, int64_t>{2, 0}, {0, 2}}) {
     got = runOnArguments(4, {"all", 4, 1},
                          {{MOERT_I32, {3, 1}, [](int64_t) { return Values{0, 2, 3}; }},
@@ -508,13 +508,13 @@ TEST(Issue, Attributes) {
                            moert_buffer out = argument(2, {3, 1}, MOERT_I32), own = argument(3, {1, 1}, MOERT_I32);
                            return moert_local_slots(rank, 0, &slots, &counts, &out, &own, capacity, room, 2, &all, 0);
                          });
-    // Packed, the second expert has row 2 alone.
+    // In the packed form, the second expert has only row 2.
     double third = capacity ? 1 : -1;
     EXPECT_EQ(got, (std::vector<Values>{{0, -1, -1}, {0, -1, -1}, {-1, 0, third}, {-1, 0, third}}));
   }
 }
 
-// The decision is that of moert_shadows_choose with every attribute at its place.
+// The decision is that of moert_shadows_choose, and every attribute is in its place.
 TEST(Issue, ChooseShadows) {
   std::mt19937_64 engine(1);
   auto between = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine); };
@@ -541,7 +541,7 @@ TEST(Issue, ChooseShadows) {
   }
 }
 
-// Operands of shadows arrive in their order: expert 1 of two is one.
+// Operands of shadows arrive in their order. Expert 1 of two is a shadow.
 TEST(Issue, Shadows) {
   Group all{"all", 2, 1};
   static const moert_group kAll = {"all", 2, 1};
@@ -585,7 +585,7 @@ TEST(Issue, Shadows) {
   EXPECT_EQ(divided(5), (Values{1}));
 }
 
-// What a phase sends to the experts is a part of the block side, and so are the rows that it is timed by.
+// A phase's rows to the experts are a part of the block side, and so are the rows by which it is timed.
 TEST(World, UsedRows) {
   Program ragged = program;
   ragged.arguments = {{"rows", "input", MOERT_F32, {6, 1}, {6, 1}, {{}, {}}},
@@ -659,13 +659,13 @@ TEST(World, Backends) {
 
 namespace {
 
-/// MOERT_GUARD in the life of this.
+/// Sets MOERT_GUARD during the life of this object.
 struct GuardVariable {
   explicit GuardVariable(const char *text) { ::setenv("MOERT_GUARD", text, 1); }
   ~GuardVariable() { ::unsetenv("MOERT_GUARD"); }
 };
 
-/// The error of a step that adds bytes 0 to 32 of the arena to themselves, into bytes 32 to 64, and writes a byte at
+/// Error of a step that adds bytes 0 to 32 of the arena to themselves, into bytes 32 to 64, and writes a byte at
 /// `offset` from the sum.
 std::string errorOfWriteAt(int64_t offset) {
   body = [offset](moert_rank_t rank) {
@@ -688,7 +688,7 @@ TEST(World, GuardFindsWhatIsWrittenOutsideBuffers) {
               HasSubstr("rank 0: a call wrote outside its buffers: 1 of the 64 bytes after a buffer "
                         "changed, the first 0 bytes after it; the buffer is bytes 32 to 64 of the "
                         "device arena, used by op 0 add 'layer0' of rank 0"));
-  // From a multiple of 256 on, so that the buffer is aligned as in the arena.
+  // The buffer begins at a multiple of 256, so that it is aligned as in the arena.
   EXPECT_THAT(errorOfWriteAt(-2), HasSubstr("1 of the 288 bytes before a buffer changed, the first 2 bytes before it"));
 }
 
@@ -709,7 +709,7 @@ TEST(World, GuardIsANumber) {
 
 TEST(World, GuardKeepsBuffersThatOverlapTogether) {
   auto entry = [](moert_rank_t rank) -> int32_t {
-    // The second half of the first buffer, and one that only touches it.
+    // The second half of the first buffer, and a buffer next to it.
     const moert_buffer whole = device(0, 8), half = device(32, 4), next = device(64, 4);
     if (int32_t code = moert_add(rank, 0, &half, &half, &next, 0))
       return code;

@@ -14,7 +14,7 @@ namespace {
 template <class T> class KernelsAttentionTest : public ::testing::Test {};
 TYPED_TEST_SUITE(KernelsAttentionTest, FloatingTypes);
 
-/// The sizes of one case; `options` says the rest.
+/// Sizes of a case. `options` has the rest.
 struct Case {
   const char *name;
   int64_t sequences, width, valueWidth;
@@ -115,7 +115,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// The operands of a case, with results.
+/// Operands of a case, with results.
 template <class T> struct Operands {
   const Case &of;
   int64_t rows, keyRows, heads, keyHeads;
@@ -149,7 +149,7 @@ template <class T> struct Operands {
   }
 };
 
-/// p(i) of moert.h, of L rows of the rank `shift` parts behind this one.
+/// p(i) of moert.h, for L rows of the rank `shift` parts behind this one.
 int64_t slowPlace(const SequenceCut &cut, int64_t i, int64_t rows, int64_t shift = 0) {
   const int64_t part = (cut.index() + shift) % cut.parts, half = rows / 2;
   if (cut.parts == 1)
@@ -182,7 +182,7 @@ double slowKeep(const Case &of, int64_t b, int64_t h, int64_t i, int64_t j, int3
   return factor;
 }
 
-/// The formulas of moert.h in double precision: out, then lse.
+/// out and lse by the formulas of moert.h in double precision.
 template <class T> std::pair<std::vector<double>, std::vector<double>> slowAttention(const Operands<T> &x) {
   const Case &of = x.of;
   const AttentionOptions &o = of.options;
@@ -216,7 +216,7 @@ template <class T> std::pair<std::vector<double>, std::vector<double>> slowAtten
   return {out, lse};
 }
 
-// Every mask, grouping and addition of the contract.
+// Covers every mask, grouping and addition of the contract.
 TYPED_TEST(KernelsAttentionTest, AgreesWithLoops) {
   using T = TypeParam;
   for (const Case &of : cases()) {
@@ -257,7 +257,7 @@ TEST(KernelsAttention, Gradients) {
   }
 }
 
-/// max |got - expected| relative to max |expected|, where this is not zero but for rounding.
+/// max |got - expected| relative to max |expected|, if that is more than rounding.
 double distance(const std::vector<float> &got, const std::vector<double> &expected) {
   double most = 0, size = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -267,7 +267,7 @@ double distance(const std::vector<float> &got, const std::vector<double> &expect
   return size > 1e-9 ? most / size : most;
 }
 
-// The f32 gradients are those of f64 but for rounding, over several blocks of queries too.
+// The f32 gradients equal those of f64 up to rounding, also over several blocks of queries.
 TEST(KernelsAttention, GradientsOfF32) {
   for (const Case &of : cases()) {
     SCOPED_TRACE(of.name);
@@ -285,7 +285,7 @@ TEST(KernelsAttention, GradientsOfF32) {
   }
 }
 
-// Several blocks give what the oracle's loops give, and finite differences of a few elements agree.
+// Several blocks give the result of the oracle's loops, and finite differences of a few elements agree.
 TEST(KernelsAttention, GradientsOfSeveralBlocks) {
   for (const Case &of : cases()) {
     if (of.options.qLength <= 100)
@@ -311,7 +311,7 @@ TEST(KernelsAttention, GradientsOfSeveralBlocks) {
   }
 }
 
-// Parts of the heads and of the sequences drop what the whole drops there.
+// Dropout of parts of heads and sequences equals that of the whole.
 TEST(KernelsAttention, DropoutOfParts) {
   Case whole{"whole", 4, 3, 3, sizes(5, 5, 4, 4)};
   whole.options.dropout = 0.5;
@@ -334,7 +334,7 @@ TEST(KernelsAttention, DropoutOfParts) {
   }
 }
 
-// Attention over the keys of one part after the other is that over all of them.
+// Attention over the keys of one part after the other equals attention over all of them.
 TEST(KernelsAttention, MergesParts) {
   Case ring{"parts", 2, 3, 4, sizes(4, 4, 2, 2)}, whole{"whole", 2, 3, 4, sizes(4, 12, 2, 2)};
   for (Case *of : {&ring, &whole})
@@ -359,7 +359,7 @@ TEST(KernelsAttention, MergesParts) {
 }
 
 TEST(KernelsAttention, JoinsSequences) {
-  // Two ranks, two sequences of 8 rows, of which rank 0 has 0, 1, 6 and 7.
+  // Two ranks have two sequences of 8 rows, rank 0 rows 0, 1, 6 and 7.
   const std::vector<double> rows{0, 1, 6, 7, 8, 9, 14, 15, 2, 3, 4, 5, 10, 11, 12, 13};
   Tensor<double> x({16, 1}), out({16, 1}), back({16, 1});
   x.data = rows;
@@ -374,7 +374,7 @@ TEST(KernelsAttention, JoinsSequences) {
               "expected an even number of rows of a sequence with 'zigzag' but got 1");
 }
 
-// A bias of minus infinity masks; a query that it leaves without keys gives zeros and has no gradient.
+// A bias of minus infinity masks. A query without keys gives zeros and has no gradient.
 TYPED_TEST(KernelsAttentionTest, BiasMasks) {
   using T = TypeParam;
   const T inf = INFINITY;
@@ -391,7 +391,7 @@ TYPED_TEST(KernelsAttentionTest, BiasMasks) {
   EXPECT_EQ(x.gradV[2], T(0));
 }
 
-// NaN anywhere reaches the result, and no sequences are no error.
+// NaN in any input reaches the result, and an empty batch is no error.
 TYPED_TEST(KernelsAttentionTest, Edges) {
   using T = TypeParam;
   Case of{"plain", 1, 2, 2, sizes(3, 3, 1, 1)};
@@ -439,7 +439,7 @@ TYPED_TEST(KernelsAttentionTest, Refuses) {
 
 // --- Heads with shared columns -----------------------------------------------
 
-// Against the definition, for one head and many; the gradients of a sum of products are found the same way.
+// Values follow the definition, for one head and many. The gradients of a sum of products use the same calls.
 TYPED_TEST(KernelsAttentionTest, AppendToHeads) {
   using T = TypeParam;
   const int64_t rows = 5;
@@ -475,7 +475,7 @@ TEST(KernelsAttention, AppendToHeadsRefuses) {
   auto error = [](const Status &status, const char *text) { expectError(status, MOERT_ERROR_INVALID_ARGUMENT, text); };
   error(appendToHeads(x.view(), few.view(), out.view()), "'append_to_heads': expected 'shared' to be f32[3,2]");
   error(appendToHeads(x.view(), shared.view(), wide.view()), "expected 'out' to be f32[3,12] but got f64[3,12]");
-  // A head too many, no head, no own columns, nothing shared.
+  // Errors: a head too many, no head, no own columns, no shared columns.
   error(appendToHeads(x.view(), shared.view(), shared.view()),
         "expected 'out' of heads with columns of 'x' f32[3,6] and with all of 'shared' f32[3,2] but got f32[3,2]");
   error(appendToHeads(x.view(), shared.view(), x.view()), "but got f32[3,6]");
@@ -492,7 +492,7 @@ int64_t slowBucket(int64_t offset, int64_t buckets, bool bidirectional, int64_t 
   const int64_t more = bidirectional && offset > 0 ? n : 0;
   if (d < n / 2)
     return more + d;
-  // The largest step s with (d / (n/2))^(n - n/2) >= (most / (n/2))^s, in long double and forgiving of its rounding.
+  // Largest step s with (d / (n/2))^(n - n/2) >= (most / (n/2))^s, in long double, with a tolerance for its rounding.
   const long double half = n / 2, left = std::log((long double)d / half) * (n - half);
   int64_t s = 0;
   while (s < n && left - (s + 1) * std::log((long double)most / half) > -1e-12L)
@@ -500,7 +500,7 @@ int64_t slowBucket(int64_t offset, int64_t buckets, bool bidirectional, int64_t 
   return more + std::min(n - 1, n / 2 + s);
 }
 
-// T5's buckets, both ways and one way, and the gradient of the table.
+// T5's buckets, in both directions and in one, and the gradient of the table.
 TYPED_TEST(KernelsAttentionTest, RelativeBias) {
   using T = TypeParam;
   for (bool bidirectional : {false, true})

@@ -17,7 +17,7 @@ std::vector<uint32_t> wordsOf(std::array<uint32_t, 4> counter, std::array<uint32
   return {counter.begin(), counter.end()};
 }
 
-// The known answers that the paper's authors publish with their library.
+// Known answers that the paper's authors publish with their library.
 TEST(KernelsDropout, PhiloxKnownAnswers) {
   const uint32_t ones = 0xffffffff;
   EXPECT_EQ(wordsOf({0, 0, 0, 0}, {0, 0}), (std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -27,7 +27,7 @@ TEST(KernelsDropout, PhiloxKnownAnswers) {
             (std::vector<uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-/// keep / (1 - p) of moert.h by one block of Philox for each element.
+/// keep / (1 - p) of moert.h, with one block of Philox for each element.
 double slowFactor(int64_t seed, int32_t step, int64_t row, int64_t column, double p) {
   auto low = [](int64_t x) { return static_cast<uint32_t>(x); };
   auto high = [](int64_t x) { return static_cast<uint32_t>(static_cast<uint64_t>(x) >> 32); };
@@ -35,7 +35,7 @@ double slowFactor(int64_t seed, int32_t step, int64_t row, int64_t column, doubl
   return double(words[column % 4]) < p * 4294967296.0 ? 0 : 1 / (1 - p);
 }
 
-// Any size, seed and step, in place too.
+// Covers any size, seed and step, also in place.
 TYPED_TEST(KernelsDropoutTest, AgreesWithLoops) {
   using T = TypeParam;
   for (int64_t columns : {1, 5, 64, 256, 700})
@@ -55,7 +55,7 @@ TYPED_TEST(KernelsDropoutTest, AgreesWithLoops) {
     }
 }
 
-// However a value is cut, each part gets the bits of its place in the whole.
+// Each part of a divided value gets the bits of its place in the whole.
 TEST(KernelsDropout, PartsOfTheWhole) {
   const int64_t rows = 6, columns = 30;
   Tensor<double> x({rows, columns}, 1.0), whole({rows, columns});
@@ -72,7 +72,7 @@ TEST(KernelsDropout, PartsOfTheWhole) {
     }
 }
 
-// So many are dropped as was asked for, and others with another seed or step.
+// The share of dropped elements is the requested one. Another seed or step drops others.
 TEST(KernelsDropout, Rates) {
   const int64_t n = 400;
   Tensor<double> x({n, n}, 1.0), first({n, n}), second({n, n});
@@ -91,7 +91,8 @@ TEST(KernelsDropout, Rates) {
   }
 }
 
-// Jitter has the words of dropout as factors from 1 - p to 1 + p, whose mean is 1, wherever a value is cut.
+// Jitter turns the words of dropout into factors from 1 - p to 1 + p, with mean 1, independent of how a value is
+// divided.
 TEST(KernelsDropout, Jitter) {
   const int64_t n = 400;
   const double p = 0.25;

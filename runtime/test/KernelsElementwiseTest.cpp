@@ -17,7 +17,7 @@ Real phi(Real x) { return std::erfc(-x / std::sqrt(Real(2))) / 2; }
 
 bool gated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
 
-/// The exact activation of x, or of the pair (x, u).
+/// Exact activation of x, or of the pair (x, u).
 Real exact(int64_t kind, Real x, Real u) {
   switch (kind) {
   case MOERT_RELU:
@@ -42,8 +42,8 @@ Real exact(int64_t kind, Real x, Real u) {
 const int64_t allKinds[] = {MOERT_RELU,           MOERT_GELU,    MOERT_SILU,     MOERT_SWIGLU,
                             MOERT_SWIGLU_CLAMPED, MOERT_SIGMOID, MOERT_GELU_TANH};
 
-// Values are within 1e-6 (f32) and 1e-14 (f64) of the exact ones, relatively; x^2 / 8 times that in the tails, where
-// the rounding of the exponent counts.
+// Relative errors are at most 1e-6 (f32) and 1e-14 (f64). In the tails, where the exponent is rounded, they are at most
+// x^2 / 8 times that.
 TYPED_TEST(KernelsElementwiseTest, ActivationIsAccurate) {
   using T = TypeParam;
   const double bound = std::is_same_v<T, double> ? 1e-14 : 1e-6;
@@ -61,7 +61,7 @@ TYPED_TEST(KernelsElementwiseTest, ActivationIsAccurate) {
   }
 }
 
-// In place gives the same bits as out of place, where the shapes agree.
+// In-place calls give the same bits as others, if the shapes agree.
 TYPED_TEST(KernelsElementwiseTest, ActivationInPlace) {
   using T = TypeParam;
   for (int64_t kind : allKinds) {
@@ -79,7 +79,7 @@ TYPED_TEST(KernelsElementwiseTest, ActivationInPlace) {
   }
 }
 
-// NaN goes to NaN in every lane, forward and backward; infinities give the limits.
+// NaN stays NaN in every lane, forward and backward. Infinities give the limits.
 TYPED_TEST(KernelsElementwiseTest, NotANumberAndInfinity) {
   using T = TypeParam;
   const T infinity = std::numeric_limits<T>::infinity();
@@ -92,7 +92,7 @@ TYPED_TEST(KernelsElementwiseTest, NotANumberAndInfinity) {
       EXPECT_OK(activationGrad(in.view(), grad.view(), {}, back.view(), kind));
       for (int64_t i = 0; i < out.size(); ++i)
         ASSERT_EQ(std::isnan(out[i]), i == (gated(kind) ? at / 2 : at)) << kind;
-      // The gradient of `up` does not depend on `up`; that of its gate does.
+      // The gradient of `up` does not depend on `up`. The gradient of its gate does.
       ASSERT_TRUE(std::isnan(back[gated(kind) ? at / 2 * 2 : at])) << kind;
     }
   Tensor<T> in({1, 4}, {infinity, -infinity, T(1e30), T(-1e30)}), grad({1, 4}, T(1)), out({1, 4});
@@ -107,7 +107,7 @@ TYPED_TEST(KernelsElementwiseTest, NotANumberAndInfinity) {
   }
 }
 
-// f32 gradients agree with the f64 ones, which finite differences check below.
+// f32 gradients agree with the f64 ones, which a test below compares with finite differences.
 TEST(KernelsActivationGradientTest, SingleAgreesWithDouble) {
   for (int64_t kind : allKinds) {
     auto in = randomTensor<float>({100, 18}, 5, 3.0), grad = randomTensor<float>({100, gated(kind) ? 9 : 18}, 6);
@@ -138,7 +138,7 @@ TEST(KernelsActivationGradientTest, AgreesWithFiniteDifferences) {
   }
 }
 
-// The clamped kind takes other slopes and bounds than gpt-oss publishes, in the gradient too.
+// The clamped kind takes other slopes and bounds than those of gpt-oss, also in the gradient.
 TEST(KernelsActivationGradientTest, SlopeAndBoundOfTheClampedKind) {
   const ActivationForm form(MOERT_SWIGLU_CLAMPED, 0.7, 1.5);
   auto in = randomTensor<double>({13, 8}, 5, 2.0), grad = randomTensor<double>({13, 4}, 6);
@@ -163,7 +163,7 @@ TEST(KernelsActivationGradientTest, SlopeAndBoundOfTheClampedKind) {
               "expected 'alpha' and 'limit' above 0 but got 0.000000 and 7.000000");
 }
 
-// With counts only the used rows are read and written, whatever the other rows hold.
+// With counts only the used rows are read and written.
 TYPED_TEST(KernelsElementwiseTest, ActivationOfUsedRows) {
   using T = TypeParam;
   Tensor<int32_t> counts({2, 2}, {1, 2, 0, 1});
@@ -191,7 +191,7 @@ TYPED_TEST(KernelsElementwiseTest, BadActivations) {
               "'out'");
 }
 
-/// The expert of each row in the three bias forms, -1 for a row that is not used.
+/// Expert of each row in the three bias forms, or -1 for an unused row.
 struct BiasForm {
   std::vector<int64_t> rows, bias;
   std::vector<int32_t> counts;
@@ -205,7 +205,7 @@ std::vector<BiasForm> biasForms() {
           {{0, 5}, {5}, {}, {}}};
 }
 
-// The bias of its expert, scaled, is added to each used row, also in place.
+// The bias of a row's expert, scaled, is added to each used row, also in place.
 TYPED_TEST(KernelsElementwiseTest, BiasAddAgreesWithLoops) {
   using T = TypeParam;
   for (const BiasForm &form : biasForms()) {
@@ -313,7 +313,7 @@ template <class T> class KernelsMoveTest : public ::testing::Test {};
 using MovedTypes = ::testing::Types<float, double, int32_t>;
 TYPED_TEST_SUITE(KernelsMoveTest, MovedTypes);
 
-// The parts of a slice, put side by side again, are the input: any rank, dimension and type.
+// The parts of a slice, put side by side, are the input, for any rank, dimension and type.
 TYPED_TEST(KernelsMoveTest, SliceAgreesWithLoops) {
   using T = TypeParam;
   const std::vector<std::vector<int64_t>> shapes = {{6}, {6, 4}, {2, 6, 3}, {2, 4, 6, 3}, {0, 4}};
@@ -339,10 +339,10 @@ TYPED_TEST(KernelsMoveTest, SliceAgreesWithLoops) {
       }
 }
 
-/// Shapes to repeat along each dimension, in blocks that divide it.
+/// Shapes that are repeated along each dimension, in blocks that divide it.
 const std::vector<std::vector<int64_t>> kRepeated = {{6}, {6, 4}, {2, 6, 5}, {2, 3, 4, 6}, {2, 0, 4}, {1, 2, 5000}};
 
-/// Where element `i` of what repeats `shape` comes from, by the words of moert_dump.
+/// Source of element `i` of a repeated `shape`, by the definition of moert_dump.
 int64_t dumpedFrom(int64_t i, const std::vector<int64_t> &shape, size_t dim, int64_t blocks, int64_t copies) {
   int64_t inside = 1, length = shape[dim], n = length / blocks;
   for (size_t d = dim + 1; d < shape.size(); ++d)
@@ -373,7 +373,7 @@ TYPED_TEST(KernelsMoveTest, DumpAndCopy) {
         }
 }
 
-// local_reduce sums what dump would have repeated, to the bit in the order of the copies; no copies give zeros.
+// local_reduce sums the copies that dump makes, bit by bit in the order of the copies. Without copies the sum is zero.
 TYPED_TEST(KernelsElementwiseTest, LocalReduceAgreesWithLoops) {
   using T = TypeParam;
   for (const auto &shape : kRepeated)
@@ -394,7 +394,7 @@ TYPED_TEST(KernelsElementwiseTest, LocalReduceAgreesWithLoops) {
         }
 }
 
-// Dimensions and parts out of range, shapes and types that do not fit, and bf16 are refused.
+// Dimensions and parts out of range, wrong shapes and types, and bf16 are refused.
 TYPED_TEST(KernelsElementwiseTest, BadMoves) {
   using T = TypeParam;
   Tensor<T> in({4, 6}), out({4, 3}), wide({4, 11}), flat({24});

@@ -25,7 +25,7 @@ template <class T> std::vector<double> doubles(const Tensor<T> &tensor) {
   return {tensor.data.begin(), tensor.data.end()};
 }
 
-// Positions count from 0 in each sequence, also where the last sequence is not whole or there is none.
+// Positions count from 0 in each sequence, also if the last sequence is incomplete or there is none.
 TEST(KernelsEmbedding, Positions) {
   Tensor<int32_t> out({7}), none({0});
   EXPECT_OK(positions(out.view(), 3, {}));
@@ -37,7 +37,7 @@ TEST(KernelsEmbedding, Positions) {
   expectError(positions(wrong.view(), 3, {}), MOERT_ERROR_INVALID_ARGUMENT, "to be i32[7] but got f32[7]");
 }
 
-// An affine index is computed in its own memory too; what does not fit in i32 is an error.
+// An affine index is also computed in place. A result that does not fit in i32 is an error.
 TEST(KernelsEmbedding, IndexAffine) {
   Tensor<int32_t> in({2, 2}, {0, 1, -3, 7}), out({2, 2});
   EXPECT_OK(indexAffine(in.view(), out.view(), -2, 5));
@@ -71,7 +71,7 @@ View narrowView(std::vector<uint16_t> &bits, int32_t dtype = MOERT_BF16) {
   return view;
 }
 
-// bf16 is rounded once, ties to even, from f64 too, where rounding to f32 on the way would make ties.
+// bf16 is rounded once, ties to even, also from f64, where rounding to f32 first would create ties.
 TEST(KernelsEmbedding, CastToBf16) {
   const double ulp = std::ldexp(1.0, -7), inf = INFINITY;
   Tensor<double> in({11}, {1, 1 + ulp / 2, 1 + 1.5 * ulp, 1 + ulp / 2 + 1e-12, -1 - ulp / 2 - 1e-12,
@@ -92,7 +92,7 @@ TEST(KernelsEmbedding, CastToBf16) {
   EXPECT_EQ(copied, some);
 }
 
-// f16 likewise, and between the two 16-bit types.
+// f16, too, is rounded once, also between the two 16-bit types.
 TEST(KernelsEmbedding, CastToF16) {
   const double ulp = std::ldexp(1.0, -10);
   Tensor<double> in({7}, {1 + ulp / 2, 1 + 1.5 * ulp, 1 + ulp / 2 + 1e-12, -0x1p-24, 65520, 65519, 0x1p-26}), back({7});
@@ -105,7 +105,7 @@ TEST(KernelsEmbedding, CastToF16) {
   EXPECT_EQ(brain, (std::vector<uint16_t>{0x3f80, 0x3f80, 0x3f80, 0xb380, 0x7f80, 0x4780, 0}));
 }
 
-// The vectorised loop converts as one value after the other.
+// The vectorised loop gives the results of single conversions.
 TEST(KernelsEmbedding, CastAllF16) {
   std::vector<uint16_t> bits(0x10000), again(0x10000);
   std::iota(bits.begin(), bits.end(), uint16_t(0));
@@ -134,7 +134,7 @@ TEST(KernelsEmbedding, Cast) {
   expectError(cast(wide.view(), integers.view()), MOERT_ERROR_INVALID_ARGUMENT, "'out' to be f32 or f64");
 }
 
-// The parts of a table give their own rows and zeros, so that their sum is the whole table's.
+// The parts of a table give their own rows and zeros, so that their sum is the whole table's result.
 TYPED_TEST(KernelsEmbeddingTest, EmbeddingInParts) {
   using T = TypeParam;
   const int64_t s = 40, v = 6, m = 19, parts = 3;
@@ -199,7 +199,7 @@ TYPED_TEST(KernelsEmbeddingTest, GradOfPadding) {
               "expected 'padding' below 4 but got 4");
 }
 
-// A thousand rows of one id lose no digits in f32.
+// A sum of a thousand rows of one id stays exact in f32.
 TEST(KernelsEmbedding, GradOfFrequentId) {
   const int64_t s = 100000;
   Tensor<int32_t> ids({s});
@@ -209,7 +209,7 @@ TEST(KernelsEmbedding, GradOfFrequentId) {
   EXPECT_EQ(out[1], 0.0f);
 }
 
-// Ids out of range are named with their place; no tokens are no error, but leave a gradient of zeros.
+// Ids out of range are named with their place. Without tokens the gradient is zero.
 TYPED_TEST(KernelsEmbeddingTest, EmbeddingEdges) {
   using T = TypeParam;
   Tensor<T> table({32, 2}), out({3, 2}), noRows({0, 2}), grad({32, 2}, T(NAN)), wrong({3, 3});
@@ -243,7 +243,7 @@ double slowLogsumexp(const double *x, int64_t count) {
   return largest + std::log(sum);
 }
 
-// Rows of any length, with values far apart, in blocks whose maxima rise and fall.
+// Rows have any length, with values far apart, in blocks whose maxima rise and fall.
 TYPED_TEST(KernelsEmbeddingTest, Logsumexp) {
   using T = TypeParam;
   for (int64_t columns : {1, 7, 1024, 1025, 5000})
@@ -266,7 +266,7 @@ TYPED_TEST(KernelsEmbeddingTest, Logsumexp) {
     }
 }
 
-// Infinities give what the limit says, NaN gives NaN, no columns give the logarithm of zero.
+// Infinities give the limits, NaN gives NaN, and a row without columns gives the logarithm of zero.
 TYPED_TEST(KernelsEmbeddingTest, LogsumexpEdges) {
   using T = TypeParam;
   const T inf = INFINITY;
@@ -293,7 +293,7 @@ TEST(KernelsEmbedding, LogsumexpGradIsTheGradient) {
   expectGradient(x, grad.data, loss);
 }
 
-// Labels below 0 mean nothing; those of other parts are theirs.
+// Labels below 0 are ignored. Labels of other parts belong to those parts.
 TYPED_TEST(KernelsEmbeddingTest, Pick) {
   using T = TypeParam;
   const int64_t s = 30, v = 5, parts = 2;
@@ -322,7 +322,7 @@ TYPED_TEST(KernelsEmbeddingTest, Pick) {
               "10 at 17");
 }
 
-// Sums and counts pass over labels below 0; without rows both are zero, and so is what is divided by it.
+// Sums and counts ignore labels below 0. Without rows both are zero, and so is any quotient by the count.
 TYPED_TEST(KernelsEmbeddingTest, LabelSumAndDivide) {
   using T = TypeParam;
   Tensor<T> rows({4, 1}, {T(1), T(NAN), T(2), T(4)}), sum({}), count({}), mean({}), grad({}, {T(0.5)}), out({4, 1});

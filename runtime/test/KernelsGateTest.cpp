@@ -13,10 +13,10 @@ TYPED_TEST_SUITE(KernelsGateTest, FloatingTypes);
 
 // --- The oracle: moert.h's words, one after the other -------------------------
 
-/// Nothing where the value is NaN, which ranks below every number.
+/// Empty if the value is NaN, which ranks below every number.
 using Value = std::optional<double>;
 
-/// The expert of largest value in [begin, end) that `taken` does not have, the lowest of equal ones.
+/// Expert of the largest value in [begin, end) that `taken` does not have. Ties go to the lowest.
 int32_t bestExpert(const std::vector<Value> &values, int64_t begin, int64_t end, const std::set<int32_t> &taken) {
   int32_t best = -1;
   for (int64_t e = begin; e < end; ++e)
@@ -25,7 +25,7 @@ int32_t bestExpert(const std::vector<Value> &values, int64_t begin, int64_t end,
   return best;
 }
 
-/// Choices [tokens, k] of one routing group, from the selection values of its tokens.
+/// Choices [tokens, k] of a routing group, from the selection values of its tokens.
 std::vector<int32_t> slowGate(const std::vector<std::vector<Value>> &values, int64_t k, int64_t leave, int64_t begin,
                               int64_t end) {
   const int64_t tokens = int64_t(values.size());
@@ -50,14 +50,14 @@ std::vector<int32_t> slowGate(const std::vector<std::vector<Value>> &values, int
   return experts;
 }
 
-/// The selection values of token t, in the kernel's own scores.
+/// Selection values of token t, from the kernel's own scores.
 template <class T> std::vector<Value> selectionValues(Routing<T> &routing, int64_t t, bool withBias) {
   std::vector<Value> values;
   for (int64_t e = 0; e < routing.logits.dims[1]; ++e) {
     T value = routing.scores[t * routing.logits.dims[1] + e];
     if (withBias)
       value += routing.bias[e];
-    // Scores and biases are never -inf here, so that nothing but NaN ranks lowest.
+    // Scores and biases are never -inf here, so only NaN ranks lowest.
     values.push_back(std::isnan(value) ? Value() : Value(value));
   }
   return values;
@@ -78,7 +78,7 @@ template <class T> std::vector<int32_t> expectedChoices(Routing<T> &routing, con
   return expected;
 }
 
-/// Weights, slots, counts and the loss follow from the choices as ever.
+/// Weights, slots, counts and the loss follow from the choices as without the gate.
 template <class T> void checkRest(Routing<T> &routing, const RouteOptions &options) {
   const int64_t k = routing.experts.dims[1], e = routing.logits.dims[1];
   std::vector<double> weights;
@@ -95,7 +95,7 @@ template <class T> void checkRest(Routing<T> &routing, const RouteOptions &optio
 
 // --- The gate ------------------------------------------------------------------
 
-/// What one random case is made of.
+/// Parameters of a random case.
 struct Sizes {
   int64_t tokens, experts, choices, chunks;
   RouteOptions options;
@@ -144,7 +144,7 @@ template <class T> void fillLogits(Routing<T> &routing, const Sizes &sizes, int 
     bias = sizes.ties ? T(engine() % 2) : bias;
 }
 
-// Whatever the sizes, the choices are those of the words in moert.h.
+// For all sizes, the choices follow the definition in moert.h.
 TYPED_TEST(KernelsGateTest, AgreesWithOracle) {
   std::mt19937 engine(7);
   for (int i = 0; i < 4000; ++i) {
@@ -163,7 +163,7 @@ TYPED_TEST(KernelsGateTest, AgreesWithOracle) {
   }
 }
 
-// As many choices as a group has tokens may leave, or all experts are at home: the plain gate, to the bit.
+// If all choices of a group may leave, or all experts are at home, the result equals that of the plain gate.
 TYPED_TEST(KernelsGateTest, PlainWhereNothingStays) {
   const int64_t s = 24, e = 16, k = 3;
   for (int64_t groups : {1, 3})
@@ -185,7 +185,7 @@ TYPED_TEST(KernelsGateTest, PlainWhereNothingStays) {
     }
 }
 
-// A plan's ranks and its one-rank reference, whose groups are theirs one after the other, choose alike.
+// A plan's ranks and its one-rank reference, whose groups follow each other, choose alike.
 TYPED_TEST(KernelsGateTest, RanksAgreeWithReference) {
   const int64_t span = 12, e = 8, k = 2, ranks = 4, copies = 2;
   Routing<TypeParam> reference(ranks / copies * span, e, k);
@@ -205,7 +205,8 @@ TYPED_TEST(KernelsGateTest, RanksAgreeWithReference) {
   }
 }
 
-// One token of four may leave for the second block of experts, the one that wants it most, and of equal ones the first.
+// One token of four may leave for the second block of experts: the one with the highest score, and the first one among
+// equals.
 TYPED_TEST(KernelsGateTest, TheBestLeave) {
   Routing<TypeParam> routing(4, 4, 1);
   for (int64_t t = 0; t < 4; ++t)
@@ -249,7 +250,7 @@ TYPED_TEST(KernelsGateTest, BadHomes) {
 
 // --- Forced choices --------------------------------------------------------------
 
-// Any experts can be forced: the rest follows from them, and no gate is asked.
+// Any experts can be forced. All other results follow from them, without the gate.
 TYPED_TEST(KernelsGateTest, Forced) {
   const int64_t s = 12, e = 8, k = 3;
   for (int64_t capacity : {0, 4})
@@ -287,7 +288,7 @@ TYPED_TEST(KernelsGateTest, BadForced) {
 
 // --- Gradients ---------------------------------------------------------------------
 
-// The choice is a constant however it was made: by the gate, or forced.
+// The gradient takes the choice as a constant, made by the gate or forced.
 TEST(KernelsGateGradientTest, AgreesWithFiniteDifferences) {
   for (int variant = 0; variant < 8; ++variant) {
     RouteOptions options;

@@ -10,7 +10,7 @@ namespace {
 template <class T> class KernelsGemmTest : public ::testing::Test {};
 TYPED_TEST_SUITE(KernelsGemmTest, FloatingTypes);
 
-/// c [m,n] = op(a) op(b) from element `offset`s on, in double.
+/// c [m,n] = op(a) op(b) from the given offsets on, in double.
 template <class T>
 std::vector<double> slowProduct(const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool transposeA,
                                 bool transposeB) {
@@ -53,7 +53,7 @@ TYPED_TEST(KernelsGemmTest, GroupedCapacityAgreesWithLoops) {
   }
 }
 
-// In the ragged form rows follow the counts summed over sources, and rows that are not used stay as they are.
+// In the ragged form rows follow the counts summed over sources. Unused rows keep their values.
 TYPED_TEST(KernelsGemmTest, GroupedRaggedAgreesWithLoops) {
   using T = TypeParam;
   const int64_t e = 4, r = 20, k = 6, n = 5;
@@ -89,7 +89,7 @@ TYPED_TEST(KernelsGemmTest, WgradCapacityAgreesWithLoops) {
                slowProduct(&rows[x * c * k], &grads[x * c * n], k, n, c, true, false), tolerance<T>());
 }
 
-// The gradient of a matrix is that of one expert.
+// The gradient of a matrix is that of a single expert.
 TYPED_TEST(KernelsGemmTest, MatmulWgradAddsToAddend) {
   using T = TypeParam;
   for (int64_t s : {0, 1, 6}) {
@@ -107,7 +107,7 @@ TYPED_TEST(KernelsGemmTest, MatmulWgradAddsToAddend) {
   }
 }
 
-// An addend is added once, in its own memory or another, also for experts without rows.
+// An addend is added once, in place or not, also for experts without rows.
 TYPED_TEST(KernelsGemmTest, WgradAddsToAddend) {
   using T = TypeParam;
   const int64_t e = 3, k = 4, n = 5;
@@ -136,7 +136,7 @@ TYPED_TEST(KernelsGemmTest, WgradAddsToAddend) {
               "expected 'addend' to be");
 }
 
-// With no rows at all the product is empty and the weight gradient zero, in both forms.
+// Without rows the product is empty and the weight gradient zero, in both forms.
 TYPED_TEST(KernelsGemmTest, NoRows) {
   using T = TypeParam;
   Tensor<T> capacityRows({2, 0, 3}), weights({2, 3, 4}, T(1)), capacityOut({2, 0, 4}), wgrad({2, 3, 4}, T(NAN));
@@ -149,7 +149,7 @@ TYPED_TEST(KernelsGemmTest, NoRows) {
   EXPECT_EQ(ragged.data, std::vector<T>(24, T(0)));
 }
 
-// Counts that need more rows than the buffer has, or are negative, are refused before anything is touched.
+// Counts that are negative, or exceed the rows of the buffer, are refused before any access.
 TYPED_TEST(KernelsGemmTest, BadCounts) {
   using T = TypeParam;
   Tensor<T> rows({4, 2}), weights({2, 2, 2}), out({4, 2}, T(3));
@@ -161,7 +161,7 @@ TYPED_TEST(KernelsGemmTest, BadCounts) {
   EXPECT_EQ(out.data, std::vector<T>(8, T(3)));
 }
 
-// Shapes that do not fit are named with what was expected.
+// Errors of shapes name the expected shape.
 TYPED_TEST(KernelsGemmTest, BadShapes) {
   using T = TypeParam;
   Tensor<T> a({2, 3}), b({4, 5}), c({2, 5}), rows({2, 4, 3}), weights({2, 5, 6}), out({2, 4, 6});

@@ -28,7 +28,8 @@ template <class T> std::vector<double> slowNormed(const Tensor<T> &x, int64_t d,
   return out;
 }
 
-// Every kind, for blocks of one column to more than are summed at once, far from zero, with and without beta, in place.
+// Covers every kind, with and without beta, in place, far from zero, and for blocks from one column to more than are
+// summed at once.
 TYPED_TEST(KernelsNormTest, NormAgreesWithLoops) {
   using T = TypeParam;
   for (int64_t kind : kKinds)
@@ -52,7 +53,7 @@ TYPED_TEST(KernelsNormTest, NormAgreesWithLoops) {
       }
 }
 
-// The gradients by x and gamma are central differences of the forward, the addend is added once.
+// The gradients by x and gamma are central differences of the forward, and the addend is added once.
 TEST(KernelsNorm, Gradients) {
   const int64_t s = 5, d = 6, blocks = 2;
   const double eps = 0.1;
@@ -77,7 +78,7 @@ TEST(KernelsNorm, Gradients) {
   }
 }
 
-// The f32 gradients agree with the f64 ones, for any number of rows left over from four.
+// The f32 gradients agree with the f64 ones, for any remainder of rows modulo four.
 TEST(KernelsNorm, GradientsOfF32) {
   const int64_t d = 700;
   for (int64_t kind : kKinds)
@@ -98,7 +99,7 @@ TEST(KernelsNorm, GradientsOfF32) {
     }
 }
 
-// eps is inside the root: a row of zeros gives zeros, and no rows are no error.
+// eps is inside the root: a row of zeros gives zeros. An empty operand is no error.
 TYPED_TEST(KernelsNormTest, NormEdges) {
   using T = TypeParam;
   Tensor<T> zeros({2, 4}), gamma({4}, T(1)), out({2, 4}, T(NAN)), none({0, 4}), wgrad({4}, T(NAN)), wrong({3});
@@ -139,7 +140,7 @@ TYPED_TEST(KernelsNormTest, InverseRoot) {
 
 // --- Clamps ------------------------------------------------------------------
 
-// Bounds are kept and have a gradient; NaNs stay; in place.
+// Bounds are kept and have a gradient. NaNs stay. Also in place.
 TYPED_TEST(KernelsNormTest, Clamp) {
   using T = TypeParam;
   Tensor<T> in({6}, {T(-3), T(-2), T(0.5), T(2), T(2.5), T(NAN)}), out({6}), grads({6}, T(7)), grad({6});
@@ -190,7 +191,7 @@ template <class T> std::vector<double> slowRotary(const Tensor<T> &x, const Rota
   return out;
 }
 
-// Both layouts of pairs, parts of a head, several sequences and YaRN's frequencies; and in place.
+// Covers both layouts of pairs, parts of a head, several sequences and YaRN's frequencies, also in place.
 TYPED_TEST(KernelsNormTest, RotaryAgreesWithLoops) {
   using T = TypeParam;
   for (bool interleaved : {false, true})
@@ -208,7 +209,7 @@ TYPED_TEST(KernelsNormTest, RotaryAgreesWithLoops) {
       }
 }
 
-// Llama 3's frequencies: kept, held in between, and divided, by the turns of each pair.
+// Llama 3's frequencies are kept, interpolated or divided, by the turns of each pair.
 TYPED_TEST(KernelsNormTest, RotaryOfTurns) {
   using T = TypeParam;
   RotaryOptions options{40, 16, 0, 16, false, 1, 50.0, 8.0, 4.0, 1.0, 1.0, 64.0};
@@ -224,7 +225,7 @@ TYPED_TEST(KernelsNormTest, RotaryOfTurns) {
   EXPECT_NEAR(rotaryFrequency(options, 3), std::pow(50.0, -6.0 / 16) * ((1 - smooth) / 8 + smooth), 1e-15);
 }
 
-// Llama 4's temperature: a scale that grows with the position, without angles; it is its own adjoint.
+// Llama 4's temperature is a scale that grows with the position, without angles. It is its own adjoint.
 TYPED_TEST(KernelsNormTest, RotaryOfTemperature) {
   using T = TypeParam;
   for (int64_t direction : {0, 1}) {
@@ -241,7 +242,7 @@ TYPED_TEST(KernelsNormTest, RotaryOfTemperature) {
   EXPECT_EQ(double(out[0]), 1);
 }
 
-// <R x, y> = <x, R' y>, and where the scale is 1 the adjoint is the inverse.
+// <R x, y> = <x, R' y>. With scale 1 the adjoint is the inverse.
 TEST(KernelsNorm, RotaryAdjoint) {
   for (bool interleaved : {false, true}) {
     RotaryOptions forward{5, 8, 2, 4, interleaved, 1, 1000.0, 4.0, 0.0, 2.0, 1.5}, back = forward;
@@ -258,7 +259,7 @@ TEST(KernelsNorm, RotaryAdjoint) {
   }
 }
 
-// Angles of tens of thousands of positions keep f32's digits.
+// Angles of tens of thousands of positions stay exact in f32.
 TEST(KernelsNorm, RotaryFarPositions) {
   RotaryOptions options{40000, 4, 0, 4, false, 1, 10000.0};
   Tensor<float> x({40000, 4}, 1.0f), out({40000, 4});

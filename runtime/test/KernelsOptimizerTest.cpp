@@ -14,7 +14,7 @@ template <class T> std::vector<double> doubles(const Tensor<T> &tensor) {
   return {tensor.data.begin(), tensor.data.end()};
 }
 
-// Sums of any number of squares, none included, keep f32's digits however many they are.
+// Sums of any number of squares, including none, stay exact in f32.
 TYPED_TEST(KernelsOptimizerTest, SumSquares) {
   using T = TypeParam;
   for (int64_t count : {0, 1, 2, 7, 64, 1001}) {
@@ -100,7 +100,7 @@ TYPED_TEST(KernelsOptimizerTest, Adam) {
   }
 }
 
-// A factor of 0 leaves gradients out that are not finite; results of their own leave the inputs as they are.
+// A factor of 0 leaves out gradients that are not finite. Results in other memory leave the inputs unchanged.
 TYPED_TEST(KernelsOptimizerTest, FactorOfZero) {
   using T = TypeParam;
   Tensor<T> param({2}, T(1)), grad({2}, {T(NAN), T(INFINITY)}), state({2}), rate({}, {T(1)}), factor({}), out({2}),

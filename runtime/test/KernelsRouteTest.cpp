@@ -30,7 +30,7 @@ template <class T> void checkScores(Routing<T> &routing, const RouteOptions &opt
   }
 }
 
-/// The experts that group-limited routing may choose, from the selection values of one token.
+/// Experts that group-limited routing may choose, from the selection values of one token.
 template <class T> std::vector<int> allowedExperts(const std::vector<T> &keys, const RouteOptions &options) {
   const int64_t size = int64_t(keys.size()) / options.expertGroups;
   std::vector<T> groupKeys;
@@ -50,7 +50,7 @@ template <class T> std::vector<int> allowedExperts(const std::vector<T> &keys, c
   return experts;
 }
 
-/// Choices and weights follow from the scores that the kernel itself gave.
+/// Choices and weights follow from the kernel's own scores.
 template <class T> void checkChoices(Routing<T> &routing, const RouteOptions &options, bool withBias) {
   const int64_t s = routing.logits.dims[0], e = routing.logits.dims[1], k = routing.experts.dims[1];
   for (int64_t t = 0; t < s; ++t) {
@@ -82,7 +82,7 @@ template <class T> void checkRouting(Routing<T> &routing, const RouteOptions &op
   checkSlotsAndLoss(routing, options);
 }
 
-// Chunks cut the rows of the capacity form evenly, and those of the dropless form by tokens, whole or not.
+// Chunks divide the rows of the capacity form evenly, and those of the dropless form by tokens.
 TYPED_TEST(KernelsRouteTest, Chunks) {
   using T = TypeParam;
   const int64_t e = 5, k = 3;
@@ -102,12 +102,13 @@ TYPED_TEST(KernelsRouteTest, Chunks) {
           continue;
         options.chunkRows = 0;
         options.groups = groups;
-        // Few rows, so that some are dropped, and so many that none are.
+        // Few rows, so that some are dropped, and enough rows for all.
         for (int64_t capacity : {chunks, chunks * s}) {
           options.capacity = capacity;
           checkRouting(routing, options, false);
         }
-        // The least rows that hold a capacity that chunks do not divide, and more: who is dropped does not change.
+        // The least number of rows that hold a capacity which chunks do not divide, and more: the same choices are
+        // dropped.
         options.capacity = 5;
         for (int64_t more : {0, 1, 4}) {
           options.chunkRows = (groups * options.capacity + chunks - 1) / chunks + more;
@@ -146,8 +147,8 @@ TYPED_TEST(KernelsRouteTest, BadChunks) {
   expectError(routing.run(options), MOERT_ERROR_INVALID_ARGUMENT, "expected 'counts' to be i32[2,4]");
 }
 
-// One to eight choices, few and many experts, both scores, capacity (with and without drops) and dropless, one and
-// several routing groups, with and without selection bias and renormalisation.
+// Covers one to eight choices, few and many experts, both scores, capacity (with and without drops) and dropless, one
+// and several routing groups, with and without selection bias and renormalisation.
 TYPED_TEST(KernelsRouteTest, AgreesWithOracle) {
   using T = TypeParam;
   for (int64_t e : {1, 2, 8, 17, 64, 100, 512})
@@ -169,7 +170,7 @@ TYPED_TEST(KernelsRouteTest, AgreesWithOracle) {
       }
 }
 
-// With expert groups only experts of the best groups are chosen, for both ways of scoring a group.
+// Expert groups limit the choice to experts of the best groups, for both scores of a group.
 TYPED_TEST(KernelsRouteTest, GroupLimited) {
   using T = TypeParam;
   for (int64_t parts : {2, 4, 8, 32})
@@ -212,7 +213,7 @@ TYPED_TEST(KernelsRouteTest, TiesGoToTheLowerIndex) {
     }
 }
 
-// When all tokens want one expert the first `capacity` first choices get in, in the order of tokens.
+// If all tokens choose one expert, the first `capacity` first choices get in, in the order of tokens.
 TYPED_TEST(KernelsRouteTest, AllTokensToOneExpert) {
   using T = TypeParam;
   Routing<T> routing(6, 4, 2);
@@ -260,7 +261,7 @@ TYPED_TEST(KernelsRouteTest, NotANumber) {
       }
 }
 
-// A logit of -inf masks its expert: score zero exactly, never chosen.
+// A logit of -inf masks its expert: its score is exactly zero, and it is never chosen.
 TYPED_TEST(KernelsRouteTest, MinusInfinityMasks) {
   using T = TypeParam;
   Routing<T> routing(4, 20, 3);
@@ -273,7 +274,7 @@ TYPED_TEST(KernelsRouteTest, MinusInfinityMasks) {
   EXPECT_EQ(std::count(routing.experts.data.begin(), routing.experts.data.end(), 5), 0);
 }
 
-// A token's scores are the same to the bit alone, first or last in a batch, and at any alignment.
+// A token's scores have the same bits alone, first or last in a batch, and at any alignment.
 TYPED_TEST(KernelsRouteTest, TokensAreIndependent) {
   using T = TypeParam;
   for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE})
@@ -293,7 +294,7 @@ TYPED_TEST(KernelsRouteTest, TokensAreIndependent) {
     }
 }
 
-// No tokens: no slots, zero counts, no loss.
+// Without tokens there are no slots, zero counts and no loss.
 TYPED_TEST(KernelsRouteTest, NoTokens) {
   using T = TypeParam;
   for (int64_t capacity : {0, 4}) {
@@ -309,7 +310,7 @@ TYPED_TEST(KernelsRouteTest, NoTokens) {
   }
 }
 
-// Options that cannot be met are refused with the reason.
+// Impossible options are refused with the reason.
 TYPED_TEST(KernelsRouteTest, BadOptions) {
   using T = TypeParam;
   Routing<T> routing(6, 8, 3);
@@ -374,7 +375,7 @@ TEST(KernelsRouteGradientTest, AgreesWithFiniteDifferences) {
         }
 }
 
-// f32 gives the f64 gradient to rounding.
+// f32 gives the f64 gradient up to rounding.
 TEST(KernelsRouteGradientTest, SingleAgreesWithDouble) {
   for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE}) {
     Routing<float> routing(12, 64, 8);

@@ -10,7 +10,7 @@ namespace {
 template <class T> class KernelsRouterTest : public ::testing::Test {};
 TYPED_TEST_SUITE(KernelsRouterTest, FloatingTypes);
 
-/// The means of a group by the formulas of moert.h.
+/// Means of a group, by the formulas of moert.h.
 struct PlainMeans {
   std::vector<double> loads, shares;
   double square = 0;
@@ -34,7 +34,7 @@ struct PlainMeans {
   }
 };
 
-// Groups apart from each other, and ties to the lower expert.
+// Groups are independent, and ties go to the lower expert.
 TYPED_TEST(KernelsRouterTest, AgreesWithTheFormulas) {
   using T = TypeParam;
   const int64_t groups = 2, perGroup = 9, experts = 5;
@@ -57,7 +57,7 @@ TYPED_TEST(KernelsRouterTest, AgreesWithTheFormulas) {
   }
 }
 
-// Of shares and squares together, and of each alone.
+// Gradient of shares and squares together, and of each alone.
 TEST(KernelsRouter, GradAgreesWithFiniteDifferences) {
   auto logits = randomTensor<double>({8, 4}, 2), toShares = randomTensor<double>({2, 4}, 3);
   auto toSquares = randomTensor<double>({2, 1}, 4);

@@ -8,7 +8,7 @@
 namespace moert::host {
 namespace {
 
-/// The operands of one division.
+/// Operands of one division.
 struct Division {
   Division(int64_t s, int64_t k, int64_t e, int64_t places, int64_t chunks)
       : experts({s, k}), shadows({1, e}), slots({s, k}, -9), counts({chunks, e}, -9), shadowSlots({s, k}, -9),
@@ -22,7 +22,7 @@ struct Division {
   Tensor<int32_t> experts, shadows, slots, counts, shadowSlots, shadowCounts;
 };
 
-/// k different experts of each token, the first ones more often.
+/// k different experts for each token, the first experts more often.
 Division randomDivision(int64_t s, int64_t k, int64_t e, int64_t places, int64_t chunks, std::mt19937 &engine) {
   Division division(s, k, e, places, chunks);
   for (int64_t t = 0; t < s; ++t) {
@@ -38,7 +38,8 @@ Division randomDivision(int64_t s, int64_t k, int64_t e, int64_t places, int64_t
   return division;
 }
 
-/// Row by row: every choice takes the next row of its chunk, or of all for shadows, in the order of experts.
+/// Checks row by row: every choice takes the next row of its chunk, or of all chunks for shadows, in the order of
+/// experts.
 void checkDivision(Division &division, int64_t chunkRows) {
   const int64_t s = division.experts.dims[0], k = division.experts.dims[1], e = division.shadows.dims[1];
   const int64_t chunks = division.counts.dims[0];
@@ -71,7 +72,7 @@ void checkDivision(Division &division, int64_t chunkRows) {
 
 } // namespace
 
-// One chunk and several, with as many places as shadows and with more.
+// Covers one chunk and several, with as many places as shadows and with more.
 TEST(KernelsShadowTest, DivideAgreesWithOracle) {
   std::mt19937 engine(1);
   for (int64_t s : {1, 6, 50})
@@ -126,7 +127,7 @@ TEST(KernelsShadowTest, BadDivision) {
   error([](Division &d) { d.counts = Tensor<int32_t>({0, 4}); }, "expected 'chunks' of 1 or more but got 0");
 }
 
-// What is chosen is for ShadowsTest to say.
+// ShadowsTest tests the choice itself.
 TEST(KernelsShadowTest, Choose) {
   Tensor<int32_t> counts({4, 8}, 1), shadows({1, 8}, -9);
   for (int64_t s = 0; s < 4; ++s)

@@ -1,6 +1,6 @@
 //===- KernelsTest.h - tensors and comparisons for the kernel tests --------===//
 //
-// Test buffers are vectors of exactly the view's size, so that AddressSanitizer sees every access outside one.
+// Test buffers are vectors of exactly the view's size, so that AddressSanitizer finds every access outside.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_TEST_KERNELSTEST_H
@@ -47,7 +47,7 @@ template <class T> struct Tensor {
 
   View view() {
     View result;
-    // A view of an empty tensor is there all the same.
+    // An empty tensor has an address, too.
     static T empty;
     result.data = data.empty() ? &empty : data.data();
     result.dtype = dtypeOf<T>();
@@ -68,7 +68,7 @@ template <class T> Tensor<T> randomTensor(std::vector<int64_t> dims, int seed, d
   return tensor;
 }
 
-/// Rounding allowed for sums of a few hundred terms.
+/// Rounding error that sums of a few hundred terms may have.
 template <class T> constexpr double tolerance() { return std::is_same_v<T, double> ? 1e-12 : 1e-4; }
 
 #define EXPECT_OK(expression)                                                                                          \
@@ -77,13 +77,13 @@ template <class T> constexpr double tolerance() { return std::is_same_v<T, doubl
     EXPECT_TRUE(moertStatus.ok()) << moertStatus.message;                                                              \
   } while (false)
 
-/// The call fails with `code` and a message that contains `text`.
+/// Expects the call to fail with `code` and a message that contains `text`.
 inline void expectError(const Status &status, int32_t code, const std::string &text) {
   EXPECT_EQ(status.code, code) << status.message;
   EXPECT_NE(status.message.find(text), std::string::npos) << status.message;
 }
 
-/// |got - expected| <= tolerance * max(1, |expected|), NaN being equal to NaN.
+/// Expects |got - expected| <= tolerance * max(1, |expected|). NaN equals NaN.
 template <class T, class U>
 void expectNear(const std::vector<T> &got, const std::vector<U> &expected, double tolerance) {
   ASSERT_EQ(got.size(), expected.size());
@@ -102,7 +102,7 @@ inline double inner(const std::vector<double> &a, const std::vector<double> &b) 
   return sum;
 }
 
-/// Central differences of `loss` by each element of `x` agree with `gradient` to 1e-6.
+/// Expects `gradient` to agree with central differences of `loss` by each element of `x`, to 1e-6.
 inline void expectGradient(Tensor<double> &x, const std::vector<double> &gradient,
                            const std::function<double()> &loss) {
   ASSERT_EQ(x.data.size(), gradient.size());

@@ -11,7 +11,7 @@ namespace {
 template <class T> class KernelsTokenTest : public ::testing::Test {};
 TYPED_TEST_SUITE(KernelsTokenTest, FloatingTypes);
 
-/// `tokens` x `choices` different rows out of `rows`, about one choice in four dropped.
+/// `tokens` x `choices` different rows out of `rows`, with about one choice in four dropped.
 Tensor<int32_t> randomSlots(int64_t tokens, int64_t choices, int64_t rows, int seed) {
   std::vector<int32_t> order(rows);
   std::iota(order.begin(), order.end(), 0);
@@ -44,7 +44,7 @@ std::vector<double> slowCombine(const Tensor<T> &rows, const Tensor<int32_t> &sl
   return out;
 }
 
-// For one to nine choices, odd widths, with and without weights, rows arrive where the slots say; the rest is zero.
+// For one to nine choices, odd widths, with and without weights, rows arrive at their slots. The rest is zero.
 TYPED_TEST(KernelsTokenTest, DispatchAgreesWithLoops) {
   using T = TypeParam;
   for (int64_t k = 1; k <= 9; ++k)
@@ -59,7 +59,7 @@ TYPED_TEST(KernelsTokenTest, DispatchAgreesWithLoops) {
     }
 }
 
-// Combine sums the rows that were not dropped, whatever their number; a token with none gets zeros.
+// Combine sums the rows that were not dropped. A token without rows gets zeros.
 TYPED_TEST(KernelsTokenTest, CombineAgreesWithLoops) {
   using T = TypeParam;
   for (int64_t k = 1; k <= 9; ++k)
@@ -75,7 +75,7 @@ TYPED_TEST(KernelsTokenTest, CombineAgreesWithLoops) {
     }
 }
 
-// slot_dot is the product of a token with each of its rows, and exactly zero where the choice was dropped.
+// slot_dot is the product of a token with each of its rows, and exactly zero for dropped choices.
 TYPED_TEST(KernelsTokenTest, SlotDotAgreesWithLoops) {
   using T = TypeParam;
   for (int64_t m : {1, 13, 200}) {
@@ -92,7 +92,7 @@ TYPED_TEST(KernelsTokenTest, SlotDotAgreesWithLoops) {
   }
 }
 
-// row_scale may work in place; row_dot is the product of equal rows.
+// row_scale may work in place. row_dot is the product of equal rows.
 TYPED_TEST(KernelsTokenTest, RowScaleAndRowDot) {
   using T = TypeParam;
   auto rows = randomTensor<T>({7, 37}, 1), factors = randomTensor<T>({7, 1}, 2), other = randomTensor<T>({7, 37}, 3);
@@ -127,7 +127,7 @@ TYPED_TEST(KernelsTokenTest, Empty) {
   EXPECT_EQ(dots.data, std::vector<T>(6, T(0)));
 }
 
-// With counts of used rows, the others are not written.
+// With counts of used rows, the other rows are not written.
 TYPED_TEST(KernelsTokenTest, UsedRows) {
   using T = TypeParam;
   Tensor<T> tokens({2, 3}, {1, 2, 3, 4, 5, 6}), rows({4, 3}, T(7)), sums({2, 3}, T(NAN)), dots({2, 2}, T(NAN));
@@ -168,7 +168,8 @@ TYPED_TEST(KernelsTokenTest, BadShapes) {
   expectError(dispatch(tokens.view(), {}, {}, {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'slots'");
 }
 
-// Row by row: each belongs to the expert whose counts reach it. Empty experts, unused rows, parts within one expert.
+// Checks row by row: each row belongs to the expert whose counts reach it. Covers empty experts, unused rows, and parts
+// within one expert.
 TEST(KernelsSliceCountsTest, AgreesWithLoops) {
   for (auto counts : std::vector<std::vector<int32_t>>{
            {3, 0, 5, 4}, {0, 0, 0, 0}, {12, 0, 0, 0}, {0, 0, 0, 12}, {1, 1, 1, 1}, {0, 7, 0, 2}, {}})
@@ -208,7 +209,7 @@ TEST(KernelsSliceCountsTest, BadOperands) {
   expectError(sliceCounts(counts.view(), out.view(), 6, 0, 2), MOERT_ERROR_OVERFLOW, "6 rows in all at most but got 7");
 }
 
-/// The tokens in each row of `slots` of one choice, -1 where none is, for rows 0 to `rows` - 1.
+/// Tokens in each row of `slots` of one choice, or -1, for rows 0 to `rows` - 1.
 std::vector<int64_t> tokensInRows(const Tensor<int32_t> &slots, int64_t rows) {
   std::vector<int64_t> tokens(rows, -1);
   for (int64_t s = 0; s < slots.size(); ++s)
@@ -217,8 +218,8 @@ std::vector<int64_t> tokensInRows(const Tensor<int32_t> &slots, int64_t rows) {
   return tokens;
 }
 
-// PPMoE's example (section 3.3.3): order 2,3,1,2,0,3,2,0 gives X0 = [4,7], X1 = [2], X2 = [0,3,6] and X3 = [1,5]; of
-// two ranks the first has E0 and E1. Packed, and with a capacity of 3 rows.
+// PPMoE's example (section 3.3.3): order 2,3,1,2,0,3,2,0 gives X0 = [4,7], X1 = [2], X2 = [0,3,6] and X3 = [1,5]. The
+// first of two ranks has E0 and E1. Packed, and with a capacity of 3 rows.
 TEST(KernelsLocalSlotsTest, ExampleOfThePaper) {
   Tensor<int32_t> counts({1, 4}, {2, 1, 3, 2}), packed({8, 1}, {3, 6, 2, 4, 0, 7, 5, 1}),
       capacity({8, 1}, {6, 9, 3, 7, 0, 10, 8, 1});
@@ -234,7 +235,7 @@ TEST(KernelsLocalSlotsTest, ExampleOfThePaper) {
   EXPECT_EQ(run(capacity, 3, 1, 5), (std::vector<int64_t>{0, 3, 6, 1, 5, -1}));
 }
 
-// Every member's choices together are all that were not dropped, each of them as often as its expert has copies.
+// The choices of all members together are all that were not dropped, each as often as its expert has copies.
 TEST(KernelsLocalSlotsTest, MembersShareTheChoices) {
   for (int64_t copies : {1, 2, 3})
     for (int64_t parts : {1, 2, 6}) {
@@ -261,7 +262,7 @@ TEST(KernelsLocalSlotsTest, MembersShareTheChoices) {
 
 // Each choice is served once. A pass has at most `rows` rows of a worker, and serves a member's choices in their order.
 TEST(KernelsWindowTest, PassesServeAllChoices) {
-  // Three members with 12 choices each; of four experts the first worker has two, with 5 + 20 rows in all.
+  // Three members have 12 choices each. The first worker has two of four experts, with 5 + 20 rows in total.
   Tensor<int32_t> gathered({3, 4}, {2, 8, 1, 1, 3, 0, 0, 9, 0, 12, 0, 0}), slots({6, 2});
   std::iota(slots.data.begin(), slots.data.end(), 0);
   for (int64_t rows : {1, 7, 24, 25, 100}) {
@@ -292,10 +293,9 @@ TEST(KernelsWindowTest, PassesServeAllChoices) {
   }
 }
 
-// A chunk of a phase has passes of its own, and a chunk's rows stay in its part of the buffer.
+// Each chunk of a phase has its own passes, and a chunk's rows stay in its part of the buffer.
 TEST(KernelsWindowTest, ChunksAndPhases) {
-  // Two members, each exchanged in a phase of its own, with two chunks of 4 choices; each worker has one of two
-  // experts.
+  // Two members, each exchanged in its own phase, have two chunks of 4 choices. Each worker has one of two experts.
   Tensor<int32_t> gathered({4, 2}, {4, 0, 1, 3, 2, 2, 0, 4}), slots({8, 1});
   for (int64_t member = 0; member < 2; ++member) {
     // A chunk has room for 5 rows.
@@ -303,7 +303,7 @@ TEST(KernelsWindowTest, ChunksAndPhases) {
       slots[i] = static_cast<int32_t>(i < 4 ? i : i + 1);
     std::vector<int64_t> times(8);
     Tensor<int32_t> left({1}, -1), out({8, 1}, -2), counts({2, 2}, -2);
-    // The fullest kind has 4 rows: two passes of 3.
+    // The fullest kind has 4 rows, which take two passes of 3.
     for (int64_t pass = 0; pass < 2; ++pass) {
       EXPECT_OK(window(slots.view(), gathered.view(), pass ? left.view() : View(), left.view(), out.view(),
                        counts.view(), {2, 3, 5, 2, member, 2}));
@@ -344,7 +344,7 @@ TEST(KernelsWindowTest, BadOperands) {
   expectBad(gatheredChunks.view(), countsOfChunks.view(), {2, 1, 0, 1, 0, 1}, 1, "'chunk_rows'");
 }
 
-// Two holders of two experts each, of eight on two members. Member 1 has the last four.
+// Two holders have two experts each, of eight on two members. Member 1 has the last four.
 TEST(KernelsMergeTest, RowsOfHolders) {
   Tensor<int32_t> experts({4, 3}, {4, 5, 7, 7, 0, 6, -1, 5, 4, 5, 6, 7});
   Tensor<int32_t> dropped({4, 3}, {0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0});
@@ -354,7 +354,7 @@ TEST(KernelsMergeTest, RowsOfHolders) {
   EXPECT_EQ(counts.data, (std::vector<int32_t>{2, 2}));
   EXPECT_EQ(slots.data, (std::vector<int32_t>{0, -1, 2, 3, -1, -1, -1, 1, -1, -1, -1, -1}));
   EXPECT_EQ(sent.data, (std::vector<int32_t>{4, 5, -1, -1, 5, 4, -1, -1, 7, 7, -1, -1, -1, -1, -1}));
-  // All tokens count without `used`, and all choices without `dropped`.
+  // Without `used` all tokens count, and without `dropped` all choices.
   expectError(mergeChoices(experts.view(), View(), View(), slots.view(), counts.view(), sent.view(), {8, 1, 1, 2}),
               MOERT_ERROR_OVERFLOW, "6 rows of tokens are sent, with room for 5");
   Tensor<int32_t> large({8, 3});
@@ -362,7 +362,7 @@ TEST(KernelsMergeTest, RowsOfHolders) {
   EXPECT_EQ(counts.data, (std::vector<int32_t>{3, 3}));
 }
 
-// A holder of one expert: the rows are sorted by expert, as those of a routing.
+// For holders of one expert, the rows are sorted by expert, as those of a routing.
 TEST(KernelsMergeTest, RowsOfExperts) {
   Tensor<int32_t> experts({3, 2}, {3, 2, 2, 0, 3, 2}), slots({3, 2}), counts({1, 2}), sent({5, 2});
   EXPECT_OK(mergeChoices(experts.view(), View(), View(), slots.view(), counts.view(), sent.view(), {4, 2, 3, 4}));
@@ -405,7 +405,7 @@ TEST(KernelsLocalSlotsTest, BadOperands) {
   EXPECT_EQ(own[0], 9);
 }
 
-// Dispatch, combine and slot_dot are each other's adjoints: their finite differences say so.
+// Dispatch, combine and slot_dot are each other's adjoints, as finite differences show.
 TEST(KernelsTokenGradientTest, AgreesWithFiniteDifferences) {
   const int64_t s = 5, k = 3, m = 4, r = 24;
   auto tokens = randomTensor<double>({s, m}, 1), rows = randomTensor<double>({r, m}, 2);

@@ -27,7 +27,7 @@ json good() {
     "reference": {}})");
 }
 
-/// A pipeline of two stages, which both have `x` and `y`.
+/// A pipeline of two stages, both with `x` and `y`.
 json goodStages() {
   json root = good(), &programs = root["programs"];
   programs[0]["ranks"] = 4;
@@ -43,7 +43,7 @@ json goodStages() {
   return root;
 }
 
-/// A plan of two shapes, the first by two schedules.
+/// A plan of two shapes, with two schedules for the first.
 json goodVariants() {
   json variants = json::array();
   for (auto [batch, schedule] : std::vector<std::pair<int, const char *>>{{2, "s1"}, {2, "s2"}, {4, "s1"}}) {
@@ -63,7 +63,7 @@ std::string errorOf(const json &root) {
   return status.message;
 }
 
-/// The error after putting `value` at `pointer`.
+/// Error after `value` is put at `pointer`.
 std::string errorWith(const char *pointer, json value, json root = good()) {
   root[json::json_pointer(pointer)] = std::move(value);
   return errorOf(root);
@@ -87,7 +87,7 @@ TEST(Metadata, Good) {
   EXPECT_EQ(metadata.programs[0].ops[0].group, 0);
 }
 
-// An op that is like an earlier one may be the number of that.
+// An op that equals an earlier one may be that op's number.
 TEST(Metadata, RepeatedOps) {
   json root = good();
   root["programs"][0]["ops"].push_back(0);
@@ -101,7 +101,7 @@ TEST(Metadata, RepeatedOps) {
               HasSubstr("programs[0].ops[0]: expected the number of an earlier op but got 0"));
 }
 
-// A pipeline: each stage has a program, for the ranks behind those of the one before.
+// In a pipeline, each stage has a program for the ranks after those of the previous stage.
 TEST(Metadata, Programs) {
   std::vector<Metadata> variants;
   Status status = parseMetadata(goodStages().dump(), variants);
@@ -122,7 +122,7 @@ TEST(Metadata, Programs) {
   EXPECT_EQ(resultsOf(metadata.programs).size(), 1u);
 }
 
-// Sequences of 8 rows that two ranks of cp divide, and what does not fit them.
+// Two ranks of cp divide sequences of 8 rows. Other sizes are refused.
 TEST(Metadata, CutSequences) {
   auto make = [](json cut, json layout = {{"dp", "cp"}, {"mp"}}) {
     json root = good();
@@ -166,7 +166,7 @@ TEST(Metadata, ProgramsOfRanks) {
   EXPECT_THAT(errorOf(root), HasSubstr("programs: expected programs for all 8 ranks of the world but they are for 4"));
 }
 
-// Each program that has a value has all of it, and values of one name are one value.
+// Each program that has a value has all of it, and values of one name are the same.
 TEST(Metadata, ValuesOfPrograms) {
   auto error = [](const char *pointer, json value) { return errorWith(pointer, std::move(value), goodStages()); };
   EXPECT_THAT(error("/programs/1/arguments/0/dtype", "f64"),
@@ -213,7 +213,7 @@ TEST(Metadata, Variants) {
   EXPECT_THAT(error("/variants/1", json::object()), HasSubstr("variants[1]: missing key 'batch'"));
 }
 
-// A forward and a backward, which need not say their shape.
+// A forward and a backward may omit their shape.
 TEST(Metadata, Halves) {
   json root = goodVariants();
   json &all = root["variants"];
@@ -239,7 +239,7 @@ TEST(Metadata, Halves) {
   EXPECT_THAT(errorOf(root), HasSubstr("variants[1]: expected variants in pairs of one shape"));
 }
 
-// The seconds of an op, the chunks and the cluster may be left out; a variant's own cluster goes before the plan's.
+// The seconds of an op, the chunks and the cluster are optional. A variant's own cluster replaces the plan's.
 TEST(Metadata, Optional) {
   std::vector<Metadata> variants;
   ASSERT_TRUE(parseMetadata(good().dump(), variants).ok());
@@ -274,7 +274,7 @@ TEST(Metadata, Optional) {
               HasSubstr("variants[1].chunks: expected an integer but got 2.5"));
 }
 
-// What a parameter is in a checkpoint.
+// Source of a parameter in a checkpoint.
 TEST(Metadata, Source) {
   std::vector<Metadata> variants;
   json root = good();
@@ -345,7 +345,7 @@ TEST(Metadata, Source) {
               HasSubstr("source.tensors: expected one name for 5 columns"));
 }
 
-// The version is looked at before anything else, so that a plan of another one is told apart.
+// The version is read first, so that a plan of another version is recognised.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 5"));
   EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 10}}),
@@ -353,7 +353,7 @@ TEST(Metadata, Versions) {
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 
-// Every key is needed; the error names it.
+// Every key is required, and the error names it.
 TEST(Metadata, MissingKeys) {
   for (const char *pointer :
        {"/moeplan", "/abi", "/world", "/schedule", "/mode", "/dtype", "/groups", "/groups/0/size", "/programs",
@@ -419,7 +419,7 @@ TEST(Metadata, Names) {
   EXPECT_THAT(errorOf(root), HasSubstr("the name 'x' is used twice"));
 }
 
-// Cut off anywhere, the metadata is refused and nothing else happens.
+// Metadata that is truncated anywhere is refused.
 TEST(Metadata, Truncated) {
   for (const std::string &text : {good().dump(), goodVariants().dump()})
     for (size_t length = 0; length < text.size(); ++length) {

@@ -1,6 +1,6 @@
 //===- ModelCallsTest.cpp - calls of whole models through the ABI ---------===//
 //
-// Every call gives what its kernel gives when called directly: operands and attributes arrive in their order.
+// Every call gives the result of its kernel when called directly: operands and attributes arrive in their order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kRanks = 4;
 
-/// An operand: f32 values, different in each, or the i32 given.
+/// An operand: f32 values, different in each, or the given i32 values.
 struct Operand {
   std::vector<int64_t> dims;
   std::vector<int32_t> integers = {};
@@ -31,11 +31,11 @@ struct Operand {
       result *= dim;
     return result;
   }
-  /// The bytes that operand number `index` starts with.
+  /// Initial bytes of operand number `index`.
   std::vector<char> bytes(size_t index) const {
     std::vector<char> result(static_cast<size_t>(count()) * 4);
     for (int64_t i = 0; i < count() && integers.empty(); ++i) {
-      // Positive, so that roots are numbers.
+      // Values are positive, so that roots are numbers.
       const float value = 1.5f + std::sin(static_cast<float>(7 * index + 1) * static_cast<float>(i + 1));
       std::memcpy(&result[static_cast<size_t>(i) * 4], &value, 4);
     }
@@ -79,7 +79,7 @@ Status makeWorld(const Program &program, const std::vector<Group> &groups, int64
   return World::create({{&program, 1}, {&entry, 1}}, groups, ranks, options, world);
 }
 
-/// What all operands of all ranks are after `caller` ran.
+/// Values of all operands of all ranks after `caller` ran.
 std::vector<std::vector<char>> runCalls() {
   static Program program;
   static const std::vector<Group> groups{{"all", kRanks, 1}};
@@ -116,7 +116,7 @@ std::vector<std::vector<char>> runCalls() {
   return results;
 }
 
-/// The operands come in the order of the call; all of them are compared, to the bit.
+/// Compares all operands bit by bit. They come in the order of the call.
 void expectSame(const char *name, std::vector<Operand> given, Kernel kernel, Caller call) {
   SCOPED_TRACE(name);
   operands = std::move(given);
@@ -429,7 +429,7 @@ TEST(ModelCalls, Optimizers) {
   }
 }
 
-// What a kernel refuses names the op; what may not be null is refused before it.
+// An error of a kernel names the op. Missing required operands are refused before it.
 TEST(ModelCalls, Errors) {
   operands = {{{3}, {0, 1, 64}}, {{32, 2}}, {{3, 2}}};
   caller = [](moert_rank_t r, Buffers b) { return moert_embedding(r, 0, b[0], b[1], b[2], 2, 1, 0); };

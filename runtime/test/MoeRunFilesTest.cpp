@@ -14,7 +14,7 @@ namespace {
 
 std::string plan(const std::string &name) { return PLANS "/" + name + ".so"; }
 
-/// moe-run with standard output as `redirection` says.
+/// Runs moe-run with redirected standard output.
 Outcome runTo(const std::string &redirection, const std::string &arguments) {
   std::string err = temporary("err");
   int code = std::system((MOE_RUN " " + arguments + " " + redirection + " 2>" + err + " </dev/null").c_str());
@@ -27,7 +27,7 @@ constexpr const char *kFull = "cannot be written: No space left on device";
 
 } // namespace
 
-// Nothing that is written gets lost in silence.
+// A failed write is always reported.
 TEST(MoeRunFiles, FullDisk) {
   for (const std::string &arguments :
        {plan("small"), plan("small") + " --json", plan("small") + " --reference --json", std::string("--help")}) {
@@ -40,11 +40,11 @@ TEST(MoeRunFiles, FullDisk) {
     EXPECT_EQ(outcome.status, 2) << option;
     EXPECT_THAT(outcome.err, HasSubstr(std::string("'/dev/full': ") + kFull)) << option;
   }
-  // A step that failed keeps its own status.
+  // A failed step keeps its own status.
   EXPECT_EQ(runTo(">/dev/full", plan("wrong-factor") + " --verify").status, 1);
 }
 
-// A closed standard output is an error, and no file that is opened takes its place.
+// A closed standard output is an error, and no opened file takes its place.
 TEST(MoeRunFiles, ClosedOutput) {
   std::string saved = temporary("saved");
   for (const std::string option : {"", "--json"}) {
@@ -68,24 +68,24 @@ TEST(MoeRunFiles, Training) {
   EXPECT_EQ(runTo(">/dev/full", train).status, 2);
   EXPECT_THAT(moeRun(train + " --checkpoint=/dev/full").err,
               HasSubstr("expected a file but it is a folder or a device"));
-  // A checkpoint that is a link stays one. What it was begun from says nothing of data that --data gives.
+  // A checkpoint that is a link stays one. Its start says nothing about the data of --data.
   fs::create_symlink(target, checkpoint);
   EXPECT_EQ(moeRun(train + " --checkpoint=" + checkpoint).status, 0);
   EXPECT_TRUE(fs::is_symlink(checkpoint));
   EXPECT_TRUE(fs::is_regular_file(target));
   EXPECT_FALSE(fs::exists(target + ".lock"));
   outcome = moeRun(train + " --load=" + checkpoint);
-  // Its checkpoint is of step 2, where training ends: this is said, and nothing is trained.
+  // The checkpoint is of step 2, where training ends: moe-run says so and does not train.
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "moe-run: '" + text +
                              "' has 2000 tokens of type bytes\nmoe-run: nothing to train: training is at step 2, and "
                              "--steps=2 ends it at that step; to train 10 more, give --steps=12\n");
-  // What was asked for is not there where training is past it.
+  // The requested step is an error if training is past it.
   outcome = moeRun(train + " --steps=1 --checkpoint=" + checkpoint);
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("error: nothing to train: training is at step 2, and --steps=1"));
-  // While one job has a checkpoint, no other begins.
+  // No other job begins while a job has the checkpoint.
   std::string busy = temporary("busy");
   std::system((MOE_RUN " " + train + " --steps=1000000 --checkpoint=" + busy + " >/dev/null 2>&1 & echo $! >" + busy +
                ".pid; while ! [ -s " + busy + ".lock ]; do sleep 0.01; done")
@@ -96,7 +96,7 @@ TEST(MoeRunFiles, Training) {
   EXPECT_THAT(outcome.err, HasSubstr(" writes this file"));
   std::system(
       ("kill -9 $(cat " + busy + ".pid); while kill -0 $(cat " + busy + ".pid) 2>&-; do sleep 0.01; done").c_str());
-  // The lock that a killed job leaves stops nobody.
+  // A killed job's lock stops no other job.
   EXPECT_TRUE(fs::exists(busy + ".lock"));
   std::remove(busy.c_str());
   EXPECT_EQ(moeRun(train + " --checkpoint=" + busy).status, 0);
@@ -104,7 +104,7 @@ TEST(MoeRunFiles, Training) {
     std::remove(path.c_str());
 }
 
-// Arrays of token ids: said on standard error, and refused where the model does not know an id of a step.
+// Arrays of token ids are described on standard error, and refused if a step has an id that the model does not know.
 TEST(MoeRunFiles, Tokens) {
   std::string path = temporary("tokens");
   auto write = [&](int32_t last) {
@@ -127,7 +127,7 @@ TEST(MoeRunFiles, Tokens) {
   std::remove(path.c_str());
 }
 
-// A plan is code: it is not loaded unless it is the one that was meant.
+// A plan is code, so it is not loaded unless it is the intended one.
 TEST(MoeRunFiles, Digest) {
   std::string copy = temporary("plan.so"), beside = copy + ".sha256", name = fs::path(copy).filename();
   fs::copy_file(plan("small"), copy, fs::copy_options::overwrite_existing);
@@ -159,7 +159,7 @@ TEST(MoeRunFiles, Digest) {
     std::ofstream(beside) << line << "\n";
     fails("", "'" + beside + "': expected a line '<64 hexadecimal digits>  " + name + "', as sha256sum writes it");
   }
-  // Before anything in it is executed, and as much in other modes.
+  // The check comes before anything in the plan is executed, also in other modes.
   std::ofstream(copy) << "no plan";
   std::ofstream(beside) << wrong << "  " << name << "\n";
   for (const char *flags : {"", "--train --data=x"})

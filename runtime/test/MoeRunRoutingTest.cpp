@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<int>;
 
-/// A line with the same counts in both layers' places, unless `layer` says which one.
+/// A line with the same counts for both layers, unless `layer` selects one.
 json line(int iteration, int layer, const std::vector<Numbers> &counts) {
   return {{"iteration", iteration}, {"layer", layer}, {"counts", counts}};
 }
@@ -36,7 +36,7 @@ std::vector<json> readLines(const std::string &path) {
   return lines;
 }
 
-/// The choices that a rank's counts stand for, as docs/Runtime.md says.
+/// Choices that a rank's counts stand for, as docs/Runtime.md defines.
 Numbers listed(const Numbers &counts, int tokens, int k) {
   Numbers list, choices(size_t(tokens * k));
   for (size_t expert = 0; expert < counts.size(); ++expert)
@@ -46,13 +46,13 @@ Numbers listed(const Numbers &counts, int tokens, int k) {
   return choices;
 }
 
-/// Counts of four ranks of which pairs route the same tokens: those of the second of each pair say nothing.
+/// Counts of four ranks. Pairs of ranks route the same tokens, so the counts of the second of each pair have no effect.
 const std::vector<Numbers> kFirst = {{4, 4, 0, 0}, {2, 2, 2, 2}, {1, 3, 0, 4}, {4, 0, 4, 0}};
 const std::vector<Numbers> kSecond = {{0, 4, 1, 3}, {4, 0, 0, 4}, {4, 2, 2, 0}, {0, 0, 4, 4}};
 
 } // namespace
 
-// What was recorded gives the same results to the bit, and is recorded again; the reference agrees with it.
+// Forced recorded choices give the same bits, and the same record. The reference agrees.
 TEST(MoeRunRouting, RecordThenForce) {
   std::string recorded = temporary("recorded"), again = temporary("again");
   std::string plain = temporary("plain"), forced = temporary("forced");
@@ -79,11 +79,11 @@ TEST(MoeRunRouting, RecordThenForce) {
     std::remove(path.c_str());
 }
 
-// Ranks that route the same tokens take the counts of the first of them; the n-th step takes the n-th iteration, from
-// the first again after the last.
+// Ranks that route the same tokens take the counts of the first of them. Step n takes iteration n, and the first one
+// follows the last.
 TEST(MoeRunRouting, Counts) {
   std::string recorded = temporary("recorded");
-  // Iterations and layers in any order, with empty lines between.
+  // Iterations and layers may be in any order, with empty lines between.
   std::string path = routingFile({line(7, 1, kFirst), line(3, 0, kFirst), line(3, 1, kSecond), line(7, 0, kSecond)});
   std::ofstream(path, std::ios::app) << "\n  \n";
   for (const char *plan : {"routed", "routed-capacity", "routed-chunks", "routed-leave"}) {
@@ -105,8 +105,8 @@ TEST(MoeRunRouting, Counts) {
   std::remove(recorded.c_str());
 }
 
-// Where every rank has tokens of its own, every rank takes its own counts. The reference alone is recorded as the ranks
-// would be.
+// If every rank has its own tokens, every rank takes its own counts. The reference alone is recorded in the same way as
+// the ranks.
 TEST(MoeRunRouting, Shares) {
   std::vector<Numbers> counts = {{2, 2, 0, 0}, {1, 1, 1, 1}, {0, 1, 1, 2}, {2, 0, 0, 2}};
   std::string path = routingFile({line(0, 0, counts), line(0, 1, counts)});
@@ -122,7 +122,7 @@ TEST(MoeRunRouting, Shares) {
     std::remove(file.c_str());
 }
 
-// In a pipeline a line has the ranks of the layer's stage. Layers stand in the order of the reference, which takes one
+// A line of a pipeline has the ranks of the layer's stage. Layers are in the order of the reference, which takes one
 // micro-batch after the other.
 TEST(MoeRunRouting, Stages) {
   std::vector<std::vector<Numbers>> counts = {{{2, 2, 0, 0}, {1, 1, 1, 1}},
@@ -141,7 +141,7 @@ TEST(MoeRunRouting, Stages) {
   outcome = runPlan("routed-stages", "--reference --iters=2 --routing=" + path + " --record-routing=" + reference);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(readAll(recorded), readAll(reference));
-  // What is chosen is recorded, and forces the same.
+  // The choice is recorded, and the record forces the same choice.
   ASSERT_EQ(runPlan("routed-stages", "--verify --record-routing=" + reference).status, 0);
   ASSERT_EQ(
       runPlan("routed-stages", "--verify --seed=3 --routing=" + reference + " --record-routing=" + recorded).status, 0);
@@ -188,14 +188,14 @@ TEST(MoeRunRouting, Wrong) {
   }
   EXPECT_THAT(runPlan("routed", "--routing=/nonexistent").err, HasSubstr("'/nonexistent': cannot be opened"));
   EXPECT_EQ(runPlan("routed", "--record-routing=/nonexistent/a").status, 2);
-  // Nothing is to be known of a reference to record.
+  // Recording needs no reference.
   std::string path = temporary("recorded");
   EXPECT_EQ(runPlan("routed-no-reference", "--record-routing=" + path).status, 0);
   EXPECT_EQ(readLines(path).size(), 2u);
   std::remove(path.c_str());
 }
 
-// What a program that embeds the runtime gets wrong is an error with a text.
+// Misuse by a program that embeds the runtime is an error with a text.
 TEST(WorldApi, Routing) {
   moert_plan_t plan = nullptr;
   ASSERT_EQ(moert_plan_open(PLANS "/routed.so", &plan), MOERT_OK) << moert_last_error();
@@ -229,7 +229,7 @@ TEST(WorldApi, Routing) {
   ASSERT_EQ(moert_world_force_routing(world, 0, 0, experts, 8), MOERT_OK);
   EXPECT_EQ(moert_world_run(world, nullptr), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(moert_last_error(), HasSubstr("expected forced experts from 0 to 3 but got 9"));
-  // It chooses again, and what it chose can be read.
+  // The world chooses by itself again, and its choices can be read.
   ASSERT_EQ(moert_world_force_routing(world, 0, 0, nullptr, 0), MOERT_OK);
   ASSERT_EQ(moert_world_record_routing(world, 1), MOERT_OK);
   EXPECT_EQ(moert_world_run(world, nullptr), MOERT_OK) << moert_last_error();

@@ -30,7 +30,7 @@ protected:
     return MOE_RUN " " PLANS "/train-stages.so --train --json --rate=0.5 --data=" + text + " " + flags;
   }
 
-  /// Trains, which must succeed with the right losses; the first step.
+  /// Trains and expects the right losses. Returns the first step.
   int64_t train(const std::string &flags) {
     Outcome outcome = runCommand(command(flags));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -79,12 +79,12 @@ TEST_F(MoeRunSaves, GoesOn) {
   EXPECT_THAT(said, HasSubstr("warning: the checkpoint is of training with --seed 0, which is now 3: from here on"));
 }
 
-// What --load takes: the latest checkpoint, or one of the folders.
+// --load takes the latest checkpoint, or one of the folders.
 TEST_F(MoeRunSaves, Loads) {
   EXPECT_EQ(train("--steps=3 --checkpoint-every=1 " + state), 0);
   EXPECT_EQ(train("--steps=5 --load=" + folder), 3);
   EXPECT_EQ(train("--steps=5 --load=" + folder + "/step-00000002"), 2);
-  // Into one file, and from there into a folder.
+  // Saves into one file, and from there into a folder.
   const std::string one = "--checkpoint=" + base + " ", again = "--checkpoint=" + base + "2/ ";
   EXPECT_EQ(train("--steps=4 --load=" + folder + "/ " + one), 3);
   EXPECT_EQ(train("--steps=5 --load=" + base + " " + again), 4);
@@ -92,7 +92,7 @@ TEST_F(MoeRunSaves, Loads) {
   fs::remove_all(base + "2");
 }
 
-// Values that are written and read in several chunks.
+// Values are written and read in several chunks.
 TEST_F(MoeRunSaves, Large) {
   const std::string input = base + "-in", whole = base + "-whole", parts = base + "-parts";
   auto run = [&](const std::string &flags) {
@@ -122,7 +122,8 @@ TEST_F(MoeRunSaves, Large) {
     std::remove(path.c_str());
 }
 
-// Each call that changes a file, and each write, may be the last: the checkpoint before is there, or the new one.
+// Each call that changes a file, and each write, may be the last one: the previous checkpoint or the new one is then
+// complete.
 TEST_F(MoeRunSaves, KilledAnywhere) {
   const std::string killer = PLANS "/killed.so";
   if (!fs::exists(killer))
@@ -151,7 +152,7 @@ TEST_F(MoeRunSaves, KilledAnywhere) {
       ASSERT_EQ(step["loss"].get<double>(), std::pow(6 + 2 * step["step"].get<double>(), 2)) << "killed at " << call;
     ASSERT_THAT(namesIn(folder), testing::ElementsAre("latest", "step-00000003")) << "killed at " << call;
   }
-  // From the step before or from the one that was saved, and never anew.
+  // Training resumes from the previous step or the saved one, and never restarts.
   ASSERT_EQ(resumed.size(), 2u);
   EXPECT_GT(resumed[1], 10);
   EXPECT_GT(resumed[2], 5);
@@ -178,12 +179,12 @@ TEST_F(MoeRunSaves, Errors) {
   replaceIn(index, "\"shape\":[1,4]", "\"shape\":[1,8]");
   EXPECT_THAT(error(), HasSubstr("expected F32 [1, 4] but got F32 [1, 8]; a checkpoint fits plans of the same model"));
   std::ofstream(index) << before;
-  // What the plan does not use is said.
+  // moe-run names tensors that the plan does not use.
   replaceIn(index, "\"tensors\":{", "\"tensors\":{\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"blocks\":[]},");
   Outcome outcome = runCommand(command("--steps=3 " + state));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err, HasSubstr("the plan has no use for 1 of the 5 tensors of '"));
-  // A file that is cut off.
+  // A truncated file.
   for (const std::string &name : namesIn(folder + "/step-00000003"))
     if (name != "index.json")
       fs::resize_file(folder + "/step-00000003/" + name, 100);

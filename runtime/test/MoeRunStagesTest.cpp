@@ -15,7 +15,7 @@ using testing::Not;
 
 namespace {
 
-/// What moe-run saved: each tensor's bytes by name.
+/// Bytes of each tensor that moe-run saved, by name.
 std::map<std::string, std::string> tensors(const std::string &path) {
   std::string text = readAll(path);
   uint64_t length = 0;
@@ -31,7 +31,7 @@ std::map<std::string, std::string> tensors(const std::string &path) {
 
 } // namespace
 
-// Values go to and come from the ranks whose programs have them; what several programs have is compared.
+// Values move to and from the ranks whose programs have them. Values of several programs are compared.
 TEST(MoeRunStages, Verify) {
   for (const char *flags : {"--verify", "--verify --workers=1 --iters=3", "--verify --workers=5 --iters=30 --seed=4",
                             "--verify --emulate-links=test-cluster"}) {
@@ -43,7 +43,7 @@ TEST(MoeRunStages, Verify) {
   }
 }
 
-// Ops are numbered by program, and shown so.
+// Ops are numbered and shown by program.
 TEST(MoeRunStages, Tables) {
   std::string out = runPlan("stages").out;
   EXPECT_EQ(out.find("ranks 0 to 1:\n   op  name (label)"), 0u);
@@ -65,14 +65,15 @@ TEST(MoeRunStages, Json) {
   auto exchange = [](const char *name, const char *group, int calls, int bytes) {
     return json{{"collective", name}, {"group", group}, {"calls", calls}, {"bytes_received", bytes}};
   };
-  // Two halves there and one back; what is sent is received once. Two members of a sum get the value, four 3/2 of it.
+  // Two halves go forward and one back, and each sent value is received once. Two members of a sum get the value, four
+  // get 3/2 of it.
   EXPECT_EQ(root["collectives"],
             json::array({exchange("all_reduce", "all", 1, 4 * 96), exchange("all_reduce", "dp", 1, 4 * 64),
                          exchange("receive", "pp", 2, 4 * 64), exchange("send", "pp", 2, 0)}));
   EXPECT_EQ(root["verify"]["values"].size(), 4u);
 }
 
-// A transfer takes as long as the longer of what its two ops say.
+// A transfer takes the longer time of its two ops.
 TEST(MoeRunStages, TraceOfEmulatedLinks) {
   std::string path = temporary("trace");
   Outcome outcome = runPlan("stages", "--json --emulate-links=test-cluster --trace=" + path);
@@ -96,7 +97,7 @@ TEST(MoeRunStages, TraceOfEmulatedLinks) {
   std::remove(path.c_str());
 }
 
-// What is saved is global, and can be loaded as an argument wherever programs have it.
+// Saved values are global, and can be loaded as arguments in all programs that have them.
 TEST(MoeRunStages, SaveAndLoad) {
   std::string plan = temporary("plan"), reference = temporary("reference"), loaded = temporary("loaded");
   std::string input = temporary("input");
@@ -130,7 +131,7 @@ TEST(MoeRunStages, SaveAndLoad) {
     std::remove(path.c_str());
 }
 
-// The stages train their parts of a model, and the checkpoint has all of it; the reference goes on from it.
+// The stages train their parts of a model, and the checkpoint has all of it. The reference resumes from it.
 TEST(MoeRunStages, Train) {
   std::string text = temporary("text"), checkpoint = temporary("checkpoint");
   std::ofstream(text) << "some text to learn";
@@ -196,7 +197,7 @@ TEST(WorldApi, Stages) {
   EXPECT_EQ(moert_world_read(world, 1, 5, values, 64), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(moert_last_error(), HasSubstr("expected the index of an argument or result below 4 but got 5"));
   EXPECT_EQ(moert_world_read(world, 2, 5, values, 64), MOERT_OK);
-  // Bytes of a part, and a world of one process, which waits for nobody.
+  // Bytes of a part, and a world of one process, which has no other to wait for.
   const float two[] = {2, 3};
   EXPECT_EQ(moert_world_write_range(world, 1, 3, 56, two, 8), MOERT_OK);
   EXPECT_EQ(moert_world_read_range(world, 1, 3, 60, values, 4), MOERT_OK);

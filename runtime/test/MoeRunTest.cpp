@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// A .safetensors file with x [8,4] alone.
+/// A .safetensors file with only x [8,4].
 std::string inputFile(float first, int64_t rows = 8, const std::string &name = "x") {
   std::vector<float> values(static_cast<size_t>(rows * 4), 0.5f);
   values[5] = first;
@@ -40,7 +40,7 @@ TEST(MoeRun, Verify) {
   EXPECT_EQ(runPlan("many", "--verify --iters=20").status, 0);
 }
 
-// One object on stdout, with the documented keys and the right sums.
+// The output is one object with the documented keys and the right sums.
 TEST(MoeRun, Json) {
   json root = json::parse(runPlan("small", "--verify --json --iters=3 --seed=5").out);
   EXPECT_EQ(root["backend"], "host");
@@ -52,7 +52,8 @@ TEST(MoeRun, Json) {
   auto exchange = [](const char *name, const char *group, int bytes) {
     return json{{"collective", name}, {"group", group}, {"calls", 1}, {"bytes_received", bytes}};
   };
-  // A part from the other member; half summed from the other's and half taken; of replicas the one that is compared.
+  // Each member gets a part from the other one. A sum takes half of its bytes from the other's values, and half from
+  // its results. Comparing replicas takes the other replica.
   json gather = exchange("all_gather", "mp", 4 * 48), sum = exchange("all_reduce", "dp", 4 * 96);
   EXPECT_EQ(root["collectives"], json::array({gather, sum, exchange("assume_replicated", "mp", 2 * 96)}));
   EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
@@ -62,7 +63,7 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(root["verify"]["ok"], true);
   EXPECT_EQ(root["verify"]["dtype"], "f32");
   EXPECT_EQ(root["verify"]["values"].size(), 2u);
-  // The same program in f64, where nothing is left of the rounding of f32.
+  // The same program in f64, without the rounding of f32.
   root = json::parse(runPlan("small", "--verify=f64 --json").out);
   EXPECT_EQ(root["verify"]["dtype"], "f64");
   EXPECT_LT(root["verify"]["max_relative_error"], 1e-14);
@@ -77,7 +78,7 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(json::parse(runPlan("small", "--json --reference").out)["collectives"], json::array());
 }
 
-// --batch and --seq choose; what is not given is the first variant's.
+// --batch and --seq select a variant. The default is the first variant's value.
 TEST(MoeRun, Variants) {
   for (auto [flags, batch, schedule] : std::vector<std::tuple<const char *, int, const char *>>{
            {"", 2, "s2"}, {"--batch=4", 4, "s1"}, {"--seq=4", 2, "s2"}, {"--batch=4 --seq=4", 4, "s1"}}) {
@@ -99,7 +100,7 @@ TEST(MoeRun, Variants) {
   EXPECT_THAT(outcome.err, HasSubstr("the plan chose variant 3 of 3"));
 }
 
-/// The parts of a plan in chunks: their values are those of the reference, and so are their bytes in both arenas.
+/// In a plan in chunks, the parts' values are those of the reference, and so are their bytes in both arenas.
 TEST(MoeRun, Memory) {
   for (auto [flags, bytes] : std::vector<std::pair<const char *, int>>{{"--batch=2", 96}, {"--batch=4", 192}}) {
     Outcome outcome = runPlan("chunks", std::string("--verify --json ") + flags);
@@ -110,7 +111,7 @@ TEST(MoeRun, Memory) {
   EXPECT_THAT(runPlan("small").out, HasSubstr("used of it: 0.000 MB device, 0.000 MB host"));
 }
 
-// Every modelled transfer takes its time; without emulation nothing is waited for.
+// Every modelled transfer takes its time. Without emulation there is no wait.
 TEST(MoeRun, EmulatedLinks) {
   std::string trace = temporary("emulated");
   for (const char *name : {"test-cluster", "/somewhere/test-cluster.json"}) {
@@ -145,7 +146,7 @@ TEST(MoeRun, FailedChecks) {
   EXPECT_THAT(outcome.err, HasSubstr("result 'y' differs from the reference by 0.25"));
   EXPECT_EQ(runPlan("wrong-factor").status, 0);
 
-  // Exact arithmetic tells where it begins, and how wrong it is.
+  // Exact arithmetic shows where an error begins, and how large it is.
   outcome = runPlan("wrong-factor", "--verify=exact --json");
   EXPECT_EQ(outcome.status, 1);
   const json departure = json::parse(outcome.out)["verify"]["departure"];
@@ -264,7 +265,7 @@ TEST(MoeRun, Trace) {
   std::remove(path.c_str());
 }
 
-// What a program that embeds the runtime gets wrong is an error with a text, not a crash.
+// Misuse by a program that embeds the runtime is an error with a text, not a crash.
 TEST(WorldApi, Misuse) {
   moert_plan_t plan = nullptr;
   EXPECT_EQ(moert_plan_open(nullptr, &plan), MOERT_ERROR_INVALID_ARGUMENT);
@@ -305,7 +306,7 @@ TEST(WorldApi, Misuse) {
   moert_plan_close(plan);
 }
 
-// Of ranks that share a process one cannot be ended; the step and the program end all the same.
+// A rank that shares a process with others cannot be ended. The step and the program end nevertheless.
 TEST(MoeRun, RanksThatBreak) {
   Outcome fails = runCommand("MOERT_TEST_FAULT=2:fail " MOE_RUN " " PLANS "/faulty.so --timeout=1");
   EXPECT_NE(fails.status, 0);

@@ -1,7 +1,7 @@
 //===- MpiTest.cpp - moe-run on several processes -------------------------===//
 //
 // mpirun starts as many processes as a plan has ranks. A rank that breaks must end them all, in time, with a text that
-// says who waited where for whom; and nothing may be left behind.
+// says which rank waited where for which, and no process may remain.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using testing::Not;
 
 namespace {
 
-/// What MPI keeps for good is not ours to free.
+/// MPI keeps some memory for good, which is not a leak of the runtime.
 constexpr const char *kMpirun = "ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 "
                                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " MPIRUN " --quiet --oversubscribe ";
 
@@ -30,7 +30,7 @@ Outcome runRanks(int ranks, const std::string &arguments, const std::string &env
                     arguments + " --backend=mpi");
 }
 
-/// Processes, also those that were stopped, whose command line has `text`.
+/// Number of processes whose command line has `text`, including stopped ones.
 int countProcesses(const std::string &text) {
   int count = 0;
   DIR *folder = opendir("/proc");
@@ -40,7 +40,7 @@ int countProcesses(const std::string &text) {
   return count;
 }
 
-/// A plan with a fault, under a name that its processes can be told by.
+/// A plan with a fault, under a name by which its processes are found.
 class MpiFault : public testing::Test {
 protected:
   MpiFault() { EXPECT_EQ(symlink(PLANS "/faulty.so", plan.c_str()), 0); }
@@ -51,7 +51,7 @@ protected:
     Outcome outcome = runCommand("MOERT_TEST_FAULT=" + fault + " " + kMpirun + "-n 4 " MOE_RUN " " + plan +
                                  " --backend=mpi --iters=3 " + flags);
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    // mpirun gives those that it ends a moment.
+    // mpirun gives the processes that it ends a moment.
     for (int tries = 0; tries < 30 && countProcesses(plan) > 0; ++tries)
       usleep(100000);
     EXPECT_EQ(countProcesses(plan), 0);
@@ -74,7 +74,7 @@ TEST(Mpi, VerifiesPlans) {
   }
 }
 
-// One process prints and writes; its results are those of one process with all ranks.
+// One process prints and writes. Its results are those of one process with all ranks.
 TEST(Mpi, WritesOnce) {
   std::string here = temporary("here.safetensors"), there = temporary("there.safetensors"),
               trace = temporary("trace.json");
@@ -88,7 +88,7 @@ TEST(Mpi, WritesOnce) {
     std::remove(path.c_str());
 }
 
-// Each process writes its own files, and one process with all ranks goes on from them.
+// Each process writes its own files, and one process with all ranks resumes from them.
 TEST(Mpi, SavesToAFolder) {
   std::string text = temporary("text"), state = temporary("state");
   std::ofstream(text) << "some text to learn";
@@ -98,13 +98,13 @@ TEST(Mpi, SavesToAFolder) {
   std::set<std::string> files;
   for (const auto &entry : std::filesystem::directory_iterator(state + "/step-00000002"))
     files.insert(entry.path().filename().string());
-  // 'shared' and 'step' or 'w0' by the first stage, 'w1' by the second: each value has a file of its own.
+  // The first stage writes 'shared' and 'step' or 'w0', the second 'w1': each value has a file of its own.
   EXPECT_EQ(files.size(), 5u);
   EXPECT_EQ(files.count("index.json"), 1u);
   outcome = runPlan("train-stages", "--steps=3" + flags);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\"loss\": 100.0"));
-  // An error of one process ends all, and is said once.
+  // An error of one process ends all, and is reported once.
   std::filesystem::remove_all(state + "/step-00000003");
   outcome = runRanks(4, "train-stages.so --steps=4" + flags);
   EXPECT_NE(outcome.status, 0);
@@ -131,7 +131,7 @@ TEST(Mpi, NeedsAsManyProcesses) {
   EXPECT_THAT(outcome.err, HasSubstr("the plan has 4 ranks, but there are 2 processes; start them by mpirun -n 4"));
 }
 
-// Rank 0 says it in one line, and the others leave it to rank 0.
+// Rank 0 reports it in one line for all ranks.
 TEST(Mpi, DoesNotFit) {
   for (const auto &[ranks, plan, text] :
        {std::tuple(2, "small.so", "moe-run: error: rank 0: the plan has 4 ranks, but there are 2 processes"),
@@ -151,7 +151,7 @@ static Outcome runUnlike(const std::string &first, const std::string &others) {
 }
 
 TEST(Mpi, NeedsOnePlan) {
-  // The latter two have the same metadata.
+  // The latter two plans have the same metadata.
   for (const char *other : {"routed.so", "wrong-factor.so"}) {
     Outcome outcome = runUnlike("small.so", other);
     EXPECT_EQ(outcome.status, 2);
@@ -166,7 +166,7 @@ TEST(Mpi, NeedsOneRun) {
   EXPECT_THAT(outcome.err, HasSubstr("\n  --iters: expected '1' but got '3'\n  --seed: expected '1' but got '2'\n"));
 }
 
-// Data and files by what is in them, wherever they are.
+// Data and files are compared by their contents, independent of their paths.
 TEST(Mpi, NeedsOneTraining) {
   std::string one = temporary("one.txt"), same = temporary("same.txt"), other = temporary("other.txt");
   std::ofstream(one) << "some text";
@@ -220,7 +220,7 @@ TEST_F(MpiFault, NeverReturns) {
   EXPECT_LT(seconds, 20);
 }
 
-// What a message lacks is known where it arrives.
+// The receiver detects a message that is too short.
 TEST(Mpi, ShortMessages) {
   for (const auto &[plan, text] :
        {std::pair("short", "(8 of 16 bytes came)"), {"long", "(more than the 16 bytes that were expected came)"}}) {

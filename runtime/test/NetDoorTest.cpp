@@ -19,7 +19,7 @@ std::string headerOf(uint32_t type, int64_t process, int64_t bytes) {
 
 } // namespace
 
-// One that expects another job, and one whose place is taken, hear why; the others do not notice.
+// A process that expects another job, and one whose place is taken, are told why. The others do not notice.
 TEST_F(Processes4, RefuseOthers) {
   stars.resize(4);
   std::unique_ptr<Star> none;
@@ -43,7 +43,7 @@ TEST_F(Processes4, RefuseOthers) {
     EXPECT_EQ(status.get().message, "");
 }
 
-// None of these ends, delays or joins the job; all connect before its ranks do, and stay.
+// None of these strangers ends, delays or joins the job. All connect before its ranks do, and stay.
 TEST_F(Processes4, Strangers) {
   Clock::time_point deadline = after(20);
   std::vector<Socket> strangers;
@@ -70,7 +70,7 @@ TEST_F(Processes4, Strangers) {
   sayNew(headerOf(data, 1, int64_t(1) << 40));
   sayNew(headerOf(99, 1, 0));
   sayNew(headerOf(static_cast<uint32_t>(Message::Type::Failed), 1, 5) + "7 end");
-  // Without the secret, with another one, and with what somebody else's challenge was answered by.
+  // A hello without the secret, with another one, and with the answer to another challenge.
   sayNew(helloOf(1, 4, std::string(kNonceBytes, 'c'), ""));
   std::string challenge = nextOf(connect(), Message::Type::Challenge).text,
               replayed = helloOf(2, 4, challenge, options.secret);
@@ -78,7 +78,7 @@ TEST_F(Processes4, Strangers) {
   std::string wrong = helloOf(1, 4, challenge, "another secret of 1 job");
   (void)say(strangers.back(), wrong);
   sayNew(replayed);
-  // Byte by byte, which takes longer than one has.
+  // Sends byte by byte, which takes longer than the allowed time.
   Socket &slow = connect();
   std::thread drip([&slow, this] {
     for (char byte : headerOf(1, 1, 4000))
@@ -97,7 +97,7 @@ TEST_F(Processes4, Strangers) {
     EXPECT_EQ(status.message, "");
 }
 
-// One that dies while others are still to come is named at once.
+// A process that dies while others are still missing is named at once.
 TEST_F(Processes4, DiesAtTheDoor) {
   std::unique_ptr<Star> star;
   std::future<Status> joining = std::async(std::launch::async, [&] { return join(0, star); });
@@ -113,7 +113,8 @@ TEST_F(Processes4, DiesAtTheDoor) {
   EXPECT_EQ(decoded(nextOf(others[0], Message::Type::Failed).text).message, text);
 }
 
-// What comes byte by byte is a message; half of one and then the end is an end. A rank number that is none is refused.
+// Bytes that come one by one form a message. Half a message and then the end is an end. An invalid rank number is
+// refused.
 TEST_F(Processes4, ShortWrites) {
   Clock::time_point deadline = after(20);
   std::unique_ptr<Star> star;
@@ -136,7 +137,7 @@ TEST_F(Processes4, ShortWrites) {
   ASSERT_EQ(joining.get().message, "");
   notes[0].here = {};
   star->listen(&notes[0]);
-  // Half of a message, then the end.
+  // Sends half a message, then the end.
   ASSERT_TRUE(say(late, hello.substr(0, 10)));
   {
     Socket closed = std::move(late);
@@ -157,7 +158,7 @@ TEST_F(Processes4, OneSecret) {
                                                "not know the job's secret"));
 }
 
-// Whoever says to be rank 0 must know the secret too.
+// A process that claims to be rank 0 must know the secret, too.
 TEST_F(Processes4, WrongFirst) {
   std::thread impostor([this] {
     Socket guest;
@@ -175,7 +176,7 @@ TEST_F(Processes4, WrongFirst) {
   impostor.join();
 }
 
-// On one machine nothing listens on the network.
+// On a single machine no process listens on the network.
 TEST_F(Processes4, LocalSocket) {
   listener = Socket();
   options.place.local = "moert.test." + std::to_string(::getpid());
@@ -184,7 +185,7 @@ TEST_F(Processes4, LocalSocket) {
     EXPECT_EQ(status.message, "");
 }
 
-// The look-up of a name ends with the time-out too.
+// The look-up of a name ends with the time-out, too.
 TEST_F(Processes4, Names) {
   Socket socket;
   options.place.host = "localhost";
@@ -206,8 +207,8 @@ TEST(Handshake, Hmac) {
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-// Random bytes, and messages with some bytes changed, in pieces of random length: what comes out are messages within
-// the limits, and a reader that broke stays so.
+// Random bytes, and messages with some bytes changed, come in pieces of random length. The reader returns messages
+// within the limits, and a broken reader stays broken.
 TEST(MessageReader, Fuzz) {
   std::mt19937 random(20);
   auto below = [&](size_t end) { return std::uniform_int_distribution<size_t>(0, end - 1)(random); };

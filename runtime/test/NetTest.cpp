@@ -58,7 +58,7 @@ TEST_F(Processes4, Explain) {
   EXPECT_EQ(failureOf(2).message, status.message);
 }
 
-// Who leaves is missed only by those who wait for it.
+// Only processes that wait for a process miss it after it leaves.
 TEST_F(Processes4, Leave) {
   joinAll();
   notes[1].here = {true, {{"op 1 all_gather on group 'mp'", "a", {0, 1}}}, ""};
@@ -104,7 +104,7 @@ TEST_F(Processes4, Agree) {
     EXPECT_THAT(status.message, HasSubstr("plan: expected 'a' but got 'xxx"));
 }
 
-// What one process does not know, it shares with nobody.
+// A fact that one process does not know is common to none.
 TEST_F(Processes4, AreDistinct) {
   joinAll();
   for (const auto &[texts, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{
@@ -115,7 +115,7 @@ TEST_F(Processes4, AreDistinct) {
       EXPECT_EQ(status.message, expected);
 }
 
-// An error of the one who gives is everybody's, and no end.
+// An error of the giver is returned to all, and does not end the job.
 TEST_F(Processes4, Share) {
   joinAll();
   for (int64_t from : {0, 3}) {
@@ -151,7 +151,7 @@ TEST_F(Processes4, WaitInVain) {
   EXPECT_THAT(status.message, HasSubstr("rank 1 does not reach rank 0: cannot connect to 127.0.0.1:"));
 }
 
-// One that does not read holds up who sends to it, no longer than the patience.
+// A process that does not read holds up senders no longer than the patience.
 TEST_F(Processes4, NotRead) {
   options.count = 2;
   options.patience = 0.5;
@@ -168,7 +168,7 @@ TEST_F(Processes4, NotRead) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(15));
 }
 
-// Who waits for values waits no longer than the patience, and says for whom; all hear of it.
+// Waiting for values ends after the patience, with an error that names the missing process. All processes get it.
 TEST_F(Processes4, ValuesThatDoNotCome) {
   options.patience = 1;
   joinAll();
@@ -206,7 +206,7 @@ TEST_F(Processes4, Finish) {
     EXPECT_EQ(status.get().message, "");
 }
 
-// At the end too nobody is waited for who does not answer.
+// At the end, too, no process waits for one that does not answer.
 TEST_F(Processes4, FinishWithoutOne) {
   options.count = 2;
   options.patience = 0.5;

@@ -24,7 +24,7 @@ struct Notes : Processes::Listener {
   std::promise<Status> promise;
 };
 
-/// `count` processes, at a port that the first one found free.
+/// `count` processes, at a free port that the first one found.
 struct Processes4 : testing::Test {
   Processes4() {
     options.count = 4;
@@ -57,7 +57,7 @@ struct Processes4 : testing::Test {
   Status failureOf(size_t i) {
     std::future<Status> future = notes[i].promise.get_future();
     if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready)
-      return Status::error(MOERT_ERROR_INTERNAL, "nothing heard");
+      return Status::error(MOERT_ERROR_INTERNAL, "heard no message");
     return future.get();
   }
 
@@ -79,7 +79,7 @@ inline std::vector<Status> inAll(const std::vector<std::unique_ptr<Star>> &stars
   return results;
 }
 
-/// The next message, where it is of that type.
+/// Next message, if it has this type.
 inline Message nextOf(const Socket &socket, Message::Type type) {
   MessageReader reader(1 << 20);
   Message message;
@@ -93,12 +93,12 @@ inline Message nextOf(const Socket &socket, Message::Type type) {
   return message;
 }
 
-/// Sends a short text, which fits the system's buffer. False where the connection is broken.
+/// Sends a short text, which fits the system's buffer. Returns false if the connection is broken.
 inline bool say(const Socket &socket, const std::string &text) {
   return socket.send(text.data(), text.size()) == static_cast<int64_t>(text.size());
 }
 
-/// The hello of a rank for a challenge, by some secret.
+/// Hello of a rank for a challenge, with a secret.
 inline std::string helloOf(int64_t rank, int64_t count, const std::string &challenge, const std::string &secret) {
   return encode(makeHello({rank, count, "b"}, {challenge, std::string(kNonceBytes, 'n')}, secret));
 }

@@ -119,7 +119,7 @@ TEST(Options, Help) {
     EXPECT_LE(line.size(), 110u) << line;
 }
 
-// Each option that --help lists is compared between processes, or known to concern one process alone.
+// Each option that --help lists is compared between processes, or known to concern a single process.
 TEST(Options, Agreement) {
   const std::set<std::string> ofOne = {"--backend", "--save",    "--trace", "--timeout",    "--no-cuda-graph",
                                        "--tf32",    "--workers", "--json",  "--log",        "--help",
@@ -148,7 +148,7 @@ TEST(Options, Agreement) {
     std::string option = name + (!takesValue ? "" : "=" + (value != values.end() ? value->second : "7"));
     std::vector<std::string> with = training;
     with.push_back(name == "--data" ? "--data=/none" : option);
-    // What does not go with training is compared without it.
+    // Options that conflict with training are compared without it.
     EXPECT_TRUE(textOf(with) != textOf(training) || textOf({option}) != textOf({})) << name;
     ++compared;
   }
@@ -156,7 +156,7 @@ TEST(Options, Agreement) {
   std::remove(file.c_str());
 }
 
-// Files by what is in them, not by where they are; of large ones not all is read.
+// Files are compared by their contents, not by their paths. Large files are not read completely.
 TEST(Options, AgreementOnFiles) {
   const std::string path = testing::TempDir() + "agreement-" + std::to_string(::getpid()) + ".safetensors";
   std::string bytes("\x02\0\0\0\0\0\0\0{}", 10);

@@ -12,7 +12,7 @@
 namespace moert {
 namespace {
 
-/// Tests run at the same time, each in a process of its own.
+/// Path for this process, because tests run at the same time in different processes.
 std::string getPath() { return testing::TempDir() + "output-file-" + std::to_string(::getpid()); }
 
 TEST(OutputFile, Writes) {
@@ -22,7 +22,7 @@ TEST(OutputFile, Writes) {
   EXPECT_TRUE(file.close().ok());
   ASSERT_TRUE(file.open(path).ok());
   EXPECT_TRUE(file.isOpen());
-  // Pieces around the size of the buffer.
+  // Pieces have sizes around the size of the buffer.
   for (size_t count : {1, 65535, 65536, 65537, 200000, 3}) {
     std::string piece(count, static_cast<char>('a' + count % 7));
     file << piece << count << std::flush;
@@ -35,7 +35,7 @@ TEST(OutputFile, Writes) {
   std::remove(path.c_str());
 }
 
-// The first error stays, with its reason.
+// The first error is kept, with its reason.
 TEST(OutputFile, Errors) {
   OutputFile file;
   EXPECT_EQ(file.open("/nowhere/file").message, "'/nowhere/file': cannot be written: No such file or directory");
@@ -46,7 +46,7 @@ TEST(OutputFile, Errors) {
   EXPECT_EQ(file.writeOut().message, full);
   EXPECT_FALSE(file << "b" << std::flush);
   EXPECT_EQ(file.close().message, full);
-  // Found by closing alone, and by writing more than the buffer holds.
+  // The error is found at close, or by writing more than the buffer holds.
   ASSERT_TRUE(file.open("/dev/full").ok());
   file << "a";
   EXPECT_EQ(file.close().message, full);

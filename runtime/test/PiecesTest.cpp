@@ -30,7 +30,7 @@ TEST_F(MpiAlone, CountsManyGiB) {
   EXPECT_EQ(extent, 20 * kGiB + 4);
 }
 
-// Memory that is not touched is not there.
+// Untouched memory takes no pages.
 TEST_F(MpiAlone, MovesWhatLiesFarApart) {
   constexpr int64_t room = 6 * kGiB;
   auto map = [] {

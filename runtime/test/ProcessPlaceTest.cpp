@@ -54,7 +54,7 @@ TEST(ProcessPlace, Torchrun) {
   EXPECT_EQ(result.localSize, 4);
   EXPECT_EQ(result.endpoint.host, "n1");
   EXPECT_EQ(result.endpoint.port, 29400);
-  // torchrun's own agent listens there then.
+  // In this case torchrun's own agent listens there.
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   ASSERT_TRUE(place(variables, result).ok());
   EXPECT_EQ(result.endpoint.port, 29401);
@@ -162,13 +162,13 @@ TEST(Stall, Encoding) {
 
 TEST(ProcessPlace, WhereRanksMeet) {
   ProcessPlace result;
-  // All on this machine: no port at all.
+  // All processes are on this machine, so no port is used.
   std::map<std::string, std::string> here = {
       {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29400"}};
   ASSERT_TRUE(place(here, result).ok());
   EXPECT_THAT(result.endpoint.local, HasSubstr("port-29400"));
   EXPECT_FALSE(result.isOpen());
-  // Nobody says that they are.
+  // The variables do not say that all are on one machine.
   here.erase("LOCAL_WORLD_SIZE");
   ASSERT_TRUE(place(here, result = {}).ok());
   EXPECT_EQ(result.endpoint.local, "");

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 namespace moert::run {
 namespace {
 
-/// The number of a code, by the definition of its type: a sign, `exponentBits` and `mantissaBits`.
+/// Number of a code, by the definition of its type: a sign, `exponentBits` and `mantissaBits`.
 float number(unsigned code, int exponentBits, int mantissaBits, bool hasInfinity) {
   int bias = (1 << (exponentBits - 1)) - 1, mantissas = 1 << mantissaBits;
   int mantissa = static_cast<int>(code) % mantissas;
@@ -37,7 +37,7 @@ std::string allCodes() {
 std::string randomBytes(size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::string bytes(count, '\0');
-  // No NaN, so that values can be compared.
+  // Removes NaNs, so that values can be compared.
   for (char &byte : bytes)
     byte = static_cast<char>(random() % 127 | (random() & 128));
   return bytes;
@@ -53,7 +53,7 @@ std::vector<float> randomScales(size_t count, unsigned seed) {
 
 void writeConfig(const std::string &folder, const std::string &text) { writeAll(folder + "config.json", text); }
 
-// Every code of both types, of one scale for all, of each type of scale.
+// Covers every code of both types, one scale for all, and each type of scale.
 TEST(Quantised, EveryCode) {
   Value argument = parameter("w", {16, 16}, {{"t"}});
   for (bool isE5M2 : {false, true})
@@ -84,7 +84,7 @@ std::vector<float> expected(int64_t R, int64_t C, int64_t rows, int64_t columns,
   return values;
 }
 
-// The last blocks are smaller; config.json says how large blocks are, else they are of 128.
+// The last blocks are smaller. config.json gives the size of blocks, and the default is 128.
 TEST(Quantised, Blocks) {
   constexpr int64_t kRows = 301, kColumns = 201;
   std::string codes = randomBytes(kRows * kColumns, 1), folder = temporary(), path = folder + "a.safetensors";
@@ -110,14 +110,14 @@ TEST(Quantised, Blocks) {
   compare(load({3, 2}, six), expected(kRows, kColumns, 128, 128, codes, six), same);
   compare(load({3, 2}, six, MOERT_BF16), expected(kRows, kColumns, 128, 128, codes, six),
           [](float value) { return widen(toBf16(value)); });
-  // Blocks of 101 x 96, and no other reading of the same scales than config.json's.
+  // Blocks are 101 x 96, and only config.json's reading of the scales is possible.
   writeConfig(folder, R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [101, 96]}})");
   std::vector<float> nine = randomScales(9, 3);
   compare(load({3, 3}, nine), expected(kRows, kColumns, 101, 96, codes, nine), same);
 }
 
 TEST(Quantised, Stacks) {
-  // Two matrices [3, 2] whose rows are in blocks of 2, transposed and apart.
+  // Two matrices [3, 2] with rows in blocks of 2, transposed and separate.
   Source experts = matrix({"{e}.weight"});
   experts.experts = 2;
   std::string ones(6, 0x38), folder = temporary();
@@ -130,13 +130,13 @@ TEST(Quantised, Stacks) {
   Tensors inputs;
   ASSERT_EQ(makeInputs({parameter("w", {2, 2, 3}, experts)}, folder + "a", 0, log, inputs).message, "");
   EXPECT_THAT(elements<float>(inputs["w"]), ElementsAre(1, 1, 2, 1, 1, 2, 3, 3, 4, 3, 3, 4));
-  // In one tensor.
+  // All matrices in one tensor.
   writeFile(folder + "a", {{"t", "F8_E4M3", {2, 3, 2}, ones + ones}, floats("t_scale_inv", {2, 2, 1}, {1, 2, 3, 4})});
   ASSERT_EQ(makeInputs({parameter("w", {2, 3, 2}, {{"t"}})}, folder + "a", 0, log, inputs).message, "");
   EXPECT_THAT(elements<float>(inputs["w"]), ElementsAre(1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4));
 }
 
-// Tensors larger than what is in memory at a time.
+// Tensors are larger than the memory for one read.
 TEST(Quantised, ManyRows) {
   constexpr int64_t kRows = 2501, kColumns = 1100;
   std::string codes = randomBytes(kRows * kColumns, 4);
@@ -164,7 +164,7 @@ std::vector<Stored> mxfp4(int64_t experts, int64_t in, int64_t out, unsigned see
 }
 
 TEST(Quantised, Mxfp4) {
-  // Whole, in a window of rows and columns, and larger than what is in memory at a time.
+  // Covers the whole tensor, windows of rows and columns, and tensors that are larger than the memory for one read.
   struct Case {
     int64_t experts, in, out, begin, taken;
   };
@@ -216,7 +216,7 @@ TEST(Quantised, Wrong) {
               HasSubstr("rows: expected scales for blocks of 128, or for equal blocks, of 192 but got 5"));
   EXPECT_THAT(error({weight, scales({2})}),
               HasSubstr("expected a scale for each block of a tensor [192, 64] but got [2]"));
-  // Blocks of 128 or of 96?
+  // Block sizes of 128 and 96 are both possible here.
   EXPECT_THAT(error({weight, scales({2, 1})}),
               HasSubstr("2 scales for 192 may be for blocks of 128 or of 96; expected a "
                         "config.json beside the file"));
@@ -230,7 +230,7 @@ TEST(Quantised, Wrong) {
     EXPECT_THAT(error({weight, scales({2, 1})}), HasSubstr("expected a config.json")) << text;
   }
   fs::remove(folder + "config.json");
-  // The shape is that of the tensor that the plan wants.
+  // The error shows the shape that the plan expects.
   EXPECT_THAT(error({{"m.weight", "F8_E4M3", {64, 192}, codes}, scales({1, 1})}),
               HasSubstr("expected [192, 64] but got [64, 192]"));
 
@@ -245,7 +245,7 @@ TEST(Quantised, Wrong) {
   EXPECT_THAT(error(four), HasSubstr("tensor 't_scales': expected U8 [2, 6, 2] but got U8 [2, 2, 6]"));
 }
 
-// Other kinds are refused by name, also where missing parameters are allowed.
+// Other kinds are refused by name, even if missing parameters are allowed.
 TEST(Quantised, OtherKinds) {
   std::string folder = temporary(), path = folder + "a.safetensors";
   std::vector<Value> arguments{parameter("w", {2, 2}, matrix({"m.weight"}))};
@@ -272,7 +272,7 @@ TEST(Quantised, OtherKinds) {
   EXPECT_THAT(error({{"m.qweight", "I32", {1}, "abcd"}}), HasSubstr("quantised by awq;"));
 }
 
-// Parameters of a quantised checkpoint are saved dequantised, elsewhere.
+// Parameters of a quantised checkpoint are saved dequantised, to another path.
 TEST(Quantised, Saved) {
   std::string folder = temporary();
   fs::create_directory(folder + "in");

@@ -11,7 +11,7 @@ using namespace moert::run;
 
 namespace {
 
-/// The oracle: index in the tensor of each element of a region, one after another.
+/// Oracle: the index in the tensor of each element of a region, one after the other.
 std::vector<std::vector<int64_t>> indicesOf(const Region &region) {
   std::vector<std::vector<int64_t>> indices;
   for (int64_t flat = region.begin; flat < region.begin + region.count; ++flat) {
@@ -41,7 +41,7 @@ Region randomRegion(const std::vector<int64_t> &shape, std::mt19937 &random) {
 
 } // namespace
 
-// Against an element-wise comparison: each element once, and in as few runs as there are.
+// Runs agree with an element-wise comparison: each element occurs once, in the least number of runs.
 TEST(Region, CommonRuns) {
   std::mt19937 random(1);
   size_t common = 0;

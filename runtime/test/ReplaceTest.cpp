@@ -17,7 +17,7 @@ TEST(Replace, Links) {
   fs::create_directory(folder + "disk");
   fs::create_symlink("disk/file", folder + "link");
   fs::create_symlink("link", folder + "again");
-  // Also where the file is not there yet.
+  // This holds even if the file does not exist yet.
   ASSERT_TRUE(targetOf(folder + "again", target).ok());
   EXPECT_EQ(target, folder + "disk/file");
   writeAll(target, "old");
@@ -44,7 +44,7 @@ TEST(Replace, Partial) {
   EXPECT_EQ(readAll(path), "old");
   ASSERT_TRUE(renamePartial(path).ok());
   EXPECT_EQ(readAll(path), "new");
-  // A failure leaves the old file alone.
+  // A failure leaves the old file unchanged.
   fs::create_symlink("/dev/full", path + ".partial");
   EXPECT_EQ(writePartial(path, write).message, "'" + path + ".partial': cannot be written: No space left on device");
   EXPECT_FALSE(fs::is_symlink(path + ".partial"));
@@ -61,7 +61,7 @@ TEST(Replace, Locks) {
     EXPECT_THAT(others.take(path, log).message, HasSubstr("file': process " + std::to_string(getpid()) + " on '"));
   }
   EXPECT_FALSE(fs::exists(path + ".lock"));
-  // A process that is killed leaves the file, but no lock.
+  // A killed process leaves the file, but no lock.
   if (pid_t child = fork(); child == 0) {
     FileLocks locks;
     (void)locks.take(path, log);

@@ -22,7 +22,7 @@ std::string errorOf(const std::string &text) {
   return status.ok() ? "no error" : status.message.substr(path.size());
 }
 
-/// Two ranks of two tokens, each with two of three experts.
+/// Two ranks have two tokens each, and each token has two of three experts.
 RoutedLayer smallLayer() {
   RoutedLayer layer;
   layer.rank = {0, 2, 3, 2, 0, 2};
@@ -62,7 +62,7 @@ TEST(RoutingFile, Errors) {
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1]], \"step\": 1}"),
             ":1: 'step': expected only 'iteration', 'layer', 'counts' and 'choices'");
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1]], \"choices\": [[0]]}\n\n"), "no error");
-  // JSON does not tell 1.0 from 1, and a rank may have no tokens.
+  // JSON does not distinguish 1.0 from 1, and a rank may have no tokens.
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1.0, 2e1, -0]], \"choices\": [[]]}"), "no error");
 }
 
@@ -103,7 +103,7 @@ TEST(RoutingFile, Lines) {
   EXPECT_EQ(complaint(line), "f:5: 'choices[0]': expected as many choices of each expert as 'counts[0]' has");
 }
 
-// Entry i of the list is a choice of token i mod S, so that a token's choices differ even where a count is S.
+// Entry i of the list is a choice of token i mod S, so that a token's choices differ even if a count is S.
 TEST(RoutingFile, ChoicesFromCounts) {
   EXPECT_THAT(choicesFromCounts({2, 1, 1}, 2, 2), ElementsAre(0, 1, 0, 2));
   EXPECT_THAT(choicesFromCounts({0, 3, 3, 0}, 3, 2), ElementsAre(1, 2, 1, 2, 1, 2));

@@ -9,7 +9,7 @@
 
 namespace moert::host {
 
-/// The operands of one routing.
+/// Operands of one routing.
 template <class T> struct Routing {
   Routing(int64_t s, int64_t e, int64_t k, int64_t chunks = 1)
       : logits({s, e}), bias({e}), scores({s, e}, T(NAN)), experts({s, k}, -9), slots({s, k}, -9),
@@ -27,7 +27,7 @@ template <class T> struct Routing {
   Tensor<T> aux;
 };
 
-/// From the slots and the counts of one chunk to those of several, as moert_route numbers rows.
+/// Turns the slots and counts of one chunk into those of several, as moert_route numbers rows.
 inline void cutIntoChunks(std::vector<int32_t> &slots, std::vector<int32_t> &counts,
                           const std::vector<int32_t> &experts, int64_t tokens, int64_t choices,
                           const RouteOptions &options) {
@@ -51,7 +51,7 @@ inline void cutIntoChunks(std::vector<int32_t> &slots, std::vector<int32_t> &cou
   }
 }
 
-/// Slots, counts and the auxiliary loss follow from the choices and scores that the kernel itself gave.
+/// Expects slots, counts and the auxiliary loss to follow from the kernel's own choices and scores.
 template <class T> void checkSlotsAndLoss(Routing<T> &routing, const RouteOptions &options) {
   const int64_t s = routing.logits.dims[0], e = routing.logits.dims[1], k = routing.experts.dims[1];
   const int64_t span = s / options.groups;
@@ -90,7 +90,7 @@ template <class T> void checkSlotsAndLoss(Routing<T> &routing, const RouteOption
   expectNear(std::vector<T>{routing.aux[0]}, std::vector<double>{s ? loss : 0.0}, tolerance<T>());
 }
 
-/// The weights and aux of fixed choices, whose gradient route_grad gives; the choice is a constant.
+/// Weights and aux of fixed choices. route_grad gives their gradient, and the choice is a constant.
 inline double fixedLoss(Routing<double> &routing, const RouteOptions &options, const Tensor<int32_t> &experts,
                         const Tensor<double> *gradWeights, double gradAux) {
   EXPECT_OK(routing.run(options));

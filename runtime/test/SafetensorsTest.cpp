@@ -28,7 +28,7 @@ std::string readAll(const std::string &path) {
 }
 
 void writeAll(const std::string &path, const std::string &bytes) {
-  // A new file: ext4 brings one that was emptied to the disk when it is closed, which takes milliseconds.
+  // Creates a new file. ext4 flushes a truncated file when it is closed, which takes milliseconds.
   std::remove(path.c_str());
   std::ofstream(path, std::ios::binary) << bytes;
 }
@@ -37,7 +37,7 @@ Value value(const std::string &name, int32_t dtype, std::vector<int64_t> shape) 
   return {name, "input", dtype, shape, shape, std::vector<std::vector<int64_t>>(shape.size())};
 }
 
-/// A file of a given header and as much data.
+/// A file with a given header and `data` bytes of data.
 std::string fileOf(const std::string &header, size_t data) {
   std::string bytes(8, '\0');
   for (size_t i = 0; i < 8; ++i)
@@ -52,7 +52,7 @@ std::string errorOf(const std::string &bytes, const char *name) {
   return file.open(path).message;
 }
 
-/// Three tensors, one of them empty, one a scalar.
+/// Three tensors, including an empty one and a scalar.
 Tensors sample() {
   Tensors tensors;
   for (const Value &each :
@@ -122,7 +122,7 @@ TEST(Safetensors, Wrong) {
   EXPECT_THAT(writeSafetensors("/nonexistent/x", sample()).message, HasSubstr("cannot be written"));
 }
 
-// Truncated anywhere, a file is refused.
+// A file that is truncated anywhere is refused.
 TEST(Safetensors, Truncated) {
   std::string path = temporary("truncated");
   ASSERT_TRUE(writeSafetensors(path, sample()).ok());
@@ -131,7 +131,7 @@ TEST(Safetensors, Truncated) {
     EXPECT_NE(errorOf(bytes.substr(0, length), "cut"), "") << length;
 }
 
-// Whatever bytes a file has, reading it ends in values or an error.
+// Reading any bytes ends in values or an error.
 TEST(Safetensors, Fuzz) {
   std::string path = temporary("whole"), broken = temporary("broken");
   ASSERT_TRUE(writeSafetensors(path, sample()).ok());
@@ -171,7 +171,7 @@ TEST(Inputs, LoadSome) {
               HasSubstr("the plan has no argument 'a'; its arguments are 'empty', 'w'"));
 }
 
-// Values have the documented deviation, and depend on seed, name and index only.
+// Values have the documented deviation, and depend only on seed, name and index.
 TEST(Inputs, Random) {
   auto moments = [](const Value &each, uint64_t seed) {
     Tensor tensor;
@@ -194,7 +194,7 @@ TEST(Inputs, Random) {
   EXPECT_NEAR(moments(parameter, 1).second, 0.01, 1e-3);
   Tensor tensor;
   EXPECT_THAT(fillRandom(value("ids", MOERT_I32, {4}), 0, tensor).message, HasSubstr("'ids' is i32"));
-  // Rows of a larger tensor of the same name begin equally: sharding cannot matter.
+  // A larger tensor of the same name begins with the same rows, so sharding cannot change values.
   Tensor small, large;
   ASSERT_TRUE(fillRandom(value("x", MOERT_F64, {10}), 5, small).ok());
   ASSERT_TRUE(fillRandom(value("x", MOERT_F64, {20}), 5, large).ok());

@@ -18,7 +18,7 @@ namespace {
 
 using Flags = std::vector<int32_t>;
 
-/// A decision to make, and what moert/shadows.h says of it, computed from nothing each time.
+/// A case, and the definitions of moert/shadows.h for it, computed from scratch each time.
 struct Case {
   int64_t sources, experts;
   std::vector<int32_t> counts;
@@ -44,7 +44,7 @@ struct Case {
     return moert_shadows_seconds(&costs, counts.data(), sources, experts, shadows.data());
   }
 
-  /// The rows that each worker computes.
+  /// Rows that each worker computes.
   std::vector<double> computed(const Flags &shadows) const {
     std::vector<double> rows(static_cast<size_t>(costs.workers));
     for (int64_t s = 0; s < sources; ++s)
@@ -52,7 +52,7 @@ struct Case {
         rows[static_cast<size_t>(shadows[static_cast<size_t>(e)] ? workerOf(s) : ownerOf(e))] += count(s, e);
     return rows;
   }
-  /// Eq. 8, or Eq. 7.
+  /// Eq. 8, or Eq. 7 without shadows.
   double paperSeconds(const Flags &shadows) const {
     auto used = static_cast<double>(std::accumulate(shadows.begin(), shadows.end(), 0));
     double worst = 0;
@@ -60,7 +60,7 @@ struct Case {
       worst = std::max(worst, 3 * costs.row_compute * rows + (used > 0 ? 0 : 4 * costs.row_send * rows));
     return worst + 2 * used * costs.expert;
   }
-  /// The most rows that one of the units of `span` workers sends, or receives.
+  /// Largest number of rows that a unit of `span` workers sends or receives.
   double most(const Flags &shadows, int64_t span) const {
     double result = 0;
     for (int64_t unit = 0; unit < costs.workers / span; ++unit) {
@@ -101,7 +101,7 @@ Case paperCase(std::vector<int32_t> row) {
   return one;
 }
 
-/// Skewed counts and costs of the same order of magnitude, some with nodes and phases.
+/// Skewed counts, and costs of the same order of magnitude. Some cases have nodes and phases.
 Case randomCase(std::mt19937_64 &engine, int64_t workers, int64_t experts, int64_t span = 1) {
   Case one(workers, workers * span, experts);
   std::normal_distribution<double> normal;
@@ -126,7 +126,7 @@ Case randomCase(std::mt19937_64 &engine, int64_t workers, int64_t experts, int64
   return one;
 }
 
-/// The least time with at most `most` shadows.
+/// Least time with at most `most` shadows.
 double exhaustive(const Case &one) {
   double best = std::numeric_limits<double>::infinity();
   Flags shadows(static_cast<size_t>(one.experts));
@@ -142,7 +142,7 @@ double exhaustive(const Case &one) {
 
 } // namespace
 
-// The published numbers, and what follows from them.
+// The published numbers, and their consequences.
 TEST(Shadows, Paper) {
   struct {
     std::vector<int32_t> row;
@@ -167,7 +167,7 @@ TEST(Shadows, Paper) {
     EXPECT_EQ(diagonal.choose(policy), (Flags{0, 0, 0, 0}));
 }
 
-// The choice turns where Eq. 8 crosses Eq. 7, and where two shadows cross one.
+// The choice changes where Eq. 8 crosses Eq. 7, and where two shadows cross one.
 TEST(Shadows, TurnsWhereTheEquationsCross) {
   for (double side : {-1.0, 1.0})
     for (uint32_t policy : {MOERT_SHADOWS_ALGORITHM1, MOERT_SHADOWS_PREFIX}) {
@@ -182,7 +182,7 @@ TEST(Shadows, TurnsWhereTheEquationsCross) {
     }
 }
 
-// Two workers are equally busy: one shadow alone is worth nothing, two are.
+// Two workers are equally busy: one shadow gains nothing, two do.
 TEST(Shadows, Algorithm1StopsWherePrefixGoesOn) {
   Case one(4, 4, 4);
   for (int64_t s = 0; s < 4; ++s)
@@ -196,7 +196,7 @@ TEST(Shadows, Algorithm1StopsWherePrefixGoesOn) {
   EXPECT_EQ(one.choose(MOERT_SHADOWS_PREFIX), (Flags{0, 0, 0, 0}));
 }
 
-// Workers with several rows of counts and several experts: a worker's own rows stay with it.
+// Workers have several rows of counts and several experts. A worker's own rows stay with it.
 TEST(Shadows, SeveralExpertsAWorker) {
   Case one(2, 4, 6);
   const int32_t rows[4][6] = {{10, 0, 90, 1, 2, 3}, {0, 0, 80, 3, 2, 1}, {0, 5, 70, 1, 1, 1}, {5, 0, 60, 0, 0, 0}};
@@ -222,13 +222,13 @@ TEST(Shadows, AtMostSoMany) {
       Flags want(8);
       for (int64_t e = 8 - std::min<int64_t>(most, 8); e < 8; ++e)
         want[static_cast<size_t>(e)] = 1;
-      // That the lightest expert stays where it is changes nothing.
+      // The lightest expert stays at its place without a change of time.
       Flags got = one.choose(policy);
       EXPECT_TRUE(std::equal(want.begin() + 1, want.end(), got.begin() + 1)) << policy << " " << most;
     }
 }
 
-// Where rows do not fit the heaviest experts of their worker become shadows, whatever that costs, as far as there are.
+// If rows do not fit, the heaviest experts of their worker become shadows at any cost, while there are any left.
 TEST(Shadows, Room) {
   Case one(2, 2, 4);
   for (int64_t s = 0; s < 2; ++s)
@@ -305,7 +305,7 @@ TEST(Shadows, SecondsAgreeWithOracle) {
   }
 }
 
-// The prefix policy finds the least of the prefixes, and simulation nothing worse than either of the others.
+// The prefix policy finds the best prefix, and simulation never chooses worse than the other two policies.
 TEST(Shadows, PoliciesAgreeWithOracle) {
   std::mt19937_64 engine(2);
   for (int round = 0; round < 300; ++round) {
@@ -337,8 +337,8 @@ TEST(Shadows, PoliciesAgreeWithOracle) {
   }
 }
 
-// How much longer than the best of all subsets the simulated choice takes: on average 0.02 % at most where a worker has
-// one expert, 0.3 % where it has several.
+// The simulated choice takes on average at most 0.02 % longer than the best subset with one expert for each worker, and
+// 0.3 % with several.
 TEST(Shadows, SimulationIsNearlyExhaustive) {
   std::mt19937_64 engine(3);
   struct {
@@ -362,7 +362,7 @@ TEST(Shadows, SimulationIsNearlyExhaustive) {
 
 namespace {
 
-/// Counts of few bits, and by what to choose.
+/// Small counts, with a policy.
 Case cheapCase(std::mt19937_64 &engine, int64_t round) {
   const bool large = round % 400 == 399;
   const int64_t workers = large ? 64 : 4;
@@ -387,7 +387,7 @@ Case cheapCase(std::mt19937_64 &engine, int64_t round) {
 
 } // namespace
 
-// 64 ranks, on several threads and each with counts of its own, decide alike in 10000 steps.
+// 64 ranks on several threads, each with its own counts, decide alike in 10000 steps.
 TEST(Shadows, RanksDecideAlike) {
   std::mt19937_64 engine(4);
   std::vector<Case> steps;

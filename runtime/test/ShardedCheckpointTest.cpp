@@ -26,7 +26,7 @@ Value makeValue(const std::string &name, std::vector<int64_t> shape, std::vector
   return value;
 }
 
-/// Both stages have "tied"; the first also what is replicated and sharded, the second what is given.
+/// Both stages have "tied". The first also has replicated and sharded values, the second the given ones.
 std::vector<Program> makePrograms(const std::vector<Value> &ofSecond = {}) {
   std::vector<Program> programs(2);
   programs[0].numRanks = programs[1].numRanks = programs[1].firstRank = 4;
@@ -57,7 +57,7 @@ int64_t sizeOf(const ShardFile &file) {
 
 } // namespace
 
-// Each element of each tensor is written once, by a rank that has it, from where it has it.
+// Each element of each tensor is written once, by a rank that has it, from its place there.
 TEST(ShardLayout, EachElementOnce) {
   const std::vector<Program> programs = makePrograms();
   for (int64_t fileBytes : {int64_t(1), int64_t(40), int64_t(100), int64_t(1) << 40}) {
@@ -75,7 +75,7 @@ TEST(ShardLayout, EachElementOnce) {
         auto width = static_cast<int64_t>(dtypeSize(value.dtype));
         EXPECT_TRUE(block.bytes <= std::max(width, fileBytes));
         PartBlock part = blocksOfPart(value, groups, file.rank)[0];
-        // Dense in the rank's part, at the byte that the layout says.
+        // The block is dense in the rank's part, at the byte of the layout.
         forEachCommonRun(block.region, part.region, [&](int64_t first, int64_t at, int64_t count) {
           EXPECT_EQ(first, 0);
           EXPECT_EQ(at * width, block.begin);
@@ -92,7 +92,7 @@ TEST(ShardLayout, EachElementOnce) {
   }
 }
 
-// What all ranks of a stage hold is divided among them.
+// Values that all ranks of a stage hold are divided among them.
 TEST(ShardLayout, Even) {
   const std::vector<Program> programs = makePrograms({makeValue("large", {8192, 4096}, {{}, {}})});
   std::map<int64_t, int64_t> bytes;
@@ -105,7 +105,7 @@ TEST(ShardLayout, Even) {
 
 namespace {
 
-/// The files of a layout, where element i of a tensor has the value i.
+/// Writes the files of a layout. Element i of a tensor has the value i.
 void writeLayout(const std::string &folder, const ShardLayout &layout) {
   for (const ShardFile &file : layout.files) {
     std::vector<Stored> tensors;
@@ -128,7 +128,7 @@ void writeLayout(const std::string &folder, const ShardLayout &layout) {
 
 } // namespace
 
-// Whatever the blocks are, any region is read.
+// Any region is read from any blocks.
 TEST(ShardedCheckpoint, AnyRegion) {
   std::string folder = temporary();
   for (int64_t fileBytes : {40, 100, 100000}) {
@@ -187,12 +187,12 @@ TEST(ShardedCheckpoint, Errors) {
               HasSubstr("the shape is too large"));
   EXPECT_THAT(errorAfter([](Json &i) { i["tensors"]["tied"]["blocks"][0]["file"] = 99; }),
               HasSubstr("file: expected an integer from 0 to"));
-  // A hole.
+  // The blocks have a hole.
   EXPECT_THAT(errorAfter([](Json &i) { i["tensors"]["tied"]["blocks"].erase(1); }),
               HasSubstr("no block of tensor 'tied' has element"));
   EXPECT_THAT(errorAfter([](Json &i) { i["tensors"]["tied"]["dtype"] = "F64"; }),
               HasSubstr("expected tensor 'tied[0:6, 0:4]"));
-  // Files that are not what they were.
+  // The files have changed.
   std::string name = layout.files[static_cast<size_t>(layout.index.tensors.at("tied").blocks[0].file)].name;
   std::string path = folder + name;
   fs::resize_file(path, fs::file_size(path) - 1);
@@ -201,7 +201,7 @@ TEST(ShardedCheckpoint, Errors) {
   EXPECT_THAT(errorAfter([](Json &) {}), HasSubstr(name + "': cannot be opened for reading"));
 }
 
-// Whatever an index says, it ends in values or an error.
+// Reading any index ends in values or an error.
 TEST(ShardedCheckpoint, Fuzz) {
   std::string folder = temporary();
   ShardLayout layout = layOut(makePrograms(), 100);
@@ -230,7 +230,7 @@ TEST(ShardedCheckpoint, Fuzz) {
 
 namespace {
 
-/// What --checkpoint=DIR/ does for one step, with an empty file.
+/// Saves one step as --checkpoint=DIR/ does, with an empty file.
 std::string saveStep(CheckpointFolder &folder, int64_t step, int64_t keep) {
   std::ostringstream log;
   if (Status status = folder.begin(step); !status.ok())
@@ -260,14 +260,14 @@ TEST(CheckpointFolder, Keeps) {
     EXPECT_EQ(saveStep(folder, step, 2), "");
   EXPECT_THAT(namesIn(path), ElementsAre("latest", "step-00000002", "step-00000003"));
   EXPECT_THAT(folder.begin(3).message, HasSubstr("expected a later step than that of the latest checkpoint"));
-  // A save that was interrupted is no checkpoint, and is removed.
+  // An interrupted save is no checkpoint, and is removed.
   ASSERT_TRUE(folder.begin(4).ok());
   CheckpointFolder again;
   ASSERT_EQ(again.open(path).message, "");
   EXPECT_EQ(again.latest(), folder.folderOf(3));
   EXPECT_EQ(saveStep(again, 5, 2), "");
   EXPECT_THAT(namesIn(path), ElementsAre("latest", "step-00000003", "step-00000005"));
-  // Who goes back to an earlier step keeps the later ones until they are written again.
+  // After a return to an earlier step, the later ones are kept until they are written again.
   writeAll(path + "latest", "step-00000003\n");
   CheckpointFolder back;
   ASSERT_EQ(back.open(path).message, "");
@@ -291,7 +291,7 @@ TEST(CheckpointFolder, Errors) {
     EXPECT_THAT(folder.open(path).message, HasSubstr("latest': expected the name of a folder beside it but got '"));
     EXPECT_THAT(CheckpointFolder().open(path).message, HasSubstr(remedy));
   }
-  // Training must not begin anew where there are checkpoints.
+  // Training must not restart if there are checkpoints.
   fs::remove(path + "latest");
   EXPECT_THAT(CheckpointFolder().open(path).message,
               HasSubstr("latest': expected a file with the name of a checkpoint"));

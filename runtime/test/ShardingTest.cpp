@@ -12,7 +12,7 @@ using namespace moert::run;
 
 namespace {
 
-/// World 24: mp 2, ep 3 above it, dp 4 above both, and one group that is mp and ep at once.
+/// World 24: mp 2, ep 3 above it, dp 4 above both, and a group that is mp and ep together.
 const std::vector<Group> groups{{"mp", 2, 1}, {"ep", 3, 2}, {"dp", 4, 6}, {"fused", 6, 1}};
 
 Value makeValue(std::vector<int64_t> local, std::vector<std::vector<int64_t>> layout, int32_t dtype) {
@@ -22,7 +22,7 @@ Value makeValue(std::vector<int64_t> local, std::vector<std::vector<int64_t>> la
   return value;
 }
 
-/// The oracle: where element `flat` of rank `rank`'s part lies in the whole.
+/// Oracle: place in the whole of element `flat` of the part of rank `rank`.
 int64_t wholeIndex(const Value &value, int64_t rank, int64_t flat) {
   int64_t index = 0, stride = 1;
   for (size_t dim = value.shape.size(); dim-- > 0;) {
@@ -51,8 +51,8 @@ TEST(Sharding, OutermostFirst) {
   EXPECT_EQ(shardIndex(value, 0, groups, 13), 6);
 }
 
-// World 8: dp 2, cp 2, mp 2. Two shards, each of two sequences of 8 rows. Rank 0 has rows 0, 1, 6 and 7 of the first
-// two.
+// World 8: dp 2, cp 2, mp 2. There are two shards, each of two sequences of 8 rows. Rank 0 has rows 0, 1, 6 and 7 of
+// the first two.
 TEST(Sharding, CutSequences) {
   const std::vector<Group> groups{{"mp", 2, 1}, {"cp", 2, 2}, {"dp", 2, 4}};
   for (int64_t chunks : {2, 4}) {

@@ -54,7 +54,7 @@ protected:
     ASSERT_TRUE(Tensor::allocate(value, tokens).ok() && Tensor::allocate(value, labels).ok());
   }
 
-  /// The tokens of a step.
+  /// Tokens of a step.
   std::vector<int32_t> fill(const TokenData &data, int64_t step) {
     Status status = data.fill(step, tokens, labels);
     EXPECT_TRUE(status.ok()) << status.message;
@@ -64,7 +64,7 @@ protected:
   Tensor tokens, labels;
 };
 
-/// 40, 41, .., which a byte holds too.
+/// 40, 41, .., which also fit into a byte.
 std::vector<int64_t> ascending() {
   std::vector<int64_t> ids(100);
   std::iota(ids.begin(), ids.end(), 40);
@@ -73,7 +73,7 @@ std::vector<int64_t> ascending() {
 
 } // namespace
 
-// The same ids in the same sequences, however the file holds them; other ones in another step.
+// Each type of file gives the same ids in the same sequences, and another step gives other ones.
 TEST_F(TokenFile, Types) {
   const std::vector<int64_t> ids = ascending();
   const std::string int32s = bytesOf<int32_t>(ids), int64s = bytesOf<int64_t>(ids);
@@ -118,7 +118,7 @@ TEST_F(TokenFile, LargeIds) {
   }
 }
 
-// Each file that does not fit says what was expected, what was found and what to do.
+// Each error of a file says what was expected, what was found and what to do.
 TEST_F(TokenFile, Wrong) {
   const std::string int32s = bytesOf<int32_t>(ascending());
   EXPECT_THAT(errorOf(), HasSubstr("cannot be opened for reading: No such file or directory"));
@@ -155,7 +155,7 @@ TEST_F(TokenFile, Wrong) {
   path = "";
 }
 
-// An id that the model does not know is found in the step that takes it.
+// An unknown id is found in the step that takes it.
 TEST_F(TokenFile, OutsideTheVocabulary) {
   for (int64_t wrong : {int64_t(50000), int64_t(-1), int64_t(1) << 40}) {
     std::vector<int64_t> ids(13, 5);
@@ -172,7 +172,7 @@ TEST_F(TokenFile, OutsideTheVocabulary) {
   }
 }
 
-// A file that is cut while it is mapped is an error, and not the end of the process.
+// A file that is truncated while it is mapped is an error, and does not end the process.
 TEST_F(TokenFile, Truncated) {
   write(bytesOf<int32_t>(ascending()));
   TokenData data;
@@ -182,7 +182,7 @@ TEST_F(TokenFile, Truncated) {
               HasSubstr("the file has 8 bytes now and had 400 when training began"));
 }
 
-// What lies between is not read: a file far larger than memory takes no time.
+// Only the tokens of a step are read: a file far larger than memory takes no time.
 TEST_F(TokenFile, NeverReadWhole) {
   write("");
   std::filesystem::resize_file(path, uintmax_t(1) << 38);

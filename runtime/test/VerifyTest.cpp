@@ -28,7 +28,7 @@ RunResult resultOf(std::vector<float> values, double replicas = 0) {
   return result;
 }
 
-/// Where rounding moves `y` by `noise`.
+/// Failures if rounding moves `y` by `noise`.
 std::vector<std::string> failures(const RunResult &plan, const RunResult &reference, double noise = 0,
                                   int32_t dtype = MOERT_F32, bool tf32 = false) {
   Comparisons comparisons(plan, reference, dtype, tf32);
@@ -56,25 +56,26 @@ TEST(Verify, Failures) {
               ElementsAre(HasSubstr("result 'y' differs from the reference by 0.16")));
   EXPECT_THAT(failures(resultOf({3, 4}, 0.5), resultOf({3, 4})),
               ElementsAre(HasSubstr("result 'y': ranks that should hold equal parts differ by 0.1")));
-  // What is zero hides nothing.
+  // A zero result hides no error.
   EXPECT_THAT(failures(resultOf({0, 0}, 0.5), resultOf({0, 0})),
               ElementsAre(HasSubstr("result 'y': ranks that should hold equal parts differ by 0.5")));
   EXPECT_THAT(failures(resultOf({1, 2, 3, 4}, NAN), resultOf({1, 2, 3, 4})), ElementsAre(HasSubstr("differ by nan")));
 }
 
-// What is nothing but rounding may be off by all of it; what rounding does not move may not.
+// A result that is only rounding may have an error of its full size. A result that rounding does not move may not.
 TEST(Verify, Noise) {
   EXPECT_TRUE(failures(resultOf({1e-9f, 0}), resultOf({0, 2e-9f}), 1e-9).empty());
   EXPECT_THAT(failures(resultOf({1e-9f, 0}), resultOf({0, 2e-9f}), 1e-10),
               ElementsAre("result 'y' differs from the reference by 1.12 (rounding explains 0.2)"));
   EXPECT_TRUE(failures(resultOf({1e-9f, 0}), resultOf({0, 0}), 1e-9).empty());
   EXPECT_THAT(failures(resultOf({1e-9f, 0}), resultOf({0, 0})), ElementsAre(HasSubstr("by 1 (rounding explains")));
-  // Replicas that lie apart are measured alike; noise that is no number says nothing.
+  // Differences between replicas are judged in the same way. Noise that is no number explains nothing.
   EXPECT_TRUE(failures(resultOf({3, 4}, 1e-3), resultOf({3, 4}), 2e-3).empty());
   EXPECT_THAT(failures(resultOf({3, 4}, 1e-3), resultOf({3, 4}), NAN), ElementsAre(HasSubstr("equal parts differ")));
 }
 
-// What rounding explains is told apart from what was tested, and a bound is a number where all is zero, too.
+// Results that rounding explains are distinguished from tested ones, and a bound is a number even if all values are
+// zero.
 TEST(Verify, MostlyRounding) {
   auto verified = [](const RunResult &plan, const RunResult &reference, double noise) {
     Comparisons comparisons(plan, reference, MOERT_F32, false);
@@ -86,7 +87,7 @@ TEST(Verify, MostlyRounding) {
   Verification noise = verified(resultOf({1e-9f, 0}), resultOf({0, 2e-9f}), 1e-9);
   EXPECT_TRUE(noise.values[0].isRounding());
   EXPECT_EQ(noise.maxError(), 0);
-  // One that fails counts.
+  // A failing result counts.
   EXPECT_GT(verified(resultOf({1, 0}), resultOf({0, 2}), 0.1).maxError(), 1);
   Verification tested = verified(resultOf({1, 1}), resultOf({1, 1.000001f}), 1e-5);
   EXPECT_FALSE(tested.values[0].isRounding());
@@ -102,7 +103,7 @@ TEST(Verify, Roundoff) {
   EXPECT_TRUE(failures(plan, reference, 0, MOERT_F32, true).empty());
 }
 
-// NaN and Inf fail even where both sides have them, and are named with their place.
+// NaN and Inf fail even if both sides have them, and are named with their place.
 TEST(Verify, NotFinite) {
   EXPECT_THAT(failures(resultOf({1, 2, 3, NAN}), resultOf({1, 2, 3, 4})),
               ElementsAre("result 'y' of the plan holds NaN at [1, 1]"));

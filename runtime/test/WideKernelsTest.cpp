@@ -13,7 +13,7 @@ namespace {
 
 using Bits = std::vector<uint16_t>;
 
-/// Of values that bf16, or f16, holds.
+/// Bits of values that bf16, or f16, can hold.
 template <class T = Bf16> Bits toBits(const std::vector<float> &values) {
   Bits bits;
   for (float value : values)
@@ -40,7 +40,7 @@ Status launchWide(const Call &call) {
   return launchWideKernel(kernels, call);
 }
 
-/// [1, 2; 3, 4] times the identity's double. What is read stays where it was.
+/// [1, 2; 3, 4] times the double identity. Inputs keep their values.
 TEST(WideKernels, Product) {
   const Bits a = toBits({1, 2, 3, 4}), b = toBits({2, 0, 0, 2});
   Bits out(4);
@@ -72,7 +72,7 @@ TEST(WideKernels, WideGradients) {
   EXPECT_EQ(sum, std::vector<float>{258});
 }
 
-/// Sums are rounded once, ties to even: 256 + 1 is 256 and 256 + 3 is 260; in the memory of an operand, too.
+/// Sums are rounded once, ties to even: 256 + 1 is 256 and 256 + 3 is 260, also in the memory of an operand.
 TEST(WideKernels, RoundedInPlace) {
   Bits a = toBits({256, 256, 1});
   const Bits b = toBits({1, 3, 0.5});
@@ -106,7 +106,7 @@ TEST(WideKernels, F16) {
   EXPECT_EQ(a, toBits<Half>({2048, 2052, INFINITY, 1.5}));
 }
 
-/// Operands without elements, which have an address all the same, are none to copy.
+/// Operands without elements have an address, but are not copied.
 TEST(WideKernels, Empty) {
   const Bits a = toBits({1});
   Status status = launchWide(makeCall(Kind::Add, {makeView(a, {0, 3}), makeView(a, {0, 3}), makeView(a, {0, 3})}));
@@ -114,7 +114,7 @@ TEST(WideKernels, Empty) {
   EXPECT_EQ(a, toBits({1}));
 }
 
-/// What is not of 16 bits, and casts, which know it, stay as they are; an error is the kernel's.
+/// Operands of other sizes, and casts, which handle them, are not converted. Errors are those of the kernel.
 TEST(WideKernels, WhichCalls) {
   float value = 1;
   View f32{&value, MOERT_F32, 1, {1}};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What generate.py says of tables that are wrong: the line where the statement begins, and what was expected. And that
-the names of operands and attributes follow the order of the table."""
+"""Tests the errors of generate.py for wrong tables: the line where the statement begins, and the expected text. Also tests that the
+names of operands and attributes follow the order of the table."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ section Things
 /// out = a.
 copy(a[.., n], b?[m | a: m, 1]: acc) -> (out[.., n] = a: a) [Pair pair(first, @rank), kind: moert_kind, factor: real] checked;
 """
-# The same attributes and operands in another order, and what the runtime reads of a call by their names.
+# The same attributes and operands in another order, and the names by which the runtime reads them.
 ORDERS = {
     "scale(a, counts: i32) -> (out) [Shape shape(rows, factor: real), columns];": [
         "struct Scale { enum : size_t { a, counts, out }; };",
@@ -33,7 +33,7 @@ ORDERS = {
         "static Status callScale(Kernels &kernels, const Call &call, View rest) { "
         "return kernels.scale(call.views[0], call.views[1], call.ints[0], rest); }"],
 }
-# What is appended to GOOD, and the error behind the number of its first line.
+# Text that is appended to GOOD, and its error after the number of its first line.
 WRONG = [
     ("nonsense", "expected a section, text, a comment or a kernel but got 'nonsense'"),
     ("add(a b) -> (out);", "expected an operand, 'name[?][shape] [= input | ..][: type]', but got 'a b'"),
@@ -51,7 +51,7 @@ WRONG = [
     ("add(a) -> (out) quickly;", "unknown word 'quickly' behind 'add'"),
     ("add(a) -> (out) ragged b;", "'add': 'ragged' names 'b', which is none of its inputs"),
     ("add(a) -> out;", "expected 'name(inputs) [-> (outputs)] [[attributes]] [words];' but got 'add(a) -> out;'"),
-    # The error is where the statement begins.
+    # The error is at the beginning of the statement.
     ("add(a,\n    b) ->\n    (out = c);", "'add': 'out' names 'c', which is none of its inputs"),
     ("add(a)", "expected a kernel, ended by ';', before the end of the file"),
 ]

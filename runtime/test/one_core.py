@@ -1,4 +1,4 @@
-"""Backends in libraries of their own use the core of libmoert, and have no second copy of its functions and data.
+"""Checks that backends in libraries of their own use the core of libmoert, and have no second copy of its functions and data.
 
 Usage: one_core.py NM LIBMOERT BACKEND..
 """
@@ -14,7 +14,7 @@ def defined(nm, path, *options):
 
 def main():
     nm, core, *backends = sys.argv[1:]
-    # What is inline may be in both.
+    # Both may have inline functions.
     names = {name for kind, name in defined(nm, core, "-D") if kind in "TDBR"}
     errors = [] if len(names) > 500 else [f"{core}: expected the functions of the core but got {len(names)}"]
     for backend in backends:

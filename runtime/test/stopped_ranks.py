@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Stops one rank of a job under mpirun at a random moment, again and again.
 
-Each trial runs moe-run on four processes (training with a log and checkpoints, or --verify), sends SIGSTOP to a random
-rank at a random time after all of them were started, and expects that within the time-out and two seconds no rank is
-left, with an error that names the stopped one. Then mpirun has to end too, with an exit status other than 0. A line says
-how it went; exit status 1 where one trial failed.
+Each trial runs moe-run on four processes (training with a log and checkpoints, or --verify), and sends SIGSTOP to a random rank at a
+random time after all have started. All ranks must end within the time-out and two seconds, with an error that names the stopped one.
+mpirun must then end, too, with an exit status other than 0. Each trial prints a line. The exit status is 1 if a trial failed.
 
-Where a rank was stopped inside MPI_Init, Open MPI 4.1's mpirun may not end although no rank is left: PMIx waits for itself
-in PMIx_server_finalize. Such trials are counted apart, and nothing else of them is excused.
+If a rank is stopped inside MPI_Init, mpirun of Open MPI 4.1 may not end although no rank is left: PMIx waits for itself in
+PMIx_server_finalize. Such trials are counted separately, and must pass all other checks.
 """
 
 import argparse
@@ -90,14 +89,14 @@ def wait_for_end(plan, limit):
 
 
 def is_in_finalize(mpirun):
-    """Whether mpirun waits for a thread of its own, as it does in PMIx_server_finalize: no other process can end that."""
+    """Whether mpirun waits for its own thread, as in PMIx_server_finalize. No other process can end that wait."""
     with open(f"/proc/{mpirun}/wchan") as file:
         return file.read().startswith("futex")
 
 
 def trial(arguments, mode, folder):
-    """What went wrong, or "", the seconds from the stop to the end of all ranks, and whether mpirun ended; None where the
-    job ended before the stop."""
+    """The error or "", the seconds from the stop to the end of all ranks, and whether mpirun ended. None if the job ended before the
+    stop."""
     job, plan, error = start(arguments, mode, folder)
     try:
         found = wait_for_ranks(job, plan)

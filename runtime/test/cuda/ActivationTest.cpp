@@ -14,7 +14,7 @@ using Views = std::vector<View>;
 
 bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
 
-/// in, grad, counts, a result like grad, a result like in.
+/// Operands: in, grad, counts, a result like grad, a result like in.
 std::vector<Operand> operandsOf(int32_t dtype, int64_t kind, std::vector<int64_t> shape, Operand counts) {
   std::vector<int64_t> narrow = shape;
   narrow.back() /= isGated(kind) ? 2 : 1;
@@ -77,13 +77,13 @@ TEST(CudaActivationFormTest, SlopeAndBoundOfTheClampedKind) {
   }
 }
 
-/// The distance of a number of a 16-bit type from its neighbours.
+/// Distance of a number of a 16-bit type from its neighbours.
 double unitOf(double value, int32_t dtype) {
   const int least = dtype == MOERT_BF16 ? -126 : -14, digits = dtype == MOERT_BF16 ? 7 : 10;
   return std::ldexp(1, (value == 0 ? least : std::max(std::ilogb(value), least)) - digits);
 }
 
-/// Every finite number of the type is a gate; ups and gradients are 1.
+/// Every finite number of the type is a gate. Ups and gradients are 1.
 std::vector<Operand> allGates(int32_t dtype) {
   std::vector<double> pairs;
   for (int bits = 0; bits <= 0xffff; ++bits) {
@@ -100,7 +100,7 @@ std::vector<Operand> allGates(int32_t dtype) {
           filledOperand(dtype, {1, 2 * count}, 9)};
 }
 
-/// `cancelled` is what rounding in f32 leaves where terms cancel.
+/// Expects results within one unit. `cancelled` is the f32 rounding error of terms that cancel.
 void expectNeighbours(Kind kind, int32_t dtype, size_t result, double cancelled, const KernelCall &call) {
   std::vector<Operand> expected = allGates(dtype), got = expected;
   onHost(kind, expected, call);
@@ -111,7 +111,7 @@ void expectNeighbours(Kind kind, int32_t dtype, size_t result, double cancelled,
   }
 }
 
-// Fast exponentials and quotients change no result by more than one unit of its last place.
+// Fast exponentials and quotients change results by at most one unit in the last place.
 TEST(CudaActivationFormTest, FastFunctionsStayWithinTheRoundingOf16Bits) {
   for (int32_t dtype : {MOERT_BF16, MOERT_F16})
     for (int64_t kind : {MOERT_SWIGLU, MOERT_SWIGLU_CLAMPED}) {

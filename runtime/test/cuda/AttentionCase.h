@@ -8,7 +8,7 @@ namespace moert::cuda {
 
 using Views = std::vector<View>;
 
-/// The sizes of one case, and what goes with it.
+/// Sizes and options of a case.
 struct Case {
   AttentionOptions options;
   int64_t sequences = 1, width = 16, valueWidth = 16;

@@ -11,12 +11,12 @@ namespace {
 void run(std::vector<Operand> operands, const AttentionOptions &options) {
   auto forward = [=](Kernels &k, const Views &v) { return k.attention(inputsOf(v), v[Out], v[Lse], options); };
   expectAlike(Kind::Attention, operands, forward, 4);
-  // Gradients get the result as the host computes it, so that all of them get the same.
+  // Gradients start from the host's forward result, on both.
   onHost(Kind::Attention, operands, forward);
   auto backward = [=](Kernels &k, const Views &v) {
     return k.attentionGrad(inputsOf(v), v[Out], v[Lse], v[Grads], v[GradQ], v[GradK], v[GradV], options);
   };
-  // Of products of products, many are added up.
+  // The gradients are sums of many products of products.
   expectAlike(Kind::AttentionGrad, operands, backward, 8);
   auto biasGrad = [=](Kernels &k, const Views &v) {
     return k.attentionBiasGrad(inputsOf(v), v[Out], v[Lse], v[Grads], v[GradBias], options);
@@ -75,7 +75,7 @@ TEST(CudaAttentionTest, WindowAlone) {
   expectAttention(c);
 }
 
-// More queries than keys: the first ones see none.
+// With more queries than keys, the first ones see none.
 TEST(CudaAttentionTest, QueriesWithoutKeys) {
   for (bool hasSinks : {false, true}) {
     Case c(70, 30, 2, 1);
@@ -92,7 +92,7 @@ TEST(CudaAttentionTest, GroupedQueries) {
   expectAttention(c);
 }
 
-// Parts of the model's heads, with all key heads or with their own alone.
+// A rank has a part of the model's heads, with all key heads or only their own.
 TEST(CudaAttentionTest, PartsOfHeads) {
   for (int64_t rank : {0, 1, 3}) {
     Case c(10, 12, 2, 2);
@@ -100,7 +100,7 @@ TEST(CudaAttentionTest, PartsOfHeads) {
     c.options.rows = {2, 2, rank};
     c.options.dropout = 0.3;
     expectAttention(c);
-    // k and v are of the part's key head.
+    // k and v have the part's key head.
     c.options.kHeads = 1;
     for (int32_t dtype : {MOERT_F32, MOERT_BF16}) {
       AttentionOptions options = c.options;
@@ -110,9 +110,9 @@ TEST(CudaAttentionTest, PartsOfHeads) {
   }
 }
 
-// A rank has one or two pieces of each sequence, whose border is inside a tile; or the keys of one rank.
+// A rank has one or two pieces of each sequence, whose border is inside a tile, or the keys of one rank.
 TEST(CudaAttentionTest, PartsOfSequences) {
-  // Of one tile, and of several.
+  // Queries fill one tile, or several.
   for (auto [rank, rows] : {std::pair<int64_t, int64_t>(0, 26), {2, 70}}) {
     Case c(rows, 3 * rows, 2, 1);
     c.options.causal = true;
@@ -154,7 +154,7 @@ TEST(CudaAttentionTest, Sinks) {
   c.hasSinks = true;
   c.sequences = 2;
   expectAttention(c);
-  // One is none, and biases hide all keys of a query.
+  // One sink is minus infinity, and biases hide all keys of a query.
   c.hasBias = true;
   std::vector<Operand> operands = operandsOf(c, MOERT_F32, MOERT_F32);
   const double lowest = -std::numeric_limits<double>::infinity();
@@ -177,7 +177,7 @@ TEST(CudaAttentionTest, Dropout) {
   }
 }
 
-// DeepSeek's latent attention: keys have more columns than values.
+// DeepSeek's latent attention has keys with more columns than values.
 TEST(CudaAttentionTest, KeysWiderThanValues) {
   Case c(36, 36, 1, 1);
   c.width = 192;
@@ -194,7 +194,7 @@ TEST(CudaAttentionTest, ValuesWiderThanKeys) {
   expectAttention(c);
 }
 
-// So wide that of what gradients go through, only one step fits into shared memory: in f32, and in 16-bit types.
+// Heads are so wide that only one step of the gradients' operands fits into shared memory, in f32 and in 16-bit types.
 TEST(CudaAttentionTest, WideHeads) {
   Case c(70, 40, 1, 1);
   c.width = c.valueWidth = 96;
@@ -206,7 +206,7 @@ TEST(CudaAttentionTest, WideHeads) {
   run(operandsOf(c, MOERT_BF16, MOERT_F32), c.options);
 }
 
-// So wide that operands do not fit into shared memory, but for a chunk of their columns.
+// Heads are so wide that only chunks of the operands' columns fit into shared memory.
 TEST(CudaAttentionTest, VeryWideHeads) {
   Case c(17, 18, 1, 1);
   c.width = 720;
@@ -215,7 +215,7 @@ TEST(CudaAttentionTest, VeryWideHeads) {
   expectAttention(c);
 }
 
-// T5's: another length of keys, and biases.
+// T5's attention has other keys than queries, and biases.
 TEST(CudaAttentionTest, AcrossWithBias) {
   Case c(19, 50, 2, 2);
   c.hasBias = true;
@@ -226,7 +226,7 @@ TEST(CudaAttentionTest, AcrossWithBias) {
   expectAttention(c);
 }
 
-// Far from 0, sums are as exact.
+// Sums are as exact for scores far from 0.
 TEST(CudaAttentionTest, LargeScores) {
   Case c(8, 70, 1, 1);
   std::vector<Operand> operands = operandsOf(c, MOERT_F64, MOERT_F64);

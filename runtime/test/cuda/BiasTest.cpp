@@ -7,7 +7,7 @@ namespace {
 
 using Views = std::vector<View>;
 
-/// Rows, bias, counts, addend.
+/// Operands: rows, bias, counts, addend.
 void expectBiases(std::vector<int64_t> rows, std::vector<int64_t> bias, const Operand &counts) {
   for (int32_t dtype : kFloatingTypes)
     for (int32_t beside : typesBeside(dtype)) {

@@ -1,6 +1,7 @@
 //===- CalibrateTest.cpp - calibration of a device ------------------------===//
 //
-// On the emulated one, whose times say nothing: what is measured, and that a profile may hold it.
+// Measures the emulated device. Its times mean nothing, so the tests check which figures are measured, and that a
+// profile may hold them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +47,7 @@ json calibrated(const std::string &backend) {
   EXPECT_TRUE(status.ok()) << status.message;
   std::ostringstream text;
   writeProfile(profile, text);
-  // For moe-sim to read, too.
+  // moe-sim also reads this profile.
   std::ofstream(PROFILES "/" + backend + ".json") << text.str();
   return status.ok() ? json::parse(text.str()) : json::object();
 }
@@ -58,7 +59,7 @@ std::vector<std::string> typesOf(const json &rates) {
   return types;
 }
 
-/// Curves of full groups, then of experts whose rows vary.
+/// Curves of full groups, then of experts with different numbers of rows.
 void checkCurves(const json &rate) {
   const std::vector<json> calls = {{"grouped_matmul", json::array(), false},
                                    {"grouped_matmul_wgrad", json::array(), false},
@@ -71,7 +72,7 @@ void checkCurves(const json &rate) {
     const bool isRagged = curve.value("ragged", false);
     found.push_back({curve["calls"][0]["kernel"], curve["calls"][0]["params"], isRagged});
     EXPECT_EQ(curve["source"].get<std::string>().find("as many rows, skewed, take") != std::string::npos, isRagged);
-    // Thinned axes of rows, columns and depth up to 32, and groups up to 32.
+    // Axes of rows, columns and depth are thinned and go up to 32, as do groups.
     EXPECT_EQ(curve.contains("groups"), isRagged);
     if (isRagged) {
       EXPECT_EQ(curve["groups"], json({2, 8, 32}));
@@ -83,7 +84,7 @@ void checkCurves(const json &rate) {
   EXPECT_EQ(*std::max_element(values.begin(), values.end()), 1);
 }
 
-/// Forward and backward for heads of 64 and 128 in each type.
+/// Forward and backward for heads of 64 and 128 columns in each type.
 void checkAttention(const json &curves) {
   std::vector<json> found;
   for (const json &curve : curves) {
@@ -128,7 +129,7 @@ void checkDevice(const json &device) {
 
 } // namespace
 
-// A GPU alone has nothing to communicate with.
+// A single GPU has no other to communicate with.
 TEST(CalibrateDevice, Alone) {
   json root = calibrated("cuda");
   checkDevice(root["device"]);
@@ -144,7 +145,7 @@ TEST(CalibrateDevice, Alone) {
     EXPECT_GT(root["interference"][0][kind], 0);
 }
 
-// Ranks that share a GPU are as ranks that share one processor.
+// Ranks that share a GPU are like ranks that share a processor.
 TEST(CalibrateDevice, Loopback) {
   json root = calibrated("cuda-loopback");
   checkDevice(root["device"]);
@@ -156,8 +157,8 @@ TEST(CalibrateDevice, Loopback) {
     EXPECT_FALSE(exchange["points"].empty());
 }
 
-// What ranks with devices of their own measure together: collectives in groups of each shape, and every set of kinds of
-// work. Here the ranks share a device, because nothing emulates NCCL.
+// Ranks with their own devices measure collectives in groups of each shape, and every set of kinds of work. Here the
+// ranks share a device, because the test does not emulate NCCL.
 TEST(CalibrateDevice, Together) {
   const Settings settings = settingsOf("cuda-loopback");
   const std::vector<Group> groups = allGroups(4, 2);
@@ -194,7 +195,7 @@ TEST(CalibrateDevice, Together) {
                                 ElementsAre("communication", "copy"), ElementsAre("compute", "communication", "copy")));
 }
 
-// The table has each product once and the times of each method that can, twice; the runtime reads it.
+// The table has each product once, and the times of each possible method, twice. The runtime reads it.
 TEST(CalibrateDevice, Methods) {
   Settings settings = settingsOf("cuda-loopback");
   MethodTable table;
@@ -208,7 +209,7 @@ TEST(CalibrateDevice, Methods) {
   const json root = json::parse(std::ifstream(file));
   EXPECT_EQ(root["device"], "Emulated device 0");
   EXPECT_THAT(root["source"].get<std::string>(), HasSubstr("moe-calibrate --backend=cuda-loopback on Emulated"));
-  // Three products of each type remain once sizes are cut.
+  // Three products of each type remain after sizes are cut.
   ASSERT_EQ(root["choices"].size(), 6u);
   for (const json &entry : root["choices"]) {
     EXPECT_EQ(entry["seconds"].size(), 7u) << entry;
@@ -217,7 +218,7 @@ TEST(CalibrateDevice, Methods) {
     for (const json &seconds : entry["seconds"])
       EXPECT_THAT(seconds.get<std::vector<double>>(), ElementsAre(Gt(0), Gt(0)));
   }
-  // Three dense products of each type remain, of each of which cuBLASLt has three algorithms.
+  // Three dense products of each type remain, with three algorithms of cuBLASLt for each.
   ASSERT_EQ(root["dense"].size(), 6u);
   for (const json &entry : root["dense"]) {
     const std::vector<double> seconds = entry["seconds"];
@@ -239,7 +240,7 @@ TEST(CalibrateDevice, Methods) {
   std::remove(file.c_str());
 }
 
-// A method that a product's sizes do not allow is not in the table.
+// The table leaves out methods that a product's sizes do not allow.
 TEST(CalibrateDevice, MethodsThatCannot) {
   Settings settings = settingsOf("cuda");
   settings.device.raggedSize = 9;
@@ -263,7 +264,7 @@ TEST(CalibrateDevice, SkewedRows) {
   }
 }
 
-// What one stream does before the others begin, or after one of them is done, does not count.
+// Time before all streams have begun, or after one has ended, does not count.
 TEST(CalibrateDevice, SecondsTogether) {
   auto timesOf = [](std::vector<std::pair<int64_t, int64_t>> spans) {
     std::vector<OpTime> times;
@@ -275,11 +276,11 @@ TEST(CalibrateDevice, SecondsTogether) {
   EXPECT_THAT(secondsTogether({slowInside, timesOf({{20, 40}, {40, 80}})}),
               ElementsAre(DoubleEq(30e-9), DoubleEq(20e-9)));
   EXPECT_THAT(secondsTogether({slowInside}), ElementsAre(DoubleEq(10e-9)));
-  // They never ran at the same time.
+  // The streams never ran at the same time.
   EXPECT_THAT(secondsTogether({slowInside, timesOf({{200, 260}})}), ElementsAre(DoubleEq(10e-9), DoubleEq(60e-9)));
 }
 
-// One group for each number of members and of those on one node.
+// There is one group for each number of members and of members on one node.
 TEST(CalibrateDevice, Groups) {
   auto textOf = [](int64_t ranks, int64_t perNode) {
     std::string text;
@@ -291,7 +292,7 @@ TEST(CalibrateDevice, Groups) {
   EXPECT_EQ(textOf(8, 8), "2x1/2 4x1/4 8x1/8 ");
   EXPECT_EQ(textOf(6, 6), "2x1/2 3x1/3 6x1/6 ");
   EXPECT_EQ(textOf(8, 4), "2x1/2 2x4/1 4x1/4 4x2/2 8x1/4 ");
-  // 6x1 is 4 and 2 on a node and then 2 and 4; of 2x3 some instances are on one node and some on two.
+  // 6x1 has 4 and 2 members on a node, then 2 and 4. Some instances of 2x3 are on one node, and some on two.
   EXPECT_EQ(textOf(12, 4), "2x1/2 2x6/1 3x4/1 4x1/4 6x2/2 12x1/4 ");
   EXPECT_EQ(membersOnNode({"6x1", 6, 1}, 12, 4), 0);
   EXPECT_EQ(membersOnNode({"2x3", 2, 3}, 12, 4), 0);
@@ -314,14 +315,14 @@ TEST(CalibrateDevice, Identity) {
                                              "ranks of a machine do not follow each other\ngroups:");
 }
 
-// Machines of one, one and two processes, each of which divides all four. Every process says so.
+// Machines have one, one and two processes, each of which sees all four. Every process gets the error.
 TEST(CalibrateDevice, MachinesDiffer) {
   const std::string err = testing::TempDir() + "/calibrate-" + std::to_string(::getpid()) + ".";
   std::string command =
       "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20000 + ::getpid() % 20000) +
       " MOERT_BACKENDS=" BACKENDS " CUDA_EMULATION_DEVICES=8; ";
   const int localSizes[] = {1, 1, 2, 2}, localRanks[] = {0, 0, 0, 1};
-  // GPUs of several machines are not the same ones.
+  // GPUs of different machines are different.
   const char *const visible[] = {"0", "1", "2,3", "2,3"};
   for (int r = 0; r < 4; ++r)
     command += "RANK=" + std::to_string(r) + " LOCAL_RANK=" + std::to_string(localRanks[r]) +

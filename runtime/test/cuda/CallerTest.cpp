@@ -1,8 +1,8 @@
 //===- CallerTest.cpp - steps among the work of a caller on a GPU ---------===//
 //
-// The ranks of a plan as a caller has them: each a world of one rank on a device of its own, with the caller's memory,
-// stream and communicators. Here they are threads of one process, which share the emulation of CUDA and NCCL with the
-// runtime.
+// Ranks of a plan in a caller's program. Each is a world of one rank on its own device, with the caller's memory,
+// stream and communicators. Here the ranks are threads of one process, which share the emulation of CUDA and NCCL with
+// the runtime.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,12 +48,12 @@ public:
   }
   ~Plan() { moert_plan_close(handle); }
 
-  /// Values of a step; results are empty.
+  /// Values of a step. Results are empty.
   Values inputs(int64_t rank, int seed) const {
     Values values(bytes.size());
     for (size_t i = 0; i < arguments; ++i)
       for (int64_t k = 0; k < bytes[i] / 4; ++k) {
-        // Parameters are alike on all ranks that hold the same part.
+        // Parameters are equal on all ranks that hold the same part.
         const auto number = static_cast<float>(i == 0 ? rank / 2 * 31 + k * 7 + seed * 3 : rank % 2 * 5 + k + seed);
         const auto *first = reinterpret_cast<const char *>(&number);
         values[i].insert(values[i].end(), first, first + 4);
@@ -74,7 +74,7 @@ moert_world_config makeConfig(const char *backend) {
   return config;
 }
 
-/// What the ordinary world makes of it, by rank.
+/// Results of the ordinary world, by rank.
 std::vector<Values> runOrdinary(const Plan &plan, int seed) {
   const moert_world_config config = makeConfig("cuda-loopback");
   moert_world_t world = nullptr;
@@ -97,7 +97,7 @@ std::vector<Values> runOrdinary(const Plan &plan, int seed) {
   return all;
 }
 
-/// What a caller gives all members of a group.
+/// Ids that a caller gives to all members of a group.
 class Ids {
 public:
   ncclUniqueId of(const moert_members &members) {
@@ -170,7 +170,7 @@ public:
     EXPECT_CUDA(cudaMallocHost(&pinned.back(), static_cast<size_t>(bytes)));
     return pinned.back();
   }
-  /// Binds fresh memory, full of NaN.
+  /// Binds fresh memory that is full of NaN.
   void bind(const Plan &plan) {
     places.clear();
     for (size_t i = 0; i < plan.bytes.size(); ++i) {
@@ -183,7 +183,7 @@ public:
     arena = arena ? arena : allocate(planned);
     EXPECT_EQ(moert_world_bind_arena(world, number, MOERT_SPACE_DEVICE, arena, planned), MOERT_OK);
   }
-  /// Enqueues copies to the arguments, a step, and copies of all values; nothing waits for any of it.
+  /// Enqueues copies to the arguments, a step, and copies of all values, without a wait.
   int32_t enqueueStep(const Plan &plan, int seed, std::vector<void *> &out) {
     const Values values = plan.inputs(number, seed);
     for (size_t i = 0; i < plan.arguments; ++i) {
@@ -204,9 +204,9 @@ public:
   double timeout = 0;
   moert_world_t world = nullptr;
   cudaStream_t streams[2] = {};
-  size_t current = 0; ///< of streams
+  size_t current = 0; ///< number of the current stream
   std::vector<ncclComm_t> comms;
-  bool refuses = false, isWrong = false; ///< communicators
+  bool refuses = false, isWrong = false; ///< ways in which the function that returns communicators fails
 
 private:
   void *makeCommunicator(const moert_members &members) {
@@ -268,7 +268,7 @@ protected:
 
 // --- Values and order ----------------------------------------------------------
 
-/// Steps of all ranks between copies on their streams, in memory that is elsewhere each time.
+/// Runs steps of all ranks between copies on their streams, in different memory each time.
 class CallerValuesTest : public CallerTest, public testing::WithParamInterface<const char *> {};
 
 TEST_P(CallerValuesTest, AreThoseOfTheOrdinaryWorld) {
@@ -318,7 +318,7 @@ TEST_F(CallerTest, TheHostDoesNotWait) {
   Rank &rank = *ranks[0];
   rank.use();
   EXPECT_CUDA(emulation::enqueueWork(rank.stream(), [&] { hasRun = true; }));
-  // The other ranks are nowhere.
+  // The other ranks do not exist.
   EXPECT_EQ(moert_world_run(rank.world, nullptr), MOERT_OK) << moert_last_error();
   EXPECT_FALSE(hasRun);
   forRanks([&](Rank &other) {
@@ -341,7 +341,7 @@ TEST_F(CallerTest, ReadingWaitsForTheStep) {
     int64_t count = 0;
     moert_op_time times[8];
     EXPECT_EQ(moert_world_timeline(rank.world, rank.number, times, 8, &count), MOERT_OK) << moert_last_error();
-    // Replicas are compared under `verify` alone.
+    // Replicas are only compared under `verify`.
     EXPECT_EQ(count, 4);
     for (int64_t i = 0; i < count; ++i)
       EXPECT_LE(0, times[i].begin_s);
@@ -367,7 +367,7 @@ TEST_F(CallerTest, CommunicatorsStayTheCallers) {
     EXPECT_EQ(rank.enqueueStep(plan, 1, out[static_cast<size_t>(rank.number)]), MOERT_OK) << moert_last_error();
     moert_world_destroy(std::exchange(rank.world, nullptr));
   });
-  // One for each of two groups on each rank, all by the caller.
+  // Each rank has one for each of two groups, all made by the caller.
   EXPECT_EQ(emulation::communicatorsMade() - made, 2 * kRanks);
   EXPECT_EQ(emulation::communicators() - before, 2 * kRanks);
 }
@@ -413,7 +413,7 @@ protected:
     rank.bind(plan);
     ASSERT_EQ(moert_world_run(rank.world, nullptr), MOERT_OK) << moert_last_error();
   }
-  /// As the caller has to do: then the world can go.
+  /// Aborts as the caller has to. The world can then be destroyed.
   void abort() {
     for (ncclComm_t comm : rank.comms)
       EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
@@ -446,7 +446,7 @@ TEST_F(CallerAloneTest, ErrorsOfNcclComeByTheNextStep) {
   abort();
 }
 
-// Other ranks have enqueued what this one has not.
+// Other ranks have enqueued collectives that this rank has not.
 TEST_F(CallerAloneTest, AnErrorOfTheHostStays) {
   rank.use();
   ASSERT_EQ(rank.create(plan), MOERT_OK) << moert_last_error();
@@ -457,7 +457,7 @@ TEST_F(CallerAloneTest, AnErrorOfTheHostStays) {
   EXPECT_EQ(moert_world_wait(rank.world), MOERT_ERROR_INTERNAL);
   EXPECT_EQ(moert_world_run(rank.world, nullptr), MOERT_ERROR_INTERNAL);
   EXPECT_THAT(moert_last_error(), HasSubstr("an earlier step failed: rank 0: op 0 matmul 'layer0'"));
-  // No collective of it was enqueued.
+  // The step enqueued no collective.
   EXPECT_CUDA(cudaStreamSynchronize(rank.stream()));
 }
 
@@ -481,7 +481,7 @@ TEST_F(CallerAloneTest, WhatMayStillRunIsNotDestroyed) {
 
 class CallerRefusedTest : public CallerTest {
 protected:
-  /// `change` makes one thing of a configuration or of the table wrong.
+  /// Expects an error after `change` breaks one entry of a configuration or of the table.
   void expectRefused(const std::string &text, const std::function<void(moert_world_config &)> &change,
                      const char *plan = "small") {
     Plan opened(plan);
@@ -519,7 +519,7 @@ TEST_F(CallerRefusedTest, Configurations) {
   expectRefused("runs no pipelines", [](moert_world_config &) {}, "stages");
 }
 
-// With a table or without one.
+// Graphs are refused with a table of communicators, and without one.
 TEST_F(CallerRefusedTest, GraphsOfBoundWorlds) {
   const std::string text = "expected graphs = 0 of a world whose memory the caller gives: a CUDA graph would use the "
                            "addresses of the step that it was made of again";
@@ -557,7 +557,7 @@ TEST_F(CallerRefusedTest, Steps) {
   cudaGraph_t graph = nullptr;
   EXPECT_CUDA(cudaStreamEndCapture(rank.stream(), &graph));
   EXPECT_CUDA(cudaGraphDestroy(graph));
-  // Nothing of it was enqueued, and the world can go on.
+  // The refused step enqueued nothing, and the world can go on.
   forRanks([&](Rank &one) {
     EXPECT_EQ(moert_world_run(one.world, nullptr), MOERT_OK) << moert_last_error();
     EXPECT_EQ(moert_world_wait(one.world), MOERT_OK) << moert_last_error();

@@ -22,12 +22,12 @@ namespace {
 
 constexpr int32_t kOp = 7;
 
-/// Without a device nothing can be tested.
+/// Skips all tests if there is no device.
 class NeedsDevice : public ::testing::Environment {
   void SetUp() override {
     int count = 0;
     Status status = check(cudaGetDeviceCount(&count), "cannot find CUDA devices");
-    // Where there is a driver there is something wrong.
+    // A driver without a device is an error.
     if (!status.ok() && access("/dev/nvidiactl", F_OK) != 0)
       GTEST_SKIP() << "no NVIDIA driver: " << status.message;
     ASSERT_TRUE(status.ok()) << status.message;
@@ -76,7 +76,7 @@ void readBack(Operand &operand, int32_t dtype, const void *data) {
     operand.values[i] = elementAt(data, dtype, static_cast<int64_t>(i));
 }
 
-/// The host's kernels know 16-bit types where they convert them.
+/// Runs a call on the host. Its kernels support 16-bit types only in conversions.
 Status runOnHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
   std::vector<std::vector<char>> memory;
   std::vector<View> views;
@@ -94,7 +94,7 @@ Status runOnHost(Kind kind, std::vector<Operand> &operands, const KernelCall &ca
   return status;
 }
 
-/// Copies of operands on the device, each of exactly its bytes, and `shift` elements more before it.
+/// Copies of operands on the device, each of exactly its bytes, behind `shift` further elements.
 class DeviceOperands {
 public:
   DeviceOperands(const std::vector<Operand> &operands, int64_t shift) {
@@ -132,7 +132,7 @@ DeviceContext &testDevice() {
   return *device;
 }
 
-/// The call's error, or else the fault that the device found.
+/// The call's error, or the fault that the device found.
 Status runOnDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &call, int64_t shift, uint64_t seed) {
 #ifdef MOERT_CUDA_EMULATION
   emulation::setSeed(seed);
@@ -197,7 +197,7 @@ bool sameBits(const std::vector<Operand> &a, const std::vector<Operand> &b) {
 DeviceOptions testOptions() {
   DeviceOptions options;
 #ifdef MOERT_CUDA_EMULATION
-  // Its products need no workspace. A device is tested with the workspace that it runs with.
+  // Products on the emulation need no workspace. A device is tested with its usual workspace.
   options.productBytes = 1024;
 #endif
   return options;

@@ -17,7 +17,7 @@ View viewOf(const Operand &operand) {
   View view;
   if (!operand.isThere)
     return view;
-  // Aligned, and never read.
+  // The address is aligned and never read.
   view.data = reinterpret_cast<void *>(uintptr_t(256));
   view.dtype = operand.dtype;
   view.rank = static_cast<int64_t>(operand.dims.size());
@@ -91,7 +91,7 @@ TEST_F(CudnnAttentionTest, LeavesWhatItDoesNotHave) {
   expect(false, [](Case &c) { c.options.qLength = 1; });
 }
 
-// A window that hides no key is none.
+// A window that hides no key counts as no window.
 TEST_F(CudnnAttentionTest, TakesWindowsThatHideKeys) {
   Case c = causalCase(20, 30, 4, 2);
   c.options.window = 29;
@@ -102,10 +102,10 @@ TEST_F(CudnnAttentionTest, TakesWindowsThatHideKeys) {
   EXPECT_EQ(parts.shape.window, 0);
 }
 
-// All ranks can or none can, whatever heads they have.
+// Either all ranks use cuDNN or none, independent of their heads.
 TEST_F(CudnnAttentionTest, TakesWholeGroupsOfHeads) {
   for (int64_t rank : {0, 1, 2}) {
-    // A group of 6 of the model's 12 heads: a rank has 4 of them, or half a group.
+    // A group has 6 of the model's 12 heads. A rank has 4 of them, or half a group.
     Case c = causalCase(20, 20, 4, 2);
     c.options.part = {3, 1, rank};
     EXPECT_FALSE(canUse(c));
@@ -119,7 +119,7 @@ TEST_F(CudnnAttentionTest, TakesWholeGroupsOfHeads) {
   EXPECT_FALSE(canUse(causalCase(20, 20, 4, 3)));
 }
 
-// Gradients keep gradients of probabilities: 32 KiB for up to 128 queries and keys of a head.
+// Gradients keep the gradients of probabilities: 32 KiB for up to 128 queries and keys of a head.
 TEST_F(CudnnAttentionTest, CutsGradientsIntoParts) {
   Case c = causalCase(2, 2, 8, 4, 8);
   c.sequences = 3072;
@@ -138,13 +138,13 @@ TEST_F(CudnnAttentionTest, CutsGradientsIntoParts) {
   EXPECT_EQ(parts.shape.heads, 8192);
   EXPECT_EQ(parts.shape.keyHeads, 4096);
   EXPECT_EQ(parts.shape.queryStride, 16384 * 8);
-  // A group of heads that is too large is not cut.
+  // A group of heads that is too large is not divided.
   EXPECT_TRUE(canUse(causalCase(2, 2, 16384, 1, 8)));
   EXPECT_FALSE(canUse(causalCase(2, 2, 32768, 1, 8)));
   EXPECT_TRUE(canUse(causalCase(2, 2, 32768, 1, 8), MOERT_BF16, false));
 }
 
-// A graph that asks for more than the limit is refused; the largest other one says what a stream needs.
+// A graph that exceeds the limit is refused. The largest other one determines a stream's workspace.
 TEST_F(CudnnAttentionTest, LimitsWorkspaces) {
   CudnnGraph *graph = nullptr;
   auto find = [&](int64_t queries, int64_t bytes) {
@@ -171,7 +171,7 @@ TEST_F(CudnnAttentionTest, LimitsWorkspaces) {
             std::string::npos);
 }
 
-// The host waits for no build while a step becomes a graph; later the step is the same.
+// The host does not wait for a build during a capture. Later steps are the same.
 TEST_F(CudnnAttentionTest, BuildsNoGraphWhileCapturing) {
   ASSERT_TRUE(canUse(causalCase(20, 20, 4, 2)));
   CudnnGraph *graph = nullptr, *again = nullptr;
@@ -210,7 +210,7 @@ TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
   EXPECT_NE(graph, nullptr);
 }
 
-/// cuDNN computes both calls in so many runs, as the host does.
+/// Expects cuDNN to compute both calls in the given numbers of runs, with the host's results.
 void expectCudnn(const Case &c, const AttentionOptions &options, int64_t forwardRuns, int64_t gradientRuns) {
   for (int32_t dtype : {MOERT_BF16, MOERT_F16})
     for (int32_t lseType : typesBeside(dtype)) {
@@ -258,7 +258,7 @@ TEST(CudnnRunsTest, PartsOfHeads) {
     c.sequences = 3;
     c.options.part = {4, 1, rank};
     expectCudnn(c, c.options, 1, 1);
-    // k and v are of the part's key head.
+    // k and v have the part's key head.
     AttentionOptions options = c.options;
     c.options.kHeads = 1;
     expectCudnn(c, options, 1, 1);
@@ -277,7 +277,7 @@ TEST(CudnnRunsTest, PartsOfSequencesAndHeads) {
   expectCudnn(c, c.options, 1, 4);
 }
 
-// Streams allocate once, whatever order calls come in.
+// Streams allocate once, for any order of calls.
 TEST(CudnnRunsTest, LargestWorkspaceComesFirst) {
   DeviceContext device;
   ASSERT_TRUE(DeviceContext::create(testOptions(), device).ok());
@@ -313,7 +313,8 @@ TEST(CudnnRunsTest, LargestWorkspaceComesFirst) {
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
 }
 
-// What is not aligned is for own kernels, and what cuDNN refuses: the first time warns.
+// The library's own kernels compute calls whose operands are not aligned, and calls that cuDNN refuses. The first
+// refusal warns.
 TEST(CudnnRunsTest, OwnKernelsDoTheRest) {
   Case c = causalCase(11, 13, 2, 1, 40);
   emulation::setCudnnRefuses(true);
@@ -325,9 +326,9 @@ TEST(CudnnRunsTest, OwnKernelsDoTheRest) {
                             "heads of 40 and 40 columns, window 0: own kernels compute it, as cuDNN does not: cuDNN: "
                             "the test says so\n";
   EXPECT_NE(text.find(first), std::string::npos) << text;
-  // Of two types and two kinds, each once.
+  // Each of two types and two kinds has one warning.
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
-  // What was refused stays so: ranks that ask later choose alike.
+  // A refusal is permanent, so that ranks that ask later choose alike.
   expectCudnn(c, c.options, 0, 0);
 }
 

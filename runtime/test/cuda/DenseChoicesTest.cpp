@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// As cuBLASLt 13.0 of the emulation calls the algorithm of that number.
+/// Algorithm of a number, as cuBLASLt 13.0 of the emulation describes it.
 ProductAlgorithm algorithmOf(uint64_t number, size_t version = 130000) { return {version, {number}}; }
 
 TEST(DenseChoicesTest, AlgorithmsHaveTexts) {
@@ -30,7 +30,7 @@ TEST(DenseChoicesTest, AlgorithmsHaveTexts) {
     EXPECT_FALSE(ProductAlgorithm::parse(text)) << text;
 }
 
-// At most one doubling away in all; of two that are equally near the first one holds.
+// The nearest entry is at most one doubling away in total. Ties go to the first one.
 TEST(DenseChoicesTest, Nearest) {
   const DenseChoices choices({{{MOERT_BF16, 64, 64, 64}, algorithmOf(1)},
                               {{MOERT_BF16, 256, 64, 64}, algorithmOf(2)},
@@ -82,7 +82,7 @@ TEST(DenseChoicesTest, ReadsTables) {
 
 #ifdef MOERT_CUDA_EMULATION
 
-/// A product of ones on a device of its own; returns the algorithm that ran, and what was printed.
+/// Runs a product of ones on its own device. Returns the algorithm that ran, and the printed text.
 std::pair<int, std::string> runProduct(DenseChoices choices, int64_t proposal, int64_t shift = 0) {
   DeviceContext device;
   EXPECT_TRUE(DeviceContext::create(testOptions(), device).ok());
@@ -108,15 +108,15 @@ TEST(DenseChoicesTest, ProductsTakeThem) {
   EXPECT_EQ(runProduct({}, 0), Ran(1, ""));
   EXPECT_EQ(runProduct({}, 1), Ran(1, ""));
   EXPECT_EQ(runProduct({}, 2), Ran(2, ""));
-  // There are three.
+  // There are three algorithms.
   EXPECT_EQ(runProduct({}, 7), Ran(3, ""));
   EXPECT_EQ(runProduct(choiceOf(algorithmOf(3)), 0), Ran(3, ""));
   EXPECT_EQ(runProduct(choiceOf(algorithmOf(3)), 1), Ran(1, ""));
-  // It was measured on aligned operands.
+  // The algorithm was measured on aligned operands.
   EXPECT_EQ(runProduct(choiceOf(algorithmOf(3)), 0, 1), Ran(1, ""));
 }
 
-// What is ignored is said once, of two products.
+// An ignored choice is reported once for two products.
 TEST(DenseChoicesTest, ProductsIgnoreWhatTheLibraryRefuses) {
   const std::string end = ": cuBLASLt chooses itself; write the table again with moe-calibrate --products\n";
   const std::string begin = "moert: warning: the table of products (MOERT_PRODUCTS) has an algorithm of cuBLASLt ";

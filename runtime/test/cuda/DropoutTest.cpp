@@ -21,7 +21,7 @@ TEST(CudaDropoutTest, SameBitsAsTheHost) {
         }
 }
 
-// Parts of 4 or 6 columns begin within blocks of random words, or do not.
+// Parts of 4 or 6 columns begin at the border of blocks of random words, or inside of them.
 TEST(CudaDropoutTest, PartsOfTheWhole) {
   for (int32_t dtype : kFloatingTypes)
     for (int columns : {4, 6, 24})

@@ -10,7 +10,7 @@ namespace {
 
 using Views = std::vector<View>;
 
-/// Of no element, of one, of less than a vector and a little more, and of so many that threads go round.
+/// Shapes with no element, one, less than a vector, a little more, and so many that threads loop.
 const std::vector<std::vector<int64_t>> kShapes = {{0, 4}, {1}, {3, 5}, {17}, {2, 3, 64, 129}};
 
 TEST(CudaElementwiseTest, Sums) {

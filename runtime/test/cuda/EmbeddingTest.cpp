@@ -9,7 +9,7 @@ namespace {
 
 using Views = std::vector<View>;
 
-/// Ids below `end`, half of them the same one.
+/// Ids below `end`, half of them equal.
 Operand someIds(int64_t tokens, int64_t end, int seed) {
   Operand ids = filledOperand(MOERT_I32, {tokens}, static_cast<double>(end / 3));
   std::mt19937_64 engine(static_cast<uint64_t>(seed));
@@ -19,7 +19,7 @@ Operand someIds(int64_t tokens, int64_t end, int seed) {
   return ids;
 }
 
-/// Ids, a table, rows of tokens, an addend like the table.
+/// Operands: ids, a table, rows of tokens, an addend like the table.
 void expectEmbeddings(int32_t dtype, const Operand &ids, int64_t rows, int64_t columns, Part part,
                       int64_t padding = -1) {
   const std::vector<Operand> operands{ids, randomOperand(dtype, {rows, columns}, 1),
@@ -58,7 +58,7 @@ TEST(CudaEmbeddingTest, GradOfPadding) {
       expectEmbeddings(dtype, someIds(90, 21, 2), 7, 8, {3, 1, rank}, 7);
 }
 
-/// Rows of one, two and three digits.
+/// Row numbers have one, two and three digits.
 TEST(CudaEmbeddingTest, LargeTables) {
   for (int64_t rows : {512, 513, 3000, 300000})
     expectEmbeddings(MOERT_F32, someIds(300, rows, 3), rows, 2, {});

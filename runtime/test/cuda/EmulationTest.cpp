@@ -16,7 +16,7 @@ namespace {
 
 #define EXPECT_CUDA(expression) EXPECT_EQ(expression, cudaSuccess)
 
-/// Memory of the device that ends with the test.
+/// Memory of the device, freed at the end of the test.
 template <class T> class Memory {
 public:
   explicit Memory(size_t count) : count(count) { EXPECT_CUDA(cudaMalloc(&data, count * sizeof(T))); }
@@ -108,7 +108,7 @@ __global__ void warpSums(int *out) {
   const int quarter = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x), 1, 8);
   const int most = __reduce_max_sync(0xffffffff, static_cast<int>(threadIdx.x));
   int lower = 0;
-  // Half of a warp may go its own way.
+  // Half of a warp may take another branch.
   if (threadIdx.x % 32 < 16)
     lower = __shfl_sync(0xffff, static_cast<int>(threadIdx.x), 15);
   int *mine = out + threadIdx.x * 6;
@@ -179,7 +179,7 @@ TEST(EmulationTest, LaunchesBeyondTheDeviceAreRefused) {
 __global__ void store(int *out, int value) { *out = value; }
 __global__ void increment(int *out, const int *in) { *out = *in + 1; }
 
-/// Writes on one stream and reads on another; whether the reader waits is said. Whether it read the right value.
+/// Writes on one stream and reads on another, which waits if `waits`. Returns whether the right value was read.
 bool readsWhatWasWritten(uint64_t seed, bool waits) {
   setSeed(seed);
   Stream writer, reader;
@@ -320,7 +320,7 @@ TEST(EmulationTest, NarrowTypesRoundToEven) {
 
 // --- Tensor cores and asynchronous copies ------------------------------------
 
-/// out = a b of 16 x 16 each, by one warp; `b` is given, or its transpose.
+/// out = a b of 16 x 16 each, by one warp. `b` may be transposed in memory.
 __global__ void multiplyMatrices(const __half *a, const __half *b, bool isTransposed, float *out) {
   const unsigned lane = threadIdx.x, g = lane / 4, t = lane % 4;
   uint32_t left[4], right[4];
@@ -362,7 +362,7 @@ TEST(EmulationTest, TensorCoresMultiply) {
   }
 }
 
-/// Of 8 words, the last 4 are zeros.
+/// The last 4 of 8 words are zeros.
 __global__ void copyAsynchronously(const uint32_t *in, uint32_t *out) {
   auto *shared = static_cast<uint32_t *>(dynamicShared());
   __pipeline_memcpy_async(shared, in, 16);

@@ -15,7 +15,7 @@ protected:
     EXPECT_EQ(cudaMemset(memory.get(), 0, 64 * 4), cudaSuccess);
   }
 
-  /// `count` values from number `first` on.
+  /// View of `count` values from number `first` on.
   View at(int64_t first, int64_t count) {
     View view;
     view.data = static_cast<int32_t *>(memory.get()) + first;
@@ -50,7 +50,7 @@ TEST_F(CudaHostCountsTest, WaitsOnce) {
   EXPECT_EQ(known.waits(), 1);
 }
 
-// A call that has the memory as anything but its counts may write it.
+// A call may write memory unless it is the call's counts.
 TEST_F(CudaHostCountsTest, ForgetsWhatMayChange) {
   Call product;
   product.kind = Kind::GroupedMatmul;
@@ -72,7 +72,7 @@ TEST_F(CudaHostCountsTest, ForgetsWhatMayChange) {
   EXPECT_EQ(known.waits(), 3);
 }
 
-// What was read in one step is copied early in the next, and what is overwritten later does not change it.
+// Values that one step has read are copied early in the next step. Later overwrites do not change the copies.
 TEST_F(CudaHostCountsTest, CopiesEarlyWhatWasRead) {
   Call writer;
   writer.kind = Kind::Copy;
@@ -94,7 +94,7 @@ TEST_F(CudaHostCountsTest, CopiesEarlyWhatWasRead) {
   EXPECT_EQ(known.waits(), 2);
 }
 
-// Whoever comes after a step may overwrite its memory.
+// Calls that follow a step may overwrite its memory.
 TEST_F(CudaHostCountsTest, OthersWaitForCopies) {
   Call writer;
   writer.kind = Kind::Copy;

@@ -57,7 +57,7 @@ TEST(CudaLossTest, LogsumexpGrad) {
       }
 }
 
-/// Labels below `end`, some of them none.
+/// Labels below `end`. Some rows have none.
 Operand someLabels(int64_t rows, int64_t end) {
   Operand labels = filledOperand(MOERT_I32, {rows}, -1);
   std::mt19937_64 engine(5);

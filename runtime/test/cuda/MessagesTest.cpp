@@ -1,6 +1,7 @@
 //===- MessagesTest.cpp - packed exchanges against copies of pieces -------===//
 //
-// All members of a group are on one device. What they exchange as messages must be what copies of single pieces bring.
+// All members of a group are on one device. Exchanges by messages must give the same results as copies of single
+// pieces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +36,7 @@ std::vector<char> randomBytes(int64_t count, uint64_t seed) {
   return bytes;
 }
 
-/// A group on one device: a call of each member, whose operands are filled.
+/// A group on one device, with a call of each member whose operands are filled.
 class Members {
 public:
   explicit Members(std::vector<Call> given) : calls(std::move(given)) {
@@ -48,7 +49,7 @@ public:
     }
   }
 
-  /// Every member's output after pieces were copied one by one. `bytes` come from other members.
+  /// Output of every member after pieces were copied one by one. `bytes` come from other members.
   std::vector<std::vector<char>> copied(std::vector<int64_t> &bytes) {
     bytes.assign(calls.size(), 0);
     for (int64_t to = 0; to < size(); ++to) {
@@ -90,7 +91,7 @@ public:
     return takeOutputs();
   }
 
-  int buffers = 0; ///< that were reserved
+  int buffers = 0; ///< number of reserved buffers
   bool areEven = true;
 
 private:
@@ -121,7 +122,7 @@ private:
     ASSERT_EQ(from.bytes, to.bytes);
     EXPECT_TRUE(copyBytes(stream.get(), to.data, from.data, from.bytes).ok());
   }
-  /// They are filled as before, too.
+  /// The outputs are filled again.
   std::vector<std::vector<char>> takeOutputs() {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     std::vector<std::vector<char>> all;
@@ -161,7 +162,7 @@ std::vector<Call> allToAll(int64_t size, const Dims &in, const attributes::AllTo
   return std::vector<Call>(static_cast<size_t>(size), call);
 }
 
-/// Members that have `blocks` blocks of rows each, for `own` experts of each member, with random counts.
+/// Members with `blocks` blocks of rows each, for `own` experts of each member, with random counts.
 struct Ragged {
   int64_t size, blocks, own, phases = 1, phase = 0;
   std::vector<std::vector<int32_t>> blockCounts, expertCounts; ///< by member
@@ -269,7 +270,7 @@ TEST(CudaMessagesTest, AllToAllOfRaggedRows) {
         }
 }
 
-/// More pieces than one launch takes.
+/// There are more pieces than one launch takes.
 TEST(CudaMessagesTest, ManyPieces) {
   Ragged ragged(8, 3, 60, 1, 0);
   for (int64_t direction : {MOERT_TO_EXPERTS, MOERT_FROM_EXPERTS}) {

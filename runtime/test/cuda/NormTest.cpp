@@ -7,7 +7,7 @@ namespace {
 
 using Views = std::vector<View>;
 
-/// x, gamma, beta, grads, a result like x, one like gamma.
+/// Operands: x, gamma, beta, grads, a result like x, one like gamma.
 std::vector<Operand> normOperands(int32_t dtype, int64_t rows, int64_t blocks, int64_t columns) {
   Operand x = randomOperand(dtype, {rows, blocks * columns}, 1);
   return {x,
@@ -62,7 +62,7 @@ TEST(CudaNormTest, SeveralBlocksInARow) {
     expectNorms(normOperands(MOERT_F32, 9, 3, columns), 10);
 }
 
-/// In registers of a warp or a block, and longer than those.
+/// Rows fit into the registers of a warp or a block, or are longer.
 TEST(CudaNormTest, LongRows) {
   for (int64_t columns : {512, 520, 1030, 4096, 8192, 8196})
     expectNorms(normOperands(MOERT_F32, 2, 1, columns), 10);
@@ -72,7 +72,7 @@ TEST(CudaNormTest, LongRows) {
 
 TEST(CudaNormTest, ManyRows) { expectNorms(normOperands(MOERT_F32, 700, 1, 8), 30); }
 
-/// A large mean, which the variance must not cancel against.
+/// The variance must not cancel against a large mean.
 TEST(CudaNormTest, LargeMeans) {
   std::vector<Operand> operands = normOperands(MOERT_F32, 5, 1, 64);
   for (double &value : operands[0].values)

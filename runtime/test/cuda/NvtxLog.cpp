@@ -1,7 +1,7 @@
 //===- NvtxLog.cpp - a profiler that prints the names of ranges -----------===//
 //
-// NVTX loads the library that NVTX_INJECTION64_PATH names and asks it which of its functions it implements
-// (nvtx3/nvtxDetail/nvtxTypes.h, whose numbers these are).
+// NVTX loads the library that NVTX_INJECTION64_PATH names, and asks which of its functions the library implements. The
+// numbers are those of nvtx3/nvtxDetail/nvtxTypes.h.
 //
 //===----------------------------------------------------------------------===//
 

@@ -23,7 +23,7 @@ struct StepTypes {
   int32_t param, grad, state;
 };
 
-/// All of one type, and what may stand beside 16-bit types.
+/// All values of one type, and the types that may stand beside 16-bit types.
 std::vector<StepTypes> stepTypes() {
   std::vector<StepTypes> types;
   for (int32_t grad : kFloatingTypes)

@@ -34,7 +34,7 @@ TEST(CudaPositionsTest, PartsOfSequences) {
 }
 
 TEST(CudaPositionsTest, RotaryOfAnyColumns) {
-  // Columns of a head, the first rotated one, how many.
+  // Columns of a head, the first rotated one, and their number.
   const std::vector<std::vector<int64_t>> heads{{64, 0, 64}, {192, 128, 64}, {24, 8, 16},
                                                 {10, 2, 6},  {7, 1, 4},      {8, 0, 0}};
   for (int32_t dtype : kFloatingTypes)
@@ -88,7 +88,7 @@ void expectRelative(int32_t dtype, std::vector<int64_t> shape, int64_t buckets, 
   const int64_t heads = shape[0];
   const std::vector<Operand> operands{randomOperand(dtype, {buckets, heads}, 1), filledOperand(dtype, shape, 9),
                                       randomOperand(dtype, shape, 2), filledOperand(dtype, {buckets, heads}, 9)};
-  // Many terms add up.
+  // The sums have many terms.
   const double slack = 4;
   expectAlike(Kind::RelativeBias, operands,
               [=](Kernels &k, const Views &v) { return k.relativeBias(v[0], v[1], bidirectional, most); });

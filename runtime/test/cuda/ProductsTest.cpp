@@ -10,7 +10,7 @@ namespace {
 
 using Views = std::vector<View>;
 
-/// Small enough that sums in another order stay within the tolerance of elements.
+/// Deviation that keeps sums in another order within the tolerance of elements.
 constexpr double kDeviation = 0.2;
 
 TEST(CudaProductsTest, Dense) {
@@ -47,10 +47,11 @@ TEST(CudaProductsTest, GradientOfAMatrix) {
         }
 }
 
-/// Rows of `k` and of `n` columns; the number of experts is that of `counts`, or the first of `shape`.
+/// Expects grouped products of rows with `k` and `n` columns. The number of experts is that of `counts`, or the first
+/// of `shape`.
 void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &counts) {
   for (int32_t dtype : kFloatingTypes)
-    // cuBLAS multiplies groups of aligned matrices alone.
+    // cuBLAS multiplies only groups of aligned matrices.
     for (auto [k, n] : {std::pair(1, 7), std::pair(12, 7), std::pair(16, 8)})
       for (bool transpose : {false, true}) {
         std::vector<int64_t> in = shape, out = shape;
@@ -86,7 +87,7 @@ void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &c
       }
 }
 
-/// Of the emulated device, as long as this.
+/// Sets the emulated device's compute capability during the life of this object.
 class Capability {
 public:
   Capability(DeviceContext &device, int capability) : device(device), before(device.capability) {
@@ -99,7 +100,8 @@ private:
   const int before;
 };
 
-/// By the method, or by the usual one where that cannot; on a device of that compute capability, or as it is with 0.
+/// Multiplies by the method, or by the usual one if the method cannot, on a device of the compute capability, or the
+/// default device with 0.
 Status multiplyIfPossible(const Target &target, int capability, RaggedMethod method, const RaggedProduct &product,
                           View counts) {
   const Capability other(target.device, capability);
@@ -107,7 +109,7 @@ Status multiplyIfPossible(const Target &target, int capability, RaggedMethod met
                                              : multiplyRagged(target, product, counts);
 }
 
-/// By every method that can, the products of experts with these counts.
+/// Expects every possible method to compute the products of experts with these counts.
 void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
                         const std::vector<std::pair<int64_t, int64_t>> &sizes, int capability = 0) {
   for (int32_t dtype : kFloatingTypes)
@@ -153,13 +155,13 @@ void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
 
 TEST(CudaProductsTest, EveryMethod) {
   expectByAllMethods(30, 4, indices({2, 4}, {3, 0, 5, 1, 4, 0, 11, 0}), {{16, 8}, {40, 24}, {13, 7}});
-  // Several tiles in each direction.
+  // There are several tiles in each direction.
   expectByAllMethods(300, 3, indices({1, 3}, {150, 0, 140}), {{136, 136}});
 }
 
 #ifdef MOERT_CUDA_EMULATION
 
-// CUTLASS's kernels are of one device each, and other methods take their place on others.
+// CUTLASS's kernels each run on one kind of device. Other devices use other methods.
 TEST(CudaProductsTest, EveryMethodOnOtherDevices) {
   for (int capability : {80, 100, 103})
     expectByAllMethods(30, 4, indices({2, 4}, {3, 0, 5, 1, 4, 0, 11, 0}), {{16, 8}, {13, 7}}, capability);
@@ -184,7 +186,7 @@ TEST(CudaProductsTest, MethodsHaveNames) {
   EXPECT_FALSE(findMethod("none"));
 }
 
-/// Of numbers that the shorter type holds.
+/// Values are numbers that the shorter type holds.
 TEST(CudaProductsTest, TensorCoresForF32AreAnOption) {
   DeviceOptions options = testOptions();
   options.tf32 = true;

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 constexpr auto kAny = [](RaggedMethod) { return true; };
 const std::string kForward = R"("pass": "forward", "transposed": false, "dtype": "bf16")";
 
-/// A file that is there as long as this.
+/// A file that exists as long as this object.
 class TableFile {
 public:
   explicit TableFile(const std::string &text) : name(testing::TempDir() + "/products-" + std::to_string(getpid())) {
@@ -52,7 +52,7 @@ RaggedProduct productOf(int64_t experts, int64_t rows, int64_t n, int64_t k) {
 
 TEST(RaggedChoicesTest, NoTable) { EXPECT_EQ(RaggedChoices().choose(productOf(8, 64, 32, 16), kAny), std::nullopt); }
 
-// Each size counts by its doublings, rows by those of an expert; of two that are equally near the first one holds.
+// Each size counts by its doublings, and rows by those of an expert. Ties go to the first entry.
 TEST(RaggedChoicesTest, Nearest) {
   const RaggedChoices choices = readText(tableOf(entryOf(kForward, 8, 800, 64, 64, R"("method": "tiles")") + "," +
                                                  entryOf(kForward, 8, 800, 256, 64, R"("method": "cublaslt-1")") + "," +
@@ -67,7 +67,7 @@ TEST(RaggedChoicesTest, Nearest) {
     EXPECT_EQ(choices.choose(product, kAny), method) << product.experts << " " << product.rows << " " << product.n;
 }
 
-// Products of another type, pass or transpose are another question.
+// Entries of another type, pass or transpose do not count.
 TEST(RaggedChoicesTest, OfItsKind) {
   const RaggedChoices choices =
       readText(tableOf(entryOf(kForward, 8, 8, 8, 8, R"("method": "tiles")") + "," +
@@ -89,7 +89,7 @@ TEST(RaggedChoicesTest, OfItsKind) {
   EXPECT_EQ(choices.choose(product, kAny), RaggedMethod::CutlassPingpong);
 }
 
-// Where the fastest method cannot compute a product the next one does, by the sum of its seconds.
+// If the fastest method cannot compute a product, the next one by the sum of its seconds does.
 TEST(RaggedChoicesTest, NextMethod) {
   const RaggedChoices choices = readText(tableOf(
       entryOf(kForward, 8, 8, 8, 8,
@@ -143,7 +143,7 @@ TEST(RaggedChoicesTest, Errors) {
               HasSubstr("'/nowhere/x.json' (MOERT_PRODUCTS): cannot be read: No such file or directory"));
 }
 
-/// A product without any rows in use, on a device of its own.
+/// A product whose rows are all unused, on its own device.
 class OneProduct {
 public:
   Status run(const DeviceOptions &options, int32_t dtype, int64_t &waits) {
@@ -185,7 +185,7 @@ DeviceOptions optionsOf(const std::string &method, const std::string &choices) {
   return options;
 }
 
-// Only methods of the host wait for counts. A method that is forced beats the table.
+// Only methods of the host wait for counts. A forced method has priority over the table.
 TEST(RaggedChoicesTest, DeviceUsesThem) {
   const TableFile file(tableOf(entryOf(kForward, 8, 8, 8, 8, R"("method": "cublaslt-1")")));
   int64_t waits = 0;

@@ -1,7 +1,7 @@
 //===- RouteTest.cpp - choosing experts on CUDA ---------------------------===//
 //
-// The host's scores and the device's may differ in the last bit, so logits are such that this decides nothing: those of
-// a token are different and far apart, or make the same few scores on both.
+// The host's scores and the device's may differ in the last bit. The logits are such that this changes no choice: those
+// of a token are far apart, or make the same few scores on both.
 //
 //===----------------------------------------------------------------------===//
 #include "CudaKernelsTest.h"
@@ -19,7 +19,7 @@ using Views = std::vector<View>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// What a route reads and writes, in the order of its arguments; the last is what is forced.
+/// Operands of a route, in the order of its arguments. The last one has the forced choices.
 std::vector<Operand> routeOperands(const Operand &logits, const Operand &bias, int64_t choices, int64_t chunks) {
   const int64_t tokens = logits.dims[0], experts = logits.dims[1];
   const int32_t dtype = logits.dtype;
@@ -54,7 +54,7 @@ Operand distinctLogits(int32_t dtype, int64_t tokens, int64_t experts, int seed)
   return logits;
 }
 
-/// Values of which both kinds of scores know the exact result.
+/// Logits for which both kinds of scores give exact results.
 Operand tiedLogits(int32_t dtype, int64_t tokens, int64_t experts, int seed) {
   Operand logits = filledOperand(dtype, {tokens, experts}, 0);
   std::mt19937_64 engine(static_cast<uint64_t>(seed));
@@ -70,7 +70,7 @@ Operand tiedBias(int32_t dtype, int64_t experts) {
   return bias;
 }
 
-/// A way to score tokens and to cut their rows up.
+/// A way to score tokens and to divide their rows.
 struct Form {
   int64_t score, groups, capacity, chunks;
   bool hasBias, renormalize;
@@ -80,7 +80,7 @@ constexpr Form kForms[] = {{MOERT_SOFTMAX, 1, 0, 1, true, false},       {MOERT_S
                            {MOERT_SOFTMAX, 3, 1, 1, false, true},       {MOERT_SIGMOID_SCORE, 1, 5, 5, true, false},
                            {MOERT_SIGMOID_SCORE, 3, 2, 4, false, true}, {MOERT_SOFTMAX, 3, 5, 3, true, true}};
 
-/// Both forms, cut up in several ways, with and without bias.
+/// Runs both forms with several divisions, with and without bias.
 void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options, bool mayHaveBias = true) {
   const int64_t tokens = logits.dims[0], experts = logits.dims[1];
   for (const Form &form : kForms) {
@@ -88,7 +88,7 @@ void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options, 
     options.groups = tokens % form.groups == 0 ? form.groups : 1;
     options.capacity = form.capacity;
     options.chunks = form.chunks;
-    // Of each expert with a capacity, else of all.
+    // Rows of each expert with a capacity, and of all experts without one.
     const int64_t items = form.capacity ? form.capacity * options.groups : tokens, each = form.capacity ? 1 : choices;
     const bool isPadded = form.capacity ? items % form.chunks != 0 : form.chunks > 1;
     options.chunkRows = isPadded ? each * ((items + form.chunks - 1) / form.chunks) + 3 : 0;
@@ -190,7 +190,7 @@ TEST(CudaRouteTest, GroupsOfExperts) {
   expectRoutes(logits, 4, options);
 }
 
-/// The gate compares tokens with each other, whose scores must be far apart too, or the same.
+/// The gate compares scores of different tokens, which must also be far apart or equal.
 TEST(CudaRouteTest, TopologyAwareGate) {
   RouteOptions options;
   options.homes = 4;
@@ -249,7 +249,7 @@ TEST(CudaRouteTest, ForcedChoicesThatAreNone) {
   expectSameError(Kind::Route, operands, routeCall({}), "expected different forced experts of token 1 but got 5 twice");
 }
 
-/// Two routes of one stream are told what to choose, and recorded.
+/// Two routes of one stream get forced choices, and are recorded.
 TEST(CudaRouteTest, PagesOfTheHost) {
   std::vector<RoutingPage> pages(2);
   std::vector<Operand> operands = routeOperands(distinctLogits(MOERT_F32, 40, 14, 1), absent(), 4, 1);
@@ -278,7 +278,8 @@ TEST(CudaRouteTest, PagesOfTheHost) {
 
 // --- Gradients ---------------------------------------------------------------
 
-/// Scores that sum to 1 in each row, different experts for each token, gradients of weights and aux, a result.
+/// Operands: scores that sum to 1 in each row, different experts for each token, gradients of weights and aux, a
+/// result.
 std::vector<Operand> gradOperands(int32_t dtype, int64_t tokens, int64_t experts, int64_t choices) {
   Operand scores = randomOperand(dtype, {tokens, experts}, 1);
   for (size_t i = 0; i < scores.values.size(); ++i)

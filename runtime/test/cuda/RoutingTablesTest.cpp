@@ -25,7 +25,7 @@ protected:
     second.stream = other.get();
   }
 
-  /// `count` integers from number `from` on, as [1, count].
+  /// View [1, count] of integers from number `from` on.
   View at(int64_t from, int64_t count) {
     View view;
     view.data = static_cast<int32_t *>(memory.get()) + from;
@@ -37,7 +37,7 @@ protected:
   void write(View view, std::vector<int32_t> values) {
     EXPECT_EQ(cudaMemcpy(view.data, values.data(), values.size() * 4, cudaMemcpyDefault), cudaSuccess);
   }
-  /// That a call writes `view` on a stream.
+  /// Notes that a call writes `view` on a stream.
   void note(View view, const StreamContext &context) {
     Call writer;
     writer.kind = Kind::Copy;
@@ -111,12 +111,12 @@ TEST_F(CudaRoutingTablesTest, ProductsOfALayerAreFilledTogether) {
     EXPECT_TRUE(groups.arraysOf(target, products[i], counts, arrays).ok());
     return arrays;
   };
-  // In the first step each is new.
+  // All arrays are new in the first step.
   for (size_t i = 0; i < products.size(); ++i)
     arraysOf(i);
   EXPECT_EQ(cudaStreamSynchronize(first.stream), cudaSuccess);
   tables.clear();
-  // In the next one they lie beside each other.
+  // They lie beside each other in the next step.
   std::vector<GroupArrays> arrays;
   for (size_t i = 0; i < products.size(); ++i)
     arrays.push_back(arraysOf(i));
@@ -137,7 +137,7 @@ TEST_F(CudaRoutingTablesTest, ProductsOfALayerAreFilledTogether) {
   EXPECT_NE(a[1], products[2].a);
 }
 
-// More than are remembered: each call reads the arrays of its own product.
+// With more products than are remembered, each call still reads the arrays of its own product.
 TEST_F(CudaRoutingTablesTest, EveryOneOfManyProductsHasItsArrays) {
   const View counts = at(0, 2);
   write(counts, {3, 0});

@@ -64,7 +64,7 @@ TEST(CudaShadowTest, CountsBelowZero) {
 
 // --- Whose choices -----------------------------------------------------------
 
-/// Experts, shadows; slots, counts, shadow slots, shadow counts.
+/// Operands: experts, shadows, slots, counts, shadow slots, shadow counts.
 std::vector<Operand> divideOperands(const Operand &experts, const Operand &shadows, int64_t chunks, int64_t room) {
   return {experts,
           shadows,

@@ -23,7 +23,8 @@ TEST(CudaTokenTest, RowsTimesFactors) {
         }
 }
 
-/// Tokens, rows, slots, weights, a result like tokens, one like rows, one like weights, counts of the used rows.
+/// Operands: tokens, rows, slots, weights, a result like tokens, one like rows, one like weights, counts of the used
+/// rows.
 std::vector<Operand> tokenOperands(int32_t dtype, int32_t beside, int64_t tokens, int64_t choices, int64_t columns,
                                    std::vector<int64_t> rows) {
   const int64_t count = rows.size() == 2 ? rows[0] * rows[1] : rows[0];
@@ -39,7 +40,7 @@ void expectTokens(const std::vector<Operand> &operands) {
               [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], v[3], {}, v[5]); });
   expectAlike(Kind::Dispatch, operands,
               [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], {}, {}, v[5]); });
-  // Rows without a token stay as they are.
+  // Rows without a token keep their values.
   expectAlike(Kind::Dispatch, operands,
               [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], v[3], v[7], v[5]); });
   expectAlike(Kind::Combine, operands,
@@ -102,7 +103,7 @@ TEST(CudaTokenTest, ChoicesOfAPass) {
       for (int64_t rows : {9, 40}) {
         if (rows == 40 && before > 0)
           continue;
-        // Of 35 rows of the fuller worker: four passes of 9.
+        // The fuller worker has 35 rows: four passes of 9.
         const Operand last = before ? indices({1}, {static_cast<int>(before)}) : absent();
         expectAlike(Kind::Window,
                     {randomSlots(15, 1, 15, 1), gathered, last, filledOperand(MOERT_I32, {1}, 9),
@@ -114,7 +115,7 @@ TEST(CudaTokenTest, ChoicesOfAPass) {
 }
 
 TEST(CudaTokenTest, MergedChoices) {
-  // Of 24 experts, the member has 8: in holders of one, two, or all.
+  // The member has 8 of 24 experts: in holders of one, two, or all.
   for (int64_t holders : {1, 4, 8})
     for (bool hasUsed : {false, true})
       for (bool hasDropped : {false, true}) {
@@ -148,8 +149,8 @@ TEST(CudaTokenTest, FaultsOfMergedChoices) {
 }
 
 TEST(CudaTokenTest, ChoicesOfAPassInChunksAndPhases) {
-  // Four members, the first two of which are exchanged in another phase, send rows to two workers of two experts in two
-  // chunks. At most 17 rows arrive in a kind: five passes of 4. A chunk has room for a row more than it gets.
+  // Four members send rows to two workers of two experts in two chunks. The first two members are exchanged in another
+  // phase. At most 17 rows arrive in a kind: five passes of 4. A chunk has room for a row more than it gets.
   const Operand gathered =
       indices({8, 4}, {3, 1, 0, 4, 8, 0, 0, 0, 0, 1, 6, 1, 2, 2, 2, 2, 8, 0, 0, 0, 0, 0, 0, 8, 8, 0, 0, 0, 1, 0, 7, 0});
   for (int64_t member = 0; member < 4; ++member)

@@ -1,6 +1,6 @@
-/* Four ranks that sum a vector 60 times; between two of these sums one rank breaks. MOERT_TEST_FAULT says which and how,
-   "2:kill": kill, stop (it stands still and answers nobody), spin (its program never returns), exit, fail. Where ranks
-   are processes their number is the launcher's; in one process the ranks that come first count. */
+/* Four ranks that sum a vector 60 times. Between two of these sums one rank breaks. MOERT_TEST_FAULT selects the rank
+   and the fault, as in "2:kill": kill, stop (the process stands still), spin (its program never returns), exit, fail.
+   If ranks are processes, their number is the launcher's. In one process, ranks are numbered as they come. */
 #include "Plan.h"
 
 #include <signal.h>
@@ -43,7 +43,7 @@ int32_t moeplan_rank(moert_rank_t rank) {
   const char *fault = getenv("MOERT_TEST_FAULT"), *process = getenv("OMPI_COMM_WORLD_RANK");
   const char *when = getenv("MOERT_TEST_FAULT_AT");
   int me = process ? atoi(process) : __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
-  /* The step before has shown that all are there. Where the program is listed before, its calls count, too. */
+  /* The step before has shown that all ranks exist. If the program is listed before, those calls count, too. */
   int due = !process || __atomic_fetch_add(&steps, 1, __ATOMIC_RELAXED) == (when ? atoi(when) : 1);
   if (fault && due && me == atoi(fault)) {
     breakHere(strchr(fault, ':') + 1);

@@ -1,6 +1,6 @@
 /* No plan: preloaded, it kills the process in its MOERT_TEST_KILL_AT-th call that changes files, counted from 1. A
-   write is cut off in its middle; other calls are not done. Without the variable it only counts. Nothing is brought to
-   the disk, which takes long: a kill loses nothing that was written. */
+   write is cut off in its middle, and other calls are not made. Without the variable it only counts. It skips slow
+   flushes to the disk, because a kill loses nothing that was written. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* What the hand-written plans of these tests share. */
+/* Shared parts of the hand-written plans of these tests. */
 #include "moert/moert.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Four ranks, dp 2 (stride 2) times mp 2: two layers without experts. x [8,4] is its own logits, k = 2 of 4 experts;
-   each layer dispatches and combines. x is cut over dp, so that two ranks route the same four tokens; with SHARES over
-   mp too. Results are y, the experts of both layers, and a gradient of the first one's logits. The definitions below
-   make variants of it. */
+   each layer dispatches and combines. x is divided over dp, so that two ranks route the same four tokens, and with
+   SHARES also over mp. Results are y, the experts of both layers, and a gradient of the first one's logits. The
+   definitions below make variants of it. */
 #include "Plan.h"
 
 #ifdef SHARES

@@ -1,8 +1,8 @@
 /* No plan: preloaded, it makes one call of a plan wrong. MOERT_TEST_FAULT is "all_reduce 17 skip": the call's name, its op, and the fault:
-     skip    all_reduce, reduce_experts: what other members have is left out; sum_squares: the sum is 0
-     double  all_reduce: it is summed twice; scale: by twice the factor
-     all     label_sum: all rows count, whether they have a label or not
-   Programs whose op of that number is another call do not notice, so that the fault can be the ranks' alone. */
+     skip    all_reduce, reduce_experts: values of other members are left out; sum_squares: the sum is 0
+     double  all_reduce: values are summed twice; scale: the factor is doubled
+     all     label_sum: all rows count, with or without a label
+   Programs whose op of that number is another call are not changed, so the reference can stay right. */
 #define _GNU_SOURCE
 #include "moert/moert.h"
 

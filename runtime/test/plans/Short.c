@@ -1,6 +1,6 @@
-/* Four ranks that send each other two rows each, but rank 1 sends rank 0 one row less, or with LONG one more, than that
-   expects; with ROWS=2 as many. Where ranks are processes their number is the launcher's; in one process the one that comes second is
-   rank 1. */
+/* Four ranks that send each other two rows each. Rank 1 sends rank 0 one row less than rank 0 expects, with LONG one
+   row more, and with ROWS=2 as many. If ranks are processes, their number is the launcher's. In one process, the rank
+   that comes second is rank 1. */
 #include "Plan.h"
 
 #include <stdlib.h>

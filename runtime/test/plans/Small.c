@@ -96,7 +96,7 @@ int32_t moeplan_rank(moert_rank_t rank) {
   static const moert_buffer step = DEVICE(512, MOERT_I32, 0, 0);
   TRY(moert_dropout(rank, 1, &part, &step, &scaled, 1, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0.0, 0));
 #elif defined(WIDE_INDEX)
-  /* Nobody wrote it. Of anything but 0 the result does not fit. */
+  /* The index is never written. For any value but 0 the result does not fit. */
   static const moert_buffer index = DEVICE(512, MOERT_I32, 0, 0);
   TRY(moert_index_affine(rank, 1, &index, &index, INT64_C(1) << 40, 0, 0));
 #else

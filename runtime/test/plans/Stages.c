@@ -1,6 +1,6 @@
 /* Four ranks, pp 2 (stride 2) times dp 2: h = x w0 on ranks 0 and 1, which send it in two halves, y = h w1 + x on ranks
-   2 and 3, which send the gradient of h back; x [8,4] is cut over dp. `total`, the sum of both stages' gradients, is
-   summed by all ranks, of different programs. A transfer between the stages is modelled to take 10 ms where it is sent.
+   2 and 3, which send the gradient of h back. x [8,4] is divided over dp. All ranks, of different programs, sum `total`,
+   the sum of both stages' gradients. A transfer between the stages is modelled to take 10 ms at its sender.
    The definitions below make variants of it. */
 #include "Plan.h"
 

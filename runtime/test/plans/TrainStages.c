@@ -1,4 +1,4 @@
-/* Two stages of two ranks each, dp 2: something that --train can train. The first stage sends w0 (its own parameter)
+/* Two stages of two ranks each, dp 2: a plan that --train can train. The first stage sends w0 (its own parameter)
    and counts the step; the second learns w1, w1 += learning_rate w0, as each step does in both stages with `shared`.
    The loss is w1's square, of which the first stage has a metric. */
 #include "Plan.h"
@@ -10,7 +10,7 @@
 #define COLUMNS 4
 #define ARENA "256"
 #endif
-/* Where the change of a weight lies in the arena, behind a weight. */
+/* Place of a weight's change in the arena, behind the weight. */
 #define CHANGE (COLUMNS / 16 * 64 + 64)
 #define TEXT_OF(number) TEXT_OF_(number)
 #define TEXT_OF_(number) #number

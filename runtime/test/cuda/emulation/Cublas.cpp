@@ -29,12 +29,12 @@ struct cublasLtMatrixLayoutOpaque {
 };
 struct cublasLtMatmulPreferenceOpaque {
   uint64_t workspaceBytes = 0;
-  uint32_t alignment = 256; ///< of the operand that is aligned least
+  uint32_t alignment = 256; ///< smallest alignment of the operands
 };
 
 namespace {
 
-/// The sum is in float, or for double in double.
+/// A product. The sum is in float, or in double for double.
 struct Product {
   cudaDataType_t type, resultType, scale;
   bool transposeA, transposeB;
@@ -96,7 +96,7 @@ template <class Sum> void multiply(const Product &p, const void *a, const void *
         sum += static_cast<Sum>(left[static_cast<size_t>(i * p.k + l)]) *
                static_cast<Sum>(right[static_cast<size_t>(j * p.k + l)]);
       sum *= static_cast<Sum>(p.alpha);
-      // With beta 0 what was there is not read: it may be no number.
+      // With beta 0 the old value is not read. It may be NaN.
       if (p.beta != 0)
         sum += static_cast<Sum>(p.beta) * static_cast<Sum>(read(c, p.resultType, i + j * p.leadingC));
       write(d, p.resultType, i + j * p.leadingD, static_cast<double>(sum));
@@ -110,7 +110,7 @@ void multiplyAny(const Product &p, const void *a, const void *b, const void *c, 
     multiply<float>(p, a, b, c, d);
 }
 
-/// cuBLAS does not promise to work otherwise.
+/// cuBLAS promises no correct results for other alignments.
 template <class... Data> void checkAlignment(const Data *...data) {
   if (((reinterpret_cast<uintptr_t>(data) % 16 == 0) && ...))
     return;
@@ -118,7 +118,7 @@ template <class... Data> void checkAlignment(const Data *...data) {
   std::abort();
 }
 
-/// Of operands of 16 bits the result may be of f32.
+/// Whether a product may have the type of result: operands of 16 bits may have a result of f32.
 bool canResult(cudaDataType_t type, cudaDataType_t result) {
   return result == type || (result == CUDA_R_32F && (type == CUDA_R_16BF || type == CUDA_R_16F));
 }
@@ -142,7 +142,7 @@ const void *batch(const void *data, const cublasLtMatrixLayoutOpaque &layout, in
   return static_cast<const char *>(data) + index * layout.stride * static_cast<int64_t>(sizeOf(layout.type));
 }
 
-/// The shape of a product; `isValid` is false where the layouts do not fit each other.
+/// Shape of a product. `isValid` is false if the layouts do not fit each other.
 Product productOf(const cublasLtMatmulDescOpaque &desc, const cublasLtMatrixLayoutOpaque &a,
                   const cublasLtMatrixLayoutOpaque &b, const cublasLtMatrixLayoutOpaque &c,
                   const cublasLtMatrixLayoutOpaque &d, bool &isValid) {
@@ -247,7 +247,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   return status;
 }
 
-/// Factors are of type `Number`, in arrays of one for each group.
+/// Factors have type `Number`, in arrays with one for each group.
 template <class Number>
 static cublasStatus_t
 multiplyGroups(cublasHandle_t handle, const cublasOperation_t transposeA[], const cublasOperation_t transposeB[],
@@ -269,7 +269,7 @@ multiplyGroups(cublasHandle_t handle, const cublasOperation_t transposeA[], cons
                     k[g], leadingA[g], leadingB[g], leadingC[g], leadingC[g], alpha[g], beta[g]};
     products.insert(products.end(), static_cast<size_t>(groupSize[g]), p);
   }
-  // The arrays of matrices are read when the time has come: they are on the device.
+  // The arrays of matrices are on the device, so they are read when the work runs.
   auto run = [=] {
     for (size_t i = 0; i < products.size(); ++i) {
       checkAlignment(a[i], b[i], c[i]);
@@ -378,7 +378,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   bool isValid = false;
   productOf(*desc, *a, *b, *c, *d, isValid);
-  // As if none could load single elements of 16 bits.
+  // No algorithm loads single elements of 16 bits.
   if (!isValid || requested < 1 || preference->alignment < 4)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = std::min(requested, moert::emulation::kLtAlgorithms);
@@ -390,7 +390,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// Each wants a workspace of so many times 256 bytes.
+/// Each algorithm needs a workspace of its number times 256 bytes.
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                                        cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result) {
@@ -417,7 +417,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   p.alpha = scalar(alpha, p.scale);
   p.beta = scalar(beta, p.scale);
   auto run = [=, layoutA = *layoutA, layoutB = *layoutB, layoutC = *layoutC, layoutD = *layoutD] {
-    // Whoever uses the workspace too without waiting finds rubbish in it.
+    // Garbage shows up in calls that use the workspace without a wait.
     if (workspace)
       std::memset(workspace, 0xff, workspaceBytes);
     for (int32_t i = 0; i < layoutD.batches; ++i)

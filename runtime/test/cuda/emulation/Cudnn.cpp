@@ -1,7 +1,7 @@
 //===- Cudnn.cpp - attention by cuDNN, emulated ---------------------------===//
 //
-// Plain loops, which know of the operands only what cuDNN is told: so they show whether that is right. They read and
-// write when the time has come, and write all over the workspace.
+// Plain loops that know only the facts of the operands that cuDNN is given, to show whether these are right. They read
+// and write when the work runs, and overwrite the whole workspace.
 //
 //===----------------------------------------------------------------------===//
 

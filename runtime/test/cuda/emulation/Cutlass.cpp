@@ -1,6 +1,6 @@
 //===- Cutlass.cpp - grouped kernels of CUTLASS, emulated -----------------===//
 //
-// Reads the arrays as the kernels do, when the time has come: so it shows whether they are right.
+// Reads the arrays as the kernels do when the work runs, to show whether they are right.
 //
 //===----------------------------------------------------------------------===//
 

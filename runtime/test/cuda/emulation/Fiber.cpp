@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// GCC says so by a macro, clang by a feature.
+// GCC reports a sanitizer by a macro, clang by a feature.
 #if defined(__SANITIZE_ADDRESS__)
 #define MOERT_ASAN 1
 #elif defined(__SANITIZE_THREAD__)
@@ -59,8 +59,9 @@ Fiber::~Fiber() {
   munmap(memory, memoryBytes);
 }
 
-// swapcontext makes a system call for each switch, which took most of the time of an emulated kernel. The compiler's
-// own jumps make none. Sanitizers do not see them: they would mark the whole stack as valid at each.
+// Jumps by the compiler's own instructions. swapcontext makes a system call for each switch, which took most of the
+// time of an emulated kernel. Sanitizers do not see these jumps, and would otherwise mark the whole stack as valid at
+// each.
 [[gnu::noinline, gnu::no_sanitize("address", "thread")]] void Fiber::jump(Place &place) {
   __builtin_longjmp(place.data(), 1);
 }

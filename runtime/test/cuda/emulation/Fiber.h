@@ -9,7 +9,7 @@
 
 namespace moert::emulation {
 
-/// Runs `body` again and again, each time that it is entered from a state where it had come to its end.
+/// Runs `body` repeatedly, from its beginning each time it is entered after its end.
 class Fiber {
 public:
   explicit Fiber(std::function<void()> body);
@@ -17,9 +17,9 @@ public:
   Fiber(const Fiber &) = delete;
   Fiber &operator=(const Fiber &) = delete;
 
-  /// Runs the fiber until it leaves; from outside of fibers only.
+  /// Runs the fiber until it leaves. Only callable from outside of fibers.
   void enter();
-  /// Goes back to where the fiber was entered; from within it only.
+  /// Returns to the caller of enter(). Only callable from within the fiber.
   void leave();
 
 private:
@@ -35,11 +35,11 @@ private:
   std::function<void()> body;
   void *memory = nullptr; ///< a guard page, then the stack
   size_t memoryBytes = 0;
-  ucontext_t first{}; ///< where the fiber begins
+  ucontext_t first{}; ///< context in which the fiber begins
   bool begun = false;
-  /// Where the fiber left, and from where it was entered.
+  /// Places where the fiber left, and from where it was entered.
   Place inside{}, outside{};
-  // What sanitizers know of the two stacks.
+  // Data of sanitizers about the two stacks.
   [[maybe_unused]] void *insideFake = nullptr, *outsideFake = nullptr;
   [[maybe_unused]] const void *outsideStack = nullptr;
   [[maybe_unused]] size_t outsideBytes = 0;

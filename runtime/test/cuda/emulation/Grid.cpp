@@ -1,7 +1,7 @@
 //===- Grid.cpp - running the blocks of a kernel --------------------------===//
 //
-// A fiber runs one thread of a block after the other, for as long as none of them waits. One that waits keeps the
-// fiber, and another fiber goes on with the rest: a kernel without barriers needs one fiber and few switches.
+// A fiber runs one thread of a block after the other while none of them waits. A thread that waits keeps its fiber, and
+// another fiber goes on with the rest. A kernel without barriers thus needs one fiber and few switches.
 //
 //===----------------------------------------------------------------------===//
 #include "Grid.h"
@@ -29,15 +29,16 @@ constexpr unsigned kWarp = 32;
 struct Thread {
   enum State { Unstarted, Running, Waiting, Ready, Done };
   State state = Unstarted;
-  Fiber *fiber = nullptr; ///< of one that waits
+  Fiber *fiber = nullptr; ///< fiber of a waiting thread
   std::optional<Site> site;
-  unsigned mask = 0; ///< the lanes that it waits for; 0: all threads of the block
+  unsigned mask = 0; ///< lanes that the thread waits for, or 0 for all threads of the block
   uint64_t given = 0;
-  /// What the lanes of its warp gave; of the block's barriers, how many threads gave something, in the first place.
+  /// Values of the lanes of its warp. At a barrier of the block, the first one is the number of threads that gave a
+  /// non-zero value.
   std::array<uint64_t, kWarp> received{};
 };
 
-/// The block that runs, of which there is one at a time.
+/// The running block, of which there is one at a time.
 class Block {
 public:
   Block(const Grid &grid, std::mt19937_64 &random)
@@ -65,16 +66,16 @@ private:
   std::mt19937_64 &random;
   std::unique_ptr<char[]> shared;
   std::vector<Thread> threads;
-  std::vector<unsigned> order; ///< in which threads start
+  std::vector<unsigned> order; ///< order in which threads start
   size_t started = 0;
-  std::vector<unsigned> ready; ///< waited, and need no longer
+  std::vector<unsigned> ready; ///< threads whose wait has ended
   size_t waitingForBlock = 0;
-  unsigned current = 0; ///< the thread that runs
+  unsigned current = 0; ///< running thread
   Fiber *active = nullptr;
 };
 
 Block *running = nullptr;
-/// Of all blocks so far, for those to come; each runs unstarted threads of the running block.
+/// Fibers of all earlier blocks, which are used again. Each runs unstarted threads of the running block.
 std::vector<std::unique_ptr<Fiber>> fibers;
 std::vector<Fiber *> idleFibers;
 
@@ -99,7 +100,7 @@ void Block::run(unsigned index) {
   std::shuffle(order.begin(), order.end(), random);
   started = 0;
   while (started < order.size() || !ready.empty()) {
-    // One that may go on does so at once half of the time, so that some run ahead of others.
+    // A thread that may go on does so at once half of the time, so that some run ahead of others.
     if (!ready.empty() && (started == order.size() || random() % 2 == 0))
       resumeAny();
     else
@@ -137,7 +138,7 @@ void Block::runUnstarted() {
   idleFibers.push_back(active);
 }
 
-/// Leaves the calling thread's fiber until all that it waits for are there.
+/// Leaves the calling thread's fiber until all that it waits for have arrived.
 const uint64_t *Block::wait(Site site, unsigned mask, uint64_t given) {
   Thread &thread = threads[current];
   thread.state = Thread::Waiting;
@@ -186,7 +187,7 @@ void Block::releaseWarp() {
     if (first + i >= threads.size())
       fail("the mask of a warp's barrier names lanes that the block does not have");
     const Thread &thread = threads[first + i];
-    // A lane that waits elsewhere may yet come; if not, the block finds out at its end.
+    // A lane that waits elsewhere may still come. The end of the block detects if it does not.
     if (thread.state != Thread::Waiting || thread.mask != caller.mask || !(*thread.site == *caller.site))
       return;
     given[i] = thread.given;
@@ -220,7 +221,7 @@ void Block::fail(const char *what) {
 
 void waitForBlock(Site site) { running->wait(site, 0, 0); }
 const uint64_t *exchangeInWarp(Site site, unsigned mask, uint64_t value) {
-  // No lanes at all would mean the block.
+  // A mask without lanes would mean the block.
   return running->wait(site, mask ? mask : 1u << running->lane(), value);
 }
 unsigned countInBlock(Site site, bool value) { return static_cast<unsigned>(running->wait(site, 0, value)[0]); }

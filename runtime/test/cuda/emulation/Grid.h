@@ -8,14 +8,14 @@
 
 namespace moert::emulation {
 
-/// A kernel's threads, and what each of them does.
+/// Threads of a kernel, and the work of each.
 struct Grid {
   dim3 blocks, threads;
   size_t sharedBytes = 0;
   std::function<void()> body;
 };
 
-/// Runs all blocks one after the other, blocks and threads in an order that `random` chooses. One thread at a time may
+/// Runs all blocks one after the other. `random` chooses the order of blocks and threads. Only one thread at a time may
 /// call it.
 void runGrid(const Grid &grid, std::mt19937_64 &random);
 

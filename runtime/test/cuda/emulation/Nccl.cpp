@@ -28,12 +28,12 @@ using Lock = std::lock_guard<std::mutex>;
   std::abort();
 }
 
-/// A communicator, as long as something of it is enqueued.
+/// State of a communicator. It lives while work of the communicator is enqueued.
 struct State {
   std::string id;
   int size = 1, rank = 0, splits = 0;
   bool aborted = false, failed = false;
-  std::map<int, int64_t> sent, received; ///< how many messages, by member
+  std::map<int, int64_t> sent, received; ///< number of messages, by member
   std::map<int, bool> connected;
   std::map<const char *, size_t> registered;
 
@@ -55,7 +55,7 @@ struct State {
     fs::remove(path);
     return bytes;
   }
-  /// On the host; NCCL waits for ever.
+  /// Waits on the host, without end as NCCL does.
   void awaitFile(const fs::path &path) const {
     for (int tries = 0; !fs::exists(path); ++tries) {
       if (tries > 60000)
@@ -68,7 +68,7 @@ struct State {
     return next != registered.begin() &&
            static_cast<const char *>(data) < std::prev(next)->first + std::prev(next)->second;
   }
-  /// What was not received.
+  /// Removes messages that were not received.
   ~State() {
     std::error_code error;
     for (const auto &[from, number] : received)
@@ -81,15 +81,15 @@ struct Outgoing {
   const char *data;
   size_t bytes;
 };
-/// What one member does in a transfer.
+/// Work of one member in a transfer.
 struct Transfer {
   std::shared_ptr<State> state;
   cudaStream_t stream;
   std::vector<Outgoing> sends;
   std::vector<int> sources;
-  size_t bytes; ///< from each of the sources
+  size_t bytes; ///< bytes from each source
   bool isRegistered, isMessage;
-  std::function<void(const std::vector<Bytes> &)> finish; ///< with what came, by place in `sources`
+  std::function<void(const std::vector<Bytes> &)> finish; ///< receives the messages, by place in `sources`
 };
 
 std::atomic<int64_t> alive = 0, made = 0;
@@ -132,7 +132,7 @@ void receive(const Transfer &transfer) {
   transfer.finish(all);
 }
 
-/// The hosts of members that exchange messages for the first time wait for each other.
+/// Connects members that exchange messages for the first time. Their hosts wait for each other.
 void connect(const std::vector<Transfer> &transfers) {
   std::vector<std::pair<State *, int>> fresh;
   for (const Transfer &transfer : transfers) {
@@ -156,7 +156,7 @@ void connect(const std::vector<Transfer> &transfers) {
     fs::remove(door(*state, peer, state->rank));
 }
 
-/// All that one group sends goes before any of it waits.
+/// Sends all messages of a group before it waits for any.
 ncclResult_t flush() {
   std::vector<Transfer> transfers = std::exchange(begun, {});
   connect(transfers);
@@ -257,7 +257,7 @@ ncclResult_t add(Transfer transfer) {
   return depth == 0 ? flush() : ncclSuccess;
 }
 
-/// A transfer to and from all others; `step` is from the data for one member to those for the next.
+/// A transfer to and from all others. `step` is the distance between the data of two members.
 Transfer toAll(ncclComm_t comm, cudaStream_t stream, const void *in, void *out, size_t bytes, size_t step) {
   Transfer transfer = transferOf(comm, stream, in, out, bytes);
   const State &state = *comm->state;
@@ -269,7 +269,7 @@ Transfer toAll(ncclComm_t comm, cudaStream_t stream, const void *in, void *out, 
   return transfer;
 }
 
-/// Every member's part, by member.
+/// Gathers every member's part, by member.
 ncclResult_t gatherFrom(Transfer transfer, const char *own, char *out, size_t bytes) {
   transfer.finish = [=, state = transfer.state, sources = transfer.sources](const std::vector<Bytes> &came) {
     std::memmove(out + static_cast<size_t>(state->rank) * bytes, own, bytes);
@@ -279,7 +279,7 @@ ncclResult_t gatherFrom(Transfer transfer, const char *own, char *out, size_t by
   return add(std::move(transfer));
 }
 
-/// In the order of the members.
+/// Sums in the order of the members.
 ncclResult_t sumFrom(Transfer transfer, const char *own, char *out, size_t count, ncclDataType_t type) {
   transfer.finish = [=, rank = static_cast<size_t>(transfer.state->rank)](const std::vector<Bytes> &came) {
     std::vector<const char *> inputs;

@@ -11,15 +11,15 @@
 
 namespace {
 
-/// What a floating type of 16 bits has.
+/// Properties of a 16-bit floating type.
 struct Format {
-  int mantissa;             ///< its bits
+  int mantissa;             ///< bits of the mantissa
   int least, greatest;      ///< exponents of normal numbers
-  uint16_t infinity, quiet; ///< bits
+  uint16_t infinity, quiet; ///< bit patterns
 };
 constexpr Format kBfloat{7, -126, 127, 0x7f80, 0x7fc0}, kHalf{10, -14, 15, 0x7c00, 0x7e00};
 
-/// The bits of the nearest number, ties to even. double holds all f32, so these are rounded once, too.
+/// Bits of the nearest number, ties to even. double holds all f32, so these are also rounded once.
 uint16_t rounded(double value, const Format &format) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value))
@@ -29,7 +29,7 @@ uint16_t rounded(double value, const Format &format) {
     return sign;
   if (std::isinf(size))
     return sign | format.infinity;
-  // Units of the last place; those of subnormal numbers are those of the least normal ones.
+  // Exponent of the units in the last place. Subnormal numbers have that of the least normal ones.
   int exponent = std::max(std::ilogb(size), format.least);
   auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(size, format.mantissa - exponent)));
   if (units == 2u << format.mantissa) {
@@ -43,7 +43,7 @@ uint16_t rounded(double value, const Format &format) {
   return static_cast<uint16_t>(sign | biased << format.mantissa | (units & ((1u << format.mantissa) - 1)));
 }
 
-/// Of f16.
+/// Value of an f16.
 double widened(uint16_t bits) {
   const double sign = bits & 0x8000 ? -1 : 1;
   const int biased = (bits & 0x7fff) >> kHalf.mantissa, units = bits & ((1 << kHalf.mantissa) - 1);

@@ -17,15 +17,15 @@ constexpr size_t kStaticShared = 48 * 1024, kMostShared = 99 * 1024;
 
 struct Allocation {
   size_t bytes;
-  int device; ///< -1: pinned memory
+  int device; ///< -1 for pinned memory
 };
 
-/// By its first byte.
+/// by the first byte
 std::map<char *, Allocation> allocations;
 std::map<const void *, size_t> sharedLimits;
 thread_local cudaError_t lastError = cudaSuccess;
 
-/// By device; kept as a sum, because tests allocate many small blocks.
+/// Used bytes by device, kept as a sum because tests allocate many small blocks.
 std::map<int, size_t> usedBytes;
 
 std::map<char *, Allocation>::iterator allocationOf(const void *data) {
@@ -34,7 +34,7 @@ std::map<char *, Allocation>::iterator allocationOf(const void *data) {
   if (next == allocations.begin())
     return allocations.end();
   --next;
-  // An allocation of no bytes has its address all the same.
+  // An allocation of no bytes also has an address.
   return address < next->first + next->second.bytes || address == next->first ? next : allocations.end();
 }
 
@@ -182,7 +182,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
   properties->totalGlobalMem = machine.memory;
   properties->sharedMemPerBlock = kStaticShared;
   properties->sharedMemPerBlockOptin = kMostShared;
-  // So few that loops over the grid go round more than once in tests.
+  // Few enough that loops over the grid run more than once in tests.
   properties->multiProcessorCount = 2;
   properties->maxThreadsPerMultiProcessor = 1024;
   properties->major = 9;
@@ -227,7 +227,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int valu
 // --- Memory ------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void **data, size_t bytes) { return allocate(data, bytes, currentDevice()); }
-/// Does not wait for other streams, unlike cudaMalloc. The stream must be of the current device.
+/// Unlike cudaMalloc, this does not wait for other streams. The stream must be of the current device.
 cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t stream) {
   {
     Machine &machine = Machine::get();
@@ -256,7 +256,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
   return cudaSuccess;
 }
 
-/// Memory that CUDA did not allocate is read before the call returns, and written before it returns.
+/// Memory that CUDA did not allocate is read and written before the call returns.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);

@@ -36,7 +36,7 @@ Machine::~Machine() {
   }
 }
 
-/// As CUDA reads it: numbers up to the first that no device has.
+/// Reads the list as CUDA does: numbers up to the first one that no device has.
 void Machine::readVisible() {
   const char *text = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!text)
@@ -115,7 +115,7 @@ void Machine::waitForOthers() {
 }
 
 bool Machine::runOne() {
-  // A graph is one task, though others may ask meanwhile.
+  // A graph is one task, even if other threads ask meanwhile.
   if (isInGraph)
     return false;
   std::vector<CUstream_st *> able;
@@ -216,7 +216,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
   Lock lock(machine.mutex);
   if (cudaError_t error = injected(machine); error != cudaSuccess)
     return noted(error);
-  // The others wait for the default stream, and it for them, which nothing here does.
+  // Other streams and the default stream would wait for each other. The emulation does not support this.
   if (flags != cudaStreamNonBlocking)
     return noted(cudaErrorNotSupported);
   *stream = machine.createStream();
@@ -373,7 +373,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
   return cudaSuccess;
 }
 
-/// Whether each node comes before one of those after which `stream` would go on.
+/// Whether each node comes before a node after which `stream` would go on.
 static bool isJoined(const CUgraph_st &graph, const CUstream_st &stream) {
   std::set<size_t> before(stream.last.begin(), stream.last.end());
   for (size_t node = graph.nodes.size(); node-- > 0;)

@@ -29,7 +29,7 @@ struct Copy {
   }
 };
 
-/// Of each thread of the block that runs: those that are not committed, and those that are.
+/// Copies of each thread of the running block: the uncommitted ones, and the committed ones.
 struct Copies {
   std::vector<Copy> open;
   std::deque<std::vector<Copy>> committed;
@@ -38,7 +38,8 @@ std::array<Copies, kMostThreads> copies;
 
 // --- Tensor cores ------------------------------------------------------------
 
-/// What a lane gives. It is kept until the lane gives the next but one: meanwhile all others have read it.
+/// Values that a lane gives. They are kept until the lane gives values for the next time but one. All others have read
+/// them by then.
 struct Given {
   float left[4][2], right[4][2];
 };
@@ -55,7 +56,7 @@ void widenPairs(float (&to)[4][2], const uint32_t (&from)[4], float (*widen)(uin
   }
 }
 
-/// Of the 16 x 16 left and the 16 x 8 right operands that begin at register 2 `half`.
+/// Product of elements of the 16 x 16 left and the 16 x 8 right operands that begin at register 2 `half`.
 float productOf(const uint64_t *given, unsigned row, unsigned column, unsigned half) {
   float sum = 0;
   for (unsigned k = 0; k < 16; ++k) {

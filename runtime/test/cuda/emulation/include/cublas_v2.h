@@ -29,13 +29,13 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes);
 
-/// Column-major; alpha and beta lie in the host's memory.
+/// Column-major. alpha and beta are in the host's memory.
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transposeA, cublasOperation_t transposeB, int m,
                             int n, int k, const void *alpha, const void *a, cudaDataType_t typeA, int leadingA,
                             const void *b, cudaDataType_t typeB, int leadingB, const void *beta, void *c,
                             cudaDataType_t typeC, int leadingC, cublasComputeType_t compute,
                             cublasGemmAlgo_t algorithm);
-/// So many products, whose matrices follow each other at these distances.
+/// Computes `batches` products, whose matrices follow each other at the given distances.
 cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transposeA,
                                           cublasOperation_t transposeB, int m, int n, int k, const void *alpha,
                                           const void *a, cudaDataType_t typeA, int leadingA, long long strideA,
@@ -43,8 +43,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           const void *beta, void *c, cudaDataType_t typeC, int leadingC,
                                           long long strideC, int batches, cublasComputeType_t compute,
                                           cublasGemmAlgo_t algorithm);
-/// Column-major. Group g has groupSize[g] products of one shape, whose matrices the three arrays list, group by group;
-/// these lie in the device's memory, all others in the host's.
+/// Column-major. Group g has groupSize[g] products of one shape. The three arrays list their matrices, group by group.
+/// These arrays are in the device's memory, all others in the host's.
 cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
                                           const cublasOperation_t transposeB[], const int m[], const int n[],
                                           const int k[], const void *alpha, const void *const a[], cudaDataType_t typeA,

@@ -12,7 +12,7 @@ struct alignas(4) __nv_bfloat162 {
   __nv_bfloat16 x, y;
 };
 
-// To the nearest, ties to even.
+// Rounds to nearest, ties to even.
 __nv_bfloat16 __float2bfloat16_rn(float value);
 __nv_bfloat16 __double2bfloat16(double value);
 inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }

@@ -12,7 +12,7 @@ struct alignas(4) __half2 {
   __half x, y;
 };
 
-// To the nearest, ties to even.
+// Rounds to nearest, ties to even.
 __half __float2half_rn(float value);
 __half __double2half(double value);
 inline __half __float2half(float value) { return __float2half_rn(value); }

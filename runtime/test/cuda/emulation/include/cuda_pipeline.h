@@ -4,10 +4,10 @@
 
 #include <cstddef>
 
-// A thread's copies are made when it waits for them. The last `zeros` bytes are zeros instead.
+// Copies `bytes` bytes, the last `zeros` of which are zeros instead. A thread's copies are made when it waits for them.
 void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0);
 void __pipeline_commit();
-/// Waits for all but the last `prior` that were committed.
+/// Waits for all committed copies but the last `prior`.
 void __pipeline_wait_prior(size_t prior);
 
 #endif // MOERT_TEST_CUDA_EMULATION_CUDA_PIPELINE_H

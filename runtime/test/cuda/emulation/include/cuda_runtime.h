@@ -1,13 +1,13 @@
 //===- cuda_runtime.h - CUDA's runtime, emulated on the CPU ---------------===//
 //
 // The part of CUDA that runtime/lib/cuda uses, with its names, signatures and meaning, so that its sources compile as
-// C++ and run in tests where there is no GPU. What a program may not rely on is made to fail:
-//  - the threads of a block run one after the other, in an order that a seed chooses, and change only where they wait
-//    for each other; threads that do not meet at a barrier end the process with a text;
-//  - what is enqueued runs only when somebody waits, in any order that streams and events allow, by the same seed;
-//  - fresh memory is filled with 0xff, and comes from malloc, so that AddressSanitizer sees accesses outside.
+// C++ and run in tests without a GPU. The emulation makes programs fail that rely on more than CUDA promises:
+//  - The threads of a block run one after the other, in an order that a seed chooses, and change only where they wait
+//    for each other. Threads that do not meet at a barrier end the process with a text.
+//  - Enqueued work only runs when a thread waits, in any order that streams and events allow, by the same seed.
+//  - Fresh memory is filled with 0xff, and comes from malloc, so that AddressSanitizer finds accesses outside.
 //
-// Static shared memory is the exception: it keeps what the block before left there.
+// Static shared memory is the exception: it keeps the values of the previous block.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_TEST_CUDA_EMULATION_CUDA_RUNTIME_H
@@ -196,10 +196,10 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute at
 
 namespace moert::emulation {
 
-/// Enqueues body() of each thread of a grid. `kernel` is the key of cudaFuncSetAttribute.
+/// Enqueues body() for each thread of a grid. `kernel` is the key of cudaFuncSetAttribute.
 cudaError_t enqueueKernel(const void *kernel, dim3 grid, dim3 block, size_t sharedBytes, cudaStream_t stream,
                           std::function<void()> body);
-/// Enqueues what another library than CUDA's runtime does on a stream.
+/// Enqueues the work of another library than CUDA's runtime on a stream.
 cudaError_t enqueueWork(cudaStream_t stream, std::function<void()> body);
 
 /// kernel<<<grid, block, sharedBytes, stream>>>(args...).

@@ -6,14 +6,14 @@
 #ifndef MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
 #define MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
 
-// Of the thread that runs.
+// Place of the running thread.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
 
 namespace moert::emulation {
 
-/// Where a barrier is called: an argument's default is evaluated there. clang 14 has no std::source_location.
+/// Place of a call of a barrier, which is evaluated as an argument's default. clang 14 has no std::source_location.
 struct Where {
   const char *file;
   int line;
@@ -23,7 +23,7 @@ struct Where {
   }
 };
 
-/// Where a thread waits, and for what.
+/// Place and kind of a thread's wait.
 struct Site {
   const char *barrier;
   Where where;
@@ -36,10 +36,10 @@ struct Site {
 
 /// Waits for all threads of the block.
 void waitForBlock(Site site);
-/// Waits for the lanes of the calling thread's warp that `mask` names; returns what each of them gave. Valid until the
-/// thread waits again.
+/// Waits for the lanes of the calling thread's warp in `mask`. Returns the value of each, valid until the thread waits
+/// again.
 const uint64_t *exchangeInWarp(Site site, unsigned mask, uint64_t value);
-/// The same for all threads of the block: how many gave something other than 0.
+/// Waits for all threads of the block. Returns the number of non-zero values.
 unsigned countInBlock(Site site, bool value);
 unsigned laneIndex();
 /// The dynamic shared memory of the block.
@@ -57,7 +57,7 @@ template <class T> T unpacked(uint64_t bits) {
   return value;
 }
 
-/// The value of lane source(lane, width) within the segment of `width` lanes; of the own where that is outside.
+/// Value of lane source(lane, width) within the segment of `width` lanes, or the own value if that lane is outside.
 template <class T, class Source> T shuffle(Site site, unsigned mask, T value, int width, Source source) {
   const uint64_t *given = exchangeInWarp(site, mask, packed(value));
   const int lane = static_cast<int>(laneIndex()), first = lane / width * width;
@@ -203,7 +203,7 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
-/// As inexact as the instructions: the product is rounded before its power of two, and large divisors give 0.
+/// These are as inexact as the instructions: the product is rounded before its power of two, and large divisors give 0.
 inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }
 inline float __fdividef(float x, float y) { return std::abs(y) > 0x1p126f && std::isfinite(y) ? x * 0 : x * (1 / y); }
 
@@ -212,10 +212,10 @@ inline float __fdividef(float x, float y) { return std::abs(y) > 0x1p126f && std
 
 namespace moert::emulation {
 
-/// ldmatrix of four matrices of 8 x 8, transposed or not; `row` is the address that the lane gives.
+/// ldmatrix of four matrices of 8 x 8, transposed or not. `row` is the address that the lane gives.
 void loadMatrices(uint32_t (&to)[4], const void *row, bool isTransposed, Where where = Where::current());
-/// mma.m16n8k16 of one left and two right operands, whose elements' bits are spread over the lanes and become numbers
-/// by `widen`.
+/// mma.m16n8k16 of one left and two right operands. The bits of their elements are spread over the lanes, and `widen`
+/// turns them into numbers.
 void multiplyTiles(float (&first)[4], float (&second)[4], const uint32_t (&left)[4], const uint32_t (&right)[4],
                    float (*widen)(uint16_t), Where where = Where::current());
 

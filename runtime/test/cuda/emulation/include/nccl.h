@@ -1,7 +1,7 @@
 //===- nccl.h - the part of NCCL that runtime/lib/cuda uses, emulated -----===//
 //
 // Messages are files in memory, so that ranks are processes of one machine. As with NCCL, hosts wait for each other
-// when two members first send to each other, and all members of a transfer must have registered its memory, or none.
+// when two members first exchange messages. All members of a transfer must have registered its memory, or none.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_TEST_CUDA_EMULATION_NCCL_H
