@@ -37,7 +37,7 @@ protected:
     return llvm::cantFail(ClusterProfile::load(MOE_SHARE_DIR "/clusters/" + name + ".json"));
   }
 
-  /// One graph, or a model of four layers of which samples can be taken.
+  /// Returns one graph, or a model of four layers that can be sampled.
   ModelSource getSource(bool isModel) {
     ModelSource source;
     if (isModel)
@@ -52,7 +52,7 @@ protected:
     return source;
   }
 
-  /// Why the groups were taken, or the error.
+  /// Explanation of the chosen groups, or the error.
   std::string explain(const ModelSource &source) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -67,7 +67,7 @@ protected:
     return text;
   }
 
-  /// Stops when it is asked for the `calls`th time.
+  /// Stops at the `calls`th request.
   void stopAfter(int64_t calls) {
     options.isStopped = [calls, asked = std::make_shared<std::atomic<int64_t>>(0)] { return ++*asked >= calls; };
   }
@@ -80,7 +80,7 @@ protected:
 
 void expectPart(const std::string &text, const char *part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
 
-/// Who stops before any groups are compared gets none, which does not mean that there are none.
+/// A search that stops before any groups are compared returns none. This does not mean that there are none.
 TEST_F(AutoParallelTest, InterruptedAtOnce) {
   stopAfter(1);
   for (bool isModel : {false, true})
@@ -99,7 +99,7 @@ TEST_F(AutoParallelTest, ContextSizes) {
   EXPECT_EQ(found, std::set<int64_t>({1, 2, 4}));
 }
 
-/// Later the best so far is taken.
+/// A search that stops later returns the best groups so far.
 TEST_F(AutoParallelTest, Interrupted) {
   for (const char *schedule : {"baseline", "auto"}) {
     options.schedule = schedule;
@@ -110,7 +110,7 @@ TEST_F(AutoParallelTest, Interrupted) {
   }
 }
 
-/// Of a whole model, wherever it is stopped: there is a plan once one has an estimate.
+/// A search for a whole model returns a plan wherever it is stopped, once a plan has an estimate.
 TEST_F(AutoParallelTest, InterruptedModel) {
   options.schedule = "auto";
   int64_t plans = 0;
@@ -127,7 +127,7 @@ TEST_F(AutoParallelTest, InterruptedModel) {
   EXPECT_GT(plans, 0);
 }
 
-/// What the profile's fits say of themselves decides whether groups can be told apart.
+/// The errors of the profile's fits decide whether groups can be distinguished.
 TEST_F(AutoParallelTest, Uncertainty) {
   cluster = load("localhost");
   auto explainWith = [&](double error) {

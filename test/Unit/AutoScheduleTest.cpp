@@ -1,8 +1,8 @@
 //===- AutoScheduleTest.cpp - the chosen schedule against all of them -----===//
 //
-// Random layers on random clusters: what --schedule=auto chooses against the fastest of the whole space, every
-// candidate of which is simulated, and the bound by which it leaves candidates out against what they take.
-// MOE_AUTO_CASES says how many layers; MOE_AUTO_SEED draws others.
+// Random layers on random clusters. The tests compare the choice of --schedule=auto with the fastest schedule of the
+// whole space, whose candidates are all simulated. They also compare the bound by which the search leaves candidates
+// out with the candidates' times. MOE_AUTO_CASES is the number of layers, and MOE_AUTO_SEED selects others.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Planner/AutoSchedule.h"
@@ -35,7 +35,7 @@ namespace {
 struct Case {
   Layer layer;
   std::string parallel, cluster;
-  double network = 1, latency = 1, devices = 1; ///< factors of bandwidths, of latencies, of what devices do
+  double network = 1, latency = 1, devices = 1; ///< factors of bandwidths, of latencies, and of devices' rates
   bool skewed = false;                          ///< tokens choose unevenly
 
   std::string describe() const {
@@ -75,7 +75,7 @@ protected:
     options.devicesPerNode = cluster.devicesPerNode;
     return options;
   }
-  /// The last error while `run` runs; empty where there is none.
+  /// Last error while `run` runs, or empty.
   std::string getError(llvm::function_ref<void()> run) {
     std::string error;
     ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
@@ -101,7 +101,7 @@ public:
   template <typename T> T of(std::initializer_list<T> choices) {
     return choices.begin()[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
   }
-  /// From 2^-most to 2^most.
+  /// A random factor from 2^-most to 2^most.
   double factor(double most) { return std::exp2(std::uniform_real_distribution<double>(-most, most)(random)); }
   Case draw();
 
@@ -153,7 +153,7 @@ void scale(ClusterProfile &cluster, const Case &one) {
   }
 }
 
-/// What all cases said together.
+/// Figures of all cases together.
 struct Figures {
   int64_t cases = 0, limited = 0, candidates = 0, simulated = 0, all = 0;
   double worst = 0, sum = 0, bound = 0, classBound = 0;
@@ -178,7 +178,7 @@ struct Figures {
   }
 };
 
-/// Of every candidate that was simulated, its own bound, and that of its class's first.
+/// Adds the bound of every simulated candidate, and of the first one of its class.
 void Figures::addBounds(const ScheduleExplanation &everything, const std::string &what) {
   std::map<std::string, double> firsts;
   for (const Candidate &one : everything.candidates)
@@ -193,7 +193,7 @@ void Figures::addBounds(const ScheduleExplanation &everything, const std::string
   }
 }
 
-/// The fastest of what fits; one of infinitely many seconds where nothing does.
+/// Fastest candidate that fits. If none does, one of infinitely many seconds.
 Candidate getFastest(const ScheduleExplanation &result, int64_t limit = std::numeric_limits<int64_t>::max()) {
   Candidate fastest;
   fastest.estimate.seconds = std::numeric_limits<double>::infinity();
@@ -203,7 +203,7 @@ Candidate getFastest(const ScheduleExplanation &result, int64_t limit = std::num
   return fastest;
 }
 
-/// What half of the schedules need, or else less than the choice does: 0 where nothing does.
+/// Memory that half of the schedules need, or that is less than the choice's. 0 if no schedule needs less.
 int64_t getLimit(const ScheduleExplanation &everything, const Candidate &chosen) {
   std::vector<int64_t> memories;
   for (const Candidate &candidate : everything.candidates)
@@ -236,7 +236,7 @@ void compare(ModuleOp graph, PlanOptions options, const std::string &what, Figur
     return;
   ScheduleExplanation limited = searchSpace(graph, options);
   ASSERT_TRUE(limited.best.has_value());
-  // Where memory is short other orders are tried too.
+  // With little memory, other orders are tried, too.
   options.exhaustive = true;
   everything = searchSpace(graph, options);
   const Candidate &fitting = limited.candidates[*limited.best];
@@ -245,7 +245,7 @@ void compare(ModuleOp graph, PlanOptions options, const std::string &what, Figur
   figures.addRegret(fitting, getFastest(everything, options.memoryLimit), what + ", limited");
 }
 
-/// What the search finds is as fast as what there is, and no bound is above a time.
+/// The search's choice is as fast as the fastest candidate, and no bound exceeds a time.
 TEST_F(AutoScheduleTest, Regret) {
   int64_t wanted = getNumber("MOE_AUTO_CASES", 1), shown = 0;
   Draw draw(getNumber("MOE_AUTO_SEED", 1));
@@ -274,14 +274,14 @@ TEST_F(AutoScheduleTest, Regret) {
   EXPECT_LE(figures.classBound, 1 + 1e-9) << figures.classBoundCase;
 }
 
-/// More processors than ranks: a rank's streams run at once, each on one of its own.
+/// There are more processors than ranks, so a rank's streams run at once, each on its own processor.
 TEST_F(AutoScheduleTest, BoundOnManyProcessors) {
   ClusterProfile cluster = load("localhost");
   cluster.processors.count = 16;
   for (std::vector<double> &speed : cluster.processors.speed)
     if (!speed.empty())
       speed.resize(16, speed.back());
-  // So that exchanges take about as long as products.
+  // Makes exchanges take about as long as products.
   for (CollectiveFit &fit : cluster.collectives)
     fit.beta *= 16;
   Layer layer;
@@ -302,7 +302,7 @@ TEST_F(AutoScheduleTest, BoundOnManyProcessors) {
 // What is promised besides
 //===----------------------------------------------------------------------===//
 
-/// A plan as text, or the error that there is instead.
+/// A plan as text, or the error.
 std::string toText(FailureOr<OwningOpRef<ModuleOp>> plan) {
   std::string text;
   if (succeeded(plan))
@@ -310,7 +310,7 @@ std::string toText(FailureOr<OwningOpRef<ModuleOp>> plan) {
   return text;
 }
 
-/// Nothing but the inputs decides: plans are the same to the last bit, and so is what is said about them.
+/// Plans and their explanations depend only on the inputs, to the last bit.
 TEST_F(AutoScheduleTest, Deterministic) {
   ClusterProfile cluster = load("parm-b");
   Layer layer;
@@ -325,7 +325,7 @@ TEST_F(AutoScheduleTest, Deterministic) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-/// What a search says of its candidates is what their plans are, compiled one by one from the graph: to the last bit.
+/// The search's figures of candidates are those of their plans, compiled one by one from the graph, to the last bit.
 TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
   ClusterProfile cluster = load("hgx-h100");
   OwningOpRef<ModuleOp> graph;
@@ -360,7 +360,8 @@ TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
   compare(options);
 }
 
-/// Where nothing fits the error says what the smallest needs and what of it; with so much there is a plan.
+/// If no plan fits, the error names the memory of the smallest one and its parts. With that much memory there is a
+/// plan.
 TEST_F(AutoScheduleTest, NothingFits) {
   ClusterProfile cluster = load("hgx-h100");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=4,ep=4");
@@ -378,7 +379,7 @@ TEST_F(AutoScheduleTest, NothingFits) {
   EXPECT_EQ(getError([&] { EXPECT_TRUE(succeeded(mlir::moe::planAndCompile(*graph, options))); }), "");
 }
 
-/// Who stops the search gets the best so far.
+/// A search that is stopped returns the best plan so far.
 TEST_F(AutoScheduleTest, Interrupted) {
   ClusterProfile cluster = load("parm-a");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
@@ -401,7 +402,7 @@ TEST_F(AutoScheduleTest, Interrupted) {
   EXPECT_NE(text.find("the search was interrupted"), std::string::npos) << text;
 }
 
-/// Before anything was simulated there is none, which does not mean that nothing can be.
+/// Before a simulation there is no plan. This does not mean that none is possible.
 TEST_F(AutoScheduleTest, InterruptedAtOnce) {
   ClusterProfile cluster = load("parm-a");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
@@ -417,8 +418,8 @@ TEST_F(AutoScheduleTest, InterruptedAtOnce) {
   EXPECT_EQ(getError(compile), "no schedule: the search was interrupted before it compared any");
 }
 
-/// GPT3-XL as MPipeMoE has it, one expert a rank, on its cluster with eight times the FLOP/s: exchanges take about as
-/// long as products.
+/// GPT3-XL as MPipeMoE describes it, one expert on each rank, on its cluster with eight times the FLOP/s. Exchanges
+/// take about as long as products.
 struct Xl {
   explicit Xl(ClusterProfile profile, int64_t tokens) : cluster(std::move(profile)) {
     for (DeviceRate &rate : cluster.rates)
@@ -433,7 +434,7 @@ double getSeconds(FailureOr<OwningOpRef<ModuleOp>> plan, const ClusterProfile &c
   return llvm::cantFail(predict(**plan, "", cluster)).result.seconds;
 }
 
-/// Layers in one piece have an order too: what they exchange can run beside what computes gradients of weights.
+/// Layers in one piece have an order, too: their exchanges can overlap with the computation of weight gradients.
 TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   Xl xl(load("mpipemoe-a100"), 1024);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
@@ -451,7 +452,7 @@ TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   EXPECT_LT(best.estimate.seconds, 0.95 * getSeconds(mlir::moe::planAndCompile(*graph, options), xl.cluster));
 }
 
-/// On several nodes, layers with a capacity may exchange by node, and dropless ones send tokens once.
+/// On several nodes, layers with a capacity may exchange by node, and dropless layers may send tokens once.
 TEST_F(AutoScheduleTest, ExchangesByNode) {
   auto getClasses = [&](StringRef parallel, int64_t capacity) {
     Xl xl(load("mpipemoe-a100"), 16);
@@ -471,7 +472,7 @@ TEST_F(AutoScheduleTest, ExchangesByNode) {
   EXPECT_EQ(getClasses("dp=8,ep=8", 0), (Classes{"once:rank", "s1+once:rank", "s2+once:rank"}));
 }
 
-/// What the search tries, --schedule takes.
+/// --schedule accepts all combinations that the search tries.
 TEST_F(AutoScheduleTest, CombinationsAreSchedules) {
   for (const ParsedSchedule &one : getCombinations()) {
     EXPECT_TRUE(isPossible(one)) << one.getName();
@@ -487,7 +488,7 @@ TEST_F(AutoScheduleTest, CombinationsAreSchedules) {
   EXPECT_FALSE(isPossible(once));
 }
 
-/// Where memory is short a paper's order may fit where the fastest one does not.
+/// With little memory, a paper's order may fit if the fastest one does not.
 TEST_F(AutoScheduleTest, OrderThatFits) {
   Xl xl(load("mpipemoe-a100"), 4096);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
@@ -503,7 +504,7 @@ TEST_F(AutoScheduleTest, OrderThatFits) {
   EXPECT_LE(getSeconds(std::move(chosen), xl.cluster), getSeconds(std::move(own), xl.cluster));
 }
 
-/// Layers of a model that are alike are one to choose for, and the whole decides in the end.
+/// Equal layers of a model share one choice, and the whole model decides in the end.
 TEST_F(AutoScheduleTest, WholeModel) {
   ClusterProfile cluster = load("parm-b");
   Layer layer;
@@ -526,7 +527,7 @@ TEST_F(AutoScheduleTest, WholeModel) {
     EXPECT_LE(chosen, other);
 }
 
-/// What the profile's fits say of themselves decides whether the choice is clear; a sentence and the JSON say so.
+/// The errors of the profile's fits decide whether the choice is clear. A sentence and the JSON say so.
 TEST_F(AutoScheduleTest, Uncertainty) {
   ClusterProfile cluster = load("localhost");
   Layer layer;
@@ -562,7 +563,7 @@ TEST_F(AutoScheduleTest, Uncertainty) {
   EXPECT_EQ(explain(10, true).find("\"close\": [],"), std::string::npos);
 }
 
-/// What would be taken otherwise has to fit too.
+/// Alternatives in the explanation must also fit.
 TEST_F(AutoScheduleTest, ChangesThatFit) {
   ClusterProfile cluster = load("fastermoe-johnny");
   Layer layer;
@@ -582,7 +583,7 @@ TEST_F(AutoScheduleTest, ChangesThatFit) {
       }
 }
 
-/// A step adds up its gradients once, however many micro-batches it has.
+/// A step sums its gradients once for any number of micro-batches.
 TEST_F(AutoScheduleTest, SumsOfGradients) {
   ClusterProfile cluster = load("hgx-h100");
   Layer layer;
@@ -596,11 +597,11 @@ TEST_F(AutoScheduleTest, SumsOfGradients) {
   };
   double all = getBytesSent(1);
   EXPECT_GT(all, 0);
-  // All but the sum of a few bytes of the auxiliary loss, which each micro-batch has.
+  // The sum of the auxiliary loss has a few bytes in each micro-batch.
   EXPECT_NEAR(getBytesSent(4), all / 4, all / 1000);
 }
 
-/// In little memory a model has a schedule that is slower than all that are larger.
+/// With little memory, a model has a slower schedule than all that need more.
 TEST_F(AutoScheduleTest, WholeModelThatFits) {
   ClusterProfile cluster = load("mpipemoe-a100");
   Layer layer;
@@ -618,7 +619,7 @@ TEST_F(AutoScheduleTest, WholeModelThatFits) {
   EXPECT_LE(bytes, options.memoryLimit);
 }
 
-/// Without MoE layers there is nothing to choose, and a plan.
+/// Without MoE layers there is no choice, but a plan.
 TEST_F(AutoScheduleTest, NoLayers) {
   ClusterProfile cluster = load("hgx-h100");
   OwningOpRef<ModuleOp> graph = parseGraph(R"mlir(
@@ -633,7 +634,7 @@ TEST_F(AutoScheduleTest, NoLayers) {
   EXPECT_FALSE((**plan)->hasAttr(plan::kExplainAttrName));
 }
 
-/// The module keeps every field that says something.
+/// The module keeps every field of the explanation.
 TEST_F(AutoScheduleTest, Explanation) {
   OwningOpRef<ModuleOp> plan = ModuleOp::create(UnknownLoc::get(&context));
   EXPECT_FALSE(getScheduleExplanation(*plan));

@@ -18,7 +18,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Every kind of object that a profile may hold, in lines that the error cases below replace.
+/// Every kind of object that a profile may hold. The error cases below replace its lines.
 const char *const toy = R"({
   "moeplan_cluster": 1,
   "name": "toy",
@@ -89,7 +89,7 @@ std::string errorOf(llvm::StringRef text) {
   return profile ? "" : llvm::toString(profile.takeError());
 }
 
-/// The toy with the one place that reads `from` replaced.
+/// The toy with the only occurrence of `from` replaced.
 std::string replace(const std::string &from, const std::string &to) {
   std::string text = toy;
   size_t at = text.find(from);
@@ -116,7 +116,7 @@ const char *const noCurves = R"("values": [0.1, 0.2, 0.5, 1],
     ],
     "kernels": [)";
 
-/// Hosts issue launches in times for each kind of work, or in one for all; one is taken by its name.
+/// Hosts have a time to issue launches for each kind of work, or one for all. A name selects a host.
 TEST(ClusterProfile, ReadsHosts) {
   const std::string hosts = R"("launch_s": 4e-6, "sustained": 0.9, "hosts": [
       {"name": "slow", "launch_s": {"matrix": 4e-5, "memory": 3e-5, "network": 2e-5, "host_link": 1e-5},
@@ -197,7 +197,7 @@ TEST(ClusterProfile, CurveErrors) {
             std::string::npos);
 }
 
-// Every key lands in its field.
+// Every key sets its field.
 TEST(ClusterProfile, ReadsEveryKey) {
   ClusterProfile p = parseOrFail(toy);
   EXPECT_EQ(p.name, "toy");
@@ -298,7 +298,7 @@ TEST(ClusterProfile, Curve) {
 struct BadProfile {
   const char *from;
   const char *to;
-  const char *error; ///< after `c.json:`
+  const char *error; ///< text after `c.json:`
 };
 
 void PrintTo(const BadProfile &bad, std::ostream *os) { *os << bad.from << " -> " << bad.to; }
@@ -474,13 +474,13 @@ const BadProfile badProfiles[] = {
 
 class ClusterProfileErrors : public testing::TestWithParam<BadProfile> {};
 
-// Each mistake is named with its key, its place, what was expected and what is there.
+// Each error names the key, its place, the expected value and the given one.
 TEST_P(ClusterProfileErrors, NamesTheKey) {
   EXPECT_EQ(errorOf(replace(GetParam().from, GetParam().to)), std::string("c.json:") + GetParam().error);
 }
 INSTANTIATE_TEST_SUITE_P(All, ClusterProfileErrors, testing::ValuesIn(badProfiles));
 
-// No text crashes the reader: the toy cut anywhere, and with any one character replaced, parses or fails.
+// No text crashes the reader: the toy, truncated anywhere or with any character replaced, is parsed or refused.
 TEST(ClusterProfile, SurvivesAnyText) {
   std::string text = toy;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -493,7 +493,7 @@ TEST(ClusterProfile, SurvivesAnyText) {
   }
 }
 
-// A file that is not there is an error that names it.
+// The error for a missing file names the file.
 TEST(ClusterProfile, NamesMissingFile) {
   llvm::Expected<ClusterProfile> profile = ClusterProfile::load("/no/such.json");
   ASSERT_FALSE(static_cast<bool>(profile));
@@ -510,7 +510,7 @@ ClusterProfile loadShared(const std::string &name) {
   return {};
 }
 
-// What a profile says of special products, and what it must say.
+// Special products have these keys, some of them required.
 TEST(ClusterProfile, SpecialCurves) {
   auto read = [](const std::string &special) {
     std::string text = toy, rate = "\"flop_per_s\": 10e12,";
@@ -551,7 +551,8 @@ TEST(ClusterProfile, SpecialCurves) {
             std::string::npos);
 }
 
-// Every shipped profile loads, is named as its file, and, if it has links, knows what happens where kinds of work meet.
+// Every shipped profile loads, has the name of its file, and, if it has links, the speeds of all simultaneous kinds of
+// work.
 TEST(SharedProfiles, Load) {
   std::error_code ec;
   int count = 0;
@@ -573,7 +574,7 @@ TEST(SharedProfiles, Load) {
   EXPECT_GE(count, 9);
 }
 
-// The measured alpha and beta of the group that wrote Parm, and the testbed's shape, are those of the papers.
+// The alpha and beta that Parm's authors measured, and the testbed's shape, are those of the papers.
 TEST(SharedProfiles, ParmB) {
   ClusterProfile p = loadShared("parm-b");
   EXPECT_EQ(p.getMaxDevices(), 32);

@@ -1,6 +1,6 @@
-// No key of a configuration is misread in silence. Each scalar of each family's configurations is set to unusual
-// values, one at a time: the graph changes, or the value is refused, or it is warned about, or the key is known to be
-// harmless. And a key that is missing means what transformers' configuration class says.
+// No key of a configuration is misread silently. Each scalar of each family's configurations is set to unusual values,
+// one at a time. The graph must change, or the value is refused, or a warning names it, or the key is known to be
+// harmless. A missing key means what transformers' configuration class says.
 #include "../../lib/Import/ClassDefaults.h"
 #include "moe/Import/Import.h"
 
@@ -18,8 +18,8 @@ namespace json = llvm::json;
 
 namespace {
 
-/// Keys that are understood and change nothing in the configurations here, since another key decides so. The first word
-/// is the model type, * is all.
+/// Keys that are understood but change nothing in these configurations, because another key overrides them. The first
+/// word is the model type, and * means all.
 constexpr StringRef kUnused[] = {
     "qwen2_moe intermediate_size: of dense blocks",
     "qwen2_moe sliding_window: use_sliding_window",
@@ -96,12 +96,12 @@ constexpr StringRef kUnused[] = {
 };
 
 struct Outcome {
-  std::string error = {};   ///< empty: it was imported
-  std::string warning = {}; ///< of keys that are not understood
-  std::string graphs = {};  ///< for training and for inference
+  std::string error = {};   ///< empty if the model was imported
+  std::string warning = {}; ///< warning of unknown keys
+  std::string graphs = {};  ///< graphs for training and for inference
 };
 
-/// Longer than the pieces of sequences that attention stays inside of, unless the model's positions end before.
+/// A length above the pieces of sequences that attention stays in, up to the model's positions.
 int64_t getSequence(const ModelConfig &config) {
   constexpr int64_t few = 8, many = 16384;
   return config.model->learnedPositions > 0 ? few : many;
@@ -136,20 +136,20 @@ json::Object load(const std::string &path) {
 
 std::string getModelType(const json::Object &config) { return config.getString("model_type").value_or("").str(); }
 
-/// Keys of how many blocks there are.
+/// Keys of the number of blocks.
 constexpr StringRef kBlocks[] = {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers"};
 
-/// So many blocks at most, so that a graph is made in milliseconds.
+/// Largest number of blocks, so that a graph is made in milliseconds.
 constexpr int64_t kMostBlocks = 4;
 
-/// Sets keys to values beside which others mean something else.
+/// Sets keys to values that give other keys an effect.
 void makeOthersMatter(json::Object &config) {
   std::string type = getModelType(config);
-  // Where all blocks are MoE, Switch has no loss of routers.
+  // If all blocks are MoE, Switch has no loss of routers.
   for (StringRef key : {"encoder_sparse_step", "decoder_sparse_step"})
     if (type == "switch_transformers" && config.getInteger(key))
       config[key] = kMostBlocks / 2;
-  // Some blocks have windows, and some no experts.
+  // Gives some blocks windows, and removes the experts of others.
   if (type == "dots1") {
     config["first_k_dense_replace"] = 1;
     config["layer_types"] = nullptr;
@@ -173,7 +173,7 @@ void cutBlocks(json::Object &config) {
         list->pop_back();
 }
 
-/// What is unlikely to be where `value` stands.
+/// Unusual values in place of `value`.
 std::vector<json::Value> getUnusual(const json::Value &value) {
   std::vector<json::Value> values;
   if (std::optional<int64_t> integer = value.getAsInteger())
@@ -200,7 +200,7 @@ bool isUnused(StringRef modelType, StringRef path) {
 class Prober {
 public:
   Prober(json::Object config) : config(std::move(config)), modelType(getModelType(this->config)) {
-    // Else the coefficients of the routers' losses say nothing.
+    // Otherwise the coefficients of the routers' losses have no effect.
     if (this->config.get("router_aux_loss_coef") || this->config.get("ffn_config"))
       this->config["output_router_logits"] = true;
     base = import(context, this->config);
@@ -208,7 +208,7 @@ public:
     EXPECT_EQ(base.warning, "");
   }
 
-  /// Each scalar inside `object`, a part of the configuration whose keys' paths begin with `prefix`.
+  /// Probes each scalar inside `object`, a part of the configuration whose keys' paths begin with `prefix`.
   void probe(json::Object &object, const std::string &prefix = "") {
     std::vector<std::string> keys;
     for (const auto &[key, value] : object)
@@ -223,12 +223,12 @@ public:
     }
   }
 
-  /// Without each key in turn, of the whole configuration or of the object at `outer`.
+  /// Removes each key in turn, from the whole configuration or the object at `outer`.
   void leaveOut(StringRef outer = "") {
     const json::Object &object = outer.empty() ? config : *config.getObject(outer);
     for (const auto &[key, value] : object) {
       if (llvm::is_contained(kBlocks, StringRef(key)) || key == "layer_types" || key == "output_router_logits")
-        continue; // the class has more, and another value
+        continue; // the class has more keys, and another value
       json::Object rest = getWithout(object, key);
       if (!outer.empty()) {
         json::Object all = config;
@@ -301,7 +301,7 @@ TEST_P(Defaults, AMissingKeyIsTheClassDefault) {
 
 std::vector<std::string> getTypes() {
   std::vector<std::string> types;
-  // Without a class of transformers', with a class whose defaults are no model, or not imported as whole models.
+  // Models without a class in transformers, with a class whose defaults are no model, or not imported as whole models.
   const StringRef left[] = {"kimi_k2",    "llama4",           "qwen3_vl_moe", "glm4_moe",
                             "qwen3_next", "qwen3_5_moe_text", "phimoe"};
   for (StringRef type : getKnownModelTypes())

@@ -19,8 +19,8 @@ double getSeconds(const ClusterProfile &profile, Collective collective, llvm::Ar
   return getValue(model->getSeconds(makeExchange(collective, ranks, payload)));
 }
 
-/// Four devices on one switch, 40 bytes. A ring takes 3 ways of 1 s and 3 s of 30 bytes, twice for sums; pairs, which
-/// all start at once, 1 + 3 s; chains 3 ways of 1 s and once 4 s; a tree of one node is a chain up and down.
+/// Four devices on one switch, 40 bytes. A ring takes 3 hops of 1 s, and 3 s for 30 bytes, both twice for sums. Pairs,
+/// which all start at once, take 1 + 3 s, chains 3 hops of 1 s and once 4 s. A tree of one node is a chain up and down.
 TEST(CostModelTest, CollectivesFromLinks) {
   ClusterProfile profile = makeToyNode(4);
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, kFour, 40), 6);
@@ -33,9 +33,9 @@ TEST(CostModelTest, CollectivesFromLinks) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 6 + 8);
 }
 
-/// Four nodes of one device, 1 s to the next: a tree goes up two levels and down, a ring 6 ways. Of 40 bytes a link has
-/// 80 in the tree and 60 in the ring. Both forms choose alike, and so do they where a switch adds up: 1 s each way and
-/// 50 bytes.
+/// Four nodes of one device, 1 s to the next. A tree goes up two levels and down, a ring takes 6 hops. For 40 bytes a
+/// link carries 80 bytes in the tree and 60 in the ring. Both forms choose alike, also with a switch that adds up: 1 s
+/// in each direction, and 50 bytes.
 TEST(CostModelTest, FastestAlgorithm) {
   ClusterProfile profile = makeToyDevices(4, 1);
   profile.links = {{"device*", "network", 10, 10, 0.5}};
@@ -60,10 +60,10 @@ ClusterProfile makeToyNics(int64_t nodes, int64_t devices) {
   return profile;
 }
 
-/// Rings leave a node by each of its NICs with a part of the bytes. Of 160 bytes among eight members on two nodes 140
-/// go around, 35 of them in each of four channels; ways are 6 x 1 s and 1 x 4 s. With one NIC all of them go over it. A
-/// chain from the root leaves its node and comes back. Sums go around twice, trees up and down, and where switches add
-/// up x / 4 go over each NIC once.
+/// Rings leave a node by each of its NICs with a part of the bytes. 140 of 160 bytes among eight members on two nodes
+/// go around, 35 of them in each of four channels. Hops are 6 x 1 s and 1 x 4 s. A single NIC carries all of them. A
+/// chain from the root leaves its node and returns. Sums go around twice, trees up and down. With switches that add up,
+/// x / 4 goes over each NIC once.
 TEST(CostModelTest, OneChannelForEachNic) {
   ClusterProfile profile = makeToyNics(2, 4);
   std::vector<int64_t> ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -79,15 +79,15 @@ TEST(CostModelTest, OneChannelForEachNic) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, ranks, 160), 2 * (1 + 4) + 4);
   profile.links[2].reduces = true;
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, ranks, 160), 2 * (1 + 4) + 4);
-  // Each of two members on a node has its own NIC as well.
+  // Each of two members on a node has its own NIC, too.
   EXPECT_DOUBLE_EQ(getSeconds(makeToyNics(2, 4), Collective::AllGather, {0, 1, 4, 5}, 160), 2 * 1 + 4 + 6);
   profile.links[2] = {"nic*", "port", 10, 10, 1};
   profile.links.push_back({"port", "network", 10, 10, 0});
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, ranks, 160), 6 + 4 + 14);
 }
 
-/// In a tree of nodes no member has more than two children; inner nodes of one are leaves of the other, so that no NIC
-/// carries more than twice the bytes of its channel, at whatever number of nodes.
+/// In a tree of nodes no member has more than two children. Inner nodes of one tree are leaves of the other, so that no
+/// NIC carries more than twice the bytes of its channel, for any number of nodes.
 TEST(CostModelTest, NodeTrees) {
   for (int64_t nodes : {3, 4, 5, 8, 13, 16}) {
     ClusterProfile profile = makeToyDevices(nodes, 1);
@@ -103,8 +103,8 @@ TEST(CostModelTest, NodeTrees) {
   }
 }
 
-/// The fastest protocol for the bytes: 1 s of a ring's 3 and half of the bandwidth, or all of both and 2 s more. A
-/// protocol that the algorithm does not have is left out.
+/// The fastest protocol for the bytes counts: 1 s of a ring's 3 and half of the bandwidth, or all of both and 2 s more.
+/// A protocol that the algorithm lacks is left out.
 TEST(CostModelTest, Protocols) {
   ClusterProfile profile = makeToyNode(4);
   profile.protocols = {{"low", 1, 1 / 3.0, 1, 1, 0.5, {}}, {"simple", 3, 1, 1, 1, 1, {}}};
@@ -120,8 +120,8 @@ TEST(CostModelTest, Protocols) {
       "cluster 'toy' has no protocol for 'all_gather' by 'ring'");
 }
 
-/// Each message to another node takes 0.5 s to post: three of pairs beside the way of 2 s. Those of a ring are posted
-/// while others are on their way, so that the longer of both counts.
+/// Each message to another node takes 0.5 s to post, so pairs take three posts beside the hop of 2 s. Those of a ring
+/// are posted while others are on their way, so the longer of both counts.
 TEST(CostModelTest, Posts) {
   ClusterProfile profile = makeToyDevices(4, 1);
   profile.links = {{"device*", "network", 10, 10, 1, 0.25}};
@@ -131,7 +131,7 @@ TEST(CostModelTest, Posts) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, kFour, 40), 3 * 4 + 3);
 }
 
-/// Three members need two steps of a tree as well.
+/// Three members also need two steps of a tree.
 TEST(CostModelTest, TreeOfThree) {
   ClusterProfile profile = makeToyNode(3);
   for (Collective collective : {Collective::Broadcast, Collective::Reduce}) {
@@ -140,8 +140,8 @@ TEST(CostModelTest, TreeOfThree) {
   }
 }
 
-/// Each member but the last passes a broadcast on, each but the root a reduce; where experts of all are owned by
-/// different members each passes on the mean.
+/// Each member but the last forwards a broadcast, and each but the root a reduce. If different members own experts,
+/// each forwards the mean.
 TEST(CostModelTest, BytesOfAChain) {
   OpCost cost;
   cost.collective = Collective::Broadcast;
@@ -170,9 +170,9 @@ TEST(CostModelTest, PairwiseOverNics) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllToAll, kFour, 40), 5);
 }
 
-/// Hierarchical: all_to_all sends 20 bytes inside, then 20 to the other node, both devices at once. The rings of
+/// Hierarchical: all_to_all sends 20 bytes inside, then 20 to the other node, from both devices at once. The rings of
 /// reduce_scatter send 20 bytes inside and 10 between nodes at the same time, which is 30 from each device and 20 over
-/// the NIC; all_gather the same, all_reduce twice.
+/// the NIC. all_gather does the same, all_reduce twice.
 TEST(CostModelTest, Hierarchical) {
   ClusterProfile profile = makeToyPair();
   profile.algorithms.fill(Algorithm::Hierarchical);
@@ -182,7 +182,7 @@ TEST(CostModelTest, Hierarchical) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 8);
 }
 
-/// What an algorithm cannot carry out, or not for this group, is refused.
+/// Collectives that an algorithm cannot carry out, or not for this group, are refused.
 TEST(CostModelTest, ImpossibleAlgorithms) {
   ClusterProfile profile = makeToyPair();
   profile.algorithms.fill(Algorithm::Hierarchical);
@@ -194,26 +194,27 @@ TEST(CostModelTest, ImpossibleAlgorithms) {
             "of 3 has more on some nodes");
 }
 
-/// The groups {0, 2} and {1, 3} exchange at the same time and share the NICs; {0, 3} is no such pattern and is alone.
+/// The groups {0, 2} and {1, 3} exchange at the same time and share the NICs. {0, 3} is not part of such a pattern and
+/// is alone.
 TEST(CostModelTest, SiblingsShareLinks) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {0, 2}, 20), 1 + 2);
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {1, 3}, 20), 1 + 2);
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {0, 3}, 20), 1 + 1);
 }
 
-/// Stages of two ranks, one on each of three nodes: both ranks of one send at the same time over its NIC, from
-/// whichever stage to whichever next to it.
+/// Stages of two ranks, one on each of three nodes. Both ranks of a stage send at the same time over its NIC, from any
+/// stage to a neighbour.
 TEST(CostModelTest, StagesShareLinks) {
   ClusterProfile profile = makeToyPair();
   profile.maxNodes = 3;
   for (auto [from, to] : {std::pair(0, 2), {1, 3}, {2, 4}, {3, 5}, {3, 1}, {4, 2}, {5, 3}})
     EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::Broadcast, {from, to}, 20), 1 + 4) << from << " to " << to;
-  // Back to the first stage.
+  // Transfers back to the first stage.
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::Broadcast, {4, 0}, 20), 1 + 4);
 }
 
-/// What one node, or one switch above the nodes, sees of all groups stands for the others: the same as adding up all of
-/// them, which a fault that is none makes it do.
+/// The groups of one node, or of one switch above the nodes, stand for all others. The result is the same as summing up
+/// all of them, which a fault without effect enforces.
 TEST(CostModelTest, OnePeriodStandsForAll) {
   LinkFault none = {"node0/switch", "node0/port", 1};
   for (int64_t switchNodes : {0, 2, 4})
@@ -253,12 +254,12 @@ CollectiveFit makeFit(Collective collective, llvm::StringRef dtype, int64_t memb
   return fit;
 }
 
-/// A chain of 40 bytes takes the latency of all its ways and the time of its slowest link, which two nodes' chains of
-/// their first and second devices share. A fit comes before it, and no bytes take no time.
+/// A chain of 40 bytes takes the latency of all its hops and the time of its slowest link, which two nodes' chains of
+/// their first and second devices share. A fit has priority, and no bytes take no time.
 TEST(CostModelTest, PipelinedRings) {
   ClusterProfile profile = makeToyPair();
   for (Collective collective : {Collective::Broadcast, Collective::Reduce}) {
-    // To the root the chain passes between the nodes twice, from it once.
+    // To the root the chain passes between the nodes twice, from the root once.
     EXPECT_DOUBLE_EQ(getSeconds(profile, collective, kFour, 40), (collective == Collective::Broadcast ? 1 : 2) + 4);
     EXPECT_DOUBLE_EQ(getSeconds(profile, collective, {0, 1}, 40), 4);
     EXPECT_DOUBLE_EQ(getSeconds(profile, collective, {0, 2}, 40), 1 + 8);
@@ -270,7 +271,8 @@ TEST(CostModelTest, PipelinedRings) {
   }
 }
 
-/// A fit for the shape of the group goes before the links: by collective, members, members on a node, and dtype.
+/// A fit for the shape of the group has priority over the links. It is selected by collective, members, members on a
+/// node, and dtype.
 TEST(CostModelTest, Fits) {
   ClusterProfile profile = makeToyPair();
   profile.collectives = {makeFit(Collective::AllGather, "", 2, 1, 10), makeFit(Collective::AllGather, "", 2, 2, 20),
@@ -287,10 +289,10 @@ TEST(CostModelTest, Fits) {
   EXPECT_DOUBLE_EQ(get({2, 3}, "f32"), 30.5);
   EXPECT_DOUBLE_EQ(get({2, 3}, "f64"), 40.5);
   EXPECT_DOUBLE_EQ(get({2, 3}, "bf16"), 20.5);
-  // What was asked before is not confused with it.
+  // Earlier questions are not confused with this one.
   EXPECT_DOUBLE_EQ(get({0, 2}, "f32"), 16.5);
   EXPECT_DOUBLE_EQ(get({2, 3}, "f32"), 30.5);
-  // Two on one node and one on the other: no number of members on a node, so no fit.
+  // Two members are on one node and one on the other, so there is no number of members on a node, and no fit.
   EXPECT_FALSE(llvm::cantFail(model->getAlphaBeta(Collective::AllGather, {0, 1, 2}, "f32", 1)).measured);
 }
 
@@ -303,7 +305,7 @@ CollectiveFit makeCurve(Collective collective, int64_t members, int64_t perNode,
 }
 
 /// Between points the logarithms are on a line, below the first the time is constant, and above the last the line goes
-/// on. alpha and beta are those of the curve at the payload; below the first point beta is that of the last ones.
+/// on. alpha and beta are those of the curve at the payload. Below the first point, beta is that of the last ones.
 TEST(CostModelTest, Curve) {
   ClusterProfile profile = makeToyNode(4);
   profile.collectives = {makeCurve(Collective::AllGather, 4, 4, {{16, 2}, {64, 4}, {256, 8}})};
@@ -329,7 +331,7 @@ TEST(CostModelTest, CurveOfARange) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, kFour, 16), 2);
 }
 
-/// Half way, in logarithms, from 2 to 8 members is 4.
+/// The middle, in logarithms, between 2 and 8 members is 4.
 TEST(CostModelTest, CurvesOfOtherMembers) {
   ClusterProfile profile = makeToyNode(8);
   profile.collectives = {makeCurve(Collective::AllGather, 2, 2, {{16, 2}, {64, 4}}),
@@ -338,10 +340,10 @@ TEST(CostModelTest, CurvesOfOtherMembers) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, kFour, 64), 8);
 }
 
-/// Two nodes of four. Inside a node 40 bytes take 1 s a byte, where the links need 0.1 and 3 s to start; measured it is
-/// 20 s at least. All eight send 7/8 of x to the next one, as four would of 7/6 x. What the ways to the other node
-/// start later is added: 6 x 1 + 4 s in place of 3 x 1. Where the NICs are the slower, their time counts: 7/32 of x at
-/// 10 bytes/s beside the 20 s.
+/// Two nodes of four. Inside a node 40 bytes take 1 s per byte, while the links need 0.1 and 3 s to start. The measured
+/// time is at least 20 s. All eight send 7/8 of x to the next one, as four would send of 7/6 x. The later start of the
+/// hops to the other node is added: 6 x 1 + 4 s in place of 3 x 1. If the NICs are slower, their time counts: 7/32 of x
+/// at 10 bytes/s beside the 20 s.
 TEST(CostModelTest, CurveInsideNodesAndLinksBetween) {
   ClusterProfile profile = makeToyNics(2, 4);
   std::vector<int64_t> ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -355,7 +357,7 @@ TEST(CostModelTest, CurveInsideNodesAndLinksBetween) {
   EXPECT_DOUBLE_EQ(line.beta, 7 / 320.0);
 }
 
-/// A curve of so many members on one node says nothing of as many on two.
+/// A curve for members on one node does not apply to as many members on two.
 TEST(CostModelTest, CurveOfANodeIsNoneOfSeveral) {
   ClusterProfile profile = makeToyNics(2, 4);
   for (const std::vector<int64_t> &ranks : {std::vector<int64_t>{0, 4}, {0, 1, 4, 5}}) {
@@ -367,7 +369,7 @@ TEST(CostModelTest, CurveOfANodeIsNoneOfSeveral) {
   }
 }
 
-/// What is known: inside the points of a curve its error; outside of them, and of other groups, that it is
+/// The confidence inside a curve's points is its error. Outside of them, and for other groups, the cost is
 /// extrapolated.
 TEST(CostModelTest, ConfidenceOfExchanges) {
   ClusterProfile profile = makeToyNode(4);
@@ -385,7 +387,7 @@ TEST(CostModelTest, ConfidenceOfExchanges) {
   EXPECT_FALSE(get({0}, 32).isExtrapolated);
 }
 
-/// Without links and without a fit the error names what is missing.
+/// Without links and without a fit the error names the missing data.
 TEST(CostModelTest, NeitherFitNorLinks) {
   ClusterProfile profile = makeToyDevices(2, 2);
   profile.collectives = {makeFit(Collective::AllToAll, "f32", 4, 2, 1)};
@@ -399,7 +401,7 @@ TEST(CostModelTest, NeitherFitNorLinks) {
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makeExchange(Collective::AllToAll, kFour, 40))), 21);
 }
 
-/// Three members, 1 s and 10 bytes/s: the busiest receives 50 bytes from others, as in an even exchange of 75.
+/// Three members, 1 s and 10 bytes/s. The busiest receives 50 bytes from others, as in an even exchange of 75.
 TEST(CostModelTest, RaggedExchange) {
   ClusterProfile profile = makeToyNode(3);
   auto model = makeModel(profile, CostForm::ClosedForm);
@@ -425,7 +427,7 @@ TEST(CostModelTest, EvenMatrix) {
 //===----------------------------------------------------------------------===//
 
 /// Six members in three blocks, 6 bytes to each: in phase 0 to the neighbour, in phase 1 from block 0 to block 2, whose
-/// members send to block 1. All phases send what the whole exchange sends.
+/// members send to block 1. All phases together send what the whole exchange sends.
 TEST(CostModelTest, BytesOfPhases) {
   OpCost cost;
   cost.collective = Collective::AllToAll;
@@ -453,7 +455,7 @@ TEST(CostModelTest, BytesOfPhases) {
   EXPECT_EQ(cost.getBytesSent(6), 6 + 12 + 12);
 }
 
-/// Costs that differ in nothing but the phase or the copies differ.
+/// Costs that differ only in the phase or the copies are different.
 TEST(CostModelTest, PhasesAreOfTheCost) {
   OpCost plain, phases, second, copies;
   phases.phases = second.phases = 2;
@@ -466,7 +468,8 @@ TEST(CostModelTest, PhasesAreOfTheCost) {
     }
 }
 
-/// Four members, three peers in 1 + 3 s. Two blocks of two: one peer, then two. Four of one: none, then one at a time.
+/// Four members, three peers in 1 + 3 s. Two blocks of two have one peer, then two. Four blocks of one have none, then
+/// one at a time.
 TEST(CostModelTest, Phases) {
   ClusterProfile profile = makeToyNode(4);
   auto model = makeModel(profile, CostForm::ClosedForm);
@@ -481,7 +484,7 @@ TEST(CostModelTest, Phases) {
     EXPECT_DOUBLE_EQ(get(10, phase, 4), 4 / 3.0);
 }
 
-/// A fit of 3 s + 0.5 s a byte says 23 s of 40 bytes: a third and two thirds of it.
+/// A fit of 3 s + 0.5 s per byte gives 23 s for 40 bytes, a third and two thirds of it for the phases.
 TEST(CostModelTest, PhasesOfAFit) {
   ClusterProfile profile = makeToyPair();
   profile.collectives = {makeFit(Collective::AllToAll, "", 4, 2, 3)};
@@ -492,8 +495,8 @@ TEST(CostModelTest, PhasesOfAFit) {
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makePhase(kFour, 10, 0, 4))), 0);
 }
 
-/// A ragged phase of two blocks of two. Bytes that are even take what their payload does. Otherwise the busiest member,
-/// which receives 40 bytes from two peers, makes it as long as an even exchange of 160/3 bytes, and start-ups are paid
+/// A ragged phase of two blocks of two. Even bytes take the time of their payload. Otherwise the busiest member, which
+/// receives 40 bytes from two peers, makes the phase as long as an even exchange of 160/3 bytes, and start-ups count
 /// for two of three peers: 2/3 + 4 s.
 TEST(CostModelTest, RaggedPhases) {
   ClusterProfile profile = makeToyNode(4);
@@ -508,7 +511,7 @@ TEST(CostModelTest, RaggedPhases) {
   EXPECT_DOUBLE_EQ(get(1, {0, 0, 30, 5, 0, 0, 10, 0, 10, 10, 0, 0, 10, 10, 0, 0}), 2 / 3.0 + 4);
 }
 
-/// Phases that there are not, of what has none.
+/// Phases that do not exist, and phases of a collective without any.
 TEST(CostModelTest, WrongPhases) {
   ClusterProfile profile = makeToyNode(4);
   for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
@@ -523,7 +526,7 @@ TEST(CostModelTest, WrongPhases) {
   }
 }
 
-/// Exchanges that do not fit together are refused.
+/// Exchanges with contradictory sizes are refused.
 TEST(CostModelTest, WrongExchanges) {
   ClusterProfile profile = makeToyNode(3);
   for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
@@ -547,7 +550,7 @@ TEST(CostModelTest, WrongExchanges) {
   }
 }
 
-/// A link at half its speed doubles what goes over it, measured or not.
+/// A link at half its speed doubles the time of its traffic, measured or not.
 TEST(CostModelTest, Fault) {
   ClusterProfile profile = makeToyNode(2);
   profile.links[0].latency = 0;
@@ -559,7 +562,7 @@ TEST(CostModelTest, Fault) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, {0, 1}, 40, fault), 41);
 }
 
-/// What a model cannot be made of.
+/// Profiles from which no model can be made.
 TEST(CostModelTest, CreateErrors) {
   ClusterProfile profile = makeToyDevices(1, 2);
   EXPECT_EQ(getError(CostModel::create(profile, 3, CostForm::ClosedForm)),
@@ -584,7 +587,7 @@ ClusterProfile makeShared() {
   return profile;
 }
 
-/// A share is alpha + 4 * 0.25 + 0.5 * payload; of a ragged exchange the payload is what the member receives.
+/// A share is alpha + 4 * 0.25 + 0.5 * payload. The payload of a ragged exchange is what the member receives.
 TEST(CostModelTest, Shares) {
   ClusterProfile profile = makeShared();
   auto model = makeModel(profile, CostForm::ClosedForm);
@@ -598,7 +601,7 @@ TEST(CostModelTest, Shares) {
   EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 3)), 2 + 8);
 }
 
-/// Shares of phases add up to the share of the whole: one peer's and two peers' part of 6 s.
+/// Shares of phases add up to the share of the whole: one peer's and two peers' parts of 6 s.
 TEST(CostModelTest, SharesOfPhases) {
   ClusterProfile profile = makeShared();
   auto model = makeModel(profile, CostForm::ClosedForm);
@@ -622,7 +625,7 @@ TEST(CostModelTest, NoShares) {
 
 constexpr unsigned getBit(Resource resource) { return 1u << static_cast<unsigned>(resource); }
 
-/// Kinds that are alone have full speed; together each has its own, and products and memory are one kind.
+/// A kind alone has full speed. Simultaneous kinds each have a speed, and products and memory are one kind.
 TEST(CostModelTest, Interference) {
   ClusterProfile profile = makeToyDevices(1, 1);
   profile.interference = {{true, true, false, 0.9, 0.8, 1}, {true, true, true, 0.7, 0.6, 0.5}};
@@ -641,7 +644,7 @@ TEST(CostModelTest, Interference) {
             "cluster 'toy' has no interference of compute, copy");
 }
 
-/// 0 -> 2 and 1 -> 3 share a NIC: 30 + 50 bytes at 10 bytes/s. What stays on a rank goes over no link.
+/// 0 -> 2 and 1 -> 3 share a NIC: 30 + 50 bytes at 10 bytes/s. Bytes that stay on a rank use no link.
 TEST(CostModelTest, LinkBound) {
   ClusterProfile profile = makeToyPair();
   std::vector<double> matrix(16);
@@ -653,7 +656,7 @@ TEST(CostModelTest, LinkBound) {
   EXPECT_DOUBLE_EQ(getValue(makeModel(profile, CostForm::LinkLevel)->getLinkBound(matrix)), 8);
 }
 
-/// Without links the most bytes sent or received count, and what a node's processors have to do.
+/// Without links, the most bytes that are sent or received count, and the work of a node's processors.
 TEST(CostModelTest, LinkBoundWithoutLinks) {
   std::vector<double> matrix(16);
   matrix[0 * 4 + 2] = matrix[1 * 4 + 2] = matrix[0 * 4 + 3] = 10;
@@ -670,7 +673,7 @@ TEST(CostModelTest, LinkBoundWithoutLinks) {
 // Exchanges under way
 //===----------------------------------------------------------------------===//
 
-/// An exchange of 4 s that goes at half speed from 1 to 3 ends at 5, for all members; another does not see it.
+/// An exchange of 4 s that goes at half speed from 1 to 3 ends at 5 for all members. Another exchange is not slowed.
 TEST(CostModelTest, SlowedExchange) {
   ClusterProfile profile = makeToyNode(4);
   auto model = makeModel(profile, CostForm::ClosedForm);
@@ -678,7 +681,7 @@ TEST(CostModelTest, SlowedExchange) {
   uint32_t slow = llvm::cantFail(running->start(0, makeExchange(Collective::AllToAll, kFour, 40)));
   uint32_t other = llvm::cantFail(running->start(0, makeExchange(Collective::AllToAll, kFour, 40)));
   running->setSpeed(1, slow, 1, 0.5);
-  running->setSpeed(1, slow, 2, 0.75); // not the slowest
+  running->setSpeed(1, slow, 2, 0.75); // not the slowest member
   running->setSpeed(3, slow, 1, 1);
   running->setSpeed(3, slow, 2, 1);
   EXPECT_DOUBLE_EQ(running->getNextTime(), 4);

@@ -26,7 +26,7 @@ Candidate makeCandidate(const char *schedule, double seconds, double uncertainty
   return candidate;
 }
 
-/// The explanation as text, after it has been an attribute of a module.
+/// The explanation as text, after a round trip through an attribute of a module.
 template <class Kind> std::string print(const Kind &explanation, MLIRContext &context) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setExplanation(*module, explanation);
@@ -54,13 +54,13 @@ TEST(Explanation, OverlapHasThreeAnswers) {
   EXPECT_EQ(judgeOverlap(1.05, 1, 0), "does not pay");
   EXPECT_EQ(judgeOverlap(1, 1.005, 0), "no measurable difference");
   EXPECT_EQ(judgeOverlap(1.005, 1, 0), "no measurable difference");
-  // The profile may be off by more than that.
+  // The profile's error may exceed the difference.
   EXPECT_EQ(judgeOverlap(1, 1.05, 0.1), "no measurable difference");
   EXPECT_EQ(judgeOverlap(1, 1.2, 0.1), "pays");
 }
 
-/// Two steps share a kernel that may be off by 3 s, so that it tells them apart no more than it takes; each has another
-/// that may be off by 0.3 s and 0.4 s.
+/// Two steps share a kernel with an error of 3 s, which cancels between them. Each has another kernel, with errors of
+/// 0.3 s and 0.4 s.
 TEST(Explanation, CommonErrorsCancel) {
   ErrorBudget common, a, b;
   common.add(1, 3);
@@ -72,7 +72,7 @@ TEST(Explanation, CommonErrorsCancel) {
   EXPECT_DOUBLE_EQ(b.getDifference(a), 0.5);
   EXPECT_DOUBLE_EQ(common.getSeconds(), 3);
   EXPECT_EQ(common.getDifference(common), 0);
-  // Once for each time that it runs.
+  // The error counts once for each run.
   b.add(common, 0.5);
   EXPECT_DOUBLE_EQ(a.getDifference(b), std::sqrt(0.09 + 0.16 + 2.25));
 

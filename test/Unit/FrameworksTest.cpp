@@ -16,7 +16,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// All that the arguments can describe.
+/// Models that the arguments can describe.
 constexpr const char *kModels[] = {"mixtral-8x7b",      "mixtral-8x22b", "qwen3-30b-a3b",     "qwen3-235b-a22b",
                                    "qwen1.5-moe-a2.7b", "deepseek-v2",   "deepseek-v2-lite",  "deepseek-v3",
                                    "kimi-k2",           "dots.llm1",     "glm-4.5",           "glm-4.5-air",
@@ -50,7 +50,7 @@ ModelConfig readModel(const std::string &name) {
   return llvm::cantFail(parseModelConfig((*file)->getBuffer(), path, /*whole=*/true));
 }
 
-/// The blocks of each stage: uneven where the stages do not divide the blocks.
+/// Blocks of each stage, uneven if the stages do not divide the blocks.
 SmallVector<int64_t> divide(int64_t blocks, int64_t stages) {
   SmallVector<int64_t> counts;
   for (int64_t stage = 0; stage < stages; ++stage)
@@ -230,7 +230,7 @@ TEST(MegatronArgumentsTest, Remarks) {
             std::vector<std::string>{"1: '--fp8-format': MoePlan takes products in bf16, which take longer instead"});
 }
 
-/// Forms in which scripts have arguments.
+/// Forms of arguments in scripts.
 TEST(MegatronArgumentsTest, Shell) {
   StringRef text =
       "#!/bin/bash\n"

@@ -66,7 +66,7 @@ TEST_F(ImportGraph, EverySharedModel) {
     }
 }
 
-// Names, shapes, roles and attributes of a plain capacity-form model; attributes that hold their defaults are left out.
+// Names, shapes, roles and attributes of a plain capacity-form model. Attributes with their default are left out.
 TEST_F(ImportGraph, Switch) {
   ImportOptions options;
   options.batch = 2;
@@ -90,7 +90,7 @@ TEST_F(ImportGraph, Switch) {
   EXPECT_EQ(layer.getActivation(), Activation::relu);
   EXPECT_EQ(layer.getScore(), Score::softmax);
   EXPECT_FALSE(layer.getRenormalize());
-  // Each of the six sequences is routed apart; 64 is more than its tokens, so that none is dropped.
+  // Each of the six sequences is routed by itself. 64 exceeds its tokens, so none is dropped.
   EXPECT_FALSE(layer.getCapacityFactor());
   EXPECT_EQ(layer.getExpertCapacity(), 64);
   EXPECT_EQ(layer.getGroups(), 6);
@@ -100,7 +100,7 @@ TEST_F(ImportGraph, Switch) {
   EXPECT_NE(location.find("switch-base-8.json\":"), std::string::npos) << location;
 }
 
-// Every operand that a layer can have, in order, and the attributes of the family that sets most of them.
+// All operands of a layer in order, and the attributes of the family that sets most of them.
 TEST_F(ImportGraph, ParameterOrder) {
   OwningOpRef<ModuleOp> oss = import("gpt-oss-20b");
   EXPECT_EQ(describeArguments(getModel(*oss)),
@@ -152,7 +152,7 @@ TEST_F(ImportGraph, Layers) {
   EXPECT_EQ(describeArguments(model)[6], "layer1.w2: tensor<8x14336x4096xf32>");
 }
 
-// The token form of the config can be replaced either way.
+// An option replaces the config's token form by either of them.
 TEST_F(ImportGraph, TokenForm) {
   ImportOptions dropless;
   dropless.dropless = true;
@@ -168,7 +168,7 @@ TEST_F(ImportGraph, TokenForm) {
   EXPECT_EQ(layer.getCapacityFactor()->convertToDouble(), 2.0);
 }
 
-// Switch's capacity is that of a sequence, whatever its length. The options replace the capacity, or the groups.
+// Switch's capacity is that of a sequence of any length. The options replace the capacity, or the groups.
 TEST_F(ImportGraph, SwitchCapacity) {
   auto check = [&](std::optional<double> factor, std::optional<int64_t> groups, int64_t wantGroups, int64_t wantTaken) {
     ImportOptions options;
@@ -184,14 +184,14 @@ TEST_F(ImportGraph, SwitchCapacity) {
   };
   check(std::nullopt, std::nullopt, 6, 64);
   check(1.0, std::nullopt, 6, 25);
-  // In proportion: 64 of 200 tokens.
+  // The capacity is in proportion: 64 of 200 tokens.
   check(std::nullopt, 6, 6, 64);
   check(std::nullopt, 2, 2, 192);
   check(std::nullopt, 12, 12, 32);
   check(1.0, 2, 2, 75);
 }
 
-// Options that make no model are refused by name and value.
+// Impossible options are refused by name and value.
 TEST_F(ImportGraph, BadOptions) {
   auto with = [](auto set) {
     ImportOptions options;
@@ -242,7 +242,7 @@ int64_t countParameters(func::FuncOp model) {
   return count;
 }
 
-// Whole models verify, with a loss and without, and have the parameters that their authors count.
+// Whole models verify, with a loss and without, and have as many parameters as their authors say.
 TEST_F(ImportGraph, ParameterCounts) {
   struct {
     const char *name;
@@ -260,7 +260,7 @@ TEST_F(ImportGraph, ParameterCounts) {
       EXPECT_TRUE(getModel(*import(name, getWhole(loss)))) << name;
 }
 
-// Every parameter says what it is in a checkpoint, every i32 input what its values are below.
+// Every parameter has its source in a checkpoint, and every i32 input its upper bound.
 TEST_F(ImportGraph, Sources) {
   for (const char *name : {"mixtral-8x7b", "qwen3-30b-a3b", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "gpt-oss-20b",
                            "deepseek-v2-lite", "deepseek-v3", "gpt2-moe", "bert-base-moe", "switch-base-8"}) {
@@ -274,7 +274,7 @@ TEST_F(ImportGraph, Sources) {
   }
 }
 
-// A step number is there only for dropout, which is only in training.
+// Only dropout needs a step number, and only in training.
 TEST_F(ImportGraph, Dropout) {
   auto getStep = [&](const char *name, bool loss) {
     OwningOpRef<ModuleOp> module = import(name, getWhole(loss));
@@ -286,7 +286,7 @@ TEST_F(ImportGraph, Dropout) {
   EXPECT_FALSE(getStep("mixtral-8x7b", true));
 }
 
-// --layers takes the first blocks; what cannot be is refused.
+// --layers takes the first blocks. Impossible options are refused.
 TEST_F(ImportGraph, WholeModelOptions) {
   ImportOptions options = getWhole();
   options.layers = 4;
@@ -308,10 +308,10 @@ TEST_F(ImportGraph, WholeModelOptions) {
   EXPECT_EQ(errorOf("gpt2-moe", options), "error: 'seq': expected at most the model's 1024 positions but got 1025");
 }
 
-// What newer families have around their MoE layers; without it the graph is what it was.
+// Newer families' additions around their MoE layers. Without them the graph does not change.
 class ImportedSpec : public ImportGraph {
 protected:
-  /// The graph of two blocks of a small Mixtral that `change` has changed, 8 tokens a sequence.
+  /// Graph of two blocks of a small Mixtral after `change`, with 8 tokens in a sequence.
   std::string print(llvm::function_ref<void(ModelConfig &)> change, int64_t seq = 8) {
     ModelConfig config = readShared("mixtral-8x7b", /*whole=*/true);
     change(config);
@@ -369,7 +369,7 @@ TEST_F(ImportedSpec, BlocksWithoutPositions) {
                               "multiple of them, but got 6");
 }
 
-// DBRX clips what it projects, OLMoE behind the norms.
+// DBRX clips the projections, OLMoE after the norms.
 TEST_F(ImportedSpec, Clips) {
   for (bool afterNorm : {false, true}) {
     std::string text = print([=](ModelConfig &config) {
@@ -378,7 +378,7 @@ TEST_F(ImportedSpec, Clips) {
       config.model->attention.clipAfterNorm = afterNorm;
     });
     EXPECT_EQ(count(text, "moe.clamp %"), 6u) << text;
-    // The values' clamp comes first, then the queries'.
+    // The values' clamp comes first, then the queries' clamp.
     size_t second = text.find("moe.clamp", text.find("moe.clamp") + 1);
     EXPECT_EQ(text.find("moe.norm", second) < text.find("moe.rotary"), !afterNorm) << text;
   }

@@ -34,7 +34,7 @@ std::string errorOf(llvm::StringRef text, bool whole = false) {
   return config ? "" : llvm::toString(config.takeError());
 }
 
-/// `text` with its one line that holds `key` replaced by `line`, which is indented by two; an empty `line` removes it.
+/// `text` with its only line that holds `key` replaced by `line`, indented by two. An empty `line` removes it.
 std::string replaceLine(const std::string &text, const std::string &key, const std::string &line) {
   std::string out;
   int replaced = 0;
@@ -297,7 +297,7 @@ TEST_P(SharedConfig, IsTheLayerOfItsModel) {
   EXPECT_EQ(got.sequenceGroups, want.sequenceGroups);
 }
 
-// A file cut anywhere is refused with a place in it, and nothing worse.
+// A file that is truncated anywhere is refused with a place in it.
 TEST_P(SharedConfig, CutAnywhereIsAnError) {
   std::string text = llvm::StringRef(readShared(GetParam().name)).rtrim().str();
   for (size_t length = 0; length < text.size(); ++length) {
@@ -306,7 +306,7 @@ TEST_P(SharedConfig, CutAnywhereIsAnError) {
   }
 }
 
-// Any one byte overwritten is accepted or refused, and nothing worse.
+// A file with any one byte overwritten is accepted or refused.
 TEST_P(SharedConfig, AnyByteOverwrittenIsHandled) {
   std::string text = readShared(GetParam().name);
   for (char byte : {'"', '{', ']', '\\', '-', '9', '\xff', '\0'})
@@ -330,14 +330,14 @@ struct BadLine {
   const char *key;
   const char *line; ///< replaces the line of `key`
   const char *error;
-  const char *errorKey = nullptr; ///< the key that the error is about, if another
+  const char *errorKey = nullptr; ///< key in the error, if it is another one
 };
 
 void PrintTo(const BadLine &bad, std::ostream *os) { *os << bad.model << ": " << bad.line; }
 
 class BadConfig : public testing::TestWithParam<BadLine> {};
 
-// Each error names the key, its line and column, what was expected and what is there.
+// Each error names the key, its line and column, the expected value and the given one.
 TEST_P(BadConfig, IsRefusedWithItsPlace) {
   std::string text = replaceLine(readShared(GetParam().model), GetParam().key, GetParam().line);
   const char *key = GetParam().errorKey ? GetParam().errorKey : GetParam().key;
@@ -390,15 +390,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "expected groups of at least 2 of 256 experts but got 256"},
         BadLine{"deepseek-v2", "n_group", R"("n_group": 160)",
                 "expected groups of 1 experts that hold 'num_experts_per_tok', 6, together but got 3", "topk_group"},
-        // transformers ignores what DeepSeek's own code does not.
+        // transformers ignores a key that DeepSeek's own code does not ignore.
         BadLine{"deepseek-v2", "norm_topk_prob", R"("norm_topk_prob": true)", "expected false but got true"},
         BadLine{"switch-base-8", "num_selected_experts", R"("num_selected_experts": 2)", "expected 1 but got 2"},
         BadLine{"gpt-oss-20b", "swiglu_limit", R"("swiglu_limit": 0)", "expected a number greater than 0 but got 0"}));
 
-// A key that is missing and has no default is reported at the object's brace.
+// A missing key without a default is reported at the object's brace.
 TEST(ModelConfig, MissingKeys) {
   std::string mixtral = readShared("mixtral-8x7b");
-  // They have the defaults of transformers' class, which also must fit.
+  // These keys have the defaults of transformers' class, which must also fit.
   EXPECT_EQ(errorOf(replaceLine(mixtral, "num_experts_per_tok", "")), "");
   std::string small = replaceLine(mixtral, "num_local_experts", "\"num_local_experts\": 1");
   EXPECT_EQ(errorOf("\n " + replaceLine(small, "num_experts_per_tok", "")),
@@ -409,7 +409,7 @@ TEST(ModelConfig, MissingKeys) {
   EXPECT_TRUE(llvm::StringRef(errorOf("{}")).ends_with("but the key is missing"));
 }
 
-// What an optional key's absence means is what the model's code does.
+// A missing optional key means what the model's code does.
 TEST(ModelConfig, Defaults) {
   auto parse = [](const std::string &text) { return llvm::cantFail(parseModelConfig(text, "c.json")).layer; };
   EXPECT_FALSE(parse(replaceLine(readShared("qwen3-30b-a3b"), "norm_topk_prob", "")).renormalize);
@@ -419,7 +419,7 @@ TEST(ModelConfig, Defaults) {
   EXPECT_EQ(parse(replaceLine(readShared("deepseek-v3"), "topk_method", "")).topGroups, 4);
   EXPECT_EQ(parse(replaceLine(readShared("deepseek-v3"), "n_shared_experts", "")).sharedHidden, 2048);
   EXPECT_EQ(parse(replaceLine(readShared("deepseek-v2"), "n_shared_experts", "")).sharedHidden, 2 * 1536);
-  // DeepSeek-V3's one choice alone is renormalised, as in transformers.
+  // DeepSeek-V3 renormalises even a single choice, as transformers does.
   EXPECT_TRUE(
       parse(replaceLine(readShared("deepseek-v3"), "num_experts_per_tok", "\"num_experts_per_tok\": 1")).renormalize);
   // gpt-oss' activation has a slope and a bound.
@@ -428,14 +428,14 @@ TEST(ModelConfig, Defaults) {
       parse(replaceLine(readShared("gpt-oss-20b"), "swiglu_limit", "\"swiglu_limit\": 5, \"swiglu_alpha\": 2"));
   EXPECT_EQ(clamped.activationAlpha, 2);
   EXPECT_EQ(clamped.activationLimit, 5);
-  // One group is no groups.
+  // One group has no effect.
   LayerSpec ungrouped = parse(replaceLine(replaceLine(readShared("deepseek-v3"), "n_group", "\"n_group\": 1"),
                                           "topk_group", "\"topk_group\": 1"));
   EXPECT_EQ(ungrouped.expertGroups, 1);
   EXPECT_EQ(ungrouped.groupScore, GroupScore::max);
 }
 
-// A model that is not known is refused with those that are; `model_type` serves where there are no architectures.
+// An unknown model is refused with the list of known ones. `model_type` is used if there are no architectures.
 TEST(ModelConfig, Architectures) {
   std::string mixtral = readShared("mixtral-8x7b");
   EXPECT_EQ(errorOf("{\n\"architectures\": [\"Qwen3MoEForCausalLM\"], \"model_type\": \"mixtral\"}"),
@@ -452,7 +452,7 @@ TEST(ModelConfig, Architectures) {
             "the most similar, but got \"mixtrall\"");
 }
 
-// The page that the error names lists every architecture.
+// The page in the error lists every architecture.
 TEST(ModelConfig, PageListsAll) {
   auto page = llvm::MemoryBuffer::getFile(std::string(MOE_SHARE_DIR) + "/../docs/Models.md");
   ASSERT_TRUE(static_cast<bool>(page));
@@ -460,7 +460,7 @@ TEST(ModelConfig, PageListsAll) {
     EXPECT_TRUE((*page)->getBuffer().contains("`" + name.str() + "`")) << name.str();
 }
 
-// What MoePlan does not have of a family is refused with its name.
+// Features of a family that MoePlan lacks are refused by name.
 TEST(ModelConfig, Missing) {
   auto expectError = [](const std::string &error, llvm::StringRef begin) {
     EXPECT_TRUE(llvm::StringRef(error).starts_with(begin)) << error;
@@ -479,7 +479,7 @@ TEST(ModelConfig, Missing) {
       "c.json:2:3: error: 'architectures': expected a model with experts, or --whole-model for one without, but");
 }
 
-// A list with a number for each block stands for one number.
+// A list with the same number for each block is accepted as one number.
 TEST(ModelConfig, UniformLists) {
   std::string text = R"({"architectures": ["HunYuanMoEV1ForCausalLM"], "moe_topk": [2, LAST], "num_experts": 8,
                          "hidden_size": 8, "intermediate_size": 4})";
@@ -498,7 +498,7 @@ TEST(ModelConfig, Syntax) {
   EXPECT_EQ(errorOf(std::string(1000000, '[')), "c.json:1:1: error: expected JSON nested at most 64 deep");
 }
 
-// Keys inside other values, in strings, and written with escapes do not mislead the places.
+// Keys inside other values, in strings, and written with escapes do not affect the places.
 TEST(ModelConfig, Places) {
   std::string text = "{\"note\": \"\\\"hidden_size\\\": {\", \"text_config\": {\"hidden_size\": 4},\n"
                      " \"list\": [\"hidden_size\", {}], \"architectures\": [\"MixtralForCausalLM\"],\n"
@@ -506,7 +506,7 @@ TEST(ModelConfig, Places) {
   EXPECT_EQ(errorOf(text), "c.json:3:2: error: 'hidden_size': expected an integer from 1 to 1048576 but got 0");
 }
 
-// A shared file is found by its name, with or without its owner, and an unknown name lists what there is.
+// A shared file is found by its name, with or without its owner. The error for an unknown name lists all names.
 TEST(ShareDir, FindsByName) {
   std::string path = std::string(MOE_SHARE_DIR) + "/models/switch-base-8.json";
   for (const char *name :

@@ -1,4 +1,4 @@
-// Defaults, other names, and keys that nobody asked for.
+// Tests of defaults, other names, and unused keys.
 #include "moe/Support/JsonReader.h"
 
 #include "gtest/gtest.h"
@@ -66,7 +66,7 @@ TEST(JsonReader, RefusesTwoNamesWithTwoValues) {
             "f.json:1:10: error: 'b': expected 3, as 'a' has, which is another name for it, but got 4");
 }
 
-// Who reads on before the error is taken divides by such values.
+// Values stay in their ranges after an error, because callers that read on may divide by them.
 TEST(JsonReader, GivesValuesInTheirRangesOnlyAlsoBesideErrors) {
   JsonReader reader = read(R"({"sizes": [0, 4, "x", -7], "rates": [-1, 0.5]})");
   EXPECT_EQ(reader.getIntegers("sizes", 1, 9), (std::vector<int64_t>{1, 4, 1, 1}));
@@ -80,15 +80,15 @@ TEST(JsonReader, FindsKeysThatNobodyAskedFor) {
            " \"p\": {\"z\": 1},\n \"h\": 2,\n \"s\": [{\"c\": 1, \"w\": 2}]\n}");
   reader.getInteger("a", 0, 9);
   reader.getObject("o").getInteger("b", 0, 9);
-  reader.find("p"); // as a whole
+  reader.find("p"); // reads the value as a whole
   for (JsonReader &inner : reader.getObjects("s"))
     inner.getInteger("c", 0, 9);
   EXPECT_EQ(otherKeys(reader, "h"), "x:2:10 o.y:3:16 s[0].w:6:17 ");
-  // Another reader of the same object adds to what is known.
+  // Another reader of the same object adds to the known keys.
   reader.getObject("o").accept({"y"});
   reader.accept({"x"});
   EXPECT_EQ(otherKeys(reader, "h"), "s[0].w:6:17 ");
-  // A default means as little as a missing key.
+  // A default value counts as a missing key.
   llvm::json::Object defaults = object(R"({"y": 3, "z": 4})");
   JsonReader usual = read(R"({"y": 3, "z": 5})");
   usual.setDefaults(defaults);

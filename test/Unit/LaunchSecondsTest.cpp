@@ -7,7 +7,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// What a launch costs, and the launch.
+/// Cost of a launch, and the launch.
 struct Launch {
   OpCost cost;
   std::vector<int64_t> rows, params;
@@ -29,7 +29,7 @@ Launch makeCopy(Resource resource, int64_t bytes) {
   return launch;
 }
 
-/// 1000 FLOP/s, half of it at 2 rows; 4 columns and 4 deep.
+/// 1000 FLOP/s, half of them at 2 rows, with 4 columns and depth 4.
 ClusterProfile makeCurve() {
   ClusterProfile profile = makeToyDevices(1, 1);
   profile.memoryBytesPerSecond = 1e9;
@@ -45,19 +45,20 @@ std::string getLaunchError(const ClusterProfile &profile, const Launch &launch) 
   return getError(makeModel(profile, CostForm::ClosedForm)->getSeconds(launch.get()));
 }
 
-/// At a point of the curve a product takes its FLOPs over peak times efficiency; groups follow each other.
+/// At a point of the curve a product takes its FLOPs over peak times efficiency. Groups follow each other.
 TEST(LaunchSecondsTest, ProductOnTheCurve) {
   EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 2, 4, 4)), 64 / 500.0);
   EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 8, 4, 4)), 256 / 1000.0);
   EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(3, 8, 4, 4)), 768 / 1000.0);
 }
 
-/// Between points the logarithm of the efficiency is linear in that of the size: 4 rows are half way from 2 to 8.
+/// Between points the logarithm of the efficiency is linear in that of the size: 4 rows are in the middle between 2 and
+/// 8.
 TEST(LaunchSecondsTest, ProductBetweenPoints) {
   EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 4, 4, 4)), 128 / (1000 * std::sqrt(0.5)));
 }
 
-/// The same in three dimensions at once: the middle of a cube whose corners are 1 and 1/4 is 1/2.
+/// The same holds in three dimensions at once: the middle of a cube whose corners are 1 and 1/4 is 1/2.
 TEST(LaunchSecondsTest, ProductInsideACube) {
   ClusterProfile profile = makeCurve();
   profile.rates[0].efficiency = {{2, 8}, {2, 8}, {2, 8}, {1, 0.25, 0.25, 1, 0.25, 1, 1, 0.25}};
@@ -73,7 +74,7 @@ TEST(LaunchSecondsTest, CurveOrder) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, makeProduct(1, 2, 1, 1)), 4 / 500.0);
 }
 
-/// Fewer rows than the first take no less time; fewer columns and a smaller depth take time in proportion.
+/// Fewer rows than the first point take the same time. Fewer columns and a smaller depth take time in proportion.
 TEST(LaunchSecondsTest, ProductBelowTheCurve) {
   double first = getSeconds(makeCurve(), makeProduct(1, 2, 4, 4));
   EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 1, 4, 4)), first);
@@ -106,7 +107,7 @@ TEST(LaunchSecondsTest, SpecialCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1024 / 250.0);
 }
 
-/// A curve of ragged products holds for those alone, also where an earlier one names the same calls.
+/// A curve of ragged products holds only for those, even if an earlier curve names the same calls.
 TEST(LaunchSecondsTest, RaggedCurves) {
   ClusterProfile profile = makeCurve();
   const EfficiencyCurve half{{1}, {1}, {1}, {0.5}}, quarter{{1}, {1}, {1}, {0.25}};
@@ -119,7 +120,7 @@ TEST(LaunchSecondsTest, RaggedCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 250.0);
 }
 
-/// One with groups is of launches as a whole: of the experts that have rows, each at its own.
+/// A curve with groups describes whole launches: experts that have rows, each with its own number.
 TEST(LaunchSecondsTest, RaggedCurvesWithGroups) {
   ClusterProfile profile = makeCurve();
   profile.memoryBytesPerSecond = 1e-3;
@@ -131,14 +132,15 @@ TEST(LaunchSecondsTest, RaggedCurvesWithGroups) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 500.0);
   launch.rows = {16, 0, 0, 0};
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 125.0);
-  // The rows of a weight gradient, its depth, are the curve's rows, too.
+  // The rows of a weight gradient are its depth, and also the curve's rows.
   launch.cost.gemm = {4, 4, 4, 4};
   launch.cost.raggedDepth = true;
   launch.rows = {10, 2, 3, 1};
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 500.0);
 }
 
-/// A curve of grouped products holds for launches of several products, by their number; bytes are in the curve.
+/// A curve of grouped products holds for launches of several products, by their number. The curve includes the time of
+/// bytes.
 TEST(LaunchSecondsTest, GroupedCurves) {
   ClusterProfile profile = makeCurve();
   profile.memoryBytesPerSecond = 1e-3;
@@ -147,7 +149,7 @@ TEST(LaunchSecondsTest, GroupedCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 * 256 / 200.0);
   launch.cost.gemm.groups = 8;
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 8 * 256 / 800.0);
-  // Half way between 2 and 8, at the logarithms' mean.
+  // 4 is the middle between 2 and 8, in logarithms.
   launch.cost.gemm.groups = 4;
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 4 * 256 / 400.0);
   // Two experts of four have rows.
@@ -157,7 +159,7 @@ TEST(LaunchSecondsTest, GroupedCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 64 / 100.0 + 256 / 200.0);
 }
 
-/// Rows of a weight gradient's experts are its depth, and the curve's rows.
+/// The rows of a weight gradient's experts are its depth, and the curve's rows.
 TEST(LaunchSecondsTest, GroupedWeightGradient) {
   ClusterProfile profile = makeCurve();
   profile.rates[0].grouped = {{1, 4}, {4}, {8}, {0.1, 0.2}, {1}};
@@ -169,8 +171,8 @@ TEST(LaunchSecondsTest, GroupedWeightGradient) {
   EXPECT_FALSE(makeModel(profile, CostForm::ClosedForm)->getConfidence(launch.get()).isExtrapolated);
 }
 
-/// What a product reads and writes beside its three matrices takes time where its memory is what limits it: here 320
-/// bytes are its own, and computing takes 256 ms.
+/// Reads and writes besides the three matrices take time if memory limits the product. Here 320 bytes are its own, and
+/// computing takes 256 ms.
 TEST(LaunchSecondsTest, BytesBesideTheMatrices) {
   ClusterProfile profile = makeCurve();
   profile.memoryBytesPerSecond = 1000;
@@ -182,7 +184,7 @@ TEST(LaunchSecondsTest, BytesBesideTheMatrices) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.48);
   profile.memoryBytesPerSecond = 4000;
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.256);
-  // A curve that was measured with less time than the memory is said to need holds for the other bytes, too.
+  // If the measured curve moves bytes faster than the profile's memory, its rate also holds for the other bytes.
   profile.rates[0].grouped = {{8}, {4}, {4}, {1}, {2}};
   profile.memoryBytesPerSecond = 1000;
   launch.cost.gemm.groups = 2;
@@ -193,8 +195,7 @@ TEST(LaunchSecondsTest, BytesBesideTheMatrices) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.512 * 1.5);
 }
 
-/// The results of a weight gradient are as many however many rows its experts have: 100 of 400 here, of 8 elements
-/// each.
+/// A weight gradient has the same results for any number of rows: 100 of 400 here, of 8 elements each.
 TEST(LaunchSecondsTest, WiderResultsOfExperts) {
   ClusterProfile profile = makeCurve();
   profile.rates[1].grouped = {{1}, {4}, {4}, {1}, {2}};
@@ -203,15 +204,15 @@ TEST(LaunchSecondsTest, WiderResultsOfExperts) {
   launch.dtype = "bf16";
   launch.cost.raggedDepth = true;
   launch.cost.raggedRows = 400;
-  // Two bytes for each element of the rows and four for the results, which are read and written.
+  // Each element of the rows has two bytes, and each result, read and written, four.
   launch.cost.bytesRead = 2 * 400 * 8 + 4 * 32;
   launch.cost.bytesWritten = 4 * 32;
   launch.rows = {50, 50};
-  // By the curve 1664 bytes move in 0.8 s, faster than the memory is said to be; there are 192 more.
+  // The curve moves 1664 bytes in 0.8 s, faster than the profile's memory. There are 192 more bytes.
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.8 * (1664 + 192) / 1664);
 }
 
-/// Attention takes its FLOPs at the rate for its length and heads, and between those of two head sizes.
+/// Attention takes its FLOPs at the rate for its length and heads. Rates of other head sizes are interpolated.
 TEST(LaunchSecondsTest, Attention) {
   ClusterProfile profile = makeCurve();
   profile.attention = {{"f32", 4, 2, {1, 8}, {2}, {0.1, 0.2}, 0.05}, {"f32", 16, 2, {1, 8}, {2}, {0.4, 0.8}, 0.07}};
@@ -229,13 +230,13 @@ TEST(LaunchSecondsTest, Attention) {
   launch.cost.attention = {32, 2};
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), flops / 800);
   EXPECT_TRUE(model->getConfidence(launch.get()).isExtrapolated);
-  // No curve for a gradient: a product as any other.
+  // Without a curve for gradients, they are priced as other products.
   launch.cost.attention = {4, 5};
   launch.cost.gemm.depth = 4;
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 * 256 / 1000.0);
 }
 
-/// What lies outside the grid is extrapolated, and the error is that of the curve.
+/// Sizes outside the grid are extrapolated. Inside, the error is that of the curve.
 TEST(LaunchSecondsTest, ConfidenceOfProducts) {
   ClusterProfile profile = makeCurve();
   profile.rates[0].efficiency.relativeError = 0.1;
@@ -247,7 +248,7 @@ TEST(LaunchSecondsTest, ConfidenceOfProducts) {
   EXPECT_TRUE(model->getConfidence(makeProduct(1, 4, 4, 2).get()).isExtrapolated);
 }
 
-/// A product that reads and writes longer than it computes takes the time of its bytes: (2*4 + 4*4 + 2*4) * 4.
+/// A product whose reads and writes take longer than its computation takes their time: (2*4 + 4*4 + 2*4) * 4.
 TEST(LaunchSecondsTest, ProductBoundByMemory) {
   ClusterProfile profile = makeCurve();
   profile.memoryBytesPerSecond = 16;
@@ -257,7 +258,7 @@ TEST(LaunchSecondsTest, ProductBoundByMemory) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, half), 64 / 16.0);
 }
 
-/// Ragged products: each expert by its rows, or by its depth; an empty one costs nothing.
+/// A ragged product counts each expert by its rows, or its depth. An empty expert costs nothing.
 TEST(LaunchSecondsTest, RaggedProduct) {
   Launch launch = makeProduct(3, 100, 4, 4);
   launch.rows = {2, 0, 8};
@@ -268,14 +269,14 @@ TEST(LaunchSecondsTest, RaggedProduct) {
   EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), launch), 0.128 + 0.512);
 }
 
-/// A dtype without a rate is refused, with those that have one.
+/// A dtype without a rate is refused. The error lists those with one.
 TEST(LaunchSecondsTest, UnknownDtype) {
   Launch launch = makeProduct(1, 2, 4, 4);
   launch.dtype = "f64";
   EXPECT_EQ(getLaunchError(makeCurve(), launch), "cluster 'toy' has no rate for dtype 'f64'; it has f32, bf16");
 }
 
-/// Without a measurement a kernel streams its bytes; a ragged one those of the rows used.
+/// Without a measurement a kernel streams its bytes. A ragged kernel streams those of the used rows.
 TEST(LaunchSecondsTest, MemoryStreams) {
   ClusterProfile profile = makeToyDevices(1, 1);
   Launch launch = makeCopy(Resource::Memory, 400);
@@ -286,7 +287,7 @@ TEST(LaunchSecondsTest, MemoryStreams) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1);
 }
 
-/// Of the measurements that fit, the one with most parameters counts, then the one for the dtype.
+/// The fitting measurement with the most parameters counts, then the one for the dtype.
 TEST(LaunchSecondsTest, MeasuredKernel) {
   ClusterProfile profile = makeToyDevices(1, 1);
   auto add = [&](llvm::StringRef kernel, llvm::StringRef dtype, std::vector<int64_t> params, double latency) {
@@ -309,7 +310,7 @@ TEST(LaunchSecondsTest, MeasuredKernel) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 3 + 4);
 }
 
-/// No kernel is shorter than the profile says, except one that is none.
+/// No kernel is shorter than the profile's minimum, except a launch without a kernel.
 TEST(LaunchSecondsTest, LeastTime) {
   ClusterProfile profile = makeToyDevices(1, 1);
   profile.kernelSeconds = 0.5;
@@ -317,7 +318,7 @@ TEST(LaunchSecondsTest, LeastTime) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::None, 4)), 0);
 }
 
-/// Copies to the host take its link, which a profile may not have.
+/// Copies to the host use its link, which a profile may lack.
 TEST(LaunchSecondsTest, HostLink) {
   ClusterProfile profile = makeToyDevices(1, 1);
   EXPECT_EQ(getLaunchError(profile, makeCopy(Resource::HostLink, 100)),
@@ -327,7 +328,7 @@ TEST(LaunchSecondsTest, HostLink) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::HostLink, 100)), 2);
 }
 
-/// An exchange is no launch that meets nobody.
+/// An exchange has no launch time of its own.
 TEST(LaunchSecondsTest, ExchangeIsNoLaunch) {
   EXPECT_EQ(getLaunchError(makeToyDevices(1, 1), makeCopy(Resource::Network, 100)),
             "expected a kernel but got the exchange 'kernel', whose time depends on its group");

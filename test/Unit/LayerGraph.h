@@ -9,11 +9,11 @@
 
 namespace mlir::moe {
 
-/// What a model's layers are.
+/// The layers of a model.
 struct Layer {
   int64_t tokens = 512, model = 64, hidden = 64, experts = 4, topK = 1;
-  double capacity = 1.25; ///< factor; 0: dropless
-  int count = 1;          ///< of equal layers, one behind the other
+  double capacity = 1.25; ///< capacity factor, or 0 for dropless
+  int count = 1;          ///< number of equal layers, one behind the other
   std::string dtype = "f32";
 
   std::string describe() const {

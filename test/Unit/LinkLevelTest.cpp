@@ -16,14 +16,14 @@ constexpr int64_t kFour[] = {0, 1, 2, 3}, kThree[] = {0, 1, 2}, kTwo[] = {0, 1},
 // Flows
 //===----------------------------------------------------------------------===//
 
-/// Moves on to the next event and returns the flows that ended.
+/// Moves on to the next event. Returns the flows that ended.
 llvm::SmallVector<uint32_t> step(FlowEngine &engine) {
   llvm::SmallVector<uint32_t> ended;
   engine.advance(engine.getNextTime(), ended);
   return ended;
 }
 
-/// Two flows share a link of 10 bytes/s; when the one of 10 bytes ends at 2 s, the other speeds up and ends at 4.
+/// Two flows share a link of 10 bytes/s. When the one of 10 bytes ends at 2 s, the other speeds up and ends at 4.
 TEST(FlowsTest, TwoFlowsShareALink) {
   FlowEngine engine({10});
   const uint32_t path[] = {0};
@@ -37,7 +37,7 @@ TEST(FlowsTest, TwoFlowsShareALink) {
   EXPECT_TRUE(std::isinf(engine.getNextTime()));
 }
 
-/// The one over both links gets half of the narrow one; what it leaves of the wide one goes to the other there.
+/// The flow over both links gets half of the narrow one. The other flow gets the rest of the wide one.
 TEST(FlowsTest, MaxMinOfThree) {
   FlowEngine engine({10, 4});
   const uint32_t wide[] = {0}, narrow[] = {1}, both[] = {0, 1};
@@ -48,7 +48,7 @@ TEST(FlowsTest, MaxMinOfThree) {
   EXPECT_DOUBLE_EQ(engine.getRate(c), 2);
 }
 
-/// A flow takes nothing from others before its latency has passed, and ends at once if it has no bytes.
+/// A flow takes no bandwidth before its latency has passed, and ends at once if it has no bytes.
 TEST(FlowsTest, Latency) {
   FlowEngine engine({10});
   const uint32_t path[] = {0};
@@ -76,7 +76,7 @@ TEST(FlowsTest, Speed) {
   EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({slow}));
 }
 
-/// Rates of all flows from nothing, the textbook's way.
+/// Computes the rates of all flows from scratch, by the textbook method.
 std::vector<double> fillAll(llvm::ArrayRef<double> bandwidths, llvm::ArrayRef<std::vector<uint32_t>> paths) {
   std::vector<double> rates(paths.size(), -1), room(bandwidths.begin(), bandwidths.end());
   for (;;) {
@@ -102,14 +102,14 @@ std::vector<double> fillAll(llvm::ArrayRef<double> bandwidths, llvm::ArrayRef<st
   }
 }
 
-/// Computed near the change only, rates are those computed from nothing: 2000 changes of up to 40 flows on 12 links.
+/// Rates that are updated near a change equal those computed from scratch: 2000 changes of up to 40 flows on 12 links.
 TEST(FlowsTest, RatesAreMaxMinAfterEachChange) {
   std::mt19937_64 random(1);
   std::vector<double> bandwidths;
   for (unsigned link = 0; link < 12; ++link)
     bandwidths.push_back(1 + random() % 9);
   FlowEngine engine(bandwidths);
-  std::map<uint32_t, std::vector<uint32_t>> paths; // of flows under way; a map's values stay where they are
+  std::map<uint32_t, std::vector<uint32_t>> paths; // paths of the flows under way. A map's values keep their address
   double now = 0;
   for (unsigned change = 0; change < 2000; ++change) {
     if (paths.size() < 40 && (paths.empty() || random() % 2)) {
@@ -117,7 +117,7 @@ TEST(FlowsTest, RatesAreMaxMinAfterEachChange) {
       for (uint32_t link = 0; link < bandwidths.size(); ++link)
         if (random() % 4 == 0 && link != path[0])
           path.push_back(link);
-      // The flow refers to the path, whose place must be its own before there is a number.
+      // The flow refers to the path, so the path needs its own place before it has a number.
       auto stored = paths.extract(paths.emplace(~0u, path).first);
       uint32_t flow = engine.start(now, stored.mapped(), 1 + random() % 100, 0, 1);
       stored.key() = flow;
@@ -146,7 +146,7 @@ double getSeconds(const ClusterProfile &profile, CostForm form, const GroupExcha
   return getValue(makeModel(profile, form, faults)->getSeconds(exchange));
 }
 
-/// Where nothing shares a link, both forms say the same of every algorithm.
+/// Without shared links, both forms give the same time for every algorithm.
 TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   ClusterProfile profile = makeToyNode(4);
   for (Collective collective : {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce,
@@ -167,8 +167,8 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   }
 }
 
-/// From member 2 a chain reaches three members by two ways of 1 s and in 4 s, and back. A tree has two levels, and the
-/// root's link carries what goes to, or comes from, both others.
+/// From member 2 a chain reaches three members by two hops of 1 s and in 4 s, and back. A tree has two levels, and the
+/// root's link carries the data of both others.
 TEST(LinkLevelTest, Root) {
   ClusterProfile profile = makeToyNode(3);
   for (Collective collective : {Collective::Broadcast, Collective::Reduce}) {
@@ -205,9 +205,9 @@ TEST(LinkLevelTest, Phases) {
   }
 }
 
-/// Two nodes of two, without latencies. Blocks that are the nodes: phase 0 sends 10 bytes inside, phase 1 twice 10
-/// bytes of both devices over one NIC. Blocks of one: to the member before (over the NIC), to that on the other node
-/// (both at once), to the next.
+/// Two nodes of two, without latencies. If blocks are the nodes, phase 0 sends 10 bytes inside, and phase 1 twice 10
+/// bytes of both devices over one NIC. Blocks of one send to the member before (over the NIC), to that on the other
+/// node (both at once), and to the next.
 TEST(LinkLevelTest, PhasesOverNics) {
   ClusterProfile profile = makeToyPair();
   profile.links[1].latency = 0;
@@ -222,7 +222,7 @@ TEST(LinkLevelTest, PhasesOverNics) {
   EXPECT_DOUBLE_EQ(get(10, 3, 4), 1);
 }
 
-/// A group alone has the NICs for itself; with its sibling at the same time each has half.
+/// A group alone has the NICs for itself. With its sibling at the same time each has half.
 TEST(LinkLevelTest, SiblingsShareLinks) {
   ClusterProfile profile = makeToyPair();
   auto model = makeModel(profile, CostForm::LinkLevel);
@@ -237,13 +237,13 @@ TEST(LinkLevelTest, SiblingsShareLinks) {
     network->advance(network->getNextTime(), done);
   EXPECT_EQ(done.size(), 4u);
   EXPECT_DOUBLE_EQ(network->getNextTime(), std::numeric_limits<double>::infinity());
-  // A number that is free is used again.
+  // A free number is used again.
   EXPECT_LT(llvm::cantFail(network->start(3, first)), 2u);
   EXPECT_DOUBLE_EQ(network->getNextTime(), 4);
 }
 
-/// Three members on one switch. From 1 on 1 -> 0 has 5 bytes/s, as 2 -> 0, and ends at 3; so does 1 -> 2, and 0 -> 1
-/// with 10 bytes/s; 2 -> 0 has 10 from then on. Members end on their own. Zeros are skipped.
+/// Three members on one switch. From 1 on 1 -> 0 has 5 bytes/s, as 2 -> 0, and ends at 3. So does 1 -> 2, and 0 -> 1
+/// with 10 bytes/s. From then on 2 -> 0 has 10. Each member ends by itself. Zeros are skipped.
 TEST(LinkLevelTest, RaggedExchange) {
   ClusterProfile profile = makeToyNode(3);
   auto model = makeModel(profile, CostForm::LinkLevel);
@@ -266,7 +266,7 @@ TEST(LinkLevelTest, RaggedExchange) {
   EXPECT_DOUBLE_EQ(ends[2], 6);
 }
 
-/// An even matrix takes exactly the time of its payload; a hierarchical one too.
+/// An even matrix takes exactly the time of its payload, also with a hierarchical algorithm.
 TEST(LinkLevelTest, EvenMatrix) {
   ClusterProfile profile = makeToyPair();
   std::vector<int64_t> matrix(16, 10);
@@ -278,7 +278,7 @@ TEST(LinkLevelTest, EvenMatrix) {
   }
 }
 
-/// A ragged phase sends what its matrix says, and no more: 50 bytes to 2, which start after two thirds of 1 s.
+/// A ragged phase sends only the bytes of its matrix: 50 bytes to 2, which start after two thirds of 1 s.
 TEST(LinkLevelTest, RaggedPhase) {
   ClusterProfile profile = makeToyNode(4);
   GroupExchange exchange = makePhase(kFour, 20, 1, 2);
@@ -291,7 +291,7 @@ TEST(LinkLevelTest, RaggedPhase) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 2 / 3.0 + 5);
 }
 
-/// Members that have nothing to do are done at once.
+/// Members without work are done at once.
 TEST(LinkLevelTest, NothingToDo) {
   ClusterProfile profile = makeToyNode(2);
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllGather, {1}, 40)), 0);
@@ -301,7 +301,7 @@ TEST(LinkLevelTest, NothingToDo) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, empty), 0);
 }
 
-/// A link at half its speed doubles the time of what goes over it.
+/// A link at half its speed doubles the time of its traffic.
 TEST(LinkLevelTest, Fault) {
   ClusterProfile profile = makeToyNode(2);
   profile.links[0].latency = 0;
@@ -323,7 +323,7 @@ TEST(LinkLevelTest, SlowMember) {
   for (; done.size() < 2; network->advance(now, done))
     now = network->getNextTime();
   EXPECT_DOUBLE_EQ(now, 10);
-  // Slowed from 4 on, when 20 of the 40 bytes have moved: 4 s more for the others.
+  // The member is slow from 4 on, when 20 of the 40 bytes have moved: the others need 4 s more.
   number = llvm::cantFail(network->start(10, makeExchange(Collective::AllReduce, kTwo, 40)));
   done.clear();
   network->advance(network->getNextTime(), done);
@@ -333,9 +333,8 @@ TEST(LinkLevelTest, SlowMember) {
   EXPECT_DOUBLE_EQ(now, 10 + 4 + 4);
 }
 
-/// Where traffic is even, both forms agree within 10% for each collective, number of nodes, members on a node and size,
-/// with one NIC for each device, and with one for each node where the group has it for itself; with measured curves and
-/// without.
+/// With even traffic, both forms agree within 10% for each collective, number of nodes, members on a node and size.
+/// Each device has a NIC, or each node has one that the group uses alone. This holds with measured curves and without.
 TEST(LinkLevelTest, AgreesWithClosedForm) {
   ClusterProfile nics = makeToyDevices(16, 8), nic = makeToyDevices(16, 8);
   nics.links = {
@@ -372,7 +371,7 @@ TEST(LinkLevelTest, AgreesWithClosedForm) {
   }
 }
 
-/// Links that can never be the narrowest are left out; what remains gives the times of all of them.
+/// Links that can never be the narrowest are left out, without a change of times.
 TEST(LinkLevelTest, WideLinksDoNotCount) {
   ClusterProfile profile = makeToyPair();
   profile.links = {

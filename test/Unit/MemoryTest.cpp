@@ -21,7 +21,7 @@ protected:
     context.appendDialectRegistry(registry);
   }
 
-  /// The program of arguments `arguments` with arenas.
+  /// A program with the arguments `arguments` and arenas.
   func::FuncOp parse(StringRef arguments, StringRef arenas = "{device = 4096 : i64, host_pinned = 512 : i64}") {
     std::string text =
         ("func.func @rank(" + arguments + ") attributes {plan.arenas = " + arenas + "} { return }").str();
@@ -33,8 +33,8 @@ protected:
   OwningOpRef<ModuleOp> module;
 };
 
-/// Parameters are what has that role, gradients what is named after them; the rest, the gradient of an input too, are
-/// other values.
+/// Values with the role are parameters, and values that are named after them are gradients. All others, including the
+/// gradient of an input, are other values.
 TEST_F(MemoryTest, Arguments) {
   func::FuncOp program = parse(R"mlir(
     %x: memref<16x8xf32> {moe.name = "x", moe.role = "input"},
@@ -53,13 +53,13 @@ TEST_F(MemoryTest, Arguments) {
   EXPECT_EQ(memory.values, 4 * 512 + 8);
   EXPECT_EQ(memory.arena, 4096);
   EXPECT_EQ(memory.pinned, 512);
-  // Adam's two moments are of the parameters' type; what is pinned is not the device's.
+  // Adam's two moments have the parameters' type. Pinned memory is not the device's.
   EXPECT_EQ(memory.getOptimizerStates(), 2 * 160);
   EXPECT_EQ(memory.getPlanBytes(), 160 + 160 + 2056 + 4096);
   EXPECT_EQ(memory.getDeviceBytes(), memory.getPlanBytes() + 320);
 }
 
-/// Who does not train has no optimizer.
+/// Without training there is no optimizer.
 TEST_F(MemoryTest, Forward) {
   func::FuncOp program = parse(R"mlir(%x: memref<16x8xf32> {moe.name = "x", moe.role = "input"},
     %w: memref<8x4xf32> {moe.name = "w", moe.role = "parameter"}, %y: memref<16x8xf32> {moe.name = "y", moe.role = "output"})mlir",
@@ -72,7 +72,7 @@ TEST_F(MemoryTest, Forward) {
   EXPECT_EQ(memory.getDeviceBytes(), 512 + 128 + 512 + 64);
 }
 
-/// A parameter that is called like a gradient is a parameter; so is one's gradient that of it.
+/// A parameter with a name like a gradient's is a parameter, and its gradient is a gradient.
 TEST_F(MemoryTest, Names) {
   func::FuncOp program = parse(R"mlir(%w: memref<8xf32> {moe.name = "grad.w", moe.role = "parameter"},
     %g: memref<8xf32> {moe.name = "grad.grad.w", moe.role = "gradient"}, %h: memref<2xf32> {moe.name = "grad.w2", moe.role = "gradient"})mlir");

@@ -24,7 +24,7 @@ json::Object readShared(const std::string &name) {
   return *llvm::cantFail(json::parse((*llvm::MemoryBuffer::getFile(path))->getBuffer())).getAsObject();
 }
 
-/// Built anew: copies of an object that something was erased from are broken in LLVM 19.
+/// Builds a new object, because in LLVM 19 copies of an object are broken after an erase.
 json::Object readWithout(const std::string &name, std::initializer_list<llvm::StringRef> keys) {
   json::Object config;
   for (const auto &[key, value] : readShared(name))
@@ -39,7 +39,7 @@ ModelSpec parse(const json::Object &config) {
   return *llvm::cantFail(parseModelConfig(print(config), "c.json", /*whole=*/true)).model;
 }
 
-/// The error for a shared config with `key` set to `value`, null for none, without its place.
+/// Error, without its place, for a shared config with `key` set to `value` or removed by null.
 std::string errorWith(const std::string &name, const char *key, json::Value value) {
   json::Object config = readShared(name);
   config[key] = std::move(value);
@@ -54,7 +54,7 @@ size_t countMoe(const ModelSpec &model) {
   return llvm::count_if(model.blocks, [](const BlockSpec &block) { return block.isMoe; });
 }
 
-// Llama's block with grouped key heads and nothing else.
+// Mixtral is Llama's block with grouped key heads.
 TEST(ModelSpec, Mixtral) {
   ModelSpec model = parse(readShared("mixtral-8x7b"));
   EXPECT_EQ(model.vocabulary, 32000);
@@ -84,7 +84,7 @@ TEST(ModelSpec, Mixtral) {
   EXPECT_EQ(other.dropout.attention, 0.25);
 }
 
-// Heads larger than their share of the hidden columns, a norm for each, and dense blocks by two keys.
+// Heads are larger than their share of the hidden columns, each has a norm, and two keys give dense blocks.
 TEST(ModelSpec, Qwen) {
   ModelSpec qwen3 = parse(readShared("qwen3-30b-a3b"));
   EXPECT_EQ(qwen3.attention.headDim, 128);
@@ -110,7 +110,7 @@ TEST(ModelSpec, Qwen) {
   EXPECT_EQ(qwen2.attention.headNorm, HeadNorm::none);
 }
 
-// One norm over all queries, and bounds behind it; the newer place of the base of rotary positions.
+// One norm covers all queries, and bounds follow it. The base of rotary positions is in the newer place.
 TEST(ModelSpec, Olmoe) {
   json::Object config = readShared("olmoe-1b-7b");
   EXPECT_EQ(parse(config).attention.clip, 0);
@@ -123,7 +123,7 @@ TEST(ModelSpec, Olmoe) {
   EXPECT_EQ(parse(config).attention.rotary->base, 5e5);
 }
 
-// transformers 5 writes a name of its own for the number of experts.
+// transformers 5 uses its own name for the number of experts.
 TEST(ModelSpec, NewerName) {
   json::Object config = readShared("qwen3-30b-a3b");
   config["num_local_experts"] = *config.getInteger("num_experts");
@@ -131,7 +131,7 @@ TEST(ModelSpec, NewerName) {
   EXPECT_EQ(countMoe(parse(config)), 48u);
 }
 
-// Sinks, biases, alternate windows, and YaRN's bounds computed by hand.
+// Covers sinks, biases, alternate windows, and YaRN's bounds computed by hand.
 TEST(ModelSpec, GptOss) {
   ModelSpec model = parse(readShared("gpt-oss-20b"));
   const AttentionSpec &attention = model.attention;
@@ -146,7 +146,7 @@ TEST(ModelSpec, GptOss) {
   EXPECT_NEAR(attention.rotary->high, 17.3980245, 1e-6);
   EXPECT_NEAR(attention.rotary->scale, 1 + 0.1 * std::log(32.0), 1e-12);
 
-  // Without the list of types the first block slides; with `truncate` bounds are whole.
+  // Without the list of types the first block has a window. With `truncate` bounds are integers.
   json::Object config = readShared("gpt-oss-20b");
   config["layer_types"] = nullptr;
   (*config["rope_scaling"].getAsObject())["truncate"] = true;
@@ -187,7 +187,7 @@ TEST(ModelSpec, Bert) {
   EXPECT_EQ(model.eps, 1e-12);
 }
 
-// Latent attention, YaRN's scale of products, dense blocks before and between MoE ones.
+// Covers latent attention, YaRN's scale of products, and dense blocks before and between MoE ones.
 TEST(ModelSpec, Deepseek) {
   ModelSpec model = parse(readShared("deepseek-v3"));
   const AttentionSpec &attention = model.attention;
@@ -219,7 +219,7 @@ TEST(ModelSpec, Deepseek) {
   EXPECT_EQ(lite.routerLoss.balance, 0.001);
   EXPECT_EQ(countMoe(lite), 26u);
 
-  // Without the keys; a config that transformers 5 has written.
+  // Removes the keys, as in a config that transformers 5 has written.
   json::Object config = readWithout("deepseek-v3", {"q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "v_head_dim",
                                                     "first_k_dense_replace", "num_key_value_heads", "rope_scaling"});
   config["rope_interleave"] = false;
@@ -237,7 +237,7 @@ TEST(ModelSpec, Deepseek) {
   EXPECT_TRUE(other.blocks[3].isMoe);
 }
 
-// The blocks from `max_window_layers` on have the window, unless a list says it of each.
+// The blocks from `max_window_layers` on have the window, unless a list says it for each block.
 TEST(ModelSpec, DotsWindows) {
   auto getWindows = [](json::Object keys) {
     json::Object config = readShared("dots.llm1");
@@ -261,7 +261,7 @@ TEST(ModelSpec, DotsWindows) {
             "'layer_types': expected a type for each of the 62 blocks but got []");
 }
 
-// Blocks with rotary positions see chunks, unless a list says it of each.
+// Blocks with rotary positions see chunks, unless a list says it for each block.
 TEST(ModelSpec, Llama4Chunks) {
   auto parseWith = [](llvm::StringRef key, json::Value value) {
     json::Object config{{"model_type", "llama4_text"}, {"num_hidden_layers", 3}, {"no_rope_layer_interval", 2}};
@@ -321,7 +321,7 @@ TEST(ModelSpec, NoRemarks) {
     EXPECT_FALSE(llvm::cantFail(parseModelConfig(print(readShared(name)), "c.json", /*whole=*/true)).otherKeys) << name;
 }
 
-// Two stacks, of which every other block is MoE.
+// Switch has two stacks, in which every other block is MoE.
 TEST(ModelSpec, Switch) {
   ModelSpec model = parse(readShared("switch-base-8"));
   EXPECT_EQ(model.blocks.size(), 12u);
@@ -336,7 +336,7 @@ TEST(ModelSpec, Switch) {
   EXPECT_NEAR(model.headScale, 1 / std::sqrt(768.0), 1e-15);
 }
 
-// transformers adds losses of routers where it is told to give their logits, and has coefficients of its own.
+// transformers adds losses of routers if it outputs their logits. It has coefficients of its own.
 TEST(ModelSpec, RouterLoss) {
   auto parseWith = [](const char *name, const char *key, json::Value value) {
     json::Object config = readWithout(name, {"router_aux_loss_coef", "router_z_loss_coef", "aux_loss_alpha"});
@@ -366,7 +366,7 @@ TEST(ModelSpec, RouterLoss) {
   EXPECT_EQ(parseWith("switch-base-8", "router_z_loss_coef", 0.25).square, 0.25);
 }
 
-// The embedding's row of the padding is not trained; which that is where the file does not say differs.
+// The embedding row of the padding is not trained. If the file does not name the row, it depends on the model.
 TEST(ModelSpec, Padding) {
   auto parseWith = [](const char *name, json::Value id) {
     json::Object config = readShared(name);
@@ -382,7 +382,7 @@ TEST(ModelSpec, Padding) {
     EXPECT_EQ(parseWith(name, nullptr), -1) << name;
   }
   EXPECT_EQ(parseWith("mixtral-8x7b", -1), 31999);
-  // As published: class defaults would leave another row of these without a gradient, or none.
+  // These are as published. Class defaults would leave another row without a gradient, or none.
   for (auto [name, id] : std::initializer_list<std::pair<const char *, int64_t>>{
            {"glm-4.5-air", 151329}, {"granite-3.0-3b-a800m", 0}, {"hunyuan-a13b", 127961}, {"llama-4-scout", 200018}})
     EXPECT_EQ(parse(readShared(name)).padding, id) << name;
@@ -393,7 +393,7 @@ TEST(ModelSpec, Padding) {
             "'pad_token_id': expected an integer from -32000 to 31999 but got 32000");
 }
 
-// What training draws, and what attention does of the variants of GPT-2 and BERT.
+// Variants of GPT-2 and BERT differ in training's random values and in attention.
 TEST(ModelSpec, Variants) {
   ModelSpec plain = parse(readWithout("switch-base-8", {"router_jitter_noise", "dropout_rate"}));
   EXPECT_EQ(plain.dropout.jitter, 0.01);
@@ -418,14 +418,14 @@ TEST(ModelSpec, Variants) {
             "'add_cross_attention': expected false but got true");
 }
 
-// Without being asked for it, what is around the layers is neither read nor needed.
+// The parts around the layers are neither read nor required unless they are asked for.
 TEST(ModelSpec, OnlyWhereAsked) {
   json::Object config = readWithout("mixtral-8x7b", {"vocab_size"});
   ModelConfig layer = llvm::cantFail(parseModelConfig(print(config), "c.json"));
   EXPECT_FALSE(layer.model.has_value());
   EXPECT_EQ(errorWith("mixtral-8x7b", "vocab_size", nullptr),
             "'vocab_size': expected an integer from 1 to 16777216 but got null");
-  // What is wrong with it then is a remark.
+  // An error there is then a remark.
   config["clip_qkv"] = -8;
   config["architectures"] = json::Array{"OlmoeForCausalLM"};
   layer = llvm::cantFail(parseModelConfig(print(config), "c.json"));
@@ -439,12 +439,12 @@ RotarySpec readRotaryOf(llvm::StringRef type, json::Object keys) {
   return *parse(keys).attention.rotary;
 }
 
-// What transformers does where rope keys stand in several places.
+// Priorities of transformers if rope keys are in several places.
 TEST(ModelSpec, RotaryPrecedence) {
   auto yarn = [](double factor) {
     return json::Object{{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", 64}};
   };
-  // Without any key it is the class's.
+  // Without any key, the class decides.
   EXPECT_EQ(readRotaryOf("mixtral", json::Object()).base, 1e6);
   RotarySpec own = readRotaryOf("gpt_oss", json::Object());
   EXPECT_EQ(own.base, 150000);
@@ -453,12 +453,12 @@ TEST(ModelSpec, RotaryPrecedence) {
   EXPECT_EQ(readRotaryOf("gpt_oss", json::Object{{"rope_parameters", nullptr}}).factor, 32);
   EXPECT_EQ(readRotaryOf("gpt_oss", json::Object{{"rope_parameters", json::Object{{"rope_type", "default"}}}}).factor,
             1);
-  // rope_scaling goes before rope_parameters, unless it is empty.
+  // rope_scaling has priority over rope_parameters, unless it is empty.
   EXPECT_EQ(readRotaryOf("mixtral", json::Object{{"rope_scaling", yarn(4)}, {"rope_parameters", yarn(8)}}).factor, 4);
   EXPECT_EQ(readRotaryOf("mixtral", json::Object{{"rope_scaling", nullptr}, {"rope_parameters", yarn(8)}}).factor, 8);
   EXPECT_EQ(
       readRotaryOf("mixtral", json::Object{{"rope_scaling", json::Object()}, {"rope_parameters", yarn(8)}}).factor, 8);
-  // The base among them goes before the one beside them.
+  // A base inside of them has priority over the one beside them.
   json::Object within = yarn(4);
   within["rope_theta"] = 5e4;
   EXPECT_EQ(readRotaryOf("mixtral", json::Object{{"rope_theta", 2e4}, {"rope_parameters", yarn(8)}}).base, 2e4);
@@ -466,12 +466,12 @@ TEST(ModelSpec, RotaryPrecedence) {
             5e4);
   EXPECT_EQ(readRotaryOf("mixtral", json::Object{{"rope_theta", 2e4}, {"rope_scaling", json::Object(within)}}).base,
             5e4);
-  // And the original positions beside them before those among them.
+  // Original positions beside them have priority over those inside.
   double low = readRotaryOf("gpt_oss", json::Object{{"rope_scaling", yarn(8)}}).low;
   EXPECT_LT(
       low,
       readRotaryOf("gpt_oss", json::Object{{"rope_scaling", yarn(8)}, {"original_max_position_embeddings", 4096}}).low);
-  // All frequencies are divided where scaling is linear.
+  // Linear scaling divides all frequencies.
   RotarySpec linear =
       readRotaryOf("mixtral", json::Object{{"rope_scaling", json::Object{{"type", "linear"}, {"factor", 4}}}});
   EXPECT_EQ(linear.factor, 4);
@@ -481,7 +481,7 @@ TEST(ModelSpec, RotaryPrecedence) {
             "positions here, but got {");
 }
 
-// What the models' code makes of missing keys is not always what it looks like.
+// The models' code may treat missing keys in unexpected ways.
 TEST(ModelSpec, ClassDefaults) {
   EXPECT_EQ(parse(json::Object{{"model_type", "mixtral"}}).attention.keyHeads, 8);
   EXPECT_EQ(parse(json::Object{{"model_type", "mixtral"}, {"num_key_value_heads", nullptr}}).attention.keyHeads, 32);
@@ -489,7 +489,7 @@ TEST(ModelSpec, ClassDefaults) {
   EXPECT_EQ(
       parse(json::Object{{"model_type", "gpt_oss"}, {"head_dim", nullptr}, {"hidden_size", 3072}}).attention.headDim,
       48);
-  // Switch: no MoE block asked for makes one; the step may stand in the file, and goes before the counts.
+  // Switch: if no MoE block is requested, there is one. A step in the file has priority over the counts.
   auto countSparse = [](json::Object keys) {
     keys["model_type"] = "switch_transformers";
     return countMoe(parse(keys));
@@ -501,7 +501,7 @@ TEST(ModelSpec, ClassDefaults) {
   EXPECT_EQ(countSparse(json::Object{{"encoder_sparse_step", 0}}), 0u);
 }
 
-// One remark lists the keys that are not understood; those of other objects count too, and harmless ones do not.
+// One remark lists all unknown keys, including those of other objects, and leaves out harmless ones.
 TEST(ModelSpec, OtherKeys) {
   std::string text = R"({
   "architectures": ["MixtralForCausalLM"], "transformers_version": "5", "bos_token_id": 1,
@@ -522,7 +522,7 @@ TEST(ModelSpec, OtherKeys) {
             "'quantization_config.quant_method': expected one of \"fp8\", \"mxfp4\" but got \"awq\"");
 }
 
-// Each error names the key, what was expected and what is there.
+// Each error names the key, the expected value and the given one.
 TEST(ModelSpec, Errors) {
   EXPECT_EQ(errorWith("olmoe-1b-7b", "clip_qkv", 0), "'clip_qkv': expected a number greater than 0 but got 0");
   EXPECT_EQ(errorWith("mixtral-8x7b", "num_key_value_heads", 5),

@@ -16,12 +16,12 @@ using namespace mlir::moe;
 
 namespace {
 
-/// What is published of a model, and where its work is.
+/// Published figures of a model, and its work.
 struct Published {
   const char *name;
   double active;    ///< parameters that a token uses
-  double embedding; ///< parameters among them of the table of tokens, which is read and not multiplied
-  double attention; ///< columns of queries and values of all heads together, of all blocks
+  double embedding; ///< parameters among them in the table of tokens, which is read but not multiplied
+  double attention; ///< columns of queries and values of all heads of all blocks
 };
 
 void PrintTo(const Published &model, std::ostream *os) { *os << model.name; }
@@ -34,7 +34,7 @@ DialectRegistry makeRegistry() {
 
 class ModelWorkTest : public testing::TestWithParam<Published> {};
 
-/// A token takes 6 FLOPs for each active parameter, and causal attention over half of the sequence besides.
+/// A token takes 6 FLOPs for each active parameter, plus causal attention over half of the sequence.
 TEST_P(ModelWorkTest, Published) {
   MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
   std::string path = std::string(MOE_SHARE_DIR "/models/") + GetParam().name + ".json";
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelWorkTest,
                          testing::Values(Published{"mixtral-8x7b", 12.9e9, 32000.0 * 4096, 32.0 * 32 * (128 + 128)},
                                          Published{"deepseek-v3", 37e9, 129280.0 * 7168, 61.0 * 128 * (192 + 128)}));
 
-/// Neither the capacity of experts nor a plan's recomputation and padding change what the model needs.
+/// The work of a model does not depend on the capacity of experts, or on a plan's recomputation and padding.
 TEST(LayerWorkTest, Capacities) {
   MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
   for (double capacity : {0.0, 1.0, 2.0}) {
@@ -70,7 +70,7 @@ TEST(LayerWorkTest, Capacities) {
     CompileOptions options;
     options.parallel = *parseParallel(&context, "dp=4,ep=4");
     options.reference = false;
-    // The gate, and two products for each of two choices.
+    // A token takes the gate, and two products for each of two choices.
     double perToken = 2.0 * 64 * 4 + 2 * 2 * 2.0 * 64 * 64;
     EXPECT_DOUBLE_EQ(getModelWork(*graph, options).modelFlops, 3 * 512 * perToken);
     FailureOr<OwningOpRef<ModuleOp>> prepared = prepareGraph(*graph, options);

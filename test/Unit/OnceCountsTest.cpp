@@ -30,7 +30,7 @@ double getEven(const TokenDraw &draw, int64_t first, int64_t experts) {
   return draw.getChanceOfSome(first, std::vector<double>(experts, draw.getEvenChance()));
 }
 
-/// Of all ways to draw groups and then experts of them, how many have some of the experts.
+/// Share of all draws of groups and their experts that include some of the given experts.
 double tryAll(const TokenDraw &draw, int64_t first, int64_t experts) {
   int64_t perGroup = draw.experts / draw.groups, all = 0, hits = 0;
   for (uint32_t groups : llvm::seq<uint32_t>(0, 1U << draw.groups)) {
@@ -47,7 +47,7 @@ double tryAll(const TokenDraw &draw, int64_t first, int64_t experts) {
   return static_cast<double>(hits) / static_cast<double>(all);
 }
 
-/// Parts of a group, groups, and several of them.
+/// Covers parts of a group, groups, and several of them.
 TEST(OnceCountsTest, ExpectedAsTried) {
   for (TokenDraw draw :
        {TokenDraw{8, 3}, {8, 1}, {8, 8}, {6, 2}, {8, 2, 4, 2}, {8, 3, 4, 2}, {12, 3, 3, 2}, {8, 4, 2, 2}}) {
@@ -63,26 +63,26 @@ TEST(OnceCountsTest, ExpectedAsTried) {
   }
 }
 
-/// Of 8 nodes, 7 others: DeepSeek-V3 and Qwen3 235B.
+/// Expected number of the 7 other nodes of 8 for DeepSeek-V3 and Qwen3 235B.
 TEST(OnceCountsTest, OtherNodesOfModels) {
   EXPECT_NEAR(7 * getEven({256, 8, 8, 4}, 32, 32), 3.1754, 5e-5);
   EXPECT_NEAR(7 * getEven({128, 8}, 16, 16), 4.6719, 5e-5);
 }
 
-/// Uneven loads: an expert that all choose, experts that nobody chooses, and what the others leave.
+/// Uneven loads: one expert that all tokens choose, experts without tokens, and the remainder for the others.
 TEST(OnceCountsTest, UnevenChances) {
   TokenDraw draw{4, 2};
   EXPECT_DOUBLE_EQ(draw.getChanceOfSome(0, {0.25, 1.0}), 1);
   EXPECT_DOUBLE_EQ(draw.getChanceOfSome(0, {0.0, 0.25}), 0.25);
   EXPECT_DOUBLE_EQ(draw.getChanceOfSome(2, {0.0, 0.0}), 0);
-  // 0.5, and of the other half 0.5 * 2 / 1.5.
+  // 0.5, and in the other half 0.5 * 2 / 1.5.
   EXPECT_DOUBLE_EQ(draw.getChanceOfSome(0, {0.5, 0.5}), 0.5 + 0.5 * 2 / 3);
-  // A group is drawn half of the time, and then one of the two choices is there.
+  // A group is drawn half of the time, and then has one of the two choices.
   EXPECT_DOUBLE_EQ((TokenDraw{4, 2, 2, 1}.getChanceOfSome(0, {0.5, 0.5})), 0.5);
 }
 
-/// Tokens choose the experts of the highest scores, which are random beside what makes some experts popular. Rows to
-/// all holders together are within 1% of what is expected of the experts' loads.
+/// Tokens choose the experts with the highest scores, which are random apart from the popularity of experts. Rows to
+/// all holders together are within 1% of the number that the experts' loads predict.
 TEST(OnceCountsTest, ExpectedOfSkewedLoads) {
   constexpr int64_t tokens = 10000;
   struct Case {
@@ -93,7 +93,7 @@ TEST(OnceCountsTest, ExpectedOfSkewedLoads) {
     std::mt19937 random(7);
     auto getUniform = [&] { return (static_cast<double>(random()) + 0.5) * 0x1p-32; };
     auto getGumbel = [&] { return -std::log(-std::log(getUniform())); };
-    // Uniform in [-1, 1], with the skew as its deviation.
+    // Popularities are uniform in [-1, 1], with the skew as their deviation.
     std::vector<double> popular(it.experts), chances(it.experts), scores(it.experts);
     for (double &score : popular)
       score = it.skew * std::sqrt(3) * (2 * getUniform() - 1);
@@ -126,7 +126,7 @@ TEST(OnceCountsTest, ExpectedOfSkewedLoads) {
 
 constexpr int64_t kTokens = 6, kExperts = 8, kTopK = 2;
 
-/// A layer of rows that go once to each node, on 2 nodes of 2 ranks with 2 experts each. Rows of choices have a byte.
+/// A layer whose rows go once to each node, on 2 nodes of 2 ranks with 2 experts each. The choices have a byte.
 struct Once {
   enum Launch : uint32_t { Route, MergeNodes, CountNodes, ToNodes, MergeRanks, CountRanks, ToRanks, Divide, Experts };
 
@@ -180,7 +180,7 @@ struct Once {
 
 using Tokens = std::vector<std::set<int64_t>>;
 
-/// Of each rank, random choices that favour low experts; and their trace.
+/// Random choices of each rank that favour low experts, and their trace.
 std::vector<Tokens> drawTokens(unsigned seed) {
   std::mt19937 random(seed);
   std::vector<Tokens> ranks(4, Tokens(kTokens));
@@ -224,7 +224,7 @@ TEST(OnceCountsTest, CountedFromChoices) {
           toNodes += meets(token, 4 * node, 4 * node + 4);
           otherNodes += node != rank / 2 && meets(token, 4 * node, 4 * node + 4);
         }
-      // A rank hands on the tokens of the ranks in its place of each node.
+      // A rank forwards the tokens of the ranks in its place of each node.
       for (int64_t from = rank % 2; from < 4; from += 2)
         for (int64_t to = rank / 2 * 2; to < rank / 2 * 2 + 2; ++to)
           for (const std::set<int64_t> &token : ranks[from])
@@ -251,7 +251,7 @@ TEST(OnceCountsTest, CountedFromChoices) {
   }
 }
 
-/// Without choices, and without a trace, it is what is expected.
+/// Without choices, or without a trace, the counts are the expected ones.
 TEST(OnceCountsTest, ExpectedFromCounts) {
   Once layer;
   RoutingTrace trace = makeTrace(drawTokens(4), /*hasChoices=*/false);
@@ -278,7 +278,7 @@ TEST(OnceCountsTest, ExpectedFromCounts) {
   EXPECT_DOUBLE_EQ(result.reach.front().otherNodes, getEven({kExperts, kTopK}, 0, 4));
 }
 
-/// Choices that are not as many as the launch makes.
+/// The trace has another number of choices than the launch.
 TEST(OnceCountsTest, OtherChoices) {
   Once layer;
   RoutingTrace trace = makeTrace(drawTokens(5), /*hasChoices=*/true);
@@ -287,7 +287,7 @@ TEST(OnceCountsTest, OtherChoices) {
                  "routing trace: expected 12 choices of rank 0 but got 1");
 }
 
-/// A dropless layer whose rows go once for each choice has a reach, too: 2 experts on the ranks of a pair.
+/// A dropless layer whose rows go once for each choice has a reach, too: 2 experts are on the ranks of a pair.
 TEST(OnceCountsTest, ReachOfOtherSchedules) {
   Dropless layer;
   for (SimLaunch &launch : layer.maker.program.launches)
@@ -309,8 +309,8 @@ TEST(OnceCountsTest, ReachOfOtherSchedules) {
 // What the compiler expects
 //===----------------------------------------------------------------------===//
 
-/// 256 tokens choose 4 of 16 experts, on 4 nodes of 2 ranks. Rows go once to nodes and to ranks, and then to experts;
-/// and once for each choice.
+/// 256 tokens choose 4 of 16 experts, on 4 nodes of 2 ranks. Rows go once to nodes and to ranks, and then to experts,
+/// or once for each choice.
 constexpr llvm::StringLiteral kProgram = R"(
 func.func @rank(%logits: tensor<256x16xf32>, %x: tensor<1024x8xf32>, %y: tensor<2048x8xf32>, %w: tensor<2x8x8xf32>) {
   %scores, %experts, %slots, %weights, %counts, %aux = moe.route %logits : (tensor<256x16xf32>) -> (tensor<256x16xf32>, tensor<256x4xi32>, tensor<256x4xi32>, tensor<256x4xf32>, tensor<1x16xi32>, tensor<f32>)
@@ -343,7 +343,7 @@ TEST(OnceCountsTest, ExpectedByTheCompiler) {
     if (priced && priced.getOpCost().raggedRows > 0)
       uses.push_back(rows.getUse(&op, priced.getOpCost()));
   }
-  // Of 4 nodes' 1024 rows, and of 2 ranks' 2048 rows.
+  // Shares of 4 nodes' 1024 rows, and of 2 ranks' 2048 rows.
   double nodes = 4 * 256 * getEven({16, 4}, 0, 4) / 1024, ranks = 2 * 4 * 256 * getEven({16, 4}, 0, 2) / 2048;
   std::vector<double> expected = {nodes, nodes, ranks, ranks, 0.5, ranks, 0.5};
   ASSERT_EQ(uses.size(), expected.size());

@@ -34,7 +34,7 @@ constexpr double kMilli = 1e-3, kDigits = 0.0005; // figures are given in ms wit
 
 void expectMilli(double seconds, double expected) { EXPECT_NEAR(seconds / kMilli, expected, kDigits); }
 
-/// Tokens from each worker to each expert, of which every worker has one.
+/// Tokens from each worker to each expert. Every worker has one expert.
 struct Routing {
   std::vector<int32_t> counts; ///< [workers, experts]
   int64_t workers;
@@ -42,7 +42,7 @@ struct Routing {
   explicit Routing(std::vector<int32_t> counts)
       : counts(std::move(counts)), workers(std::lround(std::sqrt(this->counts.size()))) {}
 
-  /// The tokens that each worker computes where these experts are shadows.
+  /// Tokens that each worker computes if `shadows` are shadows.
   std::vector<double> getTokens(const std::vector<int64_t> &shadows) const {
     std::vector<double> tokens(workers);
     for (int64_t from = 0; from < workers; ++from)
@@ -80,7 +80,7 @@ struct Routing {
   }
 };
 
-/// Four workers that each send this many tokens to the experts.
+/// Four workers that each send these numbers of tokens to the experts.
 Routing makeEqualRows(std::vector<int32_t> row) {
   std::vector<int32_t> counts;
   for (int from = 0; from < 4; ++from)
@@ -111,7 +111,7 @@ TEST(FasterMoeTest, HeavyLoad) {
   EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_PREFIX), Experts({0}));
 }
 
-/// 700 tokens stay on each worker and 100 go to each other one: 4.810 ms, 7.776 with a shadow, so none.
+/// 700 tokens stay on each worker and 100 go to each other one: 4.810 ms, and 7.776 with a shadow, so there is none.
 TEST(FasterMoeTest, LocalLoad) {
   std::vector<int32_t> counts(16, 100);
   for (int worker = 0; worker < 4; ++worker)
@@ -127,8 +127,8 @@ TEST(FasterMoeTest, LocalLoad) {
 /// H = 1, alpha = 1, s = 1, P = 12: 12 B alpha H^2 / P is B seconds.
 constexpr Model getUnitModel(double bytesPerSecond) { return {1, 1, 1, 12, bytesPerSecond}; }
 
-/// Two experts of 20 tokens: 20.08 s. The first shadow alone moves load to where the other expert is, 25.004; with both
-/// it is 10.008. Only the search over prefixes finds that.
+/// Two experts of 20 tokens: 20.08 s. The first shadow alone moves load to the other expert's worker, 25.004 s. Both
+/// together take 10.008 s. Only the search over prefixes finds that.
 TEST(FasterMoeTest, PaysFromTwoOn) {
   Model model = getUnitModel(1000);
   Routing routing({5, 5, 0, 0, /**/ 5, 5, 0, 0, /**/ 10, 0, 0, 0, /**/ 0, 10, 0, 0});
@@ -140,7 +140,7 @@ TEST(FasterMoeTest, PaysFromTwoOn) {
   EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_PREFIX, 1), Experts());
 }
 
-/// Where every shadow pays, all are chosen: 3.012 s, 3.004 with expert 1, 2.008 with 1 and 0.
+/// If every shadow pays, all are chosen: 3.012 s, 3.004 with expert 1, 2.008 with 1 and 0.
 TEST(FasterMoeTest, AllShadowed) {
   Model model = getUnitModel(1000);
   Routing routing({0, 2, 1, 1});
@@ -150,7 +150,7 @@ TEST(FasterMoeTest, AllShadowed) {
   EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_ALGORITHM1), Experts({0, 1}));
 }
 
-/// Any routing: what the runtime decides is what the equations say of the prefixes, all of them, or up to the first
+/// For any routing, the runtime's decision follows from the equations for the prefixes: all of them, or up to the first
 /// that is no better.
 TEST(FasterMoeTest, DecidesByTheEquations) {
   std::mt19937 random(11);
@@ -205,14 +205,14 @@ TEST(MPipeMoeTest, Strategies) {
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S2), 16 + 16);
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S3), 4 + 10);
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S4), 4 + 10);
-  // Where communication takes longest: 8 / 1 a pass alone, 8 / 0.5 with all three.
+  // Communication takes longest: 8 / 1 per pass alone, 8 / 0.5 with all three.
   rates.communicationPerSecond = 1;
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::None), 16 + 16);
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S1), 32 + 32);
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S2), 32 + 48);
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S3), 32 + 32);
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S4), 16 + 24);
-  // And beside computation only.
+  // Communication beside computation only.
   rates.communication = 0.25;
   EXPECT_DOUBLE_EQ(getSeconds(mpipemoe::Strategy::S4), 64 + 96);
   rates.compute = 0.01;

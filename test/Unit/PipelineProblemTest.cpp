@@ -43,7 +43,7 @@ void expectLegal(const PipelineShape &shape, const PipelineSchedule &schedule) {
   EXPECT_EQ(PipelineProblem(shape).verify(schedule), "");
 }
 
-/// The most micro-batches of a stage that a device keeps.
+/// Largest number of a stage's micro-batches that a device keeps.
 int64_t getMostAlive(const PipelineShape &shape, const PipelineSchedule &schedule) {
   std::vector<int64_t> alive(shape.devices, 0);
   int64_t most = 0;
@@ -77,7 +77,7 @@ TEST(PipelineProblem, ZbH1) {
     }
 }
 
-/// The last device cannot begin before a micro-batch has passed the others: nothing else is lost. As much is alive as
+/// The last device waits for the first micro-batch to pass the others, and no other time is lost. As much is alive as
 /// in 1F1B, whose stages are twice as large.
 TEST(PipelineProblem, ZbV) {
   for (int64_t devices : {2, 4, 8}) {
@@ -162,7 +162,7 @@ struct RandomCase {
 
 double draw(std::mt19937 &random) { return 0.5 + static_cast<double>(random() % 1000) / 1000; }
 
-/// Of stages that take random times.
+/// A case whose stages take random times.
 RandomCase drawCase(std::mt19937 &random) {
   int64_t devices = 2 + static_cast<int64_t>(random() % 5), chunks = 1 + static_cast<int64_t>(random() % 3);
   PipelineShape shape{devices, devices * chunks, devices * (1 + static_cast<int64_t>(random() % 5)), true,
@@ -176,7 +176,7 @@ RandomCase drawCase(std::mt19937 &random) {
   return {shape, times};
 }
 
-/// The orders that a search compares by name, as far as the shape allows.
+/// Orders that a search compares by name, as far as the shape allows.
 SmallVector<PipelineShape> getNamed(const PipelineShape &shape) {
   SmallVector<PipelineShape> shapes;
   for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1,
@@ -230,7 +230,7 @@ TEST(PipelineProblem, SearchKeepsToTheMemory) {
           << getName(named.order).str();
     }
   }
-  // Else the limits say nothing.
+  // Without this, the limits have no effect.
   EXPECT_GT(slower, 60);
 }
 

@@ -1,11 +1,11 @@
 //===- PlanOrderTest.cpp - orders of plans against the best there is ------===//
 //
-// Chunked layers of a few chunks, on a cluster where nothing slows anything: plan-order's searched order against the
-// papers' orders and against the best of all orders, which a search of its own finds here. That one covers every order
-// of the launches on both streams that the dependences allow, chunks in any order where no ring and no sum fixes it: it
-// adds one launch after another to sets of launches and drops a way to a set only where another way to it has both
-// streams free no later and every end that still matters no later, and where it cannot end before the fastest of the
-// papers' and the program's orders does, or with four chunks and a backward, before the searched one does.
+// Compares plan-order's searched order with the papers' orders and with the best of all orders, for layers of a few
+// chunks on a cluster without interference. An oracle finds the best order by its own search. It covers every order of
+// the launches on both streams that the dependences allow, with chunks in any order unless a ring or a sum fixes it. It
+// extends sets of launches by one launch at a time. It drops a path to a set if another path to the set has both
+// streams free no later and every end that still matters no later. It also drops a path that cannot end before the
+// fastest of the papers' and the program's orders, or with four chunks and a backward, before the searched one.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/LaunchOrder/Order.h"
@@ -39,7 +39,7 @@ namespace {
 // Layers
 //===----------------------------------------------------------------------===//
 
-/// A launch by what the oracle needs to know. An exchange is on stream 1, all else on stream 0.
+/// A launch as the oracle sees it. An exchange is on stream 1, all other launches on stream 0.
 struct Step {
   int stream;
   int64_t seconds;
@@ -48,14 +48,14 @@ struct Step {
 
 struct Shape {
   int chunks = 4;
-  int64_t exchange = 16; ///< seconds of one
-  int64_t product = 8;   ///< seconds of one, of which a chunk has two, and four in the backward; even
-  /// Rings of what products of a chunk take and give, and of what lies between them. 0: none.
+  int64_t exchange = 16; ///< seconds of an exchange
+  int64_t product = 8;   ///< seconds of a product, an even number. A chunk has two, and four in the backward
+  /// Sizes of the rings of the products' operands and results, and of the values between them, or 0 for none.
   int outer = 0, inner = 0;
   bool backward = false;
-  /// Launches of a kind side by side in the program, and not chunk by chunk. Rings may not allow that order.
+  /// Whether launches of a kind are side by side in the program, not chunk by chunk. Rings may not allow that order.
   bool byKind = false;
-  /// The second one of two layers has nothing to do with the first.
+  /// Number of layers, which are independent of each other.
   int layers = 1;
 };
 
@@ -110,7 +110,7 @@ private:
     return name;
   }
 
-  /// The step's number. It comes after the last writers of `from` and of `to`, and `also`.
+  /// Adds a step and returns its number. It comes after the last writers of `from` and of `to`, and `also`.
   unsigned add(int kind, int chunk, const std::string &kernel, const std::string &label, const Names &from,
                const std::string &to, int64_t seconds, std::vector<unsigned> also = {}) {
     bool exchange = kernel == "all_to_all";
@@ -138,7 +138,7 @@ private:
     return number;
   }
 
-  /// Those that use the buffer whose place the ring's next one takes.
+  /// Users of the buffer whose place the ring's next buffer takes.
   std::vector<unsigned> getTurn(const Names &ring, int depth) {
     if (depth == 0 || ring.size() <= static_cast<size_t>(depth))
       return {};
@@ -216,7 +216,7 @@ private:
 // The best of all orders
 //===----------------------------------------------------------------------===//
 
-/// The least seconds of all orders of the steps on their two streams; a step comes after steps of smaller numbers.
+/// Least seconds of all orders of the steps on their two streams. A step comes after steps of smaller numbers.
 class Oracle {
 public:
   explicit Oracle(const std::vector<Step> &steps) : steps(steps), after(steps.size()), tails(steps.size(), 0) {
@@ -233,7 +233,7 @@ public:
     }
   }
 
-  /// `known` is what some order takes: only faster ones are looked for.
+  /// Finds orders that are faster than `known`, the seconds of some order.
   int64_t run(int64_t known) {
     bound = known;
     std::map<uint64_t, std::vector<Way>> ways = {{0, {Way{{0, 0}, std::vector<int64_t>(steps.size(), 0)}}}};
@@ -256,7 +256,7 @@ public:
 private:
   struct Way {
     std::array<int64_t, 2> free;
-    std::vector<int64_t> ends; ///< 0 where it does not matter any more
+    std::vector<int64_t> ends; ///< 0 if the end does not matter any more
 
     bool isNoLater(const Way &other) const {
       for (size_t i = 0; i < ends.size(); ++i)
@@ -266,7 +266,8 @@ private:
     }
   };
 
-  /// What a way takes at least: the longest chain of what is left, and each stream's sum with what follows its last.
+  /// Lower bound of a path: the longest chain of the remaining steps, and each stream's sum plus what follows its last
+  /// step.
   int64_t getLeast(const Way &way, uint64_t set) const {
     int64_t least = 0;
     std::array<int64_t, 2> sum = {0, 0}, tail = {bound, bound}, earliest = {bound, bound};
@@ -296,7 +297,7 @@ private:
     free += steps[step].seconds;
     way.ends[step] = free;
     set |= uint64_t(1) << step;
-    // Nothing begins before the first stream is free.
+    // No step begins before the first stream is free.
     int64_t earliest = std::min(way.free[0], way.free[1]);
     for (unsigned it = 0; it < steps.size(); ++it)
       if (way.ends[it] <= earliest || (after[it] & ~set) == 0)
@@ -321,7 +322,7 @@ private:
 // Plans
 //===----------------------------------------------------------------------===//
 
-/// A byte that is exchanged takes one second, and so does a FLOP; two kinds of work at once run at these speeds.
+/// An exchanged byte takes one second, and so does a FLOP. Two simultaneous kinds of work run at these speeds.
 ClusterProfile makeProfile(double computeSpeed = 1, double communicationSpeed = 1) {
   ClusterProfile profile;
   profile.name = "toy";
@@ -353,7 +354,7 @@ protected:
     return module;
   }
 
-  /// Orders the program and prices it with the real waits; NaN and a failure where that fails.
+  /// Orders the program and prices it with the real waits. Fails with NaN on an error.
   double getSeconds(const std::string &text, OrderPolicy policy, const CostModel &model, bool verify = false) {
     OwningOpRef<ModuleOp> module = parse(text);
     func::FuncOp program = *module->getOps<func::FuncOp>().begin();
@@ -386,7 +387,7 @@ std::string describe(const Shape &shape) {
          std::to_string(shape.inner) + (shape.backward ? ", backward" : ", forward");
 }
 
-/// All shapes of the grid; ratios of a chunk's computation to one exchange, forward.
+/// All shapes of the grid: ratios of a chunk's computation to one exchange, forward.
 std::vector<Shape> makeGrid(bool backward) {
   std::vector<Shape> shapes;
   for (int chunks : {2, 3, 4})
@@ -443,8 +444,8 @@ TEST_P(PlanOrderGrid, NearTheBestOfAllOrders) {
     expectNotFaster(OrderPolicy::MPipeMoe, mpipemoe);
     expectNotFaster(OrderPolicy::FasterMoe, fastermoe);
     expectNotFaster(OrderPolicy::Program, program);
-    // One more than is known, so that the oracle has to find an order itself; where that takes too long, only faster
-    // ones than the searched.
+    // The bound is one more than the known seconds, so that the oracle has to find an order itself. If that takes too
+    // long, the oracle only looks for faster orders than the searched one.
     bool findsAll = !shape.backward || shape.chunks < 4;
     auto oracle = static_cast<double>(Oracle(layers.steps).run(std::llround(findsAll ? known + 1 : searched)));
     EXPECT_GE(searched, oracle * (1 - 1e-9));
@@ -458,7 +459,7 @@ TEST_P(PlanOrderGrid, NearTheBestOfAllOrders) {
 INSTANTIATE_TEST_SUITE_P(Forward, PlanOrderGrid, ::testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(Backward, PlanOrderGrid, ::testing::Values(true));
 
-/// Where kinds of work slow each other and launches take time to issue, there is no oracle, but both bars hold.
+/// If kinds of work slow each other and launches take time to issue, there is no oracle, but both bars hold.
 TEST_F(PlanOrder, NeverSlowerThanThePapers) {
   for (double launchSeconds : {0.0, 1.5}) {
     ClusterProfile profile = makeProfile(0.8, 0.6);
@@ -475,8 +476,8 @@ TEST_F(PlanOrder, NeverSlowerThanThePapers) {
   }
 }
 
-/// A program whose order its rings do not allow is repaired by every policy: plan-verify finds no hang, race or stale
-/// read, and no ring takes more than its places.
+/// Every policy repairs a program whose order its rings do not allow: plan-verify finds no hang, race or stale read,
+/// and no ring exceeds its places.
 TEST_F(PlanOrder, RingsHoldInEveryPolicy) {
   ClusterProfile profile = makeProfile();
   auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
@@ -494,7 +495,7 @@ TEST_F(PlanOrder, RingsHoldInEveryPolicy) {
       }
 }
 
-/// The same program gives the same order, also where it is long and improved layer by layer.
+/// The same program gives the same order, also if it is long and improved layer by layer.
 TEST_F(PlanOrder, Deterministic) {
   ClusterProfile profile = makeProfile(0.8, 0.6);
   auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
@@ -515,7 +516,7 @@ TEST_F(PlanOrder, Deterministic) {
   EXPECT_LE(searched, getSeconds(text, OrderPolicy::FasterMoe, *model));
 }
 
-/// A program with what a search for its order needs.
+/// A program, and the data for a search for its order.
 struct Searched {
   Searched(func::FuncOp program, const CostModel &model)
       : dependences((plan::assignStreams(program), program)), graph(dependences), papers(dependences),
@@ -537,7 +538,7 @@ struct Searched {
   SimProgram sim;
 };
 
-/// Of a few chunks forward and backward, where kinds of work slow each other.
+/// A shape of a few chunks, forward and backward, in which kinds of work slow each other.
 Shape getSlowedShape(int chunks, int outer, int inner) {
   Shape shape;
   shape.chunks = chunks;
@@ -547,8 +548,8 @@ Shape getSlowedShape(int chunks, int outer, int inner) {
   return shape;
 }
 
-/// Every move of a task on its stream is timed from where it changes something as it is from the beginning, to the last
-/// bit, and given up only where it is too slow.
+/// A move of a task on its stream is timed from the first change on. The time equals that of the whole order to the
+/// last bit, unless the move is given up as too slow.
 TEST_F(PlanOrder, MovesAreTimedAsWholeOrders) {
   ClusterProfile profile = makeProfile(0.8, 0.6);
   profile.host.launchSeconds.fill(1.5);
@@ -578,7 +579,7 @@ TEST_F(PlanOrder, MovesAreTimedAsWholeOrders) {
   }
 }
 
-/// An order has the same price, to the last bit, whatever was priced before it.
+/// The price of an order does not depend on earlier prices, to the last bit.
 TEST_F(PlanOrder, PricesDoNotDependOnOtherOrders) {
   for (double launchSeconds : {0.0, 1.5}) {
     ClusterProfile profile = makeProfile(0.8, 0.6);
@@ -591,7 +592,7 @@ TEST_F(PlanOrder, PricesDoNotDependOnOtherOrders) {
     for (size_t place = 0; place + 1 < order.size(); ++place) {
       if (llvm::is_contained(searched.graph.before[order[place + 1]], order[place]))
         continue;
-      // Where the two are on one stream they change places, else the host issues them the other way round.
+      // Two launches on one stream change places. On two streams, the host issues them in the other order.
       std::swap(order[place], order[place + 1]);
       double price = llvm::cantFail(pricer.getSeconds(order));
       EXPECT_EQ(price, llvm::cantFail(searched.getPricer(*model).getSeconds(order))) << place;

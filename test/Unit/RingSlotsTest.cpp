@@ -1,5 +1,5 @@
-// Values that outlive iterations of a loop: no two of one slot are in use at once, in any number of iterations, and
-// slots are few.
+// Values that outlive iterations of a loop. No two values of a slot are in use at once, in any number of iterations,
+// and there are few slots.
 #include "../../lib/Dialect/Plan/Transforms/RingSlots.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,7 +14,8 @@ namespace {
 
 bool never(size_t, size_t) { return false; }
 
-/// One value of an iteration: it begins so many launches after the iteration, and lives for so many.
+/// A value of an iteration: the number of launches from the iteration's beginning to its own, and its length in
+/// launches.
 struct Life {
   size_t begin, launches;
 };
@@ -38,7 +39,7 @@ int64_t getMostAlive(llvm::ArrayRef<SlotUse> uses) {
   return most;
 }
 
-/// Each slot is free when it is written.
+/// Expects each slot to be free when it is written.
 void expectApart(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses) {
   for (const SlotUse &one : uses)
     for (const SlotUse &other : uses)
@@ -48,7 +49,7 @@ void expectApart(const RingSlots &slots, llvm::ArrayRef<SlotUse> uses) {
 }
 
 TEST(RingSlots, AreRotatingRegisters) {
-  // Lives of 1.5 and of 0.5 iterations fill two slots; each by itself would need two, and one.
+  // Lives of 1.5 and of 0.5 iterations fill two slots. Each by itself would need two, and one.
   Life lives[] = {{0, 15}, {15, 5}};
   RingSlots slots = chooseSlots(2, makeUses(lives, 10, 4), {10, 10}, never);
   EXPECT_EQ(slots.depth, 2);
@@ -56,7 +57,7 @@ TEST(RingSlots, AreRotatingRegisters) {
 }
 
 TEST(RingSlots, TakeOver) {
-  // A sum that each iteration adds something to.
+  // A sum to which each iteration adds.
   std::vector<SlotUse> uses = {{0, 0, 3, 13}, {0, 1, 13, 23}, {0, 2, 23, 33}};
   EXPECT_EQ(chooseSlots(1, uses, {10, 10}, [](size_t, size_t) { return true; }).depth, 1);
   EXPECT_EQ(chooseSlots(1, uses, {10, 10}, never).depth, 2);
@@ -78,7 +79,7 @@ TEST(RingSlots, AreApartInAnyNumberOfIterations) {
     taken += slots.depth;
     alive += most;
   }
-  // Lives that are tiled at random leave gaps.
+  // Randomly tiled lives leave gaps.
   EXPECT_LE(static_cast<double>(taken), 1.15 * static_cast<double>(alive));
 }
 

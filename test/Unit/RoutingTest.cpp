@@ -21,7 +21,7 @@ std::string getError(llvm::StringRef text) {
 // Traces
 //===----------------------------------------------------------------------===//
 
-/// What is written is read again; lines may stand in any order, with empty ones between them.
+/// A written trace is read again. Lines may be in any order, with empty ones between them.
 TEST(RoutingTest, RoundTrip) {
   constexpr llvm::StringLiteral first = "{\"iteration\": 0, \"layer\": 1, \"counts\": [[1, 2, 3], [4, 5, 6]]}\n",
                                 second = "{\"iteration\": 7, \"layer\": 0, \"counts\": [[0, 0, 6], [6, 0, 0]]}\n";
@@ -69,7 +69,7 @@ TEST(RoutingTest, Errors) {
             "trace.jsonl:2: error: 'counts': expected 1 ranks and 2 experts, as before, but got 2 and 1");
 }
 
-/// What moe-run records says to which expert each token went, too.
+/// The records of moe-run also have the expert of each token.
 TEST(RoutingTest, Choices) {
   constexpr llvm::StringLiteral begin = "{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 1], [0, 2]]";
   RoutingTrace trace =
@@ -105,7 +105,7 @@ TEST(RoutingTest, MissingFile) {
   EXPECT_EQ(llvm::toString(trace.takeError()), "no/such.jsonl: error: cannot read the file: No such file or directory");
 }
 
-/// 3 ranks' 5 assignments to 4 experts: remainders go round.
+/// 5 assignments of each of 3 ranks to 4 experts: remainders rotate.
 TEST(RoutingTest, EvenCounts) {
   EXPECT_EQ(makeEvenCounts(3, 4, 5), std::vector<int32_t>({2, 1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 1}));
   EXPECT_EQ(makeEvenCounts(2, 4, 2), std::vector<int32_t>({1, 1, 0, 0, 0, 0, 1, 1}));
@@ -116,7 +116,7 @@ TEST(RoutingTest, EvenCounts) {
 // Synthetic routing
 //===----------------------------------------------------------------------===//
 
-/// Options, and what is said of wrong ones.
+/// Options, and the errors of wrong ones.
 TEST(RoutingTest, SyntheticOptions) {
   SyntheticRouting routing = llvm::cantFail(SyntheticRouting::parse("seed=7,first=100,iterations=5,skew=1.5"));
   EXPECT_EQ(routing.seed, 7u);
@@ -145,7 +145,7 @@ TEST(RoutingTest, SyntheticOptions) {
   EXPECT_EQ(getParseError("skew=nan"), "synthetic routing: 'skew': expected a number from 0 to 100 but got 'nan'");
 }
 
-/// Each row has all of its rank's choices, and no expert more than once those of a token, however skewed.
+/// Each row has all of its rank's choices, and no expert has more than one of each token, with any skew.
 TEST(RoutingTest, SyntheticRowSums) {
   for (double skew : {0.0, 2.7, 50.0})
     for (int64_t topK : {1, 2, 4}) {
@@ -167,7 +167,7 @@ TEST(RoutingTest, SyntheticRowSums) {
     }
 }
 
-/// The same seed gives the same counts on every platform, also where there are more layers; another one does not.
+/// The same seed gives the same counts on every platform, also with more layers. Another seed gives others.
 TEST(RoutingTest, SyntheticIsDeterministic) {
   SyntheticRouting routing;
   routing.preset = kUnbalancedRouting;
@@ -188,7 +188,7 @@ TEST(RoutingTest, SyntheticWithoutSkew) {
   EXPECT_EQ(*routing.generate(3, 1, 4, 5, 1).getCounts(0, 0), makeEvenCounts(3, 4, 5));
 }
 
-/// As in FasterMoE's traces: 32 experts, 16 ranks, 2048 tokens with two choices each.
+/// The sizes of FasterMoE's traces: 32 experts, 16 ranks, 2048 tokens with two choices each.
 constexpr int64_t kExperts = 32, kRanks = 16, kTokens = 2048, kTopK = 2;
 
 /// Shares of the experts in the choices of all ranks.
@@ -211,7 +211,7 @@ double getMedian(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Medians over layers and iterations from..to of the published statistics.
+/// Medians of the published statistics over layers and iterations `from` to `to`.
 struct Statistics {
   double maxOverMean, variation, topFour, logDeviation;
 };
@@ -237,7 +237,7 @@ Statistics measure(const RoutingTrace &trace, int64_t from, int64_t to) {
   return {getMedian(maxOverMean), getMedian(variation), getMedian(topFour), getMedian(logDeviation)};
 }
 
-/// The median distance of iterations `apart`, the first from..to.
+/// Median distance of iterations `apart`, the first of them `from` to `to`.
 double measureDistance(const RoutingTrace &trace, int64_t from, int64_t to, int64_t apart) {
   std::vector<double> distances;
   for (int64_t layer = 0; layer < trace.getNumLayers(); ++layer)
@@ -255,7 +255,7 @@ RoutingTrace generate(int64_t first, int64_t iterations, int64_t layers) {
   return routing.generate(kRanks, layers, kExperts, kTokens, kTopK);
 }
 
-/// Of one iteration in many layers, which have nothing to do with each other.
+/// Statistics of one iteration in many independent layers.
 Statistics measure(int64_t iteration) { return measure(generate(iteration, 1, 500), iteration, iteration + 1); }
 
 /// The first iteration is near uniform: 1.5, 0.21 and 0.17 in real training.
@@ -266,8 +266,8 @@ TEST(RoutingTest, SyntheticStart) {
   EXPECT_NEAR(start.topFour, 0.17, 0.005);
 }
 
-/// The tenth is skewed, and late ones are as real training has them: from 9.5 to 14.1, from 2.3 to 2.6, from 0.71 to
-/// 0.77.
+/// The tenth iteration is skewed, and late ones are as in real training: from 9.5 to 14.1, from 2.3 to 2.6, from 0.71
+/// to 0.77.
 TEST(RoutingTest, SyntheticSkew) {
   for (int64_t iteration : {10, 250, 1000, 5000}) {
     Statistics late = measure(iteration);
@@ -306,7 +306,7 @@ TEST(RoutingTest, SyntheticRanks) {
 // Balanced routing
 //===----------------------------------------------------------------------===//
 
-/// Choices by group of neighbouring experts, as many groups as parts, in one layer, added up over all iterations.
+/// Choices by group of neighbouring experts, in `parts` groups of one layer, summed over all iterations.
 std::vector<double> sumLoads(const RoutingTrace &trace, int64_t layer, int64_t parts) {
   std::vector<double> loads(parts);
   for (int64_t iteration : trace.getIterations())
@@ -315,11 +315,11 @@ std::vector<double> sumLoads(const RoutingTrace &trace, int64_t layer, int64_t p
   return loads;
 }
 
-/// The largest load over the mean, mean of 100 layers.
+/// Largest load over the mean, averaged over 100 layers.
 double measureBusiest(const RoutingPreset &preset, int64_t iterations, int64_t experts, int64_t topK, int64_t parts) {
   SyntheticRouting routing;
   routing.preset = preset;
-  routing.first = 5000; // the slow part stands still by then
+  routing.first = 5000; // the slow part no longer changes
   routing.iterations = iterations;
   constexpr int64_t layers = 100;
   RoutingTrace trace = routing.generate(/*ranks=*/1, layers, experts, /*tokens=*/262144, topK);
@@ -360,7 +360,7 @@ TEST(RoutingTest, PresetsFromTheStart) {
   }
 }
 
-/// An expert whom many tokens choose varies less: of Mixtral's experts every token chooses a fourth.
+/// An expert with many tokens varies less: every token chooses a fourth of Mixtral's experts.
 TEST(RoutingTest, PresetsByExperts) {
   EXPECT_NEAR(kAuxLossRouting.getSkew(64, 6), 0.30, 0.005);
   EXPECT_NEAR(kAuxLossRouting.getSkew(8, 2), 0.167, 0.005);
@@ -369,7 +369,7 @@ TEST(RoutingTest, PresetsByExperts) {
   EXPECT_EQ(kUnbalancedRouting.getSkew(8, 2), 2.7);
 }
 
-/// The fewer experts a rank has, and the fewer of them there are, the more often one is full.
+/// A rank is full more often if it has few experts, and if there are few in total.
 TEST(RankLoadsTest, ShareOfLayers) {
   RankLoads mixtral(kAuxLossRouting, 8, 2), qwen(kAuxLossRouting, 128, 8), deepseek(kAuxFreeRouting, 256, 8);
   EXPECT_EQ(qwen.getShareAbove(1, 1), 0);

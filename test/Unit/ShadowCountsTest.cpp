@@ -12,7 +12,7 @@ namespace {
 // Without shadows
 //===----------------------------------------------------------------------===//
 
-/// Even routing: each member sends half of its 8 rows to the other, each expert gets 8. One rank stands for all.
+/// Even routing: each member sends half of its 8 rows to the other, and each expert gets 8. One rank stands for all.
 TEST(CountsTest, EvenRouting) {
   Dropless layer;
   SimResult one = get(run({layer.maker.program}, makeProfile(4)));
@@ -58,7 +58,7 @@ TEST(CountsTest, RaggedExchange) {
   EXPECT_DOUBLE_EQ(result.seconds, 25);
 }
 
-/// A trace of another plan is refused, with what was expected of it.
+/// A trace of another plan is refused, and the error says what was expected.
 TEST(CountsTest, TraceMismatch) {
   Dropless layer;
   auto fail = [&](RoutingTrace trace, int64_t iteration = 0) {
@@ -79,13 +79,13 @@ TEST(CountsTest, TraceMismatch) {
                  "--max-load=none for the worst case");
 }
 
-/// In the capacity form nothing is ragged, and any trace does.
+/// The capacity form has no ragged values, and any trace is accepted.
 TEST(CountsTest, TraceOfCapacityForm) {
   RoutingTrace trace = makeTrace(1, 1, {1});
   EXPECT_DOUBLE_EQ(get(run({makeGroupProgram(4, 4, 1)}, makeProfile(4), withTrace(trace))).seconds, 14);
 }
 
-/// Counts that no routing launch wrote cannot be known.
+/// Counts that no routing launch wrote are unknown.
 TEST(CountsTest, CountsOfUnknownOrigin) {
   Dropless layer;
   layer.maker.program.launches[Dropless::Gather].counts.clear();
@@ -93,9 +93,9 @@ TEST(CountsTest, CountsOfUnknownOrigin) {
                  "launch 3, 'all_to_all': numbers of rows depend on the routing");
 }
 
-/// Rows [3 1] of ranks 0 and 1 are parts [2 0] and [1 1], [1 3] of ranks 2 and 3 are [1 1] and [0 2]. Both holders of
-/// expert 0, ranks 0 and 1, get 2, 1, 1 and 0 rows, those of expert 1 get 0, 1, 1 and 2. So the ranks send 2, 3, 3 and
-/// 2 rows to others, and as many on the way back.
+/// Rows [3 1] of ranks 0 and 1 are parts [2 0] and [1 1]. [1 3] of ranks 2 and 3 are [1 1] and [0 2]. Both holders of
+/// expert 0, ranks 0 and 1, get 2, 1, 1 and 0 rows, those of expert 1 get 0, 1, 1 and 2. The ranks therefore send 2, 3,
+/// 3 and 2 rows to others, and as many in the return.
 TEST(CountsTest, SlicedCountsInCopies) {
   RoutingTrace trace = makeTrace(4, 2, {3, 1, 3, 1, 1, 3, 1, 3});
   for (bool dumped : {false, true}) {
@@ -143,15 +143,15 @@ TEST(CountsTest, CountsOfOwnExperts) {
   result = get(run({maker.program}, makeProfile(4), withTrace(trace)));
   for (uint32_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(getTime(result, rank, 2).rows, rank < 2 ? 2 : 6);
-  // Without a trace each expert has two.
+  // Without a trace each expert has two rows.
   EXPECT_EQ(getTime(get(run({maker.program}, makeProfile(4))), 0, 2).rows, 4);
   maker.program.launches[1].partGroup = -1;
   expectContains(getError(run({maker.program}, makeProfile(4))),
                  "launch 1, 'activation': counts by rule 'own_experts': expected a group");
 }
 
-/// 2 of 4 rows for each expert, but sorted by it: one neighbour has those of one, the other those of the other. Ranks 1
-/// and 2 send all of 4 rows to others, as in an even exchange of 16/3 bytes. No rank stands for others.
+/// There are 2 of 4 rows for each expert, sorted by expert: one neighbour has those of one, the other those of the
+/// other. Ranks 1 and 2 send all of 4 rows to others, as in an even exchange of 16/3 bytes. No rank stands for others.
 TEST(CountsTest, SlicedCountsAreNotEven) {
   Copies layer;
   SimResult result = get(run({layer.maker.program}, makeProfile(4)));
@@ -161,7 +161,7 @@ TEST(CountsTest, SlicedCountsAreNotEven) {
   EXPECT_DOUBLE_EQ(getTime(result, 1, Copies::ToExperts).bytes, 4);
 }
 
-/// Copies whose members are sent all rows: without slices routing stays even, and the payload is that of all copies.
+/// Members of copies get all rows. Without slices, routing stays even, and the payload is that of all copies.
 TEST(CountsTest, EvenCopies) {
   Copies layer;
   SimProgram &program = layer.maker.program;
@@ -176,7 +176,7 @@ TEST(CountsTest, EvenCopies) {
   expectTime(result, 0, Copies::FromExperts, 19, 27);
 }
 
-/// Counts through a launch that does not say what it does to them, and into a value of another shape.
+/// Counts pass through a launch without a rule, and into a value of another shape.
 TEST(CountsTest, CountsThatCannotBeCut) {
   Copies layer;
   SimLaunch &slice = layer.maker.program.launches[Copies::Slice];
@@ -196,7 +196,7 @@ TEST(CountsTest, CountsThatCannotBeCut) {
                  "launch 1, 'activation': expected the input to have as many counts as the output");
 }
 
-/// Rules whose sizes do not fit the launch are refused, and not read as something else.
+/// Rules whose sizes do not fit the launch are refused.
 TEST(CountsTest, RulesOfOtherSizes) {
   auto fail = [](uint32_t launch, CountsRule rule) {
     Dropless layer;
@@ -216,7 +216,7 @@ TEST(CountsTest, RulesOfOtherSizes) {
                  "counts by rule 'route_in_groups': expected equal groups of experts, of which 1 of 4 hold 2 choices");
 }
 
-/// What is written through a view is known under that view's name, as long as the buffer has no other.
+/// Counts that are written through a view are known under that view's name, if the buffer has no other.
 TEST(CountsTest, CountsInViews) {
   Copies layer;
   SimProgram &program = layer.maker.program;
@@ -227,8 +227,8 @@ TEST(CountsTest, CountsInViews) {
   expectContains(getError(run({program}, makeProfile(4))), "numbers of rows depend on the routing");
 }
 
-/// A dropless layer in chunks on 2 ranks with one expert each: each chunk's row of the counts is a view, has a launch
-/// on the rows before they are sent, an exchange of the counts, and a launch on the rows of the expert.
+/// A dropless layer in chunks on 2 ranks with one expert each. Each chunk's row of the counts is a view. Each chunk has
+/// a launch on the rows before they are sent, an exchange of the counts, and a launch on the expert's rows.
 struct Chunks {
   explicit Chunks(int64_t chunks, int64_t choices) : maker(2) {
     uint32_t s = maker.stream("compute");
@@ -253,7 +253,7 @@ struct Chunks {
   Maker maker;
 };
 
-/// Of rank 0's choices [5 2] those of even number, [3 1], are in the first of two chunks, of rank 1's [0 7] four.
+/// The choices [3 1] with even numbers of rank 0's [5 2] are in the first of two chunks, and four of rank 1's [0 7].
 /// Expert 0 has 3 and 2 rows, expert 1 has 1 + 4 and 1 + 3.
 TEST(CountsTest, CountsOfChunks) {
   Chunks layer(2, 7);
@@ -267,7 +267,7 @@ TEST(CountsTest, CountsOfChunks) {
   }
 }
 
-/// However many choices each expert has: nothing is lost, and no chunk has more than its share of whole rows.
+/// For any choices, no row is lost, and no chunk has more than its share of whole rows.
 TEST(CountsTest, CountsOfChunksAddUp) {
   std::mt19937 random(3);
   for (int64_t chunks : {1, 2, 3, 4, 8})
@@ -295,7 +295,7 @@ TEST(CountsTest, CountsOfChunksAddUp) {
     }
 }
 
-/// A view of which it is not known where it begins.
+/// The beginning of a view is unknown.
 TEST(CountsTest, CountsOfAnUnknownPart) {
   Chunks layer(2, 7);
   layer.maker.program.buffers[1].firstRow = -1;
@@ -308,7 +308,7 @@ TEST(CountsTest, CountsOfAnUnknownPart) {
 //===----------------------------------------------------------------------===//
 
 /// A dropless layer on two ranks with two experts and 6 choices each, and two places for shadows, whose values have 5
-/// bytes. A row takes 1 s to compute, one way to send and back, and an expert's broadcast 1 s.
+/// bytes. A row takes 1 s to compute, 1 s in each direction to send, and an expert's broadcast 1 s.
 struct Shadowed {
   enum Launch : uint32_t { Route, Gather, Choose, Divide, Exchange, ToExperts, Experts, Broadcast, Shadows, Reduce };
 
@@ -353,11 +353,11 @@ struct Shadowed {
   Maker maker;
 };
 
-/// Loads 7 1 2 2, so 8 and 4 rows for the workers: 3 * 8 + 4 * 8 = 56 s. With expert 0 as a shadow 5 and 7 rows, 23 s;
-/// with 0 and 2 (as loaded as 3, which is behind it) 6 and 6, 18 + 4 s.
+/// Loads are 7 1 2 2, so the workers have 8 and 4 rows: 3 * 8 + 4 * 8 = 56 s. With expert 0 as a shadow they have 5 and
+/// 7 rows, 23 s. With 0 and 2 (as loaded as 3, which is behind it) they have 6 and 6, 18 + 4 s.
 RoutingTrace makeSkewed() { return makeTrace(2, 4, {4, 1, 1, 0, /**/ 3, 0, 1, 2}); }
 
-/// Both shadows have a place. Of the others expert 1 has a row of its own worker and expert 3 two: nothing is sent.
+/// Both shadows have a place. The other experts get rows only from their own workers: nothing is sent.
 TEST(ShadowCountsTest, TwoShadows) {
   Shadowed layer(2);
   RoutingTrace trace = makeSkewed();
@@ -374,11 +374,11 @@ TEST(ShadowCountsTest, TwoShadows) {
     EXPECT_EQ(getTime(result, rank, Shadowed::Reduce).rows, 2);
   }
   EXPECT_DOUBLE_EQ(result.seconds, 17 + 5 + 10);
-  // All choices are computed somewhere.
+  // All choices are computed.
   EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 12);
 }
 
-/// With one shadow half of the places is used, and half of the time: rank 0 sends one row, for expert 2, to rank 1.
+/// One shadow uses half of the places, and half of the time. Rank 0 sends one row, for expert 2, to rank 1.
 TEST(ShadowCountsTest, OneShadow) {
   Shadowed layer(1);
   RoutingTrace trace = makeSkewed();
@@ -394,8 +394,7 @@ TEST(ShadowCountsTest, OneShadow) {
   EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 12);
 }
 
-/// Where no expert is worth it there is no broadcast, and no start of one; even routing stays even, and one rank tells
-/// it for all.
+/// If no shadow pays, there is no broadcast, and no start of one. Even routing stays even, and one rank stands for all.
 TEST(ShadowCountsTest, NoShadows) {
   Shadowed layer(2);
   layer.choice().expert = 1000;
@@ -414,8 +413,9 @@ TEST(ShadowCountsTest, NoShadows) {
   }
 }
 
-/// Even routing decides too: 3 rows of each expert on two workers are 6 and 6, 42 s; a shadow that costs next to
-/// nothing spares their way, 18 s and more. What then arrives is not even: no rank stands for others.
+/// Shadows are chosen for even routing, too: 3 rows of each expert on two workers are 6 and 6, 42 s. A shadow that
+/// costs almost nothing saves 18 s or more of their exchange. The rows are then not even, and no rank stands for
+/// others.
 TEST(ShadowCountsTest, ShadowsOfEvenRouting) {
   Shadowed layer(2);
   layer.choice().expert = 0.125;
@@ -427,8 +427,8 @@ TEST(ShadowCountsTest, ShadowsOfEvenRouting) {
             12);
 }
 
-/// Which chunk a choice is of does not depend on what is a shadow: of [4 1 1 0] the first chunk has [2 1 0 0], of which
-/// expert 1's are left, of [3 0 1 2] it has [2 0 0 1].
+/// The chunk of a choice does not depend on shadows: the first chunk has [2 1 0 0] of [4 1 1 0], from which expert 1's
+/// rows remain, and [2 0 0 1] of [3 0 1 2].
 TEST(ShadowCountsTest, Chunks) {
   Shadowed layer(2, 2);
   RoutingTrace trace = makeSkewed();
@@ -439,7 +439,7 @@ TEST(ShadowCountsTest, Chunks) {
   EXPECT_EQ(getTime(result, 1, Shadowed::Shadows).rows, 4);
 }
 
-/// More shadows than places, parameters that do not fit the counts, and choices of unknown origin.
+/// Errors: more shadows than places, parameters that do not fit the counts, and choices of unknown origin.
 TEST(ShadowCountsTest, Errors) {
   RoutingTrace trace = makeSkewed();
   auto fail = [&](const Shadowed &layer) {
@@ -467,8 +467,8 @@ TEST(ShadowCountsTest, Errors) {
 // Phases
 //===----------------------------------------------------------------------===//
 
-/// A ragged exchange to the experts and back on one group, in so many phases; each expert is held by `copies` members.
-/// A row has three bytes.
+/// A ragged exchange to the experts and back on one group, in `phases` phases. `copies` members hold each expert. A row
+/// has three bytes.
 struct PhasedExchange {
   PhasedExchange(int64_t size, int64_t copies, int64_t phases) : maker(size), phases(phases) {
     uint32_t s = maker.stream("comm");
@@ -495,7 +495,7 @@ struct PhasedExchange {
     launch.cost.phases = phases;
     return Dropless::ragged(launch, rows / phases, counts).cost;
   }
-  /// As moe.phase.
+  /// A view as in moe.phase.
   int32_t view(int32_t base, int32_t group, int64_t rows, int64_t phase) {
     int32_t part = maker.counts(rows, 2);
     SimBuffer &buffer = maker.program.buffers[part];
@@ -513,7 +513,7 @@ struct PhasedExchange {
   int64_t phases;
 };
 
-/// What the simulator asks of a program's counts.
+/// Counts that the simulator reads of a program.
 struct Matrices {
   Matrices(const SimProgram &program, const RoutingTrace *trace)
       : programs(program), world(llvm::cantFail(SimWorld::create(programs, program.numRanks))),
@@ -555,8 +555,8 @@ TEST(ShadowCountsTest, PartsOfAView) {
   EXPECT_EQ(program.getFirstRow(0, 0), -1);
 }
 
-/// Two members, two experts each, rows [1000 4 8 12] and [100 200 300 424], in two phases: first each keeps its own,
-/// then they send each other 20 and 300 rows, and get as many back.
+/// Two members have two experts each, rows [1000 4 8 12] and [100 200 300 424], in two phases. First each keeps its own
+/// rows, then they send each other 20 and 300 rows, and get as many back.
 TEST(ShadowCountsTest, TwoPhases) {
   PhasedExchange layer(2, 1, 2);
   RoutingTrace trace = makeTrace(2, 4, {1000, 4, 8, 12, 100, 200, 300, 424});
@@ -592,8 +592,8 @@ TEST(ShadowCountsTest, ThreePhases) {
     }
 }
 
-/// However many phases and copies: together they send what the whole exchange does, each pair in one phase, and as much
-/// back.
+/// For any number of phases and copies, the phases together send what the whole exchange does, each pair in one phase,
+/// and as much back.
 TEST(ShadowCountsTest, PhasesAddUp) {
   for (auto [size, copies, phases] : {std::array<int64_t, 3>{4, 1, 2}, {4, 1, 4}, {4, 2, 2}, {8, 1, 2}, {8, 2, 4}}) {
     SCOPED_TRACE(std::to_string(size) + " members, " + std::to_string(copies) + " copies, " + std::to_string(phases) +
@@ -621,7 +621,7 @@ TEST(ShadowCountsTest, PhasesAddUp) {
   }
 }
 
-/// Even routing takes no matrix, in phases neither: the payload says the same, in both forms and both ways.
+/// Even routing needs no matrix, also in phases: the payload gives the same times, in both forms and both directions.
 TEST(ShadowCountsTest, EvenPhases) {
   PhasedExchange layer(4, 1, 2);
   RoutingTrace trace = makeTrace(4, 8, std::vector<int32_t>(32, 128));
@@ -642,7 +642,7 @@ TEST(ShadowCountsTest, EvenPhases) {
   EXPECT_EQ(get(run({layer.maker.program}, makeProfile(4))).ranks.size(), 1u);
 }
 
-/// Blocks of which a part holds half of an expert's copies.
+/// A part of a block holds half of an expert's copies.
 TEST(ShadowCountsTest, WrongPhases) {
   PhasedExchange layer(4, 2, 2);
   for (SimLaunch &launch : layer.maker.program.launches)
@@ -656,23 +656,23 @@ TEST(ShadowCountsTest, WrongPhases) {
 // The topology-aware gate
 //===----------------------------------------------------------------------===//
 
-/// 10 tokens, two choices each, of 6 experts in three homes; two ranks to each.
+/// 10 tokens have two choices each, of 6 experts in three homes, with two ranks for each home.
 constexpr counts::RouteNearHome kGate = {/*tokens=*/10, /*topK=*/2,       /*groups=*/1,  /*leave=*/2,
                                          /*homes=*/3,   /*homeStride=*/2, /*homeSpan=*/1};
 using Choices = std::vector<int32_t>;
 
-/// Rank 3 is at home with experts 2 and 3. Of 10 choices elsewhere 4 stay: 4, 2, 3 and 1 of 10 are 1.6, 0.8, 1.2 and
-/// 0.4 of 4. The other 6 go home, 3 and 3.
+/// Rank 3 is at home with experts 2 and 3. 4 of 10 choices elsewhere stay there: 4, 2, 3 and 1 of 10 are 1.6, 0.8, 1.2
+/// and 0.4 of 4. The other 6 go home, 3 and 3.
 TEST(GateTest, KeepsInProportion) {
   EXPECT_EQ(applyGate(kGate, Choices({4, 2, 5, 5, 3, 1}), 3), Choices({2, 1, 8, 8, 1, 0}));
 }
 
-/// Expert 3 has a token's worth of room left; the rest goes to expert 2.
+/// Expert 3 has room for one more token. The rest goes to expert 2.
 TEST(GateTest, NoExpertAboveTheTokens) {
   EXPECT_EQ(applyGate(kGate, Choices({5, 5, 1, 9, 0, 0}), 2), Choices({2, 2, 6, 10, 0, 0}));
 }
 
-/// Nobody chose an expert at home: they share evenly, the first the odd one.
+/// No token chose an expert at home, so they share evenly, and the first gets the odd one.
 TEST(GateTest, NobodyAtHome) {
   counts::RouteNearHome gate = kGate;
   gate.leave = 0;
@@ -680,7 +680,7 @@ TEST(GateTest, NobodyAtHome) {
   EXPECT_EQ(applyGate(gate, Choices({0, 0, 0, 4, 2, 1}), 0), Choices({4, 3, 0, 0, 0, 0}));
 }
 
-/// What the limit does not reach stays as it is, on the rank of another home too.
+/// Choices below the limit do not change, also on the rank of another home.
 TEST(GateTest, Free) {
   Choices choices = {9, 7, 1, 1, 1, 1};
   EXPECT_EQ(applyGate(kGate, choices, 0), choices);
@@ -688,7 +688,7 @@ TEST(GateTest, Free) {
   EXPECT_NE(applyGate(kGate, choices, 2), choices);
 }
 
-/// A limit that times the choices of a token is more than any number.
+/// A limit that overflows when multiplied by the choices of a token.
 TEST(GateTest, AnyLimit) {
   counts::RouteNearHome gate = kGate;
   gate.leave = std::numeric_limits<int64_t>::max();
@@ -696,15 +696,15 @@ TEST(GateTest, AnyLimit) {
   EXPECT_EQ(applyGate(gate, choices, 2), choices);
 }
 
-/// Two groups of five tokens at two homes: each has half of [0 0 8 8 2 2], of which at most two of a choice may leave.
+/// Two groups of five tokens at two homes: each has half of [0 0 8 8 2 2], and at most two of each choice may leave.
 TEST(GateTest, Groups) {
   counts::RouteNearHome gate = kGate;
   gate.groups = 2;
   EXPECT_EQ(applyGate(gate, Choices({0, 0, 8, 8, 2, 2}), 2), Choices({0, 0, 4 + 2, 4 + 2, 1 + 3, 1 + 3}));
 }
 
-/// Any choices: none is lost, no more leave than may, none gains away from home, and no expert has more than the
-/// tokens.
+/// For any choices, none is lost, no more leave than may, no expert away from home gains, and no expert has more than
+/// the tokens.
 TEST(GateTest, Invariants) {
   std::mt19937 random(5);
   for (int64_t leave : {0, 1, 3, 8})
@@ -735,9 +735,9 @@ TEST(GateTest, Invariants) {
     }
 }
 
-/// A layer on 2 x 2 ranks whose gate lets one choice of each rank leave the node: of the trace's 3 and 4 for rank 0's
-/// and 1's own node nothing changes, but rank 3 keeps one of two elsewhere. Even routing is gated as well, and then is
-/// not even.
+/// A layer on 2 x 2 ranks whose gate lets one choice of each rank leave the node. The trace's 3 and 4 choices for rank
+/// 0's and 1's own node do not change, but rank 3 keeps one of two elsewhere. Even routing is gated as well, and then
+/// is not even.
 TEST(ShadowCountsTest, GatedLayer) {
   Dropless layer;
   SimLaunch &route = layer.maker.program.launches[Dropless::Route];

@@ -1,6 +1,6 @@
 //===- SimPrograms.h - programs that can be timed in the head ---*- C++ -*-===//
 //
-// On the clusters here a byte of memory, of the host link and of a payload takes one second.
+// Programs for clusters on which a byte of memory, of the host link and of a payload takes one second.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_TEST_UNIT_SIMPROGRAMS_H
@@ -31,7 +31,7 @@ inline ClusterProfile makeProfile(int64_t devicesPerNode, int64_t nodes = 1) {
   return profile;
 }
 
-/// One way for everything on a node: a switch.
+/// Adds a switch as the only path on a node.
 inline void addSwitch(ClusterProfile &profile) {
   profile.collectives.clear();
   profile.links.push_back({"device*", "switch", 1, 1, 0});
@@ -118,7 +118,7 @@ inline llvm::Expected<SimResult> run(std::vector<SimProgram> programs, const Clu
   return simulate(std::move(programs), **model, options);
 }
 
-/// Of a run that must not fail.
+/// Result of a run that must not fail.
 inline SimResult get(llvm::Expected<SimResult> result) {
   if (result)
     return std::move(*result);
@@ -153,7 +153,7 @@ inline void expectTime(const SimResult &result, uint32_t rank, uint32_t launch, 
   EXPECT_DOUBLE_EQ(getTime(result, rank, launch).end, end) << "launch " << launch << " of rank " << rank;
 }
 
-/// That a launch waited for another last; `causeLaunch` -1: for its own issue.
+/// Expects that a launch waited for another one last. `causeLaunch` is -1 for its own issue.
 inline void expectCause(const SimResult &result, uint32_t rank, uint32_t launch, uint32_t causeRank, int causeLaunch) {
   int32_t cause = getTime(result, rank, launch).cause;
   if (causeLaunch < 0) {
@@ -178,8 +178,8 @@ inline SimProgram makeGroupProgram(int64_t ranks, int64_t size, int64_t stride) 
   return maker.program;
 }
 
-/// A dropless layer on 2 x 2 ranks: esp of 2 neighbours, ep of 2 at distance 2, one expert each; each rank routes 4
-/// choices. Blocks of 8 rows of one byte; room for 12 rows at the experts.
+/// A dropless layer on 2 x 2 ranks: esp of 2 neighbours, ep of 2 at distance 2, one expert each. Each rank routes 4
+/// choices. Blocks have 8 rows of one byte, and the experts have room for 12 rows.
 struct Dropless {
   enum Launch : uint32_t { Route, Gather, Exchange, ToExperts, Experts, FromExperts };
 
@@ -226,12 +226,13 @@ inline SimOptions withTrace(const RoutingTrace &trace) {
   return options;
 }
 
-/// A dropless layer of Parm's S2 on 4 ranks: all route the 4 choices of their pair of neighbours, each takes half of
-/// the packed rows, of one byte, and sends them to both of the neighbours that hold the expert. Room for 8 rows there.
+/// A dropless layer of Parm's S2 on 4 ranks. All route the 4 choices of their pair of neighbours. Each takes half of
+/// the packed rows, of one byte, and sends them to both of the neighbours that hold the expert. There is room for 8
+/// rows.
 struct Copies {
   enum Launch : uint32_t { Route, Slice, Exchange, ToExperts, Experts, FromExperts };
 
-  /// `dumped`: the counts are repeated for the neighbours in memory, and exchanged as if all had parts of their own.
+  /// `dumped`: the counts are repeated for the neighbours in memory, and exchanged as if each had its own part.
   explicit Copies(bool dumped = false) : maker(4) {
     uint32_t s = maker.stream("compute");
     int32_t mp = maker.group("mp", 2, 1), all = maker.group("ep_esp", 4, 1);

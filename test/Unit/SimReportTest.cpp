@@ -1,6 +1,6 @@
 //===- SimReportTest.cpp - what a simulated step says ---------------------===//
 //
-// A step made by hand on which all figures are small whole numbers:
+// A step made by hand in which all figures are small integers:
 //
 //   seconds        0 1 2 3 4 5 6 7 8 9 10
 //   ranks 0-2        |mm | |a|              compute
@@ -119,7 +119,7 @@ static std::vector<MeasuredOp> measure(const SimResult &result) {
   return {};
 }
 
-// A rank's kinds of work are unions of intervals, and communication is exposed where nothing computes.
+// A rank's kinds of work are unions of intervals. Communication is exposed while no computation runs.
 TEST(SimReport, RankUse) {
   SimReport report = makeReport(makeResult());
   ASSERT_EQ(report.ranks.size(), 2u);
@@ -145,7 +145,7 @@ static void expectParts(const StepParts &parts, double compute, double exposed, 
   EXPECT_DOUBLE_EQ(parts.other, other);
 }
 
-// The parts add up to the step, or to what is asked for of it. Without stages there is no bubble.
+// The parts add up to the step, or to the requested parts of it. Without stages there is no bubble.
 TEST(SimReport, Parts) {
   SimResult result = makeResult();
   SimReport report = makeReport(result);
@@ -155,7 +155,7 @@ TEST(SimReport, Parts) {
   expectParts(getStepParts(result, 2, 6), (3 * 2 + 3) / 4.0, (3 * 2 + 1) / 4.0, 0, 0);
 }
 
-/// A stage of 1F1B on one rank: a forward takes 1 s, a backward 2 s, and handing over `transfer` seconds.
+/// A stage of 1F1B on one rank: a forward takes 1 s, a backward 2 s, and a transfer `transfer` seconds.
 static SimProgram makeStage(int64_t stage, int64_t stages, int64_t microBatches, int64_t transfer) {
   Maker maker(1, stage);
   SimProgram &program = maker.program;
@@ -207,7 +207,7 @@ static SimResult runPipeline(int64_t stages, int64_t microBatches, int64_t trans
   return {};
 }
 
-// Equal stages wait for (pp - 1) / (m + pp - 1) of the step, and what they hand over is no exposed communication.
+// Equal stages wait for (pp - 1) / (m + pp - 1) of the step, and their transfers are not exposed communication.
 TEST(SimReport, Bubble) {
   SimReport report = makeReport(runPipeline(4, 8, 0));
   ASSERT_EQ(report.ranks.size(), 4u);
@@ -220,10 +220,10 @@ TEST(SimReport, Bubble) {
     expectParts(rank, 24, 0, slow.seconds - 24, 0);
 }
 
-// What a rank waits for in its own stage is exposed, or the rest, in a pipeline too.
+// Waits for a rank's own stage count as exposed communication or as the rest, also in a pipeline.
 TEST(SimReport, OwnStageIsNoBubble) {
   SimResult result = makeResult();
-  // Rank 3 is another stage, for which the others wait in the end.
+  // Rank 3 is another stage, for which the others wait at the end.
   result.programs.push_back(makeProgram());
   result.ranks[1].program = 1;
   SimReport report = makeReport(result);
@@ -243,7 +243,7 @@ TEST(SimReport, Speed) {
   EXPECT_FALSE(value.getAsObject()->getObject("speed")->getNumber("mfu"));
 }
 
-// Work of one kind on two streams counts once while it overlaps, and copies are a kind of their own.
+// Work of one kind on two streams counts once while it overlaps. Copies are a kind of their own.
 TEST(SimReport, OverlapCountsOnce) {
   SimResult result = makeResult();
   result.programs[0].launches[2].cost.resource = Resource::Network;
@@ -255,7 +255,7 @@ TEST(SimReport, OverlapCountsOnce) {
   EXPECT_DOUBLE_EQ(report.ranks[0].exposedCommunication, 5);
 }
 
-// A simulated rank weighs as much as the ranks that it stands for.
+// A simulated rank has the weight of the ranks that it stands for.
 TEST(SimReport, MeansOverRanks) {
   SimReport report = makeReport(makeResult());
   EXPECT_DOUBLE_EQ(report.mean.compute, 3.75);
@@ -306,7 +306,7 @@ TEST(SimReport, CriticalPathWaits) {
   EXPECT_DOUBLE_EQ(report.critical.waiting, 2);
 }
 
-// Buffers live from the begin of the first launch to the end of the last, arguments always, and host memory is apart.
+// Buffers live from the begin of the first launch to the end of the last, arguments always. Host memory is separate.
 TEST(SimReport, Memory) {
   SimResult result = makeResult();
   auto expect = [&](uint32_t rank, std::vector<std::pair<double, double>> expected) {
@@ -326,7 +326,7 @@ TEST(SimReport, Memory) {
   EXPECT_DOUBLE_EQ(report.ranks[1].peakBytes, 120);
 }
 
-// FasterMoE's Eq. 4 to 6; with no communication both roofs are the peak.
+// FasterMoE's Eq. 4 to 6. Without communication both roofs are the peak.
 TEST(SimReport, Roofline) {
   SimResult result = makeResult();
   SimReport report = makeReport(result);
@@ -343,7 +343,7 @@ TEST(SimReport, Roofline) {
   EXPECT_DOUBLE_EQ(makeReport(result).roofline.semiIdeal, 1000);
 }
 
-// Plans beside the plan itself: a table that fits a terminal, and points behind its own.
+// Plans beside the plan itself: a table that fits a terminal, and points after its own.
 TEST(SimReport, RooflineOfSeveralPlans) {
   SimResult result = makeResult();
   SimReport report = makeReport(result);
@@ -375,7 +375,7 @@ TEST(SimReport, RooflineOfSeveralPlans) {
   EXPECT_FALSE(points[2].getAsObject()->getNumber("r_cc"));
 }
 
-// A step of nothing has a report too, in all forms.
+// An empty step has a report, too, in all forms.
 TEST(SimReport, Empty) {
   SimResult result;
   EXPECT_TRUE(makeReport(result).criticalPath.empty());
@@ -390,7 +390,7 @@ TEST(SimReport, Empty) {
   EXPECT_TRUE(getPageData(writePage(result)).getAsObject());
 }
 
-// The text says what bounds the step, and no line is wider than a terminal.
+// The text names the bound of the step, and no line is wider than a terminal.
 TEST(SimReport, Text) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -409,7 +409,7 @@ TEST(SimReport, Text) {
     EXPECT_LE(line.size(), 100u) << line.str();
 }
 
-// The JSON object has what the documentation promises.
+// The JSON object has the documented keys.
 TEST(SimReport, Json) {
   json::Value value = writeAndParse(makeResult());
   const json::Object *object = value.getAsObject();
@@ -461,7 +461,7 @@ TEST(SimReport, Trace) {
   EXPECT_FALSE(events[6].getAsObject()->getObject("args")->get("rows"));
 }
 
-// A launch of a pipeline says to which unit it belongs, and launches of one micro-batch have one colour.
+// A launch of a pipeline names its unit, and launches of one micro-batch have one colour.
 TEST(SimReport, TraceOfUnits) {
   SimResult result = makeResult();
   for (auto [number, launch] : llvm::enumerate(llvm::drop_end(result.programs[0].launches))) {
@@ -487,7 +487,7 @@ TEST(SimReport, TraceOfUnits) {
             (std::vector{first, first, std::optional<StringRef>(), second, second, std::optional<StringRef>()}));
 }
 
-// A trace in the runtime's own words is read.
+// The runtime's own traces are read.
 TEST(SimReport, ParseTrace) {
   llvm::Expected<std::vector<MeasuredOp>> ops = parseTrace(R"({"displayTimeUnit": "ms", "traceEvents": [
 {"args":{"name":"rank 0"},"name":"process_name","ph":"M","pid":0,"tid":0},
@@ -504,7 +504,7 @@ TEST(SimReport, ParseTrace) {
   EXPECT_DOUBLE_EQ((*ops)[0].end, 11.75e-6);
 }
 
-// What is no trace is refused with the file's name and what is wrong.
+// Other files are refused with the file's name and the error.
 TEST(SimReport, ParseTraceErrors) {
   auto expectError = [](const std::string &text, StringRef expected) {
     llvm::Expected<std::vector<MeasuredOp>> ops = parseTrace(text, "run.trace");
@@ -538,14 +538,14 @@ TEST(SimReport, ParseTraceErrors) {
     expectError(whole.substr(0, size), "expected a trace in JSON");
 }
 
-// A file that is not there is an error that names it.
+// The error for a missing file names the file.
 TEST(SimReport, LoadTrace) {
   llvm::Expected<std::vector<MeasuredOp>> ops = loadTrace("no/such.trace");
   ASSERT_FALSE(static_cast<bool>(ops));
   EXPECT_TRUE(StringRef(llvm::toString(ops.takeError())).starts_with("no/such.trace: error: "));
 }
 
-// A prediction that was measured exactly has no error, whenever the measurement began.
+// A prediction that equals the measurement has no error, for any begin of the measurement.
 TEST(SimReport, CompareWithItself) {
   SimResult result = makeResult(1);
   std::vector<MeasuredOp> measured = measure(result);
@@ -567,10 +567,10 @@ TEST(SimReport, CompareWithItself) {
   EXPECT_EQ(value.getAsObject()->getObject("comparison")->getArray("kernels")->size(), 3u);
 }
 
-// Sums and errors of a measurement that differs, one of whose predicted ranks stands for two.
+// Sums and errors of a measurement that differs. One of its predicted ranks stands for two.
 TEST(SimReport, CompareSums) {
   SimResult result = makeResult(2);
-  // The third rank does what the first does, in twice the time.
+  // The third rank runs as the first does, in twice the time.
   std::vector<MeasuredOp> measured;
   for (const SimTime &time : result.times)
     for (int64_t rank = 0; rank < 3; ++rank)
@@ -589,7 +589,7 @@ TEST(SimReport, CompareSums) {
   EXPECT_TRUE(StringRef(text).contains("8666.667      4333.333    -50.0%")) << text;
 }
 
-// A trace of another plan is refused, and the error says where they part.
+// A trace of another plan is refused, and the error names the first difference.
 TEST(SimReport, CompareErrors) {
   SimResult result = makeResult(1);
   auto expectError = [&](llvm::function_ref<void(std::vector<MeasuredOp> &)> change, StringRef expected) {
@@ -611,7 +611,7 @@ TEST(SimReport, CompareErrors) {
   expectError([](Ops &ops) { ops.clear(); }, "the trace is of another plan: expected op 0 of rank 0 but got none");
 }
 
-// Nothing that a name or label holds can leave the page's data, which reads back as it was.
+// Names and labels cannot break out of the page's data, which is read back unchanged.
 TEST(SimReport, PageEscapes) {
   SimResult result = makeResult();
   const std::string label = "</script><!--<b>\"&'\x01\x7f\\u003c{{data}}";
@@ -629,12 +629,12 @@ TEST(SimReport, PageEscapes) {
   ASSERT_TRUE(data.getAsObject());
   const json::Object &timeline = *data.getAsObject()->getObject("timeline");
   const json::Object &program = *(*timeline.getArray("programs"))[0].getAsObject();
-  // A launch is five numbers: the third is its label's.
+  // A launch is five numbers, the third of which is its label's.
   auto number = static_cast<size_t>(*(*program.getArray("launches"))[2].getAsInteger());
   EXPECT_EQ((*timeline.getArray("names"))[number].getAsString(), label);
 }
 
-// The page's arrays give launches as number, gap on the stream and duration, and what differs from the first rank.
+// The page's arrays give launches as number, gap on the stream and duration, and differences from the first rank.
 TEST(SimReport, PageLanes) {
   SimResult result = makeResult(1);
   json::Value data = getPageData(writePage(result, measure(result)));
@@ -654,7 +654,8 @@ TEST(SimReport, PageLanes) {
   EXPECT_EQ(*predicted.getArray("figures"), json::Array({0, -1, 1600, 40, 1, 32, 0, 30}));
 }
 
-// Of very many launches the page keeps some ranks', and how busy the others are, and stays of moderate size.
+// With very many launches the page keeps those of some ranks, and the utilisation of the others, and stays of moderate
+// size.
 TEST(SimReport, PageOfManyRanks) {
   SimResult one = makeResult(1), result = one;
   result.ranks.clear();
@@ -676,7 +677,7 @@ TEST(SimReport, PageOfManyRanks) {
   size_t detailed = 0;
   for (const json::Value &row : *timeline.getArray("rows"))
     detailed += row.getAsObject()->get("predicted") != nullptr;
-  // Most computation, median, least, and the one on the critical path.
+  // Ranks with the most computation, the median, the least, and the rank on the critical path.
   EXPECT_EQ(detailed, 4u);
   // Matrix work of an even rank is from 1 to 3 of 10 seconds.
   StringRef busy = *(*timeline.getArray("rows"))[0].getAsObject()->getString("busy");
@@ -687,7 +688,7 @@ TEST(SimReport, PageOfManyRanks) {
   EXPECT_EQ(busy[29], 'A');
 }
 
-// Of very many micro-batches the page has the launches of one, and how busy streams are all the time.
+// With very many micro-batches the page has the launches of one, and the utilisation of streams at all times.
 TEST(SimReport, PageOfManyMicroBatches) {
   SimResult one = makeResult(1), result = one;
   constexpr int64_t microBatches = 8000;
@@ -717,7 +718,7 @@ TEST(SimReport, PageOfManyMicroBatches) {
 using Strings = std::vector<std::string>;
 
 namespace {
-/// One device whose launches are given by their times, in order of their begins.
+/// One device whose launches are given by their times, in the order of their begins.
 struct UnitSteps {
   SimResult result;
   UnitSteps() {
@@ -752,8 +753,9 @@ struct UnitSteps {
     PagePipeline pipeline = makePagePipeline(result, makePageTimeline(result, makeReport(result), {}));
     return pipeline.devices.empty() ? PageDevice() : pipeline.devices.front();
   }
-  /// "F1" is the forward of micro-batch 1; then B, W, M for a whole one and O for what belongs to none; "w" after it:
-  /// with gradients of weights; "|": in a window; then begin, end and seconds of its own.
+  /// Pieces as text. "F1" is the forward of micro-batch 1. B is a backward, W weight gradients, M a whole micro-batch,
+  /// and O the rest. A "w" follows if weight gradients are included, and "|" in a window. Begin, end and own seconds
+  /// are last.
   Strings getPieces() const {
     Strings texts;
     for (const PagePiece &piece : getDevice().pieces) {
@@ -767,7 +769,7 @@ struct UnitSteps {
 };
 } // namespace
 
-// Launches of one unit are one piece, until the device waits; what belongs to no micro-batch is seen between them only.
+// Launches of one unit are one piece, until the device waits. Other launches are only shown between micro-batches.
 TEST(SimReport, PiecesOfUnits) {
   UnitSteps steps;
   steps.addForward(0, 0, 1);
@@ -789,7 +791,7 @@ TEST(SimReport, PiecesOfUnits) {
   EXPECT_EQ(steps.getDevice().pieces[3].stage, 1);
 }
 
-// Forward and backward in turn are a window; a launch in the middle of the other direction makes none.
+// Alternating forward and backward form a window. A launch in the middle of the other direction does not.
 TEST(SimReport, PiecesOfWindows) {
   UnitSteps steps;
   for (int i = 0; i < 4; ++i) {
@@ -812,7 +814,7 @@ TEST(SimReport, PiecesWithoutStages) {
   EXPECT_EQ(steps.getPieces(), (Strings{"M0 0.00-1.00 1.00", "M1 1.00-2.00 1.00"}));
 }
 
-// Exposed is what of exchanges in a stage nothing that is computed covers. An exchange ends no piece.
+// The part of a stage's exchanges that no computation covers is exposed. An exchange ends no piece.
 TEST(SimReport, ExposedExchanges) {
   UnitSteps steps;
   SimGroup channel = {"pp", 2, 1};
@@ -830,7 +832,7 @@ TEST(SimReport, ExposedExchanges) {
   EXPECT_EQ(steps.getPieces(), (Strings{"F0 0.00-8.00 4.00", "F1 11.00-12.00 1.00"}));
 }
 
-// Of very many pieces the page has those that begin first, and says until when.
+// With very many pieces the page has those that begin first, and names the last time.
 TEST(SimReport, PageOfManyPieces) {
   UnitSteps steps;
   for (int32_t i = 0; i < 20'000; ++i)
@@ -843,12 +845,12 @@ TEST(SimReport, PageOfManyPieces) {
   EXPECT_EQ(pipeline.getInteger("num_micro_batches"), 20'000);
   const json::Array &pieces = *(*pipeline.getArray("devices"))[0].getAsObject()->getArray("pieces");
   ASSERT_EQ(pieces.size(), 7 * 6000u);
-  // The second one: micro-batch, stage, work, neither window nor weights, gap, duration and seconds of its own.
+  // The second piece: micro-batch, stage, work, neither window nor weights, gap, duration and own seconds.
   EXPECT_EQ(json::Array(llvm::make_range(pieces.begin() + 7, pieces.begin() + 14)),
             json::Array({1, 0, 0, 0, 5000, 5000, 5000}));
 }
 
-// A page shows 64 devices at most, and says how many there are.
+// A page shows at most 64 devices, and the number of all.
 TEST(SimReport, PageOfManyDevices) {
   SimResult one = makeResult(1), result = one;
   constexpr uint32_t stages = 70;

@@ -28,7 +28,7 @@ TEST(Simulator, SerialChain) {
   expectCause(result, 0, 2, 0, 1);
 }
 
-/// A wait holds its stream until the record's stream has come to it, and nothing else.
+/// A wait only holds its stream, until the record's stream has reached the record.
 TEST(Simulator, RecordAndWait) {
   ClusterProfile profile = makeProfile(1);
   addInterference(profile, true, false, true, 1, 1, 1);
@@ -94,7 +94,7 @@ TEST(Simulator, TwoKindsSlowEachOther) {
   expectTime(result, 0, 0, 0, 12.5);
 }
 
-/// A set of kinds that the profile does not have is an error that names it.
+/// The error for a set of kinds that the profile lacks names the set.
 TEST(Simulator, UnknownInterference) {
   Maker maker(1);
   uint32_t a = maker.stream("compute"), b = maker.stream("copy");
@@ -103,7 +103,7 @@ TEST(Simulator, UnknownInterference) {
   expectContains(getError(run({maker.program}, makeProfile(1))), "no interference of compute, copy");
 }
 
-/// The host issues a launch every 2 s; those that are done sooner wait for it, and a long one does not.
+/// The host issues a launch every 2 s. Short launches wait for it, a long one does not.
 TEST(Simulator, LaunchIssue) {
   ClusterProfile profile = makeProfile(1);
   profile.host.launchSeconds.fill(2);
@@ -119,7 +119,7 @@ TEST(Simulator, LaunchIssue) {
   expectCause(result, 0, 2, 0, 1);
 }
 
-/// What the host needs for a launch depends on what the launch keeps busy.
+/// The host's time for a launch depends on the resource of the launch.
 TEST(Simulator, LaunchIssueByResource) {
   ClusterProfile profile = makeProfile(1);
   profile.host.launchSeconds[static_cast<unsigned>(Resource::Memory)] = 2;
@@ -135,8 +135,8 @@ TEST(Simulator, LaunchIssueByResource) {
   expectTime(result, 0, 2, 11, 12);
 }
 
-/// A host that reads counts goes on some time after they are there, once for each of them: here after the gather, and
-/// after the exchange, when it has issued nothing for longer than that. Without it, launches follow each other.
+/// A host that reads counts goes on some time after they arrive, once for each of them: here after the gather, and
+/// after the exchange, when it has issued nothing for longer than that. Without this time, launches follow each other.
 TEST(Simulator, HostWaitsForCounts) {
   Dropless layer;
   ClusterProfile profile = makeProfile(4);
@@ -152,18 +152,18 @@ TEST(Simulator, HostWaitsForCounts) {
     EXPECT_EQ(result.times[getTime(result, 0, Dropless::ToExperts).cause].launch, Dropless::Gather);
     EXPECT_EQ(getTime(result, 0, Dropless::FromExperts).begin, getTime(result, 0, Dropless::Experts).end);
   }
-  // With the second wait the way back is late, too.
+  // With the second wait the return is late, too.
   profile.host.countsSeconds = 40;
   result = get(run({layer.maker.program}, profile));
   EXPECT_EQ(getTime(result, 0, Dropless::ToExperts).begin, 42);
   profile.host.launchSeconds.fill(20);
   result = get(run({layer.maker.program}, profile));
-  // Route, gather and exchange are issued at 20, 40 and 60, the gather ends at 41, and the host goes on at 81.
+  // Route, gather and exchange are issued at 20, 40 and 60. The gather ends at 41, and the host goes on at 81.
   EXPECT_EQ(getTime(result, 0, Dropless::ToExperts).begin, 101);
   EXPECT_EQ(getTime(result, 0, Dropless::FromExperts).begin, 141);
 }
 
-/// A step takes at least as long as its host needs to issue it.
+/// A step takes at least the time that its host needs to issue it.
 TEST(Simulator, BoundOfTheHost) {
   ClusterProfile profile = makeProfile(1);
   profile.host.launchSeconds.fill(4);
@@ -176,7 +176,7 @@ TEST(Simulator, BoundOfTheHost) {
   EXPECT_EQ(get(run({maker.program}, profile)).seconds, 13);
 }
 
-/// Nothing to do takes no time.
+/// Launches without work take no time.
 TEST(Simulator, NothingToDo) {
   Maker empty(1);
   SimResult result = get(run({empty.program}, makeProfile(1)));
@@ -196,7 +196,7 @@ TEST(Simulator, NothingToDo) {
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-/// A rank that takes 1.5 times as long delays all members of its group, and is why.
+/// A rank that takes 1.5 times as long delays all members of its group, and is the cause.
 TEST(Simulator, StragglerDelaysAll) {
   Maker maker(4);
   uint32_t s = maker.stream("compute");
@@ -214,7 +214,7 @@ TEST(Simulator, StragglerDelaysAll) {
   expectTime(result, 0, 0, 0, 4);
 }
 
-/// An exchange goes at the speed of its slowest member: half of it while one of them copies for 3 s.
+/// An exchange has the speed of its slowest member: half, while one of them copies for 3 s.
 TEST(Simulator, SlowestMember) {
   ClusterProfile profile = makeProfile(2);
   addInterference(profile, false, true, true, 1, 0.5, 1);
@@ -228,7 +228,8 @@ TEST(Simulator, SlowestMember) {
   expectTime(result, 1, 1, 0, 3);
 }
 
-/// Two exchanges of 2 bytes each way share the links at link level, and do not see each other in closed form.
+/// Two exchanges of 2 bytes each in both directions share the links at link level. In closed form they do not affect
+/// each other.
 TEST(Simulator, LinksAreShared) {
   ClusterProfile profile = makeProfile(2);
   addSwitch(profile);
@@ -271,8 +272,8 @@ struct Phases {
   Maker maker;
 };
 
-/// In closed form the phases take 2 and 4 of the exchange's 6 s, and nothing slows the all_gather: one rank tells it
-/// for all.
+/// In closed form the phases take 2 and 4 of the exchange's 6 s, and the all_gather is not slowed. One rank stands for
+/// all.
 TEST(Simulator, PhasesInClosedForm) {
   Phases phases;
   for (const SimOptions &options : {SimOptions(), allRanks()}) {
@@ -301,7 +302,7 @@ TEST(Simulator, PhasesOnLinks) {
   EXPECT_DOUBLE_EQ(result.roofline.linkSeconds, 8);
 }
 
-/// More ranks than a matrix of all is made for: the bound adds up the exchange's two thirds and one.
+/// There are more ranks than a matrix of all is made for: the bound adds up the exchange's two thirds and one.
 TEST(Simulator, PhasesOfManyRanks) {
   Phases phases;
   phases.maker.program.numRanks = 256;
@@ -324,7 +325,7 @@ TEST(Simulator, PhaseWithoutPeers) {
   expectTime(result, 0, 1, 0, 6);
 }
 
-/// Random streams, records and waits, of launches that do not slow each other, against a clock for each stream and
+/// Random streams, records and waits of launches that do not slow each other, against a clock for each stream and
 /// event.
 TEST(Simulator, RandomPrograms) {
   std::mt19937 random(1);
@@ -359,7 +360,7 @@ TEST(Simulator, RandomPrograms) {
       for (const SimTime &time : result.times) {
         EXPECT_EQ(time.begin, begins[time.launch]);
         EXPECT_EQ(time.end, ends[time.launch]);
-        // What a launch waited for ended when it began.
+        // The cause of a launch ended when the launch began.
         if (time.cause >= 0)
           EXPECT_EQ(result.times[time.cause].end, time.begin);
         else
@@ -369,7 +370,7 @@ TEST(Simulator, RandomPrograms) {
   }
 }
 
-/// Collectives of a group that one rank orders otherwise than another: nobody goes on.
+/// Two ranks order the collectives of their groups differently, so none goes on.
 TEST(Simulator, HangInACycle) {
   std::vector<SimProgram> programs;
   for (int64_t rank = 0; rank < 4; ++rank) {
@@ -386,7 +387,7 @@ TEST(Simulator, HangInACycle) {
                  "reaches launch 1, 'all_reduce'");
 }
 
-/// A member whose program ends before, and one that comes with something else.
+/// A member whose program ends earlier, and one that arrives with another collective.
 TEST(Simulator, HangOfTwoPrograms) {
   Maker first(1), second(1, 1);
   for (Maker *maker : {&first, &second}) {
@@ -417,7 +418,7 @@ TEST(Simulator, HangOfTwoPrograms) {
 // Classes
 //===----------------------------------------------------------------------===//
 
-/// Groups that lie on the nodes in one way make one class, which one rank stands for; the time is that of all.
+/// Groups with the same position on the nodes form a class, for which one rank stands. The time is that of all.
 TEST(Simulator, OneClass) {
   for (auto [size, stride] : {std::pair(4, 1), {2, 4}, {8, 1}}) {
     SimProgram program = makeGroupProgram(8, size, stride);
@@ -433,8 +434,7 @@ TEST(Simulator, OneClass) {
   }
 }
 
-/// Groups of 3 on nodes of 4: ranks 3 to 5 are on two nodes. Where such a group stands between others, the others are
-/// no run.
+/// Groups of 3 on nodes of 4: ranks 3 to 5 are on two nodes. Groups on both sides of such a group form no run.
 TEST(Simulator, UnevenClasses) {
   ClusterProfile profile = makeProfile(4, 3);
   addSwitch(profile);
@@ -448,7 +448,7 @@ TEST(Simulator, UnevenClasses) {
   EXPECT_EQ(get(run({makeGroupProgram(12, 3, 1)}, profile)).ranks.size(), 12u);
 }
 
-/// A level of switches above the nodes makes a difference too: nodes 2 and 3 are under two of them.
+/// A level of switches above the nodes matters, too: nodes 2 and 3 are under two of them.
 TEST(Simulator, FabricMakesClasses) {
   ClusterProfile profile = makeProfile(1, 6);
   addSwitch(profile);
@@ -470,7 +470,7 @@ ClusterProfile makeHost(int64_t ranks, int64_t processors) {
 }
 
 /// Three ranks on two processors. Each is issued in 3 s, computes 2 s, has a share of 1 s in an exchange, and computes
-/// 1 s. Ranks 0 and 1 are issued at 3; the first processor then issues rank 2 until 6, the second runs 0 (3 to 5) and 1
+/// 1 s. Ranks 0 and 1 are issued at 3. The first processor then issues rank 2 until 6, the second runs 0 (3 to 5) and 1
 /// (5 to 7).
 TEST(Simulator, ProcessorsTakeJobsInOrder) {
   ClusterProfile profile = makeHost(3, 2);
@@ -511,8 +511,8 @@ TEST(Simulator, ProcessorsSlowEachOther) {
   expectTime(result, 1, 0, 0, 6);
 }
 
-/// One processor: a stream runs until it has to wait, a record makes the waiting stream ready, and what only states
-/// something of values still lets its members meet.
+/// One processor: a stream runs until it has to wait, and a record makes the waiting stream ready. Members also meet
+/// for a launch that only states a fact about values.
 TEST(Simulator, ProcessorRunsStreams) {
   Maker maker(2);
   uint32_t a = maker.stream("a"), b = maker.stream("b");
@@ -523,7 +523,8 @@ TEST(Simulator, ProcessorRunsStreams) {
   maker.wait(0, b);
   maker.compute(b, 1);
   SimResult result = get(run({maker.program}, makeHost(2, 1)));
-  // Ready: both ranks' a and b. a of 0 makes its launch and comes to the meeting, b of 0 was not yet there to be woken.
+  // Both ranks' a and b are ready. a of 0 makes its launch and comes to the meeting, b of 0 was not yet there to be
+  // woken.
   expectTime(result, 0, 0, 0, 1);
   expectTime(result, 0, 3, 1, 2);
   expectTime(result, 1, 0, 2, 3);
@@ -532,7 +533,7 @@ TEST(Simulator, ProcessorRunsStreams) {
   EXPECT_EQ(result.times.size(), 8u);
 }
 
-/// A record wakes the stream that waits for it; its own goes on without a pause.
+/// A record wakes the stream that waits for it. Its own stream goes on without a pause.
 TEST(Simulator, ProcessorWakesStreams) {
   Maker maker(1);
   uint32_t a = maker.stream("a"), b = maker.stream("b"), c = maker.stream("c");
@@ -551,7 +552,7 @@ TEST(Simulator, ProcessorWakesStreams) {
   expectCause(result, 0, 1, 0, 0);
 }
 
-/// A launch that cuts its member's part out meets nobody, and phases' shares are their parts of the exchange's.
+/// A launch that cuts its member's part out meets no other rank, and phases' shares are their parts of the exchange's.
 TEST(Simulator, ProcessorsAndPhases) {
   Copies layer;
   SimResult sliced = get(run({layer.maker.program}, makeHost(4, 4)));
@@ -566,7 +567,7 @@ TEST(Simulator, ProcessorsAndPhases) {
   }
 }
 
-/// A profile that does not say how fast so many processors are, and one whose links are asked for.
+/// Profiles without the speed of this number of processors, or with processors at link level.
 TEST(Simulator, ProcessorErrors) {
   ClusterProfile profile = makeHost(2, 2);
   profile.processors.speed[static_cast<unsigned>(Resource::Memory)] = {1};
@@ -578,7 +579,7 @@ TEST(Simulator, ProcessorErrors) {
   expectContains(getError(run({maker.program}, profile, {}, CostForm::LinkLevel)), "expected --network=closed-form");
 }
 
-/// A hang is seen where processors are shared, too.
+/// A hang is also detected with shared processors.
 TEST(Simulator, ProcessorHang) {
   Maker first(1), second(1, 1);
   for (Maker *maker : {&first, &second}) {
@@ -618,7 +619,7 @@ TEST(Simulator, Roofline) {
   }
 }
 
-/// What programs get wrong is an error, not a crash.
+/// Errors of programs are reported, without a crash.
 TEST(Simulator, BadPrograms) {
   auto fail = [](const Maker &maker, int64_t ranks = 2) {
     ClusterProfile profile = makeProfile(2);
@@ -671,7 +672,7 @@ TEST(Simulator, BadPrograms) {
   expectContains(fail(other), "expected a group below 0");
 }
 
-/// A straggler that is none of the ranks, and one that would run backwards.
+/// A straggler that is no rank, and one with a negative time.
 TEST(Simulator, BadStragglers) {
   SimOptions options;
   options.stragglers = {{9, 2}};

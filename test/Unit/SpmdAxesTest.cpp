@@ -1,7 +1,7 @@
 //===- SpmdAxesTest.cpp - groups, axes and layouts against brute force ----===//
 //
-// For every chain of (mp, ep, esp) in every world of up to 64 ranks: axes are checked rank by rank, from the definition
-// of a group in design section 2 (rank r is member (r / stride) mod size) alone.
+// Checks axes for every chain of (mp, ep, esp) in every world of up to 64 ranks, rank by rank, only from the definition
+// of a group in design section 2 (rank r is member (r / stride) mod size).
 //
 //===----------------------------------------------------------------------===//
 #include <set>
@@ -20,7 +20,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// The partition of the ranks into instances of something: for each rank, the least rank of its instance.
+/// Partition of the ranks into instances: for each rank, the lowest rank of its instance.
 using Partition = std::vector<int64_t>;
 
 Partition getInstances(GroupAttr group, int64_t world) {
@@ -30,7 +30,7 @@ Partition getInstances(GroupAttr group, int64_t world) {
   return instances;
 }
 
-/// The ranks that differ from each other in the members of some of `groups` alone.
+/// Ranks that differ from each other only in the members of some of `groups`.
 Partition join(ArrayRef<GroupAttr> groups, int64_t world) {
   Partition result(world);
   for (int64_t rank = 0; rank < world; ++rank) {
@@ -48,7 +48,7 @@ protected:
   GroupAttr getGroup(int64_t size, int64_t stride) { return GroupAttr::get(&context, "g", size, stride); }
   LayoutAttr getLayout(ArrayRef<StringRef> groups) { return LayoutAttr::get(&context, groups); }
 
-  /// Calls `check` for each way to divide each world of up to 64 ranks; at least a thousand of them.
+  /// Calls `check` for each division of each world of up to 64 ranks, which are at least a thousand.
   void forEachWorld(llvm::function_ref<void(ParallelAttr)> check) {
     int64_t count = 0;
     auto ignore = [&] { return mlir::detail::getDefaultDiagnosticEmitFn(&context)(); };
@@ -76,7 +76,7 @@ protected:
   MLIRContext context;
 };
 
-/// The union of the groups that getGroups gives, as a set of axes again; they must not overlap.
+/// Union of the groups of getGroups, as a set of axes again. They must not overlap.
 AxisSet getUnion(const SpmdAxes &axes, ArrayRef<GroupAttr> groups) {
   AxisSet all;
   for (GroupAttr group : groups) {
@@ -111,7 +111,7 @@ TEST_F(SpmdAxesTest, StatesOfGroupsAreThoseOfTheirRanks) {
     for (StringRef left : ParallelAttr::getGroupNames())
       for (StringRef right : ParallelAttr::getGroupNames()) {
         GroupAttr a = parallel.getGroup(left), b = parallel.getGroup(right);
-        // One group contains another when each of its instances is a union of the other's.
+        // A group contains another one if each of its instances is a union of the other's.
         Partition outer = getInstances(a, world), inner = getInstances(b, world);
         bool contains = true, meet = false;
         for (int64_t rank = 0; rank < world; ++rank) {
@@ -168,7 +168,7 @@ TEST_F(SpmdAxesTest, RefinedAxesHoldTheRanksOfEveryGroup) {
         std::set<int64_t> refined = boundaries;
         refined.insert({stride, stride * size});
         ASSERT_EQ(succeeded(axes.refine(group)), isChain(refined, world)) << size << " " << stride;
-        // What is refused changes nothing.
+        // A refused refinement changes nothing.
         ASSERT_EQ(axes.getEach().size(), (isChain(refined, world) ? refined : boundaries).size() - 1);
         ASSERT_EQ(succeeded(axes.getAxes(group)), isChain(refined, world)) << size << " " << stride;
         if (!isChain(refined, world))
@@ -178,7 +178,7 @@ TEST_F(SpmdAxesTest, RefinedAxesHoldTheRanksOfEveryGroup) {
           GroupAttr whole = parallel.getGroup(name);
           AxisSet set = *axes.getAxes(whole);
           ASSERT_EQ(join(axes.getGroups(set), world), getInstances(whole, world)) << name.str();
-          // Casts are over the groups over which they were.
+          // Casts keep their groups.
           ASSERT_EQ(axes.getGroups(set), ofWorld.getGroups(*ofWorld.getAxes(whole))) << name.str();
           ASSERT_EQ(*axes.getAxes(getLayout({"", name})), set) << name.str();
         }
@@ -227,7 +227,7 @@ TEST_F(SpmdAxesTest, GetGroupsCoversEverySetExactly) {
     for (uint64_t bits = 0; bits <= all.bits; ++bits) {
       SmallVector<GroupAttr> groups = axes.getGroups({bits});
       EXPECT_EQ(getUnion(axes, groups).bits, bits);
-      // As few as there are runs of neighbouring axes.
+      // There are as few groups as runs of neighbouring axes.
       EXPECT_EQ(groups.size(), static_cast<size_t>(llvm::popcount(bits & ~(bits << 1))));
       EXPECT_EQ(axes.describe({bits}) == "none", bits == 0);
     }

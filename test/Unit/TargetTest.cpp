@@ -27,7 +27,7 @@ protected:
 
   OwningOpRef<ModuleOp> parse(StringRef text) { return parseSourceString<ModuleOp>(text, &context); }
   std::string path(StringRef name) { return (directory + "/" + name).str(); }
-  /// How many files the test has left.
+  /// Number of files that the test has left.
   int countFiles() {
     std::error_code error;
     int count = 0;
@@ -48,7 +48,7 @@ constexpr const char *kLibrary = R"mlir(
     llvm.return %0 : i32
   })mlir";
 
-/// A library that exports what the runtime looks for, alone in its folder: no temporary file stays.
+/// A library exports the symbols of the runtime, and no temporary file stays in its folder.
 TEST_F(TargetTest, SharedLibraryLoads) {
   auto module = parse(kLibrary);
   ASSERT_TRUE(succeeded(moe::emitSharedLibrary(*module, path("plan.so"))));
@@ -62,7 +62,7 @@ TEST_F(TargetTest, SharedLibraryLoads) {
   dlclose(library);
 }
 
-/// A path that cannot be written is named, and nothing is left behind.
+/// The error of a path that cannot be written names it, and no file is left behind.
 TEST_F(TargetTest, SharedLibraryNeedsAWritablePath) {
   auto module = parse(kLibrary);
   EXPECT_TRUE(failed(moe::emitSharedLibrary(*module, path("missing/plan.so"))));
@@ -73,7 +73,7 @@ TEST_F(TargetTest, SharedLibraryNeedsAWritablePath) {
   EXPECT_EQ(countFiles(), 0);
 }
 
-/// An object file for an optimisation level that is none.
+/// The optimisation level of an object file must exist.
 TEST_F(TargetTest, ObjectNeedsALevel) {
   auto module = parse(kLibrary);
   SmallVector<char, 0> bytes;
@@ -83,7 +83,7 @@ TEST_F(TargetTest, ObjectNeedsALevel) {
   EXPECT_EQ(messages[0], "expected an optimisation level from 0 to 3 but got 9");
 }
 
-/// At the launch of "b" 256 bytes and 64 bytes are alive; the buffer that "c" takes over in place counts once.
+/// At the launch of "b" 256 bytes and 64 bytes are alive. The buffer that "c" takes over in place counts once.
 TEST_F(TargetTest, MemoryReportListsThePeak) {
   auto module = parse(R"mlir(
     func.func @rank(%x: memref<64xf32>)

@@ -1,6 +1,6 @@
 //===- TopologyTest.cpp - links and the ways over them --------------------===//
 //
-// Toy clusters with whole latencies, whose sums are exact.
+// Toy clusters with integer latencies, whose sums are exact.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ std::string errorOf(const ClusterProfile &profile, int64_t ranks) {
   return topology ? "" : llvm::toString(topology.takeError());
 }
 
-/// The vertices on the way, `a b c`; checks that its links follow each other.
+/// Vertices of the path, as in `a b c`. Checks that its links follow each other.
 std::string getVertices(const Topology &topology, int64_t from, int64_t to) {
   std::string text;
   const Link *last = nullptr;
@@ -64,9 +64,9 @@ const Link *findLink(const Topology &topology, llvm::StringRef from, llvm::Strin
   return nullptr;
 }
 
-// Devices joined directly reach each other in one hop, and where no link joins them over the device between.
+// Directly joined devices reach each other in one hop, and others over the device between.
 TEST(Topology, Mesh) {
-  // Device 0 with all others, and 1 with 2.
+  // Joins device 0 with all others, and 1 with 2.
   Topology topology = makeTopology(makeProfile(1, 4,
                                                {makeLink("device0", "device[1-3]", 10, 3), // 0-1, 0-2, 0-3
                                                 makeLink("device1", "device2", 20, 5)}),
@@ -80,7 +80,7 @@ TEST(Topology, Mesh) {
   EXPECT_EQ(topology.getLatency(2, 2), 0);
 }
 
-// A switch joins all devices in two hops, and a way keeps its place once asked for.
+// A switch joins all devices in two hops, and a path keeps its address after the first request.
 TEST(Topology, Switch) {
   Topology topology = makeTopology(makeProfile(1, 8, {makeLink("device*", "nvswitch", 100, 2)}), 8);
   EXPECT_EQ(topology.getLinks().size(), 16u);
@@ -100,7 +100,7 @@ ClusterProfile makeTree(int64_t nodes) {
                       makeLink("nic", "network", 6, 10000)});
 }
 
-// PCIe switches below two sockets, one NIC on the first: ways inside the node, and between nodes.
+// PCIe switches below two sockets, one NIC on the first: paths inside the node, and between nodes.
 TEST(Topology, PcieTreeWithTwoSockets) {
   Topology topology = makeTopology(makeTree(2), 8);
   EXPECT_EQ(getVertices(topology, 2, 3), "node0/device2 node0/pcie1 node0/device3");
@@ -114,7 +114,7 @@ TEST(Topology, PcieTreeWithTwoSockets) {
   EXPECT_EQ(getVertices(topology, 6, 7), "node1/device2 node1/pcie1 node1/device3");
 }
 
-// `*` in both names pairs each device with its NIC; devices without a link inside the node meet over the network.
+// `*` in both names pairs each device with its NIC. Devices without a link inside the node meet over the network.
 TEST(Topology, NicPerDevice) {
   ClusterProfile profile = makeProfile(4, 2, {makeLink("device*", "nic*", 50, 1), makeLink("nic*", "network", 50, 10)});
   Topology topology = makeTopology(profile, 8);
@@ -126,7 +126,7 @@ TEST(Topology, NicPerDevice) {
   EXPECT_EQ(getVertices(makeTopology(profile, 8), 2, 3), "node1/device0 node1/nvswitch node1/device1");
 }
 
-// Two fabric levels: the way goes up to the lowest switch that serves both nodes.
+// Two fabric levels: the path goes up to the lowest switch that serves both nodes.
 TEST(Topology, TwoFabricLevels) {
   Topology topology = makeTopology(
       makeProfile(16, 1, {makeLink("device0", "network", 50, 1)}, {{"leaf", 2, 80, 10}, {"spine", 4, 120, 100}}), 10);
@@ -142,23 +142,24 @@ TEST(Topology, TwoFabricLevels) {
   EXPECT_EQ(findLink(topology, "spine2", "network")->bytesPerSecond, 120);
 }
 
-// Among ways of as many links the least latency counts, and then the order of the file.
+// Among paths of as many links the least latency counts, and then the order of the file.
 TEST(Topology, TieBreaks) {
   std::vector<LinkPattern> links = {makeLink("device*", "a", 1, 2), makeLink("device*", "b", 1, 1),
                                     makeLink("device*", "c", 1, 1)};
   EXPECT_EQ(getVertices(makeTopology(makeProfile(1, 2, links), 2), 0, 1), "node0/device0 node0/b node0/device1");
   std::swap(links[1], links[2]);
   EXPECT_EQ(getVertices(makeTopology(makeProfile(1, 2, links), 2), 0, 1), "node0/device0 node0/c node0/device1");
-  // The first link that differs decides, not the last.
+  // The first different link decides, not the last.
   links = {makeLink("b", "device1", 1, 1), makeLink("device0", "a", 1, 1), makeLink("device0", "b", 1, 1),
            makeLink("a", "device1", 1, 1)};
   EXPECT_EQ(getVertices(makeTopology(makeProfile(1, 2, links), 2), 0, 1), "node0/device0 node0/a node0/device1");
-  // Fewer links go before less latency.
+  // Fewer links have priority over less latency.
   links = {makeLink("device0", "device1", 1, 100), makeLink("device*", "a", 1, 1)};
   EXPECT_EQ(getVertices(makeTopology(makeProfile(1, 2, links), 2), 0, 1), "node0/device0 node0/device1");
 }
 
-// Links between the same vertices are one of their bandwidth together; a back bandwidth of 0 leaves one direction.
+// Links between the same vertices form one with the sum of their bandwidths. A back bandwidth of 0 leaves one
+// direction.
 TEST(Topology, MergesLinks) {
   std::vector<LinkPattern> links = {makeLink("device0", "device1", 10, 3), makeLink("device1", "device0", 5, 2)};
   links[1].backBytesPerSecond = 0;
@@ -170,7 +171,7 @@ TEST(Topology, MergesLinks) {
   EXPECT_EQ(findLink(topology, "node0/device1", "node0/device0")->latency, 2);
 }
 
-// A fault slows one direction of one node's link, and leaves the others and the ways as they are.
+// A fault slows one direction of one node's link. Other links and the paths do not change.
 TEST(Topology, Faults) {
   Topology topology = makeTopology(makeTree(2), 8);
   EXPECT_FALSE(static_cast<bool>(topology.slowDown("node1/nic", "network", 0.5)));
@@ -190,7 +191,7 @@ TEST(Topology, Faults) {
               "link 'node1/nic' to 'network': expected a factor greater than 0 and at most 1");
 }
 
-// Ranks that no way joins are named, inside a node and between nodes.
+// Ranks without a path are named, inside a node and between nodes.
 TEST(Topology, NoWay) {
   EXPECT_EQ(
       errorOf(makeProfile(1, 4, {makeLink("device[0-1]", "a", 1, 1), makeLink("device[2-3]", "b", 1, 1)}), 4),
@@ -204,11 +205,11 @@ TEST(Topology, NoWay) {
   EXPECT_EQ(
       errorOf(makeProfile(2, 2, oneWay), 4),
       "cluster 'toy': expected links that lead from 'node1/device0' to 'node0/device0', but there is no such path");
-  // What is not used need not be joined.
+  // Unused devices need not be joined.
   EXPECT_EQ(errorOf(makeProfile(2, 2, {makeLink("device0", "device1", 1, 1)}), 2), "");
 }
 
-// Too many ranks, no links, and links that the profile's reader would refuse.
+// Errors: too many ranks, no links, and links that the profile's reader would refuse.
 TEST(Topology, RefusesWhatDoesNotFit) {
   EXPECT_EQ(errorOf(makeTree(2), 9),
             "cluster 'toy': expected from 1 to 8 ranks, which is 2 nodes of 4 devices, but got 9");
@@ -221,7 +222,8 @@ TEST(Topology, RefusesWhatDoesNotFit) {
             "cluster 'toy': link 'device4' to 'a': expected devices from device0 to device3");
 }
 
-// Each shipped profile with links joins all of its devices; where it has 1024, nodes at the far ends too.
+// Each shipped profile with links joins all of its devices. In those of 1024 devices, nodes at the far ends are
+// checked, too.
 TEST(Topology, SharedProfiles) {
   for (const char *name :
        {"parm-a", "parm-b", "mpipemoe-a100", "ppmoe-v100-32", "ppmoe-v100-128", "fastermoe-johnny", "fastermoe-trevor",

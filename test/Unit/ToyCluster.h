@@ -21,14 +21,14 @@ inline ClusterProfile makeToyDevices(int64_t nodes, int64_t devicesPerNode) {
   return profile;
 }
 
-/// One node: each device has 10 bytes/s to a switch and from it. A way takes 1 s.
+/// One node: each device has 10 bytes/s to a switch and from it. A path takes 1 s.
 inline ClusterProfile makeToyNode(int64_t devices) {
   ClusterProfile profile = makeToyDevices(1, devices);
   profile.links = {{"device*", "switch", 10, 10, 0.5}};
   return profile;
 }
 
-/// Two nodes of two devices: 10 bytes/s everywhere, also into the network. A way between nodes takes 1 s, one inside
+/// Two nodes of two devices: 10 bytes/s everywhere, also into the network. A path between nodes takes 1 s, one inside
 /// none.
 inline ClusterProfile makeToyPair() {
   ClusterProfile profile = makeToyDevices(2, 2);

@@ -51,7 +51,7 @@ protected:
   }
 
   using Choose = int64_t (*)(int64_t batch, int64_t sequence);
-  /// The choice of a plan of `variants`; null after a failure.
+  /// Choice function of a plan of `variants`. Null after a failure.
   Choose load(MutableArrayRef<Variant> variants) {
     OwningOpRef<ModuleOp> plan = mergeVariants(&context, variants);
     EXPECT_EQ(plan::getVariants(*plan).size(), variants.size());
@@ -70,7 +70,8 @@ protected:
   void *library = nullptr;
 };
 
-/// The least alpha + beta * tokens of the shape, the first of equal ones; a shape's only variant needs no seconds.
+/// The least alpha + beta * tokens of the shape is chosen, the first of equal ones. A shape's only variant needs no
+/// seconds.
 TEST_F(VariantsTest, Least) {
   SmallVector<Variant> variants;
   variants.push_back(make(2, 64, "s1", {{1.0, 0.5}}));
@@ -93,7 +94,7 @@ TEST_F(VariantsTest, Least) {
     EXPECT_EQ(choose(batch, sequence), -1) << batch << " x " << sequence;
 }
 
-/// Every rounding is that of f64, so that all ranks, and the compiler, agree where the times are all but equal.
+/// All sums are rounded to f64, so that all ranks, and the compiler, agree if the times are almost equal.
 TEST_F(VariantsTest, Rounding) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> factor(1e-7, 1e-6);
@@ -103,7 +104,7 @@ TEST_F(VariantsTest, Rounding) {
   for (int64_t batch = 1; batch <= 100; ++batch) {
     auto tokens = static_cast<double>(batch * sequence);
     double beta1 = factor(random), beta2 = factor(random), alpha1 = 0.1;
-    // So that the sums are equal, but for rounding.
+    // Makes the sums equal up to rounding.
     double alpha2 = alpha1 + (beta1 - beta2) * tokens;
     volatile double product1 = beta1 * tokens, product2 = beta2 * tokens;
     auto first = static_cast<int64_t>(variants.size());

@@ -26,7 +26,7 @@ void PrintTo(const Step &step, std::ostream *os) {
 
 class WholeModelTest : public testing::TestWithParam<Step> {};
 
-/// The search compiles a few micro-batches, and the plan has all: what is said of the one holds for the other.
+/// The search compiles a few micro-batches, and the plan has all. The search's figures also hold for the plan.
 TEST_P(WholeModelTest, ManyMicroBatches) {
   auto cluster = llvm::cantFail(ClusterProfile::load(MOE_SHARE_DIR "/clusters/hgx-h100.json"));
   const char *path = MOE_SHARE_DIR "/models/gpt2-moe.json";

@@ -12,7 +12,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Gradients of weights may wait for so many exchanges.
+/// Largest number of exchanges that weight gradients may wait for.
 constexpr size_t kMostExchanges = 4;
 
 class Draw {
@@ -25,8 +25,8 @@ private:
   std::minstd_rand random;
 };
 
-/// A backward and its gradients of weights, as one program has them, and a forward of another micro-batch. So many of
-/// the ops of computation take no time.
+/// A backward with its weight gradients, in the order of one program, and a forward of another micro-batch. A share of
+/// `freeShare` of the computing ops takes no time.
 std::vector<TimedOp> makeWindow(unsigned seed, double freeShare) {
   Draw draw(seed);
   std::vector<TimedOp> program;
@@ -53,7 +53,7 @@ std::vector<TimedOp> makeWindow(unsigned seed, double freeShare) {
         break;
       }
   }
-  // One list after the other.
+  // Places one list after the other.
   std::vector<uint32_t> place(program.size());
   std::vector<TimedOp> window;
   for (uint32_t list : {0, 1})

@@ -14,7 +14,7 @@ OP = re.compile(r'^def (Moe|Plan)_\w+Op\s*:\s*\w+<"(\w+)"', re.M)
 
 
 def get_examples(text):
-    """The examples of a td file, each with the line that it starts on."""
+    """Examples of a td file, each with its first line."""
     for match in BLOCK.finditer(text):
         if "func.func" in match.group(1):
             yield text.count("\n", 0, match.start(1)) + 1, match.group(1)
@@ -32,7 +32,7 @@ def main():
             if run.returncode != 0:
                 failures += 1
                 print(f"{path}:{line}: example fails\n{run.stderr}")
-            # An example is no program of ranks; its rules are checked before that is found.
+            # The example is no program of ranks, but its rules are checked before that error.
             run = subprocess.run([tool, "--moe-verify-spmd", "-"], input=example, capture_output=True, text=True)
             if "expected an index rule" in run.stderr:
                 failures += 1

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Interesting, for moe-reduce (exit status 1), is a module that still has an all_reduce.
+# moe-reduce keeps a module (exit status 1) if it still has an all_reduce.
 ! grep -q moe.all_reduce "$1"

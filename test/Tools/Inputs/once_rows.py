@@ -1,4 +1,5 @@
-"""Checks how many rows of a token of `hidden` values in bf16, with 8 choices, leave its node in a simulated layer (moe-sim --json)."""
+"""Checks the number of rows of a token that leave its node in a simulated layer (moe-sim --json). A token has `hidden` values in bf16
+and 8 choices."""
 
 import json
 import sys

@@ -1,5 +1,6 @@
-"""Checks what moe-sim says of a recorded step of once.json on 8 ranks, in nodes of NODE_RANKS ranks: the rows that each exchange moves, and the
-ranks and nodes that a token meets, of DEVICES devices each. All are counted here from the trace's choices, or exchanges from what the run moved.
+"""Checks moe-sim's report of a recorded step of once.json on 8 ranks, in nodes of NODE_RANKS ranks: the rows that each exchange moves, and
+the ranks and nodes that a token meets, of DEVICES devices each. The expected numbers are counted from the trace's choices. Those of
+exchanges are counted from the run's bytes, if RUN.json is given.
 
 Usage: once_trace.py TRACE SIM.json ITERATION NODE_RANKS DEVICES [RUN.json]"""
 
@@ -9,7 +10,7 @@ from collections import Counter
 
 HIDDEN, EXPERTS, TOP_K, RANKS = 24, 16, 4, 8
 OWN = EXPERTS // RANKS
-# The token and its gradient, there and back, in f32; the weights twice; the choices.
+# The token and its gradient, there and back, in f32, twice the weights, and the choices.
 ROW = 4 * HIDDEN * 4 + 2 * TOP_K * 4 + TOP_K * 4
 
 trace, sim, iteration, node_ranks, devices = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])

@@ -1,4 +1,4 @@
-"""Compares plan-verify with a brute-force check on random plans. Exits 0 and prints counts where they agree."""
+"""Compares plan-verify with a brute-force check on random plans. Exits 0 and prints counts if they agree."""
 import argparse
 import collections
 import itertools
@@ -65,7 +65,7 @@ class Generator:
         return self.write(name, self.declare(self.buffers) + launches)
 
 
-# The memory with its type, and the slots with theirs; iteration i writes slot first + step * i, and comes back to it after `period`.
+# The memory and the slots, each with its type. Iteration i writes slot first + step * i, and returns to it after `period`.
 Ring = collections.namedtuple("Ring", "memory slot parts first step period")
 
 
@@ -76,7 +76,7 @@ class LoopGenerator(Generator):
         rng = self.rng
         self.lines, self.numbers = [], itertools.count()
         self.rings = [self.ring(memory) for memory in rng.sample(["%ring", "%other", "%y"], rng.randint(1, 2))]
-        # The slots that the iterations before the first one would have written.
+        # Slots that the iterations before the first one would have written.
         slots = [self.view(ring, back, moves=False) for ring in self.rings for back in range(1, ring.period + 1)]
         self.launch_all(slots + [None] * rng.randint(1, 4))
         outside, prologue = list(self.buffers), self.end_section()
@@ -109,7 +109,7 @@ class LoopGenerator(Generator):
         return name
 
     def launch_all(self, outputs, reach=lambda ring: 0):
-        """Adds launches, which may read what the last `reach` iterations have written to a ring."""
+        """Adds launches, which may read values that the last `reach` iterations have written to a ring."""
         for output in outputs:
             ring = self.rng.choice(self.rings)
             if reach(ring) and self.rng.random() < 0.6:
@@ -117,7 +117,7 @@ class LoopGenerator(Generator):
             self.lines.append(self.launch(next(self.numbers), output))
 
     def end_section(self):
-        """Returns the lines since the last section. The next one reads nothing but `self.buffers` and the input."""
+        """Returns the lines since the last section. The next section reads only `self.buffers` and the input."""
         lines, self.lines = self.lines, []
         self.readable = [value for value in self.readable if value in ["%a", *self.buffers]]
         return lines
@@ -132,12 +132,12 @@ class Launch:
         self.collective = "collective" in match[0]
 
 
-# Bytes that a launch uses; `memory` is the name of the buffer or argument that they are of.
+# Bytes that a launch uses. `memory` is the name of their buffer or argument.
 Value = collections.namedtuple("Value", "name memory space begin end")
 
 
 def issue(plan):
-    """Writes the loop out: yields lines and their iterations. Behind the loop, that is the number of its iterations."""
+    """Unrolls the loop: yields lines and their iterations. Behind the loop, the iteration is the number of iterations."""
     before, count, body, behind = (*re.split(r"plan\.loop (\d+) {\n(.*?)\n *}\n", plan, flags=re.DOTALL), 0, "", "")[:4]
     for text, iterations in (before, [0]), (body, range(int(count))), (behind, [int(count)]):
         lines = text.splitlines()
@@ -145,8 +145,7 @@ def issue(plan):
 
 
 def parse(plan):
-    """Returns the launches as they are issued, with the sets of launches that come before them; None for a wait without a
-    record."""
+    """Returns the launches in the order of issue, with the sets of launches before them, or None for a wait without a record."""
     values, launches, done, events = {}, [], {}, {}
     for line, iteration in issue(plan):
         if match := re.search(r"(%\w+) = plan.buffer {offset = (\d+) : i64} : memref<(\d+)x4xf32, #plan<space (\w+)>>", line):
@@ -213,9 +212,9 @@ def is_fresh(launches):
 
 
 def takes_slots(plan):
-    """Whether a launch takes bytes of a ring's slot and does not come after all that used the ring, or comes before something that reads
-    the ring. Which slot it is depends on the number of iterations, of which plan-verify leaves some out: it refuses such plans, also where
-    that slot was free."""
+    """Whether a launch takes bytes of a ring's slot without coming after all users of the ring, or comes before a reader of the ring.
+    The slot depends on the number of iterations, and plan-verify leaves some out. It therefore refuses such plans, even if that slot was
+    free."""
     rings, owner, users, taken = set(re.findall(r"plan.view (%\w+) part \d+ of \d+ by", plan)), {}, {}, set()
     for number, launch in enumerate(parse(plan)):
         if any(value.memory in taken for value in launch.inputs):
@@ -245,7 +244,7 @@ def change(pattern, replace):
 
 
 def resize(plan, rng):
-    """Gives a ring one slot more or less, in all of its views: for one view alone, other parts would have another type."""
+    """Gives a ring one slot more or less, in all of its views. In one view alone, other parts would have another type."""
     ring, parts = rng.choice(re.findall(r"plan.view (%\w+) part \d+ of (\d+)", plan))
     parts, new = int(parts), max(1, int(parts) + rng.choice([-1, 1]))
     memory = re.compile(rf"({ring}(?: = plan.buffer.*)?: memref<)(\d+)")
@@ -254,7 +253,8 @@ def resize(plan, rng):
     return views.sub(lambda match: f"{match[1]}{int(match[2]) % new} of {new}{match[3]}{int(match[4]) // parts * new}", plan)
 
 
-# By kind, what a plan needs and what makes a mutant of it. Mutants are well-formed: only their order or memory may be wrong.
+# Pattern that a plan must have, and function that makes a mutant, by kind. Mutants are well-formed: only their order or memory may be
+# wrong.
 MUTATIONS = {
     "no wait": change(r"plan.wait .*", lambda rng, match: ""),
     "no record": change(r"plan.record .*", lambda rng, match: ""),
