@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Checks the structure of the sources: which part may include which, that only ops know the names of kernels, and that the
-runtime reads what a call has by name.
+"""Checks the structure of the sources: each part includes only allowed parts, only ops know the names of kernels, and the runtime reads the
+parts of a call by name.
 
 Usage: check_structure.py SOURCE_DIR
 """
@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-# Each part and the parts whose headers it may include; its own always. Parts may include only what stands above them.
+# Each part, and the parts whose headers it may include besides its own. Parts may include only parts above them.
 ALLOWED = {
     "runtime/include": [],
     "runtime/lib/core": ["runtime/include"],
@@ -48,7 +48,7 @@ ALLOWED = {
 
 
 def part_of(path):
-    """The part to which a source or header of the project belongs; None for tests, tools and benchmarks."""
+    """Part of the project that has a source or header. None for tests, tools and benchmarks."""
     if path.startswith("runtime/include/"):
         return "runtime/include"
     if path.startswith("runtime/"):
@@ -106,7 +106,7 @@ def check_includes(root):
                 yield f"{path}:{number}: '{part}' may not include '{match[1]}'"
 
 
-# Parts that know ops and kernels by what they state of themselves alone.
+# Parts that know ops and kernels only by their interfaces and attributes.
 ANALYSES = ("Cost", "Dialect/Moe/Transforms", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Conversion", "Target",
             "Simulator", "LaunchOrder", "Compiler", "Planner", "Report")
 # Names of kernels that mean something else there: streams, keys of profiles and costs, and the figures of Parm's
@@ -139,7 +139,7 @@ def check_names(root):
 
 
 def check_positions(root):
-    """kernels.def may order the attributes and operands of a call anew."""
+    """kernels.def may change the order of the attributes and operands of a call."""
     for path, text in sources(root, ("runtime/lib",), (".h", ".cpp", ".cu", ".cuh")):
         for number, line in enumerate(text.splitlines(), 1):
             if match := re.search(r"\b(ints|reals|views)(\[\d|\.front\(|\.at\(\d)", line.split("//")[0]):

@@ -21,7 +21,7 @@ SCRIPT = os.path.join(SOURCE, "scripts", "gpu.sh")
 OPTIONS = None
 
 PROGRAMS = ("bash", "env", "cat", "dirname", "ls", "mkdir", "rm", "uname")
-# Runs the program after its own options, and finds what FAKE_FINDINGS says.
+# Runs the program after its own options, and reports the findings in FAKE_FINDINGS.
 SANITIZER = """#!/usr/bin/env bash
 while [[ $1 == -* ]]; do shift; done
 "$@" || exit
@@ -58,7 +58,7 @@ class Rehearsal(unittest.TestCase):
         cls.packed, cls.folder = os.path.join(cls.work, "packed"), os.path.join(cls.work, "there")
         done = call([SCRIPT, "pack", "--emulation", cls.packed, f"--bin={OPTIONS.bin}", f"--build={OPTIONS.build}"])
         assert done.returncode == 0, done.stdout
-        # Elsewhere, and nothing leads back.
+        # The folder is moved, so that no path leads back to the build.
         shutil.move(cls.packed, cls.folder)
 
     @classmethod
@@ -100,7 +100,7 @@ class Rehearsal(unittest.TestCase):
     def copy_folder(self, name):
         return shutil.copytree(self.folder, self.path(name), symlinks=True)
 
-    # In the order of their names: the first has the session that others look at.
+    # Tests run in the order of their names. The first one has the session that the others read.
 
     def test_1_every_stage_passes(self):
         skipped = {}
@@ -152,7 +152,7 @@ class Rehearsal(unittest.TestCase):
         tools = self.make_path("more-tools", compute_sanitizer=SANITIZER, ncu=NCU)
         self.assertEqual(self.run_stage(4, "with-tools", f"--before={self.path('results')}", tools=tools).returncode, 0)
         self.assertIn("| tiny-32 | void moert::cuda::copyRows | 2 | 2000.0 | 80% |", self.report("with-tools"))
-        # A part of the stage is enough: the steps are alike.
+        # A part of the stage is enough, because its steps are alike.
         done = self.run_stage(3, "with-tools", "--only=memcheck-kernels|racecheck-cases-cuda$", tools=tools)
         self.assertEqual(done.returncode, 0, done.stdout)
         done = self.run_stage(3, "findings", "--only=memcheck-kernels|racecheck-cases-cuda$", tools=tools, FAKE_FINDINGS="2")

@@ -1,4 +1,4 @@
-# What all lit tests share. Features `cuda`, `nccl`, `multigpu` and `mpi` gate tests with REQUIRES.
+# Configuration of all lit tests. Features `cuda`, `nccl`, `multigpu` and `mpi` gate tests with REQUIRES.
 import os
 import sys
 

@@ -43,14 +43,14 @@ PLANS = (
 )
 
 KERNELS = os.path.join(HERE, "..", "..", "runtime", "kernels", "kernels.def")
-# What moe-compile --prove proves to be a plan with the same results.
+# Classes of changes for which moe-compile --prove may prove the plan's results to be the same.
 PROVED_ANEW = ("early_reuse", "missing_waits", "missing_records", "other_streams", "early_launches", "swapped_collectives")
 LAUNCH = re.compile(r'^\s*plan\.launch "(\w+)"\((.*?)\) -> \((.*?)\)(.*)$')
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "reduce_experts")
 
 
 def attribute_names():
-    """By kernel, the names of its attributes in the order of a launch's params."""
+    """Names of attributes in the order of a launch's params, by kernel."""
     with open(KERNELS, encoding="utf-8") as file:
         text = " ".join(line.strip() for line in file if not line.startswith(("#", "|", "/", "section", "struct")))
     names = {}
@@ -107,7 +107,7 @@ class Program:
 
 
 def programs_of(lines):
-    """The functions of ranks, without the reference, which is a plan of its own."""
+    """Functions of ranks, without the reference, which is a plan of its own."""
     found = []
     for first, line in enumerate(lines):
         if line.startswith("  func.func"):
@@ -118,7 +118,7 @@ def programs_of(lines):
 
 
 def changed(lines, changes):
-    """Lines by number replaced, removed (None) or followed by others (a list)."""
+    """Lines by number that are replaced, removed (None) or followed by others (a list)."""
     text = []
     for number, line in enumerate(lines):
         change = changes.get(number, line)
@@ -126,7 +126,7 @@ def changed(lines, changes):
     return "\n".join(text) + "\n"
 
 
-# Each class yields (what was done, changes of lines). `plan` has lines, programs and groups.
+# Each class of faults yields (description, changes of lines). `plan` has lines, programs and groups.
 
 
 def missing_sums(plan):
@@ -170,7 +170,7 @@ def wrong_roots(plan):
 
 
 def swapped_indices(plan):
-    """Two values of indices or counts of one type change their roles."""
+    """Exchanges two values of indices or counts of one type."""
     for one in plan.launches:
         alike = collections.defaultdict(list)
         for name in one.inputs:
@@ -183,7 +183,7 @@ def swapped_indices(plan):
 
 
 def other_inputs(plan, isTaken=lambda type_: True):
-    """The value of another chunk, micro-batch or layer of the same type, which was made before."""
+    """Takes the value of another chunk, micro-batch or layer of the same type, which was made before."""
     for program in plan.programs:
         made = collections.defaultdict(list)
         for one in program.launches:
@@ -199,12 +199,12 @@ def other_inputs(plan, isTaken=lambda type_: True):
 
 
 def other_counts(plan):
-    """The counts or slots of another layer or chunk."""
+    """Takes the counts or slots of another layer or chunk."""
     return other_inputs(plan, lambda type_: "i32" in type_)
 
 
 def early_reuse(plan):
-    """Two buffers of one type at one place."""
+    """Puts two buffers of one type at the same place."""
     buffers = collections.defaultdict(list)
     for number, line in enumerate(plan.lines):
         if match := re.match(r"(\s*%\S+ = plan\.buffer \{offset = )(\d+)( : i64.*\} : )(memref<.*)$", line):
@@ -265,13 +265,13 @@ def small_arenas(plan):
 
 def missing_launches(plan):
     for one in plan.launches:
-        # That one is only a check.
+        # The other one is only a check.
         if one.kernel != "assume_replicated":
             yield "no launch", {one.number: None}
 
 
 def early_launches(plan):
-    """A launch before the one that makes what it takes, on one stream."""
+    """Moves a launch before the producer of its operand, on the same stream."""
     for program in plan.programs:
         for a, b in zip(program.launches, program.launches[1:]):
             if b.number == a.number + 1 and a.stream() == b.stream() and set(a.outputs) & set(b.inputs + b.outputs):
@@ -292,7 +292,7 @@ def other_attributes(plan):
 
 
 def find_excuse(attributes, name, value, world):
-    """Why the attribute says nothing, or none."""
+    """Reason for which the attribute has no effect, or none."""
     others = {**attributes, name: value}
     prefix = name[: -len("parts")] if name.endswith("parts") else name[: -len("stride")] if name.endswith("stride") else None
     if prefix is not None and {prefix + "parts", prefix + "stride"} <= attributes.keys():
@@ -315,7 +315,7 @@ def find_excuse(attributes, name, value, world):
 
 
 def lost_addends(plan):
-    """A gradient that was to be added to the ones before."""
+    """Drops the addend of a gradient that is added to the ones before."""
     for one in plan.launches:
         if one.kernel in ("matmul_wgrad", "grouped_matmul_wgrad", "norm_wgrad", "bias_grad", "embedding_grad"):
             alone = {"matmul_wgrad": 2, "grouped_matmul_wgrad": 3, "norm_wgrad": 2, "bias_grad": 2, "embedding_grad": 2}[one.kernel]
@@ -367,7 +367,7 @@ class Plan:
 
 
 def ops_of(plan, changes):
-    """The numbers of the launches that are changed, or that take a changed value, as errors have them. A removed or doubled one moves others."""
+    """Numbers, as in errors, of the launches that are changed or take a changed value. Removed or doubled ones move others."""
     numbers = set()
     for program in plan.programs:
         for line in changes:
@@ -394,7 +394,7 @@ def called(command, seconds=120):
 
 
 def judge(tools, path):
-    """Who finds the fault, and what they say: 'verifier', 'proof', 'nobody', or 'crash'."""
+    """Finder of the fault, and its message: 'verifier', 'proof', 'nobody', or 'crash'."""
     status, stdout, stderr = called([os.path.join(tools, "moe-compile"), path, "--prove", "--num-threads=1"])
     if status == 0:
         return "nobody", stdout

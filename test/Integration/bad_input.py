@@ -61,7 +61,7 @@ class Suite:
         return self.path(name)
 
     def tool(self, command, limit=None):
-        """(status, stdout, stderr) of a command in the folder; an address space of `limit` bytes at most."""
+        """(status, stdout, stderr) of a command in the folder, with an address space of at most `limit` bytes."""
         set_limit = None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         command = [os.path.join(self.tools, command[0]), *command[1:]]
         try:
@@ -85,7 +85,7 @@ class Suite:
             print(f"ok   {name}", flush=True)
 
     def problem(self, command, patterns, status, limit=None):
-        """None if the command exits with `status` and its stderr has each pattern (a regular expression)."""
+        """None if the command exits with `status` and its stderr has each pattern (a regular expression). Otherwise the problem."""
         got, stdout, stderr = self.tool(command, limit)
         shown = f"\n  $ {' '.join(command)}\n  " + "\n  ".join((stdout[-500:] + stderr[:2000]).splitlines()[:20])
         if got not in (status if isinstance(status, tuple) else (status,)):
@@ -105,7 +105,7 @@ class Suite:
             self.record(name, self.problem(command, patterns, status, limit))
 
     def expect_each(self, name, commands, *patterns, status=2):
-        """One case of many commands, each a (what, command)."""
+        """Checks one case of many commands, each a (description, command)."""
         if self.only and self.only not in name:
             return
         for what, command in commands:
@@ -115,13 +115,13 @@ class Suite:
 
 
 def cuts(size, count):
-    """Lengths at which to cut something of that size: its first bytes, its last ones, and some between."""
+    """Lengths at which to truncate data of `size` bytes: its first bytes, its last ones, and some between."""
     edges = {0, 1, 2, 7, 8, 9, size - 1, size - 2, size // 2}
     return sorted({n for n in edges | {round(i * size / count) for i in range(count)} if 0 <= n < size})
 
 
 def compile_graph(suite):
-    """Model graphs that are none."""
+    """Invalid model graphs."""
     def bad(name, text, *patterns):
         file = suite.write("bad.mlir", text)
         suite.expect("graph: " + name, ["moe-compile", file, "-o", "bad.so"], *patterns)
@@ -153,7 +153,7 @@ func.func @model(%x: tensor<4x4xf32> {moe.name = "x", moe.role = "input"}) -> te
     bad("capacity factor", GRAPH.replace("factor = 2.0", "factor = -2.0"), r"error: .*expected .*capacity.* but got")
     bad("same name twice", GRAPH.replace("layer0.gate_bias", "layer0.gate"), r'moe\.name once but got "layer0\.gate"')
     bad("unknown role", GRAPH.replace('"parameter"', '"weight"'), r'in a model graph to be input or parameter or step but got "weight"')
-    # 2^64 bytes and more, where sizes in 64 bits would wrap around.
+    # 2^64 bytes and more, at which sizes in 64 bits would wrap around.
     huge = GRAPH.replace("16x8x", "4294967296x4294967296x").replace("<8x4x", "<4294967296x4x").replace(
         "4x8x6", "4x4294967296x6").replace("4x6x8", "4x6x4294967296")
     bad("too large to count", huge, r"error: expected tensors of at most \d+ bytes but got .*4294967296")
@@ -309,7 +309,7 @@ def make_folder(suite, name):
 
 
 def configurations(suite):
-    """Hugging Face configurations."""
+    """Invalid configurations of Hugging Face."""
     def bad(name, config, *patterns, options=()):
         file = suite.write("config.json", config if isinstance(config, (str, bytes)) else json.dumps(config, indent=1))
         suite.expect("config: " + name, ["moe-compile", file, *options, "-o", "bad.so"], *patterns)
@@ -361,7 +361,7 @@ def configurations(suite):
 
 
 def plans(suite):
-    """Plans that are none, and options of moe-run."""
+    """Invalid plans, and options of moe-run."""
     suite.make("moe-compile", suite.write("graph.mlir", GRAPH), "--parallel=dp=2,ep=2", "-o", suite.path("plan.so"))
     with open(suite.path("plan.so"), "rb") as file:
         plan = file.read()
@@ -385,7 +385,7 @@ def plans(suite):
     bad("empty file", suite.write("empty.so", ""), r"cannot load plan")
     bad("missing", "none.so", r"cannot load plan: .*none\.so.*No such file")
     bad("a folder", make_folder(suite, "folder.so"), r"cannot load plan: .*Is a directory")
-    # Behind the program headers' parts is what only a linker reads.
+    # Only a linker reads the bytes after the parts of the program headers.
     used = max(struct.unpack_from("<Q", plan, offset + 8)[0] + struct.unpack_from("<Q", plan, offset + 32)[0]
                for offset in (struct.unpack_from("<Q", plan, 32)[0] + 56 * i
                               for i in range(struct.unpack_from("<H", plan, 56)[0])))
@@ -476,7 +476,7 @@ def tensors(suite):
 
 
 def memory(suite):
-    """Plans that do not fit."""
+    """Plans that do not fit into memory."""
     sanitized = re.search(rb"__[at]san_init", open(os.path.join(suite.tools, "moe-run"), "rb").read())
     large = GRAPH.replace("16x8x", "524288x16384x").replace("<8x4x", "<16384x4x").replace("4x8x6", "4x16384x65536").replace(
         "4x6x8", "4x65536x16384")
@@ -485,8 +485,8 @@ def memory(suite):
     suite.expect("memory: terabytes", ["moe-run", "large.so"], refusal)
     suite.expect("memory: terabytes, --verify", ["moe-run", "large.so", "--verify", "--timeout=5"], refusal)
     if sanitized:
-        return  # A sanitizer's shadow memory fits no limit.
-    # About 1 GB.
+        return  # The shadow memory of a sanitizer exceeds any limit.
+    # This plan needs about 1 GB.
     middle = GRAPH.replace("16x8x", "2048x1024x").replace("<8x4x", "<1024x4x").replace("4x8x6", "4x1024x8192").replace(
         "4x6x8", "4x8192x1024")
     suite.make("moe-compile", suite.write("middle.mlir", middle), "-o", suite.path("middle.so"))
@@ -543,7 +543,7 @@ def write_cluster(suite, name, toy, change):
 
 
 def routing(suite):
-    """Routing traces that are none, or of another plan: 2 ranks with 8 tokens each, 4 experts, top 1."""
+    """Routing traces that are invalid, or of another plan: 2 ranks with 8 tokens each, 4 experts, top 1."""
     suite.write("dropless.mlir", LAYER.replace("ATTRIBUTES", CAPACITY.replace("capacity_factor = 2.0 : f64, ", "")))
     good = '{"iteration": 0, "layer": 0, "counts": [[2, 2, 2, 2], [8, 0, 0, 0]]}\n'
 
@@ -572,7 +572,7 @@ def routing(suite):
 
 
 def clusters(suite, toy):
-    """A profile with something wrong; all messages of the schema are in test/Unit/ClusterProfileTest.cpp."""
+    """Invalid profiles. test/Unit/ClusterProfileTest.cpp has all messages of the schema."""
     def bad(name, change, *patterns):
         suite.expect("cluster: " + name, ["moe-sim", "graph.mlir", "--parallel=dp=2",
                                           f"--cluster={write_cluster(suite, 'bad.json', toy, change)}"], *patterns)

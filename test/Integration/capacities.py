@@ -21,7 +21,7 @@ import safetensors
 from harness import Layout
 from oracle_test import MARGIN, compare
 
-# Of a rank: 40 tokens in one routing group or in two, which S1's members can share out.
+# Tokens of a rank. They form one routing group or two, which S1's members can share out.
 TOKENS = 40
 SCHEDULES = ("baseline", "s1", "s2", "s2+saa", "chunks:4", "s2+chunks:4", "s2+saa+chunks:2", "chunks:4+mpipe-s2", "ppmoe",
              "ppmoe+mpipe-s3")
@@ -41,7 +41,7 @@ def runs(schedule, layout):
 
 def cases():
     base = oracle.Layer(hidden=8, inner=8, experts=4, top_k=2, gate_bias=True, expert_biases=True, activation="gelu")
-    # 9 of the 20 choices that an expert has of a rank on average, and 7 of the 10 of a group.
+    # An expert gets 20 choices of a rank on average, and has room for 9. In a group it gets 10 and has room for 7.
     layers = {"factor": replace(base, capacity_factor=0.43), "2 groups": replace(base, expert_capacity=7, groups=2)}
     for layout in LAYOUTS:
         for name, layer in layers.items():
@@ -79,7 +79,7 @@ def check(tools, case, folder, log):
     return f"{note}, {result.dropped()} dropped"
 
 
-# What tools say
+# Messages of tools
 
 
 @dataclass
@@ -94,10 +94,10 @@ def said_cases():
         flags = (groups, f"--schedule={schedule}")
         yield f"seq 200, {schedule}", Said(("--seq=200", *flags), [(64, 1)])
         yield f"seq 200, factor 1, {schedule}", Said(("--seq=200", "--capacity-factor=1", *flags), [(25, 1)])
-    # 12 tokens are fewer than an expert takes, so that none is dropped.
+    # An expert has room for all 12 tokens, so none is dropped.
     yield "seq 12", Said(("--seq=12", "--parallel=dp=1"), [(12, 1)])
     yield "batch 3", Said(("--seq=200", "--batch=3", groups), [(64, 3)])
-    # S1's two members route the halves of a sequence, or whole sequences where these can be shared out.
+    # S1's two members route the halves of a sequence, or whole sequences if these can be shared out.
     yield "s1", Said(("--seq=200", "--schedule=s1", groups), [(32, 1)])
     yield "s1, batch 4", Said(("--seq=200", "--batch=4", "--schedule=s1", groups), [(64, 2)])
     yield "routing groups", Said(("--seq=200", "--batch=3", "--routing-groups=2", groups), [(192, 1)])

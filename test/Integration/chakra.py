@@ -18,7 +18,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 BIN = ""
 
-# Of github.com/mlcommons/chakra, schema/protobuf/et_def.proto: name, number and type of fields. Not moe-sim's own schema on purpose.
+# Name, number and type of the fields in github.com/mlcommons/chakra, schema/protobuf/et_def.proto. The test does not use moe-sim's own
+# schema on purpose.
 SCHEMA = {
     "AttributeProto": [("name", 1, "string"), ("doc_string", 2, "string"), ("double_val", 3, "double"), ("float_val", 5, "float"),
                        ("int32_val", 7, "int32"), ("int64_val", 9, "int64"), ("uint32_val", 11, "uint32"), ("uint64_val", 13, "uint64"),
@@ -29,10 +30,10 @@ SCHEMA = {
 }
 LOAD, STORE, COMP, SEND, RECV, COLL = 2, 3, 4, 5, 6, 7
 ALL_REDUCE, REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER = 0, 1, 2, 5, 6, 7
-# The field that the older reader (mlcommons/chakra, src/feeder/et_feeder_node.cpp) takes each attribute from.
+# The field from which the older reader (mlcommons/chakra, src/feeder/et_feeder_node.cpp) takes each attribute.
 READ_AS = {"is_cpu_op": "bool_val", "num_ops": "int64_val", "tensor_size": "uint64_val", "comm_type": "int64_val", "comm_priority": "int32_val",
            "comm_size": "int64_val", "comm_src": "int32_val", "comm_dst": "int32_val", "comm_tag": "int32_val", "pg_name": "string_val"}
-# What the newer reader (astra-sim/workload/Workload.cc) asks for without a default.
+# Attributes that the newer reader (astra-sim/workload/Workload.cc) requires.
 NEEDED = {COMP: {"is_cpu_op", "num_ops", "tensor_size"}, LOAD: {"is_cpu_op", "tensor_size"}, STORE: {"is_cpu_op", "tensor_size"},
           COLL: {"is_cpu_op", "comm_type", "comm_size", "pg_name", "comm_priority"}, SEND: {"is_cpu_op", "comm_size", "comm_src", "comm_dst", "comm_tag"},
           RECV: {"is_cpu_op", "comm_size", "comm_src", "comm_dst", "comm_tag"}}
@@ -85,7 +86,7 @@ class Node:
 
 
 def has_unknown(message):
-    """Of a field that the schema has not: it is written again, since Python keeps it."""
+    """Whether the message has a field outside of the schema. Python keeps such fields, so they are written again."""
     copy = type(message)()
     copy.CopyFrom(message)
     copy.DiscardUnknownFields()
@@ -109,7 +110,7 @@ def read_trace(path, rank):
 
 
 class Traces:
-    """All files of a folder; `ranks[r]` are the nodes of rank r."""
+    """All files of a folder. `ranks[r]` has the nodes of rank r."""
 
     def __init__(self, folder, ranks):
         self.ranks = [read_trace(os.path.join(folder, f"moeplan.{rank}.et"), rank)[1] for rank in range(ranks)]
@@ -120,7 +121,7 @@ class Traces:
         return [node for nodes in self.ranks for node in nodes if not types or node.type in types]
 
     def meetings(self):
-        """By key: the nodes that are ends of one exchange."""
+        """Nodes that are ends of one exchange, by its key."""
         met = collections.defaultdict(list)
         for nodes in self.ranks:
             number = collections.Counter()
@@ -134,7 +135,7 @@ class Traces:
 
 
 def replay_together(traces):
-    """By rank and id, when nodes begin in microseconds, where each begins with the last of what it depends on and whom it meets."""
+    """Begin of each node in microseconds, by rank and id. A node begins when its dependences and the nodes that it meets have."""
     meeting_of, missing, ready, after = {}, {}, {}, collections.defaultdict(list)
     for nodes in traces.meetings().values():
         for node in nodes:
@@ -168,8 +169,8 @@ def replay_together(traces):
 
 
 def replay_alone(nodes):
-    """Nanoseconds that ASTRA-sim's replay of a rank takes (Workload::issue_replay): nothing waits for other ranks, a node without time
-    takes 1 ns, and one node of the host, one computation and one exchange are under way at once, but any number of receives."""
+    """Nanoseconds of ASTRA-sim's replay of a rank (Workload::issue_replay). It does not wait for other ranks, and a node without time
+    takes 1 ns. One node of the host, one computation and one exchange run at once, with any number of receives."""
     unit = lambda node: None if node.type == RECV else "cpu" if node.is_cpu_op else "comp" if node.type == COMP else "comm"
     by_id = {node.id: node for node in nodes}
     missing = {node.id: len(set(node.deps)) for node in nodes}
@@ -200,7 +201,7 @@ def replay_alone(nodes):
 
 
 def each_case(*names):
-    """A test of each of the cases named, or of all."""
+    """Tests each of the named cases, or all."""
     def wrap(test):
         def run(self):
             for name in names or self.CASES:
@@ -220,7 +221,7 @@ class ChakraTest(unittest.TestCase):
         "pipeline": ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--parallel=pp=2,dp=2,ep=2", "--micro-batches=12",
                      "--optimizer=adam", "--cluster=hgx-h100"],
         "uneven": ["switch-base-8", "--layers=2", "--dropless", "--parallel=dp=4,ep=4", "--cluster=hgx-h100", "--synthetic-routing=preset=unbalanced,first=50"],
-        # Exchanges in phases, in which each member sends to some of the others.
+        # Exchanges in phases. In each, a member sends to some of the others.
         "phases": ["switch-base-8", "--layers=1", "--dropless", "--parallel=dp=8,ep=8", "--schedule=baseline+smart:2,ring", "--cluster=fastermoe-trevor"],
         # Broadcasts of experts and sums of their gradients.
         "shadows": ["switch-base-8", "--layers=1", "--dropless", "--parallel=dp=8,ep=8", "--schedule=baseline+shadow:2,prefix", "--cluster=fastermoe-trevor"],
@@ -258,7 +259,7 @@ class ChakraTest(unittest.TestCase):
 
     @each_case()
     def test_dependencies_are_earlier_nodes(self, traces, report):
-        """So there is no cycle in the graph of a rank, and the older reader's window of nodes holds what a node depends on."""
+        """There is then no cycle in the graph of a rank, and the older reader's window of nodes holds a node's dependences."""
         for nodes in traces.ranks:
             self.assertEqual([node.id for node in nodes], list(range(len(nodes))))
             for node in nodes:
@@ -291,7 +292,7 @@ class ChakraTest(unittest.TestCase):
             self.assertEqual(nodes[0].comm_size, nodes[1].comm_size)
     @each_case()
     def test_all_together_never_stop(self, traces, report):
-        """No cycle among the nodes of all ranks either."""
+        """The nodes of all ranks together have no cycle either."""
         self.assertEqual(len(replay_together(traces)), len(traces.nodes()))
 
     @each_case()
@@ -302,7 +303,7 @@ class ChakraTest(unittest.TestCase):
             last = None
             for node in nodes:
                 if node.type in (SEND, RECV) and (node.name, node.start, node.duration, node.deps) == last:
-                    continue  # One exchange in phases is several nodes.
+                    continue  # An exchange in phases has several nodes.
                 last = node.name, node.start, node.duration, node.deps
                 kernel = max((its["kernel"] for its in report["kernels"] if f"{node.name} ".startswith(its["kernel"] + " ")), key=len, default="")
                 launches[kernel] += 1
@@ -321,7 +322,7 @@ class ChakraTest(unittest.TestCase):
 
     @each_case()
     def test_operations_are_the_plans(self, traces, report):
-        """FLOPs of each launch as in the timeline of --trace, and one operation of a launch that only moves bytes."""
+        """FLOPs of each launch are those of --trace. A launch that only moves bytes has one operation."""
         written = sum(node.attrs.get("num_ops", 0) for node in traces.nodes(COMP))
         counts = {rank["rank"]: rank["count"] for rank in report["ranks"]}
         copies = {its["kernel"] for its in report["kernels"] if its["resource"] == "host_link"}
@@ -335,12 +336,13 @@ class ChakraTest(unittest.TestCase):
         self.assertAlmostEqual(flops / of_report, 1, delta=1e-9)
 
     def test_sizes_are_what_a_member_brings(self):
-        """By hand: f32, 512 tokens for the two ranks of mp, two choices of a token, which both ranks of esp compute; a gate of 8 experts."""
+        """Sizes computed by hand: f32, 512 tokens for the two ranks of mp, two choices of a token, which both ranks of esp compute, and
+        a gate of 8 experts."""
         sizes = collections.defaultdict(set)
         for node in self.traces["tensor"].nodes(COLL):
             sizes[node.comm_type].add(node.comm_size)
         row = 4096 * 4
-        # Rows, and the counts of 8 experts, by which further passes are counted.
+        # These are rows, and the counts of 8 experts, from which the number of further passes follows.
         self.assertEqual(sizes[ALL_GATHER], {256 * row, 8 * 4})
         self.assertIn(256 * 2 * 2 * row, sizes[ALL_TO_ALL])
         self.assertIn(8 * row, sizes[ALL_REDUCE])
@@ -370,7 +372,7 @@ class ChakraTest(unittest.TestCase):
                 self.assertAlmostEqual(end, self.reports[name]["step_s"] * 1e6, delta=2)
 
     def test_replay_of_a_rank_alone(self):
-        """Where ranks do the same at the same time, ASTRA-sim's replay takes the simulator's step and 1 ns for each node without time."""
+        """If ranks run alike, ASTRA-sim's replay takes the simulator's step and 1 ns for each node without time."""
         for name in ("data", "tensor"):
             with self.subTest(name):
                 for nodes in self.traces[name].ranks:
@@ -417,7 +419,7 @@ class LimitsTest(unittest.TestCase):
             self.assertEqual(os.listdir(folder), [])
 
     def test_one_rank(self):
-        """No exchange, and no communicator."""
+        """One rank has no exchange, and no communicator."""
         with tempfile.TemporaryDirectory() as folder:
             made = self.run_sim("switch-base-8", "--layers=1", "--seq=16", "--parallel=dp=1", "--cluster=hgx-h100", f"--chakra={folder}")
             self.assertEqual((made.returncode, made.stderr), (0, ""))

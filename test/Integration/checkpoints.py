@@ -29,7 +29,7 @@ NAMES = ("mixtral", "qwen3-moe", "olmoe", "gpt2", "gpt2-moe", "bert-moe", "gpt-o
          "deepseek-v3", "granite-moe", "qwen3-vl-moe", "ernie4-5-moe", "dbrx", "hunyuan-moe", "minimax-m2", "llama4", "llama")
 LAYOUTS = {"one rank": "dp=1", "dp 2, mp 2, ep 2, esp 2": "dp=2,mp=2,ep=2,esp=2"}
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-# Of no use to any plan: masks and positions as some families publish them.
+# Tensors that no plan uses: masks and positions, as some families publish them.
 EXTRA = {"a.first": np.arange(5.0), "model.position_ids": np.arange(6).reshape(2, 3), "z.last": np.zeros((0, 4))}
 UNUSED = "the plan has no use for 3 of the "
 
@@ -39,7 +39,7 @@ class Case:
     check: callable
     model: str
     layout: str
-    prefix: str = ""  # what the checkpoint's names lack
+    prefix: str = ""  # prefix that the checkpoint's names lack
     exchanged: bool = False  # whether its stacks of experts have rows and columns exchanged
 
 
@@ -49,14 +49,14 @@ def read_config(model):
 
 
 def write_checkpoint(folder, tensors, dtype, shards):
-    """Writes {name: array} as models are published: one file, or several and their index."""
+    """Writes {name: array} as models are published: one file, or several with an index."""
     os.makedirs(folder)
     if shards == 1:
         return safetensors.save(os.path.join(folder, ONE_FILE), tensors, dtype, {"format": "pt", "by": "a test"})
     names, weight_map = list(tensors), {}
     for i in range(shards):
         file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
-        # Neighbours in different files, so that experts and projections that go together are torn apart.
+        # Neighbours go to different files, so that the experts and projections of one value are separated.
         part = names[i::shards]
         weight_map.update(dict.fromkeys(part, file))
         safetensors.save(os.path.join(folder, file), {name: tensors[name] for name in part}, dtype, {"format": "pt"})
@@ -101,7 +101,7 @@ def compile_plan(tools, log, case, mode, plan, *flags, dtype="f32"):
 
 
 def check_loading(tools, case, folder, log):
-    """The logits of every layout; and back, byte for byte."""
+    """Checks the logits of every layout, and that saving gives back every byte."""
     path = partial(os.path.join, folder)
     config = read_config(case.model)
     metadata = compile_plan(tools, log, case, "forward", path("plan.so"))
@@ -131,7 +131,7 @@ def check_loading(tools, case, folder, log):
 
 
 def check_new(tools, case, path, metadata, tensors, log):
-    """Parameters that come from no checkpoint become one with the published names."""
+    """Parameters without a checkpoint are saved as one with the published names."""
     safetensors.save(path("own"), checkpoint.parameters(metadata, stored(tensors, case.prefix, case.exchanged)), "f32")
     tools.call(log, "moe-run", path("plan.so"), f"--load={path('ids')}", f"--load={path('own')}",
                f"--save-checkpoint={path('new', ONE_FILE)}")
@@ -144,7 +144,7 @@ def check_new(tools, case, path, metadata, tensors, log):
 
 
 def check_stepping(tools, case, folder, log):
-    """Steps that learn at a rate of 0 go through the parameters' own layout, and give back every byte."""
+    """Steps with a learning rate of 0 go through the parameters' own layout, and give back every byte."""
     path = partial(os.path.join, folder)
     compile_plan(tools, log, case, "train", path("plan.so"), "--optimizer=adam")
     tensors = models.draw(read_config(case.model), seed=3)
@@ -154,7 +154,7 @@ def check_stepping(tools, case, folder, log):
         flags = [path("plan.so"), f"--load={source}", f"--save-checkpoint={source}-back"]
         tools.call(log, "moe-run", *flags, f"--load={path('rate')}")
         expect_same_files(source, source + "-back")
-    # In its own place, at the rate that is usual: everything but what the plan has no use for changes.
+    # Saving in place at the usual rate changes everything that the plan uses.
     tools.call(log, "moe-run", path("plan.so"), f"--load={path('f32-3')}", f"--save-checkpoint={path('f32-3')}")
     before, after = ({name: array for file in sorted(os.listdir(path(where))) if file.endswith(".safetensors")
                       for name, array in safetensors.load(path(where, file)).items()}
@@ -188,7 +188,8 @@ def check_training(tools, case, folder, log):
     for name, value in checkpoint.parameters(metadata, made).items():
         if not np.array_equal(value, state[name]):
             raise harness.CaseFailed(f"'{name}' is not what it was after the last step")
-    # Interrupted after three steps, where the other one has a checkpoint too; the layout to write is still the loaded one.
+    # The training is interrupted after three steps, at which the other one has a checkpoint, too. The loaded layout is still the one that
+    # is written.
     run("--steps=5", f"--load={path('f32-3')}", f"--checkpoint={path('state')}", f"--save-checkpoint={path('resumed')}")
     run("--steps=5", f"--load={path('f32-3')}", f"--checkpoint={path('other')}", "--checkpoint-every=3",
         f"--save-checkpoint={path('whole')}")
@@ -203,7 +204,7 @@ def read_dtypes(path):
 
 
 def check_16_bits(tools, case, folder, log):
-    """Plans of 16 bits give back what they load; a new checkpoint is of their type, but for what routes."""
+    """Plans of 16 bits give back the loaded values. A new checkpoint has their type, except for routers."""
     path = partial(os.path.join, folder)
     tensors = models.draw(read_config(case.model), seed=5)
     for dtype in ("bf16", "f16"):
@@ -237,7 +238,7 @@ def edit_tensors(folder, change):
 
 
 def edit_header(folder, old, new):
-    """`new` is as long as `old`."""
+    """Replaces `old` by `new`, which is as long."""
     content = read_bytes(os.path.join(folder, ONE_FILE))
     assert old in content and len(old) == len(new)
     with open(os.path.join(folder, ONE_FILE), "wb") as file:
@@ -247,7 +248,7 @@ def edit_header(folder, old, new):
 GATE, HEAD = "model.layers.0.block_sparse_moe.gate.weight", "lm_head.weight"
 EXPERT = "model.layers.1.block_sparse_moe.experts.2.w3.weight"
 SECOND = "model-00002-of-00003.safetensors"
-# What is done to a Mixtral in one file, or in three; what --load is given in that folder; what the error says.
+# A change of a Mixtral in one file or in three, the argument of --load in that folder, and the error.
 WRONG = {
     "a shape": (1, lambda f: edit_tensors(f, lambda t: t.update({GATE: t[GATE].T})), "",
                 f"tensor '{GATE}' of argument 'layer0.gate': expected [4, 24] but got [24, 4]"),
@@ -323,7 +324,7 @@ def check_wrong(tools, case, folder, log):
             ("cannot be", f"--load={path('one')}", f"--save-checkpoint={path('plan.so', 'x')}"),
             ("--save-checkpoint: expected a value", "--save-checkpoint")]:
         expect_error(text, run(*flags))
-    # What a checkpoint does not have is random where that is allowed, and moe-run says so.
+    # Values that the checkpoint lacks are random if this is allowed, and moe-run says so.
     _, said = tools.call_for_all(log, "moe-run", path("plan.so"), f"--load={path('headless')}", "--allow-missing")
     expect_error("lacks 1 of the plan's", said)
     expect_error("does not have: 'tokens', 'head'\n", said)
@@ -331,7 +332,7 @@ def check_wrong(tools, case, folder, log):
 
 
 def check_square(tools, case, folder, log):
-    """Where a stack of experts is square and another one is exchanged, nothing says how the square one is stored."""
+    """If a stack of experts is square and another one has rows and columns exchanged, the layout of the square one is unknown."""
     path = partial(os.path.join, folder)
     config = read_config(case.model)
     config["text_config"]["moe_intermediate_size"] = 12
@@ -351,7 +352,7 @@ def cases():
     for model in NAMES:
         for layout, flags in LAYOUTS.items():
             yield f"load {model}, {layout}", Case(check_loading, model, flags)
-    # GPT-2's are published as those of the model without its head.
+    # GPT-2's checkpoints are published for the model without its head.
     for model in ("gpt2", "gpt2-moe"):
         yield f"load {model} without prefix", Case(check_loading, model, LAYOUTS["dp 2, mp 2, ep 2, esp 2"], "transformer.")
     for model in NAMES:
@@ -361,7 +362,7 @@ def cases():
         yield f"train bytes, {layout}", Case(check_training, "bytes", flags)
     for model in ("mixtral", "deepseek-v3"):
         yield f"16 bits {model}", Case(check_16_bits, model, LAYOUTS["dp 2, mp 2, ep 2, esp 2"])
-    # transformers 5 saves Qwen3-VL's stacks so.
+    # transformers 5 saves Qwen3-VL's stacks with rows and columns exchanged.
     yield "load qwen3-vl-moe, exchanged", Case(check_loading, "qwen3-vl-moe", LAYOUTS["dp 2, mp 2, ep 2, esp 2"], exchanged=True)
     yield "square qwen3-vl-moe", Case(check_square, "qwen3-vl-moe", "dp=1")
     yield "wrong checkpoints", Case(check_wrong, "mixtral", "dp=1")

@@ -23,12 +23,12 @@ def find_chromium():
 
 
 class Browser:
-    """Messages are JSON objects that end in a 0 byte; the browser reads them on its descriptor 3 and writes on 4."""
+    """A browser. Messages are JSON objects that end in a 0 byte. The browser reads them on its descriptor 3 and writes on 4."""
 
     def __init__(self, folder):
         requests, self.requests = os.pipe()
         self.answers, answers = os.pipe()
-        # Numbers that are neither 3 nor 4 themselves.
+        # Duplicates numbers until they are neither 3 nor 4.
         ends = [os.dup(os.dup(end)) for end in (requests, answers)]
         ends = [os.dup2(end, 100 + i) for i, end in enumerate(ends)]
         command = [find_chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
@@ -75,7 +75,7 @@ class Browser:
 
 
 class Page:
-    """`console` has what the page logged and threw."""
+    """A page. `console` has its log and its errors."""
 
     def __init__(self, browser, path, width, height, dark):
         self.browser, self.width = browser, width
@@ -95,7 +95,7 @@ class Page:
         return self.browser.call(method, self.session, **parameters)
 
     def evaluate(self, script):
-        """The value of an expression, or an error's text as `console` has it."""
+        """The value of an expression, or an error's text as in `console`."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(json.dumps(result["exceptionDetails"].get("exception", {}).get("description", result["exceptionDetails"])))
@@ -115,7 +115,7 @@ class Page:
         return lines
 
     def shoot(self, path):
-        """The whole page as PNG."""
+        """Writes the whole page as PNG."""
         height = self.evaluate("Math.ceil(document.documentElement.scrollHeight)")
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={"x": 0, "y": 0, "width": self.width, "height": height, "scale": 1})
         with open(path, "wb") as file:

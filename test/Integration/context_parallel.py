@@ -28,7 +28,7 @@ class Case:
     length: int = 16
 
 
-# Capacities drop the tokens of a rank, which numpy counts in another order.
+# Models with capacities drop tokens by rank, which numpy counts in another order.
 WITH_CAPACITY = ("switch", "gpt2-moe", "bert-moe")
 
 QUICK = {
@@ -48,7 +48,7 @@ QUICK = {
 
 
 def full_cases():
-    """Every model, with what else there is in turns."""
+    """Every model. The other options rotate."""
     names = sorted(name.removesuffix(".json") for name in os.listdir(os.path.join(FOLDER, "models")))
     others = itertools.cycle(("", "dp=2,ep=2", "mp=2", "pp=2,ep=2", "mp=2,ep=2,esp=2"))
     flags = itertools.cycle(((), ("--ring-attention",), ("--batch=2", "--recompute=block"), ("--ring-attention", "--batch=2"),

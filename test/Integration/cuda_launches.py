@@ -21,7 +21,7 @@ MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hi
 
 
 class LaunchesTest(unittest.TestCase):
-    products = ""  # the table of methods for products of experts
+    products = ""  # table of methods for products of experts
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -45,7 +45,7 @@ class LaunchesTest(unittest.TestCase):
             return json.load(file)
 
     def per_step(self, *options):
-        """Launches and waits of a step, once workspaces have their size."""
+        """Launches and waits of a step, after workspaces have reached their size."""
         few, many = (self.run_plan(f"--iters={steps}", *options) for steps in (3, 7))
         return {name: (many[name] - few[name]) / 4 for name in few}
 
@@ -55,7 +55,7 @@ class LaunchesTest(unittest.TestCase):
         self.assertLessEqual(dropless["launches"], 28)
         print("launches of a dropless layer:", dropless["launches"])
         self.compile("--dtype=bf16", "--capacity-factor=2")
-        # Neither reads counts; the waits that remain are for the end of the step.
+        # Neither form reads counts. The remaining waits are for the end of the step.
         self.assertEqual(dropless["waits"], self.per_step("--no-cuda-graph")["waits"])
 
     def test_f32_is_multiplied_by_cublas_whose_sizes_are_the_host_s(self):
@@ -76,7 +76,7 @@ class LaunchesTest(unittest.TestCase):
         chosen = self.per_step("--no-cuda-graph")
         for name in ("launches", "waits"):
             self.assertGreater(chosen[name], usual[name])
-        # A graph has the methods of the device.
+        # A graph uses the methods of the device.
         self.run_plan("--iters=4", "--verify")
 
     def test_a_dropless_step_becomes_a_graph(self):

@@ -23,7 +23,7 @@ BIN = None
 TINY = cuda_layer.SHAPES["tiny"]
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
-# An interpreter that has a PyTorch of 1 s a step, but for what PEER says: {"version": ..., "forms": [...], "verify grouped": HOW}.
+# An interpreter whose PyTorch takes 1 s for a step. PEER changes its answers: {"version": ..., "forms": [...], "verify grouped": HOW}.
 PEER = f"""#!{sys.executable}
 import collections, json, os, sys
 peer = {{"version": "1.0", "forms": ["loop", "grouped"], **json.loads(os.environ.get("PEER", "{{}}"))}}
@@ -75,12 +75,12 @@ class RoutingTest(unittest.TestCase):
 
 class FloorTest(unittest.TestCase):
     def test_flops_are_those_of_six_products(self):
-        # w1 [2, 6] and w2 [3, 2]: 12 + 6 multiplications and additions a row, three times.
+        # w1 [2, 6] and w2 [3, 2]: 12 + 6 multiplications and additions for each row, three times.
         shape = TINY._replace(model=2, hidden=3)
         self.assertEqual(cuda_layer.get_flops(shape, 5), 5 * 2 * 3 * (12 + 6))
 
     def test_bytes_are_those_of_rows_that_go_in_and_out(self):
-        # x 20, sorted 80, h 120 elements: 4 and 2 of dispatch and combine in all, 8 of h.
+        # x has 20 elements, sorted rows 80, h 120: 4 and 2 of dispatch and combine in total, 8 of h.
         shape = TINY._replace(model=2, hidden=3, top_k=4)
         self.assertEqual(cuda_layer.get_bytes(shape, 10), 2 * (6 * 20 + 5 * 80 + 8 * 120))
 
@@ -165,7 +165,7 @@ class ScriptTest(unittest.TestCase):
         return run_script(f"--plans={self.plans}", "--worker=cuda_layer_emulated", f"--torch={sys.executable}", "--steps=2", *flags, **peer)
 
     def measure_with_peer(self, name, *flags, **peer):
-        """The run and its cases."""
+        """Runs the script and returns the run and its cases."""
         result = self.measure("--tokens=32", f"--torch={self.peer}", "--json=" + self.path(name), *flags, **peer)
         with open(self.path(name)) as file:
             return result, json.load(file)["cases"]
@@ -188,7 +188,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(forms, case["setup"]["torch"]["forms"] if HAS_TORCH else [])
 
     def test_what_was_measured_is_not_measured_again(self):
-        # Time is up at once, but the first call has had all of it.
+        # The time is up at once, but the first call has measured all.
         flags = ["--json=" + self.path("again.json"), "--tokens=32", "--torch=none"]
         first = self.measure(*flags)
         again = self.measure(*flags, "--limit=0")
@@ -259,7 +259,7 @@ class ScriptTest(unittest.TestCase):
         self.assertIn("PyTorch: PyTorch ended with 5", result.stdout)
 
     def test_a_plan_of_another_layer_is_found_out(self):
-        # Its reference takes sigmoids for scores.
+        # The reference of this layer has sigmoids as scores.
         other = self.path("other")
         os.makedirs(other)
         for name in os.listdir(self.plans):
@@ -276,7 +276,7 @@ class ScriptTest(unittest.TestCase):
         self.assertNotIn("tokens routing", result.stdout)
 
     def test_routing_that_cannot_be_is_found_out(self):
-        # A token that is to choose one expert twice chooses two.
+        # A token cannot choose the same expert twice, so its choices differ from this routing.
         broken = self.path("tiny-32-balanced.bin")
         with open(broken, "rb") as file:
             choices = file.read()

@@ -5,7 +5,7 @@ import concurrent.futures
 
 
 def parser(description, drawn, count):
-    """`drawn`: the word for several draws."""
+    """Options of a campaign. `drawn` is the plural of what is drawn."""
     result = argparse.ArgumentParser(description=description.splitlines()[0], allow_abbrev=False)
     result.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
     result.add_argument("--jobs", type=int, default=2, help=f"{drawn} at a time (default 2)")

@@ -42,7 +42,7 @@ ROUTINGS = {
 
 
 def choose_cases():
-    """Each schedule and layout; routing, choices and what is computed again take turns."""
+    """Each schedule with each layout. Routing, choices and recomputation rotate."""
     cases = []
     for schedule, layouts in SCHEDULES.items():
         for layout in layouts:
@@ -76,7 +76,7 @@ def check(tools, backend, case, folder, log):
     report = json.loads(tools.call(log, "moe-run", path("plan.so"), "--verify", "--json", f"--load={path('in.safetensors')}", "--allow-missing"))
     errors = harness.verified_errors(report, model)
     for space, size in report["memory"].items():
-        # A GPU does not issue the calls of passes that are not to be.
+        # A GPU does not issue the calls of unneeded passes.
         if size["measured"] != size["planned"] and not (backend.startswith("cuda") and size["measured"] < size["planned"]):
             raise harness.CaseFailed(f"expected {size['planned']} bytes of {space} to be used but measured {size['measured']}")
     return f"{len(errors)} tensors, worst {max(errors.values()):.1e}"

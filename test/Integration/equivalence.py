@@ -30,10 +30,10 @@ from oracle import Layer, Model
 OPTIONS = {
     "experts": (4, 8, 16),
     "top_k": (1, 2, 4),
-    # Padded: rows of an expert that the members of mp cannot share equally.
+    # Padded: the members of mp cannot share an expert's rows equally.
     "form": ("drops", "room", "padded", "dropless"),
     "routing": ("random", "skewed", "empty", "one"),
-    # What makes the routing so: the bias of the choice alone, or that of the gate, which saturates the scores as well.
+    # The steering of the routing: the bias of the choice alone, or that of the gate, which also saturates the scores.
     "steer": ("selection_bias", "gate_bias"),
     "activation": ("swiglu", "gelu"),
     "shared": ("none", "plain", "gated"),
@@ -60,17 +60,17 @@ def layouts():
 
 
 def is_for_ppmoe(layout):
-    """All that hold a layer's experts have the same tokens."""
+    """Whether all ranks that hold a layer's experts have the same tokens."""
     return layout.mp % (layout.ep * layout.esp) == 0
 
 
 def is_overlapped(layout, o):
-    """With SAA the exchange of a layer's rows comes in phases: as many as blocks of mp share the layer's experts."""
+    """Whether SAA exchanges a layer's rows in phases: one for each block of mp that shares the layer's experts."""
     return layout.mp > 1 and layout.ep > 1 and layout.ep * layout.esp > layout.mp and o["form"] != "dropless"
 
 
 def is_legal(o):
-    """Leaves out what is no layer."""
+    """Whether the options make a layer."""
     if o["top_k"] > o["experts"] // o["expert_groups"]:
         return False  # one group of experts is chosen
     if o["max_load"] == "bounded" and o["form"] != "dropless":
@@ -84,8 +84,8 @@ def pairs_of(layout, o):
 
 
 def choose_cases(draws, grid, seed=20240607, candidates=60):
-    """(layout, options) pairs: `draws` for each layout of `grid`, each the candidate with the most pairs not yet seen; then
-    more, until every pair that random legal draws ever contain is seen. Returns the number of pairs too."""
+    """(layout, options) pairs, and the number of pairs of values. Each layout of `grid` has `draws` cases, each the candidate with the
+    most new pairs. Further cases follow until they cover every pair that random legal draws contain."""
     rng = random.Random(seed)
 
     def draw():
@@ -121,7 +121,7 @@ def choose_cases(draws, grid, seed=20240607, candidates=60):
 
 
 def pipelines(seed=20240607):
-    """All (chunks, strategy, layer), so that each quarter has every pair of chunks and strategy."""
+    """All (chunks, strategy, layer), ordered so that each quarter has every pair of chunks and strategy."""
     rng, order = random.Random(seed), []
     for turn in range(len(LAYERS)):
         pairs = [(chunks, strategy, LAYERS[(i + j + turn) % len(LAYERS)])
@@ -131,13 +131,13 @@ def pipelines(seed=20240607):
 
 
 def deal_pipelines(cases):
-    """(case, pipeline) pairs, one for each case; the two forms of routing have turns of their own."""
+    """(case, pipeline) pairs, one for each case. The two forms of routing rotate separately."""
     turns = {dropless: itertools.cycle(pipelines()) for dropless in (False, True)}
     return [(case, next(turns[case[1]["form"] == "dropless"])) for case in cases]
 
 
 def check_dealt(suite, dealt):
-    """Every pair of chunks and strategy, and in the full suite every pipeline of both forms twice, is in some case."""
+    """Checks that every pair of chunks and strategy occurs, and in the full suite every pipeline of both forms twice."""
     if len({pipeline[:2] for _, pipeline in dealt}) != len(CHUNKS) * len(STRATEGIES):
         raise ValueError("expected every pair of chunks and strategy")
     seen = [(pipeline, case[1]["form"] == "dropless") for case, pipeline in dealt]
@@ -160,9 +160,9 @@ def describe(layout, o):
 
 
 def capacity_factor(o, tokens):
-    """`tokens` are those of a data-parallel rank."""
+    """Capacity factor of a layer. `tokens` are those of a data-parallel rank."""
     mean = o["top_k"] * tokens / o["experts"]
-    # An odd number of rows, no more than the mean where that is 1 or more; half a row less, so that rounding up gives it.
+    # An odd number of rows, at most the mean if that is 1 or more, and half a row less, so that rounding up gives it.
     padded = max(1, (int(mean) - 1) | 1) - 0.5
     return {"drops": 0.5, "room": o["experts"] / o["top_k"], "padded": padded / mean, "dropless": None}[o["form"]]
 
@@ -180,7 +180,7 @@ def build_model(layout, o):
 
 
 def steering(o):
-    """The biases that make the routing what it is to be, to load; the other tensors stay random."""
+    """Biases to load that steer the routing. The other tensors stay random."""
     experts, bias = o["experts"], np.zeros(o["experts"])
     if o["routing"] == "skewed":
         bias = np.linspace(1.0, -1.0, experts) * (0.3 if o["steer"] == "selection_bias" else 2.0)
@@ -201,7 +201,7 @@ def compile_plan(tools, arguments, plan, log):
 
 
 def check_pipelined(plan, memory, pipeline, layers):
-    """`plan` is the text of the rank program, `memory` what moe-run says of its arenas."""
+    """Checks a plan in chunks. `plan` is the text of the rank program, `memory` moe-run's report of its arenas."""
     chunks, strategy, _ = pipeline
     rank = plan[:plan.index("func.func @reference(")]
     for layer in (f"layer{i}" for i in range(layers)):
@@ -224,7 +224,7 @@ def check(tools, compile_flags, run_flags, case, folder, log, pipeline=None):
     forward = "--mode=forward" in compile_flags
     path = partial(os.path.join, folder)
     with open(path("model.mlir"), "w") as file:
-        # Rows beyond the reserve are served in further passes.
+        # Further passes serve rows beyond the reserve.
         max_load = 1.25 if o["max_load"] == "bounded" else None
         file.write(harness.mlir_text(model, o["dtype"], max_load))
     arguments = [path("model.mlir"), layout.flag(), *compile_flags]
@@ -249,7 +249,7 @@ def check(tools, compile_flags, run_flags, case, folder, log, pipeline=None):
     expected = {"y", "aux", *(() if forward else model.gradient_names())}
     if not expected <= errors.keys():
         raise harness.CaseFailed(f"not compared: {sorted(expected - errors.keys())}; compared: {sorted(errors)}")
-    # An error that is no number is null, and fails too.
+    # An error that is no number is null, and also fails.
     bad = [value for value in verify["values"] if value["relative_error"] is None or not value["relative_error"] <= (value["bound"] or 0)]
     if bad or verify.get("ok") is not True:
         raise harness.CaseFailed(f"verify.ok is {verify.get('ok')}, errors over what rounding explains: {bad}")
@@ -270,7 +270,7 @@ def run_pipelines(tools, dealt, options):
 
 
 def check_ppmoe(tools, flags, run_flags, case, folder, log):
-    """In training and, which plans other memory, forward alone."""
+    """Checks training, and the forward alone, whose memory is planned differently."""
     notes = [check(tools, [*flags, f"--mode={mode}"], run_flags, case, folder, log) for mode in ("train", "forward")]
     return "; forward ".join(notes)
 
@@ -283,7 +283,7 @@ def run_ppmoe(tools, schedule, options):
 
 
 def run_schedule(tools, schedule, cases, options):
-    """The exit status of all cases with one schedule."""
+    """Exit status of all cases with one schedule."""
     if schedule and schedule.split("+")[0] == "ppmoe":
         return run_ppmoe(tools, schedule, options)
     flags = [f"--schedule={schedule}"] if schedule else []
@@ -292,8 +292,8 @@ def run_schedule(tools, schedule, cases, options):
 
 
 def take_shard(cases, grid, shard):
-    """`cases` are draws for all of `grid`, one after the other. Each draw is dealt out from another shard on, so that every
-    shard has every layout."""
+    """Cases of a shard. `cases` are draws for all of `grid`, one after the other. Each draw begins at another shard, so that every shard
+    has every layout."""
     index, count = shard
     dealt = ((i % len(grid) + i // len(grid)) % count + 1 for i in range(len(cases)))
     return [case for case, to in zip(cases, dealt) if to == index]

@@ -12,21 +12,22 @@ import harness
 from estimates_cases import draw, run
 
 CASES = 24
-# Relative errors at most, of one case. benchmarks/estimates.py has the means.
+# Largest relative errors of one case. benchmarks/estimates.py has the means.
 SECONDS, BYTES = 0.15, 0.15
-# Without a pipeline the launches of chunks are reordered, and orders of a few blocks keep more or less alive than those of many.
+# Largest error of bytes without a pipeline. The launches of chunks are reordered, and orders of a few blocks keep more or less alive than
+# those of many.
 REORDERED_BYTES = 0.4
-# The same of steps that people train in.
+# Largest errors of steps as people train.
 TRAINED_SECONDS, TRAINED_BYTES = 0.05, 0.1
 TRAINED = ("--layers=8", "--zero", "--max-load=1.5", "--vary=none")
 
 
 def cases():
-    """Commands, of which the first that can be is compared."""
+    """Commands. The first possible one is compared."""
     for name, model, flags in (("one kind of blocks", "qwen3-30b-a3b", ("--global-batch=64",)),
                                ("one kind of blocks, recomputed", "qwen3-30b-a3b", ("--global-batch=64", "--recompute")),
                                ("one kind of blocks, in part recomputed", "qwen3-235b-a22b", ("--global-batch=64", "--recompute=cheap-4")),
-                               # Much is done once a step: experts' gradients are added up, and their parameters updated.
+                               # A step adds up the experts' gradients and updates their parameters once.
                                ("large experts", "mixtral-8x7b", ("--global-batch=128", "--recompute")),
                                ("two kinds of blocks", "deepseek-v2-lite", ("--global-batch=64", "--recompute"))):
         for groups in ("pp=1,ep=8", "pp=2,ep=8", "pp=4,ep=4"):

@@ -29,7 +29,7 @@ def get_microseconds(op, gpus, size):
 
 
 def write_measured(folder):
-    """Half of the sizes, with 2% of noise and one disturbed row."""
+    """Writes half of the sizes, with 2% of noise and one disturbed row."""
     draw = random.Random(1)
     for device in ("h100", "h200", "b200", "gb200"):
         with open(os.path.join(folder, f"{device}-nccl.csv"), "w") as file:

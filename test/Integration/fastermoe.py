@@ -36,7 +36,7 @@ DRAWN = {
     "routing": ("random", "skewed", "empty", "one"),
     "experts": (8, 16),
     "top_k": (1, 2),
-    # Where it is large, weights are not worth moving.
+    # With a large inner size, moving weights does not pay.
     "inner": (8, 8, 8, 256),
     "dtype": ("f64", "f32"),
     "biases": (False, True, False),
@@ -54,7 +54,7 @@ def choose_cases(suite, seed=6):
     rng = random.Random(seed)
     cases = []
     for layout, layer in itertools.product(LAYOUTS[suite], LAYERS):
-        # No smart schedule is a group size too, and twice as interesting: what shadows do shows alone.
+        # No smart schedule counts as a group size, with twice the weight, because it shows the effect of shadows alone.
         for group in [None, None, *divisors(layout.world)]:
             o = {name: rng.choice(values) for name, values in DRAWN.items()}
             o["experts"] = max(o["experts"], layout.ep)
@@ -101,7 +101,7 @@ def steering(o):
 
 
 def write_cluster(path):
-    """trevor, with four ranks on a node, without latencies, since with so few tokens nothing else would count, and with f64."""
+    """Writes trevor with four ranks on a node, without latencies, which would dominate with so few tokens, and with f64."""
     with open(os.path.join(ROOT, "share", "clusters", "fastermoe-trevor.json")) as file:
         text = re.sub(r'("latency_s": )[0-9.e-]+', r"\g<1>1e-12", file.read())
     cluster = json.loads(text)
@@ -111,10 +111,10 @@ def write_cluster(path):
 
 
 def count_shadows(report, model, layout, o):
-    """Mean over the data-parallel replicas of the experts, from the bytes of their broadcasts."""
+    """Mean number of shadows over the data-parallel replicas of the experts, from the bytes of their broadcasts."""
     layer = model.layers[0].shapes()
     values = sum(int(np.prod(layer[name])) // o["experts"] for name in ("w1", "w2", "b1", "b2") if name in layer)
-    # The second bias is whole on each shard.
+    # Each shard has the whole second bias.
     if "b2" in layer:
         values += (layout.esp - 1) * int(layer["b2"][1])
     received = sum(c["bytes_received"] for c in report["collectives"] if c["collective"] == "broadcast_experts")
@@ -138,7 +138,7 @@ def check(tools, seen, case, folder, log):
     errors = harness.verified_errors(report, model)
     shadows = count_shadows(report, model, layout, o)
     most = int(re.search(r"shadow:(\d+)", schedule).group(1)) if o["shadows"] else 0
-    # Verification makes one where none pays.
+    # Verification makes one shadow even if none pays.
     if not min(1, most) <= shadows <= most:
         raise harness.CaseFailed(f"expected at most {most} shadows, and at least one if any, but {shadows} were broadcast")
     kind = "none" if shadows == 0 else "all" if shadows == o["experts"] else "one" if shadows == 1 else "several"

@@ -23,11 +23,11 @@ import draws
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 SECONDS = 60
-MOST_WRITTEN = 64 << 20  # bytes of a file; a message that is longer ends its command by SIGXFSZ
-# What no user should see.
+MOST_WRITTEN = 64 << 20  # bytes of a file. A longer message ends its command by SIGXFSZ
+# Texts that no user should see.
 INSIDE = re.compile(r"Assertion|Stack dump|LLVM ERROR|UNREACHABLE|terminate called|PLEASE submit|AddressSanitizer|runtime error:|bad_alloc")
-# Faults of MLIR 19's parser, with mlir-opt as with moe-opt: it frees values of a program that defines one twice while it is still read, and
-# has room for all results below the one that is named, as %0#2147483648.
+# Errors of MLIR 19's parser, in mlir-opt as in moe-opt. It frees values of a program that defines one twice while it still reads them, and
+# reserves memory for all results below a number such as %0#2147483648.
 PARSER = re.compile(r"error: redefinition of SSA value|out of memory[\s\S]*MLIR Parser: custom op parser")
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "64", "4096", "2147483647", "2147483648", "4294967296", "9223372036854775807", "-9223372036854775808",
            "18446744073709551616", "1e308", "1e-320", "-0.0", "0.5", "1e999", "nan", "inf"]
@@ -37,7 +37,7 @@ PASSES = ("--canonicalize", "--cse", "--moe-partition", "--moe-differentiate", "
 
 
 def change_value(rng, root):
-    """Changes one value of JSON: another, none, or one more."""
+    """Changes one value of JSON: replaces, removes or adds it."""
     places, todo = [], [root]
     while todo:
         node = todo.pop()
@@ -71,7 +71,7 @@ def change_json(rng, content):
 
 
 def change_text(rng, content):
-    """Numbers, words and lines."""
+    """Changes numbers, words and lines."""
     text = content.decode(errors="replace")
     for _ in range(rng.choice((1, 1, 2, 3))):
         kind = rng.random()
@@ -109,7 +109,7 @@ def read(path):
 
 
 class Kinds:
-    """What is mutated, and the command that reads it."""
+    """Kinds of mutated inputs, and the commands that read them."""
 
     def __init__(self, folder, tools):
         files = lambda pattern: sorted(glob.glob(os.path.join(ROOT, pattern), recursive=True))
@@ -129,11 +129,11 @@ class Kinds:
         self.model = os.path.join(HERE, "models", "mixtral.json")
 
     def draw(self, rng, path):
-        """(content, command that reads `path`)."""
+        """(content, command that reads `path`) of a random input."""
         kind = rng.choice(("config",) * 4 + ("program",) * 4 + ("cluster",) * 2 + ("trace", "tensors"))
         change = rng.choices((change_json if kind in ("config", "cluster", "trace") else change_text, change_text, change_bytes), (6, 2, 2))[0]
         if kind == "program":
-            # One process reads several programs, each on its own.
+            # One process reads several programs, one by one.
             pieces = [(change_text if rng.random() < 0.9 else change_bytes)(rng, rng.choice(self.programs)) for _ in range(10)]
             return b"\n// -----\n".join(pieces), ["moe-opt", "--split-input-file", path, *rng.sample(PASSES, rng.choice((0, 1, 1, 2)))], len(pieces)
         content = change(rng, rng.choice({"config": self.configs, "cluster": self.clusters, "trace": self.traces, "tensors": self.tensors}[kind]))
@@ -155,7 +155,7 @@ def limit(gigabytes):
 
 
 def try_one(tools, kinds, folder, gigabytes, seed, number):
-    """(what is wrong or None, tool, inputs)."""
+    """(problem or None, tool, inputs) of a case."""
     rng = random.Random(f"{seed} {number}")
     path = os.path.join(folder, f"{number}.input")
     content, command, inputs = kinds.draw(rng, path)

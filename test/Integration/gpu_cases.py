@@ -15,11 +15,12 @@ import harness
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 STEPS = 4
-# Losses of training on another device: products are summed in another order, and in 16 bits rounded at other places.
+# Largest differences of the losses of training on another device, which sums products in another order, and rounds at other places in 16
+# bits.
 TOLERANCE = {"bf16": 5e-2, "f16": 5e-2, "f32": 1e-3}
 TEXT = b"the quick brown fox jumps over the lazy dog. " * 40
 
-# Wide enough that products fill tiles, and rows of experts end inside tiles.
+# Wide enough that products fill tiles, and that rows of experts end inside tiles.
 WIDE = {"hidden_size": 256, "intermediate_size": 192, "num_local_experts": 16, "num_experts_per_tok": 4}
 ONE = "dp=1"
 ROOM, DROPS = "--capacity-factor=1.25", "--capacity-factor=0.5"
@@ -80,7 +81,7 @@ def list_cases():
 
 
 def write_config(model, folder):
-    """The model's configuration; `wide` is a wider mixtral."""
+    """Writes the model's configuration. `wide` is a wider mixtral."""
     with open(os.path.join(MODELS, ("mixtral" if model == "wide" else model) + ".json"), encoding="utf-8") as file:
         config = json.load(file)
     path = os.path.join(folder, "config.json")
@@ -90,13 +91,13 @@ def write_config(model, folder):
 
 
 def keep_losses(tools, dtype, folder, log):
-    """What training on the host prints."""
+    """Keeps the losses that training prints on the host."""
     with open(os.path.join(folder, "text"), "wb") as file:
         file.write(TEXT)
     run = ["plan.so", "--train", "--data=text", f"--steps={STEPS + 2}", "--rate=0.003", "--json"]
     words = [os.path.join(folder, "plan.so"), "--train", f"--data={os.path.join(folder, 'text')}", *run[3:]]
     steps = json.loads(tools.call(log, "moe-run", *words))["steps"]
-    # Routing in 16 bits differs after some steps, which norms of gradients show more than losses.
+    # In 16 bits the routing differs after some steps, and norms of gradients show this more than losses.
     kept = ("loss", "cross_entropy") + (("gradient_norm",) if dtype == "f32" else ())
     steps = [{key: step[key] for key in kept if key in step} for step in steps]
     with open(os.path.join(folder, "expected"), "w", encoding="utf-8") as file:

@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 
-# Options of passes lie deeper, and are given inside of --pass-pipeline.
+# Options of passes are indented more, and are given inside of --pass-pipeline.
 LISTED = re.compile(r"^ {2,6}(--?[A-Za-z][^\s=\[]*)", re.MULTILINE)
-# What must be there whatever the help looks like.
+# Options that must exist, independent of the help's format.
 KNOWN = {"moe-run": ("--train", "--data-type", "--verify", "--version"), "moe-calibrate": ("-o", "--quick"),
          "moe-compile": ("--emit", "-o", "--parallel", "--help"), "moe-sim": ("--network",), "moe-import": ("--loss",),
          "moe-opt": ("--moe-chunk-experts", "--pass-pipeline")}
@@ -39,7 +39,7 @@ def run(*command, **more):
 
 
 def complete(share, tool, words):
-    """What bash offers for `words`, as it splits them."""
+    """Completions that bash offers for `words`, as it splits them."""
     script = """source "$1"; shift
 name=$1; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 "_${name//-/_}"; printf '%s\\n' "${COMPREPLY[@]}" """
@@ -47,7 +47,7 @@ name=$1; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 
 
 def check_tool(options, share, tool):
-    """Yields what is wrong."""
+    """Yields problems."""
     text = run(os.path.join(options.bin, tool), "--help")
     listed = set(LISTED.findall(text)) | set(KNOWN.get(tool, ()))
     if offered := listed ^ {name.rstrip("=") for name in complete(share, tool, ["-"])}:

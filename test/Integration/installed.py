@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-# Of a program, its arguments, and what its output has. PREFIX is the folder of the installation.
+# A program, its arguments, and a part of its output. PREFIX is the folder of the installation.
 COMMANDS = [
     (["moe-import", "switch-base-8", "--batch=1", "--seq=32", "-o", "switch.mlir"], ""),
     (["moe-compile", "switch.mlir", "--parallel=dp=2,ep=2", "-o", "switch.so"], ""),
@@ -31,7 +31,7 @@ def main():
         for component in ("runtime", "compiler"):
             subprocess.run([options.cmake, "--install", options.build, "--prefix", prefix, "--component", component],
                            check=True, stdout=subprocess.DEVNULL)
-        # A name that is not shared is answered with the names that are, from the installed folder alone.
+        # The error for an unknown name lists the shared names, from the installed folder alone.
         os.rename(os.path.join(prefix, "share/moeplan/models/switch-base-8.json"),
                   os.path.join(prefix, "share/moeplan/models/of-this-prefix.json"))
         COMMANDS[0][0][1] = "of-this-prefix"

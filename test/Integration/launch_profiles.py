@@ -50,7 +50,7 @@ def write(folder, kind, names, rows):
 
 
 def write_measured(folder):
-    """Most of a grid of sizes, with 2% of noise."""
+    """Writes most of a grid of sizes, with 2% of noise."""
     draw = random.Random(1)
     sizes = [2**i for i in range(5, 16)]
 

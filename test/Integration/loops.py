@@ -20,9 +20,9 @@ import safetensors
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 FAMILIES = ("gpt2-moe", "deepseek-v3", "mixtral", "qwen2-moe", "gpt-oss")
-# By order: stages on a device.
+# Stages on a device, by order.
 ORDERS = {"1f1b": (1, 2), "1f1b-overlap": (1, 2), "zb-h1": (1,), "zb-v": (2,), "dualpipe-v": (2,), "search": (1, 2)}
-# What a step has besides: the optimizer updates divided states, and values are computed again.
+# Further options of a step: the optimizer updates divided states, and values are recomputed.
 REST = (["--optimizer=adam", "--zero=1", "--clip-norm=1"], ["--recompute=block", "--optimizer=sgd", "--zero=3", "--bucket-bytes=4kB"],
         ["--optimizer=sgd", "--recompute=selective", "--grad-dtype=f32", "--zero=2"], ["--dropless", "--optimizer=adam"])
 FULL_DEVICES, QUICK_DEVICES, MOST_STAGES = (1, 2, 3, 4, 8), (1, 2, 4), 8
@@ -36,11 +36,11 @@ def cases_of(suite):
             alone = pp == 1
             if pp * interleave > MOST_STAGES or (alone and (interleave > 1 or not order.startswith("1f1b"))):
                 continue
-            # So many that there is a loop: interleaved 1F1B needs multiples of the devices.
+            # Enough micro-batches for a loop. Interleaved 1F1B needs multiples of the devices.
             round_ = pp if interleave > 1 and order.startswith(("1f1b", "search")) else 1
             count = 8 * pp + 2 * round_ if interleave > 1 else 2 * (pp + 6)
             number = len(cases)
-            # Micro-batches that are ordered together, two or three at a time.
+            # Number of micro-batches that are ordered together.
             together = (1, 2, 1, 3)[number % 4]
             rest = [*REST[number % len(REST)], f"--side-by-side={together}"]
             cases.append((FAMILIES[number % len(FAMILIES)], order, pp, interleave, together * (count + odd * round_), rest))
@@ -62,16 +62,16 @@ def check_bits(tools, case, folder, log):
     if rest[0] == "--dropless":
         flags.append("--max-load=4")
     looped, is_written = run(tools, log, folder, [*flags, "--reference=false"], "loop")
-    # The order of launches changes no sum.
+    # The order of launches does not change sums.
     written, _ = run(tools, log, folder, [*flags, "--reference=false", "--unroll", "--side-by-side=1"], "written")
     different = [value for value in written if not np.array_equal(looped.get(value), written[value])]
     if different or looped.keys() != written.keys():
         raise harness.CaseFailed(f"{len(different)} of {len(written)} results differ, such as '{(different or ['?'])[0]}'")
-    # A search finds an order for the micro-batches that it sees, and a file of routings has the order of the plan.
+    # A search orders the micro-batches that it sees, and a file of routings has the order of the plan.
     with open(os.path.join(folder, "loop.jsonl")) as own, open(os.path.join(folder, "written.jsonl")) as other:
         if order != "search" and "--side-by-side=1" in rest and own.read() != other.read():
             raise harness.CaseFailed("the recorded routings differ")
-    # An iteration of micro-batches side by side has more of them, and is as long as a short step.
+    # An iteration with side-by-side micro-batches has more of them, and is as long as a short step.
     sizes = [os.path.getsize(os.path.join(folder, plan)) for plan in ("loop.so", "written.so")]
     if not is_written and "--side-by-side=1" in rest and sizes[0] >= sizes[1]:
         raise harness.CaseFailed(f"the plan with a loop has {sizes[0]} bytes, the one without {sizes[1]}")
@@ -92,7 +92,7 @@ def check_reference(tools, case, folder, log):
 
 
 def differences(a, b, close, place=""):
-    """Places where two values of JSON differ by more than rounding: numbers are equal if `close` says so."""
+    """Places where two values of JSON differ by more than rounding. Numbers are equal if `close` says so."""
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return [] if close(a, b, place) else [place]
     if type(a) is not type(b) or (isinstance(a, (list, dict)) and len(a) != len(b)):
@@ -105,13 +105,13 @@ def differences(a, b, close, place=""):
 
 
 def numbers_by_words(text):
-    """The numbers of each line, by its words: lines of equal times may change places."""
+    """Numbers of each line, by its words: lines of equal times may change places."""
     number = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
     return {number.sub("#", line).strip(): [float(value) for value in number.findall(line)] for line in text.splitlines()}
 
 
 def check_simulation(tools, case, folder, log):
-    """A simulation that leaves iterations out says what one of all iterations says."""
+    """Checks that a simulation that skips iterations gives the results of one with all iterations."""
     name, order, pp, interleave, micro_batches, rest = case
     plan = os.path.join(folder, "plan.mlir")
     tools.call(log, "moe-compile", os.path.join(MODELS, name + ".json"), "--whole-model", "--seq=8", f"--parallel=pp={pp},dp=2,ep=2",
@@ -119,13 +119,14 @@ def check_simulation(tools, case, folder, log):
                "--reference=false", "--emit=plan", "-o", plan)
     simulate = partial(tools.call, log, "moe-sim", plan, "--cluster=hgx-h100")
     text, few, every = simulate(), json.loads(simulate("--json")), json.loads(simulate("--json", "--all-iterations"))
-    # Of ops that end at one time, either is the cause of a wait, and a buffer may end a little before another one begins.
+    # If ops end at the same time, any of them may be the cause of a wait, and a buffer may end slightly before another one begins.
     for report in (few, every):
         report.pop("critical_path"), report["memory"].pop("points")
         report["kernels"] = {kernel.pop("kernel"): kernel for kernel in report["kernels"]}
     if abs(few["step_s"] / every["step_s"] - 1) > 1e-9:
         raise harness.CaseFailed(f"the step takes {few['step_s']} s, but {every['step_s']} s with all iterations")
-    # By rounding, another one of two ops at one time may find memory that is not yet free or, in some searched orders, be slowed by a third.
+    # Because of rounding, one of two simultaneous ops may find memory that is not yet free, or in some searched orders be slowed by a third
+    # op.
     step, slack = every["step_s"], 5e-3 if order == "search" else 1e-8
     found = differences(few, every, lambda x, y, place: abs(x - y) <= (0.1 * x if "bytes" in place and "memory" in place or "peak" in place
                                                                        else max(slack * step if place.endswith("_s") else 0, 1e-8 * abs(x))))
@@ -133,7 +134,7 @@ def check_simulation(tools, case, folder, log):
     found += differences(*tables, lambda x, y, place: abs(x - y) <= max(0.0015, slack * step * 1e3, 2e-3 * abs(x)) or place.startswith(".memory"))
     if found:
         raise harness.CaseFailed(f"{len(found)} values differ, such as {found[0]}")
-    # Longer pipelines of tiny models may not repeat themselves within half of the iterations.
+    # Longer pipelines of tiny models may not become periodic within half of the iterations.
     left_out = re.search(r"^loop +(\d+) iterations \((\d+) simulated", text, re.M)
     if not left_out and order == "1f1b" and pp <= 2:
         raise harness.CaseFailed("no iteration is left out")

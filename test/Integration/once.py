@@ -51,7 +51,7 @@ def choose_cases(repeats, seed=5):
         o = {name: rng.choice(values) for name, values in DRAWN.items()}
         if o["form"] == "capacity":
             o["node_ranks"] = choose_node(layout, layer)
-        # Nodes are several, of several ranks, and hold whole experts.
+        # There are several nodes, of several ranks each, that hold whole experts.
         if o["form"] == "dropless" and o["node_ranks"] in (2, 4) and (layout.esp > 1 or o["node_ranks"] >= layout.ep):
             o["node_ranks"] = 2 if layout.esp == 1 and layout.ep > 2 else None
         if o["form"] == "capacity" and not o["node_ranks"]:
@@ -60,7 +60,7 @@ def choose_cases(repeats, seed=5):
             o["strategy"] = "none"
         else:
             o["max_load"] = None
-        # Memory strategies have rings, and these keep too little for blocks that are computed again.
+        # Memory strategies use rings, which keep too little for recomputed blocks.
         if o["strategy"] != "none":
             o["recompute"] = "none"
         cases.append((layout, layer, o))
@@ -68,8 +68,8 @@ def choose_cases(repeats, seed=5):
 
 
 def choose_node(layout, layer):
-    """The ranks of a node, of which the exchange has several with several ranks each. None where no number will do, and where S1 and S2 send
-    rows to each slice of an expert."""
+    """Ranks of a node, such that the exchange has several nodes with several ranks each. None if no number is possible, or if S1 and S2
+    send rows to each slice of an expert."""
     return 2 * layout.esp if layout.ep > 2 and (layer == "baseline" or layout.esp == 1) else None
 
 
@@ -107,8 +107,8 @@ def steering(o):
 
 
 def count_rows(choices, layout, o):
-    """Rows that reach another rank, by group. A token goes to each other rank that holds some of its experts. With nodes, it goes to the rank in
-    the same place in each other node, and from there, as in its own node, to the other ranks. Nodes of one rank are ranks."""
+    """Rows that reach another rank, by group. A token goes to each other rank that holds some of its experts. With nodes, it goes to the
+    rank in the same place in each other node. From there, as in its own node, it goes to the other ranks. Nodes of one rank are ranks."""
     has_nodes = o["node_ranks"] in (2, 4)
     own, node_ranks = o["experts"] // layout.ep, o["node_ranks"] if has_nodes else layout.ep
     rows = Counter()
@@ -124,8 +124,8 @@ def count_rows(choices, layout, o):
 
 
 def check_bytes(tools, plan, case, path, log):
-    """The forward sends each row's token, choices and weights, and brings one row back. The backward sends its gradient, and brings those of
-    the token and of the weights back."""
+    """The forward sends each row's token, choices and weights, and returns one row. The backward sends its gradient, and returns those
+    of the token and of the weights."""
     layout, _, o = case
     report = json.loads(tools.call(log, "moe-run", plan, "--json", f"--load={path('in.safetensors')}", "--allow-missing",
                                    f"--record-routing={path('routing.jsonl')}"))
@@ -134,7 +134,7 @@ def check_bytes(tools, plan, case, path, log):
     size = {"f32": 4, "f64": 8}[o["dtype"]]
     row = 4 * HIDDEN * size + 2 * o["top_k"] * size + o["top_k"] * 4
     expected = {group: count * row for group, count in count_rows(choices, layout, o).items() if count}
-    # The ranks of a group have the name of another one where it has the same ranks.
+    # A group with the same ranks as another one has that one's name.
     levels = {c["group"]: next((name for name in ("nodes", "node") if c["group"].endswith("_" + name)), "ranks") for c in report["collectives"]}
     received = {levels[c["group"]]: c["bytes_received"] for c in report["collectives"] if c["collective"] == "all_to_all_v" and c["bytes_received"]}
     if received != expected:
@@ -153,7 +153,7 @@ def check(tools, case, folder, log):
         raise harness.CaseFailed(f"expected the schedule in every layer\n{stderr}")
     report = json.loads(tools.call(log, "moe-run", path("plan.so"), "--verify", "--json", f"--load={path('in.safetensors')}", "--allow-missing"))
     errors = harness.verified_errors(report, model)
-    # Where nothing is sent twice, and ranks of mp have tokens of their own.
+    # Rows are only counted if none is sent twice, and if ranks of mp have their own tokens.
     is_counted = o["form"] == "dropless" and o["max_load"] is None and o["recompute"] == "none" and layout.esp == 1 and (layer == "s1" or layout.mp == 1)
     if is_counted:
         check_bytes(tools, path("plan.so"), case, path, log)

@@ -20,7 +20,7 @@ from chromium import TIMEOUT, Browser
 
 MODEL = ["switch-base-8", "--cluster=hgx-h100"]
 PIPELINE = ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--batch=2", "--optimizer=adam", "--parallel=pp=4,dp=2,ep=2", "--cluster=hgx-h100"]
-# name: (arguments of moe-sim, whether ranks are grouped in blocks, whether all launches of what has lanes are on the page)
+# name: (arguments of moe-sim, whether ranks are grouped in blocks, whether the page has all launches of ranks with lanes)
 PAGES = {
     "8 ranks": ([*MODEL, "--parallel=dp=8,ep=8"], False, True),
     "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False, True),
@@ -40,10 +40,10 @@ EXPLANATIONS = {
 LARGEST_PAGE = 2 << 20
 WIDTHS = (1400, 390)
 
-# Anything through which a page could reach beyond itself.
+# References by which a page could access other files.
 REFERENCES = re.compile(r"https?:|src=|href=|@import|url\((?!#)|fetch\(|XMLHttpRequest|WebSocket|import\(")
 
-# The texts that cannot be read as a whole: outside of the screen or of their chart, cut off by their box, or broken letter by letter.
+# Texts that cannot be read as a whole: outside of the screen or of their chart, cut off by their box, or broken letter by letter.
 FIND_UNREADABLE = """(() => {
   const found = [], name = text => "'" + text.trim().slice(0, 40) + "'";
   for (const node of document.querySelectorAll("body *")) {
@@ -67,10 +67,10 @@ FIND_UNREADABLE = """(() => {
   return found;
 })()"""
 
-# Whether the page is light or dark, by its background: 0 to 255.
+# Brightness of the page's background, 0 to 255.
 BRIGHTNESS = "Math.max(...getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number))"
 
-# What really is on a simulated step's page, and the streams whose names are cut off.
+# Elements that are visible on a simulated step's page, and the streams whose names are cut off.
 DRAWN = """(() => {
   // Where launches are shown no colour is pale.
   show(timeline.from_s, timeline.to_s);
@@ -88,7 +88,7 @@ DRAWN = """(() => {
     facts: byId("facts").textContent, whole: timeline.whole, hint: byId("hint").textContent};
 })()"""
 
-# Hovers over the widest launch of the first lane, zooms with the wheel, moves, goes back to the whole step, and opens the first block.
+# Hovers over the widest launch of the first lane, zooms with the wheel, moves, returns to the whole step, and opens the first block.
 PROBE = """(() => {
   const said = {grouped: isGrouped};
   const at = (type, x, y, kind = PointerEvent, more = {}) => {
@@ -119,7 +119,7 @@ PROBE = """(() => {
 
 
 def check_harness(browser, folder):
-    """A page with an error, one that is too wide and one with a text that is cut off must be found out, or the other checks say nothing."""
+    """Checks that a page with an error, one that is too wide and one with a truncated text are detected."""
     pages = {"<script>nothing.at.all</script>": lambda page: page.console, '<script>console.error("x")</script>': lambda page: page.console,
              '<div style="width: 2000px">x</div>': lambda page: check_look(page, False),
              '<div style="width: 40px; overflow: hidden; white-space: nowrap">what is cut off</div>': lambda page: check_look(page, False),
@@ -168,7 +168,7 @@ def check_probe(said, grouped):
 
 
 def check_picture_of_pipeline(picture, name):
-    """A pipeline has a picture with pieces that can be seen, and says where it is only a part."""
+    """Checks that a pipeline has a picture with visible pieces, and says if it is only a part."""
     if picture["shown"] != ("stages" in name):
         return f"expected a picture for a pipeline but got {picture}"
     if not picture["shown"]:
@@ -182,7 +182,7 @@ def check_picture_of_pipeline(picture, name):
 
 
 def check_step(page, grouped, whole, name=""):
-    """A simulated step's page."""
+    """Checks a simulated step's page."""
     drawn = page.evaluate(DRAWN)
     if name and (problem := check_picture_of_pipeline(drawn["picture"], name)):
         return problem
@@ -219,7 +219,7 @@ def check_text(path):
 
 
 def check_page(browser, path, check, shot=None):
-    """`check` looks at what is particular to the page."""
+    """Checks a page. `check` tests the features of this kind of page."""
     if problem := check_text(path):
         return problem
     for width in WIDTHS:
@@ -235,7 +235,7 @@ def check_page(browser, path, check, shot=None):
 
 
 def check_picture(browser, path, folder, shot=None):
-    """No text of a picture of the documents is cut off by its edge, and none is as dark as a dark page."""
+    """Checks that no text of a picture of the documents is cut off by its edge, or as dark as a dark page."""
     with open(path) as file:
         picture = file.read()
     page_path = os.path.join(folder, "picture.html")

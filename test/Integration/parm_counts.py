@@ -22,9 +22,9 @@ from oracle import Layer, Model
 
 SCHEDULES = ("baseline", "s1", "s2", "s2+saa")
 BYTES = 4
-TOKENS = 64  # of a data-parallel rank
+TOKENS = 64  # tokens of a data-parallel rank
 LAYER = Layer(hidden=12, inner=8, experts=8, top_k=2, activation="swiglu", capacity_factor=1.25)
-T = LAYER.capacity(TOKENS)  # 20: divisible by every mp, and ETM is not BLM
+T = LAYER.capacity(TOKENS)  # 20, which is divisible by every mp, and ETM is not BLM
 BLM = TOKENS * LAYER.hidden * BYTES
 ETM = LAYER.experts * T * LAYER.hidden * BYTES
 
@@ -43,23 +43,23 @@ class Layout(harness.Layout):
                 "ep_esp": (self.fused, 1), "edp": (self.world // self.fused, self.fused)}
 
     def phases(self):
-        """Of SAA: each brings the slices of whole ESP groups, and can be gathered over mp as one piece."""
+        """Phases of SAA. Each brings the slices of whole ESP groups, and can be gathered over mp as one piece."""
         return self.fused // max(self.mp, self.esp) if self.mp > 1 and self.fused % self.mp == 0 else 1
 
 
 def layouts():
     sizes = (1, 2, 4)
     for world, mp, ep, esp in itertools.product((4, 8, 12, 16), sizes, sizes, sizes):
-        # Few of the world that is no power of two, and of those where S1 and S2 pause nothing (Eq. 2).
+        # Takes few of the layouts whose world is no power of two, and of those in which S1 and S2 pause nothing (Eq. 2).
         if world % (ep * esp) == 0 and mp * ep * esp > 1 and (world != 12 or ep * esp == 4) and (mp > 1 or world == 8):
             yield Layout(world, mp, ep, esp)
 
 
-# What the formulas say
+# The paper's formulas
 
 
 def by_group(layout, terms):
-    """Payloads by (collective, (size, stride) of the group), added up; groups of one rank vanish."""
+    """Payloads by (collective, (size, stride) of the group), summed. Groups of one rank vanish."""
     payloads = Counter()
     for collective, group, payload in terms:
         if layout.groups()[group][0] > 1:
@@ -73,7 +73,7 @@ def sum_of_shards(layout):
 
 
 def exchanges(layout, schedule):
-    """Eq. 11 and 7; SAA moves what S2 does."""
+    """Exchanges of Eq. 11 and 7. SAA moves as much as S2."""
     y = ETM * layout.esp // layout.mp
     gathered = BLM if schedule == "s1" else ETM
     return [("all_to_all", "ep_esp", 2 * y), ("all_gather", "mp", gathered)]
@@ -81,7 +81,7 @@ def exchanges(layout, schedule):
 
 def forward(layout, schedule):
     x = ETM * layout.esp
-    # The auxiliary loss is a mean over the groups of tokens; in S1 each member of mp has one of its own.
+    # The auxiliary loss is a mean over the groups of tokens. In S1 each member of mp has its own.
     aux = [("all_reduce", "dp", BYTES)] + [("all_reduce", "mp", BYTES)] * (schedule == "s1")
     if schedule != "baseline":
         return by_group(layout, exchanges(layout, schedule) + aux)
@@ -91,7 +91,7 @@ def forward(layout, schedule):
 
 def backward(layout, schedule):
     x, layer = ETM * layout.esp, LAYER
-    # The sums of the parameters' gradients; in S1 the gate of each member of mp has seen its own tokens only.
+    # Sums of the parameters' gradients. In S1 the gate of each member of mp has seen only its own tokens.
     gate = layer.hidden * layer.experts * BYTES
     w1 = layer.experts // layout.ep * layer.hidden * (2 * layer.inner // layout.esp) * BYTES
     w2 = layer.experts // layout.ep * (layer.inner // layout.esp) * layer.hidden * BYTES
@@ -99,27 +99,27 @@ def backward(layout, schedule):
     gradients += [("all_reduce", "mp", gate)] * (schedule == "s1")
     if schedule != "baseline":
         return by_group(layout, exchanges(layout, schedule) + gradients)
-    # The members of mp compute the same outputs, so each has 1/N_MP of their cotangent, and what reaches the tokens and the
-    # weights of the choices through the experts is summed over mp: BLM and BLk. The paper leaves this out.
+    # The members of mp compute the same outputs, so each has 1/N_MP of their cotangent. The gradients that reach the tokens and the weights
+    # of the choices through the experts are summed over mp: BLM and BLk. The paper leaves this out.
     replicas = [("all_reduce", "mp", BLM), ("all_reduce", "mp", TOKENS * layer.top_k * BYTES)]
     return by_group(layout, [("all_gather", "esp", x), ("all_to_all", "ep", 2 * x), ("reduce_scatter", "esp", x),
                              *replicas, *gradients])
 
 
 def expert_flops(layout, schedule, mode):
-    """Of one rank: two products of [E/N_EP, P T, .], one with both halves of w1; the backward has two for each."""
+    """FLOPs of one rank: two products of [E/N_EP, P T, .], one with both halves of w1. The backward has two for each."""
     products = 3 * 2 * LAYER.experts * T * LAYER.hidden * LAYER.inner
     share = 1 if schedule == "baseline" else layout.mp
     return products * (3 if mode == "train" else 1) // share
 
 
 def received(collective, payload, size, world):
-    """Bytes received by all ranks (docs/Runtime.md): (n-1)/n of the payload by each, twice in an all_reduce."""
+    """Bytes that all ranks receive (docs/Runtime.md): (n-1)/n of the payload for each, twice in an all_reduce."""
     passes = 2 if collective == "all_reduce" else 1
     return passes * (size - 1) * payload * (world // size)
 
 
-# What is in a plan
+# Contents of a plan
 
 
 @dataclass
@@ -139,7 +139,7 @@ class Launch:
 
 
 def parse_bytes(types):
-    """Of each memref in `types`."""
+    """Bytes of each memref in `types`."""
     shapes = re.findall(r"memref<((?:\d+x)*)[fi]32", types)
     return [BYTES * math.prod(int(size) for size in shape.split("x")[:-1]) for shape in shapes]
 
@@ -194,7 +194,7 @@ def expect(what, got, expected):
 
 
 def check_payloads(layout, schedule, plans):
-    """Forward; and backward, which is what train has more."""
+    """Checks the forward, and the backward, which is the part that only training has."""
     there = plans["forward"].payloads()
     expect(f"{schedule} forward", there, forward(layout, schedule))
     both = plans["train"].payloads()
@@ -204,7 +204,7 @@ def check_payloads(layout, schedule, plans):
 
 
 def check_run(layout, plan, run, trace):
-    """What the runtime measured is what the plan says, to the byte."""
+    """Checks that the measured bytes of a run equal the plan's."""
     calls, payloads = Counter(), Counter()
     for launch in plan.collectives():
         key = launch.kernel, launch.group, launch.members[0]
@@ -223,7 +223,7 @@ def check_run(layout, plan, run, trace):
 
 
 def check_dump(layout, plan, passes):
-    """The copies for an expert's shards are sent, and counted, from one buffer."""
+    """Checks that the copies for an expert's shards are sent, and counted, from one buffer."""
     expect("launches of dump", [launch.kernel for launch in plan.launches if launch.kernel == "dump"], [])
     exchanges = [launch for launch in plan.launches if launch.is_exchange()]
     copies = []
@@ -233,7 +233,7 @@ def check_dump(layout, plan, passes):
         expect("bytes of the exchange's input times its copies", launch.inputs[0] * copy, launch.payload * phases)
     if layout.esp == 1:
         return expect("copies", set(copies) - {1}, set())
-    # To the experts with copies, and back; in the backward again.
+    # There is an exchange to the experts with copies, and one back, again in the backward.
     expect("exchanges with copies", [copy for copy in copies if copy != 1], [layout.esp] * passes)
     y = ETM * layout.esp // layout.mp
     for launch in plan.launches:
@@ -242,7 +242,7 @@ def check_dump(layout, plan, passes):
 
 
 def check_phases(layout, schedule, plan, passes):
-    """SAA's phases; the other schedules have none."""
+    """Checks SAA's phases. Other schedules have none."""
     phases = layout.phases() if schedule == "s2+saa" else 1
     found = [launch.parameters[4] for launch in plan.launches if launch.is_exchange() and launch.parameters[4] != 1]
     expect(f"{schedule}: phases", found, [phases] * phases * passes if phases > 1 else [])
@@ -261,8 +261,8 @@ def compile_and_run(tools, layout, schedule, mode, folder, log):
 
 
 def check_dropless(tools, layout, folder, log):
-    """Every choice is computed, so FLOPs fall by exactly N_MP too. How many rows go where is the routing's; what the runtime
-    says was sent, the compiler's bytes a row times the rows counted, is near what arrived."""
+    """Every choice is computed, so FLOPs also fall exactly by N_MP. The routing decides the rows of each expert. The runtime's measured
+    bytes are near the compiler's bytes for each row times the counted rows."""
     with open(os.path.join(folder, "model.mlir"), "w") as file:
         layer = replace(LAYER, capacity_factor=None)
         file.write(harness.mlir_text(Model((layer,), TOKENS * layout.dp, residual=False), "f32"))
@@ -304,8 +304,8 @@ def check(tools, layout, folder, log):
 
 
 def compare_arenas(layout, schedule, mode, arenas):
-    """Smaller with mp. Without, no larger where there is an exchange; else the baseline's reduce_scatter never holds what
-    comes back from an expert's shards, X bytes, apart from their outputs, as the all_to_all in its place does."""
+    """Expects smaller arenas with mp, and arenas that are not larger if there is an exchange. Other cases have no bound: the baseline's
+    reduce_scatter never holds the X bytes from an expert's shards apart from their outputs, while the all_to_all in its place does."""
     ours, baseline = arenas[schedule, mode], arenas["baseline", mode]
     if layout.mp > 1 and ours >= baseline or layout.mp == 1 and layout.ep > 1 and ours > baseline:
         raise harness.CaseFailed(f"{schedule} {mode}: expected an arena of less than {baseline} bytes but got {ours}")

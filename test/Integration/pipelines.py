@@ -11,10 +11,10 @@ from variants import CONFIG, read, run_groups
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PARALLEL = "--parallel=dp=2,mp=2,ep=2,esp=2"
-# Its devices have a link to the host, so that all strategies can be compared.
+# A cluster whose devices have a link to the host, so that all strategies can be compared.
 CLUSTER = "--cluster=mpipemoe-a100"
 STRATEGIES = ("mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4")
-# What --schedule is given, and what it is in a plan.
+# Argument of --schedule, and its name in a plan.
 NAMES = {
     "baseline+chunks:2": "chunks:2", "chunks:04": "chunks:4", "chunks:1": "baseline", "chunks:64": "chunks:64",
     "mpipe-s4+chunks:04,01": "chunks:4,1+mpipe-s4", "chunks:4,2+mpipe-s4": "chunks:4+mpipe-s4", "chunks:4,2": "chunks:4,2",
@@ -28,7 +28,7 @@ NAMES = {
 
 
 def compile_plan(suite, *options):
-    """The text of the plan, and what is said of it."""
+    """Text of the plan, and the notes about it."""
     status, stdout, stderr = suite.tool("moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER, *options, "--emit=plan", "-o", "-")
     if status != 0:
         sys.exit(f"error: {options} exited with {status}\n{stderr}")
@@ -40,12 +40,12 @@ def schedule_of(plan):
 
 
 def bytes_of(report):
-    """What a rank needs with Adam's states."""
+    """Bytes of a rank with Adam's states."""
     return int(re.search(r"^with Adam's two states of \d+ bytes: (\d+) bytes$", report, re.M).group(1))
 
 
 def names(suite):
-    """A plan has its schedule's names in one order; they compile to the same plan."""
+    """A plan writes its schedule's names in one order. All orders compile to the same plan."""
     for given, expected in NAMES.items():
         plan, _ = compile_plan(suite, f"--schedule={given}")
         suite.equal(f"name {given}", schedule_of(plan), expected)
@@ -53,7 +53,7 @@ def names(suite):
 
 
 def rings(suite):
-    """Fewer chunks' values are alive at once where --schedule says so, and where 'auto' has no other way to fit."""
+    """Fewer chunks' values are alive at once if --schedule says so, or if 'auto' cannot fit otherwise."""
     def verify(name, *options):
         suite.make("moe-compile", "config.json", "--seq=64", CLUSTER, *options, "-o", "plan.so")
         got = json.loads(suite.make("moe-run", "plan.so", "--verify", "--json"))
@@ -74,7 +74,7 @@ def rings(suite):
 
 
 def table(report):
-    """(taken, schedule, columns) of each line behind the heading of the schedules that were compared."""
+    """(taken, schedule, columns) of each line after the heading of the compared schedules."""
     lines = report.split("schedules compared:", 1)[1].split("* taken", 1)[0].splitlines()[1:]
     found = [re.match(r"\s*(\*?)\s+(\S*(?:pipeline|mpipe|baseline)\S*)\s+(.*)$", line) for line in lines]
     return [(bool(m.group(1)), m.group(2), [float(column) for column in m.group(3).split()]) for m in found if m]
@@ -96,7 +96,7 @@ def searches(suite):
         if rows:
             suite.equal(f"{schedule}: compared", [name for _, name, _ in rows], expected)
             suite.equal(f"{schedule}: taken", [name for taken, name, _ in rows if taken], [schedule_of(plan)])
-        # The same, in full, is an attribute of the plan.
+        # An attribute of the plan has the whole table.
         compared = re.search(r"plan\.search = \[(.*?)\]", plan, re.S).group(1)
         entries = []
         for entry in re.findall(r"\{(.*?)\}", compared, re.S):
@@ -111,7 +111,7 @@ def searches(suite):
         suite.equal(f"{schedule}: best", [e["schedule"] for e in entries if e["chosen"]],
                     [min(allowed, key=lambda entry: entry["seconds"])["schedule"]])
         suite.equal(f"{schedule}: Eq. 10 where it decides", {e["equation10"] is not None for e in entries}, {"mpipe-auto" in schedule})
-        # What is found is the plan of its name.
+        # The search returns the plan of the schedule's name.
         fixed, _ = compile_plan(suite, f"--schedule={schedule_of(plan)}")
         body = lambda text: text[text.index("func.func"):]
         suite.equal(f"{schedule}: plan", body(fixed) == body(plan), True)
@@ -120,7 +120,7 @@ def searches(suite):
 
 
 def limits(suite):
-    """--memory-limit finds what fits, says so, and says what is the least."""
+    """--memory-limit finds a fitting schedule and reports it, or reports the smallest memory."""
     baseline = ["--schedule=baseline", "--report=report.txt"]
     compile_plan(suite, *baseline)
     needed = bytes_of(read(suite.path("report.txt")).decode())
@@ -145,13 +145,13 @@ def limits(suite):
         suite.equal(name + "what it needs", (bytes_of(read(suite.path("report.txt")).decode()), int(said.group(2)) <= limit), (int(said.group(2)), True))
         got = json.loads(suite.make("moe-run", "small.so", "--verify", "--json"))
         suite.equal(name + "runs", (got["schedule"], got["verify"]["ok"]), (said.group(1), True))
-    # Where nothing is known of a link to the host, offloading is no candidate: of 5 chunk counts two each are left.
+    # Without a known link to the host, offloading is no candidate: of 5 chunk counts two candidates each are left.
     suite.refused("limit: without a host link", [*compiling[:-1], "--cluster=linkless.json", "--memory-limit=1000", "-o", "small.so"],
                   r"at most 1000 bytes per rank: the smallest of 10 needs \d+ bytes, that of '(chunks:\d+\+)?(mpipe-s4)?'")
 
 
 def measured(suite):
-    """A run uses the arenas to the last byte that the plan has for them."""
+    """A run uses all planned bytes of the arenas."""
     for dropless in ([], ["--capacity-factor=1"]):
         for schedule in ("baseline", "chunks:2", "chunks:4", "s2+chunks:3", *(f"chunks:4+{s}" for s in STRATEGIES), "s1+chunks:2+mpipe-s1"):
             suite.make("moe-compile", "config.json", PARALLEL, "--seq=64", *dropless, f"--schedule={schedule}", "-o", "plan.so")
@@ -178,7 +178,7 @@ def granularity(suite):
 
 
 def refusals(suite):
-    """What is decided twice, or cannot be."""
+    """Contradictory or impossible options are refused."""
     one = ["moe-compile", "config.json", "--seq=8", "-o", "bad.so", "--cluster=linkless.json"]
     several = ["moe-compile", "config.json", "--seq=8,16", "-o", "bad.so"]
     suite.refused("auto and chunks:auto", [*several, "--schedule=parm-auto+chunks:auto"], r"expected one of 'parm-auto' and 'chunks:auto' .* several batch shapes")

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness
 
 MODEL = ["qwen3-30b-a3b", "--layers=8", "--seq=4096"]
-# A relative error at most. The loop of a long step waits in each iteration where one of them has to: with ZeRO-2 it takes longer for that.
+# Largest relative error. The loop of a long step waits in each iteration if one of them has to, which takes longer with ZeRO-2.
 MOST, IN_LOOP = 0.005, 0.01
 
 
@@ -19,7 +19,7 @@ def cases():
     for flags in ("--pipeline=1f1b --interleave=1", "--pipeline=1f1b --interleave=2", "--pipeline=1f1b-overlap --interleave=1",
                   "--pipeline=1f1b-overlap --interleave=2", "--pipeline=dualpipe-v"):
         yield f"pp=4, {flags}", (["--parallel=auto,pp=4,mp=1,ep=2,esp=1", *flags.split()], MOST)
-    # Gradients are summed beside the last micro-batch alone.
+    # Only the last micro-batch overlaps with the sums of gradients.
     for zero in range(4):
         yield f"pp=1, ZeRO-{zero}", (["--parallel=auto,pp=1,mp=1,ep=8,esp=1", f"--zero={zero}", "--vary=none"], IN_LOOP if zero == 2 else MOST)
 
@@ -33,7 +33,7 @@ def ask(tools, tool, *arguments):
 
 def check(tools, case, folder, log):
     flags, most = case
-    # Enough micro-batches that most of the step is not simulated.
+    # There are enough micro-batches that most of the step is not simulated.
     answer = ask(tools, "moe-plan", MODEL[0], "8", "hgx-h100", *MODEL[1:], "--global-batch=128", "--batch=1", *flags)
     whole = ask(tools, "moe-sim", *MODEL, "--whole-model", "--cluster=hgx-h100", "--dtype=bf16", "--optimizer=adam", *answer["options"].split())
     log.append(f"{answer['seconds']:.5g} s planned, {whole['step_s']:.5g} s simulated, {answer['seconds'] / whole['step_s'] - 1:+.2%}")

@@ -33,7 +33,7 @@ def forward(layout):
 
 
 def backward(layout):
-    # Members of mp that hold the same experts compute the same gradients: only dp has others to add.
+    # Members of mp that hold the same experts compute the same gradients, so only dp adds others.
     gate = LAYER.hidden * LAYER.experts * BYTES
     experts = LAYER.experts * LAYER.hidden * 3 * LAYER.inner * BYTES // layout.fused
     return counts.by_group(layout, [("all_reduce", "ep_esp", BLM), ("all_reduce", "ep_esp", TOKENS * LAYER.top_k * BYTES),
@@ -56,7 +56,7 @@ def write_model(layout, folder, layer=LAYER, max_load=None):
 
 
 def check_dropless(tools, layout, folder, log):
-    """Each choice is computed by one of those that computed it in the baseline, and the counts are those of the routing."""
+    """Each choice is computed by one of the ranks that computed it in the baseline, and the counts are those of the routing."""
     write_model(layout, folder, replace(LAYER, capacity_factor=None))
     flops = {}
     for schedule in ("baseline", "ppmoe"):
@@ -71,7 +71,7 @@ def check_dropless(tools, layout, folder, log):
 
 
 def check_passes(tools, layout, folder, log):
-    """All choices for one expert are more than max_load times the mean. Further passes serve them, before the one exchange."""
+    """All choices go to one expert, more than max_load times the mean. Further passes serve them, before the single exchange."""
     if layout.ep == 1:
         return
     write_model(layout, folder, replace(LAYER, capacity_factor=None, selection_bias=True, top_k=1), max_load=1.0)
@@ -87,7 +87,7 @@ def check_passes(tools, layout, folder, log):
                f"--trace={path('trace.json')}")
     with open(path("trace.json")) as file:
         events = json.load(file)["traceEvents"]
-    # Each pass chooses what it serves.
+    # Each pass chooses the rows that it serves.
     passes = Counter(event["pid"] for event in events if event["ph"] == "X" and event["name"].startswith("window"))
     expect("passes", passes, {rank: layout.ep for rank in range(layout.world)})
 

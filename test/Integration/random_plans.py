@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Verifies random plans, each in its own type and in exact arithmetic, to find errors that nobody thought of.
+"""Verifies random plans, each in its own type and in exact arithmetic, to find unexpected errors.
 
 A plan depends on (--seed, its number). It has a tiny model of some family, its MoE layers alone or the whole model, groups, schedule,
 chunks, micro-batches, optimizer, kept values, and type. If moe-compile refuses a plan, this is no failure, and another plan is drawn.
@@ -25,13 +25,13 @@ MODELS = os.path.join(HERE, "models")
 LAYERS = ("baseline", "s1", "s2", "s2+saa", "ppmoe", "parm-auto", "auto")
 STRATEGIES = ("", "", "+mpipe-s1", "+mpipe-s2", "+mpipe-s3", "+mpipe-s4")
 SHADOWS = ("+shadow:1", "+shadow:2,prefix", "+shadow:3,simulate", "+smart", "+shadow:2+smart")
-# What a user cannot act on: ops and passes by their names in the compiler, and what should never be seen.
+# Texts that do not help a user: names of ops and passes in the compiler, and internal errors.
 INTERNAL = re.compile(r"'(moe|plan|moe_\w+|func|builtin)\.\w+' op|\bop (result|operand|requires)|operand #\d|SSA|dominate|pass (pipeline|manager)|"
                       r"[Ii]nternal|Assertion|Stack dump|LLVM ERROR|UNREACHABLE|terminate called|failed to legalize|unrealized", re.M)
 
 
 def draw_groups(rng):
-    """At most 8 ranks."""
+    """Groups of at most 8 ranks."""
     while True:
         pp, dp, mp = rng.choice((1, 1, 1, 2, 4)), rng.choice((1, 2, 2, 4)), rng.choice((1, 1, 2, 4))
         ep, esp = rng.choice((1, 2, 2, 4)), rng.choice((1, 1, 1, 2))
@@ -51,7 +51,7 @@ def draw_schedule(rng):
 
 
 def draw_step(rng, groups):
-    """What only a whole model's step has."""
+    """Options that only a whole model's step has."""
     flags = [rng.choice(("--recompute", "--recompute=cheap", "--recompute=cheap-4"))] * (rng.random() < 0.3) + ["--sequence-parallel"] * (groups["mp"] > 1 and rng.random() < 0.5)
     micro_batches = rng.choice((1, 1, 2, 3, 4))
     flags.append(f"--micro-batches={micro_batches}")
@@ -73,7 +73,7 @@ def draw_step(rng, groups):
 
 
 def draw(seed, number, attempt):
-    """What moe-compile and moe-run get."""
+    """Arguments of moe-compile and moe-run."""
     rng = random.Random(f"{seed} {number} {attempt}")
     groups, whole = draw_groups(rng), rng.random() < 0.6
     if not whole:
@@ -115,7 +115,7 @@ def message_of(stderr):
 
 
 def verify(tools, command, flags, run_flags, plan, outcome):
-    """In exact arithmetic and, unless 16 bits hide too much, in the plan's own type."""
+    """Verifies in exact arithmetic, and in the plan's own type unless 16 bits hide too much."""
     for verification in ["--verify=exact"] + ["--verify"] * ("--dtype=bf16" not in flags):
         run = [os.path.join(tools, "moe-run"), plan, verification, "--json", "--workers=1", *run_flags]
         status, stdout, stderr = called(run)
@@ -131,7 +131,7 @@ def verify(tools, command, flags, run_flags, plan, outcome):
 
 
 def try_one(tools, seed, number):
-    """Draws until one can be compiled."""
+    """Draws until a plan can be compiled."""
     outcome = Outcome()
     for attempt in range(50):
         flags, run_flags = draw(seed, number, attempt)

@@ -23,13 +23,13 @@ import run_all  # noqa: E402
 from entries import ENTRIES, SECTIONS, Entry  # noqa: E402
 
 NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py",
-               # Of a session on a GPU, scripts/gpu.sh.
+               # Benchmarks of a session on a GPU, scripts/gpu.sh.
                "attention_shapes.py", "attention_torch.py", "ragged_gemm_torch.py", "timed_torch.py"}
 FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
 
 
 def shell(script):
-    """A command; words are filled as the list's are, so that braces are doubled."""
+    """A command. Its words are filled like the list's, so braces are doubled."""
     return f"/bin/sh -c '{script}'"
 
 
@@ -50,7 +50,7 @@ class RunTest(unittest.TestCase):
         return os.path.join(self.folder, *names)
 
     def run_entries(self, *entries, **rest):
-        """Whether all went well, and the lines of progress."""
+        """Runs entries. Returns whether all succeeded, and the lines of progress."""
         with contextlib.redirect_stdout(io.StringIO()) as out:
             ok = run_all.run_entries(list(entries), self.bin, self.results, **rest)
         return ok, out.getvalue().splitlines()
@@ -70,7 +70,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(record["commands"][1], "/bin/sh -c 'echo and more'")
         self.assertGreater(record["machine"]["cores"], 0)
         self.assertRegex(record["time"], r"^\d{4}-\d\d-\d\dT")
-        # Nothing of the machine but its class.
+        # The record has only the class of the machine.
         self.assertNotIn(self.folder, json.dumps(record))
 
     def test_what_has_a_result_is_not_run_again(self):
@@ -126,7 +126,7 @@ class RunTest(unittest.TestCase):
     def test_what_an_entry_needs(self):
         _, lines = self.run_entries(make_entry("needs", "echo", needs=("no-such-program",)))
         self.assertIn("skipped: there is no no-such-program here", lines[-1])
-        # Others always use more of the processors than less than nothing.
+        # The share of other programs always exceeds a negative limit.
         _, lines = self.run_entries(make_entry("times", "echo", needs=("quiet",)), busy=-1)
         self.assertRegex(lines[-1], r"skipped: others use \d+% of the processors")
         self.run_entries(make_entry("times", "echo", needs=("quiet",)), busy=1)
@@ -148,13 +148,13 @@ class RunTest(unittest.TestCase):
         self.assertIn("**Not run yet on this commit and machine.**\n\nCommand: `echo build/release/bin/tool`", page)
         self.assertIn("**Nothing measures this yet.**", page)
         self.assertIn("| First | [Title of draws](#title-of-draws) | done | abc1234 |", page)
-        # On another machine the part stays.
+        # The page written on another machine keeps the part.
         self.results = run_all.Results(self.path("none"), "def5678")
         self.assertEqual(self.write_page(draws, later), page)
         self.assertTrue(os.path.exists(self.path("images", "a.svg")))
 
     def test_ctrl_c_keeps_what_is_done(self):
-        """In a process of its own. What the interrupted command had started ends, too."""
+        """The test runs in its own process. The processes of the interrupted command end, too."""
         script = textwrap.dedent(f"""
             import sys
             sys.path[:0] = [{BENCHMARKS!r}, {os.path.dirname(os.path.abspath(__file__))!r}]
@@ -180,14 +180,14 @@ class RunTest(unittest.TestCase):
         self.assertEqual([name for name in os.listdir(self.path("out", commit)) if name.endswith(".json")], ["first.json"])
         with open(self.path("page.md")) as file:
             self.assertIn("Not run yet", file.read())
-        # It goes on, here with the last alone.
+        # The next call goes on, here only with the last entry.
         again = subprocess.run([*command, "--only=first,last"], stdout=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(again.returncode, 0)
         self.assertRegex(again.stdout, r"(?s)first: has done before.*last: done")
 
 
 def has_ended(pid):
-    """Waits for it a while. A zombie, for whom nobody waits, has ended."""
+    """Waits for a process for a while. A zombie that no process waits for has ended."""
     for _ in range(400):
         try:
             with open(f"/proc/{pid}/stat") as file:

@@ -22,12 +22,12 @@ PLANS = {
     "shadows": ("mixtral", [*WHOLE, "--parallel=dp=2,mp=1,ep=2,esp=1", "--schedule=shadow:2", "--dropless"]),
 }
 FAULTS = {"all_reduce": ("skip", "double"), "sum_squares": ("skip",), "scale": ("double",), "label_count": ("all",), "reduce_experts": ("skip",)}
-# Of each kind of fault in a plan, so many, evenly spread.
+# Number of faults of each kind in a plan, evenly spread.
 MOST = 4
 
 
 def choose_faults(plan):
-    """Of the ranks' program alone: the reference's op of that number is another call."""
+    """Faults of the ranks' program alone: the reference's op of the same number must be another call."""
     metadata = harness.metadata_of(plan)
     ranks, reference = metadata["programs"][0]["ops"], metadata["reference"]["ops"]
     chosen = []
@@ -54,7 +54,7 @@ def check(tools, preload, case, folder, log):
     model, flags = case
     plan = os.path.join(folder, "plan.so")
     tools.call(log, "moe-compile", os.path.join(MODELS, model + ".json"), *flags, "--mode=train", "-o", plan)
-    # A state of the optimizer that the first step made shows what a factor of all gradients hid.
+    # A state of the optimizer from the first step shows errors that a common factor of all gradients hides.
     for verification in ("--verify", "--verify=exact"):
         if not passes(tools, log, plan, [verification], preload):
             raise harness.CaseFailed(f"a sound plan fails {verification}")

@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(FOLDER, "..", "oracle"))
 import harness
 import safetensors
 
-# In each, a step is two micro-batches of four sequences.
+# Layouts. A step of each is two micro-batches of four sequences.
 LAYOUTS = {
     "one rank": ("--parallel=dp=1", "--batch=4"),
     "dp, mp and ep": ("--parallel=dp=2,mp=2,ep=4", "--batch=2"),
@@ -35,7 +35,7 @@ LAYOUTS = {
 }
 FOR_ALL = ("--whole-model", "--layers=2", "--seq=16", "--dropless", "--routing-groups=4", "--micro-batches=2", "--optimizer=adam",
            "--clip-norm=1", "--dtype=f64")
-SHARD_BYTES = 10_000  # less than some parts have
+SHARD_BYTES = 10_000  # less than some parts need
 SHARDS = f"--shard-bytes={SHARD_BYTES}"
 HALF, WHOLE = 3, 6
 TOLERANCE = 1e-12
@@ -57,7 +57,7 @@ def train(tools, name, path, log, *flags):
 
 
 def check_latest(folder):
-    """What `latest` names is whole: each element of each tensor is in a block of a file that can be read. Its step."""
+    """Step of the checkpoint in `latest`. Checks that it is complete: each element of each tensor is in a block of a readable file."""
     with open(os.path.join(folder, "latest")) as file:
         step = os.path.join(folder, file.read().strip())
     with open(os.path.join(step, "index.json")) as file:
@@ -106,7 +106,7 @@ def check_layouts(tools, pairs, folder, log):
             raise harness.CaseFailed(f"{before} to {after}: losses differ by {error:.1e}: {got} and {want}")
         worst = max(worst, error)
         if before == after:
-            # The same saves at the same steps: the same bits, although replicas may differ in the last one.
+            # The same saves at the same steps give the same bits, although the last bit of replicas may differ.
             again = train(tools, after, path, log, f"--steps={WHOLE}", f"--checkpoint={path('again')}/",
                           f"--checkpoint-every={HALF}")
             if any(again[step] != got[step] for step in got):
@@ -118,14 +118,14 @@ def check_layouts(tools, pairs, folder, log):
 
 
 def check_kills(tools, trials, folder, log):
-    """A rank that is killed in one of its calls that change files ends the job; the next one goes on."""
+    """A rank that is killed in a call that changes files ends the job, and the next job resumes."""
     path = partial(os.path.join, folder)
     name = "dp, mp and ep"
     compile_layouts(tools, [name], path, log)
     want = train(tools, name, path, log, f"--steps={WHOLE}")
     state = (f"--checkpoint={path('state')}/", "--checkpoint-every=1", SHARDS)
     killer = os.path.join(tools.folder, "..", "runtime", "test", "plans", "killed.so")
-    # Of several processes each writes less, after what MPI does to start.
+    # Each of several processes writes less, after the start of MPI.
     calls = (40, 110) if tools.backend == "mpi" else (1, 300)
     if not os.path.exists(killer):
         return "left out: sanitizers have to be loaded before all else"
@@ -163,7 +163,7 @@ print(repr(total), sum(value.numel() for value in model.state_dict().values()))
 
 
 def load_folder(folder):
-    """The tensors of a folder, and how many files have them."""
+    """Tensors of a folder, and the number of their files."""
     paths = sorted(glob.glob(os.path.join(folder, "*.safetensors")))
     arrays = {}
     for path in paths:
@@ -196,7 +196,7 @@ def check_published(tools, dtype, folder, log):
     width = {"bf16": 2, "f32": 4}[dtype]
     if index["metadata"]["total_size"] != width * sum(array.size for array in parts.values()) or sorted(index["weight_map"]) != sorted(parts):
         raise harness.CaseFailed(f"the index does not fit the files: {index['metadata']}")
-    # Back, through a plan that changes nothing, in other files, over the ones that are there.
+    # The way back goes through a plan that changes nothing, into other files, over the existing ones.
     text = said(f"--load={path('many')}", "--rate=0", f"--save-checkpoint={path('one')}")
     back, names = load_folder(path("one"))
     if names != many or f"removed '{path('one', 'model.safetensors')}'" not in text or any(
@@ -206,7 +206,7 @@ def check_published(tools, dtype, folder, log):
 
 
 def check_transformers(config, path, tensors):
-    """What transformers makes of the folder, in a process without this folder's modules."""
+    """Tensors that transformers reads from the folder, in a process without this folder's modules."""
     shutil.copy(config, path("many", "config.json"))
     done = subprocess.run([sys.executable, "-c", EXPLAIN, path("many")], capture_output=True, text=True, cwd="/")
     if "No module named" in done.stderr:
@@ -221,7 +221,7 @@ def check_transformers(config, path, tensors):
 
 
 def cases(options):
-    """The harness takes the numbers of ranks that a backend is tried with from names."""
+    """Cases whose names end in their world, from which the harness takes the numbers of ranks for a backend."""
     names = list(LAYOUTS)
     if options.suite == "full":
         for before in names:

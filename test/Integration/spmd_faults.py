@@ -36,7 +36,7 @@ PROGRAMS = {
     "zero": ("gpt2-moe", ["--parallel=dp=2,mp=2,ep=2,esp=2", "--schedule=s1", "--optimizer=adam", "--clip-norm=1", "--zero"]),
 }
 PROVED = ("doubled", "broadcast", "assumed")
-# Programs whose duplicated tokens are gathered, and the group along which they are.
+# Programs that gather duplicated tokens, and the group along which they do.
 DUPLICATES = {"baseline duplicates": "mp", "baseline capacity": "mp"}
 
 SUM = re.compile(r"( *)(%\w+) = moe\.(all_reduce|reduce_scatter) (%\w+)(?: counts\(%\w+\))? over (<[^>]*>)(.*?) : \((tensor<[^>]*>).*\) -> (tensor<[^>]*>)$")
@@ -49,7 +49,7 @@ def rename(lines, old, new):
 
 
 def wrong_sums(line):
-    """The faults of a line that is a sum: the kind, the lines in its place, and what its users take."""
+    """Faults of a line that is a sum: the kind, the lines in its place, and the value that its users take."""
     if match := SUM.match(line):
         indent, result, name, operand, group, attributes, whole, part = match.groups()
         one = [f"{indent}%wrong0 = moe.all_gather {result} over {group}{attributes} : ({part}) -> {whole}"] if name == "reduce_scatter" else []
@@ -72,7 +72,7 @@ def wrong_sums(line):
 
 
 def faults_of(lines):
-    """Each fault: its kind, the line that it is on, and the program that has it."""
+    """All faults: the kind, the line, and the program that has the fault."""
     for i, line in enumerate(lines):
         for kind, changed, value in wrong_sums(line):
             result = re.match(r" *(%\w+) =", line)[1]
@@ -87,7 +87,7 @@ def defining(lines, value):
 
 
 def reason_of(name, kind, lines, line):
-    """Why moe-verify-spmd may accept that the sum is not done; None where it must not."""
+    """The reason for which moe-verify-spmd may accept that the sum is left out. None if it must not."""
     match = SUM.match(line)
     if kind == "doubled" or not match:
         return None
@@ -96,7 +96,7 @@ def reason_of(name, kind, lines, line):
         definition = defining(lines, sum_before[4])
     if LINEAR.match(definition) and "= moe.router_means" in defining(lines, LINEAR.match(definition)[3]):
         return "means of one group"
-    # A bucket of such shares alone is as unknown as they are.
+    # A bucket of only such shares is as unknown as they are.
     packed = re.match(r" *%\w+ = moe\.pack ((%\w+, )*%\w+)", definition)
     definitions = [defining(lines, value) for value in packed[1].split(", ")] if packed else [definition]
     definitions = [one for one in definitions if "= moe.fill" not in one]
@@ -108,7 +108,7 @@ def reason_of(name, kind, lines, line):
 
 
 def refused(tools, log, programs, folder):
-    """The errors of each of the programs, which are checked in one call."""
+    """Errors of each of the programs, which are checked in one call."""
     path = os.path.join(folder, "programs.mlir")
     begins, text = [], []
     for lines in programs:

@@ -22,7 +22,7 @@ GROUPS = "--parallel=dp=2,mp=2,ep=2,esp=2"
 class Case:
     model: str
     flags: tuple
-    # Options of the stages behind the program of a rank.
+    # Options of the stages after the program of a rank.
     behind: tuple = ()
     library: bool = False
     pipelines: bool = False
@@ -77,7 +77,8 @@ def check_round_trip(compile, model, case, path):
 
 
 def functions_of(text):
-    """A plan's programs without times, which come behind the passes, and without labels, which a graph in text has of MoE layers alone."""
+    """Functions of a plan without times, which are added after the passes, and without labels, which only MoE layers have in a graph as
+    text."""
     return re.sub(r', seconds = [^:,}]* : f64|, label = "[^"]*"', "", text[text.index("func.func"):])
 
 

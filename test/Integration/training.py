@@ -43,7 +43,8 @@ DRAWN = {
     "recompute": (False, False, True),
     "sequence_parallel": (False, True),
 }
-# Losses are not scaled: with Adam what is left of the smallest gradients of others counts as much as the largest.
+# Models whose f16 gradients are compared. Losses are not scaled, and with Adam the rounding of the smallest gradients of other models
+# counts as much as the largest.
 MODELS_IN_F16 = ("deepseek-v3", "gpt-oss", "mixtral", "qwen2-moe")
 BATCH, SEQ = 2, 8
 
@@ -113,7 +114,7 @@ def check_equivalence(tools, case, folder, log):
 
 
 def check_logits(tools, case, folder, log):
-    """Forward alone."""
+    """Checks the forward alone."""
     name, layout, o = case
     plan = os.path.join(folder, "plan.so")
     o = dict(o, optimizer="none", micro_batches=1, interleave=1, pipeline="1f1b", side_by_side=1)
@@ -123,8 +124,8 @@ def check_logits(tools, case, folder, log):
 
 
 def check_masters(tools, case, folder, log):
-    """In 16 bits: the parameters are what their f32 masters round to, and these hold more than that. Tokens are divided, not products, so that
-    rounding chooses no other expert."""
+    """Checks 16-bit parameters. They equal their rounded f32 masters, which have more digits. Tokens are divided, and products are not,
+    so that rounding does not change the choice of experts."""
     name, layout, dtype, pp = case
     path = partial(os.path.join, folder)
     tools.call(log, "moe-compile", os.path.join(MODELS, name + ".json"), "--whole-model", f"--batch={BATCH}", f"--seq={SEQ}", f"--dtype={dtype}",
@@ -171,7 +172,7 @@ def check_sums(tools, case, folder, log):
 
 
 def check_differences(tools, case, folder, log):
-    """The loss along a random direction of each parameter."""
+    """Checks the loss along a random direction of each parameter."""
     name, _, form = case
     path = partial(os.path.join, folder)
     flags = [os.path.join(MODELS, name + ".json"), "--whole-model", "--batch=2", f"--seq={SEQ}", "--dtype=f64",
@@ -188,7 +189,7 @@ def check_differences(tools, case, folder, log):
     def run(changed):
         safetensors.save(path("in.safetensors"), changed, "f64")
         del log[1:]
-        # What has no gradient is not in the file.
+        # Values without a gradient are not in the file.
         tools.call(log, "moe-run", path("plan.so"), "--allow-missing", f"--load={path('in.safetensors')}",
                    f"--save={path('out.safetensors')}")
         return safetensors.load(path("out.safetensors"))
@@ -198,7 +199,7 @@ def check_differences(tools, case, folder, log):
     for n, value in values.items():
         direction = rng.standard_normal(value.shape)
         if n == "embedding" and padding:
-            direction[int(padding[1])] = 0  # it changes the loss, and gets no gradient
+            direction[int(padding[1])] = 0  # It changes the loss but gets no gradient.
         direction /= np.linalg.norm(direction)
         up, down = (float(run(dict(values, **{n: value + sign * step * direction}))["loss"]) for sign in (1, -1))
         found, expected = (up - down) / (2 * step), float((gradients["grad." + n] * direction).sum())
@@ -211,7 +212,7 @@ def check_differences(tools, case, folder, log):
 
 
 def check_resume(tools, case, folder, log):
-    """Training that is killed at any moment goes on as if nothing had happened."""
+    """Training that is killed at any moment resumes without a difference."""
     path = partial(os.path.join, folder)
     flags = [os.path.join(MODELS, "bytes.json"), "--whole-model", "--batch=2", "--seq=16", "--dtype=f32",
              "--parallel=dp=2,mp=2,ep=2,esp=1", "--optimizer=adam", "--clip-norm=1", "--zero", "--micro-batches=2"]
@@ -227,7 +228,7 @@ def check_resume(tools, case, folder, log):
     rng, kills = random.Random(5), 0
     while kills < 4:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # Not before it has done something, so that each attempt gets further.
+        # Each attempt does something before the kill, so that it gets further.
         try:
             process.wait(timeout=rng.uniform(0.05, 0.4))
             break
@@ -248,7 +249,7 @@ def check_resume(tools, case, folder, log):
 
 
 def check_tokens(tools, case, folder, log):
-    """An array of token ids trains: alike in each file that holds it and on any number of ranks, interrupted or not."""
+    """An array of token ids trains alike in each file type and on any number of ranks, interrupted or not."""
     path, steps, sequences = partial(os.path.join, folder), 20, 4
     with open(os.path.join(MODELS, "bytes.json")) as file:
         model = dict(json.load(file), vocab_size=1000)
@@ -256,7 +257,7 @@ def check_tokens(tools, case, folder, log):
         json.dump(model, file)
     ids = 600 + np.arange(5000) * 7 % 20
     ids.astype("<i4").tofile(path("ids.bin"))
-    np.save(path("ids.npy"), ids)  # of int64, as lists of Python become
+    np.save(path("ids.npy"), ids)  # int64, as numpy makes of Python's lists
 
     def train(dp, steps, *data):
         run = ["moe-run", path(f"dp{dp}.so"), "--train", f"--steps={steps}", "--rate=0.01", "--json", *data]

@@ -31,7 +31,7 @@ def blocks_of(path):
 
 
 def run(script, folder, environment):
-    """(exit status, stdout and stderr together) of a shell script; it stops at the first command that fails."""
+    """(exit status, stdout and stderr together) of a shell script. It stops at the first command that fails."""
     try:
         done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
@@ -92,7 +92,7 @@ def main():
     folders = {name: os.path.join(root, name) for name in ("python", "tutorial", "readme")}
     for folder in folders.values():
         os.mkdir(folder)
-    # python3 in the text is the one that runs this, which has numpy.
+    # python3 in the text is the interpreter of this test, which has numpy.
     os.symlink(sys.executable, os.path.join(folders["python"], "python3"))
     environment = {**os.environ, "PATH": os.pathsep.join([folders["python"], tools, os.environ["PATH"]]), "LC_ALL": "C.UTF-8"}
     passed = failed = 0

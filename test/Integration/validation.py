@@ -14,7 +14,7 @@ import reference_mappings as mappings  # noqa: E402
 
 REFERENCE = mappings.load_reference()
 FIGURES = mappings.load(os.path.join(ROOT, "benchmarks", "reference_figures.json"), {})
-# What a published figure is rounded by.
+# Rounding of published figures.
 ROUNDING = 0.01
 
 
@@ -53,7 +53,7 @@ class ReferenceTest(unittest.TestCase):
                 self.assertEqual(row["gbs"] % (data * row["mbs"]), 0)
 
     def test_counts_of_flops_are_the_publishers(self):
-        """Tokens and FLOPs of the same run, published side by side."""
+        """Tokens and FLOPs of the same run are published together."""
         rows = [row for row in REFERENCE["rows"] if "tflops" in row and ("tokens_s" in row or "step_s" in row)]
         self.assertGreater(len(rows), 5)
         for row in rows:
@@ -91,7 +91,7 @@ class RunTest(unittest.TestCase):
         kept, calls, out = self.run_row()
         self.assertEqual(calls, 2)
         self.assertEqual((kept["theirs"]["step_s"], kept["ours"]["step_s"], kept["ours"]["ep"]), (2.5, 2, 8))
-        # 468 TFLOP/s of 82.93 GFLOP a token, 16384 tokens of a GPU: 2.903 s.
+        # 468 TFLOP/s with 82.93 GFLOP for each token and 16384 tokens of a GPU: 2.903 s.
         self.assertIn("| 468 | 544 | +16% | 600 | 8% | 60 |", out)
         self.assertIn("| TP, PP, EP, MBS | 544 | 679 | +25% |", out)
         self.assertEqual(self.run_row()[1], 2)

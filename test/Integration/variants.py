@@ -61,7 +61,7 @@ def read(path):
 
 
 def runs(suite):
-    """Each shape verifies, and is the plan of that shape alone to the last bit."""
+    """Each shape verifies, and equals the plan of that shape alone to the last bit."""
     suite.make("moe-compile", "config.json", PARALLEL, "--batch=1,3", "--seq=8,16", "-o", "plan.so")
     for batch, seq in SHAPES:
         shape = [f"--batch={batch}", f"--seq={seq}"]
@@ -82,7 +82,7 @@ def runs(suite):
 
 
 def chooses(suite):
-    """Parm's Algorithm 1: of S1 and S2 the one with the smaller alpha + beta * tokens runs."""
+    """Parm's Algorithm 1: S1 or S2 runs, the one with the smaller alpha + beta * tokens."""
     chosen = set()
     for factor in ("2", "0.25"):
         options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,64", "--schedule=parm-auto", f"--capacity-factor={factor}",
@@ -108,7 +108,7 @@ def chooses(suite):
 
 
 def searches(suite):
-    """--schedule=auto: each shape has the schedule that is best for it alone, and runs in that."""
+    """--schedule=auto: each shape runs in the schedule that is best for it alone."""
     options = ["config.json", PARALLEL, "--schedule=auto", "--cluster=parm-a"]
     suite.make("moe-compile", *options, "--batch=1,4", "--seq=256", "-o", "plan.so", "--explain=why.json")
     variants = json.loads(read(suite.path("why.json")))["variants"]
@@ -129,7 +129,7 @@ def searches(suite):
 
 
 def outputs(suite):
-    """What else moe-compile writes of several shapes."""
+    """Further outputs of moe-compile for several shapes."""
     options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,16"]
     suite.make("moe-compile", *options, "--emit=plan", "-o", "plan.mlir", "--report=report.txt")
     heads = [(int(b), int(l)) for b, l in re.findall(r"plan\.batch = (\d+).*plan\.sequence = (\d+)", read(suite.path("plan.mlir")).decode())]
@@ -146,7 +146,7 @@ def outputs(suite):
 
 
 def refusals(suite):
-    """Shapes that are not there, and places where there can be only one."""
+    """Missing shapes, and places that accept only one shape, are refused."""
     suite.make("moe-compile", "config.json", PARALLEL, "--batch=1,3", "--seq=8,16", "-o", "plan.so")
     suite.make("moe-compile", "config.json", PARALLEL, "--seq=8", "-o", "alone.so")
     known = r"the plan was compiled for, 1 x 8, 1 x 16, 3 x 8, 3 x 16, but got "
@@ -176,7 +176,7 @@ def refusals(suite):
 
 
 def run_groups(description, groups, prepare):
-    """The exit status of a suite's groups, run in a folder that `prepare` fills."""
+    """Exit status of a suite's groups, run in a folder that `prepare` fills."""
     parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
     options = parser.parse_args()

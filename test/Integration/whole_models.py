@@ -23,7 +23,7 @@ import safetensors
 
 BATCH, LENGTH = 2, 8
 TOLERANCE = 1e-10
-# mp=4 has two key heads on four ranks, and a vocabulary or heads that it does not divide on all of them.
+# mp=4 has two key heads on four ranks, and does not divide some vocabularies and numbers of heads.
 LAYOUTS = {
     "one rank": "dp=1,mp=1,ep=1,esp=1",
     "dp 2, ep 2": "dp=2,mp=1,ep=2,esp=1",
@@ -72,7 +72,7 @@ def check(tools, case, folder, log):
     safetensors.save(path("in.safetensors"), {**flat, **inputs})
     tools.call(log, "moe-run", path("plan.so"), "--verify", f"--load={path('in.safetensors')}",
                f"--save={path('out.safetensors')}")
-    # Capacities are counted in each rank's tokens, and in each of its parts where S1 splits them.
+    # Capacities are counted in each rank's tokens, and in each of its parts if S1 splits them.
     want = models.logits(config, tensors, groups=metadata["parallel"]["dp"], **ids)
     got = safetensors.load(path("out.safetensors"))["logits"]
     error = np.max(np.abs(got - want)) / np.max(np.abs(want))

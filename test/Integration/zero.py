@@ -12,7 +12,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "oracle"))
 import harness
 
-# Parameters take most of the memory: many blocks alike, short sequences, and a small vocabulary.
+# A model whose parameters take most of the memory: many equal blocks, short sequences, and a small vocabulary.
 MODEL = {"model_type": "mixtral", "vocab_size": 64, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 16,
          "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64, "num_local_experts": 4, "num_experts_per_tok": 2,
          "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
@@ -22,7 +22,7 @@ SIZES = {"f32": 4, "bf16": 2}
 
 
 def count(text):
-    """By kind and group of exchanges between data-parallel ranks: how many, and the bytes of the larger side. Scalars are losses."""
+    """Exchanges between data-parallel ranks by kind and group: their number, and the bytes of the larger side. Scalars are losses."""
     found = {}
     for kind, group, members, dims, dtype in LAUNCH.findall(text):
         elements = 1
@@ -71,7 +71,7 @@ def check_exchanges(tools, case, folder, log):
 
 
 def check_memory(tools, zero, folder, log):
-    """Bytes of a rank over those of its parameters, in f32: a parameter, its gradient and two states have 16 bytes."""
+    """Compares the bytes of a rank with those of its parameters, in f32: a parameter, its gradient and two states have 16 bytes."""
     text = compile_plan(tools, folder, log, f"--parallel=dp={RANKS}", f"--zero={zero}", "--bucket-bytes=64kB", "--recompute", "--reference=false",
                         "--micro-batches=2")
     shards = RANKS if zero else 1
@@ -79,9 +79,9 @@ def check_memory(tools, zero, folder, log):
     whole = sum(buckets)
     arguments = sum(int(elements) * 4 for elements in re.findall(r'memref<(\d+)xf32> {moe\.layout = #moe\.layout<[^>]*>, moe\.name = "bucket', text))
     arena = int(re.search(r"plan\.arenas = {device = (\d+)", text)[1])
-    # Figure 1 for f32: what is divided, and what is whole.
+    # Figure 1 for f32: divided and whole values.
     expected = {0: 16, 1: 8 + 8 / RANKS, 2: 4 + 12 / RANKS, 3: 16 / RANKS}[zero] * whole
-    # From ZeRO-1 on, the gathered parameters lie beside the shards. Few buckets are under way, and a block's values.
+    # From ZeRO-1 on, the gathered parameters are stored beside the shards. A few buckets and a block's values are under way.
     expected += 4 * whole / RANKS if zero in (1, 2) else 0
     most = expected + 4 * 4 * max(buckets) * (zero >= 2) + 300_000
     if not 0.97 * expected <= arguments + arena <= most:
@@ -90,7 +90,7 @@ def check_memory(tools, zero, folder, log):
 
 
 def check_measured(tools, zero, folder, log):
-    """A step uses all of the memory that is planned, and no more."""
+    """A step uses all of the planned memory, and no more."""
     path = partial(os.path.join, folder)
     with open(path("model.json"), "w") as file:
         json.dump(MODEL, file)

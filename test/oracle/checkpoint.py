@@ -1,6 +1,6 @@
-"""A plan's parameters from the tensors of a published checkpoint, by the `source` of each in the plan's metadata.
+"""Makes a plan's parameters from the tensors of a published checkpoint, by the `source` of each in the plan's metadata.
 
-docs/Runtime.md gives the rules; this is all of them.
+docs/Runtime.md gives the rules. This file implements all of them.
 """
 
 import json
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def read_metadata(path):
-    """The metadata of a plan .so."""
+    """Metadata of a plan .so."""
     with open(path, "rb") as file:
         content = file.read()
     begin = content.index(b'{"moeplan":')
@@ -17,7 +17,7 @@ def read_metadata(path):
 
 
 def parameter(argument, tensors):
-    """The value of an argument, as the metadata has it, of role `parameter`. Stacks of experts may have rows and columns exchanged."""
+    """Value of an argument of role `parameter`, described as in the metadata. Stacks of experts may have rows and columns exchanged."""
     value = assembled(argument, tensors)
     names = argument["source"]["tensors"]
     if list(value.shape) != argument["shape"] and all(name in tensors and tensors[name].ndim == 3 for name in names):
@@ -31,7 +31,7 @@ def assembled(argument, tensors):
     source = argument["source"]
 
     def matrix(name, expert):
-        """One expert's of a tensor that has all of them."""
+        """One expert's part of a tensor with all experts."""
         array = tensors[name]
         if source.get("row"):
             array = array[0]
@@ -62,7 +62,7 @@ def assembled(argument, tensors):
 
 
 def parameters(metadata, tensors):
-    """{name: value} of all parameters. Refuses a checkpoint of which something is not used."""
+    """{name: value} of all parameters. Refuses a checkpoint with unused tensors."""
     arguments = [piece for argument in metadata["programs"][0]["arguments"] if argument["role"] == "parameter"
                  for piece in argument.get("pieces", [argument])]
     used = {name.replace("{e}", str(e)) for argument in arguments for name in argument["source"]["tensors"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what transformers' configuration classes have for keys that a config.json lacks.
+"""Writes the defaults of transformers' configuration classes for keys that a config.json lacks.
 
 It needs transformers, and so is no part of the tests:
 
@@ -27,18 +27,18 @@ ROOT = os.path.join(FOLDER, "..", "..")
 TYPES = """switch_transformers mixtral qwen2_moe qwen3_moe olmoe deepseek_v2 deepseek_v3 gpt_oss llama4_text qwen3_next
 qwen3_vl_moe_text qwen3_5_moe_text glm4_moe minimax_m2 dots1 ernie4_5_moe hunyuan_v1_moe granitemoe phimoe dbrx solar_open llama
 mistral qwen2 qwen3 gpt2""".split()
-# MoePlan's own families have the keys of a class and these (docs/Models.md).
+# Keys of MoePlan's own families, in addition to those of a class (docs/Models.md).
 PLAIN = {"num_experts_per_tok": 1, "moe_every": 2, "norm_topk_prob": False, "router_aux_loss_coef": 0.01}
-# What a class does not say although its models need it.
+# Keys that a class lacks although its models need them.
 NEEDED = {"deepseek_v2": {"num_experts_per_tok": 6}, "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2}}
 OWN = {"gpt2_moe": ("gpt2", PLAIN), "bert_moe": ("bert", PLAIN)}
 BLOCKS = {"num_layers": 4, "num_decoder_layers": 4, "num_hidden_layers": 4, "n_layer": 4, "n_layers": 4}
-# Of the classes' fields, those that no graph depends on.
+# Fields of the classes on which no graph depends.
 LEFT_OUT = {"initializer_range", "initializer_factor", "use_cache", "bos_token_id", "eos_token_id"}
 
 
 def class_fields(kind):
-    """The defaults of the fields that the class itself has."""
+    """Defaults of the class's own fields."""
     base = {field.name for field in dataclasses.fields(transformers.PreTrainedConfig)}
     values = {}
     for field in dataclasses.fields(kind):
@@ -49,7 +49,7 @@ def class_fields(kind):
 
 
 def defaults_of(kind):
-    """What holds where the file says nothing. A null stays unset."""
+    """Values of keys that a file lacks. A null stays unset."""
     values = class_fields(kind)
     if not hasattr(kind(), "rope_parameters"):
         return values

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs the lines of docs/Runtime.md that convert Hugging Face weights: the oracle on what they give computes what the
-model's own formulas give on the original weights."""
+"""Runs the lines of docs/Runtime.md that convert Hugging Face weights. The oracle on the converted weights must compute the results of
+the model's own formulas on the original weights."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def swiglu(t, prefix, x, gate="gate_proj", up="up_proj", down="down_proj"):
 
 
 def weighted(x, scores, choose, expert, k, renormalize):
-    """sum over the k chosen experts of weight times expert(e, x[s])."""
+    """Sum over the k chosen experts of weight times expert(e, x[s])."""
     y = np.zeros_like(x)
     for s in range(len(x)):
         chosen = np.argsort(-choose[s], kind="stable")[:k]

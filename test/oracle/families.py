@@ -1,4 +1,4 @@
-"""What the MoE layer of each model family is, read from its Hugging Face config apart from the importer."""
+"""The MoE layer of each model family, read from its Hugging Face config independently of the importer."""
 
 import json
 import os
@@ -14,7 +14,7 @@ def layer_of(config, sequences=1):
     c = config
     family = c["architectures"][0]
     if family == "SwitchTransformersForConditionalGeneration":
-        # Top-1 of a softmax; the capacity is counted in each sequence.
+        # Top-1 of a softmax. The capacity is counted in each sequence.
         return Layer(c["d_model"], c["d_ff"], c["num_experts"], c["num_selected_experts"], activation=c["dense_act_fn"],
                      expert_capacity=c["expert_capacity"], groups=sequences)
     k = c.get("num_experts_per_tok")
@@ -45,7 +45,7 @@ def layer_of(config, sequences=1):
         normalise = c["norm_topk_prob"] and k > 1
         return Layer(c["hidden_size"], c["moe_intermediate_size"], c["n_routed_experts"], k,
                      score="sigmoid" if v3 else "softmax", selection_bias=v3, renormalize=normalise,
-                     # V2 scales only what it does not renormalise.
+                     # V2 scales only weights that it does not renormalise.
                      routing_scale=c["routed_scaling_factor"] if v3 or not normalise else 1.0,
                      expert_groups=c["n_group"] if grouped else 1, top_groups=c["topk_group"] if grouped else 1,
                      group_score="top2" if v3 else "max",
@@ -56,7 +56,7 @@ def layer_of(config, sequences=1):
     raise ValueError(f"unknown family {family}")
 
 
-# The shared configs at sizes at which the oracle takes a moment; what is not a size stays.
+# Sizes at which the oracle is fast, for the shared configs. Other values stay.
 REDUCED = {
     "switch-base-8": dict(d_model=16, d_ff=24, expert_capacity=2),
     "mixtral-8x7b": dict(hidden_size=16, intermediate_size=20),
@@ -84,7 +84,7 @@ REDUCED = {
     "hunyuan-a13b": dict(hidden_size=16, intermediate_size=6, num_experts=12),
     "granite-3.0-3b-a800m": dict(hidden_size=16, intermediate_size=6, num_local_experts=12),
     "qwen3-next-80b-a3b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16, shared_expert_intermediate_size=6),
-    # Their sizes are in an object of their own.
+    # Its sizes are in an object of their own.
     "llama-4-scout": dict(text_config=dict(hidden_size=16, intermediate_size=6)),
     "llama-4-maverick": dict(text_config=dict(hidden_size=16, intermediate_size=6, num_local_experts=16)),
     "qwen3-vl-30b-a3b": dict(text_config=dict(hidden_size=16, moe_intermediate_size=6, num_experts=16)),
@@ -93,7 +93,7 @@ REDUCED = {
 
 
 def shared_names():
-    """Those that have experts."""
+    """Names of shared configs with experts."""
     return sorted(REDUCED)
 
 

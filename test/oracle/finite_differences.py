@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Checks every gradient of compiled one-rank references against central differences of their own forward, in f64.
 
-The oracle serves only to know that a step does not change the routing or cross a kink.
+The oracle only checks that a step does not change the routing or cross a kink.
 """
 
 import math
@@ -42,7 +42,7 @@ def check(tools, model, folder, log):
         if not all(a.same_as(b) for a, b in zip(moved.routings, base.routings)):
             raise harness.CaseFailed("the step changed the routing: the step is too large for these inputs")
         safetensors.save(path("in.safetensors"), changed, "f64")
-        # The commands differ in their input only: the last is the one to repeat.
+        # The commands differ only in their input, and the last one is the one to repeat.
         del log[1:]
         tools.call(log, "moe-run", path("plan.so"), "--reference", f"--load={path('in.safetensors')}",
                    f"--save={path('out.safetensors')}")
@@ -64,7 +64,7 @@ def check(tools, model, folder, log):
             direction /= np.linalg.norm(direction)
             plus, minus = (loss({**tensors, name: tensors[name] + sign * STEP * direction}) for sign in (1, -1))
             measured, derived = (plus - minus) / (2 * STEP), float((gradient * direction).sum())
-            # Where the gradient happens to be orthogonal to the direction, what a random one gives counts.
+            # If the gradient is almost orthogonal to the direction, the mean over random directions is the scale.
             scale = max(abs(derived), np.linalg.norm(gradient) / math.sqrt(gradient.size), 1e-8)
             error = abs(measured - derived) / scale
             if not error <= TOLERANCE:

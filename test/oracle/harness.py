@@ -1,4 +1,4 @@
-"""What the tests that drive the tools share: models as MLIR text, commands, comparison, cases run side by side."""
+"""Shared code of the tests that drive the tools: models as MLIR text, commands, comparison, parallel cases."""
 
 import argparse
 import concurrent.futures
@@ -25,7 +25,7 @@ class CaseFailed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A world of ranks and its groups; data parallelism is what is left."""
+    """A world of ranks and its groups. The remaining ranks are data-parallel."""
 
     world: int
     mp: int
@@ -75,7 +75,7 @@ def layer_attributes(layer, max_load):
 
 
 def verified_errors(report, model):
-    """Relative errors by name, of a moe-run --verify that compared the outputs and all gradients and found them equal."""
+    """Relative errors by name in the report of moe-run --verify, which must have compared the outputs and all gradients as equal."""
     errors = {value["name"]: value["relative_error"] for value in report["verify"]["values"]}
     missing = {"y", "aux", *model.gradient_names()} - errors.keys()
     if missing or report["verify"]["ok"] is not True:
@@ -120,7 +120,7 @@ def mlir_text(model, dtype, max_load=None):
 
 
 def metadata_of(plan):
-    """What a compiled plan says of itself (docs/Runtime.md); each op is written out."""
+    """Metadata of a compiled plan (docs/Runtime.md), with each op written out."""
     with open(plan, "rb") as file:
         data = file.read()
     begin = data.index(b'{"moeplan":')
@@ -135,15 +135,15 @@ def metadata_of(plan):
 class Tools:
     """The tools in one folder. Each call raises CaseFailed unless the command exits with 0.
 
-    With a backend of one process a rank, moe-run is started as often as its plan has ranks. What moe-run verified on the host, it verifies
-    in exact arithmetic as well, on values of its own.
+    With a backend of one process for each rank, moe-run is started as often as its plan has ranks. If moe-run verifies on the host, it also
+    verifies in exact arithmetic, on other values.
     """
 
     def __init__(self, folder, backend="host", timeout=300):
         self.folder = os.path.abspath(folder)
         self.backend = backend
         self.timeout = timeout
-        # A container's user is often root.
+        # The user of a container is often root.
         os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
         os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 
@@ -152,7 +152,7 @@ class Tools:
         return self.call_for_all(log, tool, *arguments)[0]
 
     def call_for_all(self, log, tool, *arguments):
-        """The same for stdout and stderr."""
+        """Runs the tool as call() does, and returns stdout and stderr."""
         command = [os.path.join(self.folder, tool), *map(str, arguments)]
         if tool == "moe-run" and self.backend != "host":
             command += [f"--backend={self.backend}"]
@@ -178,7 +178,7 @@ class Tools:
 
 
 def relative_error(got, want):
-    """||got - want|| / ||want||; for a zero `want` the norm of `got`."""
+    """||got - want|| / ||want||, or the norm of `got` for a zero `want`."""
     norm = np.linalg.norm(want)
     difference = np.linalg.norm(np.asarray(got, dtype=np.float64) - want)
     return float(difference / norm) if norm > 0 else float(difference)
@@ -203,14 +203,14 @@ def parser(description):
 
 
 def runs_on(backend, name):
-    """Whether a case's world, if its name says one, is of a size that the backend is tried with."""
+    """Whether the backend is tried with the size of a case's world, if its name has one."""
     world, stages = re.search(r"\bworld (\d+)", name), re.search(r"\bpp (\d+)x", name)
     ranks = int(world.group(1)) * int(stages.group(1) if stages else 1) if world else 0
     return ranks in {"mpi": (2, 4), "cuda": (1,)}.get(backend, (ranks,))
 
 
 def write_runs(name, folder, log):
-    """The case's name and, a line each, what moe-run --verify was called with, for replay.py; files by their names in `folder`."""
+    """Writes the case's name and the calls of moe-run --verify, one per line, for replay.py. Files have their names in `folder`."""
     runs = []
     for line in log:
         command = shlex.split(line)
@@ -223,7 +223,7 @@ def write_runs(name, folder, log):
 
 
 def run_cases(cases, check, options):
-    """Runs check(case, folder, log) -> note for each (name, case); prints a line each and the count; the exit status.
+    """Runs check(case, folder, log) -> note for each (name, case). Prints a line for each and their number. Returns the exit status.
 
     A case fails by raising. Its commands are printed and its folder is kept.
     """

@@ -1,7 +1,7 @@
-"""Families with Llama's block in plain numpy float64, each as what distinguishes it from the others.
+"""Families with Llama's block in plain numpy float64, each described by its differences from the others.
 
-Written from the models' published code, apart from the importer. `FAMILIES[architecture](config)` describes a model in the
-words of `Form`; `shapes` and `logits` are those of models.py.
+Written from the models' published code, independently of the importer. `FAMILIES[architecture](config)` describes a model as a `Form`.
+`shapes` and `logits` are those of models.py.
 """
 
 import math
@@ -23,7 +23,7 @@ class Form:
     head: int
     eps: float
     theta: float
-    # Where the tensors are.
+    # Names of the tensors.
     block: str = "model.layers.{}."
     embedding: str = "model.embed_tokens.weight"
     final_norm: str = "model.norm.weight"
@@ -43,13 +43,13 @@ class Form:
     shared: str = ""
     bias_of_choice: str = ""
     bias_is_row: bool = False
-    # What is computed.
+    # Forms of the computation.
     tied: bool = False
     layer_norm: bool = False
-    biased: tuple = ()  # of the projections
+    biased: tuple = ()  # names of the projections with a bias
     head_norm: str = ""  # head, all, plain
     norm_after: bool = False
-    turned: int = 0  # columns of a head with positions; 0: all
+    turned: int = 0  # columns of a head with positions, or 0 for all
     neighbours: bool = False
     scaling: dict = field(default_factory=dict)
     windows: tuple = ()
@@ -75,7 +75,7 @@ class Form:
 
 
 def of(c, **more):
-    """What most configurations have."""
+    """A form with the values that most configurations share."""
     own = dict(hidden=c["hidden_size"], blocks=c["num_hidden_layers"], vocabulary=c["vocab_size"],
                heads=c["num_attention_heads"], key_heads=c["num_key_value_heads"], head=models.head_size(c),
                eps=c["rms_norm_eps"], theta=c["rope_theta"], tied=c.get("tie_word_embeddings", False),
@@ -103,7 +103,7 @@ def qwen3(c):
 
 
 def deepseek_routing(c):
-    """DeepSeek-V3's, with shared experts and dense blocks before the others."""
+    """DeepSeek-V3's routing, with shared experts and dense blocks before the others."""
     return dict(score="sigmoid", normalise=c["norm_topk_prob"], scale=c["routed_scaling_factor"],
                 groups=(c["n_group"], c["topk_group"]), bias_of_choice="mlp.gate.e_score_correction_bias",
                 count=c["n_routed_experts"], k=c["num_experts_per_tok"], inner=c["moe_intermediate_size"],
@@ -224,7 +224,7 @@ def frequencies(f):
 
 
 def turn(f, x):
-    """x is [length, heads, head]."""
+    """Turns x [length, heads, head]."""
     angles = np.outer(np.arange(len(x)), frequencies(f))
     columns = f.turned or f.head
     tables = [np.concatenate([table(angles)] * 2, axis=1) for table in (np.cos, np.sin)]
@@ -261,7 +261,7 @@ def norm_heads(f, t, p, a, which, block):
 
 
 def queries(f, t, p, a, which, block):
-    """Of one sequence: with norms and positions, in the family's order."""
+    """Queries of one sequence, with norms and positions in the family's order."""
     if not f.norm_after:
         a = norm_heads(f, t, p, a, which, block)
     if block not in f.without_positions:
@@ -290,7 +290,7 @@ def expert_of(f, t, p, e):
     """(gate, up, down), each [in, out]."""
     if f.stacked:
         both, down = t[p + f.stacked[0]][e], t[p + f.stacked[1]][e]
-        # transformers saves Qwen3-VL's the other way round than they are published.
+        # transformers saves Qwen3-VL's matrices transposed against the published ones.
         both, down = (both.T, down.T) if f.stacked_out_in or len(both) != f.hidden else (both, down)
         return both[:, : f.inner], both[:, f.inner :], down
     if f.merged:

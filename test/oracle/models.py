@@ -1,8 +1,8 @@
-"""Whole models in plain numpy float64: the tensors of each family's published checkpoint, and the logits that they give.
+"""Whole models in plain numpy float64: the tensors of each family's published checkpoint, and the resulting logits.
 
-Written from the models' papers and published code, apart from the importer: `shapes(config)` are the checkpoint's
-tensors, `logits(config, tensors, tokens)` the model. Matrices are [out, in] as PyTorch's Linear keeps them, but GPT-2's
-Conv1D [in, out] and gpt-oss' stacks of experts.
+Written from the models' papers and published code, independently of the importer. `shapes(config)` are the checkpoint's tensors,
+`logits(config, tensors, tokens)` the model. Matrices are [out, in] as in PyTorch's Linear, except GPT-2's Conv1D [in, out] and gpt-oss'
+stacks of experts.
 """
 
 import math
@@ -21,7 +21,7 @@ def family_of(config):
     return config["architectures"][0]
 
 
-# What models are made of
+# Parts of models
 
 
 def linear(t, name, x):
@@ -67,7 +67,7 @@ def yarn_scale(factor, multiple=1.0):
 
 
 def rotary_tables(config, head, length):
-    """cos and sin [length, head], the two halves of the columns being the pairs."""
+    """cos and sin [length, head]. The pairs are the two halves of the columns."""
     base = config["rope_theta"]
     turns = base ** -(np.arange(0, head, 2) / head)
     factor = 1.0
@@ -90,14 +90,14 @@ def rotary_tables(config, head, length):
 
 
 def rotate(x, tables):
-    """x is [length, heads, head]."""
+    """Rotates x [length, heads, head]."""
     cos, sin = (table[:, None, :] for table in tables)
     half = x.shape[-1] // 2
     return x * cos + np.concatenate([-x[..., half:], x[..., :half]], axis=-1) * sin
 
 
 def rotate_neighbours(x, tables):
-    """Of pairs that are neighbours. x is [length, heads, head]."""
+    """Rotates neighbouring pairs of x [length, heads, head]."""
     half = x.shape[-1] // 2
     cos, sin = (table[:, None, :half] for table in tables)
     a, b = x[..., ::2], x[..., 1::2]
@@ -105,7 +105,7 @@ def rotate_neighbours(x, tables):
 
 
 def attention(q, k, v, causal, window=0, sinks=None, scale=None, bias=None):
-    """One sequence: q [L, H, D], k [L, n, D], v [L, n, Dv], each of which H / n query heads share; [L, H Dv]."""
+    """Attention of one sequence: q [L, H, D], k [L, n, D], v [L, n, Dv] to [L, H Dv]. H / n query heads share a key head."""
     length, heads, head = q.shape
     scale = 1 / math.sqrt(head) if scale is None else scale
     out = np.zeros((length, heads, v.shape[2]))
@@ -124,8 +124,8 @@ def attention(q, k, v, causal, window=0, sinks=None, scale=None, bias=None):
 
 
 def choose(scores, k, renormalize, capacity=None, groups=1, order=None):
-    """For each token a list of (expert, weight). `capacity(tokens)` experts take at most of a group of tokens. The best are
-    those of the largest `order`, without it of the largest scores."""
+    """A list of (expert, weight) for each token. An expert takes at most `capacity(tokens)` choices of a group of tokens. The best
+    experts have the largest `order`, or without it the largest scores."""
     chosen = np.argsort(-(scores if order is None else order), axis=1, kind="stable")[:, :k]
     weights = np.take_along_axis(scores, chosen, axis=1)
     if renormalize:
@@ -187,7 +187,7 @@ def llama_attention(c, t, i, x, length):
 
 
 def latent_attention(c, t, i, x, length):
-    """DeepSeek-V2's: keys and values of all heads come from one vector of a token, and all keys end with the same columns."""
+    """DeepSeek-V2's attention: keys and values of all heads come from one vector of a token, and all keys end with the same columns."""
     p, heads = f"model.layers.{i}.self_attn.", c["num_attention_heads"]
     plain, rank = c["qk_nope_head_dim"], c["kv_lora_rank"]
     norm = lambda name, a: rms_norm(a, t[f"{p}{name}.weight"], 1e-6)
@@ -223,7 +223,7 @@ def deepseek_experts(c, t, p, x):
             row[group[c["topk_group"] :]] = -np.inf
         order = order.reshape(scores.shape)
     renormalize = c["norm_topk_prob"] and (v3 or k > 1)
-    # V2 scales only what it does not renormalise.
+    # V2 scales only weights that it does not renormalise.
     factor = c["routed_scaling_factor"] if v3 or not renormalize else 1.0
     choices = choose(scores, k, renormalize, order=order)
     y = factor * mixture(x, choices, lambda e, row: swiglu(t, f"{p}experts.{e}.", row))
@@ -238,7 +238,7 @@ def gpt_oss_experts(c, t, p, x):
         gate, up = np.minimum(a[::2], limit), np.clip(a[1::2], -limit, limit)
         return ((up + 1) * gate * sigmoid(slope * gate)) @ t[p + "experts.down_proj"][e] + t[p + "experts.down_proj_bias"][e]
 
-    # The softmax is over the chosen logits alone, which is the whole one renormalised.
+    # The softmax covers only the chosen logits, which equals the whole softmax renormalised.
     return mixture(x, choose(softmax(linear(t, p + "router", x)), c["num_experts_per_tok"], True), expert)
 
 
@@ -483,7 +483,7 @@ def switch_attention(c, t, p, x, memory, length, bias, causal):
 
 
 def switch_sparse(c, side, i):
-    """Each step-th block from the second on; `side` is encoder or decoder."""
+    """Each step-th block from the second on. `side` is encoder or decoder."""
     blocks, sparse = c["num_layers" if side == "encoder" else "num_decoder_layers"], c[f"num_sparse_{side}_layers"]
     step = blocks // sparse if sparse else 0
     return step == 1 or (step > 1 and i % step == 1)
@@ -493,7 +493,7 @@ def switch_feed_forward(c, t, p, x, length, sparse):
     dense = lambda q, row: linear(t, q + "wo", np.maximum(linear(t, q + "wi", row), 0.0))
     if not sparse:
         return dense(p, x)
-    # An expert takes the first tokens of each sequence, however long it is.
+    # An expert takes the first tokens of each sequence, for any length.
     choices = choose(softmax(linear(t, p + "router.classifier", x)), 1, False, lambda _: c["expert_capacity"],
                      len(x) // length)
     return mixture(x, choices, lambda e, row: dense(f"{p}experts.expert_{e}.", row))
@@ -563,8 +563,8 @@ def shapes(config):
 
 
 def logits(config, tensors, tokens, groups=1, decoder_tokens=None):
-    """[batch * length, vocabulary] for `tokens` [batch, length]. Capacities are counted in each of `groups` blocks, Switch's
-    in each sequence."""
+    """Logits [batch * length, vocabulary] for `tokens` [batch, length]. Capacities are counted in each of `groups` blocks, Switch's in
+    each sequence."""
     family = family_of(config)
     if family in llama_like.FAMILIES:
         return llama_like.logits(config, tensors, tokens)
@@ -580,7 +580,7 @@ import llama_like  # noqa: E402: it uses what is above
 
 
 def draw(config, seed=0):
-    """A random checkpoint: matrices with columns of length about one, norms around one."""
+    """A random checkpoint: columns of matrices have a length of about one, norms are around one."""
     rng = np.random.default_rng(seed)
     tensors = {}
     for name, shape in shapes(config).items():

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The MoE layer in plain numpy float64, forward and backward: what `moe.layer` has to compute.
+"""The MoE layer in plain numpy float64, forward and backward: the definition of `moe.layer`.
 
-Token by token and choice by choice, written from the papers' and models' definitions; slow on purpose. Gradients are
-derived by hand. Run as a program it checks them against central differences of the forward, over every option.
+Computed token by token and choice by choice, from the papers' and models' definitions, and slow on purpose. Gradients are derived by hand.
+As a program, the file checks them against central differences of the forward, over every option.
 """
 
 import fractions
@@ -21,7 +21,7 @@ GELU_TANH = math.sqrt(2.0 / math.pi)
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer; the fields are the attributes and the presence of the optional operands of `moe.layer`."""
+    """A layer. Its fields are the attributes, and the presence of the optional operands, of `moe.layer`."""
 
     hidden: int
     inner: int
@@ -67,7 +67,7 @@ class Layer:
         return self.capacity_factor is None and self.expert_capacity is None
 
     def capacity(self, tokens):
-        """T: the choices that one expert takes of a group of `tokens` tokens."""
+        """T, the number of choices that an expert takes of a group of `tokens` tokens."""
         if self.expert_capacity is not None:
             return min(tokens, self.expert_capacity)
         # The factor as it is written, in decimal: 1.1 * 10 is 11.
@@ -75,7 +75,7 @@ class Layer:
         return min(tokens, math.ceil(wanted))
 
 
-# Activations: value and derivative on the columns of x w1, and how near the closest kink is.
+# Activations: value and derivative on the columns of x w1, and the distance to the closest kink.
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -139,7 +139,7 @@ def kink_distance(kind, a):
 
 
 def best(values, count):
-    """The indices of the `count` largest, largest first, ties to the lower index; and the least gap in that order."""
+    """Indices of the `count` largest values, in descending order, ties to the lower index, and the least gap in that order."""
     order = sorted(range(len(values)), key=lambda i: (-values[i], i))
     gaps = [values[order[i]] - values[order[i + 1]] for i in range(min(count, len(order) - 1))]
     return order[:count], min(gaps, default=np.inf)
@@ -147,7 +147,7 @@ def best(values, count):
 
 @dataclass
 class Routing:
-    """Where each token goes. `margin`: the least change of a selection value that could change it."""
+    """Experts of each token. `margin` is the least change of a selection value that could change them."""
 
     scores: np.ndarray  # [N, E]
     chosen: np.ndarray  # [N, k]
@@ -178,7 +178,7 @@ def route(layer, p, x):
             group_values = [sum(sorted(selection[s, g])[-2:]) if layer.group_score == "top2" else max(selection[s, g])
                             for g in members]
             groups, _ = best(group_values, layer.top_groups)
-            # The order of the chosen groups does not matter, only which they are.
+            # The order of the chosen groups does not matter.
             left_out = [group_values[g] for g in range(layer.expert_groups) if g not in groups]
             if left_out:
                 margin = min(margin, min(group_values[g] for g in groups) - max(left_out))
@@ -208,12 +208,12 @@ def route(layer, p, x):
 
 
 def probabilities(layer, scores):
-    """What the auxiliary loss averages into P_e."""
+    """Values that the auxiliary loss averages into P_e."""
     return scores if layer.score == "softmax" else scores / scores.sum(axis=1, keepdims=True)
 
 
 def layer_forward(layer, p, x):
-    """y [N, M], aux, and what layer_backward needs."""
+    """y [N, M], aux, and the values that layer_backward needs."""
     n, block = len(x), len(x) // layer.groups
     routing = route(layer, p, x)
     y = np.zeros_like(x)
@@ -246,7 +246,7 @@ def layer_forward(layer, p, x):
 
 
 def layer_backward(layer, p, x, cache, dy, daux):
-    """dx and {parameter: gradient} of sum(y * dy) + aux * daux; the choice itself has no gradient."""
+    """dx and {parameter: gradient} of sum(y * dy) + aux * daux. The choice itself has no gradient."""
     routing, saved, shared, _ = cache
     n, block = len(x), len(x) // layer.groups
     grads = {name: np.zeros(shape) for name, shape in layer.shapes().items() if name != "selection_bias"}
@@ -312,7 +312,7 @@ def layer_backward(layer, p, x, cache, dy, daux):
 
 @dataclass(frozen=True)
 class Model:
-    """Layers one after the other on `tokens` tokens; with `residual` each adds to its input. aux is their sum.
+    """Layers one after the other on `tokens` tokens. With `residual` each adds to its input. aux is the sum of theirs.
 
     `x_scale` is the standard deviation of random inputs. With `ties`, all experts of a token have one score.
     """
@@ -338,12 +338,12 @@ class Model:
 
 @dataclass
 class Result:
-    outputs: dict  # y, aux, and grad.<name> where cotangents were given
+    outputs: dict  # y, aux, and grad.<name> if cotangents were given
     routings: list
     kinks: float
 
     def margin(self):
-        """How far the inputs are from where the function or its derivative jumps."""
+        """Distance of the inputs from a jump of the function or its derivative."""
         return min([self.kinks] + [routing.margin for routing in self.routings])
 
     def dropped(self):
@@ -351,7 +351,7 @@ class Result:
 
 
 def run(model, tensors):
-    """Outputs of `model`; and gradients if `tensors` holds cotangent.y and cotangent.aux."""
+    """Outputs of `model`, and gradients if `tensors` holds cotangent.y and cotangent.aux."""
     x, aux = tensors["x"], 0.0
     inputs, caches = [], []
     for i, layer in enumerate(model.layers):
@@ -372,7 +372,7 @@ def run(model, tensors):
 
 
 def draw(model, rng):
-    """Random tensors by name, cotangents included, each about as large as in training."""
+    """Random tensors by name, including cotangents, each about as large as in training."""
     tensors = {}
     for name, shape in model.shapes().items():
         scale = model.x_scale if name == "x" else 1.0 / math.sqrt(shape[-2]) if len(shape) > 1 else 0.1
@@ -385,7 +385,7 @@ def draw(model, rng):
 
 
 def draw_safe(model, seed, margin, convert=lambda array: array, tries=100):
-    """Tensors at least `margin` from any jump, for comparing gradients between two ways of rounding."""
+    """Tensors at least `margin` from any jump, to compare gradients under different rounding."""
     for attempt in range(tries):
         tensors = {name: convert(array) for name, array in draw(model, np.random.default_rng([seed, attempt])).items()}
         result = run(model, tensors)
@@ -395,8 +395,8 @@ def draw_safe(model, seed, margin, convert=lambda array: array, tries=100):
 
 
 def directional_errors(model, tensors, rng, step, directions=2):
-    """For each gradient: the worst error of <gradient, d> against central differences along random unit d, relative to
-    the larger of itself and what a random d gives on average."""
+    """Worst error of <gradient, d> of each gradient against central differences along random unit d, relative to the larger of itself
+    and the mean over random d."""
     result = run(model, tensors)
 
     def loss(changed):
@@ -465,7 +465,7 @@ def option_cases():
 
 def main():
     failures = 0
-    # Where scores are tied the choice jumps, so there is nothing to differentiate.
+    # With equal scores the choice jumps, so there is no derivative.
     cases = [(name, model) for name, model in option_cases() if not model.ties]
     for name, model in cases:
         tensors, result = draw_safe(model, seed=7, margin=1e-4)

@@ -16,7 +16,7 @@ import harness
 import oracle
 import safetensors
 
-# Inputs this far from a jump give one choice and one derivative, whichever way sums are rounded.
+# Inputs this far from a jump have one choice and one derivative under any rounding of sums.
 MARGIN = {"f64": 1e-9, "f32": 2e-5}
 
 
@@ -53,7 +53,7 @@ def text_cases(dtype):
 
 
 def compare(got, want, tolerance):
-    """The worst relative error over the outputs and gradients of `want`, which must be all of `got`."""
+    """Worst relative error over the outputs and gradients of `want`, which must be all of `got`."""
     names = lambda tensors: {n for n in tensors if n in ("y", "aux") or n.startswith("grad.")}
     if names(got) != names(want):
         raise harness.CaseFailed(f"missing tensors {sorted(names(want) - names(got))}, "

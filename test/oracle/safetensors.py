@@ -1,8 +1,7 @@
 """Reads and writes .safetensors files with numpy alone.
 
-The format: an 8-byte little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, the bytes.
-BF16 has no numpy type: it is read as float32, and written from float32 by rounding to nearest even. A dtype converts
-floating-point arrays only.
+The format is an 8-byte little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, and the bytes. numpy has no type
+for BF16: it is read as float32, and written from float32 by rounding to nearest even. A dtype converts only floating-point arrays.
 """
 
 import json
@@ -32,7 +31,7 @@ def round_to(array, dtype):
 
 
 def save(path, tensors, dtype=None, metadata=None):
-    """Writes {name: array}; `dtype` ("f64", "f32", "bf16", "f16") converts them; `metadata` maps text to text."""
+    """Writes {name: array}. `dtype` ("f64", "f32", "bf16", "f16") converts them. `metadata` maps text to text."""
     header, chunks, offset = {"__metadata__": metadata} if metadata else {}, [], 0
     for name, array in tensors.items():
         array = np.asarray(array)

@@ -27,7 +27,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path = [path for path in sys.path if os.path.abspath(path) != FOLDER] + [FOLDER, os.path.join(FOLDER, "..", "python")]
 
 import numpy as np
-import safetensors.torch  # whose table of types is made here, before double_precision changes them
+import safetensors.torch  # its table of types is made here, before double_precision changes them
 import torch
 import transformers
 from safetensors.numpy import load_file, save_file
@@ -37,32 +37,32 @@ import models
 from precision import double_precision
 
 BATCH, LENGTH = 2, 8
-# What the largest difference may be, of the largest logit.
+# Largest allowed difference, relative to the largest logit.
 TOLERANCE = {"numpy": 1e-12, "plan": 1e-12, "f32": 1e-4, "f32, files": 1e-4, "bf16": 1e-4, "bf16, files": 1e-4, "saved": 1e-4}
 
 
-# Parts of models that are not text, as small as they get, and what their tensors' names have in them.
+# Parts of models that are not text, with the smallest sizes, and words in their tensors' names.
 VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=24, deepstack_visual_indexes=[])
 NOT_TEXT = ".visual."
 
 
 def make_kind(config):
-    """The configuration in transformers' own class."""
+    """The configuration as an object of transformers' class."""
     keys = {key: value for key, value in config.items() if key != "architectures"}
-    if keys["model_type"] == "kimi_k2":  # whose code is DeepSeek-V3's
+    if keys["model_type"] == "kimi_k2":  # its code is DeepSeek-V3's
         keys["model_type"] = "deepseek_v3"
     if "text_config" in keys:
         keys["vision_config"] = VISION
     if isinstance(keys.get("rope_scaling"), dict):
-        keys["rope_scaling"] = dict(keys["rope_scaling"])  # which transformers changes
+        keys["rope_scaling"] = dict(keys["rope_scaling"])  # copied, because transformers changes it
     kind = transformers.AutoConfig.for_model(**json.loads(json.dumps(keys)))
     kind.architectures = config["architectures"]
-    kind._experts_implementation = "eager"  # the others have no double precision
+    kind._experts_implementation = "eager"  # only this implementation supports double precision
     return kind
 
 
 def draw_ids(config):
-    """{name of the plan's input: ids}; of an encoder and a decoder both."""
+    """{name of the plan's input: ids}, both for a model of an encoder and a decoder."""
     rng = np.random.default_rng(2)
     names = ("tokens", "decoder_tokens") if models.family_of(config) == models.SWITCH else ("tokens",)
     vocabulary = config.get("text_config", config)["vocab_size"]
@@ -74,14 +74,14 @@ def flat_ids(ids):
 
 
 def make_model(config):
-    """A random model of transformers in double precision, with the norms, biases (those of the selection are no parameters)
-    and sinks that it starts at 1 or 0 random too."""
+    """A random model of transformers in double precision. Norms, biases (those of the selection are no parameters) and sinks, which it
+    initialises to 1 or 0, are random, too."""
     torch.manual_seed(1)
     kind = getattr(transformers, config["architectures"][0])
     model = kind._from_config(make_kind(config), attn_implementation="eager").double().eval()
     for module in model.modules():
         if module.__class__.__name__ == "SwitchTransformersTop1Router":
-            module.dtype = torch.float64  # a config cannot say so
+            module.dtype = torch.float64  # a config cannot set it
     with torch.no_grad():
         for name, value in [*model.named_buffers(), *model.named_parameters()]:
             if name.endswith("e_score_correction_bias"):
@@ -118,7 +118,7 @@ def reload(config, folder):
 
 
 def check_loading(binaries, folder, config, model, ids):
-    """{what: (logits of moe-run or of what it saved, logits of transformers)} in f32."""
+    """{name: (logits of moe-run or of its saved files, logits of transformers)} in f32."""
     tool = lambda *arguments: call(binaries, *arguments)
     path = lambda name: os.path.join(folder, name)
     save_file(flat_ids(ids), path("ids"))
@@ -157,7 +157,7 @@ def run_plan(binaries, folder, tensors, ids):
 
 
 def compare(path, binaries):
-    """{what is compared: its largest error relative to the largest logit}."""
+    """{name of the comparison: its largest error relative to the largest logit}."""
     with open(path) as file:
         config = json.load(file)
     ids = draw_ids(config)
@@ -180,7 +180,7 @@ def main():
     parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run")
     options = parser.parse_args()
     default = os.path.join(FOLDER, "..", "Integration", "models")
-    # Those that transformers does not have.
+    # Families that transformers does not have.
     own = ("bert-moe", "bytes", "gpt2-moe")
     names = sorted(name.removesuffix(".json") for name in os.listdir(default))
     names = [name for name in names if name not in own]

@@ -7,7 +7,7 @@ import torch
 
 @contextlib.contextmanager
 def double_precision():
-    """transformers computes norms, softmaxes and positions in float32 whatever the model's type; in here that is float64."""
+    """Makes transformers compute norms, softmaxes and positions in float64. It uses float32 for any type of the model."""
     kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     torch.float32 = torch.float = torch.float64

@@ -25,7 +25,7 @@ def main():
         print(f"skipped: the Python package is left out of this build: {options.left_out}")
         return 77
     sys.path[:0] = [os.path.abspath(options.package), HERE]
-    # What the tests start finds the package, too.
+    # Processes that the tests start also find the package.
     os.environ["PYTHONPATH"] = os.path.abspath(options.package)
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames(options.names) if options.names else loader.discover(HERE)

@@ -1,4 +1,4 @@
-"""The examples of docs/Python.md and of the docstrings do what they show."""
+"""Runs the examples of docs/Python.md and of the docstrings."""
 
 import doctest
 import os
@@ -32,7 +32,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(self.run_examples("Python.md", "\n".join(blocks)), 13)
 
     def test_docstrings(self):
-        # In the order in which they use plan.so.
+        # The places in the order in which they use plan.so.
         places = [moeplan, moeplan.compile, moeplan.simulate, moeplan.explain, moeplan.plan, moeplan.Plan, moeplan.Error]
         self.assertGreater(min(self.run_examples(place.__name__, place.__doc__) for place in places), 0)
 

@@ -12,7 +12,7 @@ import moeplan
 
 SMALL = {"seq": 16, "layers": 1}
 
-# The C API by hand: a world of the plan, and one step. runtime/include/moert/world.h has the structure.
+# Uses the C API directly: a world of the plan, and one step. runtime/include/moert/world.h has the structure.
 RUN_BY_HAND = """
 import ctypes, sys
 class Config(ctypes.Structure):
@@ -33,7 +33,7 @@ print("ran", hasattr(ctypes.CDLL(None), "cblas_sgemm"), seconds.value > 0)
 
 
 def find_library():
-    """libmoert as the extension found it."""
+    """libmoert, as the extension found it."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         return next(line.split()[-1] for line in maps if "libmoert.so" in line)
 

@@ -13,7 +13,7 @@ import warnings
 import moeplan
 from moeplan import _tools
 
-# A layer that compiles in moments.
+# A layer that is compiled quickly.
 SMALL = {"seq": 16, "layers": 1}
 
 
@@ -36,7 +36,7 @@ class ToolsTest(unittest.TestCase):
         return caught.exception
 
     def with_tools(self, **scripts):
-        """For this test the tools are these shell scripts."""
+        """Replaces the tools by these shell scripts."""
         folder = self.path("bin")
         os.mkdir(folder)
         for name, text in scripts.items():
@@ -77,7 +77,7 @@ class FieldsTest(ToolsTest):
         shown = step._repr_html_()
         self.assertTrue(shown.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;'), shown[:99])
         self.assertIn("&lt;h2&gt;Timeline&lt;/h2&gt;", shown)
-        # The page is in the frame alone.
+        # Only the frame has the page.
         self.assertEqual(shown.count("<"), 2)
 
     def test_explain_says_why(self):
@@ -133,7 +133,7 @@ class MessagesTest(ToolsTest):
     def test_a_plan_that_does_not_fit(self):
         error = self.fails("expected a plan of at most 1000 bytes per rank", moeplan.compile, "switch-base-8", output=self.path("x.so"),
                            memory_limit=1000, **SMALL)
-        # Its notes say what takes the memory.
+        # Its notes list the parts of the memory.
         self.assertIn("memory of one rank", error.diagnostics[0].text)
         self.assertFalse(os.path.exists(self.path("x.so")))
 
@@ -141,7 +141,7 @@ class MessagesTest(ToolsTest):
         model = self.path("config.json", '{"model_type": "mixtral", "foo": 3, "hidden_size": 64, "intermediate_size": 64}\n')
         with self.assertWarnsRegex(moeplan.CompilerWarning, r"config.json:1:\d+: warning: 'foo'") as caught:
             moeplan.simulate(model, **SMALL)
-        # The line that called.
+        # The warning has the line of the call.
         self.assertEqual(caught.filename, __file__)
         self.fails("'foo'", moeplan.simulate, model, strict=True, **SMALL)
 

@@ -22,7 +22,7 @@ CONFIG = dict(model_type="mixtral", architectures=["MixtralForCausalLM"], hidden
 
 
 class Config:
-    """What compile_block reads of a configuration of transformers."""
+    """Keys of a configuration of transformers that compile_block reads."""
 
     def to_dict(self):
         return CONFIG
@@ -64,7 +64,7 @@ class OneRank(unittest.TestCase):
         self.assertEqual(layer.w1.grad.abs().max(), 0)
 
     def test_shapes_and_batches_in_flight(self):
-        """Outputs of two shapes are alive before the first backward, and leading dimensions stay."""
+        """Outputs of two shapes are alive before the first backward, and leading dimensions are kept."""
         layer = self.make()
         first, second = self.draw(8).reshape(2, 4, 16).requires_grad_(), self.draw(16).requires_grad_()
         outputs = layer(first), layer(second)
@@ -90,7 +90,7 @@ class OneRank(unittest.TestCase):
         self.assertTrue(torch.equal(layer.w1.grad, expected))
 
     def test_copies(self):
-        """Of layers, and of inputs that are not dense or begin at an odd address."""
+        """Copies of layers, and of inputs that are not dense or begin at an odd address."""
         layer = self.make()
         expected = copy.deepcopy(layer)(self.draw(8))
         self.assertTrue(torch.equal(expected, layer(self.draw(8))))
@@ -154,7 +154,7 @@ class OneRank(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no torch and transformers; MOE_PYTHON may name one that has")
 class Ranks(unittest.TestCase):
-    """Against transformers: logits and gradients, 50 steps of AdamW with a checkpoint, and memory over 200 steps."""
+    """Comparison with transformers: logits and gradients, 50 steps of AdamW with a checkpoint, and memory over 200 steps."""
 
     def launch(self, ranks, what):
         done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
@@ -184,7 +184,7 @@ class Ranks(unittest.TestCase):
         self.launch(2, "memory")
 
     def test_example(self):
-        """The tutorial's script: a plan on four ranks has the losses of transformers on the two data-parallel ones."""
+        """The tutorial's script: a plan on four ranks has the losses of transformers on the two data-parallel ranks."""
         def train(ranks, *options):
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
                                    os.path.join(HERE, "..", "..", "examples", "train_mixtral_tiny.py"), "book.txt", *options], cwd=folder,

@@ -1,4 +1,4 @@
-"""mypy --strict takes a small client of the package, and finds what is wrong in another one."""
+"""mypy --strict accepts a small client of the package, and finds the errors in another one."""
 
 import importlib.util
 import os
@@ -59,7 +59,7 @@ class TypesTest(unittest.TestCase):
         self.assertIn("client.py:3: error: Missing named argument \"output\"", done.stdout)
 
     def test_the_package_itself(self):
-        """Without moeplan.torch: the types of torch change with its versions."""
+        """The package is checked without moeplan.torch, because the types of torch change with its versions."""
         done = self.check("-m", "moeplan")
         self.assertEqual(done.returncode, 0, done.stdout)
 

@@ -17,7 +17,7 @@ from moeplan.torch._sharding import gather_parts
 
 import torch_models as models
 
-# parallel, schedule, whether shadows are forced, families; by the number of processes.
+# parallel, schedule, whether shadows are forced, and families, by the number of processes.
 ALL = tuple(models.FAMILIES)
 CASES = {
     1: [("dp=1", "baseline", False, ALL)],
@@ -35,7 +35,7 @@ RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def shards_of(parallel):
-    """(data-parallel ranks, which of them this rank is)."""
+    """(data-parallel ranks, number of this rank among them)."""
     sizes = {key: int(size) for key, size in (one.split("=") for one in parallel.split(","))}
     return sizes["dp"], RANK // sizes.get("mp", 1)
 
@@ -55,7 +55,7 @@ def full_gradients(model):
 
 
 def difference(one, other):
-    """Of the largest value."""
+    """Largest difference, relative to the largest value."""
     return ((one - other).abs().max() / other.abs().max().clamp(min=1e-3)).item()
 
 
@@ -93,7 +93,7 @@ def check_families():
 
 
 def train(model, parallel, steps, first, optimizer):
-    """The mean losses of so many steps."""
+    """Mean losses of `steps` steps."""
     shards, mine = shards_of(parallel)
     losses = []
     with models.precision_of(torch.float64):
@@ -132,7 +132,7 @@ def check_training():
     expected = train_reference(parallel, 50)
     model, wrapped, optimizer = make_training(parallel, schedule, seed=1)
     first = train(wrapped, parallel, 25, 0, optimizer)
-    # Whole parameters by Hugging Face's names, which the model without plans reads, and this rank's state of the optimizer.
+    # The file has whole parameters by Hugging Face's names, which the model without plans reads, and this rank's state of the optimizer.
     folder = [tempfile.mkdtemp() if RANK == 0 else None]
     dist.broadcast_object_list(folder)
     state = moeplan.torch.full_state_dict(model)
@@ -182,6 +182,6 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     {"families": check_families, "training": check_training, "memory": check_memory}[sys.argv[1]]()
-    # Meanwhile Gloo's threads can let go of their last tensors. PyTorch aborts if they do so after Python has ended.
+    # Gloo's threads release their last tensors during this wait. PyTorch aborts if they do so after Python has ended.
     dist.barrier()
     dist.destroy_process_group()

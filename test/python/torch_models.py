@@ -26,12 +26,12 @@ FAMILIES = {
 
 
 def precision_of(dtype):
-    """In which a model of `dtype` runs in all its parts."""
+    """Context in which a model of `dtype` runs in all its parts."""
     return double_precision() if dtype == torch.float64 else contextlib.nullcontext()
 
 
 def make_model(family, dtype, seed=1):
-    """A random model, the same for each seed, with the biases of a selection random too."""
+    """A random model, the same for each seed. The biases of a selection are random, too."""
     torch.manual_seed(seed)
     config = FAMILIES[family]()
     config._attn_implementation = "eager"
@@ -61,7 +61,7 @@ def run(model, tokens):
 
 
 def step_reference(model, shards):
-    """The mean loss of all shards, and each one's logits, with gradients of the mean in the model."""
+    """Mean loss of all shards, and each one's logits. The model gets the gradients of the mean."""
     model.zero_grad()
     losses, logits = zip(*(run(model, tokens) for tokens in shards))
     loss = sum(losses) / len(losses)

@@ -65,7 +65,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="moeplan-") as folder:
         plan, wheels, venv = (os.path.join(folder, name) for name in ("plan.so", "wheels", "venv"))
         run([os.path.join(options.bin, "moe-compile"), "switch-base-8", "--seq=16", "--parallel=dp=2,ep=2", "-o", plan])
-        # In the source tree and by the compilers of the build, so that ccache knows the files.
+        # The build is in the source tree and uses the compilers of the build, so that ccache finds the files.
         build = os.path.join(os.path.abspath(options.source), "build", "wheel-test")
         run([sys.executable, "-m", "pip", "wheel", options.source, "--no-build-isolation", "--no-deps", f"--wheel-dir={wheels}",
              "--config-settings=cmake.define.MOE_COMPILER=OFF", f"--config-settings=build-dir={build}"],
