@@ -1,4 +1,4 @@
-"""The functions of the package: each runs a tool once, and reads what it wrote."""
+"""The functions of the package. Each runs a tool once, and reads its output."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def plan(model: Model, gpus: int, cluster: Model, **options: Option) -> Answer:
 
 
 class _Files:
-    """Files of one run in `folder`, by the option that asks for them."""
+    """Files of one run in `folder`, by the option that writes them."""
 
     def __init__(self, folder: str, names: Mapping[str, Sequence[str]]) -> None:
         self.folder = folder
@@ -93,7 +93,7 @@ class _Files:
         self.arguments = [f"--{option}={os.path.join(folder, name)}" for option, some in names.items() for name in some]
 
     def read(self, name: str) -> str:
-        """The text of a file; empty if it was not asked for."""
+        """Text of a file, or empty if the file was not requested."""
         return Path(self.folder, name).read_text(encoding="utf-8") if name in self.names else ""
 
     def read_json(self, name: str) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ class _Files:
         return fields
 
     def read_page(self, name: str) -> str:
-        """A page, whose command line is then the one that users would type: without the files of this run."""
+        """A page with the command line that a user would type, without the files of this run."""
         page = self.read(name)
         for argument in self.arguments:
             page = page.replace(f" {argument}", "")

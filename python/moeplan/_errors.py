@@ -1,4 +1,4 @@
-"""What goes wrong, and what the compiler warns of."""
+"""Errors, and warnings of the compiler."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
-# "file:line:column: error: text", "moe-compile: error: text" or "error: text".
+# Head of a message: "file:line:column: error: text", "moe-compile: error: text" or "error: text".
 _HEAD = re.compile(r"(?:(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): |(?P<tool>moe-[a-z]+): )?(?P<severity>error|warning|note|remark): ")
-# What LLVM's parser of command lines says has no severity.
+# Head of a message of LLVM's command-line parser, which has no severity.
 _USAGE = re.compile(r"moe-[a-z]+: ")
 
 
@@ -44,7 +44,7 @@ class CompilerWarning(UserWarning):
 
 
 def read_diagnostics(lines: Iterable[str]) -> list[Diagnostic]:
-    """The messages in what a tool wrote to standard error. Lines without a head, and notes, belong to the message before them."""
+    """Messages in a tool's standard error. Lines without a head, and notes, belong to the message before them."""
     found: list[tuple[re.Match[str] | None, list[str]]] = []
     for line in lines:
         head = _HEAD.match(line)

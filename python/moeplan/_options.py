@@ -30,8 +30,7 @@ def read_options(tool: str, path: str) -> dict[str, bool]:
 
 
 def make_arguments(tool: str, function: str, options: Mapping[str, Option], reserved: Sequence[str]) -> list[str]:
-    """The options of `tool` that the keyword arguments `options` of `function` stand for. `reserved` are those that the function gives
-    itself."""
+    """Options of `tool` for the keyword arguments `options` of `function`. The function itself sets those in `reserved`."""
     arguments: list[str] = []
     if not options:
         return arguments

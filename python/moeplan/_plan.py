@@ -1,4 +1,4 @@
-"""Plans that are open, and what their metadata says of them."""
+"""Open plans, and their metadata."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "i32": 4}
 
 @dataclass(frozen=True)
 class Cut:
-    """How the group "cp" divides sequences of `sequence` rows: each into `chunks` equal chunks. Member r of n has chunk r, and where
-    there are 2 n chunks also chunk 2 n - 1 - r."""
+    """Division of sequences of `sequence` rows by the group "cp", into `chunks` equal chunks each. Member r of n has chunk r, and of 2 n
+    chunks also chunk 2 n - 1 - r."""
 
     sequence: int
     chunks: int
@@ -26,9 +26,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Value:
-    """An argument or a result. `shape` is that of the whole value, `local_shape` that of the part of a rank, and `layout` has for each
-    dimension the groups that divide it. `updated`: a step overwrites the argument. `cut` says which rows a rank has where "cp" divides
-    sequences. `fields` has all keys of the metadata."""
+    """An argument or a result. `shape` is the shape of the whole value, `local_shape` that of a rank's part. `layout` has the groups
+    that divide each dimension. `updated`: a step overwrites the argument. `cut` says which rows a rank has if "cp" divides sequences.
+    `fields` has all keys of the metadata."""
 
     name: str
     role: str
@@ -42,13 +42,13 @@ class Value:
 
     @property
     def local_bytes(self) -> int:
-        """Bytes of the part of a rank."""
+        """Bytes of a rank's part."""
         return math.prod(self.local_shape) * _BYTES[self.dtype]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rank r is member (r // stride) % size of its group."""
+    """A group of ranks. Rank r is member (r // stride) % size."""
 
     name: str
     size: int
@@ -57,7 +57,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Program:
-    """What `ranks` ranks from `first_rank` on run. `arenas` are bytes by the kind of memory."""
+    """Program of the ranks from `first_rank` on. `arenas` are bytes by the kind of memory."""
 
     symbol: str
     first_rank: int
@@ -77,9 +77,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Variant:
-    """The programs for one shape. `half` is "forward" or "backward" if they are one half of a step (moe-compile --halves), else None.
-    `batch` and `sequence` are None in a plan that has one shape only. `reference` is the program of one rank with which runs are
-    compared, or None."""
+    """Programs for one shape. `half` is "forward" or "backward" if they are one half of a step (moe-compile --halves), else None.
+    `batch` and `sequence` are None in a plan with a single shape. `reference` is the program of one rank with which runs are compared,
+    or None."""
 
     half: str | None
     batch: int | None
@@ -95,12 +95,12 @@ class Variant:
 
     @property
     def arguments(self) -> dict[str, Value]:
-        """By name. In a pipeline these are those of all stages."""
+        """Arguments by name. In a pipeline these are those of all stages."""
         return {one.name: one for program in self.programs for one in program.arguments}
 
     @property
     def results(self) -> dict[str, Value]:
-        """By name. In a pipeline these are those of all stages."""
+        """Results by name. In a pipeline these are those of all stages."""
         return {one.name: one for program in self.programs for one in program.results}
 
     @property
@@ -120,17 +120,17 @@ class Plan:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.handle = _runtime.Plan(self.path)
-        #: All that the plan says of itself; docs/Runtime.md describes the keys.
+        #: Metadata of the plan, with the keys of docs/Runtime.md.
         self.metadata: dict[str, Any] = json.loads(self.handle.metadata())
         self.variants = tuple(map(_make_variant, self.metadata.get("variants", [self.metadata])))
 
     def choose(self, batch: int, sequence: int) -> Variant:
-        """The variant for `batch` sequences of `sequence` tokens of a data-parallel rank. An error if the plan has no such variant."""
+        """Variant for `batch` sequences of `sequence` tokens on each data-parallel rank. Raises an error if the plan has none."""
         return self.variants[self.handle.choose(batch, sequence)]
 
     @property
     def only_variant(self) -> Variant:
-        """The variant of a plan that has only one, whose groups, programs and so on are those of the plan."""
+        """The only variant of a plan, whose groups, programs and so on are those of the plan."""
         if len(self.variants) != 1:
             shapes = ", ".join(f"({one.batch}, {one.sequence})" for one in self.variants)
             raise Error(f"expected a plan of one variant but '{self.path}' has {len(self.variants)}, for (batch, sequence) {shapes}; use "

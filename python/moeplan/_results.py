@@ -1,4 +1,4 @@
-"""What the tools answer: the fields of their JSON, their tables and their pages."""
+"""Answers of the tools: the fields of their JSON, their tables and their pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-# A longer report is cut where a session shows it; print() shows all of it.
+# Lines of a report that a session shows. print() shows all of a longer one.
 _MOST_LINES = 60
 
 
@@ -55,7 +55,7 @@ def _unwrap(value: Any) -> Any:
 
 
 class Result(Record):
-    """The answer of a tool.
+    """Answer of a tool.
 
     `table` is what the tool prints for people, and `notes` what it says beside that. `page` is the same as a page (HTML), or empty.
     A notebook shows the page.
@@ -83,7 +83,7 @@ class Result(Record):
 
 
 def _frame(page: str) -> str:
-    """A page inside of a notebook: scripts of the page run, but cannot reach the notebook."""
+    """A page inside of a notebook. The page's scripts run, but cannot access the notebook."""
     style = "width:100%;height:720px;border:1px solid #8888;border-radius:6px;resize:vertical"
     return f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="MoePlan" style="{style}"></iframe>'
 
@@ -129,8 +129,8 @@ class Simulation(Result):
 
 
 class Explanation(Result):
-    """Why a schedule or groups were chosen. The fields are those of `moe-compile --explain=FILE.json`, which docs/CostModel.md
-    describes: `candidates` and what was found about them, or `groups` with them where groups were chosen."""
+    """Reasons for the choice of a schedule or groups. The fields are those of `moe-compile --explain=FILE.json`, which docs/CostModel.md
+    describes: `candidates` and what was found about them, or `groups` with them if groups were chosen."""
 
 
 class Answer(Result):

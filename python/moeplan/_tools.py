@@ -1,4 +1,4 @@
-"""Finds and runs the tools. They are processes of their own: MLIR stays out of this one, and a crash does not end a notebook."""
+"""Finds and runs the tools. They run in their own processes: MLIR stays out of this one, and a crash does not end a notebook."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._errors import CompilerWarning, Diagnostic, Error, read_diagnostics
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _log = logging.getLogger("moeplan")
-# Such as "groups: 23 of 65; best so far 12.0 ms: ..".
+# A report of progress, such as "groups: 23 of 65; best so far 12.0 ms: ..".
 _PROGRESS = re.compile(r"[\w ]+: \d+ of \d+($|;)")
 
 HOW_TO_GET = """\
@@ -27,7 +27,7 @@ Or build the tools with CMake, and set MOEPLAN_BIN to their folder, such as buil
 
 
 def find(tool: str) -> str:
-    """The path of a tool: in the folder MOEPLAN_BIN, in the package, or in PATH."""
+    """Path of a tool: in the folder MOEPLAN_BIN, in the package, or in PATH."""
     named = os.environ.get("MOEPLAN_BIN")
     if named:
         path = shutil.which(tool, path=named)
@@ -42,8 +42,8 @@ def find(tool: str) -> str:
 
 
 def run(tool: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """Standard output of a tool, and the notes that it wrote. Its warnings become Python's, and its errors an Error. What it says of
-    its progress goes to the logger "moeplan"."""
+    """Standard output of a tool, and its notes. Its warnings become Python's, its errors an Error, and its progress goes to the logger
+    "moeplan"."""
     path = find(tool)
     with tempfile.TemporaryFile() as output:
         status, lines = _run_process([path, *arguments], output.fileno())
@@ -59,7 +59,7 @@ def run(tool: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _run_process(command: list[str], output: int) -> tuple[int, list[str]]:
-    """The status, and the lines of standard error that do not report progress."""
+    """Exit status, and the lines of standard error that do not report progress."""
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
     except OSError as error:
@@ -90,7 +90,7 @@ def _make_error(tool: str, path: str, status: int, diagnostics: list[Diagnostic]
 
 
 def _count_own_frames() -> int:
-    """For warnings.warn: how many frames there are up to the first one outside of the package."""
+    """Number of frames up to the first one outside of the package, for warnings.warn."""
     count, frame = 1, sys._getframe(1)
     while frame.f_back and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
         count, frame = count + 1, frame.f_back

@@ -12,7 +12,7 @@ void moeplan::python::check(int32_t status) {
 }
 
 void moeplan::python::registerErrors(nb::module_ &) {
-  // The class is Python's, because most errors come from there. It lives as long as the process.
+  // Python defines the class, because most errors come from there. The class lives as long as the process.
   nb::object error = nb::module_::import_("moeplan._errors").attr("Error");
   nb::register_exception_translator(
       [](const std::exception_ptr &thrown, void *error) {

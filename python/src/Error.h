@@ -7,13 +7,13 @@
 
 namespace moeplan::python {
 
-/// Becomes moeplan.Error in Python.
+/// An error that becomes moeplan.Error in Python.
 class Error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-/// Throws the runtime's text where `status`, a moert_status, is an error. To be called on the thread that got it.
+/// Throws the runtime's text if `status`, a moert_status, is an error. Call it on the thread that got the status.
 void check(int32_t status);
 
 } // namespace moeplan::python

@@ -1,6 +1,6 @@
 //===- Module.h - what the extension moeplan._runtime has -------*- C++ -*-===//
 //
-// Each file registers what it has by one function, which Module.cpp calls.
+// Each file registers its classes by one function, which Module.cpp calls.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOEPLAN_PYTHON_MODULE_H
@@ -10,7 +10,7 @@
 
 namespace moeplan::python {
 
-/// Turns `Error` (Error.h) into moeplan.Error. First of all, so that the others may throw.
+/// Turns `Error` (Error.h) into moeplan.Error. It is called first, so that the other functions may throw.
 void registerErrors(nanobind::module_ &module);
 void registerPlan(nanobind::module_ &module);
 void registerWorld(nanobind::module_ &module);

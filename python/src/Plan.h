@@ -14,13 +14,13 @@ class Plan {
 public:
   explicit Plan(const std::string &path);
 
-  /// The plan; what keeps it, such as a world, keeps it open. Throws after close().
+  /// Returns the plan. Its users, such as a world, keep it open. Throws after close().
   std::shared_ptr<std::remove_pointer_t<moert_plan_t>> get() const;
-  /// JSON, as docs/Runtime.md describes it.
+  /// Metadata as JSON, as docs/Runtime.md describes it.
   std::string metadata() const;
-  /// The number of the variant for `batch` sequences of `sequence` tokens of a data-parallel rank.
+  /// Number of the variant for `batch` sequences of `sequence` tokens on each data-parallel rank.
   int64_t choose(int64_t batch, int64_t sequence) const;
-  /// May be called again.
+  /// Closes the plan. May be called again.
   void close() { plan.reset(); }
   bool isClosed() const { return !plan; }
 

@@ -17,10 +17,10 @@ using namespace nb::literals;
 namespace moeplan::python {
 namespace {
 
-/// Dense memory of any type, by DLPack or the buffer protocol: nothing is copied.
+/// Dense memory of any type, by DLPack or the buffer protocol, without a copy.
 using Array = nb::ndarray<nb::c_contig>;
 
-/// What Python gives a world to meet other processes with.
+/// Functions of Python by which a world meets other processes.
 class Caller {
 public:
   virtual ~Caller() = default;
@@ -28,7 +28,7 @@ public:
   virtual bool onDevice() const = 0;
 
 protected:
-  /// 0, or after an exception 1, with its text kept.
+  /// Runs `body` and returns 0, or 1 after an exception whose text is kept.
   template <class Body> int32_t guarded(Body body) {
     nb::gil_scoped_acquire lock;
     try {
@@ -72,7 +72,7 @@ public:
 
 private:
   static nb::object view(const void *data, int64_t bytes) {
-    // A view needs an address, also where there is nothing.
+    // A view needs an address even if it has no elements.
     static char nothing;
     char *begin = data ? static_cast<char *>(const_cast<void *>(data)) : &nothing;
     return nb::steal(PyMemoryView_FromMemory(begin, bytes, PyBUF_WRITE));
@@ -153,7 +153,7 @@ public:
     world.reset(made);
   }
   ~World() {
-    // Its threads may be in a function of Python.
+    // Threads of the world may be in a function of Python.
     nb::gil_scoped_release release;
     world.reset();
   }

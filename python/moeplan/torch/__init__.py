@@ -6,8 +6,7 @@ library transformers. docs/PyTorch.md describes both.
 
 import os
 
-# A plan's exchanges of several groups run at once on a GPU. NCCL then has to start them in the order of the program, and reads this
-# when it starts.
+# NCCL must start a plan's simultaneous exchanges of several groups in the order of the program. It reads this variable when it starts.
 os.environ.setdefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1")
 
 from ._checkpoint import full_state_dict, load_full_state_dict  # noqa: E402

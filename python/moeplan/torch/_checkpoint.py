@@ -1,4 +1,4 @@
-"""Whole parameters, by the names that a model had before replace_moe."""
+"""Saves and loads whole parameters, under the names that a model had before replace_moe."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def full_state_dict(model: torch.nn.Module) -> Dict[str, torch.Tensor]:
 
 
 def load_full_state_dict(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Takes what full_state_dict gave, or the state_dict of the model that replace_moe was called for. Each rank takes its parts. A name
-    that is missing, or that the model does not have, is an error."""
+    """Loads a result of full_state_dict, or the state_dict of the model before replace_moe. Each rank takes its parts. Missing and
+    unknown names are errors."""
     rest = dict(state)
     for prefix, module in _find_modules(model):
         for name in module.values:

@@ -1,4 +1,4 @@
-"""The caller's process group, as the runtime asks for it."""
+"""The caller's process group, with the functions that the runtime needs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .._plan import Group
 
 
 def ranks_of(group: Group, rank: int) -> Tuple[int, ...]:
-    """The ranks of the world that `rank` meets in `group`, by member."""
+    """Ranks of the world in the instance of `group` that has `rank`, by member."""
     member = rank // group.stride % group.size
     first = rank - member * group.stride
     return tuple(first + other * group.stride for other in range(group.size))
 
 
 class Processes:
-    """The processes of a plan: rank r of the plan is rank r of `process_group`, by default of the group of all processes. Its exchanges
-    are those of torch.distributed. Without torch.distributed there is one rank."""
+    """Processes of a plan. Rank r of the plan is rank r of `process_group`, by default of the group of all processes. Exchanges use
+    torch.distributed. Without it there is one rank."""
 
     _known: Dict[Tuple[int, ...], "dist.ProcessGroup"] = {}
 
@@ -35,11 +35,11 @@ class Processes:
         Processes._known.clear()
 
     def prepare(self, groups: List[Group]) -> None:
-        """Makes the groups in which the ranks of a plan meet. All processes call it alike."""
+        """Makes the groups in which the ranks of a plan meet. All processes call it with the same groups."""
         for group in groups:
             if group.size == 1:
                 continue
-            # torch asks all processes for each group, also for those of others, in one order.
+            # torch needs all processes for each group, in the same order, including processes outside of the group.
             for ranks in sorted({ranks_of(group, rank) for rank in range(self.size)}):
                 self._find(ranks)
 
@@ -54,7 +54,7 @@ class Processes:
             return self.group
         if key not in Processes._known:
             options = {}
-            # Where the plan's processes are only some, the others do not come.
+            # If the plan has only some of the processes, the others do not take part.
             if self.size < dist.get_world_size():
                 if "use_local_synchronization" not in inspect.signature(dist.new_group).parameters:
                     raise RuntimeError("expected a plan for all processes: this version of torch cannot make groups of some of them")
@@ -73,11 +73,11 @@ class Processes:
             dist.all_gather(parts, _bytes(send), group=self._find(tuple(ranks)))
 
     def stream(self) -> int:
-        """The address of the cudaStream_t of torch's current stream."""
+        """Address of the cudaStream_t of torch's current stream."""
         return torch.cuda.current_stream().cuda_stream
 
     def communicator(self, ranks: List[int]) -> int:
-        """The address of the ncclComm_t of these ranks, which torch makes with the first collective."""
+        """Address of the ncclComm_t of these ranks, which torch makes with the first collective."""
         group = self._find(tuple(ranks))
         backend = group._get_backend(torch.device("cuda"))
         if not hasattr(backend, "_comm_ptr"):
@@ -86,7 +86,7 @@ class Processes:
         return backend._comm_ptr()
 
     def check_alike(self, what: str, text: str) -> None:
-        """An error on all processes where they do not all have the same text."""
+        """Raises an error on all processes if they do not all have the same text."""
         if not self.is_distributed or self.size == 1:
             return
         texts: List[Optional[str]] = [None] * self.size

@@ -18,8 +18,8 @@ from ._groups import Processes
 _TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32}
 _ALIGNMENT = 256
 
-# Programs run one at a time in a process, or on a stream of a GPU one after another, so that they share the memory of values that no
-# program keeps.
+# Makes programs of a process run one at a time, or one after another on a stream of a GPU. They share the memory of values that no program
+# keeps.
 _running = threading.Lock()
 _scratch: Dict[Tuple[str, int], torch.Tensor] = {}
 
@@ -42,13 +42,13 @@ def digest_of(path: str) -> str:
 
 
 def _take(tensor: torch.Tensor) -> torch.Tensor:
-    """Itself, or a copy where it is not dense or begins at an address that kernels do not take."""
+    """The tensor, or a copy if it is not dense or begins at an address that kernels do not accept."""
     tensor = tensor.detach().contiguous()
     return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
 
 
 class Half:
-    """One of both programs on one rank: `arguments` and `results` as the plan has them."""
+    """One of the two programs on one rank, with the plan's `arguments` and `results`."""
 
     def __init__(self, plan: Plan, number: int, processes: Processes, device: str, workers: int, verify: bool) -> None:
         (program,) = plan.variants[number].programs
@@ -102,13 +102,13 @@ class Pair:
         self._cotangents = {"cotangent." + name: place for name, place in places.items()}
 
     def run_forward(self, x: torch.Tensor, parameters: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-        """The results of the forward: outputs, then what the backward needs of it."""
+        """Results of the forward: outputs, then values for the backward."""
         given = {self.input.name: x, **{value.name: tensor for value, tensor in zip(self.parameters, parameters)}}
         return self.forward.run([given[value.name] for value in self.forward.arguments])
 
     def run_backward(self, cotangents: Sequence[torch.Tensor], x: torch.Tensor, parameters: Sequence[torch.Tensor],
                      results: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-        """Gradients in the order of `gradients`, from those of the outputs and from all that run_forward took and gave."""
+        """Gradients in the order of `gradients`, from those of the outputs and from the inputs and results of run_forward."""
         given = {self.input.name: x, **{value.name: tensor for value, tensor in zip(self.parameters, parameters)},
                  **{value.name: tensor for value, tensor in zip(self.forward.results, results)},
                  **{name: cotangents[place] for name, place in self._cotangents.items()}}
@@ -117,9 +117,9 @@ class Pair:
 
 class Halves:
     """A plan of `moe-compile --halves` on one rank of `process_group`. Layers of one shape share it: a rank runs one of them at a time,
-    and keeps nothing between calls. `device`: "cpu" or "cuda", where its tensors are. `workers`: threads that run kernels on CPUs. With
-    `verify` it checks that values are equal where the plan takes them for equal, and makes shadows where a layer may have some, even if
-    none pays. All ranks make it alike."""
+    and keeps no values between calls. `device` ("cpu" or "cuda") has its tensors. `workers` threads run kernels on CPUs. With `verify`
+    it checks that values are equal if the plan assumes so, and makes shadows if a layer may have some, even if none pays. All ranks make
+    it alike."""
 
     _all: List["Halves"] = []
 
@@ -136,7 +136,7 @@ class Halves:
         self.device = torch.device(device).type
         self.processes.prepare([group for variant in self.plan.variants for group in variant.groups])
         pairs = [Pair(self.plan, number, self.processes, self.device, workers, verify) for number in range(0, len(self.plan.variants), 2)]
-        #: By the rows of the input on this rank. Of several for one shape the first.
+        #: Pairs by the rows of the input on this rank, the first if there are several for one shape.
         self.pairs: Dict[int, Pair] = {}
         for pair in pairs:
             self.pairs.setdefault(pair.input.local_shape[0], pair)
@@ -144,14 +144,14 @@ class Halves:
         Halves._all.append(self)
 
     def close(self) -> None:
-        """Ends the plan's threads, and lets go of the process group. Layers cannot run any more. May be called again."""
+        """Ends the plan's threads, and releases the process group. Layers cannot run any more. May be called again."""
         for pair in self.pairs.values():
             pair.forward.close()
             pair.backward.close()
         self.processes.close()
 
     def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
-        # Copies of a layer share it.
+        # Copies of a layer share the plan.
         return self
 
     @property
@@ -171,6 +171,6 @@ class Halves:
 
 @atexit.register
 def _close_all() -> None:
-    """While Python still runs: threads that need it later would end the process."""
+    """Closes all plans while Python still runs. Threads that need Python later would end the process."""
     for halves in Halves._all:
         halves.close()

@@ -23,7 +23,7 @@ def _backward(cotangents: List[torch.Tensor], x: torch.Tensor, parameters: List[
     return Halves.by_key(key).pair_for(x.shape[0]).run_backward(cotangents, x, parameters, results)
 
 
-# As operators of torch, with shapes for torch.compile and torch.export, where this version of torch has them.
+# The operators have shapes for torch.compile and torch.export, if this version of torch has them.
 if hasattr(torch.library, "custom_op"):
     _forward = torch.library.custom_op("moeplan::forward", _forward, mutates_args=())
     _backward = torch.library.custom_op("moeplan::backward", _backward, mutates_args=())
@@ -39,7 +39,7 @@ if hasattr(torch.library, "custom_op"):
 
 
 class _Run(torch.autograd.Function):
-    """The outputs of a plan."""
+    """Computes the outputs of a plan."""
 
     @staticmethod
     def forward(ctx: Any, key: int, share: float, count: int, x: torch.Tensor, *parameters: torch.Tensor) -> Tuple[torch.Tensor, ...]:
@@ -55,7 +55,7 @@ class _Run(torch.autograd.Function):
         x, *saved = ctx.saved_tensors
         parameters, results = saved[: ctx.count], saved[ctx.count :]
         pair = Halves.by_key(ctx.key).pair_for(x.shape[0])
-        # The gradients of parameters are linear in these, which are smaller. The input's own gradient is no mean.
+        # The gradients of parameters are linear in the cotangents, which are smaller. The input's own gradient is no mean.
         given = [one if ctx.share == 1 else one * ctx.share for one in cotangents]
         gradients = dict(zip(pair.gradients, _backward([one.contiguous() for one in given], x, parameters, results, ctx.key)))
         if ctx.share != 1 and "grad." + pair.input.name in gradients:
@@ -94,9 +94,9 @@ class PlanModule(torch.nn.Module):
         self._keeps_aux = aux_loss and "aux" in self._outputs
         #: The auxiliary loss of the last forward, if it is kept.
         self.aux_loss: Optional[torch.Tensor] = None
-        #: By the names of this module: what replace_moe made it of.
+        #: Weights from which replace_moe made the parameters, by the names of this module.
         self.weights: Dict[str, Weight] = {}
-        #: The parameters as the plan has them, by the names of this module.
+        #: The plan's parameters, by the names of this module.
         self.values: Dict[str, Value] = {value.name.replace("layer0.", "").replace(".", "_"): value for value in pair.parameters}
         for name, value in self.values.items():
             part = torch.empty(value.local_shape, dtype=_TYPES[value.dtype], device=self.halves.device)
@@ -107,7 +107,7 @@ class PlanModule(torch.nn.Module):
         self.reset_parameters(seed)
 
     def reset_parameters(self, seed: int = 0) -> None:
-        """Normal random numbers, of standard deviation 1/sqrt(rows) for matrices; zeros for vectors."""
+        """Sets normal random numbers, of standard deviation 1/sqrt(rows), for matrices, and zeros for vectors."""
         generator = torch.Generator().manual_seed(seed)
         for name, value in self.values.items():
             is_bias = len(value.shape) == 1 or name in ("b1", "b2")

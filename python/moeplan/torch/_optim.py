@@ -1,4 +1,4 @@
-"""What an optimizer has to know of parameters of which each rank holds a part."""
+"""Functions for optimizers of parameters of which each rank holds a part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._sharding import count_copies
 
 def clip_grad_norm_(model: torch.nn.Module, max_norm: float) -> torch.Tensor:
     """torch.nn.utils.clip_grad_norm_ for a model with PlanModules: their parts count once, and all other parameters are the same on all
-    ranks. Returns the norm before it."""
+    ranks. Returns the norm before clipping."""
     modules = [module for module in model.modules() if isinstance(module, PlanModule)]
     divided = {id(getattr(module, name)) for module in modules for name in module.values}
     others = [one.grad for one in model.parameters() if one.grad is not None and id(one) not in divided]

@@ -28,7 +28,7 @@ def compile_block(config: Any, output: "os.PathLike[str] | str", **options: Any)
 
 
 def _compile_for_all(config: Any, processes: Processes, folder: str, options: Dict[str, Any]) -> str:
-    """Rank 0 compiles, and all get the plan, also on other machines."""
+    """Compiles on rank 0, and sends the plan to all, including other machines."""
     path = os.path.join(folder, "block.so")
     made: List[Any] = [None, None]
     if processes.rank == 0:
@@ -36,7 +36,7 @@ def _compile_for_all(config: Any, processes: Processes, folder: str, options: Di
             compile_block(config, path, **options)
             with open(path, "rb") as file:
                 made[0] = file.read()
-        except Exception as error:  # All have to hear of it.
+        except Exception as error:  # All processes need the error.
             made[1] = error
     if processes.size > 1:
         dist.broadcast_object_list(made, src=0 if processes.group is None else dist.get_global_rank(processes.group, 0),
@@ -112,7 +112,7 @@ def _make_module(block: torch.nn.Module, weights: Dict[str, Any], halves: Halves
 class BlockModule(PlanModule):
     """A PlanModule in the place of a block of transformers."""
 
-    #: Whether the block gives a pair, of which its model takes the first.
+    #: Whether the block returns a pair, of which its model takes the first.
     gives_scores = False
 
     def forward(self, x: torch.Tensor) -> Any:

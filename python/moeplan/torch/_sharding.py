@@ -1,4 +1,4 @@
-"""The part of a value that a rank holds."""
+"""Parts of values on ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._groups import Processes
 
 
 def part_slices(value: Value, groups: Sequence[Group], rank: int) -> Tuple[Union[slice, torch.Tensor], ...]:
-    """Where the part of `rank` lies in the whole value. Of sequences that "cp" cuts, these are rows of several chunks."""
+    """Position of the part of `rank` in the whole value. With sequences that "cp" divides, these are rows of several chunks."""
     by_name = {group.name: group for group in groups}
     slices: List[Union[slice, torch.Tensor]] = []
     for dim, names in enumerate(value.layout):
@@ -28,7 +28,7 @@ def part_slices(value: Value, groups: Sequence[Group], rank: int) -> Tuple[Union
 
 
 def _cut_rows(cut: Cut, members: int, index: int, size: int) -> torch.Tensor:
-    """The rows of part `index`: member r has chunk r of each sequence, and of twice as many chunks also the r-th from the end."""
+    """Rows of part `index`. Member r has chunk r of each sequence, and of twice as many chunks also the r-th from the end."""
     member, chunk = index % members, cut.sequence // cut.chunks
     own = [member] if cut.chunks == members else [member, cut.chunks - 1 - member]
     rows = torch.cat([torch.arange(at * chunk, (at + 1) * chunk) for at in own])
@@ -48,7 +48,7 @@ def is_divided(value: Value) -> bool:
 
 
 def gather_parts(part: torch.Tensor, value: Value, groups: Sequence[Group], processes: Processes) -> torch.Tensor:
-    """The whole value. All ranks call it."""
+    """Gathers the whole value. All ranks call it."""
     if not is_divided(value):
         return part.detach().clone()
     parts = [torch.empty_like(part) for _ in range(processes.size)]
@@ -60,7 +60,7 @@ def gather_parts(part: torch.Tensor, value: Value, groups: Sequence[Group], proc
 
 
 def count_copies(value: Value, world: int) -> int:
-    """How many ranks hold each part."""
+    """Number of ranks that hold each part."""
     parts = 1
     for whole, local in zip(value.shape, value.local_shape):
         parts *= whole // local

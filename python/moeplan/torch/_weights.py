@@ -1,6 +1,6 @@
-"""The parameters of a layer, and the tensors of the blocks of transformers that they are.
+"""Converts between the parameters of a layer and the tensors of a block of transformers.
 
-The rules are those of "Weights of a layer" in docs/Runtime.md. Each works both ways.
+The rules are those of "Weights of a layer" in docs/Runtime.md. Each works in both directions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Tensors = List[torch.Tensor]
 
 @dataclass(frozen=True)
 class Weight:
-    """A parameter of a PlanModule is `to_plan` of the tensors `names` of a block, and these are `from_plan` of it."""
+    """A parameter of a PlanModule. It is `to_plan` of the tensors `names` of a block, and these are `from_plan` of it."""
 
     names: Sequence[str]
     to_plan: Callable[[Tensors], torch.Tensor]
@@ -23,7 +23,7 @@ class Weight:
 
 
 def _transposed(name: str) -> Weight:
-    """[.., out, in] in the block."""
+    """A matrix that is [.., out, in] in the block."""
     return Weight([name], lambda given: given[0].transpose(-1, -2), lambda whole: [whole.transpose(-1, -2)])
 
 
@@ -32,12 +32,12 @@ def _as_it_is(name: str) -> Weight:
 
 
 def _interleave(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """Columns of both in turns."""
+    """Interleaves the columns of both."""
     return torch.stack([gate, up], dim=-1).flatten(-2)
 
 
 def _halves(name: str) -> Weight:
-    """[.., gate and then up, in] in the block."""
+    """A matrix that is [.., gate and then up, in] in the block."""
     def to_plan(given: Tensors) -> torch.Tensor:
         return _interleave(*given[0].transpose(-1, -2).chunk(2, dim=-1))
 
@@ -48,12 +48,12 @@ def _halves(name: str) -> Weight:
 
 
 def _gate_and_up(gate: str, up: str) -> Weight:
-    """Two matrices [out, in] in the block."""
+    """Two matrices that are [out, in] in the block."""
     return Weight([gate, up], lambda given: _interleave(given[0].T, given[1].T), lambda whole: [whole[..., 0::2].T, whole[..., 1::2].T])
 
 
 def _stacked(each: Sequence[Weight]) -> Weight:
-    """One of each expert."""
+    """A stack of one weight of each expert."""
     names = [name for one in each for name in one.names]
     width = len(each[0].names)
 
@@ -64,8 +64,8 @@ def _stacked(each: Sequence[Weight]) -> Weight:
 
 
 def find_weights(block: torch.nn.Module) -> Dict[str, Weight]:
-    """How the parameters of a layer lie in a block of transformers, by the names of PlanModule; {} where it is none that is known. In
-    version 5 experts are stacks, before that a list of modules."""
+    """Weights of a block of transformers, by the names of PlanModule, or {} for an unknown block. In version 5 experts are stacks,
+    before that a list of modules."""
     tensors = {**dict(block.named_parameters()), **dict(block.named_buffers())}
     router = next((name for name in ("gate", "router") if name + ".weight" in tensors), None)
     if router is None or not hasattr(block, "experts"):
@@ -87,7 +87,7 @@ def find_weights(block: torch.nn.Module) -> Dict[str, Weight]:
 
 
 def _find_experts(tensors: Dict[str, torch.Tensor]) -> Dict[str, Weight]:
-    if "experts.gate_up_proj_bias" in tensors:  # gpt-oss: [in, out], columns in turns
+    if "experts.gate_up_proj_bias" in tensors:  # gpt-oss: [in, out], interleaved columns
         return {"w1": _as_it_is("experts.gate_up_proj"), "w2": _as_it_is("experts.down_proj"),
                 "b1": _as_it_is("experts.gate_up_proj_bias"), "b2": _as_it_is("experts.down_proj_bias")}
     if "experts.gate_up_proj" in tensors:
