@@ -1,4 +1,5 @@
-# cpack runs this on what it installed, before it packs. Debian compresses manual pages, and its zsh looks in a folder of its own.
+# cpack runs this script on the installed files before it packs them. Debian compresses manual pages, and its zsh has
+# its own folder for completions.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()

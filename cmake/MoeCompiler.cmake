@@ -1,4 +1,4 @@
-# Whether the compiler is built, as MOE_HAS_COMPILER. Wheels are also built where MLIR is missing, and then only run plans.
+# Decides whether the compiler is built: MOE_HAS_COMPILER. Wheels are also built without MLIR, and then only run plans.
 set(MOE_COMPILER ON CACHE STRING "Build the compiler and its tools: ON, OFF, or AUTO, which builds them where MLIR 19 is found")
 set_property(CACHE MOE_COMPILER PROPERTY STRINGS ON OFF AUTO)
 set(MOE_HAS_COMPILER ${MOE_COMPILER})

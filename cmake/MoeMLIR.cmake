@@ -1,10 +1,11 @@
-# Finds MLIR 19 and gives the functions with which the compiler's libraries and tools are declared. MLIR and LLVM are linked as
-# their shared libraries, everywhere: mixing in the archives would give two copies of every static.
+# Finds MLIR 19, and defines the functions that declare the compiler's libraries and tools. MLIR and LLVM are linked as
+# shared libraries everywhere. Archives would add a second copy of every static variable.
 find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/mlir)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
 set(MLIR_BINARY_DIR ${PROJECT_BINARY_DIR})
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
-# LLVM's depfiles name outputs from the build's root. CMake must leave them so, or Ninja runs mlir-tblgen in every build.
+# LLVM's depfiles name outputs relative to the build's root. With other paths Ninja would run mlir-tblgen in every
+# build.
 cmake_policy(SET CMP0116 OLD)
 include(TableGen)
 include(AddLLVM)
@@ -16,8 +17,8 @@ include_directories(${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 separate_arguments(MOE_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
 add_definitions(${MOE_LLVM_DEFINITIONS})
 
-# LLVM's headers poison the memory of their allocators for ASan. libMLIR uses the same allocators and, built without ASan, does
-# not lift the poison; so the headers must not know. The code is instrumented all the same.
+# LLVM's headers poison the memory of their allocators for ASan. libMLIR uses the same allocators, and without ASan does
+# not remove the poison. The headers must therefore not know of ASan. The code is instrumented nevertheless.
 if(MOE_SANITIZE MATCHES address)
   add_compile_options(-U__SANITIZE_ADDRESS__)
 endif()
@@ -47,13 +48,13 @@ function(moe_tablegen target td)
   add_public_tablegen_target(${target})
 endfunction()
 
-# Every file of the compiler includes these headers; read once for all, they save a third of its build. Nothing else comes from here:
-# a file includes what it uses, and builds where this is OFF.
+# Every file of the compiler includes these headers. Reading them once saves a third of its build. A file still includes
+# all headers that it uses, and builds with OFF.
 option(MOE_PRECOMPILE "Precompile the headers of MLIR that every file includes" ON)
-# For builds from scratch. After each change of an op everything is compiled again.
+# This option is for builds from scratch. After each change of an op everything is compiled again.
 option(MOE_PRECOMPILE_OPS "Precompile the dialects, too" OFF)
 if(MOE_PRECOMPILE)
-  # ccache preprocesses; GCC then has to keep the header apart.
+  # ccache preprocesses files, and GCC must then keep the header separate.
   set(moe_precompile_options $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
   add_library(MoePrecompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
@@ -75,7 +76,8 @@ if(MOE_PRECOMPILE)
   endif()
 endif()
 
-# Programs are compiled as the libraries are, with -fPIC: GCC takes a precompiled header only where all such options agree.
+# Programs are compiled with -fPIC as libraries are, because GCC uses a precompiled header only if all such options
+# agree.
 function(moe_precompile target)
   if(MOE_PRECOMPILE)
     target_compile_options(${target} PRIVATE -fPIC ${moe_precompile_options})

@@ -8,8 +8,9 @@ install(EXPORT MoePlanCompilerTargets NAMESPACE MoePlan:: DESTINATION ${moe_pack
 install(DIRECTORY include/moe ${PROJECT_BINARY_DIR}/include/moe DESTINATION include COMPONENT dev
   FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.def" PATTERN "*.inc" PATTERN CMakeFiles EXCLUDE)
 
-# moeplan has the programs and libmoert, moeplan-dev what other projects need to build with them, moeplan-cuda the backend of
-# GPUs. NVIDIA's libraries are not Debian's, so dpkg-shlibdeps cannot name the packages that moeplan-cuda needs.
+# moeplan has the programs and libmoert, moeplan-dev the files that other projects need to build with them, and
+# moeplan-cuda the backend of GPUs. NVIDIA's libraries are not Debian's, so dpkg-shlibdeps cannot name the packages that
+# moeplan-cuda needs.
 set(MOE_PACKAGE_CONTACT "The MoePlan authors" CACHE STRING "The maintainer that packages name")
 set(CPACK_PACKAGE_NAME moeplan)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -31,7 +32,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME moeplan)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
-# moe-compile links plans (lib/Target/Object.cpp). dpkg-shlibdeps finds LLVM in the folder of llvm-dev, which says nothing of it.
+# moe-compile links plans (lib/Target/Object.cpp). dpkg-shlibdeps finds LLVM in the folder of llvm-dev, which has no
+# package name for it.
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "binutils | lld-19 | lld, libllvm${LLVM_VERSION_MAJOR}")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "moeplan-dev, openmpi-bin")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME moeplan-dev)

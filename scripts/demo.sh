@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Plans Mixtral 8x7B on 64 GPUs. Then one MoE layer of google/switch-base-8 on 8 ranks: compiles it, runs it forward and backward,
-# verifies it against one rank, and simulates it on GPUs. Builds only these programs, in build/demo, for this machine's processors:
-# without CUDA, MPI and tests, and with -O1, which compiles faster and runs slower than build/release.
+# Plans Mixtral 8x7B on 64 GPUs. Then compiles one MoE layer of google/switch-base-8 for 8 ranks, runs it forward and
+# backward, verifies it against one rank, and simulates it on GPUs. Builds only these programs, in build/demo, for this
+# machine's processors: without CUDA, MPI and tests, and with -O1, which compiles faster and runs slower than
+# build/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh

@@ -1,4 +1,4 @@
-# Installs what building and testing need, on Debian 12; sourced by the other scripts. Does nothing where all is there.
+# Installs packages for building and testing on Debian 12, if they are missing. The other scripts source this file.
 
 moe_build_packages=(
   ccache cmake g++ git ninja-build python3
@@ -32,7 +32,8 @@ moe_install_packages() {
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# moe_fetch_headers NAME VERSION FOLDER: headers from a wheel of PyPI to build/NAME, unless they are there; prints FOLDER in it.
+# moe_fetch_headers NAME VERSION FOLDER: fetches headers from a wheel of PyPI to build/NAME, unless they exist. Prints
+# FOLDER in it.
 moe_fetch_headers() {
   local folder=build/$1
   if [ ! -d "$folder/$3/include" ]; then
@@ -43,7 +44,7 @@ moe_fetch_headers() {
   echo "$PWD/$folder/$3"
 }
 
-# moe_gpu_headers: options for CMake that say where CUTLASS and cudnn-frontend are, each where it can be fetched.
+# moe_gpu_headers: prints options for CMake with the folders of CUTLASS and cudnn-frontend, if they can be fetched.
 moe_gpu_headers() {
   local root
   if root=$(moe_fetch_headers nvidia-cutlass 4.2.0.0 cutlass_library/source); then
@@ -58,8 +59,9 @@ moe_gpu_headers() {
   fi
 }
 
-# moe_python_env: prints the Python for which the package moeplan is built: MOE_PYTHON where that is set, otherwise that of the virtual
-# environment build/python-env, which it makes. With CI=true the environment also gets PyTorch, which takes minutes and 6 GB.
+# moe_python_env: prints the Python for which the package moeplan is built: MOE_PYTHON if it is set, otherwise that of
+# the virtual environment build/python-env, which this function makes. With CI=true the environment also gets PyTorch,
+# which takes minutes and 6 GB.
 moe_python_env() {
   if [ -n "${MOE_PYTHON:-}" ]; then
     echo "$MOE_PYTHON"

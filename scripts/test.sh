@@ -21,17 +21,17 @@ run_tests() {
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
 }
 
-# Where there is a compiler for CUDA, the kernels of CUTLASS and the calls of cuDNN are compiled too.
+# If there is a compiler for CUDA, CUTLASS's kernels and cuDNN's calls are compiled, too.
 headers=()
 if [ "$preset" = dev ] && command -v nvcc >/dev/null; then
   mapfile -t headers < <(moe_gpu_headers)
 fi
 
-# What is built once and from scratch takes less time so. CUTLASS's kernels are one template, of which each instance takes minutes.
+# Options that save time in a build from scratch. CUTLASS's kernels are one template, and each instance takes minutes.
 fresh=()
 [ "${CI:-}" != true ] || fresh=(-DMOE_PRECOMPILE_OPS=ON -DMOERT_CUTLASS_CHECK=ON)
 
-# The Python package. Its tests are skipped, and say so, where the packages that it needs cannot be fetched.
+# The Python package. If its packages cannot be fetched, its tests are skipped with a message.
 python=()
 if found=$(moe_python_env); then
   python=("-DMOE_PYTHON=$found")
@@ -43,7 +43,7 @@ moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}" "${fre
 cmake --build "build/$preset" --target all
 run_tests "$preset" "$@"
 if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then
-  # With the compiler it would take too long here; scripts/test.sh asan -L quick does both.
+  # With the compiler this would take too long. `scripts/test.sh asan -L quick` tests both.
   moe_configure asan --preset asan
   cmake --build build/asan --target runtime/all
   run_tests asan -L quick -R '^runtime-'

@@ -1,5 +1,6 @@
-# Finds CUDA's compiler and libraries, in an ordinary toolkit or in NVIDIA's Python wheels, whose libraries have no plain
-# names (lib/libcublasLt.so.13). Sets MOERT_HAS_CUDA, and then the targets moert-cudart, moert-cublas and moert-cublasLt.
+# Finds CUDA's compiler and libraries, in an ordinary toolkit or in NVIDIA's Python wheels, whose libraries have no
+# plain names (lib/libcublasLt.so.13). Sets MOERT_HAS_CUDA, and then the targets moert-cudart, moert-cublas and
+# moert-cublasLt.
 set(MOERT_CUDA_ROOT "" CACHE PATH "Where CUDA is: a toolkit, or the folder of its wheels, site-packages/nvidia/cu13")
 option(MOERT_CUDA "Build CUDA's backend where a compiler for it is found" ON)
 set(MOERT_HAS_CUDA FALSE)
@@ -20,7 +21,7 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(MOERT_CUDA_DEFAULTS TRUE)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
 endif()
-# nvcc looks in lib64, which wheels do not have, and CMake's test of the compiler links a program.
+# nvcc looks in lib64, which wheels lack, and CMake's test of the compiler links a program.
 if(EXISTS ${MOERT_CUDA_ROOT}/lib/libcudart_static.a)
   string(APPEND CMAKE_CUDA_FLAGS " -L${MOERT_CUDA_ROOT}/lib")
 endif()
@@ -34,7 +35,7 @@ if(CMAKE_CUDA_COMPILER)
   if(MOERT_CUDA_DEFAULTS AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
     list(APPEND CMAKE_CUDA_ARCHITECTURES 100-real)
   endif()
-  # CMake 3.25 does not know how nvcc is told C++20.
+  # CMake 3.25 does not know nvcc's option for C++20.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -51,10 +52,11 @@ get_filename_component(MOERT_CUDA_FOUND ${MOERT_CUDA_BIN} DIRECTORY)
 find_path(MOERT_CUDA_INCLUDE cuda_runtime.h HINTS ${MOERT_CUDA_FOUND}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}
   REQUIRED)
 
-# Calls have names in NVIDIA's tools where these headers are, in a toolkit, or in a wheel of their own beside CUDA's.
+# With these headers, calls have names in NVIDIA's tools. They are in a toolkit, or in a wheel of their own beside
+# CUDA's.
 find_path(MOERT_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${MOERT_CUDA_INCLUDE} ${MOERT_CUDA_FOUND}/../nvtx/include)
 
-# Headers alone, from a source tree of CUTLASS, or from its wheel, site-packages/cutlass_library/source.
+# Headers of CUTLASS, from its source tree or its wheel, site-packages/cutlass_library/source.
 set(MOERT_CUTLASS_ROOT "" CACHE PATH "Where CUTLASS is: the folder that has include/cutlass")
 find_path(MOERT_CUTLASS_INCLUDE cutlass/gemm/group_array_problem_shape.hpp HINTS ${MOERT_CUTLASS_ROOT}/include)
 if(MOERT_CUTLASS_INCLUDE)
@@ -63,8 +65,8 @@ else()
   message(STATUS "CUTLASS: not found, so products of experts use own tiles; -DMOERT_CUTLASS_ROOT=FOLDER says where it is")
 endif()
 
-# Headers alone, too: cuDNN itself is loaded when it is needed. Those of cudnn-frontend are in its source tree, its wheel
-# or Debian's libcudnn-frontend-dev, those of cuDNN in a toolkit or a wheel of its own beside CUDA's.
+# Headers of cuDNN, which itself is loaded when it is needed. Those of cudnn-frontend are in its source tree, its wheel
+# or Debian's libcudnn-frontend-dev. Those of cuDNN are in a toolkit, or in a wheel of its own beside CUDA's.
 set(MOERT_CUDNN_FRONTEND_ROOT "" CACHE PATH "Where cudnn-frontend is: the folder that has include/cudnn_frontend.h")
 find_path(MOERT_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${MOERT_CUDNN_FRONTEND_ROOT}/include)
 find_path(MOERT_CUDNN_INCLUDE cudnn_graph.h HINTS ${MOERT_CUDA_INCLUDE} ${MOERT_CUDA_FOUND}/../cudnn/include)
@@ -74,7 +76,7 @@ else()
   message(STATUS "cuDNN: not found, so attention uses own kernels; -DMOERT_CUDNN_FRONTEND_ROOT=FOLDER says where cudnn-frontend is")
 endif()
 
-# moert_cuda_library(NAME FILE...): the target moert-NAME, the first of the files that is there.
+# moert_cuda_library(NAME FILE...): the target moert-NAME, for the first of the files that exists.
 function(moert_cuda_library name)
   find_library(MOERT_CUDA_${name} NAMES ${ARGN} REQUIRED
     HINTS ${MOERT_CUDA_FOUND} PATH_SUFFIXES lib lib64 targets/x86_64-linux/lib lib/x64)

@@ -1,5 +1,5 @@
-# Installs the public headers and the CMake package, with which find_package(MoePlan) finds the runtime in other projects. The
-# compiler's build adds its libraries to the same package (cmake/MoePackage.cmake of the whole project).
+# Installs the public headers and the CMake package with which find_package(MoePlan) finds the runtime in other
+# projects. The compiler's build adds its libraries to the same package (cmake/MoePackage.cmake of the whole project).
 include(CMakePackageConfigHelpers)
 set(MOE_PACKAGE_FOLDER lib/cmake/MoePlan)
 configure_package_config_file(cmake/MoePlanConfig.cmake.in ${PROJECT_BINARY_DIR}/MoePlanConfig.cmake

@@ -1,4 +1,4 @@
-"""Figures out of what the steps of a GPU session print or write. Each function takes what a step left, and returns a dictionary.
+"""Takes figures from the output of the steps of a GPU session. Each function takes a step's files and returns a dictionary.
 
 A figure `error` makes the step fail. No figure here needs more than Python's own library.
 """
@@ -15,7 +15,7 @@ def read(path):
 
 
 def take_json_lines(output, folder):
-    """The lines of standard output that are JSON objects."""
+    """The JSON objects among the lines of standard output."""
     lines = []
     for line in output.splitlines():
         if line.startswith("{"):
@@ -27,7 +27,7 @@ def take_json_lines(output, folder):
 
 
 def take_json(output, folder):
-    """The one JSON object that standard output is."""
+    """The JSON object in standard output."""
     try:
         return json.loads(output)
     except ValueError as error:
@@ -35,13 +35,13 @@ def take_json(output, folder):
 
 
 def take_tests(output, folder):
-    """GoogleTest's own report. Tests that all skip themselves are no tests."""
+    """GoogleTest's own report. A step whose tests all skip themselves fails."""
     path = os.path.join(folder, "tests.json")
     if not os.path.exists(path):
         return {"error": "the program ended before it wrote its report"}
     report = json.loads(read(path))
     cases = [(f"{suite['name']}.{case['name']}", case) for suite in report["testsuites"] for case in suite["testsuite"]]
-    # Where the environment skips all, GoogleTest counts the tests as passed; but they have no time.
+    # If the environment skips all tests, GoogleTest counts them as passed, but without a time.
     ran = [(name, case) for name, case in cases if case["status"] == "RUN" and not case["timestamp"].startswith("1970")]
     failed = [{"test": name, "message": case["failures"][0]["failure"][:1000]} for name, case in ran if case.get("failures")]
     skipped = [name for name, case in ran if case.get("result") == "SKIPPED"]
@@ -52,14 +52,14 @@ def take_tests(output, folder):
 
 
 def take_cases(output, folder):
-    """The records of replay.py."""
+    """Records of replay.py."""
     path = os.path.join(folder, "cases.json")
     records = [json.loads(line) for line in read(path).splitlines()] if os.path.exists(path) else []
     return {"cases": records, **({} if records else {"error": "no case ran"})}
 
 
 def take_findings(output, folder):
-    """What compute-sanitizer found, and that it looked at something."""
+    """Findings of compute-sanitizer. The step fails if it checked nothing."""
     summaries = [int(number) for number in re.findall(r"^=+ ERROR SUMMARY: (\d+) error", output, re.M)]
     summaries += [int(number) for number in re.findall(r"^=+ RACECHECK SUMMARY: (\d+) hazard", output, re.M)]
     found = [line.lstrip("= ") for line in output.splitlines() if re.match(r"=+ (Invalid|Uninitialized|Barrier|Error|Program hit|(ERROR|WARN).*hazard)", line)]
@@ -71,7 +71,7 @@ def take_tests_and_findings(output, folder):
 
 
 def take_cases_and_findings(output, folder):
-    """Under a tool, only its findings are printed with failing cases; a finding is an exit status of its own."""
+    """Under a tool, only its findings are printed with failing cases. A finding has its own exit status."""
     figures = take_cases(output, folder)
     found = take_findings("\n".join(case.get("error", "") for case in figures["cases"]), folder)
     return {**figures, **{key: found[key] for key in ("errors", "found")}}
@@ -84,7 +84,7 @@ def judge_findings(findings):
 
 
 def take_layer(output, folder):
-    """What cuda_layer.py wrote. A missed goal is a figure, a wrong result a failure."""
+    """Figures of cuda_layer.py. A missed goal is a figure, a wrong result a failure."""
     path = os.path.join(folder, "layer.json")
     if not os.path.exists(path):
         return {"error": "no case was measured: " + output.strip()[-300:]}
@@ -130,7 +130,7 @@ UNITS = {"nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms":
 
 
 def take_kernels(output, folder):
-    """A table of ncu's (`--csv --page raw`): a row of names, a row of units, a row for each launch."""
+    """A table of ncu (`--csv --page raw`): a row of names, a row of units, and a row for each launch."""
     lines = output.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if begin is None:

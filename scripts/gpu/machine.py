@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints a JSON object that says what machine this is: versions, topology and clocks. What is not there is null."""
+"""Prints a JSON object that describes this machine: versions, topology and clocks. Missing entries are null."""
 import json
 import os
 import platform

@@ -20,10 +20,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 MOST_BYTES = 60_000_000
-# As run.py unpacks it.
+# Name of the archive that run.py unpacks.
 ARCHIVE = "programs.tar.gz"
 ARCHITECTURE = "90a-real"
-# Libraries that every machine with a GPU has: those of glibc and of g++, the driver's and CUDA's.
+# Libraries of every machine with a GPU: those of glibc and g++, of the driver and of CUDA.
 OF_MACHINE = re.compile(r"(linux-vdso|ld-linux|libc|libm|libmvec|libdl|libpthread|librt|libresolv|libstdc\+\+|libgcc_s)[.-]|"
                         r"lib(cu|nccl|nv)")
 OWN = re.compile(r"libmoert")
@@ -42,7 +42,7 @@ def fail(text):
 
 
 def run(command, **more):
-    """Standard output."""
+    """Runs a command and returns its standard output."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", **more)
     except OSError as error:
@@ -61,21 +61,22 @@ def find_numpy():
 
 
 def read_cache(folder, name):
-    """A path that CMake found; nothing where it found none."""
+    """A path that CMake found, or None."""
     with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
         found = re.search(rf"^{name}:\w+=(.+)$", file.read(), re.M)
     return found[1] if found and not found[1].endswith("NOTFOUND") else None
 
 
 def fetch_headers(given):
-    """Of CUTLASS and cudnn-frontend, as scripts/test.sh fetches them, unless they are given; a warning says what cannot be fetched."""
+    """Headers of CUTLASS and cudnn-frontend, as scripts/test.sh fetches them, unless they are given. Prints a warning if one cannot be
+    fetched."""
     done = subprocess.run(["bash", "-c", "source scripts/setup.sh && moe_gpu_headers"], cwd=SOURCE, stdout=subprocess.PIPE, text=True)
     names = {define.split("=")[0] for define in given}
     return [option[len("-D"):] for option in done.stdout.split("\n") if option and option[len("-D"):].split("=")[0] not in names]
 
 
 def build_runtime(folder, jobs, defines):
-    """The runtime alone, for one kind of GPU."""
+    """Builds the runtime alone, for one kind of GPU."""
     defines = [*defines, *fetch_headers(defines)]
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
@@ -88,7 +89,7 @@ def build_runtime(folder, jobs, defines):
     if not read_cache(folder, "MOERT_CUTLASS_INCLUDE"):
         print("warning: CMake found no CUTLASS, so the session measures other products of experts; -D MOERT_CUTLASS_ROOT=FOLDER says where it is",
               file=sys.stderr)
-    # Which of these a checkout has is CMake's to say.
+    # CMake knows which of these a checkout has.
     known = run(["cmake", "--build", folder, "--target", "help"])
     wanted = ["moe-run", "moe-calibrate", "moert-cuda", "runtime-core", "runtime-cuda-kernels-device", "cuda_layer", "ragged_gemm"]
     targets = [name for name in wanted if re.search(rf"\b{name}\b", known)]
@@ -101,7 +102,7 @@ def is_binary(path):
 
 
 def forget_owner(info):
-    """The same files make the same archive."""
+    """Removes the owner, so that the same files make the same archive."""
     info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
     return info
 
@@ -133,7 +134,7 @@ class Packer:
             self.copy(os.path.join(self.build, "bin", name), "bin", name)
         soname = re.search(r"(libmoert\.so\.\S+)", self.list_libraries(os.path.join(self.build, "bin", "moe-run")))[1]
         self.copy(os.path.join(self.build, "lib", soname), "lib", soname)
-        # The whole build has the runtime in a folder of its own.
+        # The whole build has the runtime in its own folder.
         tests = [os.path.join(self.build, *names) for names in (("runtime", "test"), ("test",))]
         backends = next((folder for folder in tests if os.path.isdir(os.path.join(folder, "cuda"))), tests[0])
         self.copy(os.path.join(backends, "cuda", "backends", "libmoert-cuda.so") if self.emulated
@@ -143,7 +144,7 @@ class Packer:
         return run(["ldd", path], env={**os.environ, "LD_LIBRARY_PATH": os.path.join(self.build, "lib")})
 
     def find_libraries(self):
-        """What the programs need and a GPU's machine lacks: {name: path}."""
+        """Libraries that the programs need and a GPU's machine lacks: {name: path}."""
         found = {}
         for part in ("bin", "lib"):
             for name in sorted(os.listdir(os.path.join(self.folder, part))):
@@ -157,7 +158,7 @@ class Packer:
         return found
 
     def archive_programs(self):
-        """Programs and libraries become one archive, which `run` unpacks. Returns the names of the libraries from elsewhere."""
+        """Packs programs and libraries into one archive, which `run` unpacks. Returns the names of the libraries from other folders."""
         libraries = self.find_libraries()
         for library, place in libraries.items():
             self.copy(place, "lib", library)
@@ -169,7 +170,7 @@ class Packer:
         return sorted(libraries)
 
     def compile(self, source, folder, name, *flags):
-        # Without a reference: these plans are timed.
+        # These plans are timed, so they have no reference.
         run([os.path.join(self.bin, "moe-compile"), source, "--parallel=dp=1", "--dtype=bf16", "--reference=false", "--cluster=hgx-h100",
              *flags, "-o", self.path("plans", folder, name + ".so")])
 
@@ -209,7 +210,7 @@ class Packer:
         return sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.folder) for name in names if name != ".unfinished")
 
     def describe(self, libraries):
-        """pack.json. The id names the contents."""
+        """Writes pack.json. The id identifies the contents."""
         digest = hashlib.sha256()
         for path in self.list_files():
             with open(path, "rb") as file:
@@ -242,7 +243,7 @@ class Packer:
 
 
 def clear(folder):
-    """Only what this script made is removed."""
+    """Removes only files that this script made."""
     if os.path.isdir(folder) and os.listdir(folder):
         if not os.path.exists(os.path.join(folder, "pack.json")) and not os.path.exists(os.path.join(folder, ".unfinished")):
             fail(f"'{folder}' has other files than those of `gpu.sh pack`; remove them, or give another folder")
@@ -252,7 +253,7 @@ def clear(folder):
 
 
 def find_bin(given):
-    """The folder of moe-compile and moe-run."""
+    """Folder of moe-compile and moe-run."""
     places = [given] if given else [os.path.join(SOURCE, "build", preset, "bin") for preset in ("release", "dev", "demo")]
     for place in places:
         if os.path.exists(os.path.join(place, "moe-compile")):

@@ -24,7 +24,7 @@ class Case(NamedTuple):
     name: str
     folder: str
     runs: list  # command lines
-    expected: dict  # of training; empty where there is none
+    expected: dict  # expected losses of training, or empty
 
 
 class CaseFailed(Exception):
@@ -32,7 +32,7 @@ class CaseFailed(Exception):
 
 
 def find_cases(root):
-    """All folders below `root` that have some, in the order of their names."""
+    """All folders below `root` with cases, ordered by name."""
     cases = []
     for folder, subfolders, files in os.walk(root):
         subfolders.sort()
@@ -49,7 +49,7 @@ def find_cases(root):
 
 
 def runs_on(backend, name):
-    """`cuda` has a rank in each process: one that no launcher started has one rank."""
+    """Whether a case runs on the backend. `cuda` has a rank in each process, and a process without a launcher has one rank."""
     world, stages = re.search(r"\bworld (\d+)", name), re.search(r"\bpp (\d+)x", name)
     return backend != "cuda" or bool(world) and int(world[1]) * int(stages[1] if stages else 1) == 1
 
@@ -78,14 +78,14 @@ def call(options, folder, words):
 
 
 def get_error(got, want):
-    """Relative; infinite where there is no number."""
+    """Relative error, infinite if there is no number."""
     if not isinstance(got, (int, float)) or not math.isfinite(got):
         return math.inf
     return abs(got - want) / max(abs(want), 1e-30)
 
 
 def check_training(options, case):
-    """The largest relative error of what the steps printed."""
+    """Largest relative error of the printed losses."""
     stdout, stderr = call(options, case.folder, case.expected["run"])
     got, want, worst = parse_object(stdout).get("steps", []), case.expected["steps"], 0.0
     if len(got) != len(want):
@@ -101,7 +101,7 @@ def check_training(options, case):
 
 
 def parse_object(text):
-    """The JSON object that moe-run printed; a tool around it may print lines before and after."""
+    """The JSON object that moe-run printed. A tool around it may print lines before and after."""
     begin, end = text.find("{\n"), text.rfind("\n}")
     try:
         return json.loads(text[begin:end + 2])
@@ -110,7 +110,7 @@ def parse_object(text):
 
 
 def check(options, case):
-    """A record of the case."""
+    """Record of the case."""
     begin, record = time.monotonic(), {"case": case.name, "ok": True}
     try:
         notes = []

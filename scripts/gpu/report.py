@@ -3,8 +3,8 @@
 
 Usage: gpu.sh report RESULTS.. [-o FILE] [--profile=FILE]
 
-RESULTS are folders that `gpu.sh run` wrote; where several have a stage, the last one counts. The page is docs/Gpu.md unless given, and the
-profile share/clusters/GPU.json, such as h200.json. Results of the emulation give a page only with -o, and a profile only with --profile.
+RESULTS are folders that `gpu.sh run` wrote. If several have a stage, the last one counts. The default page is docs/Gpu.md, and the default
+profile share/clusters/GPU.json, such as h200.json. Results of the emulation make a page only with -o, and a profile only with --profile.
 """
 import argparse
 import json
@@ -14,7 +14,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# In the repository these scripts are in scripts/gpu, in the packed folder in gpu.
+# These scripts are in scripts/gpu of the repository, and in gpu of the packed folder.
 ROOT = os.path.dirname(HERE) if os.path.exists(os.path.join(os.path.dirname(HERE), "pack.json")) else os.path.dirname(os.path.dirname(HERE))
 # NVIDIA's data sheets, SXM, dense: FLOP/s in bf16, bytes/s of the memory.
 PEAKS = {"H200": (989.4e12, 4.8e12), "H100": (989.4e12, 3.35e12)}
@@ -27,7 +27,7 @@ def fail(text):
 
 
 def load(folders):
-    """The records of all stages: {stage: {step: record}}, and what was packed."""
+    """Records of all stages, {stage: {step: record}}, and the description of the packed folder."""
     stages, about = {}, None
     for folder in folders:
         names = sorted(name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if re.fullmatch(r"stage\d\.json", name))
@@ -74,7 +74,7 @@ class Page:
         return self.stages.get(stage, {}).get(step, {}).get("figures", {})
 
     def find(self, stage, pattern):
-        """(name without the pattern's beginning, figures) of steps that left some."""
+        """(name without the pattern's beginning, figures) of steps with figures."""
         for name, record in self.stages.get(stage, {}).items():
             match = re.match(pattern, name)
             if match and record.get("figures"):
@@ -150,7 +150,7 @@ class Page:
                      "what compute-sanitizer found.", write_table(["stage", "step", "ran", "failed", "skipped", "largest error", "found"], rows))
 
     def add_products(self):
-        """A row for each product, a column for each method."""
+        """Adds a table with a row for each product and a column for each method."""
         lines = [line for step in ("ragged-gemm", "ragged-gemm-torch") for line in self.figures(1, step).get("lines", []) if "method" in line]
         cases, methods = {}, []
         for line in lines:
@@ -239,7 +239,7 @@ class Page:
 
 
 def keep_profile(page, path):
-    """The profile that stage 4 measured, under the name of its file. Returns whether there was one."""
+    """Writes the profile that stage 4 measured. Returns whether there was one."""
     profile = page.figures(4, "calibrate").get("profile")
     if not profile:
         return False

@@ -4,8 +4,8 @@
 Usage: gpu.sh run STAGE [RESULTS]     RESULTS is $OUT unless given, or ./gpu-results
 
 A stage writes RESULTS/stageN.json, with command, exit status, seconds and figures of each step, and appends all output to RESULTS/gpu.log.
-Each step has a time-out, and the others run whatever happens to it. After 9 minutes no step is left running. Call it again for the steps
-that are left: steps that ran are not run again, unless with --again or if they ran with another folder. Stage 4 also writes
+Each step has a time-out, and its failure does not affect other steps. After 9 minutes no step is left running. The next call runs the
+remaining steps: steps that ran are not run again, unless with --again or if they ran with another folder. Stage 4 also writes
 RESULTS/profile.json, the cluster profile that moe-calibrate measured, and RESULTS/products.json, the fastest methods of products of
 experts. Later steps and stages use this table.
 
@@ -28,7 +28,7 @@ import stages
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KEPT_OUTPUT, LOGGED_OUTPUT, LOG_BYTES = 4000, 60000, 4 << 20
-# Kept from before, where a step of its name goes on with it.
+# Kept file with which a step of this name resumes.
 GOES_ON = {"layer": "layer.json"}
 
 
@@ -38,7 +38,7 @@ def fail(text):
 
 
 def find_pack(given):
-    """The folder that these scripts are in, or else the one that `pack` makes by default."""
+    """Folder of these scripts, or the default folder of `pack`."""
     roots = [given] if given else [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "..", "build", "gpu-pack")]
     for root in roots:
         path = os.path.join(root, "pack.json")
@@ -49,7 +49,7 @@ def find_pack(given):
 
 
 def unpack(pack):
-    """Programs and libraries, once. An archive of another time has another id."""
+    """Unpacks programs and libraries, once. Another archive has another id."""
     done = pack.path("bin", ".unpacked-" + pack.about["id"])
     if os.path.exists(done):
         return
@@ -62,14 +62,14 @@ def unpack(pack):
 
 
 def get_environment(pack):
-    """Libraries of the folder are found by the programs' own rpath; CUDA's where the machine has them."""
+    """Environment of programs. Their own rpath finds libraries of the folder. CUDA's libraries are those of the machine."""
     env = {key: value for key, value in os.environ.items() if key not in ("MOERT_BACKENDS", "MOERT_GUARD", "MOERT_PRODUCTS")}
     nvcc = shutil.which("nvcc")
     folders = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "lib64")] if nvcc else []
     folders += ["/usr/local/cuda/lib64"]
     found = [folder for folder in folders if os.path.isdir(folder)]
     if pack.is_emulated:
-        # Its programs come from an ordinary build.
+        # The programs come from an ordinary build.
         found = [pack.path("lib")]
     path = [env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else []
     if found or path:
@@ -78,7 +78,7 @@ def get_environment(pack):
 
 
 def check_device(pack):
-    """Without a GPU all steps would fail one by one."""
+    """Checks that there is a GPU. Without one, all steps would fail one by one."""
     if pack.is_emulated:
         return
     if not shutil.which("nvidia-smi"):
@@ -96,7 +96,7 @@ def shorten(text, most):
 
 
 def end_group(process):
-    """Also what a step has started and left behind."""
+    """Ends the processes that a step has started and left running, too."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -105,7 +105,7 @@ def end_group(process):
 
 
 def run_command(command, env, timeout):
-    """Exit status (None where time was up), standard output, standard error."""
+    """Exit status (None after a time-out), standard output, standard error."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True)
@@ -125,7 +125,7 @@ def run_command(command, env, timeout):
 
 
 def take_figures(step, output, work):
-    """What the step left; a step that broke off may have left something that is no longer what it should be."""
+    """Figures of a step. A step that broke off may have left damaged files."""
     try:
         return step.take(output, work)
     except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
@@ -138,7 +138,7 @@ def judge(step, status, limit, figures, errors):
         return ("timed out", f"no end after {limit:.0f} s")
     if status not in step.passed:
         sent = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        # What the program says of it is nearer to the cause than that it left no figures.
+        # The program's own message is closer to the cause than the missing figures.
         said = errors.strip().splitlines()[-1][:300] if errors.strip() else figures.get("error", "")
         return ("failed", sent + (f": {said}" if said else ""))
     return ("failed", figures["error"]) if "error" in figures else ("passed", "")
@@ -171,7 +171,7 @@ class Session:
         os.replace(self.path + ".new", self.path)
 
     def hide_folder(self, text):
-        """Where the folder lies is nobody's business."""
+        """Replaces the path of the folder, which is private."""
         return text.replace(self.pack.root, ".")
 
     def log(self, record, output):
@@ -183,7 +183,7 @@ class Session:
 
     def is_done(self, step):
         record = self.before.get(step.name)
-        # What is left of a step that goes on by itself runs as well.
+        # A step that resumes by itself also runs for its remaining part.
         return record and record["state"] in ("passed", "failed", "timed out") and not record.get("figures", {}).get("left") and not self.again
 
     def run_step(self, step, work):
@@ -200,7 +200,7 @@ class Session:
         status, output, errors = run_command(command, {**self.env, **self.get_choices(step), **step.env}, limit)
         figures = take_figures(step, output, work)
         state, reason = judge(step, status, limit, figures, errors)
-        # What was measured is kept, and the next call goes on.
+        # Measured figures are kept, and the next call resumes.
         if state == "timed out" and (limit < min(step.timeout, self.longest) or step.name in GOES_ON and "results" in figures):
             state = "left"
         record.update(rc=status, seconds=round(time.monotonic() - begin, 3), state=state, reason=reason, figures=figures,
@@ -208,12 +208,12 @@ class Session:
         return record, shorten(output, LOGGED_OUTPUT) + shorten(errors, LOGGED_OUTPUT)
 
     def get_choices(self, step):
-        """The table of the fastest methods, once it was measured: all other steps use it."""
+        """Table of the fastest methods, after it was measured. All other steps use it."""
         table = os.path.abspath(os.path.join(self.results, "products.json"))
         return {"MOERT_PRODUCTS": table} if step.name != "products" and os.path.exists(table) else {}
 
     def restore(self, step, work):
-        """What cuda_layer.py measured before."""
+        """Restores earlier measurements of cuda_layer.py."""
         figures = self.before.get(step.name, {}).get("figures", {})
         if step.name in GOES_ON and "results" in figures and not self.again:
             with open(os.path.join(work, GOES_ON[step.name]), "w", encoding="utf-8") as file:
@@ -238,7 +238,7 @@ class Session:
         return [records[step.name] for step in steps if step.name in records]
 
     def keep_measured(self, record):
-        """Files of moe-calibrate that other programs read."""
+        """Keeps files of moe-calibrate that other programs read."""
         name = {"calibrate": "profile", "products": "products"}.get(record["step"])
         if name and record["state"] == "passed":
             with open(os.path.join(self.results, name + ".json"), "w", encoding="utf-8") as file:
@@ -256,7 +256,7 @@ def main():
     parser.add_argument("--longest", type=float, default=stages.STAGE_SECONDS, metavar="SECONDS", help="end each step after this time at the latest")
     parser.add_argument("--pack", metavar="FOLDER", help="what `gpu.sh pack` made (default: the folder of this script, or build/gpu-pack)")
     options = parser.parse_args()
-    # Whoever ends this script ends its step too.
+    # The end of this script also ends its step.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     pack = find_pack(options.pack)
     check_device(pack)

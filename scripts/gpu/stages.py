@@ -1,4 +1,4 @@
-"""The steps of a GPU session, by stage. Each is a command with a time-out, and says what has to be there."""
+"""Steps of a GPU session, by stage. Each is a command with a time-out, and a list of what it needs."""
 import os
 import shutil
 import subprocess
@@ -6,26 +6,26 @@ from typing import NamedTuple
 
 import figures
 
-# A stage ends within 9 minutes; what then is left is for the next call.
+# A stage ends within 9 minutes. The next call runs the remaining steps.
 STAGE_SECONDS = 525
 STAGES = (1, 2, 3, 4, 5)
 GPU_METRICS = ",".join(figures.NCU)
 SANITIZER = ["compute-sanitizer", "--error-exitcode=9", "--print-limit=20"]
 GUARD = 256  # bytes between buffers
-# Kept cases of one rank run where a step becomes a graph, the others where ranks share a device.
+# Kept cases of one rank run on a backend that makes graphs, the others on one whose ranks share a device.
 CASES = {"cuda": "world 1,", "cuda-loopback": "world [2-9]"}
 
 
 class Step(NamedTuple):
     name: str
-    command: list  # words; {work} stands for a folder of the step's own
+    command: list  # words. {work} stands for a folder of the step
     timeout: float  # seconds
-    take: object  # of figures.py
+    take: object  # function of figures.py
     env: dict = {}
     tools: tuple = ()  # programs of the machine
-    files: tuple = ()  # of the folder
+    files: tuple = ()  # files of the folder
     passed: tuple = (0,)  # exit statuses
-    left_out: str = ""  # why the step does not run, whatever is there
+    left_out: str = ""  # reason for which the step never runs
 
 
 class Pack:
@@ -58,7 +58,7 @@ def has_torch():
 
 
 def find_missing(pack, step):
-    """Why a step cannot run here, or nothing."""
+    """Reason for which a step cannot run here, or ""."""
     if step.left_out:
         return step.left_out
     for name in step.files:
@@ -73,7 +73,7 @@ def find_missing(pack, step):
 
 
 def test_kernels(pack, shard=None, wrap=(), **more):
-    """Each kernel against the host's; on the emulation a part of the tests, as all take most of a minute."""
+    """Compares each kernel with the host's. On the emulation this is a part of the tests, because all would take almost a minute."""
     index, count = shard or pack.choose((1, 1), (2, 12))
     env = {"GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(index - 1)}
     command = [*wrap, pack.bin(pack.kernels), "--gtest_brief=1", "--gtest_output=json:{work}/tests.json"]
@@ -107,18 +107,18 @@ def list_layers(pack):
 
 
 def list_checks(pack):
-    """Guards need no tool; then each of the sanitizer's tools. Parts are small, so that a time-out leaves little out."""
+    """Guards need no tool. Then each of the sanitizer's tools follows. Parts are small, so that a time-out loses little."""
     for backend, only in CASES.items():
         yield Step(f"guard-{backend}", replay(pack, backend, "--only=" + only), 90, figures.take_cases, env={"MOERT_GUARD": str(GUARD)})
     parts = pack.choose(4, 12)
     for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
         wrap = [*SANITIZER, f"--tool={tool}"]
-        # On the emulation one part is enough to try the step out.
+        # On the emulation one part is enough to try the step.
         for part in range(1, pack.choose(parts, 1) + 1):
             yield Step(f"{tool}-kernels-{part}", timeout=120, take=figures.take_tests_and_findings, tools=("compute-sanitizer",),
                        **test_kernels(pack, (part, parts), wrap))
         for backend in ("cuda", "cuda-loopback"):
-            # Each case by itself takes long under these tools.
+            # Each case takes long under these tools.
             only = ("trained.*" if tool != "memcheck" or pack.is_emulated else "") + CASES[backend]
             yield Step(f"{tool}-cases-{backend}", replay(pack, backend, "--wrap=" + " ".join(wrap), "--only=" + only, timeout=120), 180,
                        figures.take_cases_and_findings, tools=("compute-sanitizer",), env={"MOERT_GUARD": "0"})
