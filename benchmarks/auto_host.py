@@ -252,8 +252,8 @@ def print_claims(rows):
     ratios, noises = [row.get_ratio() for row in rows], [row.get_noise() for row in rows]
     errors = [error for row in rows for error in row.get_errors()]
     worst = max(rows, key=Row.get_ratio)
-    print(f"\n      the chosen plan beside itself: {100 * statistics.fmean(noises):.1f}% apart in the mean, {100 * max(noises):.1f}% at most")
-    print(f"      {sum(len(row.times) for row in rows)} plans run of {sum(len(row.predicted) for row in rows)}; predicted steps are off by "
+    print(f"\n      two times of the chosen plan differ by {100 * statistics.fmean(noises):.1f}% in the mean, {100 * max(noises):.1f}% at most")
+    print(f"      {sum(len(row.times) for row in rows)} of {sum(len(row.predicted) for row in rows)} plans run; predicted steps have errors of "
           f"{100 * statistics.fmean(map(abs, errors)):.1f}% in the mean, {100 * statistics.fmean(errors):+.1f}% with their sign")
     print(f"      slower than the fastest by {100 * statistics.fmean(ratios) - 100:.1f}% in the mean, {100 * max(ratios) - 100:.1f}% at worst "
           f"({worst.text}: {worst.chosen} for {worst.fastest})")
@@ -365,7 +365,7 @@ def main():
     parser.add_argument("--svg", help="write a picture")
     parser.add_argument("--only", default="", help="only configurations that contain this text")
     parser.add_argument("--all", action="store_true", help="also configurations with very many plans, five minutes each")
-    parser.add_argument("--strategies", default="near", choices=["near", "all", "none"], help="which plans that keep less are run")
+    parser.add_argument("--strategies", default="near", choices=["near", "all", "none"], help="which plans with strategies are run")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
     options.cluster = find_cluster(options)

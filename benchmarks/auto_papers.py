@@ -185,8 +185,8 @@ def print_row(title, cases):
 def print_paper(name, groups):
     """Prints a paper's gains. Returns True if no claimed case is slower."""
     claimed = [case for group in groups if group.claimed for case in group.cases]
-    print(f"\n{name}: how many times as fast a step is by the chosen schedule as by the paper's own\n")
-    print(f"{'':<36}{'cases':>6}{'same':>8}{'faster':>8}{'slower':>8}{'least':>8}{'mean':>8}{'most':>8}  the most is where")
+    print(f"\n{name}: speed-up of the chosen schedule over the paper's own\n")
+    print(f"{'':<36}{'cases':>6}{'same':>8}{'faster':>8}{'slower':>8}{'least':>8}{'mean':>8}{'most':>8}  case of the most")
     for group in groups:
         print_row(group.title, group.cases)
     if sum(group.claimed for group in groups) > 1:

@@ -123,7 +123,7 @@ def main():
             f"{schedule} {float(rows_between(model, schedule)):.3f}" for schedule in SCHEDULES))
     print()
     worst = max(map(abs, errors.values()), default=0)
-    ok = report(worst <= WANTED, f"bytes of the forward between nodes are as the closed form says within {100 * worst:.2f}%; wanted {WANTED:.0%}")
+    ok = report(worst <= WANTED, f"bytes of the forward between nodes agree with the closed form within {100 * worst:.2f}%; wanted {WANTED:.0%}")
     ok &= report(all(chosen) and all(gain > 1 for gain in gains.values()),
                  "once:node is in the best plan, and gains " + ", ".join(f"{gain:.2f} times" for gain in gains.values()))
     return 0 if ok else 1

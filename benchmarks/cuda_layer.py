@@ -244,7 +244,7 @@ class Bench:
     def path(self, name):
         path = os.path.join(self.options.plans, name)
         if not os.path.exists(path):
-            sys.exit(f"error: '{path}' is not there; --compile={self.options.plans} writes it")
+            sys.exit(f"error: '{path}' does not exist; --compile={self.options.plans} writes it")
         return path
 
     def save(self):
@@ -263,7 +263,7 @@ class Bench:
         routing = self.path(f"{name}-verify-skewed.bin")
         got = self.layer.ask(do="verify", plan=self.path(f"{name}-verify.so"), reference=self.path(f"{name}-verify-f64.so"),
                              routing=routing, seed=seed)
-        plan = {"error": "tokens chose other experts than they were to"} if not got["routed"] else judge(got["errors"])
+        plan = {"error": "tokens did not choose the given experts"} if not got["routed"] else judge(got["errors"])
         small = {**get_job(shape), "model": max(shape.model // 4, shape.experts), "hidden": shape.hidden // 4}
         forms = {}
         for form in self.setup["torch"]["forms"] if self.torch else []:
@@ -294,7 +294,7 @@ class Bench:
         shape, job = SHAPES[name], {"do": "time", "routing": self.path(f"{key}.bin"), "seed": self.options.seed, "steps": self.options.steps}
         got = self.layer.ask(plan=self.path(f"{name}-{tokens}.so"), **job)
         if not got["routed"]:
-            sys.exit(f"error: {key}: tokens did not choose the experts that they were to")
+            sys.exit(f"error: {key}: tokens did not choose the given experts")
         rows, peak = tokens * shape.top_k, self.machine["flops"]
         case = {"load": max(got["counts"]) * shape.experts / rows, "step": got["step"], "of_peak": get_flops(shape, rows) / got["step"] / peak,
                 "products": got["plain_products"] / got["products"],
@@ -304,7 +304,7 @@ class Bench:
             if "error" in answer:
                 case[f"{form}_error"] = answer["error"]
             elif answer["counts"] != got["counts"]:
-                case[f"{form}_error"] = "tokens did not choose the experts that they were to"
+                case[f"{form}_error"] = "tokens did not choose the given experts"
             else:
                 case[form] = answer["seconds"] / got["step"]
                 case[f"{form}_of_peak"] = get_flops(shape, rows) / answer["seconds"] / peak
@@ -357,7 +357,7 @@ def print_table(bench, name):
                              for key, width in (("products", 13), ("rest", 11), ("loop", 11), ("grouped", 11)))
             print(f"{tokens:>7} {routing:<9}{case['load']:>9.2f}{case['step'] * 1e3:>9.3f}{case['of_peak']:>9.1%}{fields}", flush=True)
     if again:
-        print(f"{again} cases that were there are of another device, PyTorch, --steps or --seed, or their forms were others: not taken")
+        print(f"{again} kept cases have another device, PyTorch, forms, --steps or --seed, and are not used")
     if left:
         print(f"{left} cases are left: time is up")
     for error in errors:

@@ -402,7 +402,7 @@ CHANGES = {"as it is": lambda profile: None, "exchanges start in no time": remov
 def print_why(tools, machine):
     """Shows how the best n and the speed-up depend on properties of the profile, by removing one at a time. The results are not those of
     this cluster."""
-    print(f"\nWhat it hangs on: {machine.title} with one property taken away (GPT3-XL, 64 ranks, the paper's order)\n")
+    print(f"\nSensitivity: {machine.title} with one property removed (GPT3-XL, 64 ranks, the paper's order)\n")
     print(f"{'':<28} best n at B = " + " ".join(f"{size:>3}k" for size in SIZES[::3]) + "   PipeMoE over FastMoE at 4k, 16k, 64k")
     for text, change in CHANGES.items():
         profile = load_profile(machine.profile)

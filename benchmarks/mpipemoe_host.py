@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--cluster", default="localhost", help="profile of this machine, by moe-calibrate")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each plan")
     parser.add_argument("--steps", type=int, default=7, help="steps of each run, after one that does not count")
-    parser.add_argument("--order", default="mpipemoe", help="order of the chunked plans, as moe-compile has them")
+    parser.add_argument("--order", default="mpipemoe", help="order of the chunked plans, as in moe-compile")
     parser.add_argument("--only", default="", help="only layers whose description contains this text")
     options = parser.parse_args()
     print(f"{'ms; predicted in brackets':<34} {'compute':>7} {'links':>7}  " + "  ".join(f"{f't({n})':>15}" for n in CHUNKS) + "  "
@@ -108,9 +108,9 @@ def main():
         print(f"      no gain of {LITTLE} or more is predicted")
         return 0
     least = min(shares, key=shares.get)
-    ok = report(min(ratios) >= WANTED, f"gain as measured over as predicted, in {len(ratios)} plans: mean "
+    ok = report(min(ratios) >= WANTED, f"measured over predicted gain, in {len(ratios)} plans: mean "
                 f"{statistics.fmean(ratios):.2f}, least {min(ratios):.2f}, wanted {WANTED}")
-    ok &= report(statistics.fmean(shares.values()) >= WANTED, f"the same less 1, in {len(shares)} plans: mean "
+    ok &= report(statistics.fmean(shares.values()) >= WANTED, f"measured over predicted gain - 1, in {len(shares)} plans: mean "
                  f"{statistics.fmean(shares.values()):.2f}, wanted {WANTED}; least {shares[least]:.2f} ({least[0]}, n={least[1]})")
     return 0 if ok else 1
 

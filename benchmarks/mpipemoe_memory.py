@@ -184,7 +184,7 @@ def draw(cases, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, help="folder of the tools")
-    parser.add_argument("--order", default="", help="order of the launches, as moe-compile has them")
+    parser.add_argument("--order", default="", help="order of the launches, as in moe-compile")
     parser.add_argument("--svg", help="write a plot")
     parser.add_argument("--only", default="", help="only models whose name contains this text")
     options = parser.parse_args()

@@ -73,7 +73,7 @@ def measure_model(tool, options, folder):
         runs[threads] = Run(tool, *flags, f"--num-threads={threads}", f"--explain={explain}", "-o", plan)
     many, one = runs[0], runs[1]
     print(f"\n{options.model} on {options.world} devices of hgx-h100, {4 * options.world} sequences of 4096 tokens a step, Adam with ZeRO-1, "
-          "all that can be left open left open, with --explain")
+          "all choices open, with --explain")
     print("  " + describe_choice(os.path.join(folder, "0.json")))
     print(f"  {os.cpu_count()} threads  {many.seconds:6.1f} s  {many.gigabytes:5.2f} GB    one thread  {one.seconds:6.1f} s  {one.gigabytes:5.2f} GB")
     same = all(read(os.path.join(folder, f"0.{what}")) == read(os.path.join(folder, f"1.{what}")) for what in ("json", "mlir"))

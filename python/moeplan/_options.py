@@ -38,7 +38,7 @@ def make_arguments(tool: str, function: str, options: Mapping[str, Option], rese
     for keyword, value in options.items():
         name = keyword.replace("_", "-")
         if name in reserved:
-            raise Error(f"moeplan.{function} takes no option '{keyword}': it writes these files itself, and its result has what is in them")
+            raise Error(f"moeplan.{function} takes no option '{keyword}': the function writes these files itself, and returns their contents")
         if name not in known or len(name) == 1:
             raise Error(_describe_unknown(tool, function, keyword, [one for one in known if one not in reserved and len(one) > 1]))
         arguments += _make_option(name, value, known[name])

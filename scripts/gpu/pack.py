@@ -57,7 +57,7 @@ def find_numpy():
     for python in (sys.executable, "/usr/bin/python3"):
         if os.path.exists(python) and subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode == 0:
             return python
-    return fail("no Python with NumPy is there, which the scripts need that make cases: install python3-numpy")
+    return fail("found no Python with NumPy, which the scripts that make cases need: install python3-numpy")
 
 
 def read_cache(folder, name):
@@ -87,7 +87,7 @@ def build_runtime(folder, jobs, defines):
     if not read_cache(folder, "MOERT_CUDA_cublas"):
         fail(f"CMake found no nvcc in '{folder}': install CUDA's toolkit, or use --emulation")
     if not read_cache(folder, "MOERT_CUTLASS_INCLUDE"):
-        print("warning: CMake found no CUTLASS, so the session measures other products of experts; -D MOERT_CUTLASS_ROOT=FOLDER says where it is",
+        print("warning: CMake found no CUTLASS, so the session measures other products of experts; set its folder by -D MOERT_CUTLASS_ROOT=FOLDER",
               file=sys.stderr)
     # CMake knows which of these a checkout has.
     known = run(["cmake", "--build", folder, "--target", "help"])
@@ -119,7 +119,7 @@ class Packer:
 
     def copy(self, source, *names):
         if not os.path.exists(source):
-            fail(f"'{source}' is not there: build it first, or give another --build or --bin")
+            fail(f"'{source}' does not exist: build it first, or give another --build or --bin")
         to = self.path(*names)
         shutil.copy(source, to)
         if is_binary(to):
@@ -239,7 +239,7 @@ class Packer:
         self.describe(libraries)
         total = self.check_size()
         print(f"{self.folder}: {total / 1e6:.1f} MB, {len(self.list_files())} files, libraries: {', '.join(libraries)}")
-        print("there: ./gpu.sh run 1, then 2, 3, 4 and 5; here again: scripts/gpu.sh report RESULTS")
+        print("next: ./gpu.sh run 1, then 2, 3, 4 and 5 on the GPU's machine; then scripts/gpu.sh report RESULTS here")
 
 
 def clear(folder):
@@ -258,13 +258,13 @@ def find_bin(given):
     for place in places:
         if os.path.exists(os.path.join(place, "moe-compile")):
             return os.path.abspath(place)
-    return fail(f"moe-compile is not in {' or '.join(places)}: build it, or say where it is by --bin=DIR")
+    return fail(f"moe-compile is not in {' or '.join(places)}: build it, or give its folder by --bin=DIR")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="gpu.sh pack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=os.path.join(SOURCE, "build", "gpu-pack"))
-    parser.add_argument("--emulation", action="store_true", help="pack the emulation of CUDA of a build that is there")
+    parser.add_argument("--emulation", action="store_true", help="pack the emulation of CUDA from an existing build")
     parser.add_argument("--build", metavar="DIR", help="the build of the runtime (default: build/gpu, which is built; with --emulation the folder above --bin)")
     parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run (default: bin in build/release, build/dev or build/demo)")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="for CMake, such as MOERT_CUTLASS_ROOT=FOLDER (default: fetched to build/cutlass)")

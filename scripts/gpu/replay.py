@@ -68,7 +68,7 @@ def call(options, folder, words):
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=options.timeout)
     except subprocess.TimeoutExpired:
-        raise CaseFailed(f"no end after {options.timeout:g} s: {shlex.join(command)}") from None
+        raise CaseFailed(f"timed out after {options.timeout:g} s: {shlex.join(command)}") from None
     except OSError as error:
         raise CaseFailed(f"{command[0]}: {error}") from None
     if done.returncode:
@@ -140,11 +140,11 @@ def print_record(record):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("root", metavar="DIR", help="the folder that --keep was given")
+    parser.add_argument("root", metavar="DIR", help="the folder of --keep")
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-run")
-    parser.add_argument("--backend", default="host", metavar="NAME", help="run plans on this; cuda has only cases of one rank (default host)")
+    parser.add_argument("--backend", default="host", metavar="NAME", help="backend that runs the plans; cuda has only cases of one rank (default host)")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (default 2)")
-    parser.add_argument("--only", metavar="PATTERN", help="only the cases in whose name this regular expression is found")
+    parser.add_argument("--only", metavar="PATTERN", help="only the cases whose name matches this regular expression")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each call (default 300)")
     parser.add_argument("--wrap", type=shlex.split, default=[], metavar="COMMAND", help="begin each call with this, such as compute-sanitizer")
     parser.add_argument("--json", metavar="FILE", help="also write one JSON object for each case to FILE, one in a line")
@@ -153,7 +153,7 @@ def main():
     cases = [case for case in find_cases(options.root)
              if runs_on(options.backend, case.name) and (not options.only or re.search(options.only, case.name))]
     if not cases:
-        print(f"error: '{options.root}' has no case that is selected", file=sys.stderr)
+        print(f"error: '{options.root}' has no selected case", file=sys.stderr)
         return 2
     records = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -266,7 +266,7 @@ def main():
     stages, about = load(options.results)
     page = Page(stages, about)
     if about["emulated"] and not options.output:
-        fail("these are results of the emulation, which docs/Gpu.md is not for: -o FILE says where their page goes")
+        fail("docs/Gpu.md is only for results of a GPU: write the page of these results of the emulation by -o FILE")
     path = options.output or os.path.join(ROOT, "docs", "Gpu.md")
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     text = page.write()

@@ -135,7 +135,7 @@ def take_figures(step, output, work):
 def judge(step, status, limit, figures, errors):
     """State and reason."""
     if status is None:
-        return ("timed out", f"no end after {limit:.0f} s")
+        return ("timed out", f"did not end within {limit:.0f} s")
     if status not in step.passed:
         sent = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         # The program's own message is closer to the cause than the missing figures.
@@ -252,9 +252,9 @@ def main():
     parser.add_argument("results", nargs="?", default=os.environ.get("OUT") or "gpu-results")
     parser.add_argument("--before", metavar="FOLDER", help="results of earlier calls, which are copied to RESULTS first")
     parser.add_argument("--again", action="store_true", help="run steps again that ran before")
-    parser.add_argument("--only", metavar="PATTERN", help="run only steps in whose name this regular expression is found")
+    parser.add_argument("--only", metavar="PATTERN", help="run only steps whose name matches this regular expression")
     parser.add_argument("--longest", type=float, default=stages.STAGE_SECONDS, metavar="SECONDS", help="end each step after this time at the latest")
-    parser.add_argument("--pack", metavar="FOLDER", help="what `gpu.sh pack` made (default: the folder of this script, or build/gpu-pack)")
+    parser.add_argument("--pack", metavar="FOLDER", help="the packed folder (default: the folder of this script, or build/gpu-pack)")
     options = parser.parse_args()
     # The end of this script also ends its step.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

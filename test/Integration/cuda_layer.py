@@ -204,7 +204,7 @@ class ScriptTest(unittest.TestCase):
             left = "2 cases are left" in measure("--limit=0", *flags, **peer)[0].stdout
             result, cases = measure(*flags, **peer)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertEqual("2 cases that were there" in result.stdout, left)
+            self.assertEqual("2 kept cases" in result.stdout, left)
             self.assertTrue(all(case["steps"] == (3 if "--steps=3" in flags else 2) for case in cases.values()))
             return left
 
@@ -291,7 +291,7 @@ class ScriptTest(unittest.TestCase):
     def test_a_plan_that_is_not_there_is_named(self):
         result = self.measure("--tokens=48", "--torch=none")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("tiny-48-balanced.bin' is not there; --compile=", result.stderr)
+        self.assertIn("tiny-48-balanced.bin' does not exist; --compile=", result.stderr)
 
     def test_no_device_has_an_exit_status_of_its_own(self):
         worker = os.path.join(BIN, "cuda_layer")

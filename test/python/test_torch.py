@@ -122,7 +122,7 @@ class OneRank(unittest.TestCase):
             moeplan.torch.replace_moe(torch.nn.Sequential(block), self.path)
         known = copy.deepcopy(block)
         del known.other
-        with self.assertRaisesRegex(ValueError, "got others too, which would stay as they are: 1"):
+        with self.assertRaisesRegex(ValueError, "does not know these MoE blocks, which would stay unchanged: 1"):
             moeplan.torch.replace_moe(torch.nn.Sequential(known, block), self.path)
 
     def test_types_are_checked(self):

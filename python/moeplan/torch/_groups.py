@@ -57,7 +57,7 @@ class Processes:
             # If the plan has only some of the processes, the others do not take part.
             if self.size < dist.get_world_size():
                 if "use_local_synchronization" not in inspect.signature(dist.new_group).parameters:
-                    raise RuntimeError("expected a plan for all processes: this version of torch cannot make groups of some of them")
+                    raise RuntimeError("expected a plan for all processes: this version of torch cannot make groups of only some processes")
                 if self.rank not in ranks:
                     return None
                 options["use_local_synchronization"] = True

@@ -161,7 +161,7 @@ class Halves:
     def pair_for(self, rows: int) -> Pair:
         if rows not in self.pairs:
             raise Error(f"'{self.plan.path}' is for {' or '.join(map(str, sorted(self.pairs)))} tokens on a rank but got {rows}; compile it "
-                        "with these shapes (--batch, --seq), or fill batches up")
+                        "with these shapes (--batch, --seq), or pad the batches")
         return self.pairs[rows]
 
     @staticmethod

@@ -68,7 +68,7 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
     others = [name for name, module in model.named_modules()
               if isinstance(getattr(module, "experts", None), torch.nn.Module) and name not in blocks]
     if others:
-        raise ValueError(f"expected MoE blocks that replace_moe knows but got others too, which would stay as they are: {', '.join(others)}")
+        raise ValueError(f"replace_moe does not know these MoE blocks, which would stay unchanged: {', '.join(others)}")
     config = getattr(model, "config", None)
     if getattr(config, "output_router_logits", False):
         raise ValueError("expected output_router_logits=False: a plan keeps no router logits; with aux_loss=True each layer has its auxiliary "
