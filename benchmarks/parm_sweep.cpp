@@ -35,19 +35,18 @@ using namespace parm_sweep;
 namespace cl = llvm::cl;
 
 static cl::OptionCategory category("Options");
-static cl::opt<std::string> onlyTestbed("testbed", cl::desc("Only this one: a or b"), cl::cat(category));
+static cl::opt<std::string> onlyTestbed("testbed", cl::desc("Only this testbed: a or b"), cl::cat(category));
 static cl::opt<std::string> csvFile("csv", cl::desc("Write all cases"), cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string> svgPrefix("svg", cl::desc("Write PREFIX-histogram.svg and PREFIX-wins.svg"),
                                       cl::value_desc("prefix"), cl::cat(category));
-static cl::opt<int64_t> limit("limit", cl::desc("So many cases, spread over the grid; 0: all"), cl::init(0),
+static cl::opt<int64_t> limit("limit", cl::desc("Number of cases, spread over the grid; 0: all"), cl::init(0),
                               cl::cat(category));
 static cl::opt<std::string>
-    searchFile("search", cl::desc("Write each case's step by parm-auto and by what --schedule=auto chooses, no more"),
+    searchFile("search", cl::desc("Only write each case's step with parm-auto and with the choice of --schedule=auto"),
                cl::value_desc("file"), cl::cat(category));
 static cl::opt<unsigned> numThreads("jobs", cl::desc("Threads; 0: one for each core"), cl::init(0), cl::cat(category));
-static cl::opt<bool> terms("terms", cl::desc("Print what the steps consist of"), cl::cat(category));
-static cl::opt<bool> progress("progress", cl::desc("Show progress also where stderr is no terminal"),
-                              cl::cat(category));
+static cl::opt<bool> terms("terms", cl::desc("Print the parts of the steps"), cl::cat(category));
+static cl::opt<bool> progress("progress", cl::desc("Show progress even if stderr is no terminal"), cl::cat(category));
 
 template <typename T> static T check(llvm::Expected<T> value) {
   if (value)

@@ -18,12 +18,12 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&context.device), "cannot use a CUDA device"));
   MOERT_RETURN_IF_ERROR(
       check(cudaDeviceGetAttribute(&context.multiProcessors, cudaDevAttrMultiProcessorCount, context.device),
-            "cannot ask the device for its properties"));
+            "cannot read the device's properties"));
   int major = 0, minor = 0;
   for (auto [attribute, value] :
        {std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
     MOERT_RETURN_IF_ERROR(
-        check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot ask the device for its properties"));
+        check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot read the device's properties"));
   DenseChoices dense;
   MOERT_RETURN_IF_ERROR(readMethods(options, context, dense));
   context.mutex = std::make_unique<std::mutex>();

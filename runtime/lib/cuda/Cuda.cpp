@@ -63,7 +63,7 @@ Status createEvent(bool isTimed, Event &event) {
 
 Status askMemory(int64_t &available, int64_t &total) {
   size_t free = 0, all = 0;
-  MOERT_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &all), "cannot ask for the device's memory"));
+  MOERT_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &all), "cannot read the device's free memory"));
   available = static_cast<int64_t>(free);
   total = static_cast<int64_t>(all);
   return {};
@@ -93,7 +93,7 @@ Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memo
   int device = 0, hasPools = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use a CUDA device"));
   MOERT_RETURN_IF_ERROR(check(cudaDeviceGetAttribute(&hasPools, cudaDevAttrMemoryPoolsSupported, device),
-                              "cannot ask the device for its properties"));
+                              "cannot read the device's properties"));
   if (!hasPools)
     return allocateArena(bytes, what, memory);
   Stream stream;

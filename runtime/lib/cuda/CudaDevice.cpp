@@ -122,7 +122,7 @@ Status CudaDevice::read(void *to, const void *from, int64_t bytes) {
 Status CudaDevice::describe(std::string &name, int64_t &memoryBytes) {
   cudaDeviceProp properties;
   MOERT_RETURN_IF_ERROR(
-      check(cudaGetDeviceProperties(&properties, lanes->device().device), "cannot ask what the device is"));
+      check(cudaGetDeviceProperties(&properties, lanes->device().device), "cannot read the device's properties"));
   name = properties.name;
   memoryBytes = static_cast<int64_t>(properties.totalGlobalMem);
   return {};

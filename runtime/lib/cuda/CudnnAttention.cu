@@ -59,7 +59,7 @@ Status CudnnGraphs::find(const Target &target, const CudnnParts &parts, CudnnGra
     found = graphs.emplace(shape, nullptr).first;
     if (Status status = build(shape, found->second); !status.ok())
       std::cerr << std::string("moert: warning: '") + kindName(target.kind) + "' of " + describe(shape) +
-                       ": own kernels compute it, as cuDNN does not: " + status.message + "\n";
+                       ": MoePlan's kernels compute it, because cuDNN cannot: " + status.message + "\n";
   }
   graph = found->second.get();
   if (graph)

@@ -418,7 +418,7 @@ static Status chooseDevice(const ProcessPlace &place, int64_t world, int &device
                    "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
   device = static_cast<int>(place.localRank % devices);
   cudaDeviceProp properties;
-  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, device), "cannot ask what the device is"));
+  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, device), "cannot read the device's properties"));
   uuid.assign(properties.uuid.bytes, sizeof(properties.uuid.bytes));
   return {};
 }

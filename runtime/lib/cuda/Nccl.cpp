@@ -223,7 +223,7 @@ Nccl::~Nccl() {
 Nccl::Use::Use(Nccl &nccl) : nccl(nccl) {
   std::lock_guard lock(nccl.mutex);
   if (nccl.aborted)
-    status = Status::error(MOERT_ERROR_INTERNAL, "the communicators of NCCL were given up");
+    status = Status::error(MOERT_ERROR_INTERNAL, "NCCL's communicators were aborted");
   nccl.inUse = true;
 }
 
@@ -273,8 +273,8 @@ Status Nccl::prepareMemory(net::Star &processes) {
   isRegistered = status.ok();
   if (!status.ok())
     std::cerr << "moert: note: rank " + std::to_string(rank) +
-                     " has no memory in which NCCL works, so that all ranks " +
-                     "let it copy what they exchange: " + status.message + "\n";
+                     " cannot register memory with NCCL, so NCCL copies the exchanges of all ranks: " + status.message +
+                     "\n";
   return agreeOnAll(processes, isRegistered);
 }
 

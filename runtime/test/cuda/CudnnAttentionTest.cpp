@@ -165,9 +165,9 @@ TEST_F(CudnnAttentionTest, LimitsWorkspaces) {
   find(18, kMostCudnnBytes + 1);
   EXPECT_EQ(graph, nullptr);
   EXPECT_EQ(device.cudnn.mostBytes(), most);
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find(
-                "own kernels compute it, as cuDNN does not: cuDNN: expected a workspace of at most 536870912 bytes but "
-                "got 536870913"),
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("MoePlan's kernels compute it, because cuDNN cannot: cuDNN: "
+                                                          "expected a workspace of at most 536870912 bytes but "
+                                                          "got 536870913"),
             std::string::npos);
 }
 
@@ -322,9 +322,10 @@ TEST(CudnnRunsTest, OwnKernelsDoTheRest) {
   expectCudnn(c, c.options, 0, 0);
   emulation::setCudnnRefuses(false);
   const std::string text = ::testing::internal::GetCapturedStderr();
-  const std::string first = "moert: warning: 'attention' of 1 sequences of 11 queries and 13 keys, 2 heads and 1 key "
-                            "heads of 40 and 40 columns, window 0: own kernels compute it, as cuDNN does not: cuDNN: "
-                            "the test says so\n";
+  const std::string first =
+      "moert: warning: 'attention' of 1 sequences of 11 queries and 13 keys, 2 heads and 1 key "
+      "heads of 40 and 40 columns, window 0: MoePlan's kernels compute it, because cuDNN cannot: cuDNN: "
+      "the test says so\n";
   EXPECT_NE(text.find(first), std::string::npos) << text;
   // Each of two types and two kinds has one warning.
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
