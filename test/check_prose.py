@@ -40,13 +40,13 @@ INVENTED_TERMS = re.compile(
     r"(?!(?:say|says|said|do|does|stay|stays|be|is|not|if|or)\b)\w+,? so[.;](?=\s|$))", re.I)
 # Folders whose comments and errors are already mended.
 HELD = ["CMakeLists.txt", "benchmarks/", "cmake/", "python/", "runtime/CMakeLists.txt", "runtime/cmake/", "runtime/lib/cuda/", "runtime/test/", "scripts/", "test/"]
-C_LIKE = (".c", ".cpp", ".cu", ".cuh", ".def", ".h", ".inc", ".td")
-SCRIPTS = (".cmake", ".sh", "CMakeLists.txt")
-# Strings and characters are matched first, so that a comment's marker inside them does not count. Descriptions in td files have
-# apostrophes that begin no character.
+C_LIKE = (".c", ".cpp", ".cu", ".cuh", ".def", ".h", ".inc", ".mlir", ".td")
+SCRIPTS = (".cmake", ".sh", ".test", "CMakeLists.txt")
+# Strings and characters are matched first, so that a comment's marker inside them does not count. MLIR and td files have apostrophes
+# that begin no character.
 C_STRING = r'"(?:[^"\\\n]|\\.)*"'
 C_TOKEN = re.compile(r'R"(\w*)\(.*?\)\1"|' + C_STRING + r"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)+'|//[^\n]*|/\*.*?\*/", re.S)
-TD_TOKEN = re.compile(C_STRING + r"|//[^\n]*|/\*.*?\*/", re.S)
+MLIR_TOKEN = re.compile(C_STRING + r"|//[^\n]*|/\*.*?\*/", re.S)
 C_ERROR = re.compile(r"\b(?:emit(?:Op)?Error|emitWarning|(?!expect)\w*[eE]rror(?:With|Of)?|invalid)\(" r'[^";]*?(' + C_STRING + ")")
 PYTHON_ERROR = re.compile(r"""\b(?:raise \w+|sys\.exit|\w+\.error|fail)\(\s*f?"([^"\n]*)\"""")
 
@@ -136,9 +136,9 @@ def join_lines(lines):
     return comments
 
 
-def read_c_comments(text, is_tablegen):
+def read_c_comments(text, token):
     lines = []
-    for found in (TD_TOKEN if is_tablegen else C_TOKEN).finditer(text):
+    for found in token.finditer(text):
         # A comment such as /*name=*/ names an argument.
         if not found[0].startswith("/") or re.fullmatch(r"/\*\s*\w+\s*=?\s*\*/", found[0]):
             continue
@@ -178,7 +178,7 @@ def read_python_comments(text):
 
 def read_comments(file, text):
     if file.endswith(C_LIKE):
-        return read_c_comments(text, file.endswith(".td"))
+        return read_c_comments(text, MLIR_TOKEN if file.endswith((".mlir", ".td")) else C_TOKEN)
     if file.endswith(".py"):
         return read_python_comments(text)
     return read_script_comments(text) if file.endswith(SCRIPTS) else []

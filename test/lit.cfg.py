@@ -1,4 +1,4 @@
-# Configuration of all lit tests. Features `cuda`, `nccl`, `multigpu` and `mpi` gate tests with REQUIRES.
+# Configuration of all lit tests.
 import os
 import sys
 
@@ -10,9 +10,6 @@ config.suffixes = [".mlir", ".test"]
 config.excludes = ["Unit", "oracle", "Inputs"]
 config.test_source_root = os.path.join(config.moe_source_dir, "test")
 config.test_exec_root = os.path.join(config.moe_binary_dir, "test")
-
-for feature in filter(None, config.moe_features):
-    config.available_features.add(feature)
 
 path = [os.path.join(config.moe_binary_dir, "bin"), config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.path.pathsep.join(path)

@@ -401,7 +401,7 @@ func.func @virtual_rows(%x: tensor<8x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2
   return %3 : tensor<8x8xf32>
 }
 
-// Where somebody else needs the copies, they are made; the exchange still sends from the one.
+// Copies are made if another op needs them. The exchange still sends from the single value.
 // CHECK-LABEL: func.func @used_dump(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<2x32xf32>,
@@ -549,7 +549,7 @@ func.func @copied_parts(%x: tensor<4x8xf32>) -> tensor<16x8xf32> {
   return %3 : tensor<16x8xf32>
 }
 
-// What is joined of joined values has a place of its own already: copied, too.
+// Operands of the join that are joined values have their own places already, so they are copied.
 // CHECK-LABEL: func.func @joined_join(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<16x8xf32>
@@ -616,7 +616,7 @@ func.func @returned_part(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8x8xf3
   %2 = moe.join_phases %0, %x over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   return %0, %2 : tensor<4x8xf32>, tensor<8x8xf32>
 }
-// What updates an argument comes behind all that read it, in whatever order the program has them.
+// An op that updates an argument comes after all ops that read it, in any order of the program.
 // CHECK-LABEL: func.func @updated(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<8xf32>
 // CHECK-SAME:    %[[STEP:[a-z0-9]+]]: memref<8xf32>

@@ -62,7 +62,7 @@ func.func @concat(%x: tensor<2x8xf32>, %y: tensor<4x8xf32>) -> tensor<8x8xf32> {
   return %4 : tensor<8x8xf32>
 }
 
-// What is in another place is copied as soon as it is there: the second place of %0 before anything else runs, an argument at the end.
+// Values in other places are copied as soon as possible: the second place of %0 before all other launches, an argument at the end.
 // CHECK-LABEL: func.func @copied(
 // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: memref<4x8xf32>, [[ARG1:%[a-z0-9_]+]]: memref<12x8xf32>) attributes {plan.inputs = 1 :
 // CHECK-SAME:   i64}
@@ -153,7 +153,7 @@ func.func @accumulated_result(%r: tensor<2x4x8xf32>, %g: tensor<2x4x16xf32>) -> 
   return %1 : tensor<2x8x16xf32>
 }
 
-// Where they go into an exchange, in one buffer.
+// Sums that go into an exchange share one buffer.
 // CHECK-LABEL: func.func @accumulated_buffer(
 // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: memref<2x4x8xf32>, [[ARG1:%[a-z0-9_]+]]: memref<2x4x16xf32>, [[ARG2:%[a-z0-9_]+]]:
 // CHECK-SAME:   memref<2x8x16xf32>, [[ARG3:%[a-z0-9_]+]]: memref<2x16xf32>) attributes {plan.inputs = 2 : i64}
@@ -188,7 +188,7 @@ func.func @accumulated_buffer(%r: tensor<2x4x8xf32>, %g: tensor<2x4x16xf32>) -> 
   return %3, %5 : tensor<2x8x16xf32>, tensor<2x16xf32>
 }
 
-// What somebody else needs, too, or the caller's memory, is not written.
+// A value that another op needs, too, and the caller's memory, are not overwritten.
 // CHECK-LABEL: func.func @addend_kept(
 // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: memref<2x4x8xf32>, [[ARG1:%[a-z0-9_]+]]: memref<2x4x16xf32>, [[ARG2:%[a-z0-9_]+]]:
 // CHECK-SAME:   memref<2x8x16xf32>, [[ARG3:%[a-z0-9_]+]]: memref<2x8x16xf32>, [[ARG4:%[a-z0-9_]+]]: memref<2x8x16xf32>,

@@ -93,7 +93,7 @@ module attributes {
 // CHECK:         llvm.call @moert_scale(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[FACTOR]], %{{[^,]*}})
 // CHECK:         llvm.call @moert_slice(
 
-// Of each kind the function, the length of its rows, and how many launches it makes.
+// The table has a function for each kind of call, the length of its rows, and the number of its launches.
 // CHECK:       llvm.mlir.global internal constant @moeplan_calls() {{.*}} !llvm.array<7 x struct<(ptr, i64, i64)>>
 // CHECK-NEXT:    llvm.mlir.addressof @moeplan_call0
 // CHECK-NEXT:    llvm.mlir.constant(4 : i64)

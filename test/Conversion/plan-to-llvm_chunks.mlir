@@ -5,7 +5,7 @@
 // CHECK:      @moeplan_v0_rank_buffers(dense<[
 // CHECK-SAME: [2, 0, 2, 1, 4, 0, 0, 1, 0, 1, 80],
 
-// Of the half of a buffer that begins behind 32 bytes, at 544 of the arena, a rank has one of two parts.
+// A rank has one of two parts of the half of a buffer that begins after 32 bytes, at 544 of the arena.
 // CHECK-SAME: [0, 544, 2, 1, 4, 0, 0, 2, 1, 1, 0]
 
 // Two ways to say one part are one buffer.

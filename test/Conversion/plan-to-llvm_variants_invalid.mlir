@@ -65,7 +65,7 @@ module {
 
 // -----
 
-// Of two variants for one shape, both have to say how long they take.
+// Two variants for one shape must both have their seconds.
 module {
   module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.batch = 2 : i64, plan.sequence = 4 : i64, plan.schedule = "s1", plan.seconds = [1.0, 2.0]} {
     func.func @rank(%x: memref<4xf32>) {
@@ -124,7 +124,7 @@ module {
 
 // -----
 
-// Nothing stands beside variants.
+// Variants must be the only content of the module.
 module {
   module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.batch = 2 : i64, plan.sequence = 4 : i64} {
     func.func @rank(%x: memref<4xf32>) {

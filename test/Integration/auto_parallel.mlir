@@ -31,7 +31,7 @@
 // WHY: taken: pp=1,dp=1,mp=4,ep=1,esp=1
 // WHY: schedules chosen from:
 
-// Of a whole model, by samples. The batch of the world is what all candidates have: dp times micro-batches is 8.
+// Groups of a whole model are chosen by samples. All candidates have the world's batch: dp times micro-batches is 8.
 // WHOLE: #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>
 // GPT: groups chosen from: 25
 // GPT: taken: pp=1,dp=4,mp=1,ep=4,esp=1

@@ -51,7 +51,7 @@
 // JSON: "changes": [
 // JSON: "complete": true,
 
-// Nothing is left out where all are asked for, shadows and what keeps less among them. A given order saves the search for
+// With --exhaustive no candidate is left out, including shadows and schedules that keep less. A given order saves the search for
 // one.
 // RUN: moe-compile %t/dropless.mlir --parallel=dp=2,ep=2 --schedule=auto --exhaustive --order=program --cluster=hgx-h100 --explain=%t/all.json --emit=plan -o %t/plan.mlir
 // RUN: FileCheck %s --check-prefix=ALL --implicit-check-not=dominated < %t/all.json

@@ -1,4 +1,4 @@
-// What is asked for experts of a model that has none has no effect, and a warning says so.
+// Options of experts have no effect on a model without experts, and a warning says so.
 
 // RUN: moe-compile %S/models/llama.json --whole-model --seq=8 --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=s1+chunks:2 --emit=spmd -o %t.s1 2>&1 | FileCheck %s --check-prefix=COMPILE
 // COMPILE: moe-compile: warning: the model has no MoE layer, so ep = 2 and esp = 2 have no effect; --parallel=pp=1,dp=2,mp=2 is the same

@@ -1,4 +1,4 @@
-// What moe-import writes, moe-opt reads. One family with the capacity form, one with every routing option, one with biases.
+// moe-opt reads the output of moe-import. One family has the capacity form, one every routing option, one biases.
 
 // RUN: moe-import google/switch-base-8 --batch=2 --seq=16 | moe-opt | FileCheck %s --check-prefix=SWITCH
 // SWITCH-LABEL: func.func @model(

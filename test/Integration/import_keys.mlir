@@ -13,7 +13,7 @@
 // RUN: not moe-sim %t/other.json --strict --parallel=dp=1 2>&1 | FileCheck %s --check-prefix=STRICT
 // STRICT: other.json:3:3: error: 'logit_scale', 'rope_scaling.mscale' (4:44): expected keys that MoePlan knows of MixtralForCausalLM; the graph does not depend on them
 
-// What is wrong with a whole model is no error where its layers are wanted, but keys cannot be checked then.
+// An error of the whole model is a warning if only its layers are imported, but other keys cannot be checked then.
 // RUN: moe-import %t/clip.json 2>&1 | FileCheck %s --check-prefix=CLIP
 // CLIP: clip.json:2:3: warning: 'clip_qkv': expected a number greater than 0 but got -8, for a whole model; so other keys were not checked; --strict makes this an error
 

@@ -46,7 +46,7 @@
 // BERT: %[[LOSS:.+]] = moe.add %[[CE]], %[[BALANCE]]
 // BERT: return %[[LOSS]], %[[CE]]
 
-// Of transformers' families the loss of routers is added where the configuration says so. It is one of the means over all
+// In transformers' families the loss of routers is added if the configuration says so. It is one of the means over all
 // layers. The row of the padding is not trained by the embedding, biases of experts do not decay.
 // RUN: moe-import %S/models/mixtral.json --whole-model --loss --seq=8 | moe-opt | FileCheck %s --check-prefix=ROUTED
 // ROUTED: moe.embedding {{.*}} {padding = 3 : i64, vocabulary}

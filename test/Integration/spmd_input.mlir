@@ -17,7 +17,7 @@
 // RUN: not moe-compile %t/missing.mlir --emit=plan -o - 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: missing.mlir:{{[0-9]+}}:{{[0-9]+}}: error:
 
-// What is decided in the program is no option.
+// Choices in the program cannot be options.
 // RUN: not moe-compile %t/step.mlir --schedule=s1 --emit=plan 2>&1 | FileCheck %s --check-prefix=SCHEDULE
 // SCHEDULE: expected --schedule with a model only: '{{.*}}step.mlir' is a rank program, in which this is fixed; leave the option out
 // RUN: not moe-compile %t/step.mlir --parallel=dp=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=PARALLEL
@@ -31,7 +31,7 @@
 // RUN: not moe-sim %t/step.mlir 2>&1 | FileCheck %s --check-prefix=SIM
 // SIM: step.mlir:1:1: error: expected a model graph but got a rank program
 
-// What a program must have.
+// These are required in a program.
 // RUN: sed 's/^module attributes.*/module {/' %t/step.mlir > %t/groups.mlir
 // RUN: not moe-compile %t/groups.mlir --emit=plan 2>&1 | FileCheck %s --check-prefix=GROUPS
 // GROUPS: groups.mlir:1:1: error: expected moe.parallel on the module, which gives the groups of ranks

@@ -20,7 +20,7 @@
 // work at half speed, and holds the exchange of all at half speed until 6 ms.
 // SLOW: "step_s": 0.006{{(0*[0-9])?}},
 
-// Nothing tells what the model of this plan needs.
+// The needs of this plan's model are unknown.
 // TEXT: step 4.000 ms
 // TEXT-NEXT: speed not known: the plan does not say what its model needs
 // TEXT-NEXT: time computation 75.0%, exposed communication 25.0%, bubble 0.0%, other 0.0%

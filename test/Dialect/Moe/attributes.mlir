@@ -26,7 +26,7 @@ module attributes {moe.parallel = #moe.parallel<world = 12, pp = 1, dp = 4, mp =
 // Context parallelism is said where there is some.
 // CHECK: #moe.parallel<world = 16, pp = 1, dp = 2, mp = 2, ep = 8, esp = 1, cp = 4>
 module attributes {moe.parallel = #moe.parallel<world = 16, pp = 1, dp = 2, mp = 2, ep = 8, esp = 1, cp = 4>} {
-  // Which rows of sequences a rank has.
+  // Rows of sequences on a rank.
   // CHECK: %{{.+}}: tensor<8xi32> {moe.layout = #moe.layout<[dp, cp], sequence = 8, chunks = 8>}
   func.func @rows(%ids: tensor<8xi32> {moe.layout = #moe.layout<[dp, cp], sequence = 8, chunks = 8>}) -> (tensor<8xi32>, tensor<8xi32>) {
     // CHECK: cut = #moe.cut<<"cp", 4, 2>>

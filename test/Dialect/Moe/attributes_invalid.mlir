@@ -151,7 +151,7 @@ func.func private @f(i32 {moe.layout = #moe.layout<>})
 
 // -----
 
-// Of known rank.
+// The tensor must have a rank.
 // expected-error @+1 {{expected 'moe.layout' to be a #moe.layout of a ranked tensor or memref but got #moe.layout<> on 'tensor<*xf32>'}}
 func.func private @f(tensor<*xf32> {moe.layout = #moe.layout<>})
 
@@ -231,7 +231,7 @@ func.func private @f(tensor<4xf32> {moe.layout = #moe.layout<[8]>})
 
 // -----
 
-// What a schedule's choice was is said of the function that it was made for.
+// Choices of a schedule belong to the function for which it was made.
 // expected-error @+1 {{expected 'moe.schedule_choices' on an argument or result of a function only}}
 module attributes {moe.schedule_choices = []} {
 }

@@ -19,7 +19,7 @@ func.func @single_rank(%x: tensor<4x8xf32>, %c: tensor<1x2xi32>) -> tensor<4x8xf
   return %8 : tensor<4x8xf32>
 }
 
-// Of one member, its part of the rows is all of them.
+// The part of a single member is all rows.
 // CHECK-LABEL: func.func @single_rank_slice_counts(
 // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
 // CHECK-SAME:   ) -> tensor<1x4xi32>
@@ -29,7 +29,7 @@ func.func @single_rank_slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
   return %0 : tensor<1x4xi32>
 }
 
-// Of two, it has to be found out, even where there are no rows.
+// The part of one of two members must be computed, even without rows.
 // CHECK-LABEL: func.func @slice_counts(
 // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
 // CHECK-SAME:   ) -> tensor<1x4xi32>
@@ -319,7 +319,7 @@ func.func @one_phase(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi
   return %1 : tensor<64x8xf32>
 }
 
-// Of two phases a part depends on the member.
+// A part of two phases depends on the member.
 // CHECK-LABEL: func.func @two_phases(
 // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<4x2xi32>
 // CHECK-NEXT:   [[PHASE:%[a-z0-9_]+]] = moe.phase [[C]] over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64}
@@ -422,7 +422,7 @@ func.func @sum_with_reduce_experts(%g: tensor<3x4xf32>, %s: tensor<1x8xi32>, %a:
   return %3 : tensor<2x4xf32>
 }
 
-// What comes after the reduction is added behind it; so is what a second sum would need.
+// Ops after the reduction are added after it, and so are those that a second sum needs.
 // CHECK-LABEL: func.func @sum_behind_reduce_experts(
 // CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<3x4xf32>, [[S:%[a-z0-9_]+]]: tensor<1x8xi32>, [[A:%[a-z0-9_]+]]: tensor<2x4xf32>
 // CHECK-NEXT:   [[R:%[a-z0-9_]+]] = moe.reduce_experts [[G]], [[S]] over <"ep", 4, 1> :

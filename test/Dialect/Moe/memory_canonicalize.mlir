@@ -51,7 +51,7 @@ func.func @two_values(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<8x4xf3
   return %2 : tensor<8x4xf32>
 }
 
-// What was put side by side is there already.
+// The parts of a concatenation exist already.
 // CHECK-LABEL: func.func @split_of_concat(
 // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<4x4xf32>, [[ARG1:%[a-z0-9_]+]]: tensor<4x4xf32>) -> (tensor<4x4xf32>,
 // CHECK-SAME:   tensor<4x4xf32>)

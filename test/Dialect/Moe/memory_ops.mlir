@@ -60,7 +60,7 @@ func.func @host(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %3 : tensor<8x4xf32>
 }
 
-// What is added to stands behind the counts.
+// The addend is after the counts.
 // CHECK-LABEL: func.func @addend(
 // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<2x4x8xf32>, [[ARG1:%[a-z0-9_]+]]: tensor<2x4x16xf32>, [[ARG2:%[a-z0-9_]+]]:
 // CHECK-SAME:   tensor<2x8x16xf32>, [[ARG3:%[a-z0-9_]+]]: tensor<2x16xf32>) -> (tensor<2x8x16xf32>, tensor<2x16xf32>)

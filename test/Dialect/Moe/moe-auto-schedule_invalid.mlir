@@ -1,4 +1,4 @@
-// What there is to choose for and on has to be said, and has to be.
+// The cluster and the choices must be given, and must exist.
 
 // RUN: split-file %s %t
 // RUN: not moe-opt %t/layer.mlir --moe-auto-schedule 2>&1 | FileCheck %s --check-prefix=NONE

@@ -12,7 +12,7 @@
 // RUN: moe-opt %s --moe-partition --canonicalize --cse --moe-bucket-parameters="zero=1 ranks=4 decays=false bytes=1000000" \
 // RUN:   --moe-differentiate --moe-optimize="kind=sgd" --canonicalize --cse --moe-verify-spmd | FileCheck %s --check-prefix=HYBRID
 
-// What does not decay has a bucket of its own, and so has what other ranks have.
+// Parameters that do not decay have their own bucket, and so have those of other ranks.
 // CHECK-LABEL: func.func @model
 // CHECK-SAME: tensor<128xf32> {moe.layout = #moe.layout<[]>, moe.name = "bucket0", moe.pieces
 // CHECK-SAME: tensor<8xf32> {moe.layout = #moe.layout<[]>, moe.name = "bucket1", moe.no_decay

@@ -5,7 +5,7 @@
 // is in rings of two places, what is inside the experts in rings of one.
 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
-  // Of 16 tokens an expert takes T = 2 * 16 / 4 = 8 rows, a chunk 4 of them, those of expert e in chunk c at c E + e.
+  // An expert takes T = 2 * 16 / 4 = 8 rows for 16 tokens, and a chunk 4 of them, those of expert e in chunk c at c E + e.
   // CHECK-LABEL: func.func @capacity(
   // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}, [[ARG1:%[a-z0-9_]+]]:
   // CHECK-SAME:   tensor<8x4xf32> {moe.layout = #moe.layout<[], []>}, [[ARG2:%[a-z0-9_]+]]: tensor<2x8x8xf32> {moe.layout =

@@ -43,7 +43,7 @@ func.func @dispatched_behind(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: ten
 
 // -----
 
-// What experts give that is needed elsewhere.
+// A result of the experts is needed elsewhere.
 // CHECK-LABEL: func.func @hidden_behind(
 func.func @hidden_behind(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> (tensor<16x8xf32>, tensor<4x8x8xf32>) {
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)

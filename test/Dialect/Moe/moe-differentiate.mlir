@@ -502,7 +502,7 @@ func.func @local_reduce(%x: tensor<2x12xf32>) -> tensor<2x4xf32> {
   return %0 : tensor<2x4xf32>
 }
 
-// Where each block is copied once there is still an adjoint, of the operand's type.
+// A single copy of each block also has an adjoint, of the operand's type.
 // CHECK-LABEL: func.func @dump_once(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x4xf32>,
 // CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<2x4xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}

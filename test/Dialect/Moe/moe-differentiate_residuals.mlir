@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-differentiate --canonicalize --cse | FileCheck %s
 
-// What the backward needs of the forward, as moe.residual says. Canonicalisation and CSE leave that so: what is made again is not
-// the value that it was.
+// moe.residual says how the backward gets values of the forward. Canonicalisation and CSE keep this: a recomputed value is not
+// the original value.
 
 // A copy leaves as soon as the value is there, and is back just before its use.
 // CHECK-LABEL: func.func @offload(
@@ -63,7 +63,7 @@ func.func @recompute(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %3 : tensor<4x8xf32>
 }
 
-// Of what was offloaded, too.
+// Offloaded values can be recomputed, too.
 // CHECK-LABEL: func.func @recompute_of_offloaded(
 // CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<4x8xf32>, [[ARG1:%[a-z0-9_]+]]: tensor<4x8xf32> {moe.name = "cotangent.result0",
 // CHECK-SAME:   moe.role = "cotangent"}) -> (tensor<4x8xf32>, tensor<4x8xf32> {moe.name = "grad.argument0", moe.role =

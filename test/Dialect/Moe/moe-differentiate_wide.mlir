@@ -55,7 +55,7 @@ func.func @sums(%r: tensor<2x4x8xbf16> {moe.role = "input"}, %ids: tensor<4xi32>
 
 // -----
 
-// What cannot give its sum is cast. What is made of parameters alone has a gradient of f32 too: the gate's cast needs none.
+// Ops that cannot give a wide sum get a cast. Values of parameters alone have a gradient of f32, so the gate's cast needs none.
 // CHECK-LABEL: func.func @casts
 // CHECK-DAG:     %[[CAST:.*]] = moe.cast %{{.*}} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
 // CHECK-DAG:     moe.matmul_wgrad %{{.*}} : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>

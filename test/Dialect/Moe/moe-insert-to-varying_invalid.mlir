@@ -1,6 +1,6 @@
 // RUN: moe-opt %s --moe-insert-to-varying -verify-diagnostics -split-input-file
 
-// What no cast can mend is an error, as it is for moe-verify-spmd.
+// Errors that no cast can mend are the same as those of moe-verify-spmd.
 
 // A slice of a varying value would take a part of other tokens on each member.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {

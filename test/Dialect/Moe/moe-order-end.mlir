@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-order-micro-batches | FileCheck %s
 
 // Two stages on one device. The sum over ranks of the second one's gradient runs beside the backward of the first one, which does not need it.
-// What changes q has to wait for the backward that reads a view of q, and what uses the sum until the sum is there.
+// An op that changes q waits for the backward that reads a view of q. Users of the sum wait for the sum.
 // CHECK-LABEL: func.func @end
 // CHECK:      moe.scale %arg0 {{.*}}moe.stage = #moe.stage<0>}
 // CHECK-NEXT: moe.add %{{.+}}, %arg1 {{.*}}moe.stage = #moe.stage<1>}

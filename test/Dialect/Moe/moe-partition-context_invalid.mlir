@@ -22,7 +22,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
-// Where 2 cp does not divide the sequences, the ranks have different work.
+// If 2 cp does not divide the sequences, the ranks have different work.
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1, cp = 2>} {
   // expected-warning @+1 {{expected sequences that 2 cp = 4 divides, so that all ranks of cp have the same work in attention; the last of them now has the most}}
   func.func @balance(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {

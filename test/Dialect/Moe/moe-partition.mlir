@@ -444,7 +444,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // -----
 
 module attributes {moe.parallel = #moe.parallel<world = 4096, pp = 1, dp = 1024, mp = 4, ep = 512, esp = 8>} {
-  // Nothing grows with the number of ranks.
+  // The program does not grow with the number of ranks.
   // CHECK-LABEL: func.func @large_world(
   // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
   // CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<8x512xf32> {moe.layout = #moe.layout<[], []>},

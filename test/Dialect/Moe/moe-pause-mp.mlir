@@ -726,7 +726,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
 // -----
 
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 2, esp = 1>} {
-  // Of 2 routing groups a rank, each with T = 4, S1's members take one each, with all of its T; S2 divides the 8 rows.
+  // A rank has 2 routing groups with T = 4 each. S1's members take one each, with all of its T. S2 divides the 8 rows.
   // S1-LABEL: func.func @groups(
   // S1:   [[SLICE:%[a-z0-9_]+]] = moe.slice {{%[a-z0-9_]+}} over <"mp", 2, 1> {dim = 0 : i64}
   // S1-SAME:   : (tensor<16x8xf32>) -> tensor<8x8xf32>

@@ -22,7 +22,7 @@
 // SELECTIVE-NOT: moe.residual
 // SELECTIVE: moe.add
 
-// What blocks hand over is kept, and the last one, the head, as a whole.
+// Values between blocks are kept, and so is the whole last block, the head.
 // CHECK-LABEL: func.func @blocks
 func.func @blocks(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x16xf32> {moe.role = "parameter"},
                   %b: tensor<16x8xf32> {moe.role = "parameter"}, %c: tensor<8x4xf32> {moe.role = "parameter"}) -> tensor<8x4xf32> {

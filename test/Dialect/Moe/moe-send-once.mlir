@@ -13,7 +13,7 @@
 // RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{chunks=2},moe-chunk-experts{chunks=2},moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=CHUNKS
 
-// Of 16 tokens with 4 choices each, a rank gets at most one row of each: 64 rows of 4 ranks, in place of 128 for its two experts.
+// A rank gets at most one row of each of 16 tokens with 4 choices: 64 rows of 4 ranks, in place of 128 for its two experts.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
   // CHECK-LABEL: func.func @layer(
   // CHECK:      %{{[a-z0-9_]+}}, [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]], [[WEIGHTS:%[a-z0-9_]+]], %{{.*}} = moe.route

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-shadow-experts{policy=prefix shrink=false},moe-verify-spmd),canonicalize,cse)" \
 // RUN:   -split-input-file | FileCheck %s
 
-// Of 8 experts, two on each of four ranks, a quarter may be shadows. Their choices go from a dispatch of their own to a combine of
-// their own, past no exchange, and the exchanged counts are without them.
+// A quarter of 8 experts, two on each of four ranks, may be shadows. Their choices go from their own dispatch to their own
+// combine, without an exchange, and the exchanged counts leave them out.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
   // CHECK-LABEL: func.func @ep(
   // CHECK-SAME:    [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, [[G:%[a-z0-9_]+]]: tensor<8x8xf32> {{{[^}]*}}},

@@ -42,7 +42,7 @@ module attributes {moe.parallel = #moe.parallel<world = 16, pp = 1, dp = 16, mp 
   // FIGURES-SAME:  {expert = 2.500000e-01 : f64, most = 8 : i64, node_workers = 4 : i64, phases = 2 : i64, policy = #moe<shadow_policy algorithm1>,
   // FIGURES-SAME:  room = 64 : i64, row_compute = 5.000000e-01 : f64, row_local = 5.000000e-01 : f64, row_node = 1.250000e-01 : f64,
   // FIGURES-SAME:  row_send = 2.500000e-01 : f64, start = 5.000000e-01 : f64, workers = 16 : i64}
-  // Where nodes do not divide the workers, each worker counts as one.
+  // If nodes do not divide the workers, each worker counts as one.
   // ODD-LABEL: func.func @pairs(
   // ODD:         moe.choose_shadows {{.*}} {most = 8 : i64, policy = #moe<shadow_policy prefix>, room = 64 : i64, workers = 16 : i64}
   func.func @pairs(%x: tensor<128x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x32xf32>, %w1: tensor<32x8x16xf32>, %w2: tensor<32x16x8xf32>) -> tensor<128x8xf32> {

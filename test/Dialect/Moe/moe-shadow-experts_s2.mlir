@@ -5,8 +5,8 @@
 // holds a part of each shadow. A rank has a half of each sorted row list: its times are of half a row, and which half is not known,
 // so that no room is told, nor is any saved.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
-  // A row is 32 bytes and 256 FLOPs of its two products with 8 columns on this rank; both holders send it to another node. Of an expert
-  // a rank has 512 bytes.
+  // A row is 32 bytes and 256 FLOPs of its two products with 8 columns on this rank; both holders send it to another node. A rank has
+  // 512 bytes of an expert.
   // CHECK-LABEL: func.func @s2(
   // CHECK:         [[SHADOWS:%[a-z0-9_]+]] = moe.choose_shadows
   // CHECK-SAME:      {expert = 5.000000e-01 : f64, most = 3 : i64, node_workers = 2 : i64, policy = #moe<shadow_policy simulate>,

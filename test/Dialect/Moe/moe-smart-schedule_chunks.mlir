@@ -25,7 +25,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:    [[ALL:%[a-z0-9_]+]] = moe.concat [[R1]], [[R3]] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
   // CHECK-NEXT:    moe.combine [[ALL]]
 
-  // Which experts are shadows is decided once, for all chunks; the choices of these are in no chunk.
+  // Shadows are chosen once for all chunks, and their choices are in no chunk.
   // SHADOWS-LABEL: func.func @chunks(
   // SHADOWS:       moe.choose_shadows
   // SHADOWS:       [[OWN:%[a-z0-9_]+]], [[OWN_COUNTS:%[a-z0-9_]+]], [[THEIRS:%[a-z0-9_]+]], [[THEIR_COUNTS:%[a-z0-9_]+]] = moe.divide_choices

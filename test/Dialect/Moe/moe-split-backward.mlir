@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-split-backward --moe-order-micro-batches="devices=2 order=zb-h1" | FileCheck %s
 
 // Two stages of one product each, in two micro-batches. The gradient of the input is awaited by the stage before, the
-// gradient of the weights is not: device 1 puts it off for one micro-batch. The first stage hands nothing on, and its last
+// gradient of the weights is not: device 1 postpones it by one micro-batch. The first stage sends nothing on, and its last
 // op stands for that. Gradients of weights are sums, in the order of micro-batches.
 // The backward of the first device stays whole, since nobody waits for it.
 // CHECK-LABEL: func.func @step

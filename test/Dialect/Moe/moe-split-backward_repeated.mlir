@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-split-backward | FileCheck %s --check-prefixes=CHECK,SPLIT
 // RUN: moe-opt %s --moe-split-backward=whole-repeated | FileCheck %s --check-prefixes=CHECK,WHOLE
 
-// What needs a value that is computed again may stay in the backward: otherwise the value lives as long.
+// Ops that need a recomputed value may stay in the backward. Otherwise the value would live until the weight gradients.
 // CHECK-LABEL: func.func @step
 // SPLIT: factor = 5.{{.*}}#moe.stage<1, weights>}
 // SPLIT: factor = 6.{{.*}}#moe.stage<1, weights>}
@@ -19,7 +19,7 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
   return %w, %v, %b0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// Another value takes the place of a ring's value: what uses it is not put off.
+// Another value takes the place of a ring's value: its users are not postponed.
 // CHECK-LABEL: func.func @ring
 // CHECK: factor = 6.{{.*}}#moe.stage<1, backward>}
 func.func @ring(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-verify-spmd -split-input-file > %t.before
 // RUN: moe-opt %s --moe-split-exchanges -split-input-file -verify-diagnostics | diff %t.before -
 
-// What cannot be made in phases is left as it is, and where that is all of a program, a remark says so.
+// Exchanges that cannot have phases do not change. A remark says so if a program has no others.
 
 // Two users: both would need all phases.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 2, esp = 2>} {
@@ -67,7 +67,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
 
 // -----
 
-// Nothing to overlap with: no exchange follows.
+// There is nothing to overlap with: no exchange follows.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 2, esp = 2>} {
   // expected-remark @+1 {{no all_to_all of this program can be made in phases}}
   func.func @no_exchange(%x: tensor<2x16x8xf32> {moe.layout = #moe.layout<[world], [], []>}) -> (tensor<4x4x8xf32> {moe.layout = #moe.layout<[world], [], []>}) {

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s --moe-split-stages | FileCheck %s
 
-// What a value is needed for elsewhere is sent once and received, in the order of the whole program. The parameter %a, used
-// by both stages like a tied head, is updated where its gradients are added up, and goes back to the other one. The step
-// is counted wherever it is used.
+// A value that other stages need is sent once and received, in the order of the whole program. The parameter %a, used
+// by both stages like a tied head, is updated in the stage that adds up its gradients, and returns to the other one. The step
+// is counted in every stage that uses it.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 2, dp = 2, mp = 1, ep = 1, esp = 1>} {
   // CHECK: func.func @stage0(%[[X:.+]]: tensor<4x8xf32> {moe.name = "x", moe.role = "input"}, %[[A:.+]]: tensor<8x8xf32> {moe.name = "a", moe.role = "parameter"}) ->
   // CHECK-SAME: (tensor<8x8xf32> {moe.name = "a", moe.role = "update", moe.updates = "a"}) attributes {moe.ranks = array<i64: 0, 2>}

@@ -104,7 +104,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
     return %0 : tensor<2x2xi32>
   }
 
-  // Where tokens choose experts of their node, they are routed apart from those of others; where nothing is limited, homes say nothing.
+  // Tokens that choose experts of their node are routed apart from those of other nodes. Without a limit, homes have no effect.
   // CHECK-LABEL: func.func @homes(
   // CHECK-COUNT-2: moe.route
   func.func @homes(%l: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %r: tensor<4x8xf32>)

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s --moe-verify-spmd -verify-diagnostics -split-input-file
 
-// What each member has is a shard, a copy or a term of a sum; an op that takes one for another is an error.
+// Each member has a shard, a copy or a term of a sum. An op that takes one for another is an error.
 
 // A doubled gradient: the sum is cast and summed again.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {

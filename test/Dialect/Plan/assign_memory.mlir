@@ -89,7 +89,7 @@ func.func @in_place(%a: memref<16x4xf32>, %r: memref<8x4xf32>) attributes {plan.
 !t = memref<16x4xf32, #plan<space device>>
 !h = memref<8x4xf32, #plan<space device>>
 
-// What cannot be in place: an input with a later use, an argument, one that is too small, one that is also read elsewhere.
+// These values cannot be in place: an input with a later use, an argument, one that is too small, one that is also read elsewhere.
 // CHECK-LABEL: func.func @not_in_place
 // CHECK-SAME: plan.arenas = {device = 640 : i64, host_pinned = 0 : i64}
 // CHECK-NEXT: plan.buffer {offset = 0 : i64}

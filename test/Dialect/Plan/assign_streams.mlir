@@ -136,8 +136,8 @@ func.func @anti(%a: memref<4xf32>, %r: memref<4xf32>) {
 !h = memref<4x4xf32, #plan<space device>>
 
 
-// What writes a part writes the memory: who reads all of it waits for the last part, and who writes a part again waits for that
-// reader.
+// A write to a part is a write to the memory: a reader of the whole waits for the last part, and the next writer of a part waits
+// for that reader.
 // CHECK-LABEL: func.func @views
 // CHECK:      plan.launch "all_to_all"{{.*}} on "comm.intra"
 // CHECK-NEXT: plan.launch "all_to_all"{{.*}} on "comm.intra"

@@ -27,7 +27,7 @@ func.func @phases(%a: memref<8x4xf32>, %b: memref<8x4xf32>, %counts: memref<1x4x
   return
 }
 
-// What attention computes.
+// The products of attention.
 // CHECK: cost = #plan.cost<matrix, gemm = [2, 8, 4, 64], attention = [32, 2]>
 func.func @attention() attributes {test.cost = #plan.cost<matrix, attention = [32, 2], gemm = [2, 8, 4, 64]>} {
   return

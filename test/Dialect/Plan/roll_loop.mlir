@@ -2,8 +2,8 @@
 
 !row = memref<64xf32, #plan<space device>>
 
-// Of 20 micro-batches four are written, one forward ahead of the backward. A micro-batch keeps %h until its backward, so that two are alive;
-// %t lives in one iteration; the sum is one buffer. Inputs and slots move with the micro-batch.
+// The program has four of 20 micro-batches, one forward ahead of the backward. A micro-batch keeps %h until its backward, so two are alive.
+// %t lives in one iteration, and the sum is one buffer. Inputs and slots move with the micro-batch.
 // CHECK-LABEL: func.func @rank
 // CHECK:       %[[RING:.*]] = plan.buffer {{.*}} : memref<128xf32, #plan<space device>>
 // CHECK:       %[[BEFORE:.*]] = plan.view %[[RING]] part 0 of 2 : memref<128xf32

@@ -2,7 +2,7 @@
 
 !row = memref<64xf32, #plan<space device>>
 
-// Nothing repeats.
+// The micro-batches do not repeat.
 // expected-error @+1 {{expected a step whose micro-batches repeat: of 3 micro-batches, no launches are those of the micro-batches before them}}
 func.func @short(%x: memref<64xf32>, %y: memref<64xf32>) attributes {plan.inputs = 1 : i64} {
   plan.launch "scale"(%x) -> (%y) params [2.0] {moe.micro_batch = #moe.chunk<0 of 20>} : (memref<64xf32>) -> memref<64xf32>
@@ -15,7 +15,7 @@ func.func @short(%x: memref<64xf32>, %y: memref<64xf32>) attributes {plan.inputs
 
 !row = memref<64xf32, #plan<space device>>
 
-// What the first micro-batch of all makes is used by each of them at the end: no slot keeps it.
+// Every micro-batch uses a value of the very first one at the end, which no slot keeps.
 // expected-error @+1 {{expected a step whose micro-batches repeat: 'add' uses a value that an earlier micro-batch leaves}}
 func.func @kept(%x: memref<64xf32>, %y: memref<64xf32>) attributes {plan.inputs = 1 : i64} {
   %a0 = plan.buffer : !row

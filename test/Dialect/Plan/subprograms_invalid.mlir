@@ -39,7 +39,7 @@ func.func private @early(%x: memref<16xf32>) attributes {plan.arenas = {device =
 
 // -----
 
-// What comes behind the subprogram may run beside the exchange.
+// Launches after the subprogram may run beside the exchange.
 func.func @rank() {
   return
 }

@@ -154,7 +154,7 @@ func.func @chain(%a: memref<2xf32>, %b: memref<4xf32>, %r: memref<16xf32>) attri
 
 // -----
 
-// What is written through one chain is read through another one of the same bytes, in a buffer too; a part of a part that depends on the rank.
+// Values written through one chain are read through another one of the same bytes, also in a buffer, and a part of a part that depends on the rank.
 // CHECK-LABEL: func.func @same_bytes
 func.func @same_bytes(%a: memref<4xf32>, %r: memref<2xf32>, %s: memref<2xf32>)
     attributes {plan.inputs = 1 : i64, plan.arenas = {device = 32 : i64, host_pinned = 0 : i64}} {

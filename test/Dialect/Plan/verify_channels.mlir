@@ -33,7 +33,7 @@ func.func @second(%a: memref<4xf32>, %b: memref<4xf32>) attributes {plan.ranks =
 
 // -----
 
-// What is sent is what is received.
+// Sent and received values must have the same type.
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 1>} {
   // expected-note @below {{of 'first' is here}}
   plan.launch "send"(%a) -> () collective over <"pp", 2, 1> with 1 on "comm.send.1" : (memref<4xf32>) -> ()
