@@ -33,8 +33,7 @@ struct Thread {
   std::optional<Site> site;
   unsigned mask = 0; ///< lanes that the thread waits for, or 0 for all threads of the block
   uint64_t given = 0;
-  /// Values of the lanes of its warp. At a barrier of the block, the first one is the number of threads that gave a
-  /// non-zero value.
+  /// Values of the lanes of its warp.
   std::array<uint64_t, kWarp> received{};
 };
 
@@ -161,16 +160,11 @@ void Block::release(Thread &thread) {
 
 void Block::releaseBlock() {
   waitingForBlock = 0;
-  uint64_t sum = 0;
-  for (const Thread &thread : threads) {
+  for (const Thread &thread : threads)
     if (!(*thread.site == *threads[0].site))
       fail("threads of a block wait at different barriers");
-    sum += thread.given;
-  }
-  for (Thread &thread : threads) {
-    thread.received[0] = sum;
+  for (Thread &thread : threads)
     release(thread);
-  }
 }
 
 /// Releases the lanes that the current thread waits for if they all wait for each other.
@@ -224,7 +218,6 @@ const uint64_t *exchangeInWarp(Site site, unsigned mask, uint64_t value) {
   // A mask without lanes would mean the block.
   return running->wait(site, mask ? mask : 1u << running->lane(), value);
 }
-unsigned countInBlock(Site site, bool value) { return static_cast<unsigned>(running->wait(site, 0, value)[0]); }
 unsigned laneIndex() { return running->lane(); }
 void *dynamicShared() { return running->sharedMemory(); }
 

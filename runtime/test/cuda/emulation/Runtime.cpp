@@ -141,7 +141,6 @@ const char *cudaGetErrorName(cudaError_t error) {
   return found == errorTexts().end() ? "cudaErrorUnknown" : found->second.first;
 }
 cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
-cudaError_t cudaPeekAtLastError() { return lastError; }
 
 cudaError_t cudaDriverGetVersion(int *version) {
   *version = 13000;
@@ -241,12 +240,6 @@ cudaError_t cudaFree(void *data) { return release(data, false); }
 cudaError_t cudaMallocHost(void **data, size_t bytes) { return allocate(data, bytes, -1); }
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned) { return allocate(data, bytes, -1); }
 cudaError_t cudaFreeHost(void *data) { return release(data, true); }
-
-cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
-  Lock lock(Machine::get().mutex);
-  *device = host;
-  return allocationOf(host) == allocations.end() ? noted(cudaErrorInvalidValue) : cudaSuccess;
-}
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
   Machine &machine = Machine::get();

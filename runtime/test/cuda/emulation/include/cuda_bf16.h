@@ -7,7 +7,6 @@
 struct __nv_bfloat16 {
   uint16_t bits;
 };
-using nv_bfloat16 = __nv_bfloat16;
 struct alignas(4) __nv_bfloat162 {
   __nv_bfloat16 x, y;
 };
@@ -15,7 +14,6 @@ struct alignas(4) __nv_bfloat162 {
 // Rounds to nearest, ties to even.
 __nv_bfloat16 __float2bfloat16_rn(float value);
 __nv_bfloat16 __double2bfloat16(double value);
-inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
 }

@@ -39,8 +39,6 @@ void waitForBlock(Site site);
 /// Waits for the lanes of the calling thread's warp in `mask`. Returns the value of each, valid until the thread waits
 /// again.
 const uint64_t *exchangeInWarp(Site site, unsigned mask, uint64_t value);
-/// Waits for all threads of the block. Returns the number of non-zero values.
-unsigned countInBlock(Site site, bool value);
 unsigned laneIndex();
 /// The dynamic shared memory of the block.
 void *dynamicShared();
@@ -89,15 +87,6 @@ template <class T, class Function> T exchangeAtomically(T *address, Function fun
 inline void __syncthreads(moert::emulation::Where where = moert::emulation::Where::current()) {
   moert::emulation::waitForBlock({"__syncthreads", where});
 }
-inline int __syncthreads_or(int value, moert::emulation::Where where = moert::emulation::Where::current()) {
-  return moert::emulation::countInBlock({"__syncthreads_or", where}, value != 0) > 0;
-}
-inline int __syncthreads_and(int value, moert::emulation::Where where = moert::emulation::Where::current()) {
-  return moert::emulation::countInBlock({"__syncthreads_and", where}, value == 0) == 0;
-}
-inline int __syncthreads_count(int value, moert::emulation::Where where = moert::emulation::Where::current()) {
-  return static_cast<int>(moert::emulation::countInBlock({"__syncthreads_count", where}, value != 0));
-}
 inline void __syncwarp(unsigned mask = 0xffffffff, moert::emulation::Where where = moert::emulation::Where::current()) {
   moert::emulation::exchangeInWarp({"__syncwarp", where}, mask, 0);
 }
@@ -114,12 +103,6 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                                    [=](int lane) { return lane - static_cast<int>(delta); });
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   moert::emulation::Where where = moert::emulation::Where::current()) {
-  return moert::emulation::shuffle({"__shfl_down_sync", where}, mask, value, width,
-                                   [=](int lane) { return lane + static_cast<int>(delta); });
-}
-template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
                   moert::emulation::Where where = moert::emulation::Where::current()) {
   return moert::emulation::shuffle({"__shfl_xor_sync", where}, mask, value, width,
@@ -133,12 +116,6 @@ inline unsigned __ballot_sync(unsigned mask, int value,
     result |= mask >> lane & 1 && given[lane] ? 1u << lane : 0u;
   return result;
 }
-inline int __any_sync(unsigned mask, int value, moert::emulation::Where where = moert::emulation::Where::current()) {
-  return __ballot_sync(mask, value, where) != 0;
-}
-inline int __all_sync(unsigned mask, int value, moert::emulation::Where where = moert::emulation::Where::current()) {
-  return __ballot_sync(mask, value, where) == mask;
-}
 inline unsigned __match_any_sync(unsigned mask, unsigned value,
                                  moert::emulation::Where where = moert::emulation::Where::current()) {
   const uint64_t *given = moert::emulation::exchangeInWarp({"__match_any_sync", where}, mask, value);
@@ -146,10 +123,6 @@ inline unsigned __match_any_sync(unsigned mask, unsigned value,
   for (unsigned lane = 0; lane < 32; ++lane)
     result |= mask >> lane & 1 && given[lane] == value ? 1u << lane : 0u;
   return result;
-}
-template <class T>
-T __reduce_add_sync(unsigned mask, T value, moert::emulation::Where where = moert::emulation::Where::current()) {
-  return moert::emulation::reduceInWarp({"__reduce_add_sync", where}, mask, value, [](T a, T b) { return a + b; });
 }
 template <class T>
 T __reduce_min_sync(unsigned mask, T value, moert::emulation::Where where = moert::emulation::Where::current()) {
@@ -164,25 +137,11 @@ T __reduce_max_sync(unsigned mask, T value, moert::emulation::Where where = moer
 
 // --- Memory ------------------------------------------------------------------
 
-template <class T> T __ldg(const T *address) { return *address; }
-inline void __threadfence_block() {}
-inline void __threadfence() {}
-inline void __threadfence_system() {}
-
 template <class T> T atomicAdd(T *address, std::type_identity_t<T> value) {
   return moert::emulation::exchangeAtomically(address, [=](T old) { return static_cast<T>(old + value); });
 }
 template <class T> T atomicMax(T *address, std::type_identity_t<T> value) {
   return moert::emulation::exchangeAtomically(address, [=](T old) { return old < value ? value : old; });
-}
-template <class T> T atomicMin(T *address, std::type_identity_t<T> value) {
-  return moert::emulation::exchangeAtomically(address, [=](T old) { return value < old ? value : old; });
-}
-template <class T> T atomicOr(T *address, std::type_identity_t<T> value) {
-  return moert::emulation::exchangeAtomically(address, [=](T old) { return old | value; });
-}
-template <class T> T atomicExch(T *address, std::type_identity_t<T> value) {
-  return moert::emulation::exchangeAtomically(address, [=](T) { return value; });
 }
 template <class T> T atomicCAS(T *address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
   return moert::emulation::exchangeAtomically(address, [=](T old) { return old == expected ? value : old; });
@@ -191,18 +150,9 @@ template <class T> T atomicCAS(T *address, std::type_identity_t<T> expected, std
 // --- Numbers -----------------------------------------------------------------
 
 inline int __popc(unsigned value) { return std::popcount(value); }
-inline int __popcll(unsigned long long value) { return std::popcount(value); }
-inline int __clz(int value) { return std::countl_zero(static_cast<unsigned>(value)); }
 inline int __ffs(int value) { return __builtin_ffs(value); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t(a) * b >> 32); }
-inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
-inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
-inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
-inline int __float_as_int(float value) { return std::bit_cast<int>(value); }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
-inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 /// These are as inexact as the instructions: the product is rounded before its power of two, and large divisors give 0.
 inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }
 inline float __fdividef(float x, float y) { return std::abs(y) > 0x1p126f && std::isfinite(y) ? x * 0 : x * (1 / y); }
