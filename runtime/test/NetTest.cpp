@@ -104,7 +104,7 @@ TEST_F(Processes4, Agree) {
     EXPECT_THAT(status.message, HasSubstr("plan: expected 'a' but got 'xxx"));
 }
 
-// A fact that one process does not know is common to none.
+// A text that a process lacks differs from all others.
 TEST_F(Processes4, AreDistinct) {
   joinAll();
   for (const auto &[texts, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{
