@@ -236,29 +236,29 @@ public:
   /// Finds orders that are faster than `known`, the seconds of some order.
   int64_t run(int64_t known) {
     bound = known;
-    std::map<uint64_t, std::vector<Way>> ways = {{0, {Way{{0, 0}, std::vector<int64_t>(steps.size(), 0)}}}};
+    std::map<uint64_t, std::vector<Path>> paths = {{0, {Path{{0, 0}, std::vector<int64_t>(steps.size(), 0)}}}};
     for (unsigned count = 0; count < steps.size(); ++count) {
-      std::map<uint64_t, std::vector<Way>> next;
-      for (const auto &[set, its] : ways)
+      std::map<uint64_t, std::vector<Path>> next;
+      for (const auto &[set, its] : paths)
         for (unsigned step = 0; step < steps.size(); ++step)
           if (!(set >> step & 1) && (before[step] & ~set) == 0)
-            for (const Way &way : its)
-              extend(next[set | uint64_t(1) << step], way, set, step);
-      ways = std::move(next);
+            for (const Path &path : its)
+              extend(next[set | uint64_t(1) << step], path, set, step);
+      paths = std::move(next);
     }
     int64_t best = known;
-    for (const auto &[set, its] : ways)
-      for (const Way &way : its)
-        best = std::min(best, std::max(way.free[0], way.free[1]));
+    for (const auto &[set, its] : paths)
+      for (const Path &path : its)
+        best = std::min(best, std::max(path.free[0], path.free[1]));
     return best;
   }
 
 private:
-  struct Way {
+  struct Path {
     std::array<int64_t, 2> free;
     std::vector<int64_t> ends; ///< 0 if the end does not matter any more
 
-    bool isNoLater(const Way &other) const {
+    bool isNoLater(const Path &other) const {
       for (size_t i = 0; i < ends.size(); ++i)
         if (ends[i] > other.ends[i])
           return false;
@@ -268,7 +268,7 @@ private:
 
   /// Lower bound of a path: the longest chain of the remaining steps, and each stream's sum plus what follows its last
   /// step.
-  int64_t getLeast(const Way &way, uint64_t set) const {
+  int64_t getLeast(const Path &path, uint64_t set) const {
     int64_t least = 0;
     std::array<int64_t, 2> sum = {0, 0}, tail = {bound, bound}, earliest = {bound, bound};
     std::vector<int64_t> begins(steps.size(), 0);
@@ -276,9 +276,9 @@ private:
       const Step &it = steps[step];
       if (set >> step & 1)
         continue;
-      int64_t &begin = begins[step] = way.free[it.stream];
+      int64_t &begin = begins[step] = path.free[it.stream];
       for (unsigned other : it.before)
-        begin = std::max(begin, set >> other & 1 ? way.ends[other] : begins[other] + steps[other].seconds);
+        begin = std::max(begin, set >> other & 1 ? path.ends[other] : begins[other] + steps[other].seconds);
       least = std::max(least, begin + it.seconds + tails[step]);
       sum[it.stream] += it.seconds;
       tail[it.stream] = std::min(tail[it.stream], tails[step]);
@@ -287,29 +287,29 @@ private:
     for (int stream : {0, 1})
       if (sum[stream] > 0)
         least = std::max(least, earliest[stream] + sum[stream] + tail[stream]);
-    return std::max({least, way.free[0], way.free[1]});
+    return std::max({least, path.free[0], path.free[1]});
   }
 
-  void extend(std::vector<Way> &front, Way way, uint64_t set, unsigned step) const {
-    int64_t &free = way.free[steps[step].stream];
+  void extend(std::vector<Path> &front, Path path, uint64_t set, unsigned step) const {
+    int64_t &free = path.free[steps[step].stream];
     for (unsigned other : steps[step].before)
-      free = std::max(free, way.ends[other]);
+      free = std::max(free, path.ends[other]);
     free += steps[step].seconds;
-    way.ends[step] = free;
+    path.ends[step] = free;
     set |= uint64_t(1) << step;
     // No step begins before the first stream is free.
-    int64_t earliest = std::min(way.free[0], way.free[1]);
+    int64_t earliest = std::min(path.free[0], path.free[1]);
     for (unsigned it = 0; it < steps.size(); ++it)
-      if (way.ends[it] <= earliest || (after[it] & ~set) == 0)
-        way.ends[it] = 0;
-    if (getLeast(way, set) >= bound)
+      if (path.ends[it] <= earliest || (after[it] & ~set) == 0)
+        path.ends[it] = 0;
+    if (getLeast(path, set) >= bound)
       return;
-    for (const Way &other : front)
-      if (other.isNoLater(way))
+    for (const Path &other : front)
+      if (other.isNoLater(path))
         return;
-    front.erase(std::remove_if(front.begin(), front.end(), [&](const Way &other) { return way.isNoLater(other); }),
+    front.erase(std::remove_if(front.begin(), front.end(), [&](const Path &other) { return path.isNoLater(other); }),
                 front.end());
-    front.push_back(std::move(way));
+    front.push_back(std::move(path));
   }
 
   const std::vector<Step> &steps;

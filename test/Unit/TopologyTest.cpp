@@ -1,4 +1,4 @@
-//===- TopologyTest.cpp - links and the ways over them --------------------===//
+//===- TopologyTest.cpp - links and the paths over them -------------------===//
 //
 // Toy clusters with integer latencies, whose sums are exact.
 //
