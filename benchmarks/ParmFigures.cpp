@@ -1,4 +1,4 @@
-//===- ParmFigures.cpp - what parm_sweep found ----------------------------===//
+//===- ParmFigures.cpp - results of parm_sweep ----------------------------===//
 #include "ParmFigures.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- ParmFigures.h - what parm_sweep found, in tables and drawings ------===//
+//===- ParmFigures.h - results of parm_sweep, in tables and drawings ------===//
 #ifndef MOE_BENCHMARKS_PARMFIGURES_H
 #define MOE_BENCHMARKS_PARMFIGURES_H
 

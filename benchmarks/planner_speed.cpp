@@ -1,4 +1,4 @@
-//===- planner_speed.cpp - how fast --schedule=auto is --------------------===//
+//===- planner_speed.cpp - speed of --schedule=auto -----------------------===//
 //
 // A training step of one layer of olmoe-1b-7b (64 experts, top 8) on hgx-h100. The program measures rates per second on
 // one core: compiled candidates, bounds of compiled ones, and simulated ones. It also measures the whole search, and

@@ -1,4 +1,4 @@
-//===- simulator_speed.cpp - how fast the simulator is --------------------===//
+//===- simulator_speed.cpp - speed of the simulator -----------------------===//
 //
 // Training steps of olmoe-1b-7b's layers (64 experts, top 8) on hgx-h100, compiled as moe-compile does: simulated ops
 // per second of all ranks on one core, symmetric plans of many ranks, uneven routing at link level, and how time grows

@@ -1,4 +1,4 @@
-//===- Floor.cpp - what products and copies take by themselves ------------===//
+//===- Floor.cpp - times of products and copies alone ---------------------===//
 
 #include "Floor.h"
 #include "Values.h"

@@ -1,4 +1,4 @@
-//===- Floor.h - what products and copies take by themselves --------------===//
+//===- Floor.h - times of products and copies alone -----------------------===//
 #ifndef BENCHMARKS_CUDA_LAYER_FLOOR_H
 #define BENCHMARKS_CUDA_LAYER_FLOOR_H
 

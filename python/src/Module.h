@@ -1,4 +1,4 @@
-//===- Module.h - what the extension moeplan._runtime has -------*- C++ -*-===//
+//===- Module.h - the classes of moeplan._runtime ---------------*- C++ -*-===//
 //
 // Each file registers its classes by one function, which Module.cpp calls.
 //

@@ -1,4 +1,4 @@
-//===- CalibrateTest.cpp - what does not depend on how fast the machine is ===//
+//===- CalibrateTest.cpp - the parts that no machine's speed affects ------===//
 
 #include "calibrate/Calibrate.h"
 #include "calibrate/MoeCalibrate.h"

@@ -1,4 +1,4 @@
-//===- ExchangeTest.cpp - who sends what, past 2 GiB ----------------------===//
+//===- ExchangeTest.cpp - messages of more than 2 GiB ---------------------===//
 //
 // Operands have many GiB, but only their shapes and counts exist. The tests move no data.
 //

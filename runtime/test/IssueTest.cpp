@@ -1,4 +1,4 @@
-//===- IssueTest.cpp - what the ABI refuses -------------------------------===//
+//===- IssueTest.cpp - errors of the ABI ----------------------------------===//
 
 #include "core/World.h"
 #include "host/HostMemory.h"

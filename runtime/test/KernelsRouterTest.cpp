@@ -1,4 +1,4 @@
-//===- KernelsRouterTest.cpp - what losses of routers are made of ---------===//
+//===- KernelsRouterTest.cpp - terms of the losses of routers -------------===//
 
 #include "KernelsTest.h"
 

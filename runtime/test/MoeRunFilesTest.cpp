@@ -1,4 +1,4 @@
-//===- MoeRunFilesTest.cpp - what moe-run writes, and what it loads -------===//
+//===- MoeRunFilesTest.cpp - files that moe-run writes and loads ----------===//
 
 #include "MoeRunTest.h"
 

@@ -1,4 +1,4 @@
-//===- NetDoorTest.cpp - who is let in, and who is not --------------------===//
+//===- NetDoorTest.cpp - processes that may join, and strangers -----------===//
 
 #include "NetTest.h"
 #include "net/Stall.h"

@@ -1,4 +1,4 @@
-//===- ProcessPlaceTest.cpp - what a launcher says, and what stalls say ----===//
+//===- ProcessPlaceTest.cpp - variables of launchers, texts of stalls -----===//
 
 #include "core/ProcessPlace.h"
 #include "net/Stall.h"

@@ -1,4 +1,4 @@
-//===- RegionTest.cpp - which elements of a tensor lie in a block of memory ===//
+//===- RegionTest.cpp - elements of a tensor in a block of memory ---------===//
 
 #include "run/checkpoint/Region.h"
 

@@ -1,4 +1,4 @@
-//===- RoutingFileTest.cpp - files of routing, and what they must hold -----===//
+//===- RoutingFileTest.cpp - contents of routing files --------------------===//
 
 #include "run/Routing.h"
 

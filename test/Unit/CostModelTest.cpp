@@ -1,4 +1,4 @@
-//===- CostModelTest.cpp - how long exchanges take, by hand --------------===//
+//===- CostModelTest.cpp - times of exchanges, computed by hand -----------===//
 #include "ToyCluster.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-//===- ExplanationTest.cpp - what tables say of a choice ------------------===//
+//===- ExplanationTest.cpp - tables about a choice ------------------------===//
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,4 +1,4 @@
-//===- LaunchSecondsTest.cpp - how long launches take, by hand -----------===//
+//===- LaunchSecondsTest.cpp - times of launches, computed by hand --------===//
 #include "ToyCluster.h"
 
 #include <cmath>

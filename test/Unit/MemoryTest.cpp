@@ -1,4 +1,4 @@
-//===- MemoryTest.cpp - what a plan needs on a device ---------------------===//
+//===- MemoryTest.cpp - memory of a plan on a device ----------------------===//
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,4 +1,4 @@
-//===- ModelWorkTest.cpp - what a step does for the model -----------------===//
+//===- ModelWorkTest.cpp - work of a step for the model -------------------===//
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/MemoryBuffer.h"

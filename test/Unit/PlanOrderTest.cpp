@@ -1,4 +1,4 @@
-//===- PlanOrderTest.cpp - orders of plans against the best there is ------===//
+//===- PlanOrderTest.cpp - orders of plans against the best order ---------===//
 //
 // Compares plan-order's searched order with the papers' orders and with the best of all orders, for layers of a few
 // chunks on a cluster without interference. An oracle finds the best order by its own search. It covers every order of

@@ -1,4 +1,4 @@
-//===- SimReportTest.cpp - what a simulated step says ---------------------===//
+//===- SimReportTest.cpp - reports of a simulated step --------------------===//
 //
 // A step made by hand in which all figures are small integers:
 //

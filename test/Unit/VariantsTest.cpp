@@ -1,4 +1,4 @@
-//===- VariantsTest.cpp - plans of several shapes, and what they choose ---===//
+//===- VariantsTest.cpp - choices of plans of several shapes --------------===//
 #include "moe/Planner/BatchShapes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

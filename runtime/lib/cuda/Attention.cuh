@@ -1,4 +1,4 @@
-//===- Attention.cuh - what the kernels of attention share ----------------===//
+//===- Attention.cuh - shared parts of the attention kernels --------------===//
 //
 // Shared parts of the attention kernels. A block of threads has kOwnRows rows of one side: queries or keys of one head
 // of one sequence. It goes through the rows of the other side, a tile at a time. Scores stay in registers, in the

@@ -1,4 +1,4 @@
-//===- AttentionGrad.cuh - what the gradients of attention share ----------===//
+//===- AttentionGrad.cuh - shared parts of attention's gradients ----------===//
 #ifndef MOERT_CUDA_ATTENTIONGRAD_CUH
 #define MOERT_CUDA_ATTENTIONGRAD_CUH
 

@@ -1,4 +1,4 @@
-//===- Collective.h - what collectives compute on a device ----------------===//
+//===- Collective.h - computations of collectives on a device -------------===//
 #ifndef MOERT_CUDA_COLLECTIVE_H
 #define MOERT_CUDA_COLLECTIVE_H
 

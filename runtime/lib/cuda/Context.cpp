@@ -1,4 +1,4 @@
-//===- Context.cpp - what kernels need of a device ------------------------===//
+//===- Context.cpp - state of a device for kernels ------------------------===//
 
 #include "cuda/Context.h"
 

@@ -1,4 +1,4 @@
-//===- Context.h - what kernels need of a device and of a stream ----------===//
+//===- Context.h - state of a device and a stream for kernels -------------===//
 #ifndef MOERT_CUDA_CONTEXT_H
 #define MOERT_CUDA_CONTEXT_H
 

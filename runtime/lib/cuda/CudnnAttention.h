@@ -1,4 +1,4 @@
-//===- CudnnAttention.h - which attention cuDNN computes ------------------===//
+//===- CudnnAttention.h - attention by cuDNN ------------------------------===//
 //
 // On Hopper and Blackwell, cuDNN computes attention of 16-bit types if it can (canUseCudnn). The kernels of
 // KernelsAttention*.cu compute all other calls. The choice depends only on shapes, so that all ranks choose alike and a

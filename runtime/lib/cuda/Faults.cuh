@@ -1,4 +1,4 @@
-//===- Faults.cuh - what kernels do about faults --------------------------===//
+//===- Faults.cuh - noting faults in kernels ------------------------------===//
 #ifndef MOERT_CUDA_FAULTS_CUH
 #define MOERT_CUDA_FAULTS_CUH
 

@@ -1,4 +1,4 @@
-//===- KernelsRouter.cu - what losses of routers are made of --------------===//
+//===- KernelsRouter.cu - terms of the losses of routers ------------------===//
 
 #include "core/Checks.h"
 #include "cuda/CudaKernels.h"

@@ -1,4 +1,4 @@
-//===- KernelsShadow.cu - which experts are shadows, and whose choices ----===//
+//===- KernelsShadow.cu - choice of shadows, and their choices ------------===//
 
 #include "core/Checks.h"
 #include "cuda/Choices.cuh"

@@ -1,4 +1,4 @@
-//===- Ragged.cu - where each expert's rows are ---------------------------===//
+//===- Ragged.cu - rows of each expert ------------------------------------===//
 
 #include "cuda/Ragged.cuh"
 

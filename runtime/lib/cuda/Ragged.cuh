@@ -1,4 +1,4 @@
-//===- Ragged.cuh - where each expert's rows are --------------------------===//
+//===- Ragged.cuh - rows of each expert -----------------------------------===//
 #ifndef MOERT_CUDA_RAGGED_CUH
 #define MOERT_CUDA_RAGGED_CUH
 

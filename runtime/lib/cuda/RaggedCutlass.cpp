@@ -1,4 +1,4 @@
-//===- RaggedCutlass.cpp - which of CUTLASS's kernels computes a product --===//
+//===- RaggedCutlass.cpp - choice of CUTLASS's kernel for a product -------===//
 
 #include "cuda/RaggedCutlass.h"
 

@@ -1,4 +1,4 @@
-//===- Ranks.cuh - where each item stands among those like it -------------===//
+//===- Ranks.cuh - ranks of items with the same key -----------------------===//
 //
 // Ranks items. Items come in segments and in an order. Each has a key from 0 to below `keys`, or none. The rank of an
 // item is the number of earlier items of its segment with the same key. A counting sort needs only moves after that.

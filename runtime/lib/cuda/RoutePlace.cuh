@@ -1,4 +1,4 @@
-//===- RoutePlace.cuh - where the rows of a dropless routing lie ----------===//
+//===- RoutePlace.cuh - rows of a dropless routing ------------------------===//
 //
 // Second and last kernel of the usual routing: one group of tokens, one chunk, no capacity. The first kernel counts the
 // choices of parts of the tokens. Here each block adds up the counts that it needs, and ranks the choices of its part.

@@ -1,4 +1,4 @@
-//===- Types.cuh - element types, and how they are loaded and stored ------===//
+//===- Types.cuh - element types, their loads and stores ------------------===//
 #ifndef MOERT_CUDA_TYPES_CUH
 #define MOERT_CUDA_TYPES_CUH
 

@@ -1,4 +1,4 @@
-//===- CudnnAttentionTest.cpp - which attention cuDNN computes ------------===//
+//===- CudnnAttentionTest.cpp - attention by cuDNN ------------------------===//
 
 #include "AttentionCase.h"
 

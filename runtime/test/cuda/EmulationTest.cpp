@@ -1,4 +1,4 @@
-//===- EmulationTest.cpp - that the emulated CUDA finds what it is for ----===//
+//===- EmulationTest.cpp - errors that the emulated CUDA finds ------------===//
 
 #include "emulation/Emulation.h"
 

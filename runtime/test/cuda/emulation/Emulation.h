@@ -1,4 +1,4 @@
-//===- Emulation.h - what tests may ask of the emulated devices -----------===//
+//===- Emulation.h - the tests' control of emulated devices ---------------===//
 #ifndef MOERT_TEST_CUDA_EMULATION_EMULATION_H
 #define MOERT_TEST_CUDA_EMULATION_EMULATION_H
 

@@ -1,4 +1,4 @@
-//===- Streams.cpp - what is enqueued, and when it runs -------------------===//
+//===- Streams.cpp - enqueued work, and its order -------------------------===//
 
 #include "Streams.h"
 

@@ -1,4 +1,4 @@
-//===- Streams.h - what is enqueued, and when it runs ---------------------===//
+//===- Streams.h - enqueued work, and its order ---------------------------===//
 //
 // Streams are queues of tasks. Tasks only run while a thread waits: one by one, each from a randomly chosen stream
 // whose first task may run, until the awaited work is done.

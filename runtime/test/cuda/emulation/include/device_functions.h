@@ -1,4 +1,4 @@
-//===- device_functions.h - what CUDA kernels may call, emulated ----------===//
+//===- device_functions.h - functions for kernels, emulated ---------------===//
 //
 // A kernel's threads run one after the other, so atomics are plain accesses.
 //
