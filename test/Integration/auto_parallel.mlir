@@ -3,7 +3,7 @@
 // RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=8 --parallel=auto --vary=none --world=4 --optimizer=adam --cluster=hgx-h100 --reference=false --explain=%t.gpt --emit=plan -o - | FileCheck %s --check-prefix=WHOLE
 // RUN: FileCheck %s --check-prefix=GPT --input-file=%t.gpt
 
-// The number of threads changes nothing.
+// The result does not depend on the number of threads.
 // RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --global-batch=16 --parallel=auto --world=4 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=1 --explain=%t.why1 --emit=plan -o %t.threads1
 // RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --global-batch=16 --parallel=auto --world=4 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=4 --explain=%t.why4 --emit=plan -o %t.threads4
 // RUN: cmp %t.threads1 %t.threads4
@@ -24,7 +24,7 @@
 // RUN: not moe-compile %s --parallel=dp=2 --objective=throughput --emit=plan 2>&1 | FileCheck %s --check-prefix=CLOSED
 // RUN: not moe-compile %s --parallel=auto --world=4 --objective=fast --emit=plan 2>&1 | FileCheck %s --check-prefix=OBJECTIVE
 
-// The groups are sizes for all ranks, and the plan is of them. The rows of a small layer go nowhere: every rank of a model-parallel group has them.
+// Groups are sizes for all ranks, and the plan uses them. A small layer exchanges no rows: every rank of a model-parallel group has them all.
 // CHECK: #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 1, esp = 1>
 // CHECK-SAME: plan.explain_parallel
 // WHY: groups chosen from: 18, of which 0 illegal, 0 too large
@@ -38,7 +38,7 @@
 // GPT: * 1 4 1 4 1 1 2 
 // GPT: {{^ *~? *}}2 2 {{[0-9]+ +[0-9]+ +[0-9]+ +}}1 4 
 
-// Without a batch of the world more data-parallel ranks have more tokens in a step: they do more a second, and take longer for it.
+// Without the world's batch, more data-parallel ranks have more tokens in a step: they process more per second, and take longer for a step.
 // THROUGHPUT: the best by throughput
 // THROUGHPUT-SAME: all in baseline:
 // THROUGHPUT-NEXT: pp dp mp ep esp mbs micro est ms step ms tokens/s TFLOP/s MFU% bubble% exposed% GB

@@ -1,7 +1,7 @@
-// --schedule=auto: what is chosen, what is said about it, and that it computes what the layer does.
+// --schedule=auto: its choice, the explanation, and a plan that computes the layer.
 
-// A layer with a capacity: tables of the fastest and of the best of each kind, in both of which one line is the choice,
-// then what was not taken and why.
+// A layer with a capacity: tables of the fastest schedules and of the best of each kind, with the choice in both,
+// then the reasons against the others.
 // RUN: split-file %s %t
 // RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=- -o %t/capacity.so | FileCheck %s
 // CHECK: schedules chosen from: [[#]], of which [[#]] applied, [[#]] simulated, [[#]] too slow by their bound
@@ -21,7 +21,7 @@
 // CHECK: overlap: {{(pays|does not pay|no measurable difference): [0-9.]+ ms with it .*, [0-9.]+ ms without .*%; the profile.*}}
 // CHECK-NEXT: other choices: {{.+}}
 
-// The choice runs, and gives what one rank does; so it does where rows are as many as the tokens choose.
+// The choice runs, and gives the results of one rank, also if there are as many rows as choices.
 // RUN: moe-run %t/capacity.so --verify | FileCheck %s --check-prefix=VERIFY
 // RUN: moe-compile %t/dropless.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=%t/dropless.txt -o %t/dropless.so
 // RUN: moe-run %t/dropless.so --verify | FileCheck %s --check-prefix=VERIFY
@@ -30,17 +30,17 @@
 // DROPLESS: the best of each kind:
 // DROPLESS: smart
 
-// The plan says by name what it is, and holds the explanation.
+// The plan has the name of its schedule, and the explanation.
 // RUN: moe-compile %t/dropless.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=parm-b --emit=plan -o - | FileCheck %s --check-prefix=PLAN
 // PLAN: plan.explain = {{.*}}schedule = "[[CHOSEN:[a-z0-9+:]+]]", seconds = {{[^}]*}}verdict = "chosen"
 // PLAN-SAME: plan.schedule = "[[CHOSEN]]"
 
-// A model of several layers is chosen for by whole plans at the stage before plans, too.
+// A model of several layers is also chosen for by whole plans at the stage before plans.
 // RUN: moe-compile %t/model.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=hgx-h100 --emit=spmd -o - | FileCheck %s --check-prefix=SPMD
 // SPMD: plan.explain = {{.*}}model_seconds = {{.*}}, plan.schedule = "
 // SPMD: func.func @rank(
 
-// JSON, for tools.
+// JSON for tools.
 // RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=%t/why.json --emit=plan -o %t/plan.mlir
 // RUN: %python -m json.tool %t/why.json | FileCheck %s --check-prefix=JSON
 // JSON: "applied": [[#]],

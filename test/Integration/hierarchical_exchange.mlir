@@ -7,9 +7,9 @@
 // RUN: ld -shared -o %t.so %t.o
 // RUN: moe-run %t.so --verify | FileCheck %s --check-prefix=RESULT
 
-// An exchange over ep in two steps, between two nodes and inside each of four ranks, and the way back: a forward program
-// written by hand, whose groups #moe.parallel does not know. The reference has no ranks: expert e takes what each rank has
-// for it, and each rank gets it back.
+// An exchange over ep in two steps, between two nodes and inside each of four ranks, and its return, in a forward program
+// written by hand. #moe.parallel does not know its groups. The reference has no ranks: expert e takes the rows of all ranks
+// for it, and each rank gets its rows back.
 
 // CHECK-LABEL: func.func @rank(
 // CHECK: moe.all_to_all {{.*}} over <"nodes", 2, 4> {concat_dim = 1 : i64, split_dim = 0 : i64}
@@ -17,7 +17,7 @@
 // CHECK: moe.grouped_matmul
 // CHECK: moe.all_to_all {{.*}} over <"node", 4, 1> {concat_dim = 0 : i64, split_dim = 1 : i64}
 // CHECK: moe.all_to_all {{.*}} over <"nodes", 2, 4> {concat_dim = 0 : i64, split_dim = 1 : i64}
-// The derivative goes the same ways.
+// The derivative uses the same exchanges.
 // CHECK: moe.all_to_all {{.*}} over <"nodes", 2, 4> {concat_dim = 1 : i64, split_dim = 0 : i64}
 // CHECK: moe.all_to_all {{.*}} over <"node", 4, 1> {concat_dim = 1 : i64, split_dim = 0 : i64}
 // CHECK: moe.grouped_matmul_wgrad

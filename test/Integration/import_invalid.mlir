@@ -1,4 +1,4 @@
-// Each bad input is refused with one line that names the place, what was expected and what was there.
+// Each bad input is refused with one line that has the place, the expected value and the given one.
 
 // RUN: split-file %s %t
 

@@ -1,4 +1,4 @@
-// A whole model as a graph: what its arguments are, and what a block is made of.
+// A whole model as a graph: its arguments, and the ops of a block.
 
 // RUN: moe-import %S/models/mixtral.json --whole-model --batch=2 --seq=8 --layers=1 | moe-opt | FileCheck %s --check-prefix=MIXTRAL
 // MIXTRAL-LABEL: func.func @model(
@@ -25,7 +25,7 @@
 // MIXTRAL: %[[LOGITS:.+]] = moe.linear %[[N3]], %{{.+}} {column = 1 : i64}
 // MIXTRAL: return %[[LOGITS]], %[[AUX]]
 
-// In training: labels, a step for dropout, a loss. BERT's norms stand after the sums; its head is the transposed embedding.
+// In training there are labels, a step for dropout, and a loss. BERT's norms follow the sums, and its head is the transposed embedding.
 // RUN: moe-import %S/models/bert-moe.json --whole-model --loss --batch=2 --seq=8 | moe-opt | FileCheck %s --check-prefix=BERT
 // BERT: %[[LABELS:[a-z0-9]+]]: tensor<16xi32> {moe.below = 40 : i64, moe.name = "labels", moe.role = "input"}
 // BERT-SAME: %[[STEP:[a-z0-9]+]]: tensor<i32> {moe.name = "step", moe.role = "step"}
@@ -47,7 +47,7 @@
 // BERT: return %[[LOSS]], %[[CE]]
 
 // In transformers' families the loss of routers is added if the configuration says so. It is one of the means over all
-// layers. The row of the padding is not trained by the embedding, biases of experts do not decay.
+// layers. The embedding does not train the row of the padding, and biases of experts do not decay.
 // RUN: moe-import %S/models/mixtral.json --whole-model --loss --seq=8 | moe-opt | FileCheck %s --check-prefix=ROUTED
 // ROUTED: moe.embedding {{.*}} {padding = 3 : i64, vocabulary}
 // ROUTED: %[[X:.+]] = moe.dropout {{.*}} {jitter, p = 1.000000e-01 : f64, seed = 0 : i64}
@@ -67,7 +67,7 @@
 // UNROUTED: %[[CE:.+]] = moe.cross_entropy
 // UNROUTED-NEXT: return %[[CE]], %[[CE]]
 
-// OLMoE's queries and keys are clipped behind their norms, before rotary positions.
+// OLMoE's queries and keys are clipped after their norms, before rotary positions.
 // RUN: moe-import %S/models/olmoe.json --whole-model --seq=8 --layers=1 | moe-opt | FileCheck %s --check-prefix=CLIP
 // CLIP: %[[Q:.+]] = moe.linear
 // CLIP-NEXT: %[[K:.+]] = moe.linear
@@ -85,7 +85,7 @@
 // GPTOSS: moe.name = "layer0.b1", moe.no_decay, moe.role = "parameter"
 // GPTOSS: moe.layer {{.*}} {activation = #moe<activation swiglu_clamped>, activation_alpha = 1.250000e+00 : f64, activation_limit = 5.000000e+00 : f64
 
-// GPT-2's fused projection, and the locations that reports go by.
+// GPT-2's fused projection, and the locations in reports.
 // RUN: moe-import %S/models/gpt2-moe.json --whole-model --seq=8 --mlir-print-debuginfo | FileCheck %s --check-prefix=GPT2
 // GPT2: moe.name = "layer0.attention.k", moe.role = "parameter", moe.source = {begin = 24 : i64, of = 72 : i64, prefix = "transformer.", tensors = ["transformer.h.0.attn.c_attn.weight"]}}
 // GPT2-DAG: loc("embedding"(
@@ -93,13 +93,13 @@
 // GPT2-DAG: loc("layer0.ffn"(
 // GPT2-DAG: loc("layer1"(
 // GPT2-DAG: loc("head"(
-// Their places are those of the keys that give the sizes: n_head, n_inner, vocab_size, num_experts.
+// Places are those of the keys that give the sizes: n_head, n_inner, vocab_size, num_experts.
 // GPT2-DAG: loc("{{.*}}gpt2-moe.json":7:3)
 // GPT2-DAG: loc("{{.*}}gpt2-moe.json":10:3)
 // GPT2-DAG: loc("{{.*}}gpt2-moe.json":11:3)
 // GPT2-DAG: loc("{{.*}}gpt2-moe.json":18:3)
 
-// Encoder and decoder: blocks are numbered on, and each stack has one table of relative positions.
+// In an encoder and a decoder, blocks are numbered through, and each stack has one table of relative positions.
 // RUN: moe-import %S/models/switch.json --whole-model --seq=8 --mlir-print-debuginfo | FileCheck %s --check-prefix=SWITCH
 // SWITCH: moe.name = "decoder_tokens"
 // SWITCH-SAME: moe.name = "layer2.cross.q", moe.role = "parameter", moe.source = {tensors = ["decoder.block.0.layer.1.EncDecAttention.q.weight"], transpose}}
@@ -116,8 +116,8 @@
 // SWITCH: transpose_weights
 // SWITCH: loc("layer2.cross"(
 
-// DeepSeek's latent attention: two parameters of each joint projection, keys of own columns and of those that heads share, a
-// scale with the square of 1 + 0.08 ln 4; the first block is dense.
+// DeepSeek's latent attention: two parameters for each joint projection, keys with own and shared columns, a
+// scale with the square of 1 + 0.08 ln 4. The first block is dense.
 // RUN: moe-import %S/models/deepseek-v3.json --whole-model --seq=8 --layers=2 | moe-opt | FileCheck %s --check-prefix=DEEPSEEK
 // DEEPSEEK: %[[KV_A:[a-z0-9]+]]: tensor<24x10xf32> {moe.name = "layer0.attention.kv_a", moe.role = "parameter", moe.source = {begin = 0 : i64, of = 14 : i64, tensors = ["model.layers.0.self_attn.kv_a_proj_with_mqa.weight"], transpose}}
 // DEEPSEEK-SAME: tensor<10x32xf32> {moe.name = "layer0.attention.k", moe.role = "parameter", moe.source = {begin = 0 : i64, blocks = 4 : i64, of = 14 : i64, tensors = ["model.layers.0.self_attn.kv_b_proj.weight"], transpose}}
@@ -138,7 +138,7 @@
 // DEEPSEEK: moe.activation {{.*}} {kind = #moe<activation swiglu>}
 // DEEPSEEK: moe.layer "layer1" {{.*}}selection_bias({{.*}}shared(
 
-// The shared models that issue no remark. Maverick's blocks are dense and MoE in turn.
+// Shared models without remarks. Maverick's blocks are dense and MoE in turn.
 // RUN: moe-import llama-4-maverick --whole-model --seq=8 --layers=4 --strict | FileCheck %s --check-prefix=MAVERICK
 // MAVERICK: moe.activation {{.*}} {kind = #moe<activation swiglu>} : (tensor<8x32768x
 // MAVERICK: moe.layer "layer1"

@@ -1,8 +1,8 @@
 // RUN: moe-compile %s --parallel=dp=3,mp=2,ep=3,esp=2 --schedule=parm-auto --cluster=hgx-h100 --emit=plan -o - | FileCheck %s
 // RUN: moe-compile %s --parallel=dp=3,mp=2,ep=3,esp=2 --schedule=s2+saa --cluster=hgx-h100 --emit=plan -o - | FileCheck %s --check-prefix=ASKED
 
-// Six ranks of a node of eight exchange on one stream, whatever their groups: phases would overlap with nothing, so auto,
-// which takes S2 for so few choices, makes none; who asks for them gets them.
+// Six ranks of a node of eight exchange on one stream in any group, so phases would overlap with nothing. auto,
+// which takes S2 for so few choices, makes none. An explicit request makes them.
 // CHECK: chosen = "s2"
 // CHECK-NOT: phase = [
 // ASKED: phase = [1, 3]

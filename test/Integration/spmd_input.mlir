@@ -12,7 +12,7 @@
 // RUN: not moe-run %t/step.so --verify 2>&1 | FileCheck %s --check-prefix=REFERENCE
 // REFERENCE: reference
 
-// A sum that is missing is found, at its line.
+// A missing sum is found at its line.
 // RUN: sed 's/moe.all_reduce \(%[a-z]*\) over.*/moe.scale \1 {factor = 1.0 : f64} : tensor<4x4xf32>/' %t/step.mlir > %t/missing.mlir
 // RUN: not moe-compile %t/missing.mlir --emit=plan -o - 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: missing.mlir:{{[0-9]+}}:{{[0-9]+}}: error:
@@ -54,7 +54,7 @@
 // RUN: not moe-compile %t/order.mlir --emit=plan 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: order.mlir:1:1: error: expected plan.order to be search, mpipemoe, fastermoe or program but got "s3"
 
-// The programs of a pipeline's stages cannot be checked any more.
+// The programs of a pipeline's stages can no longer be checked.
 // RUN: moe-compile %S/models/gpt2-moe.json --whole-model --seq=8 --parallel=pp=2,dp=2 --emit=spmd -o %t/stages.mlir
 // RUN: not moe-compile %t/stages.mlir --emit=plan 2>&1 | FileCheck %s --check-prefix=STAGES
 // STAGES: stages.mlir:1:1: error: expected pp = 1 in a rank program but got pp = 2

@@ -7,7 +7,7 @@
 // SPMD-DAG: moe.embedding_grad {{.*}} addend({{.*}}) {{.*}} -> tensor<40x24xf32>
 // SPMD-DAG: moe.reduce_scatter {{.*}} : (tensor<{{[0-9]+}}xf32>) -> tensor<{{[0-9]+}}xf32>
 
-// Groups, stages and types against the reference.
+// Compares groups, stages and types with the reference.
 // RUN: moe-compile %S/models/mixtral.json --whole-model --batch=2 --seq=8 --dtype=bf16 --grad-dtype=f32 --micro-batches=2 --parallel=dp=2,ep=2 --optimizer=adam --clip-norm=1 --zero -o %t.zero.so
 // RUN: moe-run %t.zero.so --verify --iters=2 | FileCheck %s --check-prefix=VERIFY
 // RUN: moe-compile %S/models/gpt-oss.json --whole-model --batch=2 --seq=8 --dtype=f16 --grad-dtype=f32 --micro-batches=4 --parallel=pp=2,dp=2,mp=2,ep=2 -o %t.stages.so
@@ -16,6 +16,6 @@
 // RUN: moe-run %t.chunks.so --verify | FileCheck %s --check-prefix=VERIFY
 // VERIFY: verification ok
 
-// A gradient takes 4 bytes for each parameter, which takes 2.
+// A gradient takes 4 bytes for each parameter of 2 bytes.
 // RUN: moe-compile mixtral-8x7b --layers=1 --seq=64 --dtype=bf16 --grad-dtype=f32 --parallel=dp=8,ep=8 --cluster=hgx-h100 --emit=plan --reference=false -o - | FileCheck %s --check-prefix=PLAN
 // PLAN: role = "gradient"{{.*}}memref<{{.*}}xf32>

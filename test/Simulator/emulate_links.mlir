@@ -2,8 +2,8 @@
 // RUN: moe-sim %s --cluster=localhost | FileCheck %s --check-prefix=PLAIN
 // RUN: not moe-sim %s --cluster=hgx-h100 --emulate-links 2>&1 | FileCheck %s --check-prefix=BAD
 
-// Two transfers one after the other on a stream, of 100 ms each, beside another of 150 on another stream: links are waited
-// for side by side, and no processor is held.
+// Two transfers of 100 ms each follow each other on a stream, beside one of 150 ms on another stream. Streams wait
+// for links at the same time, and without a processor.
 // CHECK: step {{ *}}200.{{[0-9]+}} ms
 // PLAIN: step {{ *}}0.{{[0-9]+}} ms
 // BAD: cluster 'hgx-h100': expected a cluster whose devices share processors for --emulate-links

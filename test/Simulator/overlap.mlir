@@ -13,10 +13,10 @@
 // CHECK-NEXT: "exposed_communication_s": 0.001{{(0*[0-9])?}},
 // CHECK-NEXT: "bubble_s": 0,
 
-// Every rank by itself gives the same.
+// Simulating every rank gives the same.
 // ALL: "rank": 3,
 
-// Rank 2 computes half as fast. The others have done both products when it arrives after 2 ms; there the second one has 2 ms of
+// Rank 2 computes half as fast. The others have done both products when it arrives after 2 ms. Its second product has 2 ms of
 // work at half speed, and holds the exchange of all at half speed until 6 ms.
 // SLOW: "step_s": 0.006{{(0*[0-9])?}},
 

@@ -3,7 +3,7 @@
 // RUN: moe-sim %s --cluster=%S/Inputs/toy.json --json --network=link-level | FileCheck %s --check-prefixes=CHECK,LINKS
 
 // An exchange of 1000 bytes between all pairs of two nodes of two, in two phases: inside the nodes and between them. In
-// closed form the whole takes 1 + 2 + 1 ms, because both devices share the way out of the node in the second step; phase 0
+// closed form the whole takes 1 + 2 + 1 ms, because both devices share the link out of the node in the second step. Phase 0
 // is a third of it, phase 1 two thirds, beside which the all_gather of 1 ms does not count.
 // CLOSED: "step_s": 0.004{{(0*[0-9])?}},
 // On links phase 0 takes 1 ms. Then both devices of a node send 1000 bytes to each on the other node, each at half

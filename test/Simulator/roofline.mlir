@@ -6,8 +6,8 @@
 // RUN: moe-compile %t/layer.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --emit=plan -o %t/plan.mlir
 // RUN: not moe-sim %t/plan.mlir --cluster=%S/Inputs/fastermoe.json --roofline=baseline 2>&1 | FileCheck %s --check-prefix=PLAN
 
-// The plan and two others, whose names have commas in them. Phases move the same bytes and compute the same: only the step is
-// another. Shadows spare bytes of tokens and add those of experts.
+// The plan and two others, whose names have commas. Phases move and compute the same, and only the time of the step
+// differs. Shadows save bytes of tokens and add those of experts.
 // CHECK:      speed       1.77 TFLOP/s a device, MFU 15.4%, {{702[67][0-9]}} tokens/s a device
 // CHECK:      roofline    1.77 TFLOP/s a device, R_CC 2.05
 // CHECK:      schedule                      step ms    R_CC  mean, ideal, semi TFLOP/s   share

@@ -10,8 +10,8 @@
 // BASELINE-DAG: "kernel": "grouped_matmul",{{[^}]*}}"flops": 16777216000,
 // BASELINE-DAG: "kernel": "grouped_matmul_wgrad",{{[^}]*}}"flops": 8388608000,
 
-// By Eq. 8, 7.995 ms, expert 0 is worth it and no second one: its two weights of 8 MB reach all over a chain in 2.684 ms and
-// their gradients go back. 200, 100, 150 and 150 rows are left for others, and the same products are computed.
+// By Eq. 8, 7.995 ms, expert 0 is worth it and no second one: its two weights of 8 MB reach all ranks over a chain in 2.684 ms, and
+// their gradients return. 200, 100, 150 and 150 rows remain for others, and the same products are computed.
 // SHADOW: "step_s": 0.0080
 // SHADOW-DAG: "kernel": "broadcast_experts [ep]",{{[^}]*}}"launches": 2,{{[^}]*}}"busy_s": 0.0026843{{[^}]*}}"bytes": 12582912,
 // SHADOW-DAG: "kernel": "reduce_experts [ep]",{{[^}]*}}"launches": 2,{{[^}]*}}"busy_s": 0.0026843{{[^}]*}}"bytes": 12582912,
@@ -19,13 +19,13 @@
 // SHADOW-DAG: "kernel": "grouped_matmul",{{[^}]*}}"flops": 16777216000,
 // SHADOW-DAG: "kernel": "grouped_matmul_wgrad",{{[^}]*}}"flops": 8388608000,
 
-// In four phases each the exchanges send what they did in one, and computation hides behind them.
+// In four phases the exchanges send as much as in one, and computation hides behind them.
 // SMART: "step_s": 0.0095
 // SMART-DAG: "kernel": "all_to_all_v [ep]",{{[^}]*}}"launches": 16,{{[^}]*}}"bytes": 12288000,
 // SMART-DAG: "kernel": "grouped_matmul",{{[^}]*}}"flops": 16777216000,
 // SMART-DAG: "kernel": "grouped_matmul_wgrad",{{[^}]*}}"flops": 8388608000,
 
-// Even routing decides as well, and chooses none: one rank tells it for all, and nothing is broadcast.
+// Even routing is decided on, too, without a shadow: one rank stands for all, and nothing is broadcast.
 // EVEN: 4 ranks (1 simulated, the others do the same)
 // EVEN: broadcast_experts [ep]             2       0.000      0.0%
 

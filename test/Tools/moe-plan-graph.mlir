@@ -1,4 +1,4 @@
-// A model graph has its own tokens and types: moe-plan chooses groups and a schedule for it, and needs no more options.
+// A model graph has its own tokens and types: moe-plan chooses groups and a schedule for it without further options.
 // RUN: moe-plan %s 4 hgx-h100 2>/dev/null | FileCheck %s
 // RUN: moe-plan %s 4 hgx-h100 --json 2>/dev/null | FileCheck %s --check-prefix=JSON
 // RUN: not moe-plan %s 4 hgx-h100 --seq=64 2>&1 | FileCheck %s --check-prefix=SEQ

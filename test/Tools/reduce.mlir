@@ -1,4 +1,4 @@
-// moe-reduce drops what a failure does not need: here everything but one all_reduce.
+// moe-reduce removes everything that a failure does not need: here all but one all_reduce.
 // RUN: moe-reduce %s -reduction-tree='traversal-mode=0 test=%S/Inputs/has-all-reduce.sh' | FileCheck %s
 
 // CHECK-NOT: @unrelated
