@@ -20,7 +20,6 @@ using testing::HasSubstr;
 
 namespace {
 
-/// Samples on a line.
 std::vector<Sample> line(double latency, double perByte, std::vector<double> sizes) {
   std::vector<Sample> samples;
   for (double bytes : sizes)

@@ -47,7 +47,6 @@ public:
 
   /// Opens a named range while a call of this lane is enqueued.
   CallNames::Range range(const Lane &lane, int32_t op) const;
-  /// Target of a call of this lane.
   Target target(Lane &lane, const Call &call);
   /// Enqueues a kernel.
   Status run(Lane &lane, const Call &call);

@@ -17,7 +17,6 @@
 
 namespace moert::cuda {
 
-/// Options of the tested devices.
 DeviceOptions testOptions();
 
 /// Values of a tensor before and after a call, as doubles that its type can hold.
