@@ -140,8 +140,8 @@ __device__ Means<A> meansOf(const RowPacks<Cut, T> &x, const RowPacks<Cut, T> &g
   return {plain / size, Cut::Team::sum(normed) / size};
 }
 
-/// Computes out = factor (h - mean(h) - n mean(h n)), h = grads gamma. RMS norms subtract no mean, and no norm
-/// subtracts neither. `out` may be grads.
+/// Computes out = factor (h - mean(h) - n mean(h n)), h = grads gamma. An RMS norm leaves out mean(h), and
+/// MOERT_NO_NORM both means. `out` may be grads.
 template <class Cut, class T>
 __global__ void __launch_bounds__(kThreads)
     normGradKernel(Norm norm, const T *x, const T *gamma, const T *grads, T *out) {
