@@ -1,6 +1,6 @@
-"""The benchmarks that benchmarks/run_all.py runs, and their texts on docs/Results.md: the page's sections, and a list of entries.
+"""Lists the benchmarks that benchmarks/run_all.py runs, with the texts of their pages in benchmarks/results.
 
-This is no program of its own. To add a benchmark, add an Entry. It appears on the page in its section, in the order of the list.
+To add a benchmark, add an Entry. It appears on the page of its section, in the order of the list.
 """
 from typing import NamedTuple
 
@@ -16,8 +16,7 @@ class Entry(NamedTuple):
     seconds: int  # about, on two quiet cores
     text: str  # before the output: the claims, and how to read the figures
     after: str = ""  # after the output: explains the figures
-    # The page has the paragraphs of the output in which a line matches, and all claims. The whole output is folded. If this is empty, the
-    # page has the whole output.
+    # The page has the paragraphs of the output in which a line matches, and all claims. If this is empty, it has the whole output.
     show: str = ""
     pictures: tuple = ()  # files that the commands write to {out}; the page has them in images/
     # "quiet": figures are times, so nothing else may run. "gpu": a GPU. Any other name is a program. The entry is skipped if one is missing.
@@ -28,18 +27,18 @@ SECTIONS = {
     "Parm": """Parm (INFOCOM 2024) divides the tokens of a model-parallel group among its members, so that no token is computed twice. It
 has two schedules, S1 and S2, and chooses the shorter one. The benchmarks compile its grid of layers and its two models, and simulate
 them on profiles of its two testbeds. No constant was fitted to its tables. [What differs from the paper and
-why](Papers.md#parms-sweep-beside-the-paper).""",
+why](../Papers.md#parms-sweep-beside-the-paper).""",
     "PPMoE": """PPMoE (arXiv 2304.11414) puts the experts inside a tensor-parallel group, without any all-to-all, and adds pipeline
 stages. The 13 settings of its Table 2 are whole models of up to 143B parameters on up to 256 V100. They are compiled, and simulated on
-profiles of its clusters. [What the paper leaves open and what explains the differences](Papers.md#ppmoes-tables).""",
+profiles of its clusters. [What the paper leaves open and what explains the differences](../Papers.md#ppmoes-tables).""",
     "MPipeMoE": """MPipeMoE (IPDPS 2023) cuts the tokens of a layer into n chunks. The exchanges of one chunk overlap with the
 computation of others. It saves memory in four ways (S1 to S4): values for the backward are offloaded, exchanged again or computed
 again. The benchmarks compile its layers, and simulate them on a profile of its 64 A100, with tensor cores (tf32) and without. The paper
-does not say which of the compared systems used tensor cores. [What explains the differences](Papers.md#mpipemoe-beside-the-paper).""",
+does not say which of the compared systems used tensor cores. [What explains the differences](../Papers.md#mpipemoe-beside-the-paper).""",
     "FasterMoE": """FasterMoE (PPoPP 2022) copies popular experts to the ranks that have their tokens (shadows). It exchanges by groups
 of neighbours, beside the computation of the experts (the smart schedule). The MoE layers of its seven models are compiled, and
 simulated link by link on profiles of its two clusters. The routing is synthetic, with the statistics of recorded training. [What
-explains the differences](Papers.md#fastermoe-beside-the-paper).""",
+explains the differences](../Papers.md#fastermoe-beside-the-paper).""",
     "The best plan": """The choice of `--schedule=auto` against each paper's own schedule, on the paper's grid and profile. Both steps
 are simulated in closed form, with all launches of the plan; the search uses the same times. The choice may use the device's memory, or
 as much memory as the paper's plan if that needs more. MPipeMoE exists to need less memory, so against it the choice may use no more
@@ -48,14 +47,13 @@ memory than its plan. Gains are geometric means.""",
 and tokens are the same in all rows of a table. The groups are not `moe-plan`'s choice. *Sums* and *gathers* are exchanges over
 data-parallel ranks in a step, on a mean rank.""",
     "Prediction against measurement": """Steps that `moe-sim` predicts against steps that `moe-run` measures. Calibration measures
-kernels and collectives of the machine. It has seen none of the plans.""",
-    "Training curves": """One model, one text, one curve of losses: a model must learn the same on any number of ranks and with any
-schedule.""",
-    "Host measurements": """Programs that run on this machine's processors, against a named peer in the same run: the plain BLAS calls,
-`memcpy`, or the baseline's plan.""",
+kernels and collectives of the machine, and none of the plans.""",
+    "Training curves": """A model must learn the same on any number of ranks and with any schedule. All runs have one model and one text.""",
+    "Host measurements": """Programs on the processors of one machine, each compared with a peer in the same run: plain BLAS calls, `memcpy`, or the
+baseline's plan.""",
     "Planner speed": """The time to choose a plan for a model on a cluster.""",
     "GPU": """One layer in bf16 on a GPU beside cuBLAS, plain copies and PyTorch. This page has no figure of a GPU until the benchmark
-has run on one. [benchmarks/README.md](../benchmarks/README.md#a-layer-on-a-gpu) explains the columns.""",
+has run on one. [benchmarks/README.md](../README.md#a-layer-on-a-gpu) explains the columns.""",
 }
 
 ENTRIES = [
@@ -75,7 +73,7 @@ have no additional cost here.""",
           text="""Whole training steps, on which the paper gains 2.98 to 3.15. Claims: no schedule is slower than the baseline, and auto
 takes the better one.""",
           after="""The speed-up depends on N_MP, top-k and the number of MoE blocks. The text that we have gives none of them. "As
-above" is N_MP = 4, top-2, capacity factor 1.2, four sequences, and every other block MoE. [More](Papers.md#parms-models)."""),
+above" is N_MP = 4, top-2, capacity factor 1.2, four sequences, and every other block MoE. [More](../Papers.md#parms-models)."""),
     Entry("ppmoe-table2", "PPMoE", "Table 2",
           ("benchmarks/ppmoe.py --bin {bin} --parts=table2 --svg={out}/ppmoe-table2.svg",), 120,
           text="""Tokens a second and GPU of all settings beside the paper's. The paper leaves open how many sequences a micro-batch
@@ -96,7 +94,7 @@ pairwise, and 56 ms around the ring that the paper describes."""),
     Entry("mpipemoe-n", "MPipeMoE", "The best number of chunks, Fig. 12",
           ("benchmarks/mpipemoe.py --bin {bin} --parts=n --svg={out}/mpipemoe",), 10,
           text="""GPT3-XL on 64 ranks. Claim: the best n rises with the tokens B, as Algorithm 1 assumes.""",
-          after="""The paper's n changes at 8k and 22k. The thresholds hang on the time that a host thread needs to post the messages
+          after="""The paper's n changes at 8k and 22k. The thresholds depend on the time that a host thread needs to post the messages
 of an exchange. If it needed none, four or eight chunks would be best from 1k on.""",
           show="^Best n|^   B", pictures=("mpipemoe-n.svg",)),
     Entry("mpipemoe-strategies", "MPipeMoE", "Strategies of reuse, Fig. 13",
@@ -112,7 +110,7 @@ and MPipeMoE needs less memory.""",
           after="""Overlap alone cannot give the paper's factors. If exchanges hid all computation, or computation hid all exchanges, a
 step would be at most 1.84 times as fast. If the other systems compute without tensor cores, the factors are above the paper's.""",
           show="^Speed and memory|all with the same products|The paper says", pictures=("mpipemoe-speedup.svg",)),
-    Entry("mpipemoe-why", "MPipeMoE", "What the answers hang on",
+    Entry("mpipemoe-why", "MPipeMoE", "Sensitivity of the answers",
           ("benchmarks/mpipemoe.py --bin {bin} --parts=why",), 8,
           text="""The same cluster without one of its properties, and with slower products."""),
     Entry("mpipemoe-memory", "MPipeMoE", "Memory against the bound, Table III",
@@ -122,7 +120,7 @@ about 95%.""",
           after="""Savings can be more than the bound. Eq. 4 keeps some values from begin to end, and the memory planner gives their
 memory to other values in between.""",
           show="^ok .*saved of phi", pictures=("mpipemoe-memory.svg",)),
-    Entry("mpipemoe-host", "MPipeMoE", "Overlap as predicted, measured",
+    Entry("mpipemoe-host", "MPipeMoE", "Predicted and measured overlap",
           ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
            "benchmarks/mpipemoe_host.py --bin {bin} --cluster={out}/cluster.json"), 240,
           text="""Layers on two ranks of this machine with emulated links. A transfer takes as long as on the plan's cluster, and the
@@ -142,7 +140,7 @@ schedule.""",
           after="""The speed-ups depend on how uneven the routing is. This routing is that of a late, very uneven layer. In the next
 table all three of the paper's figures appear at about the same skew.""",
           pictures=("fastermoe-models.svg",)),
-    Entry("fastermoe-why", "FasterMoE", "By how uneven the routing is",
+    Entry("fastermoe-why", "FasterMoE", "Speed-up by skew of the routing",
           ("benchmarks/fastermoe.py --bin {bin} --parts=why",), 30,
           text="""The paper's largest speed-ups on johnny are 1.95 (shadows), 1.40 (smart) and 2.20 (both). On trevor, whose model is
 MoE-BERT-Wide, they are 4.74, 1.40 and 5.72."""),
@@ -156,7 +154,7 @@ exchange of tokens whose experts are not shadows. `simulate` gains by modelling 
           ("benchmarks/fastermoe.py --bin {bin} --parts=orders",), 60,
           text="""The order of a plan's launches is searched with one routing, and the plan runs with another. Claim: a step takes at
 most 2% longer than with the better of the papers' orders."""),
-    Entry("fastermoe-host", "FasterMoE", "On the host: bytes, loads and FLOPs",
+    Entry("fastermoe-host", "FasterMoE", "Bytes, loads and FLOPs on the host",
           ("benchmarks/fastermoe.py --bin {bin} --parts=host",), 20,
           text="""8 ranks, one expert with 60% of all choices, before and after shadows. Claims: results are verified, and bytes, loads
 and the slowest rank's FLOPs are those that the counts predict.""",
@@ -181,7 +179,7 @@ them.""",
           ("benchmarks/auto_papers.py --bin {bin} --papers=MPipeMoE --svg={out}/auto-mpipemoe.svg",), 110,
           text="""36 layers of Fig. 8, 9, 12 and 13, each with and without tensor cores. The choice is compared with PipeMoE, and with
 MPipeMoE in no more memory. Both have the paper's order of launches, and once more a searched one. Claim: the choice is never slower.""",
-          after="""In the searched order there is little to choose besides PipeMoE. Gains over the paper's order are those of small
+          after="""In the searched order, few candidates are faster than PipeMoE. The choice gains over the paper's order in small
 layers in one piece. Their exchanges run beside the gradients of weights.""",
           pictures=("auto-mpipemoe.svg",)),
     Entry("auto-fastermoe", "The best plan", "The choice against FasterMoE",
@@ -197,7 +195,7 @@ there is one.""",
           ("benchmarks/large_runs.py --bin {bin} --only=buckets",), 240,
           text="""Claim: no other size of buckets is more than 0.5% faster than auto.""",
           after="""Buckets gain a quarter of a percent here, and nothing for Qwen3: sums run beside the backward, and start-ups are short
-beside a step. [PPMoE's settings](Papers.md#sums-of-gradients) gain up to 1.8 times."""),
+beside a step. [PPMoE's settings](../Papers.md#sums-of-gradients) gain up to 1.8 times."""),
     Entry("large-zero", "Large runs", "Stages of ZeRO",
           ("benchmarks/large_runs.py --bin {bin} --only=zero",), 300,
           text="""Claim: each stage of ZeRO needs no more memory than the one before it.""",
@@ -205,7 +203,7 @@ beside a step. [PPMoE's settings](Papers.md#sums-of-gradients) gain up to 1.8 ti
 they make room: there ZeRO-1 needs three times the memory of ZeRO-3."""),
     Entry("large-context", "Large runs", "Divided sequences",
           ("benchmarks/large_runs.py --bin {bin} --only=context",), 240,
-          text="""A step has as many tokens in all rows. Claim: divided sequences need less memory.""",
+          text="""All rows have the same number of tokens in a step. Claim: divided sequences need less memory.""",
           after="""There are few long sequences in a step. Whole ones make 4 micro-batches, and the pipelines wait for 79% and 64% of the step.
 Divided ones make 16. That gains more than the exchange of keys costs. A ring needs as much memory as gathered keys here. The
 command above a table is that of its first row; divided sequences have a quarter of its dp."""),
@@ -240,23 +238,18 @@ configuration is measured in two rounds. The lesser time counts, because disturb
     Entry("launch-rates", "Prediction against measurement", "Rates of the largest launches",
           ("benchmarks/launch_rates.py --prices={bin}/price_launches",), 2,
           text="""TFLOP/s of experts' products and of attention in three models, as the cost model predicts them. The curves come
-from [measurements of single devices](Clusters.md#shipped-profiles)."""),
+from [measurements of single devices](../../docs/Clusters.md#shipped-profiles)."""),
     Entry("exchanges-over-nodes", "Prediction against measurement", "Exchanges over nodes of 8 H100",
           ("benchmarks/exchanges_over_nodes.py --prices={bin}/price_exchanges",), 2,
           text="""Bus bandwidth by size and number of nodes, as the cost model predicts it for hgx-h100. Claim: link level and closed
 form agree within 10%.""",
-          after="""[The cost model](CostModel.md#public-figures-over-several-nodes) has public figures beside predictions."""),
-    Entry("reference-mappings", "Prediction against measurement", "Published mappings of MoE training on H100",
-          ("benchmarks/reference_mappings.py --bin {bin} --figures={out}/figures.json --svg={out}/reference-mappings.svg",), 3600,
-          text="""Megatron Core's and NeMo's published mappings of 64 to 1024 H100: the throughput that `moe-sim` predicts for them
-beside the measured one, and the choice of `moe-plan`. [Validation](Validation.md) explains the rows.""",
-          pictures=("reference-mappings.svg",)),
-    Entry("auto-host", "Prediction against measurement", "What --schedule=auto chooses, beside all other plans",
-          ("benchmarks/auto_host.py --bin {bin} --out={out} --svg={out}/auto-host.svg",), 2500,
+          after="""[The cost model](../../docs/CostModel.md#public-figures-over-several-nodes) has public figures beside predictions."""),
+    Entry("auto-host", "Prediction against measurement", "The choice of --schedule=auto beside all other plans",
+          ("benchmarks/auto_host.py --bin {bin} --out={out}",), 2500,
           text="""Layers on 2 to 8 ranks, on a profile that was measured just before. The chosen plan and all plans that the search
 could have chosen run in turns. Claim: in at least 90% of at least 30 configurations, the chosen plan takes at most 10% longer than the
 fastest. Noise is the difference between two measurements of the chosen plan.""",
-          pictures=("auto-host.svg",), needs=("quiet",)),
+          needs=("quiet",)),
     Entry("train", "Training curves", "A small GPT with MoE, 300 steps",
           ("benchmarks/train.py --bin {bin} --svg={out}/train.svg",), 100,
           text="""In f64, on one rank and on 8 under each schedule, with ZeRO-1, sequence parallelism, 1F1B and interleaved 1F1B.
@@ -264,12 +257,12 @@ Claims: every loss of every step is within 1e-4 of one rank's, relatively, and t
           after="""In f32, shadows and ZeRO-1 differ from the others by up to 3e-3. There rounding decides between two experts with
 nearly equal scores.""",
           pictures=("train.svg",)),
-    Entry("parm-host", "Host measurements", "Parm's schedules: redundant computation that is gone",
+    Entry("parm-host", "Host measurements", "Redundant computation that Parm's schedules avoid",
           ("benchmarks/parm_host.py --bin {bin} --rounds=5",), 300,
           text="""Ten layers on 4 and 8 ranks in one process. Communication is cheap there, and the baseline computes each token N_MP
 times. Wanted: 1.6 times as fast with N_MP = 2, and 2.8 times with 4.""",
           needs=("quiet",)),
-    Entry("parm-host-mpi", "Host measurements", "The same, one process a rank",
+    Entry("parm-host-mpi", "Host measurements", "Redundant computation, one process for each rank",
           ("benchmarks/parm_host.py --bin {bin} --backend=mpi --rounds=3 --only=P=4",), 240,
           text="""The ranks exchange over MPI. Parm's schedules also send fewer bytes there.""",
           needs=("quiet", "mpirun")),
@@ -315,7 +308,7 @@ is simulated.""",
           text="""200 random layers on eight clusters. Half of them are searched once more with too little memory for the first choice.
 The choice is compared with the fastest candidate of the whole space, of which every candidate is simulated. Claims: the choice is at
 most 2% slower, and 0.5% in the mean, and no bound is above a simulated time."""),
-    Entry("planner-models", "Planner speed", "DeepSeek-V3 on 1024 devices, and a layer on ever more ranks",
+    Entry("planner-models", "Planner speed", "DeepSeek-V3 on 1024 devices, and one layer on 8 to 1024 ranks",
           ("benchmarks/planner_models.py --bin {bin}",), 180,
           text="""Whole processes, from the configuration to the plan. For the model, `--parallel` and `--schedule` are both left open.
 Claims: at most 60 s and 4 GB, and the same plan and reasons on one thread and on several. A layer's search takes no longer on 1024

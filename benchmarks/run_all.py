@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs all benchmarks, and writes docs/Results.md with its pictures. entries.py has the list, and the page's texts.
+"""Runs all benchmarks, and writes their results to benchmarks/results and a summary to docs/Results.md. entries.py has the list and texts.
 
-Usage: run_all.py --bin DIR --page docs/Results.md      runs entries without a result of this commit, then writes the page
-       run_all.py --page docs/Results.md                writes the page from the existing results; its other parts stay
+Usage: run_all.py --bin DIR --page docs/Results.md      runs entries without a result of this commit, then writes the pages
+       run_all.py --page docs/Results.md                writes the pages from the existing results; other parts stay
        run_all.py --list                                names, seconds, needs
 
   --bin=DIR          folder of the tools, built from this checkout (preset release: build/release/bin)
   --out=DIR          keeps the results, in a folder for each commit (build/results). A result is one file, NAME.json, beside a folder of
                      that name with its pictures. Results from another machine can be copied there
+  --parts=DIR        folder of the pages of single sections and their pictures (benchmarks/results)
   --only=NAME,..     these entries alone
   --again=NAME,..    these entries alone, even if they have results
   --busy=SHARE       skip an entry that measures times if other programs use more of the processors (0.1); 1 runs it anyway
@@ -15,7 +16,7 @@ Usage: run_all.py --bin DIR --page docs/Results.md      runs entries without a r
 After Ctrl-C, finished results are kept, and the next call goes on. If an entry fails, its result is kept as failed, with the end of its
 output, and the other entries run. It does not run again on the same commit unless --again names it. Skipped entries are tried each
 time: those that need a GPU if there is none, and those that end with status 77. The exit status is 1 if an entry has failed. The
-commit is that of the checkout. If tracked files outside docs/ have changes, a hash of these is added.
+commit is that of the checkout. If tracked files outside docs/ and benchmarks/results/ have changes, a hash of these is added.
 """
 import argparse
 import datetime
@@ -36,7 +37,6 @@ from entries import ENTRIES, SECTIONS
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 SKIPPED = 77
-SKIP = {"state": "skipped"}
 LAST_LINES = 30
 CLAIM = re.compile("(ok|FAIL)  ")
 
@@ -54,7 +54,7 @@ def get_output(*command):
 
 def get_commit():
     commit = get_output("git", "rev-parse", "--short", "HEAD") or "unknown"
-    changes = get_output("git", "diff", "HEAD", "--", ".", ":!docs")
+    changes = get_output("git", "diff", "HEAD", "--", ".", ":!docs", ":!benchmarks/results")
     return commit + ("+" + hashlib.sha1(changes.encode()).hexdigest()[:6] if changes else "")
 
 
@@ -350,28 +350,20 @@ def show_output(entry, record):
     output, begin = record["output"].strip("\n"), ""
     shown = entry.show and select(output, entry.show) or output
     if record["state"] == "failed":
-        output = "\n".join(filter(None, [output, record["errors"]]))
-        shown, begin = get_last_lines(output), f"**Failed** with status {record['status']}. The end of its output:\n\n"
-    if shown == output:
-        return begin + fence(output)
-    lines = len(output.splitlines())
-    return begin + fence(shown) + f"\n<details><summary>All of its output, {lines} lines</summary>\n\n{fence(output)}\n</details>\n"
+        output = get_last_lines("\n".join(filter(None, [output, record["errors"]])))
+        return f"**Failed** with status {record['status']}. The end of its output:\n\n" + fence(output)
+    return fence(entry.show and select(output, entry.show) or output)
 
 
 def show_entry(entry, record):
-    """A part of the page."""
-    parts = [f"### {entry.title}\n", entry.text + "\n"]
-    if not record or record["state"] == "skipped":
-        why = f"Skipped: {record['reason']}." if record else "Not run yet on this commit and machine."
-        parts.append(f"**{why}**\n")
-    else:
-        parts += [f"![{entry.title}](images/{name})" for name in record["pictures"]]
-        parts += [""] * bool(record["pictures"]) + [show_output(entry, record)]
+    """Makes a part of a page."""
+    parts = [f"## {entry.title}\n", entry.text + "\n"]
+    parts += [f"![{entry.title}](images/{name})" for name in record["pictures"]]
+    parts += [""] * bool(record["pictures"]) + [show_output(entry, record)]
     if entry.after:
         parts.append(entry.after + "\n")
-    commands = record["commands"] if record else [show_command(command, entry.name) for command in entry.commands]
-    origin = describe_origin(entry, record) + ":" if record and record["state"] != "skipped" else "Command:"
-    return "\n".join([*parts, f"{origin} " + ", then ".join(f"`{command}`" for command in commands) + "\n"])
+    commands = ", then ".join(f"`{command}`" for command in record["commands"])
+    return "\n".join([*parts, f"{describe_origin(entry, record)}: {commands}\n"])
 
 
 def get_anchor(title):
@@ -379,20 +371,18 @@ def get_anchor(title):
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def show_state(record):
-    if not record:
-        return "not run"
-    return f"**failed** ({record['status']})" if record["state"] == "failed" else record["state"]
+def get_file(section):
+    """Names the page of a section."""
+    return get_anchor(section) + ".md"
 
 
 def read_parts(path):
     """Parts of the page and lines of its table, by title. Results are kept on one machine, the page goes to all."""
     if not os.path.exists(path):
-        return {}, {}
+        return {}
     with open(path) as file:
-        text = file.read()
-    parts = dict(re.findall(r"^### (.*)\n(?s:(.*?))(?=^###? |\Z)", text, re.M))
-    return parts, {title: line for line, title in re.findall(r"^(\|[^|\n]*\| \[(.*?)\]\(#.*)$", text, re.M)}
+        return {title: f"## {title}\n{text}".rstrip("\n") + "\n"
+                for title, text in re.findall(r"^## (.*)\n(?s:(.*?))(?=^## |\Z)", file.read(), re.M)}
 
 
 def write_page(path, entries, sections, results):
@@ -402,36 +392,52 @@ def write_page(path, entries, sections, results):
     keeps = lambda entry: (records[entry.name] or SKIP)["state"] == "skipped" and "| done |" in old_lines.get(entry.title, "")
     parts = ["""# Results
 
-`benchmarks/run_all.py --bin build/release/bin --page docs/Results.md` writes this page. It runs all
-[benchmarks](../benchmarks/README.md), and `benchmarks/entries.py` has the texts. Below each part stand the commit, build and machine that
-gave its figures, the day, the duration, and the command, which runs in the repository's root. The [Glossary](Glossary.md) defines the
-terms.
+
+def write_pages(path, folder, entries, sections, results, home=None):
+    """Writes a page for each section to `folder`, with its pictures, and the summary to `path`. `home` is the root, seen from there."""
+    folder, link = os.path.abspath(folder), os.path.relpath(folder, os.path.dirname(os.path.abspath(path)))
+    home = home or os.path.relpath(ROOT, folder)
+    os.makedirs(os.path.join(folder, "images"), exist_ok=True)
+    rows, missing = [], []
+    for section, text in sections.items():
+        file, shown = os.path.join(folder, get_file(section)), []
+        old = read_parts(file)
+        for entry in (it for it in entries if it.section == section):
+            record = results.find(entry.name)
+            if record and record["state"] != "skipped":
+                part = show_entry(entry, record)
+                for name in record["pictures"]:
+                    shutil.copyfile(os.path.join(results.get_path(entry.name, record["commit"]), name), os.path.join(folder, "images", name))
+            elif entry.title in old:
+                part = old[entry.title]
+            else:
+                missing.append(f"{entry.title} (`{entry.name}`)")
+                continue
+            shown.append(part)
+            rows.append([section, f"[{entry.title}]({link}/{get_file(section)}#{get_anchor(entry.title)})", *summarise(part)])
+        if shown:
+            head = [f"# {section}\n", text + "\n", f"[Results]({home}/docs/Results.md) says how to read this page.\n"]
+            with open(file, "w") as page:
+                page.write("\n".join([*head, *shown]))
+    table = "\n".join("| " + " | ".join(row) + " |" for row in [["section", "part", "claims that hold", "for example", "commit", "day"], ["---"] * 6, *rows])
+    with open(path, "w") as page:
+        page.write(SUMMARY.format(table=table, missing="; ".join(missing) or "nothing", readme=f"{os.path.dirname(link)}/README.md"))
+
+
+SUMMARY = """# Results
+
+This page lists the [benchmarks]({readme}) and their claims. `benchmarks/run_all.py --bin build/release/bin --page docs/Results.md`
+runs them, and writes this page and the pages behind its links. Those pages have the figures, the explanations, and for each part the
+commit, the build, the machine, the day, the duration and the command. The [Glossary](Glossary.md) defines the terms.
 
 *Simulated* means that this compiler compiles the plans, and `moe-sim` times them on a [profile](Clusters.md) of a paper's cluster. Nobody
-has run them there. Lines that begin with ok or FAIL are claims that a benchmark checks itself. The papers' figures are no claims. They
-stand beside ours, and the text explains differences. [benchmarks/README.md](../benchmarks/README.md#figures) has figures of earlier
-commits, also for some benchmarks that have not run here.
-""", "| section | part | | commit | day |\n| --- | --- | --- | --- | --- |"]
-    for section in sections:
-        for entry in (it for it in entries if it.section == section):
-            record = records[entry.name]
-            if keeps(entry):
-                parts.append(old_lines[entry.title])
-                continue
-            origin = f"{record['commit']} | {record['time'][:10]}" if record and record["state"] != "skipped" else " | "
-            parts.append(f"| {section} | [{entry.title}](#{get_anchor(entry.title)}) | {show_state(record)} | {origin} |")
-    parts.append("")
-    for section, text in sections.items():
-        shown = [f"### {entry.title}\n{old_parts[entry.title]}".rstrip("\n") + "\n" if keeps(entry) else show_entry(entry, records[entry.name])
-                 for entry in entries if entry.section == section]
-        parts += [f"## {section}\n", text + "\n", *(shown or ["**Nothing measures this yet.**\n"])]
-    os.makedirs(os.path.join(os.path.dirname(os.path.abspath(path)), "images"), exist_ok=True)
-    for record in filter(None, records.values()):
-        for name in record.get("pictures", []):
-            shutil.copyfile(os.path.join(results.get_path(record["name"], record["commit"]), name),
-                            os.path.join(os.path.dirname(os.path.abspath(path)), "images", name))
-    with open(path, "w") as file:
-        file.write("\n".join(parts))
+has run them there. A line that begins with ok or FAIL is a claim that a benchmark checks itself. The papers' figures are not claims: they
+stand beside MoePlan's, and the text explains the differences. [Validation](Validation.md) compares whole steps with published runs.
+
+{table}
+
+Without a result: {missing}.
+"""
 
 
 # --------------------------------------------------------------------------------------------------------------------- main
@@ -446,6 +452,7 @@ def parse(arguments, names):
     parser.add_argument("--again", type=list_of_names, default=[])
     parser.add_argument("--busy", type=float, default=0.1)
     parser.add_argument("--page")
+    parser.add_argument("--parts", default=os.path.join(ROOT, "benchmarks", "results"))
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args(arguments)
     for name in options.only + options.again:
@@ -494,7 +501,7 @@ def main(arguments=None, entries=None, sections=None):
             print("\ninterrupted: what is done is kept, and the next call goes on", file=sys.stderr)
             status = 130
     if options.page:
-        write_page(options.page, entries, sections, results)
+        write_pages(options.page, options.parts, entries, sections, results)
     return status
 
 

@@ -23,8 +23,8 @@ import sys
 import tokenize
 
 MOST_WORDS = 35
-# docs/Results.md is written by benchmarks/run_all.py, from texts that are checked where they stand.
-GENERATED = {"docs/Results.md"}
+# Written by benchmarks/run_all.py, from texts that are checked where they stand.
+GENERATED = re.compile(r"docs/Results\.md|benchmarks/results/")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_`]*[A-Z0-9`-])")
 ABBREVIATION = re.compile(r"(?<![\w.`/-])([A-Z]{2,}[0-9]*)s?(?![\w`/-])")
 # Names and words that are written in capitals and are no abbreviations of this field.
@@ -250,7 +250,7 @@ def check(root, file, known, is_held):
     with open(os.path.join(root, file), encoding="utf-8") as opened:
         text = opened.read()
     is_document = file.endswith(".md")
-    sentences = [] if file in GENERATED else read_markdown(text) if is_document else read_tablegen(text) if file.endswith(".td") else read_help(text)
+    sentences = [] if GENERATED.match(file) else read_markdown(text) if is_document else read_tablegen(text) if file.endswith(".td") else read_help(text)
     found, defined = check_links(root, file, text) if is_document else [], known | get_defined(text)
     if is_held:
         found += check_comments(file, text)

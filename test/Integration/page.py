@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Opens the pages of moe-sim and moe-compile, and the pictures of docs/, in headless Chromium: wide and narrow, light and dark.
+"""Opens the pages of moe-sim and moe-compile, and the pictures of documents, in headless Chromium: wide and narrow, light and dark.
 
 They draw and answer the mouse. No text is cut off, and nothing is wider than the screen. They log nothing and need no network.
 
@@ -18,6 +18,7 @@ import tempfile
 
 from chromium import TIMEOUT, Browser
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 MODEL = ["switch-base-8", "--cluster=hgx-h100"]
 PIPELINE = ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--batch=2", "--optimizer=adam", "--parallel=pp=4,dp=2,ep=2", "--cluster=hgx-h100"]
 # name: (arguments of moe-sim, whether ranks are grouped in blocks, whether the page has all launches of ranks with lanes)
@@ -307,7 +308,7 @@ def main():
                 record(name, lambda: make_and_check("moe-sim", arguments, "--html=", name, lambda page: check_step(page, grouped, whole, name)))
             for name, arguments in EXPLANATIONS.items():
                 record(name, lambda: make_and_check("moe-compile", [*arguments, "--emit=plan", "-o", os.devnull], "--explain=", name, check_explanation))
-            for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "images", "*.svg"))):
+            for path in sorted(glob.glob(os.path.join(ROOT, "docs", "images", "*.svg")) + glob.glob(os.path.join(ROOT, "benchmarks", "results", "images", "*.svg"))):
                 name = os.path.basename(path)
                 record(name, lambda: check_picture(browser, path, folder, get_shot(name)))
     finally:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,13 @@ def shell(script):
     return f"/bin/sh -c '{script}'"
 
 
+def read(path):
+    if not os.path.exists(path):
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
 def make_entry(name, *commands, **rest):
     return Entry(name, rest.pop("section", "First"), f"Title of {name}", commands, 1, f"Text of {name}.", **rest)
 
@@ -55,10 +63,10 @@ class RunTest(unittest.TestCase):
             ok = run_all.run_entries(list(entries), self.bin, self.results, **rest)
         return ok, out.getvalue().splitlines()
 
-    def write_page(self, *entries):
-        run_all.write_page(self.path("docs.md"), list(entries), FAKE_SECTIONS, self.results)
-        with open(self.path("docs.md")) as file:
-            return file.read()
+    def write_pages(self, *entries):
+        """Returns the summary and the page of the first section."""
+        run_all.write_pages(self.path("docs.md"), self.path("parts"), list(entries), FAKE_SECTIONS, self.results)
+        return read(self.path("docs.md")), read(self.path("parts", "first.md"))
 
     def test_what_is_kept_of_a_run(self):
         ok, lines = self.run_entries(make_entry("says", shell("echo figures of $0 {bin} {out}"), shell("echo and more")))
@@ -100,19 +108,18 @@ class RunTest(unittest.TestCase):
         self.assertNotIn("never", record["output"])
         self.assertEqual(self.results.load("good")["state"], "done")
         self.assertIn("No such file", self.results.load("absent")["errors"])
-        page = self.write_page(*entries)
+        summary, page = self.write_pages(*entries)
+        self.assertIn("| **failed** |", summary)
         self.assertIn("**Failed** with status 3", page)
-        end, whole = page.split("All of its output, 101 lines")
-        self.assertIn("\n100\nreason\n", end)
-        self.assertNotIn("\n2\n", end)
-        self.assertIn("\n2\n", whole)
+        self.assertIn("\n100\nreason\n", page)
+        self.assertNotIn("\n2\n", page)
 
     def test_what_is_skipped_is_tried_again(self):
         entry = make_entry("gpu", shell(f"test -e {self.path('gpu')} || {{{{ echo no device >&2; exit 77; }}}}"))
         ok, lines = self.run_entries(entry)
         self.assertTrue(ok)
         self.assertIn("skipped: no device", lines[-1])
-        self.assertIn("**Skipped: no device.**", self.write_page(entry))
+        self.assertIn("Without a result: Title of gpu (`gpu`).", self.write_pages(entry)[0])
         with open(self.path("gpu"), "w"):
             pass
         self.run_entries(entry)
@@ -133,16 +140,14 @@ class RunTest(unittest.TestCase):
         self.assertEqual(self.results.load("times")["state"], "done")
 
     def test_the_page(self):
-        draws = make_entry("draws", "printf 'intro\\n\\nrest\\nok    claim\\n\\ntable\\n1 2\\n'", shell("echo svg > {out}/a.svg"), show="^table",
-                           pictures=("a.svg", "b.svg"), after="Explained so.")
+        draws = make_entry("draws", "printf 'intro\\n\\nrest\\nok    claim\\nok    at most: 5\\nFAIL  other\\n\\ntable\\n1 2\\n'",
+                           shell("echo svg > {out}/a.svg"), show="^table", pictures=("a.svg", "b.svg"), after="Explained.")
         later = make_entry("later", "echo {bin}/tool", section="Second")
         self.run_entries(draws)
-        page = self.write_page(draws, later)
-        self.assertEqual(re.findall(r"^##+ .*", page, re.M),
-                         ["## First", "### Title of draws", "## Second", "### Title of later", "## Third"])
-        shown = page.split("### Title of draws")[1].split("## Second")[0]
-        self.assertRegex(shown, r"(?s)^\n\nText of draws.\n\n!\[Title of draws\]\(images/a.svg\)\n\n```text\nok    claim\n\ntable\n1 2\n```\n.*"
-                         r"All of its output, 7 lines.*intro\n\nrest\nok    claim\n\ntable.*Explained so\.\n\n"
+        summary, page = self.write_pages(draws, later)
+        self.assertEqual(re.findall(r"^#+ .*", page, re.M), ["# First", "## Title of draws"])
+        self.assertRegex(page, r"(?s)Text of draws.\n\n!\[Title of draws\]\(images/a.svg\)\n\n"
+                         r"```text\nok    claim\nok    at most: 5\nFAIL  other\n\ntable\n1 2\n```\n.*Explained\.\n\n"
                          r"Commit abc1234; .*\d cores of .*; \d{4}-\d\d-\d\d; [\d.]+ s: `printf .*`, then `/bin/sh -c .*`")
         self.assertNotIn("b.svg)", page)
         self.assertIn("**Not run yet on this commit and machine.**\n\nCommand: `echo build/release/bin/tool`", page)
@@ -150,8 +155,8 @@ class RunTest(unittest.TestCase):
         self.assertIn("| First | [Title of draws](#title-of-draws) | done | abc1234 |", page)
         # The page written on another machine keeps the part.
         self.results = run_all.Results(self.path("none"), "def5678")
-        self.assertEqual(self.write_page(draws, later), page)
-        self.assertTrue(os.path.exists(self.path("images", "a.svg")))
+        self.assertEqual(self.write_pages(draws, later), (summary, page))
+        self.assertTrue(os.path.exists(self.path("parts", "images", "a.svg")))
 
     def test_ctrl_c_keeps_what_is_done(self):
         """The test runs in its own process. The processes of the interrupted command end, too."""
@@ -164,7 +169,8 @@ class RunTest(unittest.TestCase):
                        results.make_entry("last", "echo last")]
             sys.exit(run_all.main(sys.argv[1:], entries, results.FAKE_SECTIONS))
             """)
-        command = [sys.executable, "-B", "-c", script, f"--bin={self.bin}", f"--out={self.path('out')}", f"--page={self.path('page.md')}"]
+        command = [sys.executable, "-B", "-c", script, f"--bin={self.bin}", f"--out={self.path('out')}", f"--page={self.path('page.md')}",
+                   f"--parts={self.path('parts')}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         limit = time.monotonic() + 30
         while not (os.path.exists(self.path("pid")) and os.path.getsize(self.path("pid"))) and time.monotonic() < limit:
@@ -218,16 +224,23 @@ class ListTest(unittest.TestCase):
             for program in re.findall(r"add_executable\((\w+)", file.read()):
                 self.assertIn("{bin}/" + program, text)
 
-    def test_links_of_the_page_lead_somewhere(self):
+    def test_the_pages_have_the_texts_and_links_of_the_list(self):
+        """Nothing writes over hand-made changes: the kept pages are those that the script writes from them."""
+        kept = os.path.join(BENCHMARKS, "results")
         with tempfile.TemporaryDirectory() as folder:
-            run_all.write_page(os.path.join(folder, "page.md"), ENTRIES, SECTIONS, run_all.Results(folder, "none"))
-            with open(os.path.join(folder, "page.md")) as file:
-                page = file.read()
-        for name, anchor in re.findall(r"\]\(([\w./]*)#?([\w-]*)\)", page):
-            with open(os.path.join(ROOT, "docs", name) if name else os.path.join(ROOT, "README.md")) as file:
-                text = page if not name else file.read()
-            if anchor:
-                self.assertIn(anchor, map(run_all.get_anchor, re.findall(r"^#+ (.*)", text, re.M)))
+            parts, summary = os.path.join(folder, "benchmarks", "results"), os.path.join(folder, "docs", "Results.md")
+            os.makedirs(os.path.dirname(summary))
+            shutil.copytree(kept, parts)
+            run_all.write_pages(summary, parts, ENTRIES, SECTIONS, run_all.Results(folder, "none"), os.path.relpath(ROOT, kept))
+            self.assertEqual(read(summary), read(os.path.join(ROOT, "docs", "Results.md")))
+            for file in os.listdir(kept):
+                if file.endswith(".md"):
+                    self.assertEqual(read(os.path.join(parts, file)), read(os.path.join(kept, file)))
+        for entry in ENTRIES:
+            part = run_all.read_parts(os.path.join(kept, run_all.get_file(entry.section))).get(entry.title)
+            if part:
+                self.assertIn(entry.text, part)
+                self.assertIn(entry.after, part)
 
 
 if __name__ == "__main__":
