@@ -13,7 +13,7 @@ Usage: fastermoe.py --bin DIR [--svg=PREFIX] [--json=FILE] [--parts=decisions,mo
              FLOPs of the slowest rank against the counts' prediction
 
 All layers are dropless, top-2, two products, f32, with 2048 tokens a rank. These are 4096 choices, as in the recorded data from which the
-routing's statistics come. docs/CostModel.md, "Routing traces", has the statistics, and benchmarks/Papers.md compares the figures with the
+routing's statistics come. docs/Routing.md, "Routing traces", has the statistics, and benchmarks/Papers.md compares the figures with the
 paper's. The exit status is 1 if a claim fails. Claims are about properties that the schedules must have. Differences from the paper's
 figures are only printed.
 """

@@ -51,8 +51,6 @@ endfunction()
 # Every file of the compiler includes these headers. Reading them once saves a third of its build. A file still includes
 # all headers that it uses, and builds with OFF.
 option(MOE_PRECOMPILE "Precompile the headers of MLIR that every file includes" ON)
-# This option is for builds from scratch. After each change of an op everything is compiled again.
-option(MOE_PRECOMPILE_OPS "Precompile the dialects, too" OFF)
 if(MOE_PRECOMPILE)
   # ccache preprocesses files, and GCC must then keep the header separate.
   set(moe_precompile_options $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
@@ -68,12 +66,6 @@ if(MOE_PRECOMPILE)
     <mlir/IR/BuiltinOps.h>
     <mlir/IR/PatternMatch.h>
     <mlir/Pass/Pass.h>)
-  if(MOE_PRECOMPILE_OPS)
-    target_precompile_headers(MoePrecompiled PRIVATE
-      <moe/Dialect/Moe/IR/MoeOps.h>
-      <moe/Dialect/Plan/IR/PlanDialect.h>)
-    add_dependencies(MoePrecompiled MoeOpsIncGen MoeInterfacesIncGen PlanOpsIncGen PlanEnumsIncGen)
-  endif()
 endif()
 
 # Programs are compiled with -fPIC as libraries are, because GCC uses a precompiled header only if all such options

@@ -27,10 +27,6 @@ if [ "$preset" = dev ] && command -v nvcc >/dev/null; then
   mapfile -t headers < <(moe_gpu_headers)
 fi
 
-# Options that save time in a build from scratch. CUTLASS's kernels are one template, and each instance takes minutes.
-fresh=()
-[ "${CI:-}" != true ] || fresh=(-DMOE_PRECOMPILE_OPS=ON -DMOERT_CUTLASS_CHECK=ON)
-
 # The Python package. If its packages cannot be fetched, its tests are skipped with a message.
 python=()
 if found=$(moe_python_env); then
@@ -39,7 +35,7 @@ else
   echo "warning: build/python-env could not be made, so the Python package is left out; MOE_PYTHON may name a Python with nanobind" >&2
 fi
 
-moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}" "${fresh[@]}"
+moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}"
 cmake --build "build/$preset" --target all
 run_tests "$preset" "$@"
 if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then

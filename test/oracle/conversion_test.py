@@ -11,7 +11,7 @@ import numpy as np
 import oracle
 from oracle import Layer, sigmoid
 
-RUNTIME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "Runtime.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "Checkpoints.md")
 TOKENS, M, H, E, SHARED = 7, 6, 5, 4, 3
 
 linear = lambda x, w: x @ w.T
@@ -111,10 +111,10 @@ def switch(rng, x):
 
 
 def main():
-    with open(RUNTIME) as file:
+    with open(PAGE) as file:
         code = re.search(r"^```python\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL).group(1)
     convert = {}
-    exec(compile(code, RUNTIME, "exec"), convert)
+    exec(compile(code, PAGE, "exec"), convert)
     failed = 0
     families = (mixtral, qwen2, deepseek_v3, gpt_oss, switch)
     for family in families:
