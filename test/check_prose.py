@@ -27,7 +27,7 @@ MOST_WORDS = 35
 GENERATED = re.compile(r"docs/Results\.md|benchmarks/results/")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_`]*[A-Z0-9`-])")
 ABBREVIATION = re.compile(r"(?<![\w.`/-])([A-Z]{2,}[0-9]*)s?(?![\w`/-])")
-# Names and words that are written in capitals and are no abbreviations of this field.
+# Names, and abbreviations that every reader knows.
 NAMES = {"NVIDIA", "MIT", "BSD", "II", "III", "IV", "OK", "MODEL", "GPUS", "CLUSTER", "FILE", "DIR", "RANK", "RANKS", "OUT", "BERT", "GLM", "ERNIE",
          "DBRX", "OLM", "SHA", "AM", "PM", "UTC", "RING", "INFOCOM", "IPDPS", "ICML"}
 FIRST_WORDS = re.compile(r"(Else|Of|Where|What|Who|So many|Which|Whose|Nothing)\b", re.I)
