@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares MoePlan with published mappings and throughputs of MoE training on H100, for docs/Validation.md.
+"""Computes the figures of moe-plan and moe-sim that README.md, docs/Validation.md and docs/Schedules.md show.
 
-Usage: reference_mappings.py --bin DIR [--page=docs/Validation.md] [--svg=FILE] [--only=NAME,..] [--again] [--limit=SECONDS]
-       reference_mappings.py --page=docs/Validation.md     writes the page from the kept figures
+Usage: reference_mappings.py --bin DIR [--pages] [--svg=FILE] [--only=NAME,..] [--again] [--limit=SECONDS]
+       reference_mappings.py --pages     writes the pages from the kept figures
 
-reference_mappings.json has the published rows, each with its source. Two steps are computed for each row:
+reference_mappings.json has published mappings of MoE training on H100, each with its source. Two steps are computed for each row:
 
   theirs   moe-sim predicts the step of the published mapping, as far as MoePlan can express it. If a pipeline has more than six
            micro-batches a stage, two shorter pipelines give its time: each further micro-batch adds the same time
@@ -28,6 +28,10 @@ import time
 from run_all import get_commit
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(FOLDER)
+# The generated parts of each page.
+PAGES = {"README.md": ["answer", "published", "accuracy"], "docs/Schedules.md": ["choices"],
+         "docs/Validation.md": ["summary", "theirs", "ours", "differences", "left-out", "sources"]}
 MODELS = os.path.join(FOLDER, "..", "share", "models")
 CLUSTER, DEVICES_PER_NODE = "hgx-h100", 8
 # The published runs issue their kernels from PyTorch, and sum gradients in f32. Both predictions do the same.
@@ -138,6 +142,13 @@ def get_our_commands(row):
              *FRAMEWORK]]
 
 
+def get_question_commands(question):
+    """The commands whose answers are compared, by the names of their figures."""
+    command = ["moe-plan", question["model"], str(question["gpus"]), CLUSTER, *question.get("options", [])]
+    others = {"1f1b": ["--pipeline=1f1b"], **({"published": question["published"]} if "published" in question else {})}
+    return {"choice": command, **{name: command + options for name, options in others.items()}}
+
+
 def run(bin_folder, command, limit_s):
     """The command's JSON output, or {"error": ..}."""
     program = os.path.join(bin_folder, command[0])
@@ -162,6 +173,20 @@ def extend(row, values):
     count, simulated = count_micro_batches(row)
     slope = (values[1] - values[0]) / (simulated[1] - simulated[0]) if len(values) > 1 else 0
     return values[-1] + slope * (count - simulated[-1])
+
+
+def keep_choice(_, outs):
+    out = outs[0]
+    names = ("seconds", "tokens_per_second_per_gpu", "bubble_seconds", "exposed_communication_seconds", "hidden_communication_seconds",
+             "recompute", "pipeline", "parallel", "options")
+    return {name: out[name] for name in names if name in out} | {"step_s": out["seconds"]}
+
+
+def keep_text(bin_folder, question):
+    """The first lines of an answer, as a reader sees them."""
+    command = get_question_commands(question)["choice"]
+    result = subprocess.run([os.path.join(bin_folder, command[0]), *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    return [re.sub(r"^--.*", "...", line) for line in result.stdout.splitlines()[:5]]
 
 
 def get_expert_flops(out):
@@ -196,6 +221,10 @@ def answer(options, figures, row, kind, commands, keep):
             break
     kept[kind] = {**(outs[-1] if "error" in outs[-1] else keep(row, outs)), "commands": texts, "commit": get_commit()}
     print(f"{row['name']}, {kind}: {kept[kind].get('error') or '%.3f s' % kept[kind]['step_s']} ({time.monotonic() - begin:.0f} s)", flush=True)
+    save(options, figures)
+
+
+def save(options, figures):
     with open(options.figures, "w") as file:
         json.dump(figures, file, indent=1, sort_keys=True)
         file.write("\n")
@@ -245,6 +274,10 @@ def describe_groups(groups):
     return " ".join(f"{name}{groups[key]}" for key, name in names.items() if groups.get(key, 1) != 1 or key in ("tp", "pp", "ep"))
 
 
+def is_of_one_commit(kept):
+    return len({one["commit"].partition("+")[0] for one in kept}) == 1
+
+
 def make_our_table(reference, figures):
     lines = []
     for row in reference["rows"]:
@@ -253,20 +286,25 @@ def make_our_table(reference, figures):
             lines.append([row["title"], row["gpus"], describe_groups(row), describe_failure(figures, row, "ours"), "", "", "", ""])
             continue
         kept = figures[row["name"]]["ours"]
+        # Two compilers cannot be compared.
+        gain = f"{round(100 * (theirs / ours - 1)):+d}%" if theirs and is_of_one_commit(figures[row["name"]].values()) else ""
         same = [name for key, name in (("tp", "TP"), ("pp", "PP"), ("ep", "EP"), ("vp", "VP"), ("mbs", "MBS")) if kept[key] == row[key]]
         lines.append([row["title"], row["gpus"], describe_groups(row), f"{describe_groups(kept)}, recompute {kept['recompute']}, {kept['schedule']}",
                       ", ".join(same) or "none",
-                      f"{get_tflops(row, theirs):.0f}" if theirs else "", f"{get_tflops(row, ours):.0f}",
-                      f"{round(100 * (theirs / ours - 1)):+d}%" if theirs else ""])
+                      f"{get_tflops(row, theirs):.0f}" if theirs else "", f"{get_tflops(row, ours):.0f}", gain])
     return make_table(["model", "GPUs", "published mapping", "MoePlan's choice", "both have", "predicted, published",
                        "predicted, chosen", "gain"], lines)
+
+
+def get_error_sizes(reference, figures):
+    return sorted(abs(error) for error in (get_error(figures, row) for row in reference["rows"]) if error is not None)
 
 
 def make_summary(reference, figures):
     errors = {row["title"]: get_error(figures, row) for row in reference["rows"] if get_error(figures, row) is not None}
     if not errors:
         return "No figure is kept yet."
-    sizes = sorted(map(abs, errors.values()))
+    sizes = get_error_sizes(reference, figures)
     worst = max(errors, key=lambda title: abs(errors[title]))
     return (f"{len(errors)} published mappings with a measured throughput were predicted. Predictions within 10% of the measurement: "
             f"{sum(size <= 0.1 for size in sizes)}. Within 25%: {sum(size <= 0.25 for size in sizes)}. The mean of the errors' sizes is "
@@ -284,7 +322,7 @@ def make_source_table(reference):
 
 
 def make_difference_table(reference):
-    return make_table(["row", "what MoePlan does not express, and what the source leaves open"],
+    return make_table(["row", "what the prediction does not express, and what the source leaves open"],
                       [[row["title"], row["differs"]] for row in reference["rows"]])
 
 
@@ -292,12 +330,41 @@ def make_left_out_table(reference):
     return make_table(["left out", "why"], [[row["what"], row["why"]] for row in reference["left_out"]])
 
 
-def make_command_table(reference, figures):
-    lines = []
-    for row in reference["rows"]:
-        for _, kept in sorted(figures.get(row["name"], {}).items()):
-            lines += [[row["title"], f"`{command}`", kept["commit"]] for command in kept["commands"]]
-    return make_table(["row", "command", "commit"], lines)
+def make_choice_table(reference, figures):
+    lines, commits = [], set()
+    for question in reference["questions"]:
+        kept = figures.get(question["name"], {})
+        choice, before = kept.get("choice", {}), kept.get("1f1b", {})
+        if "seconds" not in choice or "seconds" not in before:
+            continue
+        communication = choice["hidden_communication_seconds"] + choice["exposed_communication_seconds"]
+        shares = [choice[name] / choice["seconds"] for name in ("bubble_seconds", "exposed_communication_seconds")]
+        lines.append([question["title"], f"{before['tokens_per_second_per_gpu']:,.0f}", f"{choice['tokens_per_second_per_gpu']:,.0f}",
+                      f"{before['seconds'] / choice['seconds']:.2f}", f"`{' '.join(choice['options'])}`",
+                      f"{choice['hidden_communication_seconds'] / communication:.0%}", ", ".join(f"{share:.1%}" for share in shares)])
+        commits |= {choice["commit"], before["commit"]}
+    table = make_table(["model, devices, sequences of a step", "1F1B alone", "choice", "gain", "options of the choice", "hidden", "bubble, exposed"], lines)
+    return f"{table}\n\nThese figures are of commit {', '.join(sorted(commits))}."
+
+
+def make_answer(figures):
+    return "```text\n" + "\n".join(figures.get("plan-mixtral-8x7b", {}).get("choice", {}).get("text", [])) + "\n```"
+
+
+def make_published(figures):
+    kept = figures.get("plan-mixtral-8x7b", {})
+    if "published" not in kept:
+        return "No figure is kept yet."
+    longer = kept["published"]["seconds"] / kept["choice"]["seconds"] - 1
+    return f"The mapping that Megatron-LM publishes for this question takes {longer:.0%} longer."
+
+
+def make_accuracy(reference, figures):
+    sizes = get_error_sizes(reference, figures)
+    if not sizes:
+        return "No figure is kept yet."
+    return (f"Whole steps of {len(sizes)} published H100 runs are predicted with a mean error of {sum(sizes) / len(sizes):.0%}, and "
+            f"{sum(size <= 0.25 for size in sizes)} of them within 25%: [Validation](docs/Validation.md).")
 
 
 def make_parts(reference, figures):
@@ -305,7 +372,8 @@ def make_parts(reference, figures):
     return {"summary": make_summary(reference, figures), "theirs": make_their_table(reference, figures),
             "ours": make_our_table(reference, figures), "differences": make_difference_table(reference),
             "left-out": make_left_out_table(reference), "sources": make_source_table(reference),
-            "commands": make_command_table(reference, figures)}
+            "choices": make_choice_table(reference, figures), "answer": make_answer(figures), "published": make_published(figures),
+            "accuracy": make_accuracy(reference, figures)}
 
 
 def fill_page(text, parts):
@@ -316,6 +384,12 @@ def fill_page(text, parts):
             sys.exit(f"error: expected the page to have one '{begin.strip()}' and one '{end.strip()}' after it")
         text = text[:text.index(begin) + len(begin)] + part + text[text.index(end):]
     return text
+
+
+def fill(page, parts):
+    """Returns the text of a page with its parts."""
+    with open(os.path.join(ROOT, page)) as file:
+        return fill_page(file.read(), {name: parts[name] for name in PAGES[page]})
 
 
 # ------------------------------------------------------------------------------------------------------------------- picture
@@ -376,15 +450,17 @@ def write(path, text):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("bin", "page", "svg", "only"):
+    for name in ("bin", "svg", "only"):
         parser.add_argument(f"--{name}")
+    parser.add_argument("--pages", action="store_true")
     parser.add_argument("--figures", default=os.path.join(FOLDER, "reference_figures.json"))
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--limit", type=float, default=LIMIT_S)
     options = parser.parse_args(arguments)
     reference, figures = load_reference(), load(options.figures, {})
-    names = options.only.split(",") if options.only else [row["name"] for row in reference["rows"]]
-    unknown = set(names) - {row["name"] for row in reference["rows"]}
+    known = [row["name"] for row in reference["rows"] + reference["questions"]]
+    names = options.only.split(",") if options.only else known
+    unknown = set(names) - set(known)
     if unknown:
         sys.exit(f"error: --only: expected names of rows in reference_mappings.json but got {', '.join(sorted(unknown))}")
     kinds = (("theirs", get_their_commands, keep_theirs), ("ours", get_our_commands, keep_ours))
@@ -392,13 +468,20 @@ def main(arguments=None):
         for row in reference["rows"]:
             if row["name"] in names:
                 answer(options, figures, row, kind, get_commands(row), keep)
+    for question in reference["questions"] if options.bin else ():
+        if question["name"] in names:
+            for kind, command in get_question_commands(question).items():
+                answer(options, figures, question, kind, [command], keep_choice)
+            choice = figures[question["name"]]["choice"]
+            if "published" in question and "seconds" in choice and (options.again or "text" not in choice):
+                choice["text"] = keep_text(options.bin, question)
+                save(options, figures)
     parts = make_parts(reference, figures)
-    print("\n\n".join(parts[name] for name in ("summary", "theirs", "ours")))
-    if options.page:
-        with open(options.page) as file:
-            text = file.read()
-        write(options.page, fill_page(text, parts))
-        write(os.path.join(os.path.dirname(options.page), "images", "reference-mappings.svg"), make_svg(reference, figures))
+    print("\n\n".join(parts[name] for name in ("summary", "theirs", "ours", "choices")))
+    if options.pages:
+        for page in PAGES:
+            write(os.path.join(ROOT, page), fill(page, parts))
+        write(os.path.join(ROOT, "docs", "images", "reference-mappings.svg"), make_svg(reference, figures))
     if options.svg:
         write(options.svg, make_svg(reference, figures))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests docs/Validation.md: it has the kept figures, these belong to the published rows, and the script keeps the tools' answers."""
+"""Tests the figures of README.md, docs/Validation.md and docs/Schedules.md: they are the kept ones, and belong to today's commands."""
 import contextlib
 import io
 import json
@@ -24,10 +24,10 @@ def read(*path):
 
 
 class PageTest(unittest.TestCase):
-    def test_the_page_has_the_kept_figures(self):
-        page = read("docs", "Validation.md")
-        self.assertEqual(page, mappings.fill_page(page, mappings.make_parts(REFERENCE, FIGURES)),
-                         "run benchmarks/reference_mappings.py --page=docs/Validation.md")
+    def test_the_pages_have_the_kept_figures(self):
+        parts = mappings.make_parts(REFERENCE, FIGURES)
+        for page in mappings.PAGES:
+            self.assertEqual(read(page), mappings.fill(page, parts), "run benchmarks/reference_mappings.py --pages")
         self.assertEqual(read("docs", "images", "reference-mappings.svg"), mappings.make_svg(REFERENCE, FIGURES))
 
     def test_a_page_without_markers_is_refused(self):
@@ -36,9 +36,16 @@ class PageTest(unittest.TestCase):
 
     def test_the_kept_figures_are_of_the_published_rows(self):
         commands = {row["name"]: {"theirs": mappings.get_their_commands(row), "ours": mappings.get_our_commands(row)} for row in REFERENCE["rows"]}
+        commands |= {question["name"]: {kind: [command] for kind, command in mappings.get_question_commands(question).items()}
+                     for question in REFERENCE["questions"]}
         for name, kept in FIGURES.items():
             for kind, one in kept.items():
                 self.assertEqual(one["commands"], list(map(" ".join, commands[name][kind])))
+
+    def test_steps_of_two_commits_are_not_compared(self):
+        row = {"theirs": {"commit": "abc1234+56"}, "ours": {"commit": "def5678"}}
+        self.assertFalse(mappings.is_of_one_commit(row.values()))
+        self.assertTrue(mappings.is_of_one_commit([{"commit": "abc1234"}, {"commit": "abc1234+56"}]))
 
 
 class ReferenceTest(unittest.TestCase):
