@@ -31,6 +31,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 from entries import ENTRIES, SECTIONS
@@ -421,7 +422,7 @@ def write_pages(path, folder, entries, sections, results, home=None):
                 page.write("\n".join([*head, *shown]))
     table = "\n".join("| " + " | ".join(row) + " |" for row in [["section", "part", "claims that hold", "for example", "commit", "day"], ["---"] * 6, *rows])
     with open(path, "w") as page:
-        page.write(SUMMARY.format(table=table, missing="; ".join(missing) or "nothing", readme=f"{os.path.dirname(link)}/README.md"))
+        page.write(SUMMARY.format(table=table, missing=textwrap.fill("Without a result: " + ("; ".join(missing) or "nothing") + ".", 140), readme=f"{os.path.dirname(link)}/README.md"))
 
 
 SUMMARY = """# Results
@@ -436,7 +437,7 @@ stand beside MoePlan's, and the text explains the differences. [Validation](Vali
 
 {table}
 
-Without a result: {missing}.
+{missing}
 """
 
 
