@@ -18,6 +18,7 @@ class Entry(NamedTuple):
     after: str = ""  # after the output: explains the figures
     # The page has the paragraphs of the output in which a line matches, and all claims. If this is empty, it has the whole output.
     show: str = ""
+    last: tuple = ()  # patterns; if given, the page has only the last line that matches each of them, and all claims
     pictures: tuple = ()  # files that the commands write to {out}; the page has them in images/
     # "quiet": figures are times, so nothing else may run. "gpu": a GPU. Any other name is a program. The entry is skipped if one is missing.
     needs: tuple = ()
@@ -220,6 +221,7 @@ Claims: bytes between nodes follow from the nodes that a token meets, and `once:
            "benchmarks/by_node_host.py --bin {bin} --cluster={out}/cluster.json"), 300,
           text="""Layers on four and eight ranks of this machine with emulated links of two speeds, with `once:rank`, `once:node` and
 `hier`. Claim: each gain is within 10% of the prediction.""",
+          show="^ok",
           needs=("quiet",)),
     Entry("overlap-host", "Prediction against measurement", "Windows of two micro-batches",
           ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
@@ -307,7 +309,8 @@ is simulated.""",
           ("env MOE_AUTO_CASES=200 {bin}/AutoScheduleTest --gtest_filter=*.Regret",), 4700,
           text="""200 random layers on eight clusters. Half of them are searched once more with too little memory for the first choice.
 The choice is compared with the fastest candidate of the whole space, of which every candidate is simulated. Claims: the choice is at
-most 2% slower, and 0.5% in the mean, and no bound is above a simulated time."""),
+most 2% slower, and 0.5% in the mean, and no bound is above a simulated time.""",
+          last=("^[0-9]+ cases", "^simulated", "^bound")),
     Entry("planner-models", "Planner speed", "DeepSeek-V3 on 1024 devices, and one layer on 8 to 1024 ranks",
           ("benchmarks/planner_models.py --bin {bin}",), 180,
           text="""Whole processes, from the configuration to the plan. For the model, `--parallel` and `--schedule` are both left open.

@@ -353,6 +353,9 @@ def show_output(entry, record):
     if record["state"] == "failed":
         output = get_last_lines("\n".join(filter(None, [output, record["errors"]])))
         return f"**Failed** with status {record['status']}. The end of its output:\n\n" + fence(output)
+    if entry.last:
+        found = [[line for line in output.splitlines() if re.search(pattern, line)][-1:] for pattern in entry.last]
+        return fence("\n".join([line for lines in found for line in lines] + list(filter(CLAIM.match, output.splitlines()))))
     return fence(entry.show and select(output, entry.show) or output)
 
 

@@ -158,6 +158,11 @@ class RunTest(unittest.TestCase):
         self.assertEqual(self.write_pages(draws, later), (summary, page))
         self.assertTrue(os.path.exists(self.path("parts", "images", "a.svg")))
 
+    def test_the_last_lines_of_progress(self):
+        entry = make_entry("progress", "printf '1 case\\nbound 5\\nok    claim\\n2 cases\\nbound 6\\nend\\n'", last=("^[0-9]+ case", "^bound"))
+        self.run_entries(entry)
+        self.assertIn("```text\n2 cases\nbound 6\nok    claim\n```", self.write_pages(entry)[1])
+
     def test_ctrl_c_keeps_what_is_done(self):
         """The test runs in its own process. The processes of the interrupted command end, too."""
         script = textwrap.dedent(f"""
