@@ -249,7 +249,8 @@ def get_error(figures, row):
 
 
 def describe_failure(figures, row, kind):
-    return figures.get(row["name"], {}).get(kind, {}).get("error", "not computed yet").split(", that of")[0]
+    error = figures.get(row["name"], {}).get(kind, {}).get("error", "not computed yet")
+    return "no plan fits" if "with a plan of at most" in error else error
 
 
 def make_their_table(reference, figures):
