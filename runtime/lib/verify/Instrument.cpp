@@ -15,6 +15,8 @@ public:
                    std::optional<int64_t> guard)
       : modes(modes), memory(programs, groups, modes, guard), observer(modes) {}
 
+  Status listUses() { return memory.listUses(); }
+
   void adjust(BackendOptions &options) override {
     options.instrument = this;
     if (modes.wideType != kFieldType)
@@ -76,8 +78,11 @@ Status makeInstrument(const VerifyModes &modes, const WorldPrograms &programs, c
                       std::unique_ptr<Instrument> &instrument) {
   std::optional<int64_t> guard;
   MOERT_RETURN_IF_ERROR(verify::readGuard(guard));
-  if (guard || modes.wideType != kPlanTypes || modes.beginsAsNaN || modes.perturbation.ulps > 0)
-    instrument = std::make_unique<VerifyInstrument>(modes, programs, groups, guard);
+  if (!guard && modes.wideType == kPlanTypes && !modes.beginsAsNaN && modes.perturbation.ulps == 0)
+    return {};
+  auto made = std::make_unique<VerifyInstrument>(modes, programs, groups, guard);
+  MOERT_RETURN_IF_ERROR(made->listUses());
+  instrument = std::move(made);
   return {};
 }
 

@@ -50,6 +50,8 @@ void Memory::join(std::vector<Bytes> &parts) {
 }
 
 Status Memory::listUses() {
+  if (!isWide() || liesApart)
+    return {};
   uses.resize(programs.programs.size());
   for (size_t i = 0; i < uses.size(); ++i) {
     auto visit = [&](const Call &call) -> Status {
@@ -96,9 +98,7 @@ Status Memory::listPiecesOf(const moert_rank &rank, Pieces &pieces) const {
 
 /// Poisons the bytes that calls use. The other bytes of an arena that has several size classes stay untouched, so that
 /// they take no memory.
-Status Memory::poisonUses(Device &device, const moert_rank &rank, const Pieces &pieces) {
-  if (uses.empty())
-    MOERT_RETURN_IF_ERROR(listUses());
+Status Memory::poisonUses(Device &device, const moert_rank &rank, const Pieces &pieces) const {
   const Uses &own = uses[programIndex(programs.programs, rank.rank)];
   for (size_t space = 0; space < own.size(); ++space)
     for (size_t k = 0; k < own[space].size(); ++k)

@@ -17,6 +17,8 @@ public:
   Memory(const WorldPrograms &programs, const std::vector<Group> &groups, const VerifyModes &modes,
          std::optional<int64_t> guard);
 
+  /// Lists the bytes of whole arenas that calls use, if types change. Called first.
+  Status listUses();
   bool isWide() const { return wideType != kPlanTypes; }
   int64_t bytesOf(const Value &value) const;
   double arenaBytes(const Program &program) const;
@@ -35,13 +37,12 @@ private:
 
   static void join(std::vector<Bytes> &parts);
   int32_t typeOf(int32_t dtype) const;
-  Status listUses();
   Status poison(Device &device, char *data, int64_t bytes) const;
   Status allocateBlock(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase,
                        const std::string &what, char *&data);
   Status listPiecesOf(const moert_rank &rank, Pieces &pieces) const;
   Status allocateArenas(Device &device, const moert_rank &rank, Pieces &pieces);
-  Status poisonUses(Device &device, const moert_rank &rank, const Pieces &pieces);
+  Status poisonUses(Device &device, const moert_rank &rank, const Pieces &pieces) const;
 
   const WorldPrograms programs;
   const std::vector<Group> &groups;
@@ -49,7 +50,7 @@ private:
   const bool beginsAsNaN;
   const bool liesApart;
   int sizeClasses = 1;    ///< size classes of the programs' values
-  std::vector<Uses> uses; ///< by program: bytes of the arenas that calls use, sorted; empty until listed
+  std::vector<Uses> uses; ///< by program: bytes of the arenas that calls use, sorted
   Fences fences;
   std::vector<Pieces> ranks;
 };
