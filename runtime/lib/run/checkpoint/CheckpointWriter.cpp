@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 namespace moert::run {
 namespace {
 
-Status invalid(const std::string &message) { return invalid("--save-checkpoint: " + message); }
+Status invalidSave(const std::string &message) { return invalid("--save-checkpoint: " + message); }
 
 int64_t elementsOf(const std::vector<int64_t> &shape) {
   int64_t count = 1;
@@ -55,8 +55,8 @@ Status CheckpointWriter::addParameter(const Value &value, const Value &kept, Che
     std::vector<Piece> stored = checkpoint ? checkpoint->stored(piece) : std::vector{piece};
     auto [it, isNew] = dtypes.emplace(tensor, value.dtype);
     if (!isNew && (it->second != value.dtype || uses[tensor][0].piece.shape != stored[0].shape))
-      return invalid("expected the arguments '" + uses[tensor][0].value->name + "' and '" + value.name +
-                     "' to agree on the shape and dtype of tensor '" + tensor + "'");
+      return invalidSave("expected the arguments '" + uses[tensor][0].value->name + "' and '" + value.name +
+                         "' to agree on the shape and dtype of tensor '" + tensor + "'");
     for (Piece &part : stored)
       uses[tensor].push_back({std::move(part), &kept});
   }
@@ -75,8 +75,8 @@ Status CheckpointWriter::leaveQuantised(const std::string &path, const std::vect
     return {};
   std::error_code error;
   if (fs::equivalent(folderOf(path), folderOf(loaded->path()), error))
-    return invalid("expected another folder than that of '" + loaded->path() +
-                   "', whose tensors are quantised: the parameters are written dequantised");
+    return invalidSave("expected another folder than that of '" + loaded->path() +
+                       "', whose tensors are quantised: the parameters are written dequantised");
   log << "moe-run: '" << loaded->path() << "' is quantised; '" << path
       << "' gets the parameters dequantised: its config.json must have no 'quantization_config'\n";
   loaded = nullptr;
@@ -88,20 +88,20 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
   options = given;
   std::vector<Checkpoint *> checkpoints = loads.checkpoints();
   if (checkpoints.size() > 1)
-    return invalid("expected one checkpoint to take the layout of but --load names '" + checkpoints[0]->path() +
-                   "' and '" + checkpoints[1]->path() + "'");
+    return invalidSave("expected one checkpoint to take the layout of but --load names '" + checkpoints[0]->path() +
+                       "' and '" + checkpoints[1]->path() + "'");
   loaded = checkpoints.empty() ? nullptr : checkpoints[0];
   MOERT_RETURN_IF_ERROR(leaveQuantised(path, arguments, log));
   for (const Value &value : arguments) {
     if (value.role != "parameter")
       continue;
     if (!value.source)
-      return invalid("the plan does not say what '" + value.name +
-                     "' is in a checkpoint; expected a plan of moe-compile --whole-model");
+      return invalidSave("the plan does not say what '" + value.name +
+                         "' is in a checkpoint; expected a plan of moe-compile --whole-model");
     const Value &kept = keptIn(value, arguments);
     if (loaded && !loads.checkpointOf(value))
-      return invalid("expected tensor '" + loaded->nameOf(piecesOf(value)[0].tensor) + "' of argument '" + value.name +
-                     "' in '" + loaded->path() + "', but it is not there");
+      return invalidSave("expected tensor '" + loaded->nameOf(piecesOf(value)[0].tensor) + "' of argument '" +
+                         value.name + "' in '" + loaded->path() + "', but it is not there");
     if (!loaded || differs(value, loads))
       MOERT_RETURN_IF_ERROR(addParameter(value, kept, loaded));
   }
@@ -126,7 +126,7 @@ void CheckpointWriter::reportLarge(std::ostream &log) const {
 
 Status CheckpointWriter::layOutNew(int64_t fileBytes) {
   if (uses.empty())
-    return invalid("the plan has no parameters");
+    return invalidSave("the plan has no parameters");
   std::map<std::string, SafetensorsFile::Entry> tensors;
   for (const auto &[name, parts] : uses) {
     int64_t covered = 0;
@@ -134,8 +134,8 @@ Status CheckpointWriter::layOutNew(int64_t fileBytes) {
       covered += use.piece.elements();
     const std::vector<int64_t> &shape = parts[0].piece.shape;
     if (covered != elementsOf(shape))
-      return invalid("expected the plan's parameters to make up tensor '" + name + "' " + shapeText(shape) +
-                     " but they have " + std::to_string(covered) + " of its elements");
+      return invalidSave("expected the plan's parameters to make up tensor '" + name + "' " + shapeText(shape) +
+                         " but they have " + std::to_string(covered) + " of its elements");
     tensors[name] = {fileDtype(dtypes.at(name)), shape};
   }
   CheckpointLayout layout = layOutCheckpoint(tensors, fileBytes);
@@ -160,13 +160,13 @@ void CheckpointWriter::layOut(Checkpoint::File &file, const std::string &path) {
 Status CheckpointWriter::choosePaths(const std::string &path) {
   bool isFile = isOneFile(path);
   if (isFile && loaded && !loaded->indexName().empty())
-    return invalid("expected a folder for the " + std::to_string(loaded->files().size()) + " files of '" +
-                   loaded->path() + "' but got '" + path + "'");
+    return invalidSave("expected a folder for the " + std::to_string(loaded->files().size()) + " files of '" +
+                       loaded->path() + "' but got '" + path + "'");
   fs::path folder = folderOf(path);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    return invalid("'" + folder.string() + "': cannot be made: " + error.message());
+    return invalidSave("'" + folder.string() + "': cannot be made: " + error.message());
   auto pathOf = [&](const std::string &name) { return isFile ? path : (folder / name).string(); };
   if (!isFile)
     oldFolder = folder.string();
@@ -258,7 +258,7 @@ Status CheckpointWriter::writeFiles(const ReadValue &read) {
 Status CheckpointWriter::renameAll() const {
   if (!indexPath.empty())
     if (std::remove(indexPath.c_str()) != 0 && errno != ENOENT)
-      return invalid("'" + indexPath + "': cannot be removed: " + std::strerror(errno));
+      return invalidSave("'" + indexPath + "': cannot be removed: " + std::strerror(errno));
   for (const CheckpointFile &output : outputs)
     MOERT_RETURN_IF_ERROR(renamePartial(output.path));
   return indexPath.empty() ? Status{} : renamePartial(indexPath);
@@ -277,7 +277,7 @@ Status CheckpointWriter::removeOld(std::ostream &log) const {
     if (isWritten(path))
       continue;
     if (!fs::remove(path, error) || error)
-      return invalid("'" + path + "', which is of another checkpoint, cannot be removed: " + error.message());
+      return invalidSave("'" + path + "', which is of another checkpoint, cannot be removed: " + error.message());
     log << "moe-run: removed '" << path << "', which is not of the checkpoint that was written\n";
   }
   return {};
