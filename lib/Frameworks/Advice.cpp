@@ -29,13 +29,6 @@ StringRef mlir::moe::getName(Framework framework) { return getNames(framework).n
 StringRef mlir::moe::getTitle(Framework framework) { return getNames(framework).title; }
 StringRef mlir::moe::getVersion(Framework framework) { return getNames(framework).version; }
 
-std::optional<Framework> mlir::moe::parseFramework(StringRef name) {
-  for (Framework framework : kFrameworks)
-    if (getName(framework) == name)
-      return framework;
-  return std::nullopt;
-}
-
 //===----------------------------------------------------------------------===//
 // Stages of whole blocks
 //===----------------------------------------------------------------------===//

@@ -16,7 +16,6 @@ enum class Framework { Megatron, MegatronBridge, Torchtitan };
 inline constexpr Framework kFrameworks[] = {Framework::Megatron, Framework::MegatronBridge, Framework::Torchtitan};
 /// Name that --emit takes: "megatron", ..
 StringRef getName(Framework framework);
-std::optional<Framework> parseFramework(StringRef name);
 /// Name for people: "Megatron-LM", ..
 StringRef getTitle(Framework framework);
 /// Version whose arguments are written.
