@@ -192,7 +192,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileOne(ParallelSearch &search, const
   if (question.options.schedule == "auto" && !search.isStopped())
     one.memoryLimit = question.limit;
   FailureOr<OwningOpRef<ModuleOp>> graph =
-      question.source.read(*question.context, ParallelQuestion::getForm(candidate), {});
+      question.source.read(*question.context, ParallelQuestion::getForm(candidate));
   return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : planAndCompile(**graph, one);
 }
 

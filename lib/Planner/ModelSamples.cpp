@@ -6,8 +6,9 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-GraphReader mlir::moe::readBlocks(const ModelSource &source, const ModelForm &form, ArrayRef<int64_t> blocks) {
-  return [&source, form, blocks](MLIRContext &context) { return source.read(context, form, blocks); };
+GraphReader mlir::moe::readBlocks(const ModelSource &source, ModelForm form, ArrayRef<int64_t> blocks) {
+  form.blocks.assign(blocks.begin(), blocks.end());
+  return [&source, form = std::move(form)](MLIRContext &context) { return source.read(context, form); };
 }
 
 SmallVector<int64_t> mlir::moe::getKinds(const ModelSource &source) {

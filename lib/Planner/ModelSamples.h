@@ -9,7 +9,7 @@
 namespace mlir::moe {
 
 /// Reads the graph in that form, or only these `blocks` of it if there are some.
-GraphReader readBlocks(const ModelSource &source, const ModelForm &form, ArrayRef<int64_t> blocks = {});
+GraphReader readBlocks(const ModelSource &source, ModelForm form, ArrayRef<int64_t> blocks = {});
 
 /// The parts of a model of any number of blocks, on one rank.
 struct ModelCost {

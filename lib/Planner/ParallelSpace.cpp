@@ -173,7 +173,7 @@ FailureOr<ParallelQuestion> mlir::moe::readQuestion(const ModelSource &source, c
     return emitUsageError(context) << "expected --world of at most the " << most << " devices of cluster '"
                                    << options.cluster->name << "' but got " << request.world;
   ParallelQuestion question{source, request, options, context, getLimit(options)};
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, ModelForm(), {});
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, {.batch = 1});
   if (failed(graph))
     return failure();
   question.tokens = getTokens(**graph);

@@ -31,7 +31,7 @@ std::vector<MemoryFlag> mlir::moe::getMemoryFlags(const PlanOptions &options) {
 namespace {
 class RemedySearch {
 public:
-  RemedySearch(const PlanRequest &asked, int64_t bytes, const ChangedModelReader &read, int64_t limit, double seconds)
+  RemedySearch(const PlanRequest &asked, int64_t bytes, const ModelReader &read, int64_t limit, double seconds)
       : asked(asked), bytes(bytes), read(read), limit(limit),
         end(Clock::now() + std::chrono::duration<double>(seconds)) {}
 
@@ -53,7 +53,7 @@ private:
 
   const PlanRequest &asked;
   int64_t bytes; ///< memory with the flags that are taken so far
-  const ChangedModelReader &read;
+  const ModelReader &read;
   int64_t limit;
   std::chrono::time_point<Clock, std::chrono::duration<double>> end;
   std::vector<Remedy> remedies;
@@ -71,7 +71,9 @@ std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   int64_t underWay =
       options.parallel.getPp() * (options.interleave > 1 || splitsBackward(options.pipelineOrder) ? 2 : 1);
   options.microBatches = std::min(options.microBatches, underWay * options.sideBySide);
-  auto readChanged = [&](MLIRContext &context) { return read(context, options.parallel.getDp(), request.model); };
+  ModelForm form = request.model;
+  form.dataParallel = options.parallel.getDp();
+  auto readChanged = [&](MLIRContext &context) { return read(context, form); };
   std::string reason;
   // Time does not matter: a limit of one byte prevents the simulation.
   std::optional<WholeModel> whole = measureFilledModel(readChanged, options, /*limit=*/1, reason);
@@ -160,7 +162,7 @@ std::vector<Remedy> RemedySearch::run(ArrayRef<MemoryFlag> flags) {
 }
 
 std::vector<Remedy> mlir::moe::findRemedies(const PlanRequest &asked, int64_t bytes, ArrayRef<MemoryFlag> flags,
-                                            const ChangedModelReader &read, int64_t limit, double seconds) {
+                                            const ModelReader &read, int64_t limit, double seconds) {
   return RemedySearch(asked, bytes, read, limit, seconds).run(flags);
 }
 

@@ -43,10 +43,10 @@ protected:
     if (isModel)
       source.kinds = {0, 0, 0, 0};
     source.isFixed = !isModel;
-    source.read = [=](MLIRContext &own, const ModelForm &form, ArrayRef<int64_t> blocks) {
+    source.read = [=](MLIRContext &own, const ModelForm &form) {
       Layer layer;
-      layer.tokens = isModel ? 64 * form.dataParallel * form.batch : 512;
-      layer.count = !isModel ? 1 : blocks.empty() ? 4 : static_cast<int>(blocks.size());
+      layer.tokens = isModel ? 64 * form.dataParallel * *form.batch : 512;
+      layer.count = !isModel ? 1 : form.blocks.empty() ? 4 : static_cast<int>(form.blocks.size());
       return FailureOr<OwningOpRef<ModuleOp>>(parseSourceString<ModuleOp>(layer.getText(), &own));
     };
     return source;

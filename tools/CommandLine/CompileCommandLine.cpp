@@ -205,42 +205,45 @@ LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest
   return success();
 }
 
-FailureOr<ModelSource> CompileCommandLine::getSource(Session &session, int64_t seq) const {
+ModelReader CompileCommandLine::makeReader(ModuleOp graph, ImportShape shape) const {
+  if (!graph)
+    return [this, shape](MLIRContext &own, const ModelForm &form) -> FailureOr<OwningOpRef<ModuleOp>> {
+      llvm::Expected<OwningOpRef<ModuleOp>> module =
+          importing.importFile(own, input, form, /*loss=*/mode == "train", shape);
+      if (module)
+        return std::move(*module);
+      return reportError(own, module.takeError());
+    };
+  std::string text;
+  llvm::raw_string_ostream(text) << graph;
+  return [text = std::move(text)](MLIRContext &own, const ModelForm &) -> FailureOr<OwningOpRef<ModuleOp>> {
+    if (OwningOpRef<ModuleOp> read = parseSourceString<ModuleOp>(text, &own))
+      return read;
+    return failure();
+  };
+}
+
+FailureOr<ModelSource> CompileCommandLine::getSource(Session &session, ImportShape shape) const {
   ModelSource source;
+  source.isFixed = isGraph();
+  OwningOpRef<ModuleOp> graph;
   if (isGraph()) {
-    FailureOr<OwningOpRef<ModuleOp>> read = readModule(session, /*dataParallel=*/1);
+    FailureOr<OwningOpRef<ModuleOp>> read = readModule(session, {});
     if (failed(read))
       return failure();
     if (isSpmdProgram(**read) || !plan::getRankPrograms(**read).empty())
       return emitUsageError(session.context) << "--parallel=auto cannot be combined with '" << input
                                              << "': it is a rank program, whose groups are fixed";
-    std::string text;
-    llvm::raw_string_ostream(text) << **read;
-    source.isFixed = true;
-    source.read = [text = std::move(text)](MLIRContext &own, const ModelForm &,
-                                           ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
-      if (OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(text, &own))
-        return graph;
+    graph = std::move(*read);
+  } else {
+    llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input);
+    if (!kinds) {
+      llvm::errs() << llvm::toString(kinds.takeError()) << "\n";
       return failure();
-    };
-    return source;
+    }
+    source.kinds = std::move(*kinds);
   }
-  llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input);
-  if (!kinds) {
-    llvm::errs() << llvm::toString(kinds.takeError()) << "\n";
-    return failure();
-  }
-  source.kinds = std::move(*kinds);
-  source.read = [this, seq](MLIRContext &own, const ModelForm &form,
-                            ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
-    ModelChange change;
-    change.maxLoad = form.maxLoad;
-    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        own, input, form.dataParallel, /*loss=*/mode == "train", ImportShape{form.batch, seq}, blocks, change);
-    if (module)
-      return std::move(*module);
-    return reportError(own, module.takeError());
-  };
+  source.read = makeReader(graph ? *graph : ModuleOp(), shape);
   return source;
 }
 
@@ -266,7 +269,7 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(Session &session, c
     asked.model.maxLoad = smallest.maxLoad;
     return describeRemedies(session, asked, bytes, limit);
   };
-  FailureOr<ModelSource> source = getSource(session, shapes->front().seq);
+  FailureOr<ModelSource> source = getSource(session, shapes->front());
   if (failed(source))
     return failure();
   search.source = std::move(*source);
@@ -297,29 +300,17 @@ std::string CompileCommandLine::describeRemedies(Session &session, const PlanReq
   if (input == "-" || failed(shapes) || shapes->size() > 1)
     return "";
   std::vector<MemoryFlag> flags;
-  ChangedModelReader read;
-  std::string text;
+  OwningOpRef<ModuleOp> graph;
   if (isGraph()) {
-    FailureOr<OwningOpRef<ModuleOp>> graph = readModule(session, asked.options.parallel.getDp());
-    if (failed(graph) || isSpmdProgram(**graph))
+    FailureOr<OwningOpRef<ModuleOp>> read = readModule(session, {asked.options.parallel.getDp()});
+    if (failed(read) || isSpmdProgram(**read))
       return "";
-    llvm::raw_string_ostream(text) << **graph;
-    read = [&](MLIRContext &own, int64_t, const ModelChange &) -> FailureOr<OwningOpRef<ModuleOp>> {
-      if (OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &own))
-        return module;
-      return failure();
-    };
+    graph = std::move(*read);
   } else {
     flags = importing.getMemoryFlags(shapes->front(), globalBatch.getNumOccurrences() > 0, asked.model);
-    read = [&](MLIRContext &own, int64_t dataParallel, const ModelChange &change) -> FailureOr<OwningOpRef<ModuleOp>> {
-      llvm::Expected<OwningOpRef<ModuleOp>> module =
-          importing.importFile(own, input, dataParallel, mode == "train", std::nullopt, {}, change);
-      if (module)
-        return std::move(*module);
-      return reportError(own, module.takeError());
-    };
   }
   llvm::append_range(flags, getMemoryFlags(asked.options));
+  ModelReader read = makeReader(graph ? *graph : ModuleOp(), shapes->front());
   return moe::describeRemedies(findRemedies(asked, bytes, flags, read, limit), limit);
 }
 
@@ -356,13 +347,12 @@ FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
   return failure();
 }
 
-FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(Session &session, int64_t dataParallel,
+FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(Session &session, const ModelForm &form,
                                                                 std::optional<ImportShape> shape,
-                                                                const ReducedSizes *reduced,
-                                                                const ModelChange &change) const {
+                                                                const ReducedSizes *reduced) const {
   if (!isGraph()) {
-    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        session.context, input, dataParallel, /*loss=*/mode == "train", shape, /*blocks=*/{}, change, reduced);
+    llvm::Expected<OwningOpRef<ModuleOp>> module =
+        importing.importFile(session.context, input, form, /*loss=*/mode == "train", shape, reduced);
     if (module)
       return std::move(*module);
     llvm::errs() << llvm::toString(module.takeError()) << "\n";

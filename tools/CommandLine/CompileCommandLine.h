@@ -73,19 +73,19 @@ public:
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
-  /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
-  /// tokens. Without a `shape` the options must give one. `reduced`: of a configuration, in the smallest sizes.
-  /// `change`: of a configuration.
-  FailureOr<OwningOpRef<ModuleOp>> readModule(Session &session, int64_t dataParallel,
+  /// Reads the module of an MLIR file as it is, or the graph of a configuration in `form`, of the smallest sizes for
+  /// `reduced`. Without a `shape` the options must give one.
+  FailureOr<OwningOpRef<ModuleOp>> readModule(Session &session, const ModelForm &form,
                                               std::optional<ImportShape> shape = std::nullopt,
-                                              const ReducedSizes *reduced = nullptr,
-                                              const ModelChange &change = {}) const;
+                                              const ReducedSizes *reduced = nullptr) const;
 
 private:
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
-  FailureOr<ModelSource> getSource(Session &session, int64_t seq) const;
+  FailureOr<ModelSource> getSource(Session &session, ImportShape shape) const;
+  /// Reads `graph` again, or the configuration if it is null.
+  ModelReader makeReader(ModuleOp graph, ImportShape shape) const;
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
   void noteChoice(ModuleOp plan, PlanOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;

@@ -230,7 +230,7 @@ llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::Stri
 }
 
 std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, bool hasGlobalBatch,
-                                                          const ModelChange &asked) const {
+                                                          const ModelForm &asked) const {
   std::vector<MemoryFlag> flags;
   if (!maxLoad.getNumOccurrences()) {
     // A bound that is there by default can still be smaller.
@@ -251,10 +251,10 @@ std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, boo
   return flags;
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>>
-ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, int64_t dataParallel, bool loss,
-                              std::optional<ImportShape> shape, llvm::ArrayRef<int64_t> blocks,
-                              const ModelChange &change, const ReducedSizes *reduced) const {
+llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
+                                                                    const ModelForm &form, bool loss,
+                                                                    std::optional<ImportShape> shape,
+                                                                    const ReducedSizes *reduced) const {
   if (!shape) {
     llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
     if (!shapes)
@@ -269,17 +269,17 @@ ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input, int64
     return config.takeError();
   warnOfNoExperts(*config);
   ImportOptions options = getOptions(*shape);
-  options.dataParallel = dataParallel;
+  options.dataParallel = form.dataParallel;
   options.loss = loss;
-  if (change.isBf16)
+  if (form.isBf16)
     options.dtype = ImportType::bf16;
-  if (change.maxLoad)
-    options.defaultMaxLoad = change.maxLoad;
-  if (change.batch)
-    options.batch = *change.batch;
-  if (!blocks.empty()) {
+  if (form.maxLoad)
+    options.defaultMaxLoad = form.maxLoad;
+  if (form.batch)
+    options.batch = *form.batch;
+  if (!form.blocks.empty()) {
     llvm::SmallVector<BlockSpec> taken;
-    for (int64_t block : blocks)
+    for (int64_t block : form.blocks)
       taken.push_back(config->model->blocks[block]);
     config->model->blocks = taken;
     options.layers.reset();

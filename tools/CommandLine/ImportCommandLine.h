@@ -33,18 +33,16 @@ public:
   /// diagnostic.
   llvm::Expected<llvm::SmallVector<ImportShape>> getShapes() const;
 
-  /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
-  /// batch * seq * dataParallel tokens. An error is a complete diagnostic. Without a
-  /// `shape` the options must give one. A whole model has a loss with `loss`, for training, and only the blocks of
-  /// these indices with `blocks`. `change` replaces options. `reduced` gives the smallest sizes for its groups.
-  llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, int64_t dataParallel,
+  /// Imports the configuration at `input` (a path, the name of a shared model, or - for standard input) in `form`, in
+  /// the smallest sizes for `reduced`. Without a `shape` the options must give one. A whole model has a loss with
+  /// `loss`, for training. An error is a complete diagnostic.
+  llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const ModelForm &form,
                                                    bool loss, std::optional<ImportShape> shape = std::nullopt,
-                                                   llvm::ArrayRef<int64_t> blocks = {}, const ModelChange &change = {},
                                                    const ReducedSizes *reduced = nullptr) const;
 
   /// Flags that are not given, with which a plan for `shape` needs less memory. With `hasGlobalBatch` a smaller batch
   /// makes more micro-batches, not a smaller step.
-  std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch, const ModelChange &asked) const;
+  std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch, const ModelForm &asked) const;
 
   /// For each block of the whole model at `input` that is used, the first block that is like it. Empty without
   /// --whole-model and for models of an encoder and a decoder.

@@ -97,7 +97,7 @@ LogicalResult CompileCommandLine::setJobStages(Session &session, PlanOptions &op
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (failed(shapes))
     return failure();
-  FailureOr<ModelSource> source = getSource(session, shapes->front().seq);
+  FailureOr<ModelSource> source = getSource(session, shapes->front());
   if (failed(source))
     return failure();
   Candidate plan = job->plan;

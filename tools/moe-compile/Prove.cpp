@@ -31,14 +31,16 @@ struct Subject {
   ModuleOp plan;
   PlanOptions options;
   std::optional<ImportShape> shape = std::nullopt;
-  ModelChange change = {};
+  ModelForm form = {};
 };
 
 class Prover {
 public:
   Prover(const Subject &subject, const CompileCommandLine &command, Session &session)
       : plan(subject.plan), context(*plan.getContext()), command(command), options(subject.options),
-        shape(subject.shape), change(subject.change), session(session) {}
+        shape(subject.shape), form(subject.form), session(session) {
+    form.dataParallel = options.parallel.getDp();
+  }
 
   /// Errors are among its failures.
   Proof prove();
@@ -46,7 +48,7 @@ public:
 private:
   LogicalResult fixChoices();
   FailureOr<OwningOpRef<ModuleOp>> readModel(const ReducedSizes *reduced) const {
-    return command.readModule(session, options.parallel.getDp(), shape, reduced, change);
+    return command.readModule(session, form, shape, reduced);
   }
   FailureOr<OwningOpRef<ModuleOp>> compileSmall(int64_t attempt, Proof &proof);
   FailureOr<OwningOpRef<ModuleOp>> compileSingle(int64_t factor);
@@ -60,7 +62,7 @@ private:
   const CompileCommandLine &command;
   PlanOptions options;
   const std::optional<ImportShape> shape;
-  const ModelChange change;
+  ModelForm form;
   OwningOpRef<ModuleOp> choices;
   Session &session;
 };
@@ -187,7 +189,9 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
   single.parallel = ParallelAttr::getSingle(&context);
   single.cluster = options.cluster;
   ReducedSizes sizes{options.parallel, 1, factor, /*keepsPadding=*/false};
-  FailureOr<OwningOpRef<ModuleOp>> graph = command.readModule(session, /*dataParallel=*/1, shape, &sizes, change);
+  ModelForm whole = form;
+  whole.dataParallel = 1;
+  FailureOr<OwningOpRef<ModuleOp>> graph = command.readModule(session, whole, shape, &sizes);
   if (failed(graph))
     return failure();
   return planAndCompile(**graph, single);
@@ -252,7 +256,7 @@ static LogicalResult setChosen(Subject &subject) {
            << "cannot prove the plan: it does not say which groups were chosen";
   const Candidate &chosen = *llvm::find_if(groups->candidates, isChosen);
   subject.options = getChoiceOptions(chosen, subject.options);
-  subject.change.maxLoad = chosen.maxLoad;
+  subject.form.maxLoad = chosen.maxLoad;
   if (subject.shape)
     subject.shape->batch = chosen.batch;
   return success();

@@ -277,7 +277,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(moe::Session &session, Arr
                                                       const moe::PlanOptions &options) {
   SmallVector<moe::Variant> variants;
   for (moe::ImportShape shape : shapes) {
-    FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, options.parallel.getDp(), shape);
+    FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()}, shape);
     if (failed(graph))
       return failure();
     if (variants.empty())
@@ -347,7 +347,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(moe::Session &session, cons
              << " shapes; plan, llvm, obj and so hold several";
     return compileShapes(session, *shapes, options);
   }
-  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, options.parallel.getDp());
+  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()});
   if (failed(graph))
     return failure();
   if (moe::isSpmdProgram(**graph)) {

@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     return fail(llvm::createStringError(
         "moe-import: error: expected a configuration, a model's name or --megatron-args, and one of them"));
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, /*dataParallel=*/1, loss);
+  llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, ModelForm(), loss);
   if (!module)
     return fail(module.takeError());
 

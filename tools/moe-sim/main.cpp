@@ -86,7 +86,7 @@ static bool isJsonPrinted() { return isJson() && (jsonFile.empty() || jsonFile =
 
 /// Reads the input, a model or a plan.
 static FailureOr<OwningOpRef<ModuleOp>> readInput(Session &session, const PlanOptions &options) {
-  FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(session, options.parallel.getDp());
+  FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(session, {options.parallel.getDp()});
   if (failed(module))
     return failure();
   if (size_t variants = plan::getVariants(**module).size())

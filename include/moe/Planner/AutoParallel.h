@@ -9,6 +9,7 @@
 #define MOE_PLANNER_AUTOPARALLEL_H
 
 #include "moe/Planner/Explanation.h"
+#include "moe/Planner/ModelSource.h"
 #include "moe/Planner/Planner.h"
 
 #include <functional>
@@ -16,25 +17,6 @@
 #include <vector>
 
 namespace mlir::moe {
-
-/// Differences between the graphs of a model that a search compares.
-struct ModelForm {
-  int64_t dataParallel = 1;
-  int64_t batch = 1; ///< sequences of each data-parallel rank
-  /// The most dropless rows that a rank has room for, in times the even load. Absent: as the user asks for it.
-  std::optional<double> maxLoad;
-};
-
-/// The model of which a plan is made.
-struct ModelSource {
-  /// The graph; of a whole model with `blocks`, which index `kinds`, these blocks alone. Where a bound of dropless rows
-  /// is not given, the module's `moe.default_max_load` says it. Errors are reported.
-  std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &, const ModelForm &, ArrayRef<int64_t> blocks)> read;
-  /// For each block of a whole model, the first that is like it; empty if blocks cannot be taken out.
-  std::vector<int64_t> kinds;
-  /// Whether the graph has the tokens of the whole world for any number of ranks. Then `batch` has no effect.
-  bool isFixed = false;
-};
 
 /// Values that the search may choose besides groups and the schedule. Each list of values has at least one, and the
 /// first one is tried first.

@@ -12,26 +12,16 @@
 #include <string>
 #include <vector>
 
+#include "moe/Planner/ModelSource.h"
 #include "moe/Planner/Planner.h"
 
 namespace mlir::moe {
 
-/// Changes to the import of a model. Absent: as the user asks for it.
-struct ModelChange {
-  std::optional<double> maxLoad; ///< most rows of a dropless layer on a rank, as a multiple of the even load
-  std::optional<int64_t> batch;  ///< sequences of a data-parallel rank in a micro-batch
-  bool isBf16 = false;
-};
-
 /// A plan that does not fit, or one that may replace it.
 struct PlanRequest {
   PlanOptions options;
-  ModelChange model;
+  ModelForm model; ///< for any number of data-parallel ranks
 };
-
-/// Reads the model for so many data-parallel ranks into a context, on any thread. Errors are reported.
-using ChangedModelReader =
-    std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &, int64_t dataParallel, const ModelChange &)>;
 
 /// Flags that the user has not given.
 struct MemoryFlag {
@@ -54,7 +44,7 @@ struct Remedy {
 /// cannot be compiled, or do not need less, are left out. After `seconds`, or once the options say so, it begins no
 /// further plan. The result is in the order in which it was tried.
 std::vector<Remedy> findRemedies(const PlanRequest &asked, int64_t bytes, ArrayRef<MemoryFlag> flags,
-                                 const ChangedModelReader &read, int64_t limit, double seconds = 20);
+                                 const ModelReader &read, int64_t limit, double seconds = 20);
 
 /// A line for each remedy, with the memory that it needs and whether it fits. Empty if there is none.
 std::string describeRemedies(ArrayRef<Remedy> remedies, int64_t limit);
