@@ -58,7 +58,7 @@ private:
 };
 
 /// Buffers that start at one offset.
-struct Block {
+struct MemoryBlock {
   SmallVector<BufferOp, 1> buffers;
   Space space;
   int64_t bytes;
@@ -138,18 +138,18 @@ private:
 class PlacedBlocks {
 public:
   PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetimes);
-  void insert(const Block &block, const Place &place);
+  void insert(const MemoryBlock &block, const Place &place);
   /// Appends the places of all blocks that may be in use at the same time as `block`, which is number `index`.
-  void findNear(const Block &block, unsigned index, SmallVectorImpl<Places> &near) const;
+  void findNear(const MemoryBlock &block, unsigned index, SmallVectorImpl<Places> &near) const;
 
 private:
   /// Launches that use `block` then, in program order.
-  Span getUses(const Block &block, When when) const;
+  Span getUses(const MemoryBlock &block, When when) const;
   /// Uses on each stream.
-  SmallVector<Span, 4> getStreamUses(const Block &block, When when) const;
+  SmallVector<Span, 4> getStreamUses(const MemoryBlock &block, When when) const;
   /// Launches of `stream` that may run at the same time as the uses of block number `index` then.
   Span getBeside(unsigned index, When when, unsigned stream) const;
-  void forEachUse(const Block &block, When when, function_ref<void(unsigned)> visit) const;
+  void forEachUse(const MemoryBlock &block, When when, function_ref<void(unsigned)> visit) const;
 
   const HappensBefore &order;
   LifetimesByWhen &lifetimes;
@@ -189,7 +189,7 @@ private:
   HappensBefore order;
   LifetimesByWhen lifetimes; ///< of `blocks`
   int64_t alignment;
-  std::vector<Block> blocks;
+  std::vector<MemoryBlock> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;
 };
 
@@ -369,7 +369,7 @@ PlacedBlocks::PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetime
     onStream.emplace_back(launches.size());
 }
 
-void PlacedBlocks::forEachUse(const Block &block, When when, function_ref<void(unsigned)> visit) const {
+void PlacedBlocks::forEachUse(const MemoryBlock &block, When when, function_ref<void(unsigned)> visit) const {
   for (BufferOp buffer : block.buffers)
     for (LaunchOp user : getLaunches(buffer))
       for (unsigned launch : order.getIndices(user))
@@ -377,13 +377,13 @@ void PlacedBlocks::forEachUse(const Block &block, When when, function_ref<void(u
           visit(launch);
 }
 
-Span PlacedBlocks::getUses(const Block &block, When when) const {
+Span PlacedBlocks::getUses(const MemoryBlock &block, When when) const {
   Span span;
   forEachUse(block, when, [&](unsigned launch) { span.add(launch); });
   return span;
 }
 
-SmallVector<Span, 4> PlacedBlocks::getStreamUses(const Block &block, When when) const {
+SmallVector<Span, 4> PlacedBlocks::getStreamUses(const MemoryBlock &block, When when) const {
   SmallVector<Span, 4> spans(order.getNumStreams());
   forEachUse(block, when, [&](unsigned launch) { spans[order.getStream(launch)].add(order.getPosition(launch) - 1); });
   return spans;
@@ -402,7 +402,7 @@ Span PlacedBlocks::getBeside(unsigned index, When when, unsigned stream) const {
   return {static_cast<unsigned>(uses.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
 }
 
-void PlacedBlocks::insert(const Block &block, const Place &place) {
+void PlacedBlocks::insert(const MemoryBlock &block, const Place &place) {
   for (When when : getWhens(block.loop)) {
     inProgram.insert(getUses(block, when), place);
     for (auto [places, span] : llvm::zip(onStream, getStreamUses(block, when)))
@@ -410,7 +410,7 @@ void PlacedBlocks::insert(const Block &block, const Place &place) {
   }
 }
 
-void PlacedBlocks::findNear(const Block &block, unsigned index, SmallVectorImpl<Places> &near) const {
+void PlacedBlocks::findNear(const MemoryBlock &block, unsigned index, SmallVectorImpl<Places> &near) const {
   for (When when : getWhens(block.loop)) {
     inProgram.find(getUses(block, when), near);
     for (auto [stream, places] : llvm::enumerate(onStream))
@@ -432,7 +432,7 @@ int64_t MemoryPlanner::place(Space space) {
   PlacedBlocks placed(order, lifetimes);
   SmallVector<Places> near;
   for (unsigned index : bySize) {
-    Block &block = blocks[index];
+    MemoryBlock &block = blocks[index];
     near.clear();
     placed.findNear(block, index, near);
     block.offset = findOffset(block.bytes, near);
@@ -449,7 +449,7 @@ void MemoryPlanner::run() {
   NamedAttrList arenas;
   for (Space space : {Space::device, Space::host_pinned})
     arenas.append(stringifySpace(space), builder.getI64IntegerAttr(place(space)));
-  for (const Block &block : blocks)
+  for (const MemoryBlock &block : blocks)
     for (BufferOp buffer : block.buffers)
       buffer.setOffset(block.offset);
   program->setAttr(kArenasAttrName, arenas.getDictionary(program.getContext()));
