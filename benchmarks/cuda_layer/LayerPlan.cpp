@@ -140,7 +140,7 @@ std::map<std::string, double> LayerPlan::runTimed() {
   return seconds;
 }
 
-bool LayerPlan::choosesAsTold() {
+bool LayerPlan::choosesAsExpected() {
   moert_routing routing = {};
   int64_t count = 0;
   check(moert_plan_routings(plan, 0, MOERT_PROGRAM_RANK, &routing, 1, &count));
@@ -149,11 +149,11 @@ bool LayerPlan::choosesAsTold() {
   std::vector<int32_t> chosen(choices.size());
   check(moert_world_routing(world, 0, routing.op, chosen.data(), static_cast<int64_t>(chosen.size()), &count));
   check(moert_world_record_routing(world, 0));
-  std::vector<int32_t> told(choices.begin(), choices.end());
-  for (size_t token = 0; token < told.size(); token += static_cast<size_t>(choicesOfToken))
-    for (std::vector<int32_t> *list : {&chosen, &told})
+  std::vector<int32_t> expected(choices.begin(), choices.end());
+  for (size_t token = 0; token < expected.size(); token += static_cast<size_t>(choicesOfToken))
+    for (std::vector<int32_t> *list : {&chosen, &expected})
       std::sort(&(*list)[token], &(*list)[token] + choicesOfToken);
-  return chosen == told;
+  return chosen == expected;
 }
 
 std::vector<char> LayerPlan::readResult(size_t result) {

@@ -28,7 +28,7 @@ public:
   /// Runs one step. Returns the device's seconds by the name of ops.
   std::map<std::string, double> runTimed();
   /// Runs one step. Returns whether each token made the given choices, in any order.
-  bool choosesAsTold();
+  bool choosesAsExpected();
   /// || mine - theirs || / || theirs || of each result. The reference is in f64.
   std::map<std::string, double> errorsAgainst(LayerPlan &reference);
 

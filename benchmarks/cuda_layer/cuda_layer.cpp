@@ -42,7 +42,7 @@ json verify(const json &job) {
   LayerPlan reference(job["reference"], "host", job["seed"], choices);
   plan.run();
   reference.run();
-  return {{"errors", plan.errorsAgainst(reference)}, {"routed", plan.choosesAsTold()}};
+  return {{"errors", plan.errorsAgainst(reference)}, {"routed", plan.choosesAsExpected()}};
 }
 
 /// Measures steps, steps whose ops are timed, and plain products in turns, so that all see the same clocks.
@@ -53,7 +53,7 @@ json measure(Floor &floor, const json &job) {
   for (int64_t count : counts)
     rows += count;
   floor.prepare(plan.model(), plan.hidden(), plan.experts(), rows);
-  const bool routed = plan.choosesAsTold();
+  const bool routed = plan.choosesAsExpected();
   std::vector<double> steps, products, plain, rest;
   std::map<std::string, std::vector<double>> ops;
   constexpr int kWarmUp = 3;

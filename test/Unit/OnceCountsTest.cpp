@@ -347,8 +347,8 @@ TEST(OnceCountsTest, ExpectedByTheCompiler) {
   double nodes = 4 * 256 * getEven({16, 4}, 0, 4) / 1024, ranks = 2 * 4 * 256 * getEven({16, 4}, 0, 2) / 2048;
   std::vector<double> expected = {nodes, nodes, ranks, ranks, 0.5, ranks, 0.5};
   ASSERT_EQ(uses.size(), expected.size());
-  for (auto [use, its] : llvm::zip_equal(uses, expected))
-    EXPECT_NEAR(use, its, 1e-12);
+  for (auto [use, want] : llvm::zip_equal(uses, expected))
+    EXPECT_NEAR(use, want, 1e-12);
 }
 
 } // namespace

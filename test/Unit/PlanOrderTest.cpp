@@ -239,16 +239,16 @@ public:
     std::map<uint64_t, std::vector<Path>> paths = {{0, {Path{{0, 0}, std::vector<int64_t>(steps.size(), 0)}}}};
     for (unsigned count = 0; count < steps.size(); ++count) {
       std::map<uint64_t, std::vector<Path>> next;
-      for (const auto &[set, its] : paths)
+      for (const auto &[set, front] : paths)
         for (unsigned step = 0; step < steps.size(); ++step)
           if (!(set >> step & 1) && (before[step] & ~set) == 0)
-            for (const Path &path : its)
+            for (const Path &path : front)
               extend(next[set | uint64_t(1) << step], path, set, step);
       paths = std::move(next);
     }
     int64_t best = known;
-    for (const auto &[set, its] : paths)
-      for (const Path &path : its)
+    for (const auto &[set, front] : paths)
+      for (const Path &path : front)
         best = std::min(best, std::max(path.free[0], path.free[1]));
     return best;
   }
@@ -522,8 +522,8 @@ struct Searched {
       : dependences((plan::assignStreams(program), program)), graph(dependences), papers(dependences),
         sim(llvm::cantFail(makeSimProgram(program, model.getNumRanks()))) {
     std::vector<double> seconds = llvm::cantFail(getPricer(model).getLaunchSeconds());
-    for (auto [task, its, launch] : llvm::zip_equal(graph.tasks, seconds, sim.launches)) {
-      task.seconds = its;
+    for (auto [task, duration, launch] : llvm::zip_equal(graph.tasks, seconds, sim.launches)) {
+      task.seconds = duration;
       task.resource = launch.cost.resource;
       task.issueSeconds = model.getProfile().host.launchSeconds[0];
     }

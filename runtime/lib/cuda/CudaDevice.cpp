@@ -57,8 +57,9 @@ std::vector<std::string> CudaDevice::raggedMethods() const {
 
 Status CudaDevice::describeAlgorithm(const Call &call, std::string &algorithm) {
   using operands::Matmul;
-  const auto its = attributes::Matmul::of(call);
-  const ProductShape shape = matmulShape(call.views[Matmul::a], call.views[Matmul::c], its.transposeA, its.transposeB);
+  const auto options = attributes::Matmul::of(call);
+  const ProductShape shape =
+      matmulShape(call.views[Matmul::a], call.views[Matmul::c], options.transposeA, options.transposeB);
   return lanes->device().products.describe(shape, algorithm);
 }
 

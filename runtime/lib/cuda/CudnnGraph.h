@@ -1,4 +1,4 @@
-//===- CudnnGraph.h - attention as cuDNN is told it -----------------------===//
+//===- CudnnGraph.h - attention as a graph of cuDNN -----------------------===//
 #ifndef MOERT_CUDA_CUDNNGRAPH_H
 #define MOERT_CUDA_CUDNNGRAPH_H
 

@@ -22,15 +22,15 @@ struct HolderOfChoice {
     return counts ? static_cast<int32_t>(expert / perHolder) : -1;
   }
   /// First choice of the same token and holder.
-  __device__ int64_t firstAlike(int64_t choice, int32_t its) const {
+  __device__ int64_t firstAlike(int64_t choice, int32_t wanted) const {
     int64_t other = choice / choices * choices;
-    while (holder(other) != its)
+    while (holder(other) != wanted)
       ++other;
     return other;
   }
   __device__ int32_t operator()(int64_t choice) const {
-    const int32_t its = holder(choice);
-    return its >= 0 && firstAlike(choice, its) == choice ? its : -1;
+    const int32_t found = holder(choice);
+    return found >= 0 && firstAlike(choice, found) == choice ? found : -1;
   }
 };
 

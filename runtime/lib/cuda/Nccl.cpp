@@ -85,8 +85,8 @@ bool hasMessages(std::span<const Program> programs, size_t group) {
 bool isWhole(const Call &call) {
   if (call.kind != Kind::AllToAll)
     return false;
-  const auto its = attributes::AllToAll::of(call);
-  return its.phases == 1 && its.copies == 1;
+  const auto options = attributes::AllToAll::of(call);
+  return options.phases == 1 && options.copies == 1;
 }
 
 /// Exchanges messages with all other members at once. The part that a member keeps is not a message.

@@ -191,14 +191,15 @@ TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
   const Case c = causalCase(20, 20, 4, 2);
   Call call;
   call.kind = Kind::Attention;
-  attributes::Attention its;
-  its.qLength = its.kLength = 20;
-  its.heads = 4;
-  its.kHeads = 2;
-  its.parts = its.stride = its.causal = its.rowParts = its.rowStride = its.cutParts = its.cutStride = 1;
-  its.keyShift = -1;
-  its.scale = c.options.scale;
-  its.set(call);
+  attributes::Attention options;
+  options.qLength = options.kLength = 20;
+  options.heads = 4;
+  options.kHeads = 2;
+  options.parts = options.stride = options.causal = options.rowParts = options.rowStride = options.cutParts =
+      options.cutStride = 1;
+  options.keyShift = -1;
+  options.scale = c.options.scale;
+  options.set(call);
   const Views views = viewsOf(c, MOERT_BF16);
   std::copy_n(views.begin(), Lse + 1, call.views.begin());
   const Status status = prepareAttention(target(), call);

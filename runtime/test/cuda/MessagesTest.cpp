@@ -150,15 +150,15 @@ void expectSame(Members &members, Own own) {
     EXPECT_TRUE(got[i] == expected[i]) << "member " << i;
 }
 
-std::vector<Call> allToAll(int64_t size, const Dims &in, const attributes::AllToAll &its, int32_t dtype) {
+std::vector<Call> allToAll(int64_t size, const Dims &in, const attributes::AllToAll &options, int32_t dtype) {
   Dims out = in;
-  out[static_cast<size_t>(its.splitDim)] /= size / its.copies;
-  out[static_cast<size_t>(its.concatDim)] *= size / its.phases;
+  out[static_cast<size_t>(options.splitDim)] /= size / options.copies;
+  out[static_cast<size_t>(options.concatDim)] *= size / options.phases;
   Call call;
   call.kind = Kind::AllToAll;
   call.views[0] = viewOf(in, dtype);
   call.views[1] = viewOf(out, dtype);
-  its.set(call);
+  options.set(call);
   return std::vector<Call>(static_cast<size_t>(size), call);
 }
 
@@ -200,12 +200,12 @@ struct Ragged {
       call.views[AllToAllV::blockCounts].data = blockCounts[m].data();
       call.views[AllToAllV::expertCounts] = viewOf({size / phases * blocks, own}, MOERT_I32);
       call.views[AllToAllV::expertCounts].data = expertCounts[m].data();
-      attributes::AllToAllV its{};
-      its.direction = direction;
-      its.copies = its.stored = 1;
-      its.phases = phases;
-      its.phase = phase;
-      its.set(call);
+      attributes::AllToAllV options{};
+      options.direction = direction;
+      options.copies = options.stored = 1;
+      options.phases = phases;
+      options.phase = phase;
+      options.set(call);
       EXPECT_TRUE(checkExchangeValues(call, size, static_cast<int64_t>(m)).ok());
     }
     return result;
@@ -217,17 +217,17 @@ TEST(CudaMessagesTest, AllToAll) {
     for (int64_t split = 0; split < 3; ++split)
       for (int64_t concat = 0; concat < 3; ++concat)
         for (auto [copies, phases] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {2, 1}, {1, 2}, {4, 1}}) {
-          attributes::AllToAll its{};
-          its.splitDim = split;
-          its.concatDim = concat;
-          its.copies = copies;
-          its.phases = phases;
-          its.phase = phases - 1;
+          attributes::AllToAll options{};
+          options.splitDim = split;
+          options.concatDim = concat;
+          options.copies = copies;
+          options.phases = phases;
+          options.phase = phases - 1;
           SCOPED_TRACE(testing::Message()
                        << "split " << split << ", concat " << concat << ", copies " << copies << ", phases " << phases);
-          Members members(allToAll(4, {4, 8, 12}, its, dtype));
+          Members members(allToAll(4, {4, 8, 12}, options, dtype));
           expectSame(members, Own::Copied);
-          Members even(allToAll(4, {4, 8, 12}, its, dtype));
+          Members even(allToAll(4, {4, 8, 12}, options, dtype));
           expectSame(even, Own::Message);
           if (copies == 1) {
             EXPECT_EQ(even.areEven, phases == 1);

@@ -259,11 +259,11 @@ TEST(CudaRouteTest, PagesOfTheHost) {
   expectAlike(Kind::Route, operands, [&](Kernels &k, const Views &v) {
     for (size_t i = 0; i < 2; ++i) {
       const View experts = v[i ? 9 : 3];
-      View told;
+      View choices;
       if (!pages[i].forced.empty())
-        if (Status status = k.forcedChoices(pages[i], experts, told); !status.ok())
+        if (Status status = k.forcedChoices(pages[i], experts, choices); !status.ok())
           return status;
-      if (Status status = k.route(v[0], v[1], v[2], experts, v[4], v[5], v[6], v[7], {}, told); !status.ok())
+      if (Status status = k.route(v[0], v[1], v[2], experts, v[4], v[5], v[6], v[7], {}, choices); !status.ok())
         return status;
       if (Status status = k.recordChoices(experts, pages[i]); !status.ok())
         return status;
