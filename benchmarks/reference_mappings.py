@@ -186,7 +186,7 @@ def keep_text(bin_folder, question):
     """The first lines of an answer, as a reader sees them."""
     command = get_question_commands(question)["choice"]
     result = subprocess.run([os.path.join(bin_folder, command[0]), *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
-    return [re.sub(r"^--.*", "...", line) for line in result.stdout.splitlines()[:5]]
+    return [re.sub(r"^\s*--.*", "...", line) for line in result.stdout.splitlines()[:5]]
 
 
 def get_expert_flops(out):
@@ -331,6 +331,10 @@ def make_left_out_table(reference):
     return make_table(["left out", "why"], [[row["what"], row["why"]] for row in reference["left_out"]])
 
 
+# The rest follows from these, or is a default.
+SHOWN_OPTIONS = ("--parallel", "--interleave", "--pipeline", "--recompute", "--side-by-side", "--schedule")
+
+
 def make_choice_table(reference, figures):
     lines, commits = [], set()
     for question in reference["questions"]:
@@ -341,7 +345,7 @@ def make_choice_table(reference, figures):
         communication = choice["hidden_communication_seconds"] + choice["exposed_communication_seconds"]
         shares = [choice[name] / choice["seconds"] for name in ("bubble_seconds", "exposed_communication_seconds")]
         lines.append([question["title"], f"{before['tokens_per_second_per_gpu']:,.0f}", f"{choice['tokens_per_second_per_gpu']:,.0f}",
-                      f"{before['seconds'] / choice['seconds']:.2f}", f"`{' '.join(choice['options'])}`",
+                      f"{before['seconds'] / choice['seconds']:.2f}", f"`{' '.join(option for option in choice['options'].split() if option.startswith(SHOWN_OPTIONS))}`",
                       f"{choice['hidden_communication_seconds'] / communication:.0%}", ", ".join(f"{share:.1%}" for share in shares)])
         commits |= {choice["commit"], before["commit"]}
     table = make_table(["model, devices, sequences of a step", "1F1B alone", "choice", "gain", "options of the choice", "hidden", "bubble, exposed"], lines)
