@@ -28,7 +28,9 @@ GENERATED = re.compile(r"docs/Results\.md|benchmarks/results/")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_`]*[A-Z0-9`-])")
 ABBREVIATION = re.compile(r"(?<![\w.`/-])([A-Z]{2,}[0-9]*)s?(?![\w`/-])")
 # Names, and abbreviations that every reader knows.
-NAMES = {"NVIDIA", "MIT", "BSD", "II", "III", "IV", "OK", "MODEL", "GPUS", "CLUSTER", "FILE", "DIR", "RANK", "RANKS", "OUT", "BERT", "GLM", "ERNIE",
+NAMES = {"GPU", "CPU", "LLVM", "API", "LSP", "PATH", "AMD", "JAX", "GPT", "SLURM", "GGUF", "TCP", "JSON", "SVG", "HTML", "CSV", "SI", "SXM",
+         "SXM2", "PCI", "DGX", "HGX", "RTX", "AVX2", "AVX512", "GFLOP", "TFLOP",
+         "NVIDIA", "MIT", "BSD", "II", "III", "IV", "OK", "MODEL", "GPUS", "CLUSTER", "FILE", "DIR", "RANK", "RANKS", "OUT", "BERT", "GLM", "ERNIE",
          "DBRX", "OLM", "SHA", "AM", "PM", "UTC", "RING", "INFOCOM", "IPDPS", "ICML"}
 FIRST_WORDS = re.compile(r"(Else|Of|Where|What|Who|So many|Which|Whose|Nothing)\b", re.I)
 # "Where", "What", "Which" and "Nothing" also begin whole sentences, so they are refused only as the first word of a comment.

@@ -230,7 +230,7 @@ class ListTest(unittest.TestCase):
                 self.assertIn("{bin}/" + program, text)
 
     def test_the_pages_have_the_texts_and_links_of_the_list(self):
-        """Nothing writes over hand-made changes: the kept pages are those that the script writes from them."""
+        """The kept pages are those that the script writes from them, so they have no hand-made changes."""
         kept = os.path.join(BENCHMARKS, "results")
         with tempfile.TemporaryDirectory() as folder:
             parts, summary = os.path.join(folder, "benchmarks", "results"), os.path.join(folder, "docs", "Results.md")
