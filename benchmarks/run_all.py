@@ -347,9 +347,8 @@ def select(output, pattern):
 
 
 def show_output(entry, record):
-    """Selected output, followed by the whole output, folded, if that is more."""
-    output, begin = record["output"].strip("\n"), ""
-    shown = entry.show and select(output, entry.show) or output
+    """Shows the paragraphs that matter, or the end of a failure."""
+    output = record["output"].strip("\n")
     if record["state"] == "failed":
         output = get_last_lines("\n".join(filter(None, [output, record["errors"]])))
         return f"**Failed** with status {record['status']}. The end of its output:\n\n" + fence(output)
@@ -381,7 +380,7 @@ def get_file(section):
 
 
 def read_parts(path):
-    """Parts of the page and lines of its table, by title. Results are kept on one machine, the page goes to all."""
+    """Reads the parts of a section's page, by title. A part stays if this machine has no result for it."""
     if not os.path.exists(path):
         return {}
     with open(path) as file:
@@ -389,12 +388,14 @@ def read_parts(path):
                 for title, text in re.findall(r"^## (.*)\n(?s:(.*?))(?=^## |\Z)", file.read(), re.M)}
 
 
-def write_page(path, entries, sections, results):
-    """Writes the page, and copies its pictures to images/ beside it. An entry without a result keeps its part of the page."""
-    records = {entry.name: results.find(entry.name) for entry in entries}
-    old_parts, old_lines = read_parts(path)
-    keeps = lambda entry: (records[entry.name] or SKIP)["state"] == "skipped" and "| done |" in old_lines.get(entry.title, "")
-    parts = ["""# Results
+def summarise(part):
+    """Cells of the summary's table: the claims that hold, an example with a figure, commit and day."""
+    claims = list(dict.fromkeys(re.findall(r"^(?:ok|FAIL)  .*$", part, re.M)))
+    holding = [claim[2:].strip() for claim in claims if claim.startswith("ok")]
+    example = next((claim for claim in holding if re.search(r"\d", claim.rpartition(": ")[2]) and ": " in claim), next(iter(holding), ""))
+    origin = re.search(r"^Commit (\w+).*?; (\d{4}-\d\d-\d\d);", part, re.M)
+    count = "**failed**" if "**Failed**" in part else f"{len(holding)} of {len(claims)}" if claims else ""
+    return [count, example.replace("|", "\\|"), *(origin.groups() if origin else ("", ""))]
 
 
 def write_pages(path, folder, entries, sections, results, home=None):

@@ -40,8 +40,8 @@ struct CheckpointNames {
 };
 
 /// Lists the tensors of a published checkpoint that make a parameter of a whole model, with the keys of
-/// docs/Runtime.md. Null if the checkpoint has none for it. In a family with encoder and decoder, blocks after the last
-/// of model.blocks are the decoder's.
+/// docs/Checkpoints.md. Null if the checkpoint has none for it. In a family with encoder and decoder, blocks after the
+/// last of model.blocks are the decoder's.
 DictionaryAttr getSource(Builder &builder, const CheckpointNames &names, const ModelSpec &model,
                          llvm::StringRef parameter, RankedTensorType type);
 

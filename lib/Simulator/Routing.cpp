@@ -205,7 +205,7 @@ public:
   std::vector<double> getProbabilities(double most) const;
 
 private:
-  // These constants give the statistics in docs/CostModel.md, which compares them with measurements.
+  // These constants give the statistics in docs/Routing.md, which compares them with measurements.
   static constexpr double startFraction = 0.1;     // share of the spread at iteration 0
   static constexpr double rampIterations = 3;      // time constant of the rise from there
   static constexpr double earlyFraction = 0.78;    // share of the final spread after the rise

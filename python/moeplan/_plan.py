@@ -120,7 +120,7 @@ class Plan:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.handle = _runtime.Plan(self.path)
-        #: Metadata of the plan, with the keys of docs/Runtime.md.
+        #: Metadata of the plan, with the keys of docs/PlanFormat.md.
         self.metadata: dict[str, Any] = json.loads(self.handle.metadata())
         self.variants = tuple(map(_make_variant, self.metadata.get("variants", [self.metadata])))
 

@@ -107,7 +107,7 @@ class Compilation(Result):
 
 
 class Simulation(Result):
-    """A simulated step. The fields are those of `moe-sim --json`, which docs/CostModel.md describes. Those in `_s` are seconds."""
+    """A simulated step. The fields are those of `moe-sim --json`, which docs/Outputs.md describes. Those in `_s` are seconds."""
 
     plan: str
     cluster: str
@@ -129,12 +129,12 @@ class Simulation(Result):
 
 
 class Explanation(Result):
-    """Reasons for the choice of a schedule or groups. The fields are those of `moe-compile --explain=FILE.json`, which docs/CostModel.md
+    """Reasons for the choice of a schedule or groups. The fields are those of `moe-compile --explain=FILE.json`, which docs/Outputs.md
     describes: `candidates` and what was found about them, or `groups` with them if groups were chosen."""
 
 
 class Answer(Result):
-    """The planner's answer. The fields are those of `moe-plan --json`, which docs/CostModel.md describes. `options` has the options with
+    """The planner's answer. The fields are those of `moe-plan --json`, which docs/Outputs.md describes. `options` has the options with
     which moe-compile makes the plan, `seconds` is the time of a step, and `explanation` has all candidates."""
 
     model: str

@@ -16,7 +16,7 @@ public:
 
   /// Returns the plan. Its users, such as a world, keep it open. Throws after close().
   std::shared_ptr<std::remove_pointer_t<moert_plan_t>> get() const;
-  /// Metadata as JSON, as docs/Runtime.md describes it.
+  /// Metadata as JSON, as docs/PlanFormat.md describes it.
   std::string metadata() const;
   /// Number of the variant for `batch` sequences of `sequence` tokens on each data-parallel rank.
   int64_t choose(int64_t batch, int64_t sequence) const;

@@ -36,7 +36,7 @@ std::vector<json> readLines(const std::string &path) {
   return lines;
 }
 
-/// Choices that a rank's counts stand for, as docs/Runtime.md defines.
+/// Choices that a rank's counts stand for, as docs/MoeRun.md defines.
 Numbers listed(const Numbers &counts, int tokens, int k) {
   Numbers list, choices(size_t(tokens * k));
   for (size_t expert = 0; expert < counts.size(); ++expert)

@@ -117,7 +117,7 @@ module attributes {
 // CHECK:     ^[[EXIT]](%[[RESULT:.*]]: i32):
 // CHECK:       llvm.return %[[RESULT]]
 
-// The metadata. Global shapes follow from layouts; a reference of one rank has no groups; keys are those of docs/Runtime.md.
+// The metadata. Global shapes follow from layouts; a reference of one rank has no groups; keys are those of docs/PlanFormat.md.
 // META:      llvm.mlir.global external constant @moeplan_metadata(
 // META-SAME: {\22moeplan\22:5,\22abi\22:9,\22world\22:8
 // META-SAME: \22parallel\22:{\22pp\22:1,\22dp\22:4,\22mp\22:2,\22ep\22:4,\22esp\22:2,\22edp\22:1}

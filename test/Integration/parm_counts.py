@@ -114,7 +114,7 @@ def expert_flops(layout, schedule, mode):
 
 
 def received(collective, payload, size, world):
-    """Bytes that all ranks receive (docs/Runtime.md): (n-1)/n of the payload for each, twice in an all_reduce."""
+    """Bytes that all ranks receive (docs/PlanFormat.md): (n-1)/n of the payload for each, twice in an all_reduce."""
     passes = 2 if collective == "all_reduce" else 1
     return passes * (size - 1) * payload * (world // size)
 

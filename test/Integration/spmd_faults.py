@@ -3,7 +3,7 @@
 
 The programs are those of whole models in training, after schedules and differentiation. The script changes one op at a time in their text.
 No such change leaves an equivalent program, because the members' terms differ, or are shares of one value. A missing sum may be accepted
-for a reason that docs/Rationale.md gives. The script recognises these sums by the values that they add, and counts them. It also counts
+for a reason that docs/Verification.md gives. The script recognises these sums by the values that they add, and counts them. It also counts
 faults that placements cannot show (scales and addends that are left out), and expects nothing of them.
 """
 

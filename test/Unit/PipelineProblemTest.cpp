@@ -266,7 +266,7 @@ TEST(PipelineProblem, WrongSchedules) {
   PipelineUnit f0{0, 0, F}, f1{0, 1, F}, b0{0, 0, B, true}, b1{0, 1, B, true};
   EXPECT_EQ(verify({{f0}, {f1}, {b1}, {b0}}), "");
   EXPECT_EQ(verify({{f0}, {f1}, {b1}, {b0}}, {0}), "expected a device for each of 2 stages but got 1");
-  EXPECT_EQ(verify({{f0}, {f1}, {b1}}), "expected 6 units but got 5");
+  EXPECT_EQ(verify({{f0}, {f1}, {b1}}), "expected 6 units but got 4");
   EXPECT_EQ(verify({{f0}, {f0}}), "expected the forward of micro-batch 0 in stage 0 once");
   EXPECT_EQ(verify({{f0}, {f1, b1}, {b0}, {{0, 1, W}}}),
             "expected the gradients of weights of micro-batch 0 in stage 1 once");

@@ -1,6 +1,6 @@
 """Makes a plan's parameters from the tensors of a published checkpoint, by the `source` of each in the plan's metadata.
 
-docs/Runtime.md gives the rules. This file implements all of them.
+docs/Checkpoints.md gives the rules. This file implements all of them.
 """
 
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs the lines of docs/Runtime.md that convert Hugging Face weights. The oracle on the converted weights must compute the results of
+"""Runs the lines of docs/Checkpoints.md that convert Hugging Face weights. The oracle on the converted weights must compute the results of
 the model's own formulas on the original weights."""
 
 import os

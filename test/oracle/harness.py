@@ -120,7 +120,7 @@ def mlir_text(model, dtype, max_load=None):
 
 
 def metadata_of(plan):
-    """Metadata of a compiled plan (docs/Runtime.md), with each op written out."""
+    """Metadata of a compiled plan (docs/PlanFormat.md), with each op written out."""
     with open(plan, "rb") as file:
         data = file.read()
     begin = data.index(b'{"moeplan":')

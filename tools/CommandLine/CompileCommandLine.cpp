@@ -104,7 +104,7 @@ LogicalResult CompileCommandLine::checkInput() const {
   return failure();
 }
 
-/// The upper end of published capacity factors: docs/CostModel.md, "Room for dropless rows".
+/// The upper end of published capacity factors: docs/Routing.md, "Room for dropless rows".
 static constexpr double kDefaultMaxLoad = 2;
 
 FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster) {

@@ -33,7 +33,7 @@ def ConvertPlanToLLVM : Pass<"convert-plan-to-llvm", "::mlir::ModuleOp"> {
   let description = [{
     Each rank program `@f` becomes `moeplan_f(moert_rank_t) -> i32`. It makes one call after the other, and stops at the
     first status that is not 0. Buffers and groups become constant tables. The exported string `moeplan_metadata`
-    describes the programs to the runtime (docs/Runtime.md).
+    describes the programs to the runtime (docs/PlanFormat.md).
 
     A plan of several shapes has variants (moe/Conversion/Variants.h). They become functions of one module, `moeplan_v0_f`
     and so on. `moeplan_choose(batch, sequence) -> i64` gives the index of the variant to run. It takes the variants for

@@ -46,7 +46,8 @@ struct ImportOptions {
 /// A whole model is `@model(tokens, labels, step, parameters..) -> (logits, aux)`, or `-> (loss, cross_entropy)` of
 /// roles "loss" and "metric", with `loss` the cross entropy plus the model's coefficient times aux. The argument labels
 /// exists only with a loss, and step (role "step") only with dropout. `moe.below` on tokens and labels bounds the ids.
-/// `moe.source` on a parameter gives its place in a published checkpoint; docs/Runtime.md lists both, and all names.
+/// `moe.source` on a parameter gives its place in a published checkpoint; docs/Checkpoints.md lists both, and all
+/// names.
 llvm::Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const ModelConfig &config,
                                                   const ImportOptions &options);
 

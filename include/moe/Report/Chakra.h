@@ -1,7 +1,7 @@
 //===- Chakra.h - a step as Chakra execution traces -------------*- C++ -*-===//
 //
 // MLCommons' form of each rank's operations in a training step, which ASTRA-sim simulates or replays.
-// docs/CostModel.md, "Chakra execution traces", explains each node and attribute.
+// docs/Outputs.md, "Chakra execution traces", explains each node and attribute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_REPORT_CHAKRA_H

@@ -10,7 +10,7 @@ namespace mlir::moe {
 /// Prints a table that fits a terminal of 80 columns.
 void printText(const SimHeader &header, const SimResult &result, const SimReport &report, llvm::raw_ostream &os);
 void printComparison(const Comparison &comparison, llvm::raw_ostream &os);
-/// Writes one object, which docs/CostModel.md describes. `comparison` may be null.
+/// Writes one object, which docs/Outputs.md describes. `comparison` may be null.
 void writeJson(const SimHeader &header, const SimResult &result, const SimReport &report, const Comparison *comparison,
                llvm::raw_ostream &os);
 /// Writes a trace for Chrome and Perfetto, in the form that moe-run writes, with one process for each simulated rank.

@@ -6,7 +6,7 @@
 
 namespace mlir::moe {
 
-/// Loads of ranks in layers with synthetic routing (docs/CostModel.md). Each token chooses `topK` of `experts` experts.
+/// Loads of ranks in layers with synthetic routing (docs/Routing.md). Each token chooses `topK` of `experts` experts.
 class RankLoads {
 public:
   RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK);

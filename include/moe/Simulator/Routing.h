@@ -20,7 +20,7 @@
 namespace mlir::moe {
 
 /// Counts by rank, layer and iteration. All layers and iterations have the same ranks and experts. A file has one JSON
-/// object in each line, for an iteration and a layer (docs/CostModel.md):
+/// object in each line, for an iteration and a layer (docs/Routing.md):
 /// {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
 /// `layer` counts the MoE layers of the model from 0. Files of moe-run also have "choices", the experts that each token
 /// chose.
@@ -58,7 +58,7 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::vector<Choice>> choices;
 };
 
-/// Skew of the choices of a layer's experts. docs/CostModel.md has the source of each constant.
+/// Skew of the choices of a layer's experts. docs/Routing.md has the source of each constant.
 struct RoutingPreset {
   llvm::StringLiteral name;
   /// Standard deviation of log p in late iterations; 0 is even routing. If absent, it follows from `groups`.
@@ -80,7 +80,7 @@ inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", std::nullopt, 586, 0.
 
 /// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training. p = softmax(z), z is a
 /// two-time-scale AR(1) process, each rank draws from a multinomial distribution, and no expert gets more than 1 / k of
-/// the choices. docs/CostModel.md compares it with published figures.
+/// the choices. docs/Routing.md compares it with published figures.
 struct SyntheticRouting {
   uint64_t seed = 0;
   int64_t iterations = 1; ///< number of iterations

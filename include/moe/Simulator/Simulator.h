@@ -1,7 +1,7 @@
 //===- Simulator.h - a plan in virtual time ---------------------*- C++ -*-===//
 //
 // Executes the rank programs of a plan on a described cluster, with streams, events, launches, kinds of work that slow
-// each other, and exchanges that wait for their last member. docs/CostModel.md describes the model and its limits.
+// each other, and exchanges that wait for their last member. docs/Simulator.md describes the model and its limits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_SIMULATOR_H

@@ -1,6 +1,6 @@
 //===- Metadata.cpp - description of a plan for the runtime ---------------===//
 //
-// Writes the JSON object of docs/Runtime.md, with its keys in the same order.
+// Writes the JSON object of docs/PlanFormat.md, with its keys in the same order.
 //
 //===----------------------------------------------------------------------===//
 #include "Metadata.h"

@@ -20,7 +20,7 @@ moert_dtype getDType(Type type);
 /// Prefix of the symbols of a variant's programs; without `variant`, of the programs of a plan of one shape.
 std::string getProgramPrefix(std::optional<size_t> variant = std::nullopt);
 
-/// Returns the JSON object of docs/Runtime.md for `plan`, with one shape or several. Fails after an error. Requires
+/// Returns the JSON object of docs/PlanFormat.md for `plan`, with one shape or several. Fails after an error. Requires
 /// checkVariants.
 FailureOr<std::string> buildMetadata(ModuleOp plan);
 

@@ -68,7 +68,7 @@ class PlanModule(torch.nn.Module):
     """A Mixture-of-Experts layer that a plan computes: [.., M] to [.., M], with the tokens that the plan has for a rank.
 
     `plan` is one of `moe-compile --halves --residual=false`, or Halves that several layers share. `process_group` has one process for
-    each rank of the plan. The parameters are this rank's parts. They have the names of docs/Runtime.md without "layer0.", such as `gate`,
+    each rank of the plan. The parameters are this rank's parts. They have the names of docs/Checkpoints.md without "layer0.", such as `gate`,
     `w1` and `w2`. Random values are the same parts of the same whole on all ranks.
 
     The backward also adds up the gradients of parameters over ranks. `gradients="mean"` divides them by the number of data-parallel ranks,

@@ -1,6 +1,6 @@
 """Converts between the parameters of a layer and the tensors of a block of transformers.
 
-The rules are those of "Weights of a layer" in docs/Runtime.md. Each works in both directions.
+The rules are those of "Weights of a layer" in docs/Checkpoints.md. Each works in both directions.
 """
 
 from __future__ import annotations

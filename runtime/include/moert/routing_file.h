@@ -1,7 +1,7 @@
 //===- routing_file.h - files of routing ------------------------*- C++ -*-===//
 //
 // JSON lines, one object for each iteration and MoE layer, in any order; `choices` may be left out. moe-run records and
-// forces them, and the simulator takes their counts (docs/CostModel.md, docs/Runtime.md).
+// forces them, and the simulator takes their counts (docs/Routing.md, docs/MoeRun.md).
 //   {"iteration": 0, "layer": 0, "counts": [[rank 0's choices of expert 0, 1, ..], [rank 1's ..], ..],
 //    "choices": [[rank 0's experts, token by token, best first], [rank 1's], ..]}
 //

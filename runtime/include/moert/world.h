@@ -87,7 +87,7 @@ typedef enum moert_wide {
   MOERT_WIDE_NONE = 0, ///< each value has its own type
   MOERT_WIDE_F64 = 1,
   /// 8 bytes: an integer below 2^61 - 1, modulo which sums and products are exact. Other functions are stand-ins
-  /// (docs/Rationale.md). Only on backend host.
+  /// (docs/Verification.md). Only on backend host.
   MOERT_WIDE_FIELD = 2
 } moert_wide;
 
@@ -174,7 +174,7 @@ typedef struct moert_op_time {
 } moert_op_time;
 
 /// Gets the index of this process and the number of processes from the environment of a launcher (torchrun, mpirun,
-/// srun; docs/Runtime.md); 0 of 1 without one.
+/// srun; docs/Backends.md); 0 of 1 without one.
 int32_t moert_place(int64_t *process, int64_t *processes);
 
 /// Loads a plan .so, checks its metadata and finds its programs.

@@ -4,7 +4,7 @@
 // element, and a division by n is a product with the inverse of n. Two programs that compute the same polynomials
 // agree. Programs that do not agree at a random place with a probability of at most degree / 2^61 (Schwartz, Zippel).
 // Other functions have stand-ins. A stand-in is not numerically near the function. It behaves as if its values were
-// drawn at random, and keeps the algebra that schedules rely on (docs/Rationale.md).
+// drawn at random, and keeps the algebra that schedules rely on (docs/Verification.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_FIELD_H

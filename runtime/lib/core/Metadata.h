@@ -1,6 +1,7 @@
 //===- Metadata.h - what a plan says about itself -------------------------===//
 //
-// The parsed and validated form of `moeplan_metadata` (docs/Runtime.md). No other part of the runtime reads the JSON.
+// The parsed and validated form of `moeplan_metadata` (docs/PlanFormat.md). No other part of the runtime reads the
+// JSON.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_METADATA_H
@@ -30,7 +31,7 @@ struct Group {
   }
 };
 
-/// Tensors of a published checkpoint that make up a parameter (docs/Runtime.md).
+/// Tensors of a published checkpoint that make up a parameter (docs/Checkpoints.md).
 struct Source {
   std::vector<std::string> tensors; ///< one, or two whose columns alternate; "{e}" is an expert
   bool transpose = false;           ///< the checkpoint's matrices are [out, in]

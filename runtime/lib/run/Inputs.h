@@ -9,9 +9,9 @@
 
 namespace moert::run {
 
-/// Fills in random values of the distribution that docs/Runtime.md gives for the role. An element depends on the seed,
-/// the name and its index in the global value only. An optimizer's states are zero, and ids are below the limit that
-/// the plan gives. An i32 value without a limit is an error.
+/// Fills in random values of the distribution that docs/PlanFormat.md gives for the role. An element depends on the
+/// seed, the name and its index in the global value only. An optimizer's states are zero, and ids are below the limit
+/// that the plan gives. An i32 value without a limit is an error.
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor);
 /// The same for a model to train: parameters with a first value in the plan get this value.
 Status fillNew(const Value &value, uint64_t seed, Tensor &tensor);

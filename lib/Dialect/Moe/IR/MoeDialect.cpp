@@ -5,7 +5,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
@@ -24,8 +23,7 @@ static ParseResult parseStageWork(AsmParser &parser, StageWork &work) {
     return failure();
   const StringLiteral *found = llvm::find(kStageWorks, name);
   if (found == std::end(kStageWorks))
-    return parser.emitError(location) << "expected " << llvm::join(ArrayRef(kStageWorks), ", ") << " but got '" << name
-                                      << "'";
+    return parser.emitError(location) << "expected forward, backward or weights but got '" << name << "'";
   work = static_cast<StageWork>(found - kStageWorks);
   return success();
 }

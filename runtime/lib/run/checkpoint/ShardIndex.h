@@ -1,6 +1,6 @@
 //===- ShardIndex.h - what is where in a sharded checkpoint ---------------===//
 //
-// The parsed and checked form of `index.json` (docs/Runtime.md). No other part reads or writes the JSON itself.
+// The parsed and checked form of `index.json` (docs/Checkpoints.md). No other part reads or writes the JSON itself.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_CHECKPOINT_SHARDINDEX_H

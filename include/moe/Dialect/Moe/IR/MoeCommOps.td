@@ -1,7 +1,7 @@
 //===- MoeCommOps.td - L1: collectives and state changes -*- tablegen -*-===//
 //
 // An op's summary gives the state of its values over the group, before -> after. Its description gives its adjoint.
-// docs/Rationale.md explains the states.
+// docs/Verification.md explains the states.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_MOECOMMOPS_TD

@@ -22,7 +22,7 @@ inline constexpr StringLiteral kSequenceAttrName = "moe.sequence";
 inline constexpr StringLiteral kFillAttrName = "moe.fill";
 /// Mark (unit) of a parameter that optimizers do not decay, although it is no vector: the biases of experts.
 inline constexpr StringLiteral kNoDecayAttrName = "moe.no_decay";
-/// Dictionary of the tensors of a checkpoint from which a parameter is made (docs/Runtime.md).
+/// Dictionary of the tensors of a checkpoint from which a parameter is made (docs/Checkpoints.md).
 inline constexpr StringLiteral kSourceAttrName = "moe.source";
 /// Array of a dictionary for each piece of a bucket of parameters or states. A piece has the attributes that it would
 /// have as an argument, its type on a rank (`type`), and the element at which it begins (`at`).

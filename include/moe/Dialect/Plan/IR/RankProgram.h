@@ -13,7 +13,7 @@ namespace mlir::plan {
 inline constexpr StringLiteral kScheduleAttrName = "plan.schedule";
 inline constexpr StringLiteral kModeAttrName = "plan.mode";
 /// Floating-point operations that the model needs for a step by its definition (f64), and tokens of a step (i64), both
-/// of all ranks together, on a module that was compiled from a model graph. docs/CostModel.md defines what counts.
+/// of all ranks together, on a module that was compiled from a model graph. docs/Outputs.md defines what counts.
 inline constexpr StringLiteral kModelFlopsAttrName = "plan.model_flops";
 inline constexpr StringLiteral kTokensAttrName = "plan.tokens";
 
