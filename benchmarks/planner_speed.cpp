@@ -47,7 +47,7 @@ public:
   bool isGood() const { return good; }
 
 private:
-  /// Of some schedules of all kinds, in the program's order, as the search makes them to bound them.
+  /// Plans of some schedules of all kinds, in the program's order, as the search makes them to bound them.
   std::vector<OwningOpRef<ModuleOp>> compileSome(ModuleOp graph, PlanOptions options, const Case &what);
   void measureSearch(const Case &what, ModuleOp graph, const PlanOptions &options);
   void print(const Case &what, const char *figure, double value, double wanted, bool atMost = false);

@@ -11,8 +11,7 @@ Usage: check_prose.py ROOT [FILE..]
   that begins with a word of FRAGMENTS. A question may begin with any word.
 - No text has a term of INVENTED_TERMS.
 
-Comments and errors are checked in the folders of HELD, and in every FILE of the command line. The exit status is 1 if anything is
-listed. check_prose_test.py tests this script.
+The exit status is 1 if anything is listed. check_prose_test.py tests this script.
 """
 import inspect
 import io
@@ -40,8 +39,6 @@ INVENTED_TERMS = re.compile(
     r"(?:it|they|to|that|which|and) pass(?:es)? over|"
     # A final "so" for "in this way". "The file says so" and similar sentences are plain.
     r"(?!(?:say|says|said|do|does|stay|stays|be|is|not|if|or)\b)\w+,? so[.;](?=\s|$))", re.I)
-# Folders whose comments and errors are already mended.
-HELD = ["CMakeLists.txt", "benchmarks/", "cmake/", "python/", "runtime/CMakeLists.txt", "runtime/cmake/", "runtime/lib/cuda/", "runtime/test/", "scripts/", "test/"]
 C_LIKE = (".c", ".cpp", ".cu", ".cuh", ".def", ".h", ".inc", ".mlir", ".td")
 SCRIPTS = (".cmake", ".sh", ".test", "CMakeLists.txt")
 # Strings and characters are matched first, so that a comment's marker inside them does not count. MLIR and td files have apostrophes
@@ -248,16 +245,15 @@ def check_links(root, file, text):
     return found
 
 
-def check(root, file, known, is_held):
+def check(root, file, known):
     with open(os.path.join(root, file), encoding="utf-8") as opened:
         text = opened.read()
     is_document = file.endswith(".md")
     sentences = [] if GENERATED.match(file) else read_markdown(text) if is_document else read_tablegen(text) if file.endswith(".td") else read_help(text)
     found, defined = check_links(root, file, text) if is_document else [], known | get_defined(text)
-    if is_held:
-        found += check_comments(file, text)
+    found += check_comments(file, text)
     for line, sentence in sentences:
-        found += check_terms(line, sentence) if is_held else []
+        found += check_terms(line, sentence)
         words = get_words(sentence)
         short = " ".join(sentence.split()[:12])
         if len(words) > MOST_WORDS:
@@ -281,10 +277,9 @@ def list_files(root):
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else "."
-    named = sys.argv[2:]
     known, count = get_glossary(root) | NAMES, 0
-    for file in named or list_files(root):
-        for line, text in check(root, file, known, named or file.startswith(tuple(HELD))):
+    for file in sys.argv[2:] or list_files(root):
+        for line, text in check(root, file, known):
             print(f"{file}:{line}: {text}")
             count += 1
     print(f"{count} places to mend", file=sys.stderr)

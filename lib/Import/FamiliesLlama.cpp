@@ -104,7 +104,7 @@ static Family getGptOss() {
       .layerKeys = {.expertHidden = "intermediate_size",
                     .experts = "num_local_experts",
                     .activations = kGptOssActivations,
-                    .fixed = {.ignored = {"experts_per_token", "initial_context_length"}}, // of OpenAI's own code
+                    .fixed = {.ignored = {"experts_per_token", "initial_context_length"}}, // keys of OpenAI's own code
                     .readMore = readClamp},
       .model =
           {.eps = 1e-5,

@@ -119,7 +119,7 @@ inline RouterLossSpec getRouterLoss(double balance) { return {.balance = balance
 struct ModelKeys {
   llvm::StringRef blocks = "num_hidden_layers"; ///< empty: readMore reads the blocks
   llvm::StringRef vocabulary = "vocab_size";
-  llvm::StringRef padding = "pad_token_id"; ///< where the family's embedding does not train that row; null: none
+  llvm::StringRef padding = "pad_token_id"; ///< key of the row that the family's embedding does not train; null: none
   llvm::StringRef eps = "rms_norm_eps";
   llvm::StringRef tiedHead = "tie_word_embeddings";
   llvm::StringRef heads = "num_attention_heads";

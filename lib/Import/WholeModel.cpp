@@ -83,7 +83,7 @@ private:
   Value inputs, decoderInputs, labels, step;
   llvm::StringMap<Value> embeddings; ///< by name
   RouterSums encoderRouters, decoderRouters;
-  int64_t seed = 0; ///< of the next op that draws
+  int64_t seed = 0; ///< seed of the next op that draws
 };
 
 } // namespace

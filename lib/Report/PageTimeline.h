@@ -16,7 +16,7 @@ namespace mlir::moe {
 
 /// A time in which a stream of a rank is busy.
 struct PageSpan {
-  uint32_t launch = 0; ///< of the rank's program
+  uint32_t launch = 0; ///< number in the rank's program
   double begin = 0, end = 0;
   const SimTime *time = nullptr; ///< null if it was measured
 };
@@ -40,7 +40,7 @@ struct PageTimeline {
   /// Seconds between which launches are shown: all of the step, or a period.
   double from = 0, to = 0;
   bool isPeriod = false;   ///< true if the two are one micro-batch; false: as much as there is room for
-  size_t numIntervals = 0; ///< of 0..end; 0 if all launches are shown
+  size_t numIntervals = 0; ///< number of intervals of 0..end; 0 if all launches are shown
 
   int64_t getTicks(double seconds) const { return std::llround(seconds / tick); }
   bool isShown(double begin, double spanEnd) const { return numIntervals == 0 || (spanEnd > from && begin < to); }

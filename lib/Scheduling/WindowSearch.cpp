@@ -108,7 +108,7 @@ double WindowProblem::getPeriod(ArrayRef<uint32_t> order) const {
 }
 
 namespace {
-/// Finds orders by list scheduling. Of the next ops of the lists, the one goes first that can begin first, after a head
+/// Finds orders by list scheduling. The next op is the one that can begin first, after a head
 /// start of its stretch of the list. Stretches end at exchanges. Local search finds their head starts.
 class WindowSearch {
 public:

@@ -28,7 +28,7 @@ struct Slot {
   int32_t cause = -1;
   uint32_t exchange = 0; ///< number in the network
   double begin = 0;
-  LocalWork work; ///< of an exchange only the speed
+  LocalWork work; ///< an exchange uses only the speed
 };
 
 /// Members that have arrived at a meeting.

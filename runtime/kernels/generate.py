@@ -20,7 +20,7 @@ class Wrong(Exception):
 @dataclass
 class Operand:
     name: str
-    type: str  # of OPERAND_TYPES, or the name of another operand
+    type: str  # one of OPERAND_TYPES, or the name of another operand
     optional: bool
     aliases: list
     output: bool

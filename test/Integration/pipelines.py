@@ -81,7 +81,7 @@ def table(report):
 
 
 def searches(suite):
-    """Of all chunk counts the shortest step is taken; of the strategies of each the one of Eq. 10."""
+    """The compiler takes the chunk count with the shortest step, and for each count the strategy of Eq. 10."""
     counts = ["baseline", "chunks:2", "chunks:4", "chunks:8"]
     for schedule, expected in (
             ("chunks:auto", counts),

@@ -59,7 +59,7 @@ struct Routing {
                                    : 2 * static_cast<double>(shadows.size()) * model.getExpertBytes();
     return 3 * most * model.getForwardFlops() / model.flopsPerSecond + moved / model.bytesPerSecond;
   }
-  /// What the runtime decides, with the figures of the model.
+  /// The runtime's choice with the figures of the model.
   std::vector<int64_t> choose(const Model &model, moert_shadow_policy policy, int64_t most = 4) const {
     moert_shadow_costs costs = {};
     costs.size = sizeof(costs);

@@ -28,7 +28,7 @@ TEST(PipelineProblem, OneDevice) {
   EXPECT_EQ(order, expected);
 }
 
-/// Of 1F1B: the first of two stages does two forwards before the first backward arrives.
+/// In 1F1B the first of two stages does two forwards before the first backward arrives.
 TEST(PipelineProblem, TwoDevices) {
   SmallVector<PipelineUnit> first;
   for (const PipelineUnit &unit : solve({2, 2, 3}).getUnits())
@@ -234,7 +234,7 @@ TEST(PipelineProblem, SearchKeepsToTheMemory) {
   EXPECT_GT(slower, 60);
 }
 
-/// Where no order keeps to the limit it is the one that keeps least.
+/// The search returns the order that keeps least if none keeps to the limit.
 TEST(PipelineProblem, TooLittleMemory) {
   PipelineShape shape{2, 2, 4, true, PipelineOrder::Search};
   StageTimes times = StageTimes::getEqual(2);

@@ -24,13 +24,13 @@ TEST(StageCut, Balances) {
   EXPECT_EQ(cut({1, 1, 1, 1}, 4), (SmallVector<size_t>{0, 1, 2, 3}));
 }
 
-/// Where the slowest stage leaves a choice, the others are as equal as can be.
+/// The other stages are as equal as possible if the slowest stage leaves a choice.
 TEST(StageCut, EvensOut) {
   EXPECT_EQ(cut({1, 1, 1, 1, 1, 1, 4}, 3), (SmallVector<size_t>{0, 3, 6}));
   EXPECT_EQ(cut({4, 1, 1, 1, 1, 1, 1}, 3), (SmallVector<size_t>{0, 1, 4}));
 }
 
-/// What a stage receives counts.
+/// The time to receive counts.
 TEST(StageCut, Receives) { EXPECT_EQ(cut({2, 2, 2, 2}, 2, {0, 0, 3, 0}), (SmallVector<size_t>{0, 1})); }
 
 TEST(StageCut, Mistakes) {

@@ -52,7 +52,7 @@ inline GroupExchange makeExchange(Collective collective, llvm::ArrayRef<int64_t>
   return exchange;
 }
 
-/// Of an all_to_all.
+/// A phase of an all_to_all.
 inline GroupExchange makePhase(llvm::ArrayRef<int64_t> ranks, int64_t payload, int64_t phase, int64_t phases) {
   GroupExchange exchange = makeExchange(Collective::AllToAll, ranks, payload);
   exchange.phase = phase;

@@ -91,7 +91,7 @@ private:
   mutable std::optional<MegatronArguments> megatron;
   std::optional<double> defaultMaxLoad;
   mutable llvm::StringSet<> warnedOfNoExperts; ///< files
-  mutable std::mutex mutex;                    ///< of `parsed`: searches read the model in threads
+  mutable std::mutex mutex;                    ///< guards `parsed`, since searches read the model in threads
   mutable std::optional<ModelConfig> parsed;
 };
 

@@ -11,7 +11,7 @@ namespace mlir::moe {
 /// Result of --prove for a plan.
 struct Proof {
   int64_t ranks = 0, programs = 0;
-  int64_t deviceBytes = 0; ///< of the rank that needs the most
+  int64_t deviceBytes = 0; ///< bytes of the rank that needs the most
   /// The small model: tokens of a sequence, micro-batches, and its multiple of the smallest size; 0 if the plan itself
   /// was run.
   int64_t sequence = 0, microBatches = 0, factor = 0;

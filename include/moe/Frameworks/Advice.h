@@ -23,7 +23,7 @@ StringRef getVersion(Framework framework);
 
 /// A plan and its job.
 struct PlannedJob {
-  ModelConfig model; ///< of a whole model
+  ModelConfig model; ///< a whole model
   Candidate plan;
   int64_t sequence = 0; ///< tokens
   std::string dtype;
@@ -39,7 +39,7 @@ struct Omission {
   std::string feature; ///< "the order dualpipe-v"
   std::string reason;
   std::string instead;   ///< substitute of the framework; empty if MoePlan has no such plan
-  double seconds = 0;    ///< of a step without this feature alone; 0: not known
+  double seconds = 0;    ///< length of a step without this feature alone; 0: not known
   std::string unknown{}; ///< reason if `seconds` is not known
 };
 
@@ -51,7 +51,7 @@ struct Advice {
   std::vector<Omission> omissions;
   /// Parts of the model that the framework has no argument for.
   std::vector<std::string> modelGaps;
-  SmallVector<int64_t> stageBlocks; ///< of each stage, in the order of stages; empty without a pipeline
+  SmallVector<int64_t> stageBlocks; ///< blocks of each stage, in the order of stages; empty without a pipeline
 };
 
 /// Adapts a plan to `framework`, and measures the cost of each omission. `source` and `options` are those of the search

@@ -26,7 +26,7 @@ struct LayerSpec {
   int64_t experts = 0;      ///< E
   int64_t topK = 0;
   Activation activation = Activation::swiglu;
-  double activationAlpha = 1.702, activationLimit = 7.0; ///< of swiglu_clamped
+  double activationAlpha = 1.702, activationLimit = 7.0; ///< constants of swiglu_clamped
   Score score = Score::softmax;
   bool renormalize = false;
   bool weighInputs = false;
@@ -62,7 +62,7 @@ struct ModelConfig {
   /// layers, of attention, of embedding and head, and of feed-forward blocks that are not MoE.
   ConfigPlace layerPlace = {}, attentionPlace = {}, vocabularyPlace = {}, densePlace = {};
   LayerSpec layer;
-  std::optional<ModelSpec> model = std::nullopt; ///< of a whole model that was asked for
+  std::optional<ModelSpec> model = std::nullopt; ///< the whole model, if one was asked for
   /// Warning of the file's keys that are neither understood nor known to be harmless.
   std::optional<ConfigRemark> otherKeys = std::nullopt;
 };

@@ -59,13 +59,13 @@ struct AttentionSpec {
   bool sinks = false;
   double scale = 0;            ///< factor of the products of queries and keys; 0: 1 / sqrt(headDim)
   int64_t relativeBuckets = 0; ///< rows of T5's tables of relative positions; 0: none
-  int64_t maxDistance = 0;     ///< of relative positions
+  int64_t maxDistance = 0;     ///< largest relative position with an entry of its own
 };
 
 /// One decoder or encoder block.
 struct BlockSpec {
   bool isMoe = true;
-  int64_t window = 0; ///< of its attention; 0: none
+  int64_t window = 0; ///< window of its attention; 0: none
   int64_t chunk = 0;  ///< length of the pieces of a sequence that attention stays inside (Llama 4); 0: whole sequences
   bool rotary = true; ///< false: the block lacks the model's rotary positions
   bool headNorm = true;  ///< false: the block lacks the model's norms of queries and keys
@@ -76,10 +76,10 @@ struct BlockSpec {
 
 /// Probabilities of dropping values in training.
 struct DropoutSpec {
-  double embedding = 0; ///< of the sum of embeddings
-  double attention = 0; ///< of attention's weights
-  double residual = 0;  ///< of the outputs of attention and feed-forward blocks
-  double hidden = 0;    ///< of the inner columns of feed-forward blocks, after the activation; not of experts
+  double embedding = 0; ///< rate for the sum of embeddings
+  double attention = 0; ///< rate for attention's weights
+  double residual = 0;  ///< rate for the outputs of attention and feed-forward blocks
+  double hidden = 0;    ///< rate for the inner columns of dense feed-forward blocks, after the activation
   double jitter = 0;    ///< training multiplies the inputs of an MoE layer by numbers from 1 - jitter to 1 + jitter
 };
 

@@ -17,7 +17,7 @@ struct ModelForm {
   std::optional<int64_t> batch = {};  ///< sequences of each data-parallel rank in a micro-batch
   std::optional<double> maxLoad = {}; ///< most rows of a dropless layer on a rank, as a multiple of the even load
   bool isBf16 = false;
-  SmallVector<int64_t> blocks = {}; ///< of a whole model these blocks alone, by ModelSource::kinds; empty: all
+  SmallVector<int64_t> blocks = {}; ///< blocks of a whole model that are kept, by ModelSource::kinds; empty: all
 };
 
 /// Reads the model into a context, on any thread. If no bound of dropless rows is given, the module has it as

@@ -16,7 +16,7 @@ struct PlanExplanation {
   std::optional<GroupsExplanation> groups;
   std::optional<ScheduleExplanation> schedules;
   std::string defaultLoad;                          ///< describeDefaultMaxLoad; may be empty
-  std::optional<int64_t> batch = {}, sequence = {}; ///< of one of several variants
+  std::optional<int64_t> batch = {}, sequence = {}; ///< shape of the variant, if there are several
 };
 /// Reads the reasons from the attributes of a plan.
 PlanExplanation getExplanation(ModuleOp plan);

@@ -68,7 +68,7 @@ private:
   RouteOp route;
   RowPath moves;
   SmallVector<Level, 2> levels;
-  std::optional<RowCarrier> carrier; ///< of the first level
+  std::optional<RowCarrier> carrier; ///< the carrier of the first level
 };
 } // namespace
 

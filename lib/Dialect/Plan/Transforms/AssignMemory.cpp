@@ -187,7 +187,7 @@ private:
 
   func::FuncOp program;
   HappensBefore order;
-  LifetimesByWhen lifetimes; ///< of `blocks`
+  LifetimesByWhen lifetimes; ///< uses of `blocks`
   int64_t alignment;
   std::vector<MemoryBlock> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;

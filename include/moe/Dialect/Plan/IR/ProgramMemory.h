@@ -13,8 +13,8 @@ llvm::StringSet<> getParameters(func::FuncOp program);
 
 /// Bytes of one rank of a program at the plan stage.
 struct ProgramMemory {
-  int64_t parameters = 0, gradients = 0; ///< of the parameters
-  int64_t states = 0;                    ///< of the optimizer, if the plan has one
+  int64_t parameters = 0, gradients = 0; ///< bytes of the parameters and of their gradients
+  int64_t states = 0;                    ///< bytes of the optimizer's states; 0 without an optimizer
   int64_t values = 0;                    ///< other arguments and results
   int64_t arena = 0;                     ///< in the device's memory
   int64_t pinned = 0;                    ///< in the host's
