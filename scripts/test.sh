@@ -25,12 +25,16 @@ run_tests() {
 headers=()
 if [ "$preset" = dev ] && command -v nvcc >/dev/null; then
   mapfile -t headers < <(moe_gpu_headers)
+  [ "${CI:-}" != true ] || [ ${#headers[@]} -eq 2 ] || { echo "error: CI needs the headers of CUTLASS and cudnn-frontend" >&2; exit 1; }
 fi
 
-# The Python package. If its packages cannot be fetched, its tests are skipped with a message.
+# The Python package. If its packages cannot be fetched, its tests are skipped with a message, and CI fails.
 python=()
 if found=$(moe_python_env); then
   python=("-DMOE_PYTHON=$found")
+elif [ "${CI:-}" = true ]; then
+  echo "error: CI needs build/python-env, which could not be made" >&2
+  exit 1
 else
   echo "warning: build/python-env could not be made, so the Python package is left out; MOE_PYTHON may name a Python with nanobind" >&2
 fi

@@ -29,14 +29,14 @@ struct CurveGrid {
 constexpr int64_t kGroups = 8;
 
 /// Numbers of rows, dense where libraries change from one kernel to the next, because experts have few rows.
-const std::vector<int64_t> kRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384, 512, 1024};
+const std::vector<int64_t> kProductRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384, 512, 1024};
 
 /// Grid of columns whose largest power of two is `multiple`; with 1, all columns that no other curve has.
 CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
   CurveGrid grid;
   grid.curve.calls = {{"matmul", {0, 0}}, {"grouped_matmul", {0}}};
   grid.curve.columnsMultiple = multiple;
-  grid.curve.rows = kRows;
+  grid.curve.rows = kProductRows;
   grid.curve.columns = std::move(columns);
   grid.curve.depth = {64, 256, 1024};
   return grid;
@@ -59,7 +59,7 @@ std::vector<CurveGrid> hostGrids() {
   // Second operands are transposed. This curve is for all products that the others do not name.
   CurveGrid &any = grids.emplace_back();
   any.transposeB = true;
-  any.curve.rows = kRows;
+  any.curve.rows = kProductRows;
   any.curve.columns = {1, 8, 32, 64, 128, 512, 1024, 2048};
   any.curve.depth = {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   grids.push_back(plainGrid(1, {1, 2, 4, 8, 16, 32, 64, 192, 704, 2880}));

@@ -33,7 +33,7 @@ std::span<const Field> fieldsOf(const moert_operand &operand) {
 
 /// Elements that a run computed, in a hash table that is at most half full. A large model has tens of millions, and
 /// each value that its plan computes is looked up.
-class Elements {
+class ComputedElements {
 public:
   void add(std::span<const Field> fields) {
     for (Field x : fields)
@@ -155,12 +155,12 @@ struct Maker {
 /// Follows a run of a plan.
 class Tracker {
 public:
-  Tracker(const Plan &plan, const Elements &right) : plan(plan), right(right) {}
+  Tracker(const Plan &plan, const ComputedElements &right) : plan(plan), right(right) {}
 
   /// Follows a call that ran, or the calls of all members of an exchange.
   void follow(std::span<const moert_ran> calls);
   /// Finds the departure. `results` are the elements of the plan's results.
-  std::optional<Departure> find(const Elements &results) const;
+  std::optional<Departure> find(const ComputedElements &results) const;
 
 private:
   struct Summed {
@@ -184,7 +184,7 @@ private:
   void write(const Written &written, int64_t exchange, bool moves);
   std::vector<Bytes> wrongOf(std::span<const Field> all, Bytes bytes) const;
   int32_t makerOf(const Written &written, std::span<const Field> made, std::span<const Bytes> wrong);
-  std::vector<bool> findUsed(const Elements &results) const;
+  std::vector<bool> findUsed(const ComputedElements &results) const;
   std::vector<std::string> groupsOf(const Maker &maker) const;
   std::string relationOf(const Maker &maker) const;
   bool isCompleted(const Maker &maker) const;
@@ -192,7 +192,7 @@ private:
   std::string takerOf(const Maker::Taker &taker) const { return taker.op < 0 ? "" : nameOf(taker.rank, taker.op); }
 
   const Plan &plan;
-  const Elements &right;
+  const ComputedElements &right;
   Origins origins;
   std::map<std::pair<int64_t, int64_t>, int32_t> numbers; ///< numbers of makers, by rank and op
   std::vector<Maker> makers;                              ///< ordered as they ran
@@ -406,7 +406,7 @@ bool Tracker::isCompleted(const Maker &maker) const {
 }
 
 /// Marks the makers of results, and those that they took values from. Other makers do not matter.
-std::vector<bool> Tracker::findUsed(const Elements &results) const {
+std::vector<bool> Tracker::findUsed(const ComputedElements &results) const {
   std::vector<bool> isUsed(makers.size());
   for (size_t i = makers.size(); i-- > 0;) {
     const Maker &maker = makers[i];
@@ -420,7 +420,7 @@ std::vector<bool> Tracker::findUsed(const Elements &results) const {
   return isUsed;
 }
 
-std::optional<Departure> Tracker::find(const Elements &results) const {
+std::optional<Departure> Tracker::find(const ComputedElements &results) const {
   const std::vector<bool> isUsed = findUsed(results);
   auto isWrong = [&](const Maker &maker) {
     return !maker.isPart && isUsed[static_cast<size_t>(&maker - makers.data())];
@@ -454,7 +454,7 @@ std::string Departure::text() const {
 
 Status findDeparture(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
                      std::optional<Departure> &departure) {
-  Elements right;
+  ComputedElements right;
   RunResult reference, again;
   Routing its = routing.repeated(), own = routing.repeated();
   RunExtras collect;
@@ -468,7 +468,7 @@ Status findDeparture(const Plan &plan, const Options &options, const Tensors &in
   RunExtras follow;
   follow.observe = [&](std::span<const moert_ran> calls) { tracker.follow(calls); };
   MOERT_RETURN_IF_ERROR(runPrograms(plan, false, options, inputs, &own, nullptr, again, follow));
-  Elements results;
+  ComputedElements results;
   for (const auto &[name, tensor] : again.results)
     results.add(fieldsOf({tensor.as<char>(), tensor.bytes(), tensor.dtype, 0}));
   for (const auto &[name, parts] : again.unlike)
