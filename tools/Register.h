@@ -30,7 +30,7 @@ namespace mlir::moe {
 #define GEN_PASS_REGISTRATION
 #include "moe/LaunchOrder/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
-#include "moe/Pipeline/Passes.h.inc"
+#include "moe/Compiler/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "moe/Planner/Passes.h.inc"
 

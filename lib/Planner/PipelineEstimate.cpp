@@ -26,7 +26,7 @@ static bool isBackward(const PipelineUnit &unit) { return unit.work != StageWork
 
 namespace {
 /// The work of a stage for each micro-batch, and its memory on the device.
-struct Stage {
+struct StageCost {
   double forward = 0, backward = 0; ///< seconds
   /// Seconds of computation among these, and seconds of all exchanges.
   double forwardCompute = 0, backwardCompute = 0, forwardExchange = 0, backwardExchange = 0;
@@ -70,7 +70,7 @@ private:
   PipelineOrders &orders;
   double mostReceived; ///< ModelCost::mostReceived
   ArrayRef<const SampledPart *> parts;
-  SmallVector<Stage> stages;
+  SmallVector<StageCost> stages;
   SmallVector<Device> devices;
   SmallVector<size_t, 6> first; ///< part of each stage, and the number of parts
   std::vector<double> ends;     ///< ends of units
@@ -79,7 +79,7 @@ private:
 
 void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
                             function_ref<double(double)> getTransferSeconds) {
-  Stage &stage = stages.emplace_back();
+  StageCost &stage = stages.emplace_back();
   if (stages.size() > 1)
     stage.receiveSeconds = getTransferSeconds(own.front()->receivedBytes);
   for (const SampledPart *part : own) {
@@ -150,7 +150,7 @@ double PipelinePlay::getReady(const PipelineUnit &unit) const {
 double PipelinePlay::getSeconds(const PipelineWindow &window) const {
   double alone = 0, compute = 0, exchange = 0, longest = 0;
   for (const PipelineUnit &unit : window) {
-    const Stage &stage = stages[unit.stage];
+    const StageCost &stage = stages[unit.stage];
     double seconds = isBackward(unit) ? stage.backward : stage.forward;
     alone += seconds;
     longest = std::max(longest, seconds);
@@ -161,7 +161,7 @@ double PipelinePlay::getSeconds(const PipelineWindow &window) const {
 }
 
 void PipelinePlay::use(Device &device, const PipelineUnit &unit, double besides) const {
-  const Stage &stage = stages[unit.stage];
+  const StageCost &stage = stages[unit.stage];
   if (!isBackward(unit)) {
     device.peak = std::max(device.peak, device.kept + device.gradients + stage.forwardBytes);
     device.kept += shape.hasBackward ? stage.kept : 0;

@@ -24,7 +24,7 @@ void mlir::moe::registerPassOptions(cl::OptionCategory &category) {
 }
 
 /// True if an option was given whose name begins with `prefix`.
-static bool isGiven(StringRef prefix) {
+static bool isPassOptionGiven(StringRef prefix) {
   return llvm::any_of(cl::getRegisteredOptions(), [&](const auto &option) {
     return option.getKey().starts_with(prefix) && option.getValue()->getNumOccurrences() > 0;
   });
@@ -42,7 +42,7 @@ LogicalResult PassWatcher::run(StringRef stage, PassManager &passes, function_re
     llvm::outs() << "\n";
   }
   // Printing needs whole modules, which no other thread may change. Earlier searches had their threads.
-  if (isGiven("mlir-print-ir-"))
+  if (isPassOptionGiven("mlir-print-ir-"))
     context.disableMultithreading();
   if (failed(applyPassManagerCLOptions(passes)))
     return failure();
@@ -52,7 +52,7 @@ LogicalResult PassWatcher::run(StringRef stage, PassManager &passes, function_re
 }
 
 PassRunner PassWatcher::getRunner() {
-  if (!printsPipelines && !isGiven("mlir-"))
+  if (!printsPipelines && !isPassOptionGiven("mlir-"))
     return nullptr;
   return [this](StringRef stage, PassManager &passes, function_ref<LogicalResult()> runPasses) {
     return run(stage, passes, runPasses);

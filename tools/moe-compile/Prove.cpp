@@ -292,7 +292,7 @@ FailureOr<SmallVector<Proof>> mlir::moe::proveResults(ModuleOp module, const Com
   return proofs;
 }
 
-static void writeJson(const Proof &proof, llvm::json::OStream &json) {
+static void writeProof(const Proof &proof, llvm::json::OStream &json) {
   if (proof.shape) {
     json.attribute("batch", proof.shape->batch);
     json.attribute("sequence", proof.shape->seq);
@@ -349,8 +349,8 @@ void mlir::moe::writeProofs(ArrayRef<Proof> proofs, bool asJson, llvm::raw_ostre
     return;
   }
   if (proofs.front().shape)
-    return writeVariants(proofs, writeJson, os);
+    return writeVariants(proofs, writeProof, os);
   llvm::json::OStream json(os, /*IndentSize=*/2);
-  json.object([&] { writeJson(proofs.front(), json); });
+  json.object([&] { writeProof(proofs.front(), json); });
   os << "\n";
 }

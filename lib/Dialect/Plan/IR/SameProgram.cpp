@@ -129,7 +129,8 @@ hash_code Graph::hashView(Value value, int64_t iteration) const {
     if (view.getAt())
       piece = 1 + pieces.find(getMemory(view))->second.at(static_cast<int64_t>(*view.getAt()));
     // Part of one micro-batch in a value of all micro-batches.
-    const int64_t parts = !view.getGroup() && view.getParts() == microBatches ? 0 : view.getParts();
+    const auto all = static_cast<int64_t>(view.getParts());
+    const int64_t parts = !view.getGroup() && all == microBatches ? 0 : all;
     const int64_t part = view.getGroup() ? view.getShift() : view.getPart(/*rank=*/0, iteration);
     hash = hash_combine(hash, part, parts, hashGroup(view.getGroup()), piece);
   }
