@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """An entry of the list. Texts are Markdown, with links relative to docs/."""
+    """A row of the list. Texts are Markdown, with links relative to benchmarks/results/."""
 
     name: str  # the name of its files among the results
     section: str  # a key of SECTIONS

@@ -21,10 +21,6 @@ Tensor<int32_t> randomIds(int64_t count, int64_t lowest, int64_t end, int seed) 
   return ids;
 }
 
-template <class T> std::vector<double> doubles(const Tensor<T> &tensor) {
-  return {tensor.data.begin(), tensor.data.end()};
-}
-
 // Positions count from 0 in each sequence, also if the last sequence is incomplete or there is none.
 TEST(KernelsEmbedding, Positions) {
   Tensor<int32_t> out({7}), none({0});

@@ -10,10 +10,6 @@ namespace {
 template <class T> class KernelsOptimizerTest : public ::testing::Test {};
 TYPED_TEST_SUITE(KernelsOptimizerTest, FloatingTypes);
 
-template <class T> std::vector<double> doubles(const Tensor<T> &tensor) {
-  return {tensor.data.begin(), tensor.data.end()};
-}
-
 // Sums of any number of squares, including none, stay exact in f32.
 TYPED_TEST(KernelsOptimizerTest, SumSquares) {
   using T = TypeParam;

@@ -118,6 +118,10 @@ inline void expectGradient(Tensor<double> &x, const std::vector<double> &gradien
   }
 }
 
+template <class T> std::vector<double> doubles(const Tensor<T> &tensor) {
+  return {tensor.data.begin(), tensor.data.end()};
+}
+
 using FloatingTypes = ::testing::Types<float, double>;
 
 } // namespace moert::host

@@ -1,6 +1,6 @@
 //===- ModelCallsTest.cpp - calls of whole models through the ABI ---------===//
 //
-// Every call gives the result of its kernel when called directly: operands and attributes arrive in their order.
+// Every call gives the result of its kernel when called directly: passed and attributes arrive in their order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,65 +50,65 @@ using Buffers = std::vector<const moert_buffer *>;
 using Kernel = std::function<Status(Views v, int64_t rank)>;
 using Caller = std::function<int32_t(moert_rank_t rank, Buffers b)>;
 
-std::vector<Operand> operands;
+std::vector<Operand> passed;
 Caller caller;
 Status outcome;
 
 int32_t runCaller(moert_rank_t rank) {
-  std::vector<moert_buffer> buffers(operands.size());
+  std::vector<moert_buffer> buffers(passed.size());
   Buffers pointers;
-  for (size_t k = 0; k < operands.size(); ++k) {
+  for (size_t k = 0; k < passed.size(); ++k) {
     buffers[k] = {MOERT_SPACE_ARGUMENT,
-                  operands[k].dtype(),
+                  passed[k].dtype(),
                   static_cast<int64_t>(k),
-                  static_cast<int64_t>(operands[k].dims.size()),
+                  static_cast<int64_t>(passed[k].dims.size()),
                   {},
                   0,
                   0,
                   0,
                   0};
-    std::copy(operands[k].dims.begin(), operands[k].dims.end(), buffers[k].dims);
+    std::copy(passed[k].dims.begin(), passed[k].dims.end(), buffers[k].dims);
     pointers.push_back(&buffers[k]);
   }
   return caller(rank, pointers);
 }
 
 /// A world all of whose ranks run one program.
-Status makeWorld(const Program &program, const std::vector<Group> &groups, int64_t ranks, ProgramEntry entry,
-                 const WorldOptions &options, std::unique_ptr<World> &world) {
+Status makeCallWorld(const Program &program, const std::vector<Group> &groups, int64_t ranks, ProgramEntry entry,
+                     const WorldOptions &options, std::unique_ptr<World> &world) {
   return World::create({{&program, 1}, {&entry, 1}}, groups, ranks, options, world);
 }
 
-/// Values of all operands of all ranks after `caller` ran.
+/// Values of all passed of all ranks after `caller` ran.
 std::vector<std::vector<char>> runCalls() {
   static Program program;
   static const std::vector<Group> groups{{"all", kRanks, 1}};
   program = {};
   program.streams = {"compute"};
   program.ops.push_back({"op", "layer0", 0, -1, 0, 0, 0, 0});
-  for (const Operand &operand : operands) {
+  for (const Operand &operand : passed) {
     Value &value = program.arguments.emplace_back();
     value.name = "x", value.role = "input";
     value.dtype = operand.dtype();
     value.shape = value.localShape = operand.dims;
   }
   std::unique_ptr<World> world;
-  outcome = makeWorld(program, groups, kRanks, runCaller, {}, world);
+  outcome = makeCallWorld(program, groups, kRanks, runCaller, {}, world);
   EXPECT_TRUE(outcome.ok()) << outcome.message;
   auto forEach = [&](auto use) {
     for (int64_t rank = 0; rank < kRanks; ++rank)
-      for (size_t k = 0; k < operands.size(); ++k)
+      for (size_t k = 0; k < passed.size(); ++k)
         use(rank, k);
   };
   forEach([&](int64_t rank, size_t k) {
-    std::vector<char> data = operands[k].bytes(k);
+    std::vector<char> data = passed[k].bytes(k);
     EXPECT_TRUE(world->write(rank, static_cast<int64_t>(k), data.data(), static_cast<int64_t>(data.size())).ok());
   });
   double seconds;
   outcome = world->run(&seconds);
   std::vector<std::vector<char>> results;
   forEach([&](int64_t rank, size_t k) {
-    results.emplace_back(static_cast<size_t>(operands[k].count()) * 4);
+    results.emplace_back(static_cast<size_t>(passed[k].count()) * 4);
     EXPECT_TRUE(
         world->read(rank, static_cast<int64_t>(k), results.back().data(), static_cast<int64_t>(results.back().size()))
             .ok());
@@ -116,28 +116,28 @@ std::vector<std::vector<char>> runCalls() {
   return results;
 }
 
-/// Compares all operands bit by bit. They come in the order of the call.
+/// Compares all passed bit by bit. They come in the order of the call.
 void expectSame(const char *name, std::vector<Operand> given, Kernel kernel, Caller call) {
   SCOPED_TRACE(name);
-  operands = std::move(given);
+  passed = std::move(given);
   caller = std::move(call);
   std::vector<std::vector<char>> got = runCalls();
   ASSERT_TRUE(outcome.ok()) << outcome.message;
   for (int64_t rank = 0; rank < kRanks; ++rank) {
     std::vector<std::vector<char>> memory;
     Views views;
-    for (size_t k = 0; k < operands.size(); ++k) {
-      memory.push_back(operands[k].bytes(k));
-      View view{memory.back().data(), operands[k].dtype(), static_cast<int64_t>(operands[k].dims.size()), {}};
-      std::copy(operands[k].dims.begin(), operands[k].dims.end(), view.dims.begin());
+    for (size_t k = 0; k < passed.size(); ++k) {
+      memory.push_back(passed[k].bytes(k));
+      View view{memory.back().data(), passed[k].dtype(), static_cast<int64_t>(passed[k].dims.size()), {}};
+      std::copy(passed[k].dims.begin(), passed[k].dims.end(), view.dims.begin());
       views.push_back(view);
     }
     Status status = kernel(views, rank);
     ASSERT_TRUE(status.ok()) << status.message;
     bool changed = false;
-    for (size_t k = 0; k < operands.size(); ++k) {
-      EXPECT_EQ(got[static_cast<size_t>(rank) * operands.size() + k], memory[k]) << "operand " << k;
-      changed |= memory[k] != operands[k].bytes(k);
+    for (size_t k = 0; k < passed.size(); ++k) {
+      EXPECT_EQ(got[static_cast<size_t>(rank) * passed.size() + k], memory[k]) << "operand " << k;
+      changed |= memory[k] != passed[k].bytes(k);
     }
     EXPECT_TRUE(changed);
   }
@@ -429,9 +429,9 @@ TEST(ModelCalls, Optimizers) {
   }
 }
 
-// An error of a kernel names the op. Missing required operands are refused before it.
+// An error of a kernel names the op. Missing required passed are refused before it.
 TEST(ModelCalls, Errors) {
-  operands = {{{3}, {0, 1, 64}}, {{32, 2}}, {{3, 2}}};
+  passed = {{{3}, {0, 1, 64}}, {{32, 2}}, {{3, 2}}};
   caller = [](moert_rank_t r, Buffers b) { return moert_embedding(r, 0, b[0], b[1], b[2], 2, 1, 0); };
   runCalls();
   EXPECT_THAT(outcome.message, HasSubstr("'embedding': expected 'ids' from 0 to 63 but got 64 at 2"));

@@ -140,10 +140,13 @@ TEST_F(MoeRunSaves, KilledAnywhere) {
     if (outcome.status == 0)
       break;
     ASSERT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
-    for (const std::string &name : namesIn(folder))
-      if (std::string index = readAll(folder + "/" + name + "/index.json"); !index.empty() && index.back() == '\n')
-        for (const json &file : json::parse(index)["files"])
-          ASSERT_TRUE(fs::exists(folder + "/" + name + "/" + file.get<std::string>())) << "killed at " << call;
+    for (const std::string &name : namesIn(folder)) {
+      std::string index = readAll(folder + "/" + name + "/index.json");
+      if (index.empty() || index.back() != '\n')
+        continue;
+      for (const json &file : json::parse(index)["files"])
+        ASSERT_TRUE(fs::exists(folder + "/" + name + "/" + file.get<std::string>())) << "killed at " << call;
+    }
     Outcome next = runCommand(quick + command("--steps=3 " + flags));
     ASSERT_EQ(next.status, 0) << "killed at " << call << ": " << next.err;
     json root = json::parse(next.out);

@@ -1,6 +1,7 @@
 //===- SafetensorsTest.cpp ------------------------------------------------===//
 
 #include "run/checkpoint/Safetensors.h"
+#include "CheckpointTest.h"
 #include "run/Inputs.h"
 
 #include <gmock/gmock.h>
@@ -20,17 +21,6 @@ namespace {
 
 std::string temporary(const std::string &name) {
   return testing::TempDir() + "moert-" + std::to_string(::getpid()) + "-" + name;
-}
-
-std::string readAll(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void writeAll(const std::string &path, const std::string &bytes) {
-  // Creates a new file. ext4 flushes a truncated file when it is closed, which takes milliseconds.
-  std::remove(path.c_str());
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 Value value(const std::string &name, int32_t dtype, std::vector<int64_t> shape) {

@@ -25,7 +25,9 @@ from entries import ENTRIES, SECTIONS, Entry  # noqa: E402
 
 NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py",
                # Benchmarks of a session on a GPU, scripts/gpu.sh.
-               "attention_shapes.py", "attention_torch.py", "ragged_gemm_torch.py", "timed_torch.py"}
+               "attention_shapes.py", "attention_torch.py", "ragged_gemm_torch.py", "timed_torch.py",
+               # Its figures are in docs/Validation.md.
+               "reference_mappings.py"}
 FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
 
 
@@ -150,9 +152,9 @@ class RunTest(unittest.TestCase):
                          r"```text\nok    claim\nok    at most: 5\nFAIL  other\n\ntable\n1 2\n```\n.*Explained\.\n\n"
                          r"Commit abc1234; .*\d cores of .*; \d{4}-\d\d-\d\d; [\d.]+ s: `printf .*`, then `/bin/sh -c .*`")
         self.assertNotIn("b.svg)", page)
-        self.assertIn("**Not run yet on this commit and machine.**\n\nCommand: `echo build/release/bin/tool`", page)
-        self.assertIn("**Nothing measures this yet.**", page)
-        self.assertIn("| First | [Title of draws](#title-of-draws) | done | abc1234 |", page)
+        self.assertRegex(summary, r"\| First \| \[Title of draws\]\(parts/first.md#title-of-draws\) \| 2 of 3 \| at most: 5 \| abc1234 \| \d{4}-")
+        self.assertIn("Without a result: Title of later (`later`).", summary)
+        self.assertEqual(read(self.path("parts", "second.md")), "")
         # The page written on another machine keeps the part.
         self.results = run_all.Results(self.path("none"), "def5678")
         self.assertEqual(self.write_pages(draws, later), (summary, page))
@@ -189,8 +191,7 @@ class RunTest(unittest.TestCase):
             self.assertTrue(has_ended(int(file.read())))
         (commit,) = os.listdir(self.path("out"))
         self.assertEqual([name for name in os.listdir(self.path("out", commit)) if name.endswith(".json")], ["first.json"])
-        with open(self.path("page.md")) as file:
-            self.assertIn("Not run yet", file.read())
+        self.assertIn("Without a result: Title of long (`long`); Title of last (`last`).", read(self.path("page.md")))
         # The next call goes on, here only with the last entry.
         again = subprocess.run([*command, "--only=first,last"], stdout=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(again.returncode, 0)

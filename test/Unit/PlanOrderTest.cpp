@@ -500,7 +500,7 @@ TEST_F(PlanOrder, Deterministic) {
   ClusterProfile profile = makeProfile(0.8, 0.6);
   auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
   Shape shape;
-  shape.backward;
+  shape.backward = true;
   shape.layers = 16;
   std::string text = Layers(shape).text;
   auto print = [&] {
@@ -544,7 +544,7 @@ Shape getSlowedShape(int chunks, int outer, int inner) {
   shape.chunks = chunks;
   shape.outer = outer;
   shape.inner = inner;
-  shape.backward;
+  shape.backward = true;
   return shape;
 }
 

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Interval at which the host checks whether a step has ended.
-constexpr std::chrono::microseconds kLook(50);
+constexpr std::chrono::microseconds kPollInterval(50);
 
 class CallerDevice final : public RankDevice {
 public:
@@ -55,6 +55,7 @@ private:
 
 // --- Communicators -------------------------------------------------------------
 
+#if MOERT_HAS_NCCL
 Status CallerDevice::askCommunicator(const Group &group, void *&comm) const {
   std::vector<int64_t> ranks;
   for (int64_t member = 0; member < group.size; ++member)
@@ -68,7 +69,6 @@ Status CallerDevice::askCommunicator(const Group &group, void *&comm) const {
                  (text ? std::string(": ") + text : ""));
 }
 
-#if MOERT_HAS_NCCL
 static Status checkCommunicator(const Group &group, int64_t rank, ncclComm_t comm) {
   int size = 0, member = 0;
   MOERT_RETURN_IF_ERROR(check(ncclCommCount(comm, &size), "ncclCommCount", comm));
@@ -201,7 +201,7 @@ Status CallerDevice::awaitEnd() {
         text += "\n  rank " + std::to_string(rank) + " waits in " + wait.what;
       return Status::error(MOERT_ERROR_HANG, text);
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 

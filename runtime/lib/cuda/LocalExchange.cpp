@@ -120,7 +120,7 @@ Status Exchange::allReduce() {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(of(0), count));
   int64_t bytes = count * static_cast<int64_t>(dtypeSize(sentOperand(of(0)).dtype));
-  char *sums;
+  char *sums = nullptr;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(bytes, sums));
   MOERT_RETURN_IF_ERROR(sumTo(count, sums));
   for (const Call &call : calls)
@@ -131,7 +131,7 @@ Status Exchange::allReduce() {
 Status Exchange::reduceScatter() {
   const View &in = sentOperand(of(0));
   Cut cut(in, attributes::ReduceScatter::of(of(0)).dim, size());
-  char *sums;
+  char *sums = nullptr;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
   MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member)
@@ -144,7 +144,7 @@ Status Exchange::reduceScatter() {
 Status Exchange::reduce() {
   const View &in = sentOperand(of(0));
   const int64_t root = attributes::Reduce::of(of(0)).root;
-  char *sums;
+  char *sums = nullptr;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
   MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member) {

@@ -461,7 +461,7 @@ Status Nccl::reduceExperts(const Place &place, int64_t &received) {
   const View &addend = call.views[ReduceExperts::addend];
   const int32_t *shadows = call.views[ReduceExperts::shadows].as<int32_t>();
   OwnedExperts own(call, members.member);
-  char *sums;
+  char *sums = nullptr;
   MOERT_RETURN_IF_ERROR(place.lane.context.workspace.reserve(out.bytes(), sums));
   MOERT_RETURN_IF_ERROR(grouped(members.comm, [&]() -> Status {
     int64_t shadow = 0;

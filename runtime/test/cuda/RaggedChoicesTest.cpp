@@ -156,8 +156,8 @@ public:
     context.tables = &tables;
     context.groups = nullptr;
     char *data = static_cast<char *>(memory.get());
-    RaggedProduct product{
-        RaggedProduct::Pass::Forward, dtype, 1, 8, 8, 8, false, false, data, data + 1024, data + 2048};
+    const RaggedProduct product{
+        .dtype = dtype, .experts = 1, .rows = 8, .n = 8, .k = 8, .a = data, .b = data + 1024, .c = data + 2048};
     View view;
     view.data = data + 3072;
     view.dtype = MOERT_I32;
