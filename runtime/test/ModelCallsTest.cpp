@@ -1,6 +1,6 @@
 //===- ModelCallsTest.cpp - calls of whole models through the ABI ---------===//
 //
-// Every call gives the result of its kernel when called directly: passed and attributes arrive in their order.
+// Every call gives the result of its kernel when called directly: operands and attributes arrive in their order.
 //
 //===----------------------------------------------------------------------===//
 
