@@ -4,42 +4,20 @@
 module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
   // Capacity form, with biases and a shared expert.
   // CHECK-LABEL: func.func @capacity(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<64x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<8x4xf32> {moe.layout = #moe.layout<[], []>},
-  // CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<4x8x16xf32> {moe.layout = #moe.layout<[ep], [], [esp]>},
-  // CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<4x16x8xf32> {moe.layout = #moe.layout<[ep], [esp], []>},
-  // CHECK-SAME:   [[B1:%[a-z0-9_]+]]: tensor<4x16xf32> {moe.layout = #moe.layout<[ep], [esp]>},
-  // CHECK-SAME:   [[B2:%[a-z0-9_]+]]: tensor<4x8xf32> {moe.layout = #moe.layout<[ep], []>},
-  // CHECK-SAME:   [[S1:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>},
-  // CHECK-SAME:   [[S2:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}
-  // CHECK-SAME:   ) -> (tensor<64x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<f32> {moe.layout = #moe.layout<>})
-  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[G]] : (tensor<64x8xf32>, tensor<8x4xf32>) -> tensor<64x4xf32>
-  // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
-  // CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
-  // CHECK-SAME:   moe.route [[MATMUL]] {capacity = 32 : i64}
-  // CHECK-SAME:   : (tensor<64x4xf32>)
-  // CHECK-SAME:   -> (tensor<64x4xf32>, tensor<64x2xi32>, tensor<64x2xi32>, tensor<64x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  // CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[SLOTS]]
-  // CHECK-SAME:   : (tensor<64x8xf32>, tensor<64x2xi32>) -> tensor<4x32x8xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[DISPATCH]], [[W1]]
-  // CHECK-SAME:   : (tensor<4x32x8xf32>, tensor<4x8x16xf32>) -> tensor<4x32x16xf32>
-  // CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B1]]
-  // CHECK-SAME:   : (tensor<4x32x16xf32>, tensor<4x16xf32>) -> tensor<4x32x16xf32>
-  // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[BIAS_ADD]] {kind = #moe<activation gelu>}
-  // CHECK-SAME:   : (tensor<4x32x16xf32>) -> tensor<4x32x16xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]], [[W2]]
-  // CHECK-SAME:   : (tensor<4x32x16xf32>, tensor<4x16x8xf32>) -> tensor<4x32x8xf32>
-  // CHECK-NEXT:   [[BIAS_ADD2:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL2]], [[B2]]
-  // CHECK-SAME:   : (tensor<4x32x8xf32>, tensor<4x8xf32>) -> tensor<4x32x8xf32>
-  // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[BIAS_ADD2]], [[SLOTS]] weights([[WEIGHTS]])
-  // CHECK-SAME:   : (tensor<4x32x8xf32>, tensor<64x2xi32>, tensor<64x2xf32>) -> tensor<64x8xf32>
-  // CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[X]], [[S1]] : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32>
-  // CHECK-NEXT:   [[ACTIVATION2:%[a-z0-9_]+]] = moe.activation [[MATMUL2]] {kind = #moe<activation gelu>}
-  // CHECK-SAME:   : (tensor<64x8xf32>) -> tensor<64x8xf32>
-  // CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul [[ACTIVATION2]], [[S2]]
-  // CHECK-SAME:   : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32>
-  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[COMBINE]], [[MATMUL3]] : tensor<64x8xf32>
-  // CHECK-NEXT:   return [[ADD]], [[AUX]] : tensor<64x8xf32>, tensor<f32>
+  // CHECK-NEXT: %[[LOGITS:.+]] = moe.matmul %arg0, %arg1 :
+  // CHECK-NEXT: %[[SLOTS:slots[0-9_]*]], %[[WEIGHTS:weights[0-9_]*]], {{.*}}, %[[AUX:aux[0-9_]*]] = moe.route %[[LOGITS]] {capacity = 32 : i64}
+  // CHECK-NEXT: %[[ROWS:.+]] = moe.dispatch %arg0, %[[SLOTS]] :
+  // CHECK-NEXT: %[[H:.+]] = moe.grouped_matmul %[[ROWS]], %arg2 :
+  // CHECK-NEXT: %[[BIASED:.+]] = moe.bias_add %[[H]], %arg4 :
+  // CHECK-NEXT: %[[A:.+]] = moe.activation %[[BIASED]] {kind = #moe<activation gelu>}
+  // CHECK-NEXT: %[[Y:.+]] = moe.grouped_matmul %[[A]], %arg3 :
+  // CHECK-NEXT: %[[BIASED_Y:.+]] = moe.bias_add %[[Y]], %arg5 :
+  // CHECK-NEXT: %[[ROUTED:.+]] = moe.combine %[[BIASED_Y]], %[[SLOTS]] weights(%[[WEIGHTS]]) :
+  // CHECK-NEXT: %[[SHARED_H:.+]] = moe.matmul %arg0, %arg6 :
+  // CHECK-NEXT: %[[SHARED_A:.+]] = moe.activation %[[SHARED_H]] {kind = #moe<activation gelu>}
+  // CHECK-NEXT: %[[SHARED:.+]] = moe.matmul %[[SHARED_A]], %arg7 :
+  // CHECK-NEXT: %[[OUT:.+]] = moe.add %[[ROUTED]], %[[SHARED]] :
+  // CHECK-NEXT: return %[[OUT]], %[[AUX]] :
   func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1:
                       tensor<4x16xf32>, %b2: tensor<4x8xf32>, %s1: tensor<8x8xf32>, %s2: tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "capacity" %x gate(%g) experts(%w1, %w2, %b1, %b2) shared(%s1, %s2)
@@ -50,28 +28,13 @@ module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 
 
   // Dropless form.
   // CHECK-LABEL: func.func @dropless(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<64x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<8x4xf32> {moe.layout = #moe.layout<[], []>},
-  // CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<4x8x16xf32> {moe.layout = #moe.layout<[ep], [], [esp]>},
-  // CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<4x16x8xf32> {moe.layout = #moe.layout<[ep], [esp], []>}
-  // CHECK-SAME:   ) -> (tensor<64x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<f32> {moe.layout = #moe.layout<>})
-  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[G]] : (tensor<64x8xf32>, tensor<8x4xf32>) -> tensor<64x4xf32>
-  // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
-  // CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
-  // CHECK-SAME:   moe.route [[MATMUL]]
-  // CHECK-SAME:   : (tensor<64x4xf32>)
-  // CHECK-SAME:   -> (tensor<64x4xf32>, tensor<64x2xi32>, tensor<64x2xi32>, tensor<64x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  // CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[SLOTS]]
-  // CHECK-SAME:   : (tensor<64x8xf32>, tensor<64x2xi32>) -> tensor<128x8xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[DISPATCH]], [[W1]] counts([[COUNTS]])
-  // CHECK-SAME:   : (tensor<128x8xf32>, tensor<4x8x16xf32>, tensor<1x4xi32>) -> tensor<128x16xf32>
-  // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] counts([[COUNTS]])
-  // CHECK-SAME:   {kind = #moe<activation gelu>} : (tensor<128x16xf32>, tensor<1x4xi32>) -> tensor<128x16xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]], [[W2]] counts([[COUNTS]])
-  // CHECK-SAME:   : (tensor<128x16xf32>, tensor<4x16x8xf32>, tensor<1x4xi32>) -> tensor<128x8xf32>
-  // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[GROUPED_MATMUL2]], [[SLOTS]] weights([[WEIGHTS]])
-  // CHECK-SAME:   : (tensor<128x8xf32>, tensor<64x2xi32>, tensor<64x2xf32>) -> tensor<64x8xf32>
-  // CHECK-NEXT:   return [[COMBINE]], [[AUX]] : tensor<64x8xf32>, tensor<f32>
+  // CHECK:      %[[SLOTS:slots[0-9_]*]], %[[WEIGHTS:weights[0-9_]*]], %[[COUNTS:counts[0-9_]*]], %[[AUX:aux[0-9_]*]] = moe.route %{{.+}} : (
+  // CHECK-NEXT: %[[ROWS:.+]] = moe.dispatch %arg0, %[[SLOTS]] :
+  // CHECK-NEXT: %[[H:.+]] = moe.grouped_matmul %[[ROWS]], %arg2 counts(%[[COUNTS]]) :
+  // CHECK-NEXT: %[[A:.+]] = moe.activation %[[H]] counts(%[[COUNTS]])
+  // CHECK-NEXT: %[[Y:.+]] = moe.grouped_matmul %[[A]], %arg3 counts(%[[COUNTS]]) :
+  // CHECK-NEXT: %[[OUT:.+]] = moe.combine %[[Y]], %[[SLOTS]] weights(%[[WEIGHTS]]) :
+  // CHECK-NEXT: return %[[OUT]], %[[AUX]] :
   func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
                       (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "dropless" %x gate(%g) experts(%w1, %w2)
