@@ -14,33 +14,20 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
   // Two groups of two ranks: each phase has the counts of the two that it receives from, and half the room. The rows that return are
   // put together in one buffer, the other phase's first.
   // CHECK-LABEL: func.func @groups(
-  // CHECK-SAME:    [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {{{[^}]*}}}, [[G:%[a-z0-9_]+]]: tensor<8x8xf32> {{{[^}]*}}},
-  // CHECK-SAME:    [[W1:%[a-z0-9_]+]]: tensor<2x8x16xf32> {{{[^}]*}}}, [[W2:%[a-z0-9_]+]]: tensor<2x16x8xf32>
-  // CHECK:         [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]], [[WEIGHTS:%[a-z0-9_]+]], [[B:%[a-z0-9_]+]],
-  // CHECK-SAME:      [[AUX:%[a-z0-9_]+]] = moe.route
-  // CHECK-NEXT:    [[D:%[a-z0-9_]+]] = moe.dispatch
-  // CHECK-NEXT:    [[E:%[a-z0-9_]+]] = moe.all_to_all [[B]] over <"ep", 4, 1>
-  // CHECK-NEXT:    [[E0:%[a-z0-9_]+]] = moe.phase [[E]] over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
-  // CHECK-NEXT:    [[S0:%[a-z0-9_]+]] = moe.all_to_all_v [[D]], [[B]], [[E0]] over <"ep", 4, 1>
-  // CHECK-SAME:      {direction = #moe<direction to_experts>, moe.chunk = #moe.chunk<0 of 2>, phases = 2 : i64}
-  // CHECK-SAME:      : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<32x8xf32>
-  // CHECK-NEXT:    [[H0:%[a-z0-9_]+]] = moe.grouped_matmul [[S0]], [[W1]] counts([[E0]]) {moe.chunk = #moe.chunk<0 of 2>}
-  // CHECK-SAME:      : (tensor<32x8xf32>, tensor<2x8x16xf32>, tensor<2x2xi32>) -> tensor<32x16xf32>
-  // CHECK-NEXT:    [[A0:%[a-z0-9_]+]] = moe.activation [[H0]] counts([[E0]]) {kind = #moe<activation relu>, moe.chunk = #moe.chunk<0 of 2>}
-  // CHECK-NEXT:    [[C0:%[a-z0-9_]+]] = moe.grouped_matmul [[A0]], [[W2]] counts([[E0]]) {moe.chunk = #moe.chunk<0 of 2>}
-  // CHECK-NEXT:    [[R0:%[a-z0-9_]+]] = moe.all_to_all_v [[C0]], [[B]], [[E0]] over <"ep", 4, 1>
-  // CHECK-SAME:      {direction = #moe<direction from_experts>, moe.chunk = #moe.chunk<0 of 2>, phases = 2 : i64}
-  // CHECK-SAME:      : (tensor<32x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
-  // CHECK-NEXT:    [[E1:%[a-z0-9_]+]] = moe.phase [[E]] over <"ep", 4, 1> {phase = 1 : i64, phases = 2 : i64}
-  // CHECK-NEXT:    [[S1:%[a-z0-9_]+]] = moe.all_to_all_v [[D]], [[B]], [[E1]] over <"ep", 4, 1>
-  // CHECK-SAME:      {direction = #moe<direction to_experts>, moe.chunk = #moe.chunk<1 of 2>, phase = 1 : i64, phases = 2 : i64}
-  // CHECK-NEXT:    [[H1:%[a-z0-9_]+]] = moe.grouped_matmul [[S1]], [[W1]] counts([[E1]]) {moe.chunk = #moe.chunk<1 of 2>}
-  // CHECK-NEXT:    [[A1:%[a-z0-9_]+]] = moe.activation [[H1]] counts([[E1]])
-  // CHECK-NEXT:    [[C1:%[a-z0-9_]+]] = moe.grouped_matmul [[A1]], [[W2]] counts([[E1]]) {moe.chunk = #moe.chunk<1 of 2>}
-  // CHECK-NEXT:    [[R1:%[a-z0-9_]+]] = moe.all_to_all_v [[C1]], [[B]], [[E1]] addend([[R0]]) over <"ep", 4, 1>
-  // CHECK-SAME:      {direction = #moe<direction from_experts>, moe.chunk = #moe.chunk<1 of 2>, phase = 1 : i64, phases = 2 : i64}
-  // CHECK-SAME:      : (tensor<32x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
-  // CHECK-NEXT:    moe.combine [[R1]], [[SLOTS]] weights([[WEIGHTS]])
+  // CHECK:      %[[SLOTS:slots[0-9_]*]], %[[WEIGHTS:weights[0-9_]*]], %[[COUNTS:counts[0-9_]*]], {{.*}} = moe.route
+  // CHECK-NEXT: %[[D:.+]] = moe.dispatch
+  // CHECK-NEXT: %[[E:.+]] = moe.all_to_all %[[COUNTS]] over <"ep", 4, 1>
+  // CHECK-NEXT: %[[E0:.+]] = moe.phase %[[E]] over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  // CHECK-NEXT: %[[S0:.+]] = moe.all_to_all_v %[[D]], %[[COUNTS]], %[[E0]] over <"ep", 4, 1> {direction = #moe<direction to_experts>, moe.chunk = #moe.chunk<0 of 2>, phases = 2 : i64} : {{.*}} -> tensor<32x8xf32>
+  // CHECK-NEXT: %[[H0:.+]] = moe.grouped_matmul %[[S0]], %arg2 counts(%[[E0]]) {moe.chunk = #moe.chunk<0 of 2>}
+  // CHECK-NEXT: %[[A0:.+]] = moe.activation %[[H0]] counts(%[[E0]]) {kind = #moe<activation relu>, moe.chunk = #moe.chunk<0 of 2>}
+  // CHECK-NEXT: %[[C0:.+]] = moe.grouped_matmul %[[A0]], %arg3 counts(%[[E0]]) {moe.chunk = #moe.chunk<0 of 2>}
+  // CHECK-NEXT: %[[R0:.+]] = moe.all_to_all_v %[[C0]], %[[COUNTS]], %[[E0]] over <"ep", 4, 1> {direction = #moe<direction from_experts>, moe.chunk = #moe.chunk<0 of 2>, phases = 2 : i64}
+  // CHECK-NEXT: %[[E1:.+]] = moe.phase %[[E]] over <"ep", 4, 1> {phase = 1 : i64, phases = 2 : i64}
+  // CHECK-NEXT: %[[S1:.+]] = moe.all_to_all_v %[[D]], %[[COUNTS]], %[[E1]] over <"ep", 4, 1> {direction = #moe<direction to_experts>, moe.chunk = #moe.chunk<1 of 2>, phase = 1 : i64, phases = 2 : i64}
+  // CHECK-NEXT: moe.grouped_matmul %[[S1]], %arg2 counts(%[[E1]]) {moe.chunk = #moe.chunk<1 of 2>}
+  // CHECK:      %[[R1:.+]] = moe.all_to_all_v %{{.+}}, %[[COUNTS]], %[[E1]] addend(%[[R0]]) over <"ep", 4, 1> {direction = #moe<direction from_experts>, moe.chunk = #moe.chunk<1 of 2>, phase = 1 : i64, phases = 2 : i64}
+  // CHECK-NEXT: moe.combine %[[R1]], %[[SLOTS]] weights(%[[WEIGHTS]])
 
   // Four groups of one rank each, a phase being the step in which a rank exchanges with the one that is so many further. Ranks 0 and 1
   // are one node, 2 and 3 the other: in phase 1 and 3 half of them exchange with the other node, in phase 2 all. By the topology
