@@ -5,13 +5,9 @@
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 4, ep = 4, esp = 2>} {
   // A replicated operand beside a varying one is cast, over the group that has a name.
   // CHECK-LABEL: func.func @mixed(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
-  // CHECK-SAME:   ) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>})
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"dp", 2, 4> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[TO_VARYING]]
-  // CHECK-SAME:   : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  // CHECK-NEXT:   return [[MATMUL]] : tensor<4x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg1 over <"dp", 2, 4> :
+  // CHECK-NEXT: %[[MATMUL:.+]] = moe.matmul %arg0, %[[TO_VARYING]] :
+  // CHECK-NEXT: return %[[MATMUL]] :
   func.func @mixed(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>)
       -> (tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0 = moe.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
@@ -20,15 +16,10 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // One cast serves all users.
   // CHECK-LABEL: func.func @shared_cast(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
-  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>})
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"dp", 2, 4> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[TO_VARYING]]
-  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  // CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[MATMUL]], [[TO_VARYING]]
-  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  // CHECK-NEXT:   return [[MATMUL2]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg1 over <"dp", 2, 4> :
+  // CHECK-NEXT: %[[MATMUL:.+]] = moe.matmul %arg0, %[[TO_VARYING]] :
+  // CHECK-NEXT: %[[MATMUL2:.+]] = moe.matmul %[[MATMUL]], %[[TO_VARYING]] :
+  // CHECK-NEXT: return %[[MATMUL2]] :
   func.func @shared_cast(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>)
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0 = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -38,16 +29,11 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // Users that want other states get casts of their own.
   // CHECK-LABEL: func.func @two_states(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
-  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
-  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<8x8xf32>
-  // CHECK-SAME:   {moe.layout = #moe.layout<[mp], []>})
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"mp", 4, 1> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"dp", 2, 4> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING2]] : tensor<8x8xf32>
-  // CHECK-NEXT:   [[ADD2:%[a-z0-9_]+]] = moe.add [[S]], [[TO_VARYING]] : tensor<8x8xf32>
-  // CHECK-NEXT:   return [[ADD]], [[ADD2]] : tensor<8x8xf32>, tensor<8x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg2 over <"mp", 4, 1> :
+  // CHECK-NEXT: %[[TO_VARYING2:.+]] = moe.to_varying %arg2 over <"dp", 2, 4> :
+  // CHECK-NEXT: %[[ADD:.+]] = moe.add %arg0, %[[TO_VARYING2]] :
+  // CHECK-NEXT: %[[ADD2:.+]] = moe.add %arg1, %[[TO_VARYING]] :
+  // CHECK-NEXT: return %[[ADD]], %[[ADD2]] :
   func.func @two_states(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %s: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
                         %w: tensor<8x8xf32>)
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
@@ -58,15 +44,12 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // Axes that are no neighbours are two groups.
   // CHECK-LABEL: func.func @two_groups(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>},
-  // CHECK-SAME:   [[V:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}
-  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>})
-  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[V]], [[V]] {transpose_a}
-  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[MATMUL]] over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[ALL_REDUCE]] over <"esp", 2, 1> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[TO_VARYING]] over <"dp", 2, 4> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING2]] : tensor<8x8xf32>
-  // CHECK-NEXT:   return [[ADD]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[MATMUL:.+]] = moe.matmul %arg1, %arg1 {transpose_a}
+  // CHECK-NEXT: %[[ALL_REDUCE:.+]] = moe.all_reduce %[[MATMUL]] over <"esp", 2, 1> :
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %[[ALL_REDUCE]] over <"esp", 2, 1> :
+  // CHECK-NEXT: %[[TO_VARYING2:.+]] = moe.to_varying %[[TO_VARYING]] over <"dp", 2, 4> :
+  // CHECK-NEXT: %[[ADD:.+]] = moe.add %arg0, %[[TO_VARYING2]] :
+  // CHECK-NEXT: return %[[ADD]] :
   func.func @two_groups(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}, %v: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
     %p = moe.matmul %v, %v {transpose_a} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -77,12 +60,9 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // A group without a name is called by its stride.
   // CHECK-LABEL: func.func @unnamed_group(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
-  // CHECK-SAME:   [[V:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[esp], []>}
-  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[V]] over <"stride2", 2, 2> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING]] : tensor<8x8xf32>
-  // CHECK-NEXT:   return [[ADD]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg1 over <"stride2", 2, 2> :
+  // CHECK-NEXT: %[[ADD:.+]] = moe.add %arg0, %[[TO_VARYING]] :
+  // CHECK-NEXT: return %[[ADD]] :
   func.func @unnamed_group(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}, %v: tensor<8x8xf32> {moe.layout = #moe.layout<[esp], []>})
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
     %0 = moe.add %x, %v : tensor<8x8xf32>
@@ -91,11 +71,9 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // A collective wants its operand to vary over its group.
   // CHECK-LABEL: func.func @collective(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
-  // CHECK-SAME:   ) -> tensor<8x8xf32>
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"mp", 4, 1> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[BROADCAST:%[a-z0-9_]+]] = moe.broadcast [[TO_VARYING]] over <"mp", 4, 1> {root = 0 : i64} : tensor<8x8xf32>
-  // CHECK-NEXT:   return [[BROADCAST]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg0 over <"mp", 4, 1> :
+  // CHECK-NEXT: %[[BROADCAST:.+]] = moe.broadcast %[[TO_VARYING]] over <"mp", 4, 1> {root = 0 : i64}
+  // CHECK-NEXT: return %[[BROADCAST]] :
   func.func @collective(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
     %0 = moe.broadcast %x over <"mp", 4, 1> {root = 0 : i64} : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
@@ -103,14 +81,9 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // The counts of a ragged sum may be in any state.
   // CHECK-LABEL: func.func @ragged_sum(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>},
-  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
-  // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>
-  // CHECK-SAME:   ) -> tensor<8x8xf32>
-  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[W]]
-  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[MATMUL]] counts([[C]]) over <"mp", 4, 1>
-  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
-  // CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[MATMUL:.+]] = moe.matmul %arg0, %arg1
+  // CHECK-NEXT: %[[ALL_REDUCE:.+]] = moe.all_reduce %[[MATMUL]] counts(%arg2) over <"mp", 4, 1> :
+  // CHECK-NEXT: return %[[ALL_REDUCE]] :
   func.func @ragged_sum(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>}, %w: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
                         %c: tensor<1x2xi32>) -> tensor<8x8xf32> {
     %p = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -120,23 +93,17 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
   // A result is cast to its layout.
   // CHECK-LABEL: func.func @result(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
-  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"mp", 4, 1> : tensor<8x8xf32>
-  // CHECK-NEXT:   return [[TO_VARYING]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg0 over <"mp", 4, 1> :
+  // CHECK-NEXT: return %[[TO_VARYING]] :
   func.func @result(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
     return %x : tensor<8x8xf32>
   }
 
   // Integers are cast too.
   // CHECK-LABEL: func.func @slots(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<8x1xi32>
-  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>})
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[S]] over <"dp", 2, 4> : tensor<8x1xi32>
-  // CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[TO_VARYING]]
-  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x1xi32>) -> tensor<8x8xf32>
-  // CHECK-NEXT:   return [[DISPATCH]] : tensor<8x8xf32>
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg1 over <"dp", 2, 4> :
+  // CHECK-NEXT: %[[DISPATCH:.+]] = moe.dispatch %arg0, %[[TO_VARYING]] :
+  // CHECK-NEXT: return %[[DISPATCH]] :
   func.func @slots(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %s: tensor<8x1xi32>)
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0 = moe.dispatch %x, %s : (tensor<8x8xf32>, tensor<8x1xi32>) -> tensor<8x8xf32>
@@ -149,13 +116,11 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 // The axes are those of the groups in use: here four ranks of dp's eight are a node.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
   // CHECK-LABEL: func.func @between_nodes(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>},
-  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
-  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"stride1", 4, 1> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"nodes", 2, 4>
-  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[GATHER]], [[TO_VARYING]]
-  // CHECK-NEXT:   [[CAST:%[a-z0-9_]+]] = moe.to_varying [[ADD]] over <"nodes", 2, 4>
-  // CHECK-NEXT:   return [[CAST]]
+  // CHECK-NEXT: %[[TO_VARYING:.+]] = moe.to_varying %arg1 over <"stride1", 4, 1> :
+  // CHECK-NEXT: %[[GATHER:.+]] = moe.all_gather %arg0 over <"nodes", 2, 4>
+  // CHECK-NEXT: %[[ADD:.+]] = moe.add %[[GATHER]], %[[TO_VARYING]]
+  // CHECK-NEXT: %[[CAST:.+]] = moe.to_varying %[[ADD]] over <"nodes", 2, 4>
+  // CHECK-NEXT: return %[[CAST]]
   func.func @between_nodes(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>)
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0 = moe.all_gather %x over <"nodes", 2, 4> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
