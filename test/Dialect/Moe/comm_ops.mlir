@@ -4,11 +4,7 @@
 
 // The result is the group's size times as large along dim.
 // CHECK-LABEL: func.func @all_gather(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf64>
-// CHECK-SAME:   ) -> tensor<4x16xf64>
-// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"mp", 2, 1> {dim = 1 : i64}
-// CHECK-SAME:   : (tensor<4x8xf64>) -> tensor<4x16xf64>
-// CHECK-NEXT:   return [[ALL_GATHER]] : tensor<4x16xf64>
+// CHECK-NEXT: moe.all_gather %arg0 over <"mp", 2, 1> {dim = 1 : i64}
 func.func @all_gather(%x: tensor<4x8xf64>) -> tensor<4x16xf64> {
   %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x8xf64>) -> tensor<4x16xf64>
   return %0 : tensor<4x16xf64>
@@ -16,11 +12,7 @@ func.func @all_gather(%x: tensor<4x8xf64>) -> tensor<4x16xf64> {
 
 // Counts are i32, and are gathered too.
 // CHECK-LABEL: func.func @all_gather_counts(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<1x8xi32>
-// CHECK-SAME:   ) -> tensor<2x8xi32>
-// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"esp", 2, 1> {dim = 0 : i64}
-// CHECK-SAME:   : (tensor<1x8xi32>) -> tensor<2x8xi32>
-// CHECK-NEXT:   return [[ALL_GATHER]] : tensor<2x8xi32>
+// CHECK-NEXT: moe.all_gather %arg0 over <"esp", 2, 1> {dim = 0 : i64}
 func.func @all_gather_counts(%x: tensor<1x8xi32>) -> tensor<2x8xi32> {
   %0 = moe.all_gather %x over <"esp", 2, 1> {dim = 0 : i64} : (tensor<1x8xi32>) -> tensor<2x8xi32>
   return %0 : tensor<2x8xi32>
@@ -28,11 +20,7 @@ func.func @all_gather_counts(%x: tensor<1x8xi32>) -> tensor<2x8xi32> {
 
 // The member's part along dim.
 // CHECK-LABEL: func.func @slice(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x8xbf16>
-// CHECK-SAME:   ) -> tensor<8x2x8xbf16>
-// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[X]] over <"esp", 2, 1> {dim = 1 : i64}
-// CHECK-SAME:   : (tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16>
-// CHECK-NEXT:   return [[SLICE]] : tensor<8x2x8xbf16>
+// CHECK-NEXT: moe.slice %arg0 over <"esp", 2, 1> {dim = 1 : i64}
 func.func @slice(%x: tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16> {
   %0 = moe.slice %x over <"esp", 2, 1> {dim = 1 : i64} : (tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16>
   return %0 : tensor<8x2x8xbf16>
@@ -40,10 +28,7 @@ func.func @slice(%x: tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16> {
 
 // A sum of anything, also of a loss of rank 0.
 // CHECK-LABEL: func.func @all_reduce(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<f32>
-// CHECK-SAME:   ) -> tensor<f32>
-// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] over <"dp", 4, 2> : (tensor<f32>) -> tensor<f32>
-// CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<f32>
+// CHECK-NEXT: moe.all_reduce %arg0 over <"dp", 4, 2> :
 func.func @all_reduce(%x: tensor<f32>) -> tensor<f32> {
   %0 = moe.all_reduce %x over <"dp", 4, 2> : (tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
@@ -51,12 +36,7 @@ func.func @all_reduce(%x: tensor<f32>) -> tensor<f32> {
 
 // The ragged form, of the rows that the counts say.
 // CHECK-LABEL: func.func @all_reduce_ragged(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<32x8xbf16>,
-// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<4x2xi32>
-// CHECK-SAME:   ) -> tensor<32x8xbf16>
-// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] counts([[C]]) over <"esp", 2, 1>
-// CHECK-SAME:   : (tensor<32x8xbf16>, tensor<4x2xi32>) -> tensor<32x8xbf16>
-// CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<32x8xbf16>
+// CHECK-NEXT: moe.all_reduce %arg0 counts(%arg1) over <"esp", 2, 1> :
 func.func @all_reduce_ragged(%x: tensor<32x8xbf16>, %c: tensor<4x2xi32>) -> tensor<32x8xbf16> {
   %0 = moe.all_reduce %x counts(%c) over <"esp", 2, 1> : (tensor<32x8xbf16>, tensor<4x2xi32>) -> tensor<32x8xbf16>
   return %0 : tensor<32x8xbf16>
@@ -64,10 +44,7 @@ func.func @all_reduce_ragged(%x: tensor<32x8xbf16>, %c: tensor<4x2xi32>) -> tens
 
 // A cast takes any tensor, counts included.
 // CHECK-LABEL: func.func @to_varying(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<1x8xi32>
-// CHECK-SAME:   ) -> tensor<1x8xi32>
-// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"dp", 2, 1> : tensor<1x8xi32>
-// CHECK-NEXT:   return [[TO_VARYING]] : tensor<1x8xi32>
+// CHECK-NEXT: moe.to_varying %arg0 over <"dp", 2, 1> :
 func.func @to_varying(%x: tensor<1x8xi32>) -> tensor<1x8xi32> {
   %0 = moe.to_varying %x over <"dp", 2, 1> : tensor<1x8xi32>
   return %0 : tensor<1x8xi32>
@@ -75,11 +52,7 @@ func.func @to_varying(%x: tensor<1x8xi32>) -> tensor<1x8xi32> {
 
 // The member's part of the sum along dim.
 // CHECK-LABEL: func.func @reduce_scatter(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf64>
-// CHECK-SAME:   ) -> tensor<8x4xf64>
-// CHECK-NEXT:   [[REDUCE_SCATTER:%[a-z0-9_]+]] = moe.reduce_scatter [[X]] over <"esp", 2, 1> {dim = 1 : i64}
-// CHECK-SAME:   : (tensor<8x8xf64>) -> tensor<8x4xf64>
-// CHECK-NEXT:   return [[REDUCE_SCATTER]] : tensor<8x4xf64>
+// CHECK-NEXT: moe.reduce_scatter %arg0 over <"esp", 2, 1> {dim = 1 : i64}
 func.func @reduce_scatter(%x: tensor<8x8xf64>) -> tensor<8x4xf64> {
   %0 = moe.reduce_scatter %x over <"esp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf64>) -> tensor<8x4xf64>
   return %0 : tensor<8x4xf64>
@@ -87,13 +60,8 @@ func.func @reduce_scatter(%x: tensor<8x8xf64>) -> tensor<8x4xf64> {
 
 // The exchange divides split_dim and multiplies concat_dim; they may be the same.
 // CHECK-LABEL: func.func @all_to_all(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x16xbf16>
-// CHECK-SAME:   ) -> tensor<4x8x16xbf16>
-// CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[X]] over <"ep", 2, 2>
-// CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16>
-// CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_TO_ALL]] over <"ep", 2, 2>
-// CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 1 : i64} : (tensor<4x8x16xbf16>) -> tensor<4x8x16xbf16>
-// CHECK-NEXT:   return [[ALL_TO_ALL2]] : tensor<4x8x16xbf16>
+// CHECK-NEXT: %[[ALL_TO_ALL:.+]] = moe.all_to_all %arg0 over <"ep", 2, 2> {concat_dim = 1 : i64, split_dim = 0 : i64}
+// CHECK-NEXT: moe.all_to_all %[[ALL_TO_ALL]] over <"ep", 2, 2> {concat_dim = 1 : i64, split_dim = 1 : i64}
 func.func @all_to_all(%x: tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16> {
   %0 = moe.all_to_all %x over <"ep", 2, 2> {split_dim = 0 : i64, concat_dim = 1 : i64}
     : (tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16>
@@ -104,17 +72,8 @@ func.func @all_to_all(%x: tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16> {
 
 // There and back, two blocks of rows a member.
 // CHECK-LABEL: func.func @all_to_all_v(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xf64>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x4xi32>,
-// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<4x2xi32>
-// CHECK-SAME:   ) -> tensor<16x8xf64>
-// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"ep", 2, 2>
-// CHECK-SAME:   {direction = #moe<direction to_experts>}
-// CHECK-SAME:   : (tensor<16x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf64>
-// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_TO_ALL_V]], [[B]], [[E]] over <"ep", 2, 2>
-// CHECK-SAME:   {direction = #moe<direction from_experts>}
-// CHECK-SAME:   : (tensor<32x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<16x8xf64>
-// CHECK-NEXT:   return [[ALL_TO_ALL_V2]] : tensor<16x8xf64>
+// CHECK-NEXT: %[[ALL_TO_ALL_V:.+]] = moe.all_to_all_v %arg0, %arg1, %arg2 over <"ep", 2, 2> {direction = #moe<direction to_experts>}
+// CHECK-NEXT: moe.all_to_all_v %[[ALL_TO_ALL_V]], %arg1, %arg2 over <"ep", 2, 2> {direction = #moe<direction from_experts>}
 func.func @all_to_all_v(%x: tensor<16x8xf64>, %b: tensor<2x4xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf64> {
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 2, 2> {direction = #moe<direction to_experts>}
     : (tensor<16x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf64>
@@ -125,18 +84,9 @@ func.func @all_to_all_v(%x: tensor<16x8xf64>, %b: tensor<2x4xi32>, %e: tensor<4x
 
 // Each expert held by two neighbours: the block side twice as long, half of the experts on a member instead of a quarter.
 // CHECK-LABEL: func.func @all_to_all_v_copies(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xbf16>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x4xi32>,
-// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<8x2xi32>
-// CHECK-SAME:   ) -> tensor<32x8xbf16>
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] : (tensor<16x8xbf16>) -> tensor<32x8xbf16>
-// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[DUMP]], [[B]], [[E]] over <"world", 4, 1>
-// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
-// CHECK-SAME:   : (tensor<32x8xbf16>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<40x8xbf16>
-// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_TO_ALL_V]], [[B]], [[E]] over <"world", 4, 1>
-// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction from_experts>}
-// CHECK-SAME:   : (tensor<40x8xbf16>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<32x8xbf16>
-// CHECK-NEXT:   return [[ALL_TO_ALL_V2]] : tensor<32x8xbf16>
+// CHECK-NEXT: %[[DUMP:.+]] = moe.dump %arg0 :
+// CHECK-NEXT: %[[ALL_TO_ALL_V:.+]] = moe.all_to_all_v %[[DUMP]], %arg1, %arg2 over <"world", 4, 1> {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-NEXT: moe.all_to_all_v %[[ALL_TO_ALL_V]], %arg1, %arg2 over <"world", 4, 1> {copies = 2 : i64, direction = #moe<direction from_experts>}
 func.func @all_to_all_v_copies(%x: tensor<16x8xbf16>, %b: tensor<2x4xi32>, %e: tensor<8x2xi32>) -> tensor<32x8xbf16> {
   %0 = moe.dump %x : (tensor<16x8xbf16>) -> tensor<32x8xbf16>
   %1 = moe.all_to_all_v %0, %b, %e over <"world", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
@@ -148,18 +98,8 @@ func.func @all_to_all_v_copies(%x: tensor<16x8xbf16>, %b: tensor<2x4xi32>, %e: t
 
 // As many copies as members: all of them hold all experts. One copy is what is meant where none is named.
 // CHECK-LABEL: func.func @all_to_all_v_all(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>,
-// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<2x4xi32>,
-// CHECK-SAME:   [[F:%[a-z0-9_]+]]: tensor<2x2xi32>
-// CHECK-SAME:   ) -> (tensor<16x8xf32>, tensor<16x8xf32>)
-// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"g", 2, 1>
-// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
-// CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x4xi32>, tensor<2x4xi32>) -> tensor<16x8xf32>
-// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[F]] over <"g", 2, 1>
-// CHECK-SAME:   {direction = #moe<direction to_experts>}
-// CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x4xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
-// CHECK-NEXT:   return [[ALL_TO_ALL_V]], [[ALL_TO_ALL_V2]] : tensor<16x8xf32>, tensor<16x8xf32>
+// CHECK-NEXT: moe.all_to_all_v %arg0, %arg1, %arg2 over <"g", 2, 1> {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-NEXT: moe.all_to_all_v %arg0, %arg1, %arg3 over <"g", 2, 1> {direction = #moe<direction to_experts>}
 func.func @all_to_all_v_all(%x: tensor<8x8xf32>, %b: tensor<1x4xi32>, %e: tensor<2x4xi32>, %f: tensor<2x2xi32>)
     -> (tensor<16x8xf32>, tensor<16x8xf32>) {
   %0 = moe.all_to_all_v %x, %b, %e over <"g", 2, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
@@ -171,11 +111,7 @@ func.func @all_to_all_v_all(%x: tensor<8x8xf32>, %b: tensor<1x4xi32>, %e: tensor
 
 // Counts of the member's part of packed rows.
 // CHECK-LABEL: func.func @slice_counts(
-// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
-// CHECK-SAME:   ) -> tensor<1x4xi32>
-// CHECK-NEXT:   [[SLICE_COUNTS:%[a-z0-9_]+]] = moe.slice_counts [[C]] over <"mp", 2, 1> {rows = 16 : i64}
-// CHECK-SAME:   : tensor<1x4xi32>
-// CHECK-NEXT:   return [[SLICE_COUNTS]] : tensor<1x4xi32>
+// CHECK-NEXT: moe.slice_counts %arg0 over <"mp", 2, 1> {rows = 16 : i64}
 func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
   %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>
   return %0 : tensor<1x4xi32>
@@ -183,15 +119,8 @@ func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
 
 // The choices of a member's own experts, packed with two holders of each, and with a capacity.
 // CHECK-LABEL: func.func @local_slots(
-// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x2xi32>, [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
-// CHECK-SAME:   ) -> (tensor<16x2xi32>, tensor<1x1xi32>)
-// CHECK-NEXT:   [[SLOTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]] = moe.local_slots [[S]], [[C]] over <"ep_esp", 4, 1>
-// CHECK-SAME:   {copies = 2 : i64, room = 32 : i64}
-// CHECK-SAME:   : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
-// CHECK-NEXT:   [[SLOTS2:%[a-z0-9_]+]], [[COUNTS2:%[a-z0-9_]+]] = moe.local_slots [[S]], [[C]] over <"ep", 4, 2>
-// CHECK-SAME:   {capacity = 8 : i64}
-// CHECK-SAME:   : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x1xi32>)
-// CHECK-NEXT:   return [[SLOTS]], [[COUNTS2]] : tensor<16x2xi32>, tensor<1x1xi32>
+// CHECK-NEXT: moe.local_slots %arg0, %arg1 over <"ep_esp", 4, 1> {copies = 2 : i64, room = 32 : i64}
+// CHECK-NEXT: moe.local_slots %arg0, %arg1 over <"ep", 4, 2> {capacity = 8 : i64}
 func.func @local_slots(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x1xi32>) {
   %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 2 : i64, room = 32 : i64}
     : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
@@ -202,23 +131,11 @@ func.func @local_slots(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) -> (tensor<16x
 
 // An exchange in two phases and its parts in the order of the members; a whole exchange may be a phase, and one part a whole.
 // CHECK-LABEL: func.func @phases(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x16xf64>
-// CHECK-SAME:   ) -> (tensor<32x1x16xf64>, tensor<32x1x16xf64>)
-// CHECK-NEXT:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase [[X]] over <"world", 4, 1>
-// CHECK-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
-// CHECK-SAME:   : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
-// CHECK-NEXT:   [[ALL_TO_ALL_PHASE2:%[a-z0-9_]+]] = moe.all_to_all_phase [[X]] over <"world", 4, 1>
-// CHECK-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
-// CHECK-SAME:   : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
-// CHECK-NEXT:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_TO_ALL_PHASE]],
-// CHECK-SAME:   [[ALL_TO_ALL_PHASE2]] over <"world", 4, 1>
-// CHECK-SAME:   : (tensor<16x1x16xf64>, tensor<16x1x16xf64>) -> tensor<32x1x16xf64>
-// CHECK-NEXT:   [[ALL_TO_ALL_PHASE3:%[a-z0-9_]+]] = moe.all_to_all_phase [[X]] over <"world", 4, 1>
-// CHECK-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 1 : i64, split_dim = 1 : i64}
-// CHECK-SAME:   : (tensor<8x4x16xf64>) -> tensor<32x1x16xf64>
-// CHECK-NEXT:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_TO_ALL_PHASE3]] over <"world", 4, 1>
-// CHECK-SAME:   : (tensor<32x1x16xf64>) -> tensor<32x1x16xf64>
-// CHECK-NEXT:   return [[JOIN_PHASES]], [[JOIN_PHASES2]] : tensor<32x1x16xf64>, tensor<32x1x16xf64>
+// CHECK-NEXT: %[[ALL_TO_ALL_PHASE:.+]] = moe.all_to_all_phase %arg0 over <"world", 4, 1> {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+// CHECK-NEXT: %[[ALL_TO_ALL_PHASE2:.+]] = moe.all_to_all_phase %arg0 over <"world", 4, 1> {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+// CHECK-NEXT: moe.join_phases %[[ALL_TO_ALL_PHASE]], %[[ALL_TO_ALL_PHASE2]] over <"world", 4, 1> :
+// CHECK-NEXT: %[[ALL_TO_ALL_PHASE3:.+]] = moe.all_to_all_phase %arg0 over <"world", 4, 1> {concat_dim = 0 : i64, phase = 0 : i64, phases = 1 : i64, split_dim = 1 : i64}
+// CHECK-NEXT: moe.join_phases %[[ALL_TO_ALL_PHASE3]] over <"world", 4, 1> :
 func.func @phases(%x: tensor<8x4x16xf64>) -> (tensor<32x1x16xf64>, tensor<32x1x16xf64>) {
   %0 = moe.all_to_all_phase %x over <"world", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64}
     : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
@@ -233,14 +150,8 @@ func.func @phases(%x: tensor<8x4x16xf64>) -> (tensor<32x1x16xf64>, tensor<32x1x1
 
 // As many phases as members, of counts, along one dimension; the phases' parts are divided, not the input.
 // CHECK-LABEL: func.func @phases_of_counts(
-// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x8xi32>
-// CHECK-SAME:   ) -> tensor<1x8xi32>
-// CHECK-NEXT:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase [[C]] over <"ep", 2, 2>
-// CHECK-SAME:   {concat_dim = 1 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
-// CHECK-SAME:   : (tensor<1x8xi32>) -> tensor<1x4xi32>
-// CHECK-NEXT:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_TO_ALL_PHASE]], [[ALL_TO_ALL_PHASE]] over <"ep", 2,
-// CHECK-SAME:   2> : (tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<2x4xi32>
-// CHECK-NEXT:   return [[C]] : tensor<1x8xi32>
+// CHECK-NEXT: %[[ALL_TO_ALL_PHASE:.+]] = moe.all_to_all_phase %arg0 over <"ep", 2, 2> {concat_dim = 1 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+// CHECK-NEXT: moe.join_phases %[[ALL_TO_ALL_PHASE]], %[[ALL_TO_ALL_PHASE]] over <"ep", 2, 2> :
 func.func @phases_of_counts(%c: tensor<1x8xi32>) -> tensor<1x8xi32> {
   %0 = moe.all_to_all_phase %c over <"ep", 2, 2> {split_dim = 1 : i64, concat_dim = 1 : i64, phase = 1 : i64, phases = 2 : i64}
     : (tensor<1x8xi32>) -> tensor<1x4xi32>
@@ -251,24 +162,13 @@ func.func @phases_of_counts(%c: tensor<1x8xi32>) -> tensor<1x8xi32> {
 // Phases of a ragged exchange: each is with the counts of the members that it receives from, and brings its rows into what others
 // brought. Phase 0 of one is the default.
 // CHECK-LABEL: func.func @ragged_phases(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xf32>, [[B:%[a-z0-9_]+]]: tensor<1x8xi32>, [[E:%[a-z0-9_]+]]: tensor<4x2xi32>
-// CHECK-NEXT:   [[E0:%[a-z0-9_]+]] = moe.phase [[E]] over <"ep", 4, 2> {phase = 0 : i64, phases = 2 : i64}
-// CHECK-SAME:     : (tensor<4x2xi32>) -> tensor<2x2xi32>
-// CHECK-NEXT:   [[E1:%[a-z0-9_]+]] = moe.phase [[E]] over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64}
-// CHECK-SAME:     : (tensor<4x2xi32>) -> tensor<2x2xi32>
-// CHECK-NEXT:   [[X0:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E0]] over <"ep", 4, 2>
-// CHECK-SAME:     {direction = #moe<direction to_experts>, phases = 2 : i64}
-// CHECK-SAME:     : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
-// CHECK-NEXT:   [[X1:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E1]] over <"ep", 4, 2>
-// CHECK-SAME:     {direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
-// CHECK-NEXT:   [[Y1:%[a-z0-9_]+]] = moe.all_to_all_v [[X1]], [[B]], [[E1]] over <"ep", 4, 2>
-// CHECK-SAME:     {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
-// CHECK-SAME:     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
-// CHECK-NEXT:   [[Y0:%[a-z0-9_]+]] = moe.all_to_all_v [[X0]], [[B]], [[E0]] addend([[Y1]]) over <"ep", 4, 2>
-// CHECK-SAME:     {direction = #moe<direction from_experts>, phases = 2 : i64}
-// CHECK-SAME:     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
-// CHECK-NEXT:   moe.all_to_all_v [[X]], [[B]], [[E]] over <"ep", 4, 2> {direction = #moe<direction to_experts>}
-// CHECK-NEXT:   return [[Y0]] : tensor<16x8xf32>
+// CHECK-NEXT: %[[E0:.+]] = moe.phase %arg2 over <"ep", 4, 2> {phase = 0 : i64, phases = 2 : i64}
+// CHECK-NEXT: %[[E1:.+]] = moe.phase %arg2 over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64}
+// CHECK-NEXT: %[[X0:.+]] = moe.all_to_all_v %arg0, %arg1, %[[E0]] over <"ep", 4, 2> {direction = #moe<direction to_experts>, phases = 2 : i64}
+// CHECK-NEXT: %[[X1:.+]] = moe.all_to_all_v %arg0, %arg1, %[[E1]] over <"ep", 4, 2> {direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
+// CHECK-NEXT: %[[Y1:.+]] = moe.all_to_all_v %[[X1]], %arg1, %[[E1]] over <"ep", 4, 2> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+// CHECK-NEXT: moe.all_to_all_v %[[X0]], %arg1, %[[E0]] addend(%[[Y1]]) over <"ep", 4, 2> {direction = #moe<direction from_experts>, phases = 2 : i64}
+// CHECK-NEXT: moe.all_to_all_v %arg0, %arg1, %arg2 over <"ep", 4, 2> {direction = #moe<direction to_experts>}
 func.func @ragged_phases(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
   %e0 = moe.phase %e over <"ep", 4, 2> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
   %e1 = moe.phase %e over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
@@ -287,10 +187,8 @@ func.func @ragged_phases(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4
 
 // With two holders of each expert and two blocks of each member: of four members' eight blocks a phase brings four.
 // CHECK-LABEL: func.func @ragged_phases_of_copies(
-// CHECK:        moe.phase %{{.*}} over <"world", 4, 1> {phase = 1 : i64, phases = 2 : i64} : (tensor<8x4xi32>) -> tensor<4x4xi32>
-// CHECK-NEXT:   moe.all_to_all_v %{{.*}} over <"world", 4, 1>
-// CHECK-SAME:     {copies = 2 : i64, direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
-// CHECK-SAME:     : (tensor<16x8xf32>, tensor<2x8xi32>, tensor<4x4xi32>) -> tensor<16x8xf32>
+// CHECK:      moe.phase %{{.*}} over <"world", 4, 1> {phase = 1 : i64, phases = 2 : i64}
+// CHECK-NEXT: moe.all_to_all_v %{{.*}} over <"world", 4, 1> {copies = 2 : i64, direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
 func.func @ragged_phases_of_copies(%x: tensor<16x8xf32>, %b: tensor<2x8xi32>, %e: tensor<8x4xi32>) -> tensor<16x8xf32> {
   %0 = moe.phase %e over <"world", 4, 1> {phase = 1 : i64, phases = 2 : i64} : (tensor<8x4xi32>) -> tensor<4x4xi32>
   %1 = moe.all_to_all_v %x, %b, %0 over <"world", 4, 1>
@@ -301,13 +199,9 @@ func.func @ragged_phases_of_copies(%x: tensor<16x8xf32>, %b: tensor<2x8xi32>, %e
 
 // An owner's value, floating-point or counts, and the sum back to it.
 // CHECK-LABEL: func.func @broadcast_reduce(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf64>,
-// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
-// CHECK-SAME:   ) -> (tensor<4x8xf64>, tensor<1x4xi32>)
-// CHECK-NEXT:   [[BROADCAST:%[a-z0-9_]+]] = moe.broadcast [[X]] over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
-// CHECK-NEXT:   [[BROADCAST2:%[a-z0-9_]+]] = moe.broadcast [[C]] over <"ep", 4, 1> {root = 0 : i64} : tensor<1x4xi32>
-// CHECK-NEXT:   [[REDUCE:%[a-z0-9_]+]] = moe.reduce [[BROADCAST]] over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
-// CHECK-NEXT:   return [[REDUCE]], [[BROADCAST2]] : tensor<4x8xf64>, tensor<1x4xi32>
+// CHECK-NEXT: %[[BROADCAST:.+]] = moe.broadcast %arg0 over <"ep", 4, 1> {root = 3 : i64}
+// CHECK-NEXT: moe.broadcast %arg1 over <"ep", 4, 1> {root = 0 : i64}
+// CHECK-NEXT: moe.reduce %[[BROADCAST]] over <"ep", 4, 1> {root = 3 : i64}
 func.func @broadcast_reduce(%x: tensor<4x8xf64>, %c: tensor<1x4xi32>) -> (tensor<4x8xf64>, tensor<1x4xi32>) {
   %0 = moe.broadcast %x over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
   %1 = moe.broadcast %c over <"ep", 4, 1> {root = 0 : i64} : tensor<1x4xi32>
@@ -317,10 +211,7 @@ func.func @broadcast_reduce(%x: tensor<4x8xf64>, %c: tensor<1x4xi32>) -> (tensor
 
 // A claim, not an exchange.
 // CHECK-LABEL: func.func @assume_replicated(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xbf16>
-// CHECK-SAME:   ) -> tensor<4x8xbf16>
-// CHECK-NEXT:   [[ASSUME_REPLICATED:%[a-z0-9_]+]] = moe.assume_replicated [[X]] over <"mp", 2, 1> : tensor<4x8xbf16>
-// CHECK-NEXT:   return [[ASSUME_REPLICATED]] : tensor<4x8xbf16>
+// CHECK-NEXT: moe.assume_replicated %arg0 over <"mp", 2, 1> :
 func.func @assume_replicated(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
   %0 = moe.assume_replicated %x over <"mp", 2, 1> : tensor<4x8xbf16>
   return %0 : tensor<4x8xbf16>

@@ -4,21 +4,12 @@
 
 // Either operand transposed, or both.
 // CHECK-LABEL: func.func @matmul(
-// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf64>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8x16xf64>
-// CHECK-SAME:   ) -> tensor<4x16xf64>
-// CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[A]], [[B]] : (tensor<4x8xf64>, tensor<8x16xf64>) -> tensor<4x16xf64>
-// CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[MATMUL]], [[B]] {transpose_b}
-// CHECK-SAME:   : (tensor<4x16xf64>, tensor<8x16xf64>) -> tensor<4x8xf64>
-// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul [[MATMUL2]], [[MATMUL]] {transpose_a}
-// CHECK-SAME:   : (tensor<4x8xf64>, tensor<4x16xf64>) -> tensor<8x16xf64>
-// CHECK-NEXT:   [[MATMUL4:%[a-z0-9_]+]] = moe.matmul [[MATMUL3]], [[MATMUL2]] {transpose_a, transpose_b}
-// CHECK-SAME:   : (tensor<8x16xf64>, tensor<4x8xf64>) -> tensor<16x4xf64>
-// CHECK-NEXT:   [[MATMUL5:%[a-z0-9_]+]] = moe.matmul [[MATMUL4]], [[MATMUL4]] {transpose_a}
-// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x4xf64>) -> tensor<4x4xf64>
-// CHECK-NEXT:   [[MATMUL6:%[a-z0-9_]+]] = moe.matmul [[MATMUL5]], [[MATMUL]]
-// CHECK-SAME:   : (tensor<4x4xf64>, tensor<4x16xf64>) -> tensor<4x16xf64>
-// CHECK-NEXT:   return [[MATMUL6]] : tensor<4x16xf64>
+// CHECK-NEXT: %[[MATMUL:.+]] = moe.matmul %arg0, %arg1 :
+// CHECK-NEXT: %[[MATMUL2:.+]] = moe.matmul %[[MATMUL]], %arg1 {transpose_b}
+// CHECK-NEXT: %[[MATMUL3:.+]] = moe.matmul %[[MATMUL2]], %[[MATMUL]] {transpose_a}
+// CHECK-NEXT: %[[MATMUL4:.+]] = moe.matmul %[[MATMUL3]], %[[MATMUL2]] {transpose_a, transpose_b}
+// CHECK-NEXT: %[[MATMUL5:.+]] = moe.matmul %[[MATMUL4]], %[[MATMUL4]] {transpose_a}
+// CHECK-NEXT: moe.matmul %[[MATMUL5]], %[[MATMUL]] :
 func.func @matmul(%a: tensor<4x8xf64>, %b: tensor<8x16xf64>) -> tensor<4x16xf64> {
   %0 = moe.matmul %a, %b : (tensor<4x8xf64>, tensor<8x16xf64>) -> tensor<4x16xf64>
   %1 = moe.matmul %0, %b {transpose_b} : (tensor<4x16xf64>, tensor<8x16xf64>) -> tensor<4x8xf64>
@@ -31,13 +22,9 @@ func.func @matmul(%a: tensor<4x8xf64>, %b: tensor<8x16xf64>) -> tensor<4x16xf64>
 
 // Elementwise and row-wise products; sums and factors of 16-bit rows are f32.
 // CHECK-LABEL: func.func @products(
-// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xbf16>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<4x8xbf16>
-// CHECK-SAME:   ) -> tensor<4x8xbf16>
-// CHECK-NEXT:   [[ROW_DOT:%[a-z0-9_]+]] = moe.row_dot [[A]], [[B]] : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xf32>
-// CHECK-NEXT:   [[ROW_SCALE:%[a-z0-9_]+]] = moe.row_scale [[A]], [[ROW_DOT]] : tensor<4x8xbf16>, tensor<4x1xf32>
-// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[ROW_SCALE]] {factor = 2.500000e-01 : f64} : tensor<4x8xbf16>
-// CHECK-NEXT:   return [[SCALE]] : tensor<4x8xbf16>
+// CHECK-NEXT: %[[ROW_DOT:.+]] = moe.row_dot %arg0, %arg1 :
+// CHECK-NEXT: %[[ROW_SCALE:.+]] = moe.row_scale %arg0, %[[ROW_DOT]] :
+// CHECK-NEXT: moe.scale %[[ROW_SCALE]] {factor = 2.500000e-01 : f64}
 func.func @products(%a: tensor<4x8xbf16>, %b: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
   %0 = moe.row_dot %a, %b : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xf32>
   %1 = moe.row_scale %a, %0 : tensor<4x8xbf16>, tensor<4x1xf32>
@@ -47,10 +34,7 @@ func.func @products(%a: tensor<4x8xbf16>, %b: tensor<4x8xbf16>) -> tensor<4x8xbf
 
 // A loss of rank 0 can be scaled.
 // CHECK-LABEL: func.func @scale_scalar(
-// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<f64>
-// CHECK-SAME:   ) -> tensor<f64>
-// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[A]] {factor = -1.000000e+00 : f64} : tensor<f64>
-// CHECK-NEXT:   return [[SCALE]] : tensor<f64>
+// CHECK-NEXT: moe.scale %arg0 {factor = -1.000000e+00 : f64}
 func.func @scale_scalar(%a: tensor<f64>) -> tensor<f64> {
   %0 = moe.scale %a {factor = -1.000000e+00 : f64} : tensor<f64>
   return %0 : tensor<f64>
@@ -58,25 +42,13 @@ func.func @scale_scalar(%a: tensor<f64>) -> tensor<f64> {
 
 // An expert's network and its gradients in the capacity form.
 // CHECK-LABEL: func.func @capacity(
-// CHECK-SAME:   [[R:%[a-z0-9_]+]]: tensor<2x4x8xbf16>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<2x8x16xbf16>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x16xbf16>
-// CHECK-SAME:   ) -> (tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>)
-// CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[R]], [[W]]
-// CHECK-SAME:   : (tensor<2x4x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x16xbf16>
-// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B]]
-// CHECK-SAME:   : (tensor<2x4x16xbf16>, tensor<2x16xbf16>) -> tensor<2x4x16xbf16>
-// CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[BIAS_ADD]] {kind = #moe<activation gelu>}
-// CHECK-SAME:   : (tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
-// CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[BIAS_ADD]], [[ACTIVATION]]
-// CHECK-SAME:   {kind = #moe<activation gelu>} : (tensor<2x4x16xbf16>, tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
-// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[ACTIVATION_GRAD]] : (tensor<2x4x16xbf16>) -> tensor<2x16xbf16>
-// CHECK-NEXT:   [[GROUPED_MATMUL_WGRAD:%[a-z0-9_]+]] = moe.grouped_matmul_wgrad [[R]], [[ACTIVATION_GRAD]]
-// CHECK-SAME:   : (tensor<2x4x8xbf16>, tensor<2x4x16xbf16>) -> tensor<2x8x16xbf16>
-// CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION_GRAD]], [[W]] {transpose_weights}
-// CHECK-SAME:   : (tensor<2x4x16xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x8xbf16>
-// CHECK-NEXT:   return [[GROUPED_MATMUL_WGRAD]], [[BIAS_GRAD]], [[GROUPED_MATMUL2]]
-// CHECK-SAME:   : tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>
+// CHECK-NEXT: %[[GROUPED_MATMUL:.+]] = moe.grouped_matmul %arg0, %arg1 :
+// CHECK-NEXT: %[[BIAS_ADD:.+]] = moe.bias_add %[[GROUPED_MATMUL]], %arg2 :
+// CHECK-NEXT: %[[ACTIVATION:.+]] = moe.activation %[[BIAS_ADD]] {kind = #moe<activation gelu>}
+// CHECK-NEXT: %[[ACTIVATION_GRAD:.+]] = moe.activation_grad %[[BIAS_ADD]], %[[ACTIVATION]] {kind = #moe<activation gelu>}
+// CHECK-NEXT: moe.bias_grad %[[ACTIVATION_GRAD]] :
+// CHECK-NEXT: moe.grouped_matmul_wgrad %arg0, %[[ACTIVATION_GRAD]] :
+// CHECK-NEXT: moe.grouped_matmul %[[ACTIVATION_GRAD]], %arg1 {transpose_weights}
 func.func @capacity(%r: tensor<2x4x8xbf16>, %w: tensor<2x8x16xbf16>, %b: tensor<2x16xbf16>)
     -> (tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>) {
   %0 = moe.grouped_matmul %r, %w : (tensor<2x4x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x16xbf16>
@@ -92,27 +64,13 @@ func.func @capacity(%r: tensor<2x4x8xbf16>, %w: tensor<2x8x16xbf16>, %b: tensor<
 
 // The same with ragged rows.
 // CHECK-LABEL: func.func @ragged(
-// CHECK-SAME:   [[R:%[a-z0-9_]+]]: tensor<32x8xf64>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<2x8x16xf64>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x16xf64>,
-// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<4x2xi32>
-// CHECK-SAME:   ) -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>)
-// CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[R]], [[W]] counts([[C]])
-// CHECK-SAME:   : (tensor<32x8xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
-// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B]] counts([[C]]) {scale = 2.500000e-01 : f64}
-// CHECK-SAME:   : (tensor<32x16xf64>, tensor<2x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
-// CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[BIAS_ADD]] counts([[C]]) {kind = #moe<activation silu>}
-// CHECK-SAME:   : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
-// CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[BIAS_ADD]], [[ACTIVATION]] counts([[C]])
-// CHECK-SAME:   {kind = #moe<activation silu>} : (tensor<32x16xf64>, tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
-// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[ACTIVATION_GRAD]] counts([[C]]) {scale = 2.500000e-01 : f64}
-// CHECK-SAME:   : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<2x16xf64>
-// CHECK-NEXT:   [[GROUPED_MATMUL_WGRAD:%[a-z0-9_]+]] = moe.grouped_matmul_wgrad [[R]], [[ACTIVATION_GRAD]] counts([[C]])
-// CHECK-SAME:   : (tensor<32x8xf64>, tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<2x8x16xf64>
-// CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION_GRAD]], [[W]] counts([[C]])
-// CHECK-SAME:   {transpose_weights} : (tensor<32x16xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x8xf64>
-// CHECK-NEXT:   return [[GROUPED_MATMUL_WGRAD]], [[BIAS_GRAD]], [[GROUPED_MATMUL2]]
-// CHECK-SAME:   : tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>
+// CHECK-NEXT: %[[GROUPED_MATMUL:.+]] = moe.grouped_matmul %arg0, %arg1 counts(%arg3) :
+// CHECK-NEXT: %[[BIAS_ADD:.+]] = moe.bias_add %[[GROUPED_MATMUL]], %arg2 counts(%arg3) {scale = 2.500000e-01 : f64}
+// CHECK-NEXT: %[[ACTIVATION:.+]] = moe.activation %[[BIAS_ADD]] counts(%arg3) {kind = #moe<activation silu>}
+// CHECK-NEXT: %[[ACTIVATION_GRAD:.+]] = moe.activation_grad %[[BIAS_ADD]], %[[ACTIVATION]] counts(%arg3) {kind = #moe<activation silu>}
+// CHECK-NEXT: moe.bias_grad %[[ACTIVATION_GRAD]] counts(%arg3) {scale = 2.500000e-01 : f64}
+// CHECK-NEXT: moe.grouped_matmul_wgrad %arg0, %[[ACTIVATION_GRAD]] counts(%arg3) :
+// CHECK-NEXT: moe.grouped_matmul %[[ACTIVATION_GRAD]], %arg1 counts(%arg3) {transpose_weights}
 func.func @ragged(%r: tensor<32x8xf64>, %w: tensor<2x8x16xf64>, %b: tensor<2x16xf64>, %c: tensor<4x2xi32>)
     -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>) {
   %0 = moe.grouped_matmul %r, %w counts(%c) : (tensor<32x8xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
@@ -131,12 +89,8 @@ func.func @ragged(%r: tensor<32x8xf64>, %w: tensor<2x8x16xf64>, %b: tensor<2x16x
 
 // Dense rows take one bias for all.
 // CHECK-LABEL: func.func @dense_bias(
-// CHECK-SAME:   [[R:%[a-z0-9_]+]]: tensor<4x8xf32>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8xf32>
-// CHECK-SAME:   ) -> (tensor<4x8xf32>, tensor<8xf32>)
-// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[R]], [[B]] : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[BIAS_ADD]] : (tensor<4x8xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   return [[BIAS_ADD]], [[BIAS_GRAD]] : tensor<4x8xf32>, tensor<8xf32>
+// CHECK-NEXT: %[[BIAS_ADD:.+]] = moe.bias_add %arg0, %arg1 :
+// CHECK-NEXT: moe.bias_grad %[[BIAS_ADD]] :
 func.func @dense_bias(%r: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
   %0 = moe.bias_add %r, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   %1 = moe.bias_grad %0 : (tensor<4x8xf32>) -> tensor<8xf32>
@@ -145,17 +99,10 @@ func.func @dense_bias(%r: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32
 
 // The elementwise kinds keep the shape; the gated ones halve the columns.
 // CHECK-LABEL: func.func @activations(
-// CHECK-SAME:   [[H:%[a-z0-9_]+]]: tensor<2x4x16xf32>
-// CHECK-SAME:   ) -> tensor<2x4x4xf32>
-// CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[H]] {kind = #moe<activation relu>}
-// CHECK-SAME:   : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
-// CHECK-NEXT:   [[ACTIVATION2:%[a-z0-9_]+]] = moe.activation [[ACTIVATION]] {kind = #moe<activation sigmoid>}
-// CHECK-SAME:   : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
-// CHECK-NEXT:   [[ACTIVATION3:%[a-z0-9_]+]] = moe.activation [[ACTIVATION2]] {kind = #moe<activation swiglu>}
-// CHECK-SAME:   : (tensor<2x4x16xf32>) -> tensor<2x4x8xf32>
-// CHECK-NEXT:   [[ACTIVATION4:%[a-z0-9_]+]] = moe.activation [[ACTIVATION3]] {kind = #moe<activation swiglu_clamped>}
-// CHECK-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
-// CHECK-NEXT:   return [[ACTIVATION4]] : tensor<2x4x4xf32>
+// CHECK-NEXT: %[[ACTIVATION:.+]] = moe.activation %arg0 {kind = #moe<activation relu>}
+// CHECK-NEXT: %[[ACTIVATION2:.+]] = moe.activation %[[ACTIVATION]] {kind = #moe<activation sigmoid>}
+// CHECK-NEXT: %[[ACTIVATION3:.+]] = moe.activation %[[ACTIVATION2]] {kind = #moe<activation swiglu>}
+// CHECK-NEXT: moe.activation %[[ACTIVATION3]] {kind = #moe<activation swiglu_clamped>}
 func.func @activations(%h: tensor<2x4x16xf32>) -> tensor<2x4x4xf32> {
   %0 = moe.activation %h {kind = #moe<activation relu>} : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
   %1 = moe.activation %0 {kind = #moe<activation sigmoid>} : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
@@ -166,12 +113,7 @@ func.func @activations(%h: tensor<2x4x16xf32>) -> tensor<2x4x4xf32> {
 
 // A gated activation's gradient has the columns of its input.
 // CHECK-LABEL: func.func @gated_grad(
-// CHECK-SAME:   [[H:%[a-z0-9_]+]]: tensor<4x16xf32>,
-// CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<4x8xf32>
-// CHECK-SAME:   ) -> tensor<4x16xf32>
-// CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[H]], [[G]] {kind = #moe<activation swiglu>}
-// CHECK-SAME:   : (tensor<4x16xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
-// CHECK-NEXT:   return [[ACTIVATION_GRAD]] : tensor<4x16xf32>
+// CHECK-NEXT: moe.activation_grad %arg0, %arg1 {kind = #moe<activation swiglu>}
 func.func @gated_grad(%h: tensor<4x16xf32>, %g: tensor<4x8xf32>) -> tensor<4x16xf32> {
   %0 = moe.activation_grad %h, %g {kind = #moe<activation swiglu>} : (tensor<4x16xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
   return %0 : tensor<4x16xf32>
@@ -179,16 +121,10 @@ func.func @gated_grad(%h: tensor<4x16xf32>, %g: tensor<4x8xf32>) -> tensor<4x16x
 
 // Copies of all of a tensor, which is the default, and of two of its blocks, along the first dimension and the last, and their sums.
 // CHECK-LABEL: func.func @dump_local_reduce(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x4xbf16>
-// CHECK-SAME:   ) -> tensor<2x4xbf16>
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] : (tensor<2x4xbf16>) -> tensor<6x4xbf16>
-// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[DUMP]] {blocks = 2 : i64, dim = 1 : i64}
-// CHECK-SAME:   : (tensor<6x4xbf16>) -> tensor<6x12xbf16>
-// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP2]] {blocks = 2 : i64, dim = 1 : i64}
-// CHECK-SAME:   : (tensor<6x12xbf16>) -> tensor<6x4xbf16>
-// CHECK-NEXT:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[LOCAL_REDUCE]]
-// CHECK-SAME:   : (tensor<6x4xbf16>) -> tensor<2x4xbf16>
-// CHECK-NEXT:   return [[LOCAL_REDUCE2]] : tensor<2x4xbf16>
+// CHECK-NEXT: %[[DUMP:.+]] = moe.dump %arg0 :
+// CHECK-NEXT: %[[DUMP2:.+]] = moe.dump %[[DUMP]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-NEXT: %[[LOCAL_REDUCE:.+]] = moe.local_reduce %[[DUMP2]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-NEXT: moe.local_reduce %[[LOCAL_REDUCE]] :
 func.func @dump_local_reduce(%x: tensor<2x4xbf16>) -> tensor<2x4xbf16> {
   %0 = moe.dump %x : (tensor<2x4xbf16>) -> tensor<6x4xbf16>
   %1 = moe.dump %0 {dim = 1 : i64, blocks = 2 : i64} : (tensor<6x4xbf16>) -> tensor<6x12xbf16>
@@ -199,12 +135,8 @@ func.func @dump_local_reduce(%x: tensor<2x4xbf16>) -> tensor<2x4xbf16> {
 
 // Counts are dumped too; defaults that are written out are not printed, and a block may be copied once.
 // CHECK-LABEL: func.func @dump_counts(
-// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
-// CHECK-SAME:   ) -> tensor<1x8xi32>
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[C]] {blocks = 2 : i64, dim = 1 : i64}
-// CHECK-SAME:   : (tensor<1x4xi32>) -> tensor<1x8xi32>
-// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[DUMP]] : (tensor<1x8xi32>) -> tensor<1x8xi32>
-// CHECK-NEXT:   return [[DUMP2]] : tensor<1x8xi32>
+// CHECK-NEXT: %[[DUMP:.+]] = moe.dump %arg0 {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-NEXT: moe.dump %[[DUMP]] :
 func.func @dump_counts(%c: tensor<1x4xi32>) -> tensor<1x8xi32> {
   %0 = moe.dump %c {dim = 1 : i64, blocks = 2 : i64} : (tensor<1x4xi32>) -> tensor<1x8xi32>
   %1 = moe.dump %0 {dim = 0 : i64, blocks = 1 : i64} : (tensor<1x8xi32>) -> tensor<1x8xi32>
@@ -213,15 +145,9 @@ func.func @dump_counts(%c: tensor<1x4xi32>) -> tensor<1x8xi32> {
 
 // Any rank above 0: the copies of a vector, of each block of a tensor of rank 4.
 // CHECK-LABEL: func.func @dump_ranks(
-// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4xf64>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x3x4x6xf64>
-// CHECK-SAME:   ) -> (tensor<8xf64>, tensor<2x3x4x6xf64>)
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[A]] {blocks = 4 : i64} : (tensor<4xf64>) -> tensor<8xf64>
-// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[B]] {blocks = 3 : i64, dim = 3 : i64}
-// CHECK-SAME:   : (tensor<2x3x4x6xf64>) -> tensor<2x3x4x12xf64>
-// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP2]] {blocks = 3 : i64, dim = 3 : i64}
-// CHECK-SAME:   : (tensor<2x3x4x12xf64>) -> tensor<2x3x4x6xf64>
-// CHECK-NEXT:   return [[DUMP]], [[LOCAL_REDUCE]] : tensor<8xf64>, tensor<2x3x4x6xf64>
+// CHECK-NEXT: moe.dump %arg0 {blocks = 4 : i64}
+// CHECK-NEXT: %[[DUMP:.+]] = moe.dump %arg1 {blocks = 3 : i64, dim = 3 : i64}
+// CHECK-NEXT: moe.local_reduce %[[DUMP]] {blocks = 3 : i64, dim = 3 : i64}
 func.func @dump_ranks(%a: tensor<4xf64>, %b: tensor<2x3x4x6xf64>) -> (tensor<8xf64>, tensor<2x3x4x6xf64>) {
   %0 = moe.dump %a {blocks = 4 : i64} : (tensor<4xf64>) -> tensor<8xf64>
   %1 = moe.dump %b {dim = 3 : i64, blocks = 3 : i64} : (tensor<2x3x4x6xf64>) -> tensor<2x3x4x12xf64>

@@ -4,21 +4,12 @@
 
 // Rows of experts, ragged rows, counts.
 // CHECK-LABEL: func.func @parts(
-// CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<8x4x16xbf16>, [[ARG1:%[a-z0-9_]+]]: tensor<6x16xf64>, [[ARG2:%[a-z0-9_]+]]:
-// CHECK-SAME:   tensor<3x4xi32>) -> (tensor<8x4x16xbf16>, tensor<6x16xf64>, tensor<3x4xi32>)
-// CHECK-NEXT:   [[SPLIT:%[a-z0-9_]+]]:4 = moe.split [[ARG0]] : (tensor<8x4x16xbf16>) -> (tensor<2x4x16xbf16>,
-// CHECK-SAME:     tensor<2x4x16xbf16>, tensor<2x4x16xbf16>, tensor<2x4x16xbf16>)
-// CHECK-NEXT:   [[CONCAT:%[a-z0-9_]+]] = moe.concat [[SPLIT]]#3, [[SPLIT]]#1, [[SPLIT]]#2, [[SPLIT]]#0 : (tensor<2x4x16xbf16>,
-// CHECK-SAME:     tensor<2x4x16xbf16>, tensor<2x4x16xbf16>, tensor<2x4x16xbf16>) -> tensor<8x4x16xbf16>
-// CHECK-NEXT:   [[SPLIT2:%[a-z0-9_]+]]:3 = moe.split [[ARG1]] : (tensor<6x16xf64>) -> (tensor<2x16xf64>, tensor<2x16xf64>,
-// CHECK-SAME:     tensor<2x16xf64>)
-// CHECK-NEXT:   [[CONCAT2:%[a-z0-9_]+]] = moe.concat [[SPLIT2]]#0, [[SPLIT2]]#0, [[SPLIT2]]#0 : (tensor<2x16xf64>,
-// CHECK-SAME:     tensor<2x16xf64>, tensor<2x16xf64>) -> tensor<6x16xf64>
-// CHECK-NEXT:   [[SPLIT3:%[a-z0-9_]+]]:3 = moe.split [[ARG2]] : (tensor<3x4xi32>) -> (tensor<1x4xi32>, tensor<1x4xi32>,
-// CHECK-SAME:     tensor<1x4xi32>)
-// CHECK-NEXT:   [[CONCAT3:%[a-z0-9_]+]] = moe.concat [[SPLIT3]]#2, [[SPLIT3]]#1, [[SPLIT3]]#0 : (tensor<1x4xi32>,
-// CHECK-SAME:     tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<3x4xi32>
-// CHECK-NEXT:   return [[CONCAT]], [[CONCAT2]], [[CONCAT3]] : tensor<8x4x16xbf16>, tensor<6x16xf64>, tensor<3x4xi32>
+// CHECK-NEXT: %[[SPLIT:.+]]:4 = moe.split %arg0 :
+// CHECK-NEXT: moe.concat %[[SPLIT]]#3, %[[SPLIT]]#1, %[[SPLIT]]#2, %[[SPLIT]]#0 :
+// CHECK-NEXT: %[[SPLIT2:.+]]:3 = moe.split %arg1 :
+// CHECK-NEXT: moe.concat %[[SPLIT2]]#0, %[[SPLIT2]]#0, %[[SPLIT2]]#0 :
+// CHECK-NEXT: %[[SPLIT3:.+]]:3 = moe.split %arg2 :
+// CHECK-NEXT: moe.concat %[[SPLIT3]]#2, %[[SPLIT3]]#1, %[[SPLIT3]]#0 :
 func.func @parts(%x: tensor<8x4x16xbf16>, %r: tensor<6x16xf64>, %c: tensor<3x4xi32>)
     -> (tensor<8x4x16xbf16>, tensor<6x16xf64>, tensor<3x4xi32>) {
   %0:4 = moe.split %x : (tensor<8x4x16xbf16>) -> (tensor<2x4x16xbf16>, tensor<2x4x16xbf16>, tensor<2x4x16xbf16>, tensor<2x4x16xbf16>)
@@ -32,10 +23,8 @@ func.func @parts(%x: tensor<8x4x16xbf16>, %r: tensor<6x16xf64>, %c: tensor<3x4xi
 
 // One part is the whole.
 // CHECK-LABEL: func.func @one_part(
-// CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<8x4xf32>) -> tensor<8x4xf32>
-// CHECK-NEXT:   [[SPLIT:%[a-z0-9_]+]] = moe.split [[ARG0]] : (tensor<8x4xf32>) -> tensor<8x4xf32>
-// CHECK-NEXT:   [[CONCAT:%[a-z0-9_]+]] = moe.concat [[SPLIT]] : (tensor<8x4xf32>) -> tensor<8x4xf32>
-// CHECK-NEXT:   return [[CONCAT]] : tensor<8x4xf32>
+// CHECK-NEXT: %[[SPLIT:.+]] = moe.split %arg0 :
+// CHECK-NEXT: moe.concat %[[SPLIT]] :
 func.func @one_part(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = moe.split %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
   %1 = moe.concat %0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
@@ -44,14 +33,10 @@ func.func @one_part(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 
 // To the host and back, with what passes say of ops.
 // CHECK-LABEL: func.func @host(
-// CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<8x4xf32>) -> tensor<8x4xf32>
-// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[ARG0]] {factor = 2.000000e+00 : f64, moe.chunk = #moe.chunk<1 of 2>,
-// CHECK-SAME:     moe.residual = #moe<residual offload>, moe.ring = #moe.ring<"layer0.hidden", 2>} : tensor<8x4xf32>
-// CHECK-NEXT:   [[OFFLOAD:%[a-z0-9_]+]] = moe.offload [[SCALE]] {moe.chunk = #moe.chunk<1 of 2>} : tensor<8x4xf32>
-// CHECK-NEXT:   [[FETCH:%[a-z0-9_]+]] = moe.fetch [[OFFLOAD]] {moe.chunk = #moe.chunk<1 of 2>, moe.ring =
-// CHECK-SAME:     #moe.ring<"layer0.hidden.again", 2>} : tensor<8x4xf32>
-// CHECK-NEXT:   [[SCALE2:%[a-z0-9_]+]] = moe.scale [[FETCH]] {factor = 2.000000e+00 : f64, moe.repeated} : tensor<8x4xf32>
-// CHECK-NEXT:   return [[SCALE2]] : tensor<8x4xf32>
+// CHECK-NEXT: %[[SCALE:.+]] = moe.scale %arg0 {factor = 2.000000e+00 : f64, moe.chunk = #moe.chunk<1 of 2>, moe.residual = #moe<residual offload>, moe.ring = #moe.ring<"layer0.hidden", 2>}
+// CHECK-NEXT: %[[OFFLOAD:.+]] = moe.offload %[[SCALE]] {moe.chunk = #moe.chunk<1 of 2>}
+// CHECK-NEXT: %[[FETCH:.+]] = moe.fetch %[[OFFLOAD]] {moe.chunk = #moe.chunk<1 of 2>, moe.ring = #moe.ring<"layer0.hidden.again", 2>}
+// CHECK-NEXT: moe.scale %[[FETCH]] {factor = 2.000000e+00 : f64, moe.repeated}
 func.func @host(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = moe.scale %x {factor = 2.000000e+00 : f64, moe.chunk = #moe.chunk<1 of 2>, moe.residual = #moe<residual offload>, moe.ring = #moe.ring<"layer0.hidden", 2>} : tensor<8x4xf32>
   %1 = moe.offload %0 {moe.chunk = #moe.chunk<1 of 2>} : tensor<8x4xf32>
@@ -62,13 +47,8 @@ func.func @host(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 
 // The addend is after the counts.
 // CHECK-LABEL: func.func @addend(
-// CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<2x4x8xf32>, [[ARG1:%[a-z0-9_]+]]: tensor<2x4x16xf32>, [[ARG2:%[a-z0-9_]+]]:
-// CHECK-SAME:   tensor<2x8x16xf32>, [[ARG3:%[a-z0-9_]+]]: tensor<2x16xf32>) -> (tensor<2x8x16xf32>, tensor<2x16xf32>)
-// CHECK-NEXT:   [[GROUPED_MATMUL_WGRAD:%[a-z0-9_]+]] = moe.grouped_matmul_wgrad [[ARG0]], [[ARG1]] addend([[ARG2]]) :
-// CHECK-SAME:     (tensor<2x4x8xf32>, tensor<2x4x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
-// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[ARG1]] addend([[ARG3]]) {scale = 5.000000e-01 : f64} :
-// CHECK-SAME:     (tensor<2x4x16xf32>, tensor<2x16xf32>) -> tensor<2x16xf32>
-// CHECK-NEXT:   return [[GROUPED_MATMUL_WGRAD]], [[BIAS_GRAD]] : tensor<2x8x16xf32>, tensor<2x16xf32>
+// CHECK-NEXT: moe.grouped_matmul_wgrad %arg0, %arg1 addend(%arg2) :
+// CHECK-NEXT: moe.bias_grad %arg1 addend(%arg3) {scale = 5.000000e-01 : f64}
 func.func @addend(%r: tensor<2x4x8xf32>, %g: tensor<2x4x16xf32>, %w: tensor<2x8x16xf32>, %b: tensor<2x16xf32>)
     -> (tensor<2x8x16xf32>, tensor<2x16xf32>) {
   %0 = moe.grouped_matmul_wgrad %r, %g addend(%w) : (tensor<2x4x8xf32>, tensor<2x4x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
@@ -78,18 +58,9 @@ func.func @addend(%r: tensor<2x4x8xf32>, %g: tensor<2x4x16xf32>, %w: tensor<2x8x
 
 // So it does with counts, and where rows are dense.
 // CHECK-LABEL: func.func @addend_ragged(
-// CHECK-SAME:   [[ARG0:%[a-z0-9_]+]]: tensor<8x8xf64>, [[ARG1:%[a-z0-9_]+]]: tensor<8x16xf64>, [[ARG2:%[a-z0-9_]+]]:
-// CHECK-SAME:   tensor<4x2xi32>, [[ARG3:%[a-z0-9_]+]]: tensor<2x8x16xf64>, [[ARG4:%[a-z0-9_]+]]: tensor<2x16xf64>,
-// CHECK-SAME:   [[ARG5:%[a-z0-9_]+]]: tensor<16xf64>) -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<16xf64>)
-// CHECK-NEXT:   [[GROUPED_MATMUL_WGRAD:%[a-z0-9_]+]] = moe.grouped_matmul_wgrad [[ARG0]], [[ARG1]] counts([[ARG2]])
-// CHECK-SAME:     addend([[ARG3]]) : (tensor<8x8xf64>, tensor<8x16xf64>, tensor<4x2xi32>, tensor<2x8x16xf64>) ->
-// CHECK-SAME:     tensor<2x8x16xf64>
-// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[ARG1]] counts([[ARG2]]) addend([[ARG4]]) : (tensor<8x16xf64>,
-// CHECK-SAME:     tensor<4x2xi32>, tensor<2x16xf64>) -> tensor<2x16xf64>
-// CHECK-NEXT:   [[BIAS_GRAD2:%[a-z0-9_]+]] = moe.bias_grad [[ARG1]] addend([[ARG5]]) : (tensor<8x16xf64>, tensor<16xf64>) ->
-// CHECK-SAME:     tensor<16xf64>
-// CHECK-NEXT:   return [[GROUPED_MATMUL_WGRAD]], [[BIAS_GRAD]], [[BIAS_GRAD2]] : tensor<2x8x16xf64>, tensor<2x16xf64>,
-// CHECK-SAME:     tensor<16xf64>
+// CHECK-NEXT: moe.grouped_matmul_wgrad %arg0, %arg1 counts(%arg2) addend(%arg3) :
+// CHECK-NEXT: moe.bias_grad %arg1 counts(%arg2) addend(%arg4) :
+// CHECK-NEXT: moe.bias_grad %arg1 addend(%arg5) :
 func.func @addend_ragged(%r: tensor<8x8xf64>, %g: tensor<8x16xf64>, %c: tensor<4x2xi32>, %w: tensor<2x8x16xf64>, %b: tensor<2x16xf64>, %d: tensor<16xf64>)
     -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<16xf64>) {
   %0 = moe.grouped_matmul_wgrad %r, %g counts(%c) addend(%w) : (tensor<8x8xf64>, tensor<8x16xf64>, tensor<4x2xi32>, tensor<2x8x16xf64>) -> tensor<2x8x16xf64>

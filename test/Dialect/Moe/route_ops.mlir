@@ -4,14 +4,7 @@
 
 // The defaults are softmax scores, one group of experts, one of tokens, and no capacity.
 // CHECK-LABEL: func.func @route_dropless(
-// CHECK-SAME:   [[L:%[a-z0-9_]+]]: tensor<16x4xf64>
-// CHECK-SAME:   ) -> tensor<16x2xf64>
-// CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
-// CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
-// CHECK-SAME:   moe.route [[L]]
-// CHECK-SAME:   : (tensor<16x4xf64>)
-// CHECK-SAME:   -> (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf64>, tensor<1x4xi32>, tensor<f64>)
-// CHECK-NEXT:   return [[WEIGHTS]] : tensor<16x2xf64>
+// CHECK-NEXT: moe.route %arg0 :
 func.func @route_dropless(%l: tensor<16x4xf64>) -> tensor<16x2xf64> {
   %scores, %experts, %slots, %weights, %counts, %aux = moe.route %l
     : (tensor<16x4xf64>)
@@ -21,17 +14,7 @@ func.func @route_dropless(%l: tensor<16x4xf64>) -> tensor<16x2xf64> {
 
 // Deep-seek's routing: sigmoid scores, a selection bias, the best groups of experts, renormalised and scaled weights.
 // CHECK-LABEL: func.func @route_grouped(
-// CHECK-SAME:   [[L:%[a-z0-9_]+]]: tensor<16x8xf64>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8xf64>
-// CHECK-SAME:   ) -> tensor<16x4xi32>
-// CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
-// CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
-// CHECK-SAME:   moe.route [[L]] selection_bias([[B]])
-// CHECK-SAME:   {capacity = 8 : i64, expert_groups = 4 : i64, group_score = #moe<group_score top2>, groups = 2 : i64,
-// CHECK-SAME:   renormalize, routing_scale = 2.500000e+00 : f64, score = #moe<score sigmoid>, top_groups = 2
-// CHECK-SAME:   : i64} : (tensor<16x8xf64>, tensor<8xf64>)
-// CHECK-SAME:   -> (tensor<16x8xf64>, tensor<16x4xi32>, tensor<16x4xi32>, tensor<16x4xf64>, tensor<1x8xi32>, tensor<f64>)
-// CHECK-NEXT:   return [[SLOTS]] : tensor<16x4xi32>
+// CHECK-NEXT: moe.route %arg0 selection_bias(%arg1) {capacity = 8 : i64, expert_groups = 4 : i64, group_score = #moe<group_score top2>, groups = 2 : i64, renormalize, routing_scale = 2.500000e+00 : f64, score = #moe<score sigmoid>, top_groups = 2 : i64}
 func.func @route_grouped(%l: tensor<16x8xf64>, %b: tensor<8xf64>) -> tensor<16x4xi32> {
   %scores, %experts, %slots, %weights, %counts, %aux = moe.route %l selection_bias(%b)
     {score = #moe<score sigmoid>, renormalize, routing_scale = 2.500000e+00 : f64, expert_groups = 4 : i64,
@@ -43,20 +26,9 @@ func.func @route_grouped(%l: tensor<16x8xf64>, %b: tensor<8xf64>) -> tensor<16x4
 
 // The gradient of the logits from that of the weights, of the loss, or of both.
 // CHECK-LABEL: func.func @route_grad(
-// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x4xf64>,
-// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<16x2xi32>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xf64>,
-// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<f64>
-// CHECK-SAME:   ) -> (tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>)
-// CHECK-NEXT:   [[ROUTE_GRAD:%[a-z0-9_]+]] = moe.route_grad [[S]], [[E]] weights([[W]]) {renormalize}
-// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x4xf64>
-// CHECK-NEXT:   [[ROUTE_GRAD2:%[a-z0-9_]+]] = moe.route_grad [[S]], [[E]] aux([[A]]) {groups = 2 : i64}
-// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<f64>) -> tensor<16x4xf64>
-// CHECK-NEXT:   [[ROUTE_GRAD3:%[a-z0-9_]+]] = moe.route_grad [[S]], [[E]] weights([[W]]) aux([[A]])
-// CHECK-SAME:   {routing_scale = 2.000000e+00 : f64, score = #moe<score sigmoid>}
-// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>, tensor<f64>) -> tensor<16x4xf64>
-// CHECK-NEXT:   return [[ROUTE_GRAD]], [[ROUTE_GRAD2]], [[ROUTE_GRAD3]]
-// CHECK-SAME:   : tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>
+// CHECK-NEXT: moe.route_grad %arg0, %arg1 weights(%arg2) {renormalize}
+// CHECK-NEXT: moe.route_grad %arg0, %arg1 aux(%arg3) {groups = 2 : i64}
+// CHECK-NEXT: moe.route_grad %arg0, %arg1 weights(%arg2) aux(%arg3) {routing_scale = 2.000000e+00 : f64, score = #moe<score sigmoid>}
 func.func @route_grad(%s: tensor<16x4xf64>, %e: tensor<16x2xi32>, %w: tensor<16x2xf64>, %a: tensor<f64>)
     -> (tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>) {
   %0 = moe.route_grad %s, %e weights(%w) {renormalize} : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x4xf64>
@@ -68,17 +40,9 @@ func.func @route_grad(%s: tensor<16x4xf64>, %e: tensor<16x2xi32>, %w: tensor<16x
 
 // Tokens to rows and back in the capacity form; the gradient of the weights.
 // CHECK-LABEL: func.func @capacity(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xf64>,
-// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x2xi32>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xf64>
-// CHECK-SAME:   ) -> (tensor<16x8xf64>, tensor<16x2xf64>)
-// CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[S]]
-// CHECK-SAME:   : (tensor<16x8xf64>, tensor<16x2xi32>) -> tensor<4x8x8xf64>
-// CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[DISPATCH]], [[S]] weights([[W]])
-// CHECK-SAME:   : (tensor<4x8x8xf64>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x8xf64>
-// CHECK-NEXT:   [[SLOT_DOT:%[a-z0-9_]+]] = moe.slot_dot [[COMBINE]], [[DISPATCH]], [[S]]
-// CHECK-SAME:   : (tensor<16x8xf64>, tensor<4x8x8xf64>, tensor<16x2xi32>) -> tensor<16x2xf64>
-// CHECK-NEXT:   return [[COMBINE]], [[SLOT_DOT]] : tensor<16x8xf64>, tensor<16x2xf64>
+// CHECK-NEXT: %[[DISPATCH:.+]] = moe.dispatch %arg0, %arg1 :
+// CHECK-NEXT: %[[COMBINE:.+]] = moe.combine %[[DISPATCH]], %arg1 weights(%arg2) :
+// CHECK-NEXT: moe.slot_dot %[[COMBINE]], %[[DISPATCH]], %arg1 :
 func.func @capacity(%x: tensor<16x8xf64>, %s: tensor<16x2xi32>, %w: tensor<16x2xf64>) -> (tensor<16x8xf64>, tensor<16x2xf64>) {
   %0 = moe.dispatch %x, %s : (tensor<16x8xf64>, tensor<16x2xi32>) -> tensor<4x8x8xf64>
   %1 = moe.combine %0, %s weights(%w) : (tensor<4x8x8xf64>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x8xf64>
@@ -88,17 +52,9 @@ func.func @capacity(%x: tensor<16x8xf64>, %s: tensor<16x2xi32>, %w: tensor<16x2x
 
 // The same with rows sorted by expert, weighted on the way there; weights of 16-bit rows are f32.
 // CHECK-LABEL: func.func @ragged(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xbf16>,
-// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x2xi32>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xf32>
-// CHECK-SAME:   ) -> (tensor<16x8xbf16>, tensor<16x2xf32>)
-// CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[S]] weights([[W]])
-// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<32x8xbf16>
-// CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[DISPATCH]], [[S]]
-// CHECK-SAME:   : (tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x8xbf16>
-// CHECK-NEXT:   [[SLOT_DOT:%[a-z0-9_]+]] = moe.slot_dot [[COMBINE]], [[DISPATCH]], [[S]]
-// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x2xf32>
-// CHECK-NEXT:   return [[COMBINE]], [[SLOT_DOT]] : tensor<16x8xbf16>, tensor<16x2xf32>
+// CHECK-NEXT: %[[DISPATCH:.+]] = moe.dispatch %arg0, %arg1 weights(%arg2) :
+// CHECK-NEXT: %[[COMBINE:.+]] = moe.combine %[[DISPATCH]], %arg1 :
+// CHECK-NEXT: moe.slot_dot %[[COMBINE]], %[[DISPATCH]], %arg1 :
 func.func @ragged(%x: tensor<16x8xbf16>, %s: tensor<16x2xi32>, %w: tensor<16x2xf32>) -> (tensor<16x8xbf16>, tensor<16x2xf32>) {
   %0 = moe.dispatch %x, %s weights(%w) : (tensor<16x8xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<32x8xbf16>
   %1 = moe.combine %0, %s : (tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x8xbf16>
@@ -108,12 +64,9 @@ func.func @ragged(%x: tensor<16x8xbf16>, %s: tensor<16x2xi32>, %w: tensor<16x2xf
 
 // The rows of chunks one after the other, with a capacity and dropless. With a capacity there may be more rows than choices.
 // CHECK-LABEL: func.func @route_chunks(
-// CHECK:        moe.route %{{.*}} {capacity = 6 : i64, chunks = 4 : i64, groups = 2 : i64}
-// CHECK-SAME:   tensor<4x4xi32>
-// CHECK:        moe.route %{{.*}} {chunk_rows = 12 : i64, chunks = 3 : i64}
-// CHECK-SAME:   tensor<3x4xi32>
-// CHECK:        moe.route %{{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64, groups = 2 : i64}
-// CHECK-SAME:   tensor<3x4xi32>
+// CHECK: moe.route %{{.*}} {capacity = 6 : i64, chunks = 4 : i64, groups = 2 : i64} {{.*}}tensor<4x4xi32>
+// CHECK: moe.route %{{.*}} {chunk_rows = 12 : i64, chunks = 3 : i64} {{.*}}tensor<3x4xi32>
+// CHECK: moe.route %{{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64, groups = 2 : i64} {{.*}}tensor<3x4xi32>
 func.func @route_chunks(%l: tensor<16x4xf32>) -> (tensor<4x4xi32>, tensor<3x4xi32>, tensor<3x4xi32>) {
   %0:6 = moe.route %l {capacity = 6 : i64, groups = 2 : i64, chunks = 4 : i64}
     : (tensor<16x4xf32>)
@@ -130,9 +83,9 @@ func.func @route_chunks(%l: tensor<16x4xf32>) -> (tensor<4x4xi32>, tensor<3x4xi3
 // FasterMoE's gate: of each block of 8 tokens 3 leave their node's experts, of which there are two blocks. Without a limit homes say
 // nothing, and none may leave.
 // CHECK-LABEL: func.func @route_homes(
-// CHECK:        moe.route %{{.*}} {groups = 2 : i64, home_span = 2 : i64, home_stride = 4 : i64, homes = 2 : i64, leave = 3 : i64}
-// CHECK:        moe.route %{{.*}} {capacity = 4 : i64, homes = 4 : i64, leave = 0 : i64}
-// CHECK:        moe.route %{{.*}} : (tensor<16x4xf32>)
+// CHECK: moe.route %{{.*}} {groups = 2 : i64, home_span = 2 : i64, home_stride = 4 : i64, homes = 2 : i64, leave = 3 : i64}
+// CHECK: moe.route %{{.*}} {capacity = 4 : i64, homes = 4 : i64, leave = 0 : i64}
+// CHECK: moe.route %{{.*}} : (tensor<16x4xf32>)
 func.func @route_homes(%l: tensor<16x4xf32>) {
   %0:6 = moe.route %l {groups = 2 : i64, leave = 3 : i64, homes = 2 : i64, home_stride = 4 : i64, home_span = 2 : i64}
     : (tensor<16x4xf32>)

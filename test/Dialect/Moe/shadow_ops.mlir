@@ -4,11 +4,7 @@
 
 // The defaults: workers are their own nodes, no room is known, one phase, and nothing takes time. Two members are one worker.
 // CHECK-LABEL: func.func @choose_shadows(
-// CHECK-SAME:    [[C:%[a-z0-9_]+]]: tensor<8x8xi32>
-// CHECK-NEXT:    [[SHADOWS:%[a-z0-9_]+]] = moe.choose_shadows [[C]]
-// CHECK-SAME:      {most = 2 : i64, policy = #moe<shadow_policy simulate>, workers = 4 : i64}
-// CHECK-SAME:      : (tensor<8x8xi32>) -> tensor<1x8xi32>
-// CHECK-NEXT:    return [[SHADOWS]] : tensor<1x8xi32>
+// CHECK-NEXT: moe.choose_shadows %arg0 {most = 2 : i64, policy = #moe<shadow_policy simulate>, workers = 4 : i64}
 func.func @choose_shadows(%c: tensor<8x8xi32>) -> tensor<1x8xi32> {
   %0 = moe.choose_shadows %c {policy = #moe<shadow_policy simulate>, workers = 4 : i64, node_workers = 1 : i64, most = 2 : i64,
                               room = 0 : i64, phases = 1 : i64, row_compute = 0.0 : f64, start = 0.0 : f64}
@@ -18,14 +14,8 @@ func.func @choose_shadows(%c: tensor<8x8xi32>) -> tensor<1x8xi32> {
 
 // Every attribute, and each policy. All experts may be shadows, and all of one worker.
 // CHECK-LABEL: func.func @choose_shadows_full(
-// CHECK-SAME:    [[C:%[a-z0-9_]+]]: tensor<4x8xi32>, [[ONE:%[a-z0-9_]+]]: tensor<1x3xi32>
-// CHECK-NEXT:    moe.choose_shadows [[C]]
-// CHECK-SAME:      {expert = 5.000000e-01 : f64, most = 8 : i64, node_workers = 2 : i64, phases = 4 : i64,
-// CHECK-SAME:      policy = #moe<shadow_policy algorithm1>, room = 24 : i64, row_compute = 3.125000e-02 : f64,
-// CHECK-SAME:      row_local = 1.250000e-01 : f64, row_node = 2.500000e-01 : f64, row_send = 6.250000e-02 : f64,
-// CHECK-SAME:      start = 1.000000e+00 : f64, workers = 4 : i64} : (tensor<4x8xi32>) -> tensor<1x8xi32>
-// CHECK-NEXT:    moe.choose_shadows [[ONE]] {most = 3 : i64, policy = #moe<shadow_policy prefix>, workers = 1 : i64}
-// CHECK-SAME:      : (tensor<1x3xi32>) -> tensor<1x3xi32>
+// CHECK-NEXT: moe.choose_shadows %arg0 {expert = 5.000000e-01 : f64, most = 8 : i64, node_workers = 2 : i64, phases = 4 : i64, policy = #moe<shadow_policy algorithm1>, room = 24 : i64, row_compute = 3.125000e-02 : f64, row_local = 1.250000e-01 : f64, row_node = 2.500000e-01 : f64, row_send = 6.250000e-02 : f64, start = 1.000000e+00 : f64, workers = 4 : i64}
+// CHECK-NEXT: moe.choose_shadows %arg1 {most = 3 : i64, policy = #moe<shadow_policy prefix>, workers = 1 : i64}
 func.func @choose_shadows_full(%c: tensor<4x8xi32>, %one: tensor<1x3xi32>) -> (tensor<1x8xi32>, tensor<1x3xi32>) {
   %0 = moe.choose_shadows %c {policy = #moe<shadow_policy algorithm1>, workers = 4 : i64, node_workers = 2 : i64, most = 8 : i64,
                               room = 24 : i64, phases = 4 : i64, row_compute = 0.03125 : f64, row_send = 0.0625 : f64,
@@ -38,13 +28,8 @@ func.func @choose_shadows_full(%c: tensor<4x8xi32>, %one: tensor<1x3xi32>) -> (t
 
 // The experts' slots in one piece, and in chunks that are larger than they need be; the shadows' are always in one.
 // CHECK-LABEL: func.func @divide_choices(
-// CHECK-SAME:    [[E:%[a-z0-9_]+]]: tensor<10x2xi32>, [[S:%[a-z0-9_]+]]: tensor<1x4xi32>
-// CHECK-NEXT:    [[SLOTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[SHADOW_SLOTS:%[a-z0-9_]+]], [[SHADOW_COUNTS:%[a-z0-9_]+]] =
-// CHECK-SAME:      moe.divide_choices [[E]], [[S]] : (tensor<10x2xi32>, tensor<1x4xi32>)
-// CHECK-SAME:      -> (tensor<10x2xi32>, tensor<1x4xi32>, tensor<10x2xi32>, tensor<1x2xi32>)
-// CHECK-NEXT:    {{.*}} = moe.divide_choices [[E]], [[S]] {chunk_rows = 9 : i64, chunks = 3 : i64} : (tensor<10x2xi32>, tensor<1x4xi32>)
-// CHECK-SAME:      -> (tensor<10x2xi32>, tensor<3x4xi32>, tensor<10x2xi32>, tensor<1x1xi32>)
-// CHECK-NEXT:    return [[SLOTS]], [[SHADOW_COUNTS]] : tensor<10x2xi32>, tensor<1x2xi32>
+// CHECK-NEXT: moe.divide_choices %arg0, %arg1 :
+// CHECK-NEXT: moe.divide_choices %arg0, %arg1 {chunk_rows = 9 : i64, chunks = 3 : i64}
 func.func @divide_choices(%e: tensor<10x2xi32>, %s: tensor<1x4xi32>) -> (tensor<10x2xi32>, tensor<1x2xi32>) {
   %0:4 = moe.divide_choices %e, %s {chunks = 1 : i64, chunk_rows = 0 : i64}
     : (tensor<10x2xi32>, tensor<1x4xi32>) -> (tensor<10x2xi32>, tensor<1x4xi32>, tensor<10x2xi32>, tensor<1x2xi32>)
@@ -56,16 +41,10 @@ func.func @divide_choices(%e: tensor<10x2xi32>, %s: tensor<1x4xi32>) -> (tensor<
 // Weights and biases of two experts on each of four members to three places, and their gradients back, with what the owner has
 // already and without.
 // CHECK-LABEL: func.func @exchange(
-// CHECK-SAME:    [[W:%[a-z0-9_]+]]: tensor<2x4x8xf32>, [[B:%[a-z0-9_]+]]: tensor<2x8xbf16>, [[S:%[a-z0-9_]+]]: tensor<1x8xi32>
-// CHECK-NEXT:    [[WS:%[a-z0-9_]+]] = moe.broadcast_experts [[W]], [[S]] over <"ep", 4, 2>
-// CHECK-SAME:      : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x4x8xf32>
-// CHECK-NEXT:    [[BS:%[a-z0-9_]+]] = moe.broadcast_experts [[B]], [[S]] over <"ep", 4, 2>
-// CHECK-SAME:      : (tensor<2x8xbf16>, tensor<1x8xi32>) -> tensor<3x8xbf16>
-// CHECK-NEXT:    [[RW:%[a-z0-9_]+]] = moe.reduce_experts [[WS]], [[S]] addend([[W]]) over <"ep", 4, 2>
-// CHECK-SAME:      : (tensor<3x4x8xf32>, tensor<1x8xi32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
-// CHECK-NEXT:    [[RB:%[a-z0-9_]+]] = moe.reduce_experts [[BS]], [[S]] over <"ep", 4, 2>
-// CHECK-SAME:      : (tensor<3x8xbf16>, tensor<1x8xi32>) -> tensor<2x8xbf16>
-// CHECK-NEXT:    return [[RW]], [[RB]] : tensor<2x4x8xf32>, tensor<2x8xbf16>
+// CHECK-NEXT: %[[WS:.+]] = moe.broadcast_experts %arg0, %arg2 over <"ep", 4, 2> :
+// CHECK-NEXT: %[[BS:.+]] = moe.broadcast_experts %arg1, %arg2 over <"ep", 4, 2> :
+// CHECK-NEXT: moe.reduce_experts %[[WS]], %arg2 addend(%arg0) over <"ep", 4, 2> :
+// CHECK-NEXT: moe.reduce_experts %[[BS]], %arg2 over <"ep", 4, 2> :
 func.func @exchange(%w: tensor<2x4x8xf32>, %b: tensor<2x8xbf16>, %s: tensor<1x8xi32>) -> (tensor<2x4x8xf32>, tensor<2x8xbf16>) {
   %0 = moe.broadcast_experts %w, %s over <"ep", 4, 2> : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x4x8xf32>
   %1 = moe.broadcast_experts %b, %s over <"ep", 4, 2> : (tensor<2x8xbf16>, tensor<1x8xi32>) -> tensor<3x8xbf16>
