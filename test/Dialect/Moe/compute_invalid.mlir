@@ -63,15 +63,6 @@ func.func @invalid(%a: tensor<4x8xf32>, %f: tensor<8x1xf32>) {
 
 // -----
 
-// moe.row_scale (C1): of one element type.
-func.func @invalid(%a: tensor<4x8xf32>, %f: tensor<4x1xf64>) {
-  // expected-error @+1 {{'moe.row_scale' op expected factors to be 'tensor<4x1xf32>' but got 'tensor<4x1xf64>'}}
-  %0 = moe.row_scale %a, %f : tensor<4x8xf32>, tensor<4x1xf64>
-  return
-}
-
-// -----
-
 // moe.row_dot (C1): lhs and rhs are of one type.
 func.func @invalid(%a: tensor<4x8xf32>, %b: tensor<4x4xf32>) {
   // expected-error @+1 {{failed to verify that all of {lhs, rhs} have same type}}
@@ -268,16 +259,6 @@ func.func @invalid(%r: tensor<8x8xf32>, %w: tensor<8x16xf32>) {
   // expected-error @+1 {{expected 3-D rows without counts but got 'tensor<8x8xf32>'}}
   %0 = moe.grouped_matmul_wgrad %r, %w
     : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<2x8x16xf32>
-  return
-}
-
-// -----
-
-// moe.grouped_matmul_wgrad (C1): with counts they are 2-D.
-func.func @invalid(%r: tensor<2x4x8xf32>, %w: tensor<2x4x16xf32>, %c: tensor<1x2xi32>) {
-  // expected-error @+1 {{expected 2-D rows with counts but got 'tensor<2x4x8xf32>'}}
-  %0 = moe.grouped_matmul_wgrad %r, %w counts(%c)
-    : (tensor<2x4x8xf32>, tensor<2x4x16xf32>, tensor<1x2xi32>) -> tensor<2x8x16xf32>
   return
 }
 
@@ -561,24 +542,6 @@ func.func @invalid(%x: tensor<4x8xf32>) {
 
 // -----
 
-// moe.local_reduce (C1): dim is a dimension.
-func.func @invalid(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected dim to be a dimension of 'tensor<2x8xf32>' but got 2}}
-  %0 = moe.local_reduce %x {dim = 2 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
-  return
-}
-
-// -----
-
-// moe.local_reduce (C1): dim is not negative.
-func.func @invalid(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected dim to be a dimension of 'tensor<2x8xf32>' but got -1}}
-  %0 = moe.local_reduce %x {dim = -1 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
-  return
-}
-
-// -----
-
 // moe.local_reduce (C1): blocks divides the result's dimension, not only the input's.
 func.func @invalid(%x: tensor<12x8xf32>) {
   // expected-error @+1 {{'moe.local_reduce' op expected blocks to divide dimension 0 of 'tensor<4x8xf32>' but got 3}}
@@ -588,55 +551,10 @@ func.func @invalid(%x: tensor<12x8xf32>) {
 
 // -----
 
-// moe.local_reduce (C1): blocks is at least 1.
-func.func @invalid(%x: tensor<12x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected blocks to divide dimension 0 of 'tensor<4x8xf32>' but got 0}}
-  %0 = moe.local_reduce %x {blocks = 0 : i64} : (tensor<12x8xf32>) -> tensor<4x8xf32>
-  return
-}
-
-// -----
-
 // moe.local_reduce (C1): the input's dimension is a multiple.
 func.func @invalid(%x: tensor<6x8xf32>) {
   // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<6x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
   %0 = moe.local_reduce %x : (tensor<6x8xf32>) -> tensor<4x8xf32>
-  return
-}
-
-// -----
-
-// moe.local_reduce (C1): the result is not the larger.
-func.func @invalid(%x: tensor<2x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<2x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
-  %0 = moe.local_reduce %x : (tensor<2x8xf32>) -> tensor<4x8xf32>
-  return
-}
-
-// -----
-
-// moe.local_reduce (C1): the other dimensions stay.
-func.func @invalid(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<4x8xf32>' to be 'tensor<2x4xf32>' with dimension 0 multiplied}}
-  %0 = moe.local_reduce %x : (tensor<4x8xf32>) -> tensor<2x4xf32>
-  return
-}
-
-// -----
-
-// moe.local_reduce (C1): the rank stays.
-func.func @invalid(%x: tensor<2x4x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<2x4x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
-  %0 = moe.local_reduce %x : (tensor<2x4x8xf32>) -> tensor<4x8xf32>
-  return
-}
-
-// -----
-
-// moe.local_reduce (C1): the element type stays.
-func.func @invalid(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<4x8xf32>' to be 'tensor<2x8xbf16>' with dimension 0 multiplied}}
-  %0 = moe.local_reduce %x : (tensor<4x8xf32>) -> tensor<2x8xbf16>
   return
 }
 

@@ -384,18 +384,6 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // -----
 
-// (C7): expert_capacity is not negative.
-func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected expert_capacity to be at least 1 but got -4}}
-  %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
-    activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, capacity_factor = 1.0 : f64, expert_capacity = -4 : i64}
-    : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
-    -> (tensor<64x8xf32>, tensor<f32>)
-  return
-}
-
-// -----
-
 // (C7): max_load is at least one.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
   // expected-error @+1 {{expected max_load to be at least 1, and only in the dropless form}}

@@ -72,15 +72,6 @@ func.func @invalid(%a: tensor<4x4xf32>) {
 
 // -----
 
-// moe.concat (C1): there are parts.
-func.func @invalid() {
-  // expected-error @+1 {{expected a number of parts that divides dimension 0 of 'tensor<8x4xf32>' but got 0}}
-  %0 = "moe.concat"() : () -> tensor<8x4xf32>
-  return
-}
-
-// -----
-
 // A copy on the host is of the type that it is a copy of.
 func.func @invalid(%x: tensor<8x4xf32>) {
   // expected-error @+1 {{requires the same type for all operands and results}}

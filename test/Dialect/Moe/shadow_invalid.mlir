@@ -27,15 +27,6 @@ func.func @invalid(%c: tensor<4x8xi32>) {
 
 // -----
 
-// moe.choose_shadows (C1): workers is not negative.
-func.func @invalid(%c: tensor<4x8xi32>) {
-  // expected-error @+1 {{'moe.choose_shadows' op expected workers to divide both dimensions of 'tensor<4x8xi32>' but got -4}}
-  %0 = moe.choose_shadows %c {policy = #moe<shadow_policy simulate>, workers = -4 : i64, most = 2 : i64} : (tensor<4x8xi32>) -> tensor<1x8xi32>
-  return
-}
-
-// -----
-
 // moe.choose_shadows (C1): the result is of as many experts.
 func.func @invalid(%c: tensor<4x8xi32>) {
   // expected-error @+1 {{'moe.choose_shadows' op expected shadows to be [1, 8] but got 'tensor<1x4xi32>'}}
@@ -279,15 +270,6 @@ func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x4xi32>) {
 
 // -----
 
-// moe.broadcast_experts (C1): in one row.
-func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<8x1xi32>) {
-  // expected-error @+1 {{'moe.broadcast_experts' op expected shadows to be [1, 8] but got 'tensor<8x1xi32>'}}
-  %0 = moe.broadcast_experts %v, %s over <"ep", 4, 1> : (tensor<2x4x8xf32>, tensor<8x1xi32>) -> tensor<3x4x8xf32>
-  return
-}
-
-// -----
-
 // moe.broadcast_experts (C1): an expert's value keeps its shape.
 func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
   // expected-error @+1 {{'moe.broadcast_experts' op expected the shadows' values to have the experts' type 'tensor<2x4x8xf32>' except for dimension 0 but got 'tensor<3x8x4xf32>'}}
@@ -328,15 +310,6 @@ func.func @invalid(%v: tensor<f32>, %s: tensor<1x8xi32>) {
 func.func @invalid(%v: tensor<3x4x8xf32>, %s: tensor<1x12xi32>) {
   // expected-error @+1 {{'moe.reduce_experts' op expected shadows to be [1, 8] but got 'tensor<1x12xi32>'}}
   %0 = moe.reduce_experts %v, %s over <"ep", 4, 1> : (tensor<3x4x8xf32>, tensor<1x12xi32>) -> tensor<2x4x8xf32>
-  return
-}
-
-// -----
-
-// moe.reduce_experts (C1): an expert's value keeps its shape.
-func.func @invalid(%v: tensor<3x4x8xf32>, %s: tensor<1x8xi32>) {
-  // expected-error @+1 {{'moe.reduce_experts' op expected the shadows' values to have the experts' type 'tensor<2x4x16xf32>' except for dimension 0 but got 'tensor<3x4x8xf32>'}}
-  %0 = moe.reduce_experts %v, %s over <"ep", 4, 1> : (tensor<3x4x8xf32>, tensor<1x8xi32>) -> tensor<2x4x16xf32>
   return
 }
 

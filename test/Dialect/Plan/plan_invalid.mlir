@@ -227,15 +227,6 @@ func.func @view_c2_divide(%x: memref<8x4xf32>) {
 
 // -----
 
-// plan.view (C2): there are no more parts than members.
-func.func @view_c2_more(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected parts to divide the group's size 4 but got 8}}
-  %0 = plan.view %x part 0 of 8 over <"ep", 4, 1> : memref<8x4xf32> -> memref<1x4xf32>
-  return
-}
-
-// -----
-
 // plan.view (C2): there is a part.
 func.func @view_c2_none(%x: memref<8x4xf32>) {
   // expected-error @+1 {{expected a part below 0, the number of parts, but got part 0}}
