@@ -1,4 +1,4 @@
-// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-chunk-experts{chunks=3}))" | FileCheck %s
+// RUN: moe-opt %s -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-chunk-experts{chunks=3}))" | FileCheck %s
 
 // Rows that cannot be divided evenly. 8 of an expert are in 3 chunks of 3; the last row stays empty, since the capacity is 8.
 
@@ -16,8 +16,6 @@ func.func @padded(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf
   return %3 : tensor<16x8xf32>
 }
 
-// -----
-
 // Two groups have 2 * 5 rows: 3 chunks of 4.
 // CHECK-LABEL: func.func @groups(
 // CHECK:         moe.route {{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64, groups = 2 : i64}
@@ -31,8 +29,6 @@ func.func @groups(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf
   %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<4x10x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
   return %3 : tensor<16x8xf32>
 }
-
-// -----
 
 // The members of mp share the rows of a chunk: of 6, three chunks of 2, without padding.
 // CHECK-LABEL: func.func @shared(
@@ -49,8 +45,6 @@ func.func @shared(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf
   return %5 : tensor<16x8xf32>
 }
 
-// -----
-
 // Both: 5 choices have 8 rows already, of which three chunks that two members share have 4 each.
 // CHECK-LABEL: func.func @padded_twice(
 // CHECK:         moe.route {{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64}
@@ -66,8 +60,6 @@ func.func @padded_twice(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4
   %5 = moe.combine %4, %0#2 weights(%0#3) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
   return %5 : tensor<16x8xf32>
 }
-
-// -----
 
 // Dropless, 16 tokens are chunks of 5, 5 and 6 with room for 12 choices each; nothing is said, since no capacity changes.
 // CHECK-LABEL: func.func @room(

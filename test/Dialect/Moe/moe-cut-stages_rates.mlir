@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 8, flops = 1.0e9, memory_bytes = 1.0e12, outside_bytes = 2.5e8, inside_bytes = 1.0e15>'},func.func(moe-cut-stages{stages=2}))" --split-input-file | FileCheck %s
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 8, flops = 1.0e9, memory_bytes = 1.0e12, outside_bytes = 2.5e8, inside_bytes = 1.0e15>'},func.func(moe-cut-stages{stages=2}))" | FileCheck %s
 
 // Each product takes 1 us, and so does what a stage is sent. Inside a node exchanges take nothing.
 // CHECK-LABEL: func.func @inside
@@ -18,8 +18,6 @@ func.func @inside(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x8xf32> 
   return %6 : tensor<8x8xf32>
 }
 
-// -----
-
 // Between nodes they take 1 us each.
 // CHECK-LABEL: func.func @between
 func.func @between(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x8xf32> {moe.role = "parameter"}) -> tensor<8x8xf32> {
@@ -36,8 +34,6 @@ func.func @between(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x8xf32>
   %6 = moe.matmul %5, %a : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %6 : tensor<8x8xf32>
 }
-
-// -----
 
 // The 16 rows of both experts take 2 us, though the ragged product has room for 128, which would take 16 us.
 // CHECK-LABEL: func.func @ragged

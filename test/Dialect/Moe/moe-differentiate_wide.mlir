@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --split-input-file --moe-differentiate=wide-gradients --canonicalize --cse | FileCheck %s
+// RUN: moe-opt %s --moe-differentiate=wide-gradients --canonicalize --cse | FileCheck %s
 
 // A use for each micro-batch: the products add up in f32, and ranks too.
 // CHECK-LABEL: func.func @matrix
@@ -15,8 +15,6 @@ func.func @matrix(%a: tensor<4x8xbf16> {moe.role = "input"}, %b: tensor<4x8xbf16
   return %1, %2 : tensor<4x16xbf16>, tensor<4x16xbf16>
 }
 
-// -----
-
 // Other types have no more bits, and gradients of inputs are values of the model.
 // CHECK-LABEL: func.func @others
 // CHECK-DAG:     moe.matmul_wgrad {{.*}} -> tensor<8x16xf32>
@@ -29,8 +27,6 @@ func.func @others(%a: tensor<4x8xf32> {moe.role = "input"}, %w: tensor<8x16xf32>
   %1 = moe.matmul %b, %c : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
   return %0, %1 : tensor<4x16xf32>, tensor<4x16xbf16>
 }
-
-// -----
 
 // Experts, biases, norms and embeddings give their sums. A transposed matrix has its own product.
 // CHECK-LABEL: func.func @sums
@@ -52,8 +48,6 @@ func.func @sums(%r: tensor<2x4x8xbf16> {moe.role = "input"}, %ids: tensor<4xi32>
   %4 = moe.matmul %x, %head {transpose_b} : (tensor<4x8xbf16>, tensor<32x8xbf16>) -> tensor<4x32xbf16>
   return %1, %2, %3, %4 : tensor<2x4x16xbf16>, tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<4x32xbf16>
 }
-
-// -----
 
 // Ops that cannot give a wide sum get a cast. Values of parameters alone have a gradient of f32, so the gate's cast needs none.
 // CHECK-LABEL: func.func @casts

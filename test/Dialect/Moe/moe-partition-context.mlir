@@ -51,15 +51,15 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
 
 // -----
 
-// Attention that is not causal has consecutive rows. One sequence is then in order when it is gathered. A bias is of whole
-// sequences. Dropout knows the place of its rows.
-// CHECK-LABEL: func.func @encoder
-// CHECK-SAME: #moe.layout<[dp, cp], [], sequence = 8, chunks = 2>
-// CHECK: moe.dropout {{.*}}cut = #moe.cut<<"cp", 2, 1>>, length = 4 : i64{{.*}}row_parts = 2 : i64
-// CHECK-NOT: moe.join_sequences
-// CHECK: moe.attention {{.*}} bias({{.+}}) {cut = #moe.cut<<"cp", 2, 1>>
-// CHECK-SAME: tensor<1x8x8xf32>
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1, cp = 2>} {
+  // Attention that is not causal has consecutive rows. One sequence is then in order when it is gathered. A bias is of whole
+  // sequences. Dropout knows the place of its rows.
+  // CHECK-LABEL: func.func @encoder
+  // CHECK-SAME: #moe.layout<[dp, cp], [], sequence = 8, chunks = 2>
+  // CHECK: moe.dropout {{.*}}cut = #moe.cut<<"cp", 2, 1>>, length = 4 : i64{{.*}}row_parts = 2 : i64
+  // CHECK-NOT: moe.join_sequences
+  // CHECK: moe.attention {{.*}} bias({{.+}}) {cut = #moe.cut<<"cp", 2, 1>>
+  // CHECK-SAME: tensor<1x8x8xf32>
   func.func @encoder(%x: tensor<8x4xf32>, %step: tensor<i32>, %b: tensor<1x8x8xf32>) -> tensor<8x4xf32> {
     %d = moe.dropout %x, %step {seed = 7 : i64, p = 1.0e-1 : f64} : tensor<8x4xf32>, tensor<i32>
     %y, %lse = moe.attention %d, %d, %d bias(%b)
@@ -67,20 +67,16 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
       : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<1x8x8xf32>) -> (tensor<8x4xf32>, tensor<8x1xf32>)
     return %y : tensor<8x4xf32>
   }
-}
 
-// -----
-
-// Latent attention: the compressed vector and the shared columns are gathered, and every rank makes all keys and values.
-// CHECK-LABEL: func.func @latent
-// CHECK: %[[SHORT:.+]] = moe.matmul %{{.+}} : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
-// CHECK: moe.all_gather %[[SHORT]] over <"cp", 2, 1>
-// CHECK: moe.join_sequences
-// CHECK: moe.matmul %{{.+}} : (tensor<16x2xf32>, tensor<2x512xf32>) -> tensor<16x512xf32>
-// CHECK: moe.append_to_heads %{{.+}} : (tensor<16x512xf32>, tensor<16x2xf32>) -> tensor<16x520xf32>
-// CHECK: moe.attention
-// BACK-LABEL: func.func @latent
-module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1, cp = 2>} {
+  // Latent attention: the compressed vector and the shared columns are gathered, and every rank makes all keys and values.
+  // CHECK-LABEL: func.func @latent
+  // CHECK: %[[SHORT:.+]] = moe.matmul %{{.+}} : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+  // CHECK: moe.all_gather %[[SHORT]] over <"cp", 2, 1>
+  // CHECK: moe.join_sequences
+  // CHECK: moe.matmul %{{.+}} : (tensor<16x2xf32>, tensor<2x512xf32>) -> tensor<16x512xf32>
+  // CHECK: moe.append_to_heads %{{.+}} : (tensor<16x512xf32>, tensor<16x2xf32>) -> tensor<16x520xf32>
+  // CHECK: moe.attention
+  // BACK-LABEL: func.func @latent
   func.func @latent(%x: tensor<16x4xf32> {moe.name = "x", moe.role = "input"},
                     %q: tensor<16x520xf32> {moe.name = "q", moe.role = "input"},
                     %a: tensor<4x2xf32> {moe.name = "a", moe.role = "parameter"},
@@ -96,17 +92,13 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
       : (tensor<16x520xf32>, tensor<16x520xf32>, tensor<16x512xf32>) -> (tensor<16x512xf32>, tensor<16x4xf32>)
     return %y : tensor<16x512xf32>
   }
-}
 
-// -----
-
-// Pieces of 2 tokens are whole on a rank, whose consecutive rows are 2. Pieces of 4 are not: each query sees its own block.
-// CHECK-LABEL: func.func @pieces
-// CHECK-NOT: moe.all_gather
-// CHECK: moe.attention {{.*}}{causal, heads
-// CHECK: moe.all_gather
-// CHECK: moe.attention {{.*}}{block = 4 : i64, causal, cut = #moe.cut<<"cp", 2, 1>, zigzag>{{.*}}k_length = 8 : i64{{.*}}q_length = 4 : i64
-module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1, cp = 2>} {
+  // Pieces of 2 tokens are whole on a rank, whose consecutive rows are 2. Pieces of 4 are not: each query sees its own block.
+  // CHECK-LABEL: func.func @pieces
+  // CHECK-NOT: moe.all_gather
+  // CHECK: moe.attention {{.*}}{causal, heads
+  // CHECK: moe.all_gather
+  // CHECK: moe.attention {{.*}}{block = 4 : i64, causal, cut = #moe.cut<<"cp", 2, 1>, zigzag>{{.*}}k_length = 8 : i64{{.*}}q_length = 4 : i64
   func.func @pieces(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>) {
     %r = moe.rotary %x {period = 8 : i64, head_dim = 4 : i64, rotary_dim = 4 : i64, base = 1.0e4 : f64} : tensor<8x4xf32>
     %y, %lse = moe.attention %r, %r, %r

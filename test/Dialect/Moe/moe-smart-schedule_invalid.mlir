@@ -63,8 +63,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
 
 // -----
 
-// An op that needs the rows of all phases.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  // An op that needs the rows of all phases.
   // CHECK-LABEL: func.func @other_op(
   // expected-remark @+1 {{no ragged exchange of this program can be divided}}
   func.func @other_op(%x: tensor<16x8xf32>, %w: tensor<8x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
@@ -76,12 +76,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
       : (tensor<64x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<16x8xf32>
     return %2 : tensor<16x8xf32>
   }
-}
 
-// -----
-
-// Rows that nothing is made of.
-module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  // Rows that nothing is made of.
   // CHECK-LABEL: func.func @no_return(
   // expected-remark @+1 {{no ragged exchange of this program can be divided}}
   func.func @no_return(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
@@ -90,12 +86,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
       : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
     return %x : tensor<16x8xf32>
   }
-}
 
-// -----
-
-// Rows of which some stay.
-module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  // Rows of which some stay.
   // CHECK-LABEL: func.func @used_behind(
   // expected-remark @+1 {{no ragged exchange of this program can be divided}}
   func.func @used_behind(%x: tensor<16x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> (tensor<16x8xf32>, tensor<64x8xf32>) {
@@ -107,12 +99,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 
       : (tensor<64x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<16x8xf32>
     return %2, %1 : tensor<16x8xf32>, tensor<64x8xf32>
   }
-}
 
-// -----
-
-// A phase is not divided further.
-module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  // A phase is not divided further.
   // CHECK-LABEL: func.func @twice(
   // expected-remark @+1 {{no ragged exchange of this program can be divided}}
   func.func @twice(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {

@@ -2,6 +2,7 @@
 // RUN: moe-opt %s -split-input-file --plan-assign-memory=alignment=64 --plan-verify | FileCheck %s --check-prefix=ALIGN
 
 !t = memref<16x4xf32, #plan<space device>>
+!h = memref<8x4xf32, #plan<space device>>
 
 // On one stream a dead buffer's bytes are used again: 0 and 2 share, 1 lies beside both.
 // CHECK-LABEL: func.func @reuse
@@ -21,10 +22,6 @@ func.func @reuse(%a: memref<16x4xf32>, %r: memref<16x4xf32>) attributes {plan.in
   return
 }
 
-// -----
-
-!t = memref<16x4xf32, #plan<space device>>
-
 // The same dead buffer on another stream: nothing says that copy is done when compute starts to write %1.
 // CHECK-LABEL: func.func @unordered
 // CHECK-SAME: plan.arenas = {device = 512 : i64, host_pinned = 0 : i64}
@@ -40,10 +37,6 @@ func.func @unordered(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memref<16x4
   plan.launch "f"(%1) -> (%s) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
-
-// -----
-
-!t = memref<16x4xf32, #plan<space device>>
 
 // With an event between the two streams they share.
 // CHECK-LABEL: func.func @ordered
@@ -63,11 +56,6 @@ func.func @ordered(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memref<16x4xf
   return
 }
 
-// -----
-
-!t = memref<16x4xf32, #plan<space device>>
-!h = memref<8x4xf32, #plan<space device>>
-
 // A chain in place: each output takes the memory of the input that dies in its launch, the smaller one too.
 // CHECK-LABEL: func.func @in_place
 // CHECK-SAME: plan.arenas = {device = 256 : i64, host_pinned = 0 : i64}
@@ -83,11 +71,6 @@ func.func @in_place(%a: memref<16x4xf32>, %r: memref<8x4xf32>) attributes {plan.
   plan.launch "f"(%2) -> (%r) on "compute" : (!h) -> memref<8x4xf32>
   return
 }
-
-// -----
-
-!t = memref<16x4xf32, #plan<space device>>
-!h = memref<8x4xf32, #plan<space device>>
 
 // These values cannot be in place: an input with a later use, an argument, one that is too small, one that is also read elsewhere.
 // CHECK-LABEL: func.func @not_in_place
@@ -113,10 +96,6 @@ func.func @not_in_place(%a: memref<16x4xf32>, %r: memref<16x4xf32>) attributes {
   return
 }
 
-// -----
-
-!t = memref<16x4xf32, #plan<space device>>
-
 // In place across streams: the input's other reader on copy may still run, so it stays; once waited for, it may go.
 // CHECK-LABEL: func.func @in_place_streams
 // CHECK-NEXT: %{{.*}} = plan.buffer {offset = 0 : i64}
@@ -137,8 +116,6 @@ func.func @in_place_streams(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memr
   plan.launch "f"(%2) -> (%s) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
-
-// -----
 
 // Largest first, each at the lowest aligned gap, each memory space by itself.
 // CHECK-LABEL: func.func @first_fit
@@ -169,7 +146,6 @@ func.func @first_fit() {
 !t = memref<8x4xf32, #plan<space device>>
 !h = memref<4x4xf32, #plan<space device>>
 
-
 // A buffer lives as long as what is part of it: from the first write of a part to the last read of one. %3, between them, cannot
 // have its bytes; %4, behind them, has.
 // CHECK-LABEL: func.func @views
@@ -194,12 +170,6 @@ func.func @views(%a: memref<4x4xf32>, %b: memref<8x4xf32>, %r: memref<4x4xf32>, 
   plan.launch "f"(%4) -> (%s) on "compute" : (!t) -> memref<8x4xf32>
   return
 }
-
-// -----
-
-!t = memref<8x4xf32, #plan<space device>>
-!h = memref<4x4xf32, #plan<space device>>
-
 
 // In place of a part: what it is part of is more, and still read, so that the output gets other bytes. In place of all of
 // a buffer it can, once nobody reads a part of it any more.

@@ -24,10 +24,6 @@ func.func @chain(%a: memref<4xf32>, %r: memref<4xf32>) {
   return
 }
 
-// -----
-
-!t = memref<4xf32, #plan<space device>>
-
 // A group across nodes and a slice, which meets nobody: comm.inter and compute. Blocks of 3 ranks do not fit nodes of 8.
 // CHECK-LABEL: func.func @groups
 // CHECK: plan.launch "slice"{{.*}} on "compute"
@@ -87,10 +83,6 @@ func.func @implied(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
   return
 }
 
-// -----
-
-!t = memref<4xf32, #plan<space device>>
-
 // Implied through a third stream: copy waits for comm, which has waited for compute.
 // CHECK-LABEL: func.func @transitive
 // CHECK-COUNT-2: plan.wait
@@ -104,10 +96,6 @@ func.func @transitive(%a: memref<4xf32>, %r: memref<4xf32>) {
   plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> memref<4xf32>
   return
 }
-
-// -----
-
-!t = memref<4xf32, #plan<space device>>
 
 // Write after read and write after write, and a number that is in use is not given to another event.
 // CHECK-LABEL: func.func @anti
@@ -135,7 +123,6 @@ func.func @anti(%a: memref<4xf32>, %r: memref<4xf32>) {
 !t = memref<8x4xf32, #plan<space device>>
 !h = memref<4x4xf32, #plan<space device>>
 
-
 // A write to a part is a write to the memory: a reader of the whole waits for the last part, and the next writer of a part waits
 // for that reader.
 // CHECK-LABEL: func.func @views
@@ -159,12 +146,6 @@ func.func @views(%a: memref<4x4xf32>, %b: memref<2x4xf32>, %r: memref<8x4xf32>, 
   plan.launch "all_gather"(%b) -> (%1) collective over <"mp", 2, 1> : (memref<2x4xf32>) -> !h
   return
 }
-
-// -----
-
-!t = memref<8x4xf32, #plan<space device>>
-!h = memref<4x4xf32, #plan<space device>>
-
 
 // A read of a part waits for the write of all, also of an argument; two readers of parts wait for nobody.
 // CHECK-LABEL: func.func @read_part

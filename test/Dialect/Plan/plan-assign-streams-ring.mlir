@@ -3,6 +3,7 @@
 
 !a = memref<4x16xf32>
 !t = memref<4x16xf32, #plan<space device>>
+!h = memref<2x16xf32, #plan<space device>>
 
 // Two places: the third exchange waits for who reads the first one's buffer, and nobody else for anybody's place. All three
 // buffers, of 256 bytes each, take two places.
@@ -36,12 +37,6 @@ func.func @two(%a: !a, %b: !a, %c: !a, %r: !a, %s: !a, %u: !a) attributes {plan.
   plan.launch "c"(%2) -> (%u) : (!t) -> !a
   return
 }
-
-// -----
-
-!a = memref<4x16xf32>
-!t = memref<4x16xf32, #plan<space device>>
-!h = memref<2x16xf32, #plan<space device>>
 
 // One place: every exchange waits for all readers of the buffer before, of parts of it too. The copy over the host's link
 // has a stream of its own.

@@ -1,5 +1,5 @@
-// RUN: moe-opt %s -split-input-file | moe-opt -split-input-file | FileCheck %s
-// RUN: moe-opt %s -split-input-file --mlir-print-op-generic | moe-opt -split-input-file | FileCheck %s
+// RUN: moe-opt %s | moe-opt | FileCheck %s
+// RUN: moe-opt %s --mlir-print-op-generic | moe-opt | FileCheck %s
 
 // A buffer before and after memory assignment, in each memory space.
 // CHECK-LABEL: func.func @buffer
@@ -10,8 +10,6 @@ func.func @buffer() {
   %1 = plan.buffer {offset = 256 : i64} : memref<4x8xi32, #plan<space host_pinned>>
   return
 }
-
-// -----
 
 // A launch with everything that it may have.
 // CHECK-LABEL: func.func @launch
@@ -34,8 +32,6 @@ func.func @launch(%a: memref<4x8xf32>, %b: memref<8x16xf32>) {
   return
 }
 
-// -----
-
 // A group without a collective (each member takes its slice), no stream, a call without outputs.
 // CHECK-LABEL: func.func @group
 func.func @group(%a: memref<4x8xf32>, %b: memref<2x8xf32>) {
@@ -46,8 +42,6 @@ func.func @group(%a: memref<4x8xf32>, %b: memref<2x8xf32>) {
   return
 }
 
-// -----
-
 // An event between two streams.
 // CHECK-LABEL: func.func @record_wait
 func.func @record_wait() {
@@ -57,8 +51,6 @@ func.func @record_wait() {
   plan.wait 0 on "comm.intra"
   return
 }
-
-// -----
 
 // Costs print with as few digits as read back to the same number, in the form that the dialect's page shows.
 // CHECK-LABEL: func.func @cost
@@ -74,8 +66,6 @@ func.func @cost() attributes {
   return
 }
 
-// -----
-
 // Parts of a buffer and of an argument, in their memory spaces; all of one part is a part too.
 // CHECK-LABEL: func.func @view
 // CHECK-SAME: %[[X:[a-z0-9]+]]: memref<8x4xi32>
@@ -90,8 +80,6 @@ func.func @view(%x: memref<8x4xi32>) {
   %3 = plan.view %x part 0 of 1 over <"mp", 2, 4> : memref<8x4xi32> -> memref<8x4xi32>
   return
 }
-
-// -----
 
 // Parts that are the same on all ranks, parts of parts, and one of those that depends on the rank.
 // CHECK-LABEL: func.func @views_of_views
@@ -109,8 +97,6 @@ func.func @views_of_views(%x: memref<16x4xf32>) {
   return
 }
 
-// -----
-
 // Rings, chunks and seconds.
 // CHECK-LABEL: func.func @chunks
 func.func @chunks(%x: memref<4x8xf32>) {
@@ -121,8 +107,6 @@ func.func @chunks(%x: memref<4x8xf32>) {
     : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
   return
 }
-
-// -----
 
 // Every rule for counts, with all of its fields.
 // CHECK-LABEL: func.func @counts
@@ -149,8 +133,6 @@ func.func @counts() attributes {
   test.slice = #plan.counts<slice_rows, output = 0, input = 0, rows = 32>} {
   return
 }
-
-// -----
 
 // A loop, whose views move, and a view behind it.
 // CHECK-LABEL: func.func @loop

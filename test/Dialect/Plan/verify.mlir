@@ -88,9 +88,9 @@ func.func @idle(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
 
 // -----
 
-// Two parts with different shifts lie apart on every rank: nothing has to order their writers, only the reader of both.
-// CHECK-LABEL: func.func @parts
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // Two parts with different shifts lie apart on every rank: nothing has to order their writers, only the reader of both.
+  // CHECK-LABEL: func.func @parts
   func.func @parts(%a: memref<4xf32>, %r: memref<8xf32>, %s: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
     %0 = plan.view %r part 0 of 2 over <"ep_esp", 8, 1> : memref<8xf32> -> memref<4xf32>
     %1 = plan.view %r part 1 of 2 over <"ep_esp", 8, 1> : memref<8xf32> -> memref<4xf32>
@@ -101,13 +101,9 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
     plan.launch "scale"(%r) -> (%s) on "compute" : (memref<8xf32>) -> memref<8xf32>
     return
   }
-}
 
-// -----
-
-// Groups that name the same halves of the ranks otherwise give the same parts: these lie apart on every rank, too.
-// CHECK-LABEL: func.func @halves
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // Groups that name the same halves of the ranks otherwise give the same parts: these lie apart on every rank, too.
+  // CHECK-LABEL: func.func @halves
   func.func @halves(%a: memref<4xf32>, %r: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
     %0 = plan.view %r part 0 of 2 over <"ep_esp", 8, 1> : memref<8xf32> -> memref<4xf32>
     %1 = plan.view %r part 1 of 2 over <"half", 2, 4> : memref<8xf32> -> memref<4xf32>
@@ -132,8 +128,6 @@ func.func @whole_and_parts(%a: memref<8xf32>, %r: memref<4xf32>, %s: memref<8xf3
   return
 }
 
-// -----
-
 // A chain of views is where all its parts say: bytes 40 to 47 of 64 are part 1 of 2 of part 2 of 4, and both streams write others.
 // CHECK-LABEL: func.func @chain
 func.func @chain(%a: memref<2xf32>, %b: memref<4xf32>, %r: memref<16xf32>) attributes {plan.inputs = 2 : i64} {
@@ -151,8 +145,6 @@ func.func @chain(%a: memref<2xf32>, %b: memref<4xf32>, %r: memref<16xf32>) attri
   plan.launch "copy"(%b) -> (%6) on "copy" : (memref<4xf32>) -> memref<4xf32>
   return
 }
-
-// -----
 
 // Values written through one chain are read through another one of the same bytes, also in a buffer, and a part of a part that depends on the rank.
 // CHECK-LABEL: func.func @same_bytes

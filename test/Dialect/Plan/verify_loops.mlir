@@ -19,10 +19,6 @@ func.func @race(%x: memref<4xf32>, %y: memref<4xf32>) attributes {plan.inputs = 
   return
 }
 
-// -----
-
-!row = memref<4xf32, #plan<space device>>
-
 // The first iteration waits for what only the iteration before records.
 func.func @dangling(%x: memref<4xf32>, %y: memref<4xf32>) attributes {plan.inputs = 1 : i64, plan.arenas = {device = 16 : i64, host_pinned = 0 : i64}} {
   plan.loop 8 {
