@@ -23,8 +23,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK: [[DW1:%[0-9]+]] = moe.all_reduce {{.*}} over <"edp", 2, 4> : (tensor<2x8x8xf32>)
   // CHECK: [[DW2:%[0-9]+]] = moe.all_reduce {{.*}} over <"edp", 2, 4> : (tensor<2x8x8xf32>)
   // CHECK: return {{%[0-9]+, %[0-9]+, %[0-9]+}}, [[DG]], [[DW1]], [[DW2]] :
-  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "capacity" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -50,8 +49,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK: [[DW1:%[0-9]+]] = moe.all_reduce {{.*}} over <"edp", 2, 4> : (tensor<2x8x8xf32>)
   // CHECK: [[DW2:%[0-9]+]] = moe.all_reduce {{.*}} over <"edp", 2, 4> : (tensor<2x8x8xf32>)
   // CHECK: return {{%[0-9]+, %[0-9]+, %[0-9]+}}, [[DG]], [[DW1]], [[DW2]] :
-  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "dropless" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -78,8 +76,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK: [[DB2SUM:%[0-9]+]] = moe.all_reduce {{.*}} over <"edp", 2, 4> : (tensor<2x8xf32>)
   // CHECK: [[DB2:%[0-9]+]] = moe.all_reduce [[DB2SUM]] over <"mp", 2, 1>
   // CHECK: return {{%[0-9]+, %[0-9]+, %[0-9]+}}, [[DG]], [[DW1]], [[DW2]], [[DB1]], [[DB2]] :
-  func.func @biases(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1:
-                    tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @biases(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "biases" %x gate(%g) experts(%w1, %w2, %b1, %b2)
       {top_k = 2 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<4x16xf32>, tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -107,8 +104,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK: [[DS2:%[0-9]+]] = moe.all_reduce {{.*}} over <"dp", 4, 2> : (tensor<4x8xf32>)
   // CHECK: [[DSG:%[0-9]+]] = moe.all_reduce {{.*}} over <"dp", 4, 2> : (tensor<8x1xf32>)
   // CHECK: return {{%[0-9]+, %[0-9]+, %[0-9]+}}, [[DG]], [[DW1]], [[DW2]], [[DS1]], [[DS2]], [[DSG]] :
-  func.func @shared(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %s1:
-                    tensor<8x8xf32>, %s2: tensor<8x8xf32>, %sg: tensor<8x1xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @shared(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %s1: tensor<8x8xf32>, %s2: tensor<8x8xf32>, %sg: tensor<8x1xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "shared" %x gate(%g) experts(%w1, %w2) shared(%s1, %s2, %sg)
       {top_k = 2 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x1xf32>) -> (tensor<64x8xf32>, tensor<f32>)

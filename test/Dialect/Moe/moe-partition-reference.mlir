@@ -13,8 +13,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK:      moe.all_to_all %{{.+}} over <"ep", 1, 1>
   // CHECK:      %[[SHARE:.+]] = moe.scale %{{.+}} {factor = 1.000000e+00 : f64}
   // CHECK-NEXT: moe.all_reduce %[[SHARE]] over <"dp", 1, 1> :
-  func.func @reference(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                       (tensor<64x8xf32>, tensor<f32>) {
+  func.func @reference(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "reference" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)

@@ -18,8 +18,7 @@ module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 
   // CHECK-NEXT: %[[SHARED:.+]] = moe.matmul %[[SHARED_A]], %arg7 :
   // CHECK-NEXT: %[[OUT:.+]] = moe.add %[[ROUTED]], %[[SHARED]] :
   // CHECK-NEXT: return %[[OUT]], %[[AUX]] :
-  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1:
-                      tensor<4x16xf32>, %b2: tensor<4x8xf32>, %s1: tensor<8x8xf32>, %s2: tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x8xf32>, %s1: tensor<8x8xf32>, %s2: tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "capacity" %x gate(%g) experts(%w1, %w2, %b1, %b2) shared(%s1, %s2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<4x16xf32>, tensor<4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -35,8 +34,7 @@ module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 
   // CHECK-NEXT: %[[Y:.+]] = moe.grouped_matmul %[[A]], %arg3 counts(%[[COUNTS]]) :
   // CHECK-NEXT: %[[OUT:.+]] = moe.combine %[[Y]], %[[SLOTS]] weights(%[[WEIGHTS]]) :
   // CHECK-NEXT: return %[[OUT]], %[[AUX]] :
-  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "dropless" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)

@@ -31,8 +31,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[SHARE:.+]] = moe.scale %[[AUX]] {factor = 2.500000e-01 : f64}
   // CHECK-NEXT: %[[MEAN:.+]] = moe.all_reduce %[[SHARE]] over <"dp", 4, 2> :
   // CHECK-NEXT: return %[[OUT]], %[[MEAN]] :
-  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "capacity" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -55,9 +54,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[Y:.+]] = moe.grouped_matmul %[[A]],
   // CHECK-NEXT: %[[SHARE:.+]] = moe.bias_add %[[Y]], %[[B2]] {scale = 5.000000e-01 : f64}
   // CHECK-NEXT: moe.all_reduce %[[SHARE]] over <"esp", 2, 1> :
-  func.func @biases(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %gb: tensor<4xf32>, %sb: tensor<4xf32>, %w1:
-                    tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<64x8xf32>,
-                    tensor<f32>) {
+  func.func @biases(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %gb: tensor<4xf32>, %sb: tensor<4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "biases" %x gate(%g, %gb) selection_bias(%sb) experts(%w1, %w2, %b1, %b2)
       {top_k = 2 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<4x16xf32>, tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -82,8 +79,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[SUM:.+]] = moe.all_reduce %[[Y]] counts(%[[EXPERT]]) over <"esp", 2, 1> :
   // CHECK-NEXT: %[[RETURNED:.+]] = moe.all_to_all_v %[[SUM]], %[[BLOCK]], %[[EXPERT]] over <"ep", 2, 2> {direction = #moe<direction from_experts>}
   // CHECK-NEXT: moe.slice %[[RETURNED]] over <"esp", 2, 1> {dim = 0 : i64} : {{.*}} -> tensor<32x8xf32>
-  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "dropless" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -93,8 +89,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // Four choices among a rank's two experts: no token sends more than two rows to a member.
   // CHECK-LABEL: func.func @dropless_many_choices(
   // CHECK: moe.all_to_all_v {{.*}} {direction = #moe<direction to_experts>} : (tensor<128x8xf32>, {{.*}} -> tensor<128x8xf32>
-  func.func @dropless_many_choices(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2:
-                                   tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @dropless_many_choices(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "dropless_many_choices" %x gate(%g) experts(%w1, %w2)
       {top_k = 4 : i64, activation = #moe<activation gelu>}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -104,8 +99,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // A bound on the load bounds R: 1.5 times the mean of 64 rows.
   // CHECK-LABEL: func.func @max_load(
   // CHECK: moe.all_to_all_v {{.*}} {direction = #moe<direction to_experts>} : (tensor<64x8xf32>, {{.*}} -> tensor<96x8xf32>
-  func.func @max_load(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @max_load(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "max_load" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, max_load = 1.5 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -128,8 +122,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[FACTOR:.+]] = moe.activation %[[GATE]] {kind = #moe<activation sigmoid>}
   // CHECK-NEXT: %[[SHARED:.+]] = moe.row_scale %[[SUM]], %[[FACTOR]] :
   // CHECK-NEXT: moe.add %[[ROUTED]], %[[SHARED]] :
-  func.func @shared(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x32xf32>, %w2: tensor<4x16x8xf32>, %s1:
-                    tensor<8x16xf32>, %s2: tensor<8x8xf32>, %sg: tensor<8x1xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @shared(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x32xf32>, %w2: tensor<4x16x8xf32>, %s1: tensor<8x16xf32>, %s2: tensor<8x8xf32>, %sg: tensor<8x1xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "shared" %x gate(%g) experts(%w1, %w2) shared(%s1, %s2, %sg)
       {top_k = 2 : i64, activation = #moe<activation swiglu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x32xf32>, tensor<4x16x8xf32>, tensor<8x16xf32>, tensor<8x8xf32>, tensor<8x1xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -140,8 +133,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-LABEL: func.func @groups(
   // CHECK: moe.route %{{.+}} {capacity = 4 : i64, groups = 2 : i64}
   // CHECK: moe.dispatch {{.*}} -> tensor<4x8x8xf32>
-  func.func @groups(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                    (tensor<64x8xf32>, tensor<f32>) {
+  func.func @groups(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "groups" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64, groups = 8 : i64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -166,8 +158,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4096, pp = 1, dp = 1024,
   // CHECK:      moe.assume_replicated %{{.+}} over <"mp", 4, 1> :
   // CHECK-NEXT: %[[SHARE:.+]] = moe.scale %{{.+}} {factor = 9.765625E-4 : f64}
   // CHECK-NEXT: moe.all_reduce %[[SHARE]] over <"dp", 1024, 4> :
-  func.func @large_world(%x: tensor<8192x8xf32>, %g: tensor<8x512xf32>, %w1: tensor<512x8x8xf32>, %w2: tensor<512x8x8xf32>)
-                         -> (tensor<8192x8xf32>, tensor<f32>) {
+  func.func @large_world(%x: tensor<8192x8xf32>, %g: tensor<8x512xf32>, %w1: tensor<512x8x8xf32>, %w2: tensor<512x8x8xf32>) -> (tensor<8192x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "large_world" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<8192x8xf32>, tensor<8x512xf32>, tensor<512x8x8xf32>, tensor<512x8x8xf32>) -> (tensor<8192x8xf32>, tensor<f32>)

@@ -13,8 +13,7 @@ module {
 // The tokens divide evenly over dp.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   // expected-error @+1 {{expected dimension 0 of 'argument 0', 62, to be divisible by dp = 4}}
-  func.func @f(%x: tensor<62x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-               (tensor<62x8xf32>, tensor<f32>) {
+  func.func @f(%x: tensor<62x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<62x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<62x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<62x8xf32>, tensor<f32>)
@@ -27,8 +26,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // The experts divide evenly over ep.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
   // expected-error @+1 {{expected dimension 0 of 'argument 2', 4, to be divisible by ep = 8}}
-  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-               (tensor<64x8xf32>, tensor<f32>) {
+  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -41,8 +39,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 // Their inner columns divide evenly over esp.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 2, esp = 4>} {
   // expected-error @+1 {{expected dimension 2 of 'argument 2', 6, to be divisible by esp = 4}}
-  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x6xf32>, %w2: tensor<4x6x8xf32>) ->
-               (tensor<64x8xf32>, tensor<f32>) {
+  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x6xf32>, %w2: tensor<4x6x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x6xf32>, tensor<4x6x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -55,8 +52,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 // The shared expert's inner columns divide evenly over mp.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   // expected-error @+1 {{expected dimension 1 of 'argument 4', 7, to be divisible by mp = 2}}
-  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %s1:
-               tensor<8x7xf32>, %s2: tensor<7x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %s1: tensor<8x7xf32>, %s2: tensor<7x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2) shared(%s1, %s2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<8x7xf32>, tensor<7x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -69,8 +65,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // An argument with a name is called by it.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   // expected-error @+1 {{expected dimension 0 of 'tokens', 62, to be divisible by dp = 4}}
-  func.func @f(%x: tensor<62x8xf32> {moe.name = "tokens"}, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2:
-               tensor<4x16x8xf32>) -> (tensor<62x8xf32>, tensor<f32>) {
+  func.func @f(%x: tensor<62x8xf32> {moe.name = "tokens"}, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<62x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<62x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<62x8xf32>, tensor<f32>)
@@ -82,8 +77,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // Groups of tokens do not cross shards: there is a multiple of dp.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
-  func.func @f(%x: tensor<96x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-               (tensor<96x8xf32>, tensor<f32>) {
+  func.func @f(%x: tensor<96x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<96x8xf32>, tensor<f32>) {
     // expected-error @+1 {{expected a multiple of dp = 4 routing groups but got 6}}
     %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, groups = 6 : i64}

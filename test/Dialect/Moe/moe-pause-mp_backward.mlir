@@ -37,8 +37,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK:      %[[DW2:.+]] = moe.all_reduce %{{.+}} over <"edp", 2, 4> :
   // S1:         return %[[OUT]], %[[LOSS]], %[[DX]], %[[DG]], %[[DW1]], %[[DW2]] :
   // S2:         return %{{[^,]+}}, %[[LOSS]], %{{[^,]+}}, %[[DG]], %[[DW1]], %[[DW2]] :
-  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @capacity(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "capacity" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
@@ -76,8 +75,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK:      %[[DW2:.+]] = moe.all_reduce %{{.+}} over <"edp", 2, 4> :
   // S1:         return %[[OUT]], %[[LOSS]], %[[DX]], %[[DG]], %[[DW1]], %[[DW2]] :
   // S2:         return %{{[^,]+}}, %[[LOSS]], %{{[^,]+}}, %[[DG]], %[[DW1]], %[[DW2]] :
-  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-                      (tensor<64x8xf32>, tensor<f32>) {
+  func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "dropless" %x gate(%g) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation gelu>}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
     return %y, %aux : tensor<64x8xf32>, tensor<f32>
@@ -115,8 +113,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK:      %[[DB2:.+]] = moe.all_reduce %[[SHARE]] over <"mp", 2, 1> :
   // S1:         return %[[OUT]], %[[LOSS]], %[[DX]], %[[DG]], %[[DW1]], %[[DW2]], %[[DB1]], %[[DB2]] :
   // S2:         return %{{[^,]+}}, %[[LOSS]], %{{[^,]+}}, %[[DG]], %[[DW1]], %[[DW2]], %[[DB1]], %[[DB2]] :
-  func.func @biases(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1:
-                    tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
+  func.func @biases(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>, %b1: tensor<4x16xf32>, %b2: tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "biases" %x gate(%g) experts(%w1, %w2, %b1, %b2)
       {top_k = 2 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
       : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>, tensor<4x16xf32>, tensor<4x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
