@@ -1,5 +1,4 @@
-// RUN: moe-opt %s \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-chunk-experts{chunks=2 hidden-ring=0}),func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-chunk-experts{chunks=2 hidden-ring=0}),func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s
 
 // Parm's S2 in two chunks: the split over mp, the fused exchanges and the sum are each chunk's own, the gather over mp too.

@@ -1,7 +1,6 @@
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-exchange-by-node{node-ranks=4}),func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-exchange-by-node{node-ranks=4},moe-chunk-experts{chunks=2}),func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-exchange-by-node{node-ranks=4},moe-chunk-experts{chunks=2}),func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=CHUNKS
 
 // Eight ranks in two nodes: rows go to the rank in the same place of the other node, and from there to all of the node.

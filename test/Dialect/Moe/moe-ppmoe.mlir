@@ -1,8 +1,6 @@
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-ppmoe),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-ppmoe),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --implicit-check-not="= moe.all_" --implicit-check-not="= moe.slice" --implicit-check-not="= moe.assume"
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-ppmoe),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-ppmoe),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --implicit-check-not="= moe.all_" --implicit-check-not="= moe.slice" --implicit-check-not="= moe.assume"
 
 // PPMoE's schedule of the baseline's layers, before and after canonicalisation the same: each member dispatches the choices of its own

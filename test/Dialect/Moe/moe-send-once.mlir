@@ -2,15 +2,13 @@
 // RUN:   | FileCheck %s
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{node-ranks=4}),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-send-once),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-send-once),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=S2
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-send-once,moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=PASSES
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{node-ranks=2}),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=NODES
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{chunks=2},moe-chunk-experts{chunks=2},moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-send-once{chunks=2},moe-chunk-experts{chunks=2},moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=CHUNKS
 
 // A rank gets at most one row of each of 16 tokens with 4 choices: 64 rows of 4 ranks, in place of 128 for its two experts.

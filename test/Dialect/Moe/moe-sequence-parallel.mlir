@@ -1,8 +1,6 @@
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-sequence-parallel),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-sequence-parallel),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --implicit-check-not="= moe.all_" --implicit-check-not="= moe.slice" --implicit-check-not="= moe.reduce"
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-sequence-parallel),canonicalize,cse,func.func(moe-differentiate),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-sequence-parallel),canonicalize,cse,func.func(moe-differentiate),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=TRAIN --implicit-check-not="= moe.all_" --implicit-check-not="= moe.slice" --implicit-check-not="= moe.reduce"
 
 // A block behind a column split and a row split: the sum becomes a reduce_scatter, what works row by row is done for the part, and a gather

@@ -1,5 +1,4 @@
-// RUN: moe-opt %s \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s1},moe-sequence-parallel),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s1},moe-sequence-parallel),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --implicit-check-not="= moe.all_" --implicit-check-not="= moe.slice" --implicit-check-not="= moe.reduce"
 
 // Parm's S1 begins with a slice of the tokens and ends with a gather of them. Both meet their opposite: the layer takes the norm's part and

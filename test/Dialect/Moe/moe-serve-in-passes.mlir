@@ -1,11 +1,8 @@
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-serve-in-passes),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=S2
-// RUN: moe-opt %s -split-input-file \
-// RUN:   --pass-pipeline="builtin.module(moe-partition,func.func(moe-serve-in-passes),canonicalize,cse,func.func(moe-differentiate),canonicalize,cse,func.func(moe-verify-spmd),moe-outline-passes)" \
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-serve-in-passes),canonicalize,cse,func.func(moe-differentiate),canonicalize,cse,func.func(moe-verify-spmd),moe-outline-passes)" \
 // RUN:   | FileCheck %s --check-prefix=GRAD
 
 // The mean is 32 rows, and the reserve 40. The pass beyond comes first, and its sum last.
