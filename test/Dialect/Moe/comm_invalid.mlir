@@ -271,16 +271,6 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32
 
 // -----
 
-// moe.all_to_all_v (C1): copies is not negative.
-func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) {
-  // expected-error @+1 {{'moe.all_to_all_v' op expected copies to divide the group's size 4 but got -2}}
-  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = -2 : i64}
-    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<24x8xf32>
-  return
-}
-
-// -----
-
 // moe.all_to_all_v (C1): with copies, a member has as many times the experts.
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x1xi32>) {
   // expected-error @+1 {{'moe.all_to_all_v' op expected expert_counts to be [4 B, E / 2] for block_counts [B, E] 'tensor<1x4xi32>' but got 'tensor<4x1xi32>'}}
@@ -365,16 +355,6 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
   // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase -1 of 2}}
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phase = -1 : i64, phases = 2 : i64}
-    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
-  return
-}
-
-// -----
-
-// moe.all_to_all_v (C3): the whole exchange is one phase.
-func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
-  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase 1 of 1}}
-  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phase = 1 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
   return
 }

@@ -479,15 +479,6 @@ func.func @invalid(%x: tensor<4x8xf32>) {
 
 // -----
 
-// moe.dump (C1): blocks is not negative.
-func.func @invalid(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'moe.dump' op expected blocks to divide dimension 1 of 'tensor<4x8xf32>' but got -2}}
-  %0 = moe.dump %x {dim = 1 : i64, blocks = -2 : i64} : (tensor<4x8xf32>) -> tensor<4x16xf32>
-  return
-}
-
-// -----
-
 // moe.dump (C1): the dimension is multiplied.
 func.func @invalid(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{'moe.dump' op expected 'tensor<6x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
