@@ -195,50 +195,6 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
-// A gather of a replicated value.
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
-  func.func @f(%x: tensor<8x8xf32>) -> (tensor<16x8xf32>) {
-    // expected-error @+1 {{'moe.all_gather' op expected operand #0 to vary over 'mp' but it varies over none}}
-    %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<16x8xf32>
-    return %0 : tensor<16x8xf32>
-  }
-}
-
-// -----
-
-// A broadcast of a replicated value.
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
-  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
-    // expected-error @+1 {{'moe.broadcast' op expected operand #0 to vary over 'mp' but it varies over none}}
-    %0 = moe.broadcast %x over <"mp", 2, 1> {root = 0 : i64} : tensor<8x8xf32>
-    return %0 : tensor<8x8xf32>
-  }
-}
-
-// -----
-
-// A claim about a value that is replicated anyway.
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
-  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
-    // expected-error @+1 {{'moe.assume_replicated' op expected operand #0 to vary over 'mp' but it varies over none}}
-    %0 = moe.assume_replicated %x over <"mp", 2, 1> : tensor<8x8xf32>
-    return %0 : tensor<8x8xf32>
-  }
-}
-
-// -----
-
-// A phase of an exchange of a replicated value.
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
-  func.func @f(%x: tensor<8x8xf32>) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
-    // expected-error @+1 {{'moe.all_to_all_phase' op expected operand #0 to vary over 'mp' but it varies over none; it is replicated over 'mp'}}
-    %0 = moe.all_to_all_phase %x over <"mp", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
-    return %0 : tensor<4x8xf32>
-  }
-}
-
-// -----
-
 // Parts of which one is the same on all members and the other is not: the result would be neither.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %y: tensor<4x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {

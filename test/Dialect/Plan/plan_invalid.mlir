@@ -327,24 +327,6 @@ func.func @view_c1_same(%x: memref<8x4xf32>) {
 
 // -----
 
-// plan.view (C2): without a group, too, there is a part.
-func.func @view_c2_same_none(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected a part below 0, the number of parts, but got part 0}}
-  %0 = plan.view %x part 0 of 0 : memref<8x4xf32> -> memref<8x4xf32>
-  return
-}
-
-// -----
-
-// plan.view (C2): the part is one of them.
-func.func @view_c2_same_beyond(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected a part below 4, the number of parts, but got part 4}}
-  %0 = plan.view %x part 4 of 4 : memref<8x4xf32> -> memref<2x4xf32>
-  return
-}
-
-// -----
-
 // plan.view (C3): parts divides dimension 0 of a part.
 func.func @view_c3_part(%x: memref<8x4xf32>) {
   %0 = plan.view %x part 0 of 2 : memref<8x4xf32> -> memref<4x4xf32>
