@@ -1,37 +1,37 @@
-// RUN: moe-opt %s --split-input-file --moe-partition --moe-verify-spmd | FileCheck %s
-// RUN: moe-opt %s --split-input-file --moe-partition --canonicalize --cse --moe-differentiate --canonicalize --cse --moe-verify-spmd \
+// RUN: moe-opt %s --moe-partition --moe-verify-spmd | FileCheck %s
+// RUN: moe-opt %s --moe-partition --canonicalize --cse --moe-differentiate --canonicalize --cse --moe-verify-spmd \
 // RUN:   | FileCheck %s --check-prefix=BACK
 
-// Megatron's splits: queries and the FFN's first product by columns, the outputs' by rows, and a sum over mp behind each. mp
-// does not divide the one key head, so that all members have it and parts = 2 says whose queries these are.
-// CHECK-LABEL: func.func @block
-// CHECK-SAME: tensor<8x4xf32> {moe.layout = #moe.layout<[mp], []>, moe.name = "table"
-// CHECK-SAME: tensor<4x8xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "q"
-// CHECK-SAME: tensor<4x4xf32> {moe.layout = #moe.layout<[], []>, moe.name = "k"
-// CHECK-SAME: tensor<8x4xf32> {moe.layout = #moe.layout<[mp], []>, moe.name = "o"
-// CHECK: %[[FOUND:.+]] = moe.embedding %{{.+}}, %{{.+}} {parts = 2 : i64, vocabulary}
-// CHECK: %[[X:.+]] = moe.all_reduce %[[FOUND]] over <"mp", 2, 1>
-// CHECK: moe.rotary %{{.+}} : tensor<8x8xf32>
-// CHECK: %[[Y:.+]], %{{.+}} = moe.attention
-// CHECK-SAME: heads = 2 : i64, k_heads = 1 : i64, k_length = 4 : i64, parts = 2 : i64
-// CHECK: %[[PART:.+]] = moe.matmul %[[Y]],
-// CHECK: moe.all_reduce %[[PART]] over <"mp", 2, 1>
-// The vocabulary is over mp: a number for each token is exchanged, not logits.
-// CHECK: %[[LOGITS:.+]] = moe.matmul {{.*}}transpose_b{{.*}} -> tensor<8x8xf32>
-// CHECK: %[[TARGET:.+]] = moe.pick %[[LOGITS]], %{{.+}} {parts = 2 : i64}
-// CHECK: %[[LSE:.+]] = moe.row_logsumexp %[[LOGITS]]
-// CHECK: moe.all_gather %[[LSE]] over <"mp", 2, 1> {dim = 1 : i64}
-// CHECK: moe.all_reduce %[[TARGET]] over <"mp", 2, 1>
-
-// f and g: the gradients of what a column split reads are added up over mp, once for q, k and v together.
-// BACK-LABEL: func.func @block
-// BACK: moe.row_logsumexp_grad
-// BACK: moe.pick_grad {{.*}} addend(
-// BACK: moe.attention_grad
-// BACK: moe.rotary {{.*}}inverse
-// BACK: moe.norm_grad
-// BACK: moe.embedding_grad
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
+  // Megatron's splits: queries and the FFN's first product by columns, the outputs' by rows, and a sum over mp behind each. mp
+  // does not divide the one key head, so that all members have it and parts = 2 says whose queries these are.
+  // CHECK-LABEL: func.func @block
+  // CHECK-SAME: tensor<8x4xf32> {moe.layout = #moe.layout<[mp], []>, moe.name = "table"
+  // CHECK-SAME: tensor<4x8xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "q"
+  // CHECK-SAME: tensor<4x4xf32> {moe.layout = #moe.layout<[], []>, moe.name = "k"
+  // CHECK-SAME: tensor<8x4xf32> {moe.layout = #moe.layout<[mp], []>, moe.name = "o"
+  // CHECK: %[[FOUND:.+]] = moe.embedding %{{.+}}, %{{.+}} {parts = 2 : i64, vocabulary}
+  // CHECK: %[[X:.+]] = moe.all_reduce %[[FOUND]] over <"mp", 2, 1>
+  // CHECK: moe.rotary %{{.+}} : tensor<8x8xf32>
+  // CHECK: %[[Y:.+]], %{{.+}} = moe.attention
+  // CHECK-SAME: heads = 2 : i64, k_heads = 1 : i64, k_length = 4 : i64, parts = 2 : i64
+  // CHECK: %[[PART:.+]] = moe.matmul %[[Y]],
+  // CHECK: moe.all_reduce %[[PART]] over <"mp", 2, 1>
+  // The vocabulary is over mp: a number for each token is exchanged, not logits.
+  // CHECK: %[[LOGITS:.+]] = moe.matmul {{.*}}transpose_b{{.*}} -> tensor<8x8xf32>
+  // CHECK: %[[TARGET:.+]] = moe.pick %[[LOGITS]], %{{.+}} {parts = 2 : i64}
+  // CHECK: %[[LSE:.+]] = moe.row_logsumexp %[[LOGITS]]
+  // CHECK: moe.all_gather %[[LSE]] over <"mp", 2, 1> {dim = 1 : i64}
+  // CHECK: moe.all_reduce %[[TARGET]] over <"mp", 2, 1>
+
+  // f and g: the gradients of what a column split reads are added up over mp, once for q, k and v together.
+  // BACK-LABEL: func.func @block
+  // BACK: moe.row_logsumexp_grad
+  // BACK: moe.pick_grad {{.*}} addend(
+  // BACK: moe.attention_grad
+  // BACK: moe.rotary {{.*}}inverse
+  // BACK: moe.norm_grad
+  // BACK: moe.embedding_grad
   func.func @block(%tokens: tensor<16xi32> {moe.name = "tokens", moe.role = "input"},
                    %labels: tensor<16xi32> {moe.name = "labels", moe.role = "input"},
                    %table: tensor<16x4xf32> {moe.name = "table", moe.role = "parameter"},
@@ -56,29 +56,25 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %l = moe.cross_entropy %h, %labels : (tensor<16x16xf32>, tensor<16xi32>) -> tensor<f32>
     return %l : tensor<f32>
   }
-}
 
-// -----
+  // Multi-head latent attention: the short vector is made on every member, what is made of it is over mp by heads, and so are keys,
+  // to which every member appends the same columns.
+  // CHECK-LABEL: func.func @latent
+  // CHECK-SAME: tensor<4x3xf32> {moe.layout = #moe.layout<[], []>, moe.name = "kv_a"
+  // CHECK-SAME: tensor<3x4xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "k"
+  // CHECK-SAME: tensor<4x2xf32> {moe.layout = #moe.layout<[], []>, moe.name = "k_shared"
+  // CHECK: %[[WHOLE:.+]] = moe.matmul %{{.+}} -> tensor<8x3xf32>
+  // CHECK: %[[C:.+]] = moe.to_varying %[[WHOLE]] over <"mp", 2, 1>
+  // CHECK: %[[K:.+]] = moe.matmul %[[C]], %{{.+}} -> tensor<8x4xf32>
+  // CHECK: %[[SAME:.+]] = moe.matmul %{{.+}} -> tensor<8x2xf32>
+  // CHECK: %[[SHARED:.+]] = moe.to_varying %[[SAME]] over <"mp", 2, 1>
+  // CHECK: moe.append_to_heads %[[K]], %[[SHARED]] : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<8x8xf32>
 
-// Multi-head latent attention: the short vector is made on every member, what is made of it is over mp by heads, and so are keys,
-// to which every member appends the same columns.
-// CHECK-LABEL: func.func @latent
-// CHECK-SAME: tensor<4x3xf32> {moe.layout = #moe.layout<[], []>, moe.name = "kv_a"
-// CHECK-SAME: tensor<3x4xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "k"
-// CHECK-SAME: tensor<4x2xf32> {moe.layout = #moe.layout<[], []>, moe.name = "k_shared"
-// CHECK: %[[WHOLE:.+]] = moe.matmul %{{.+}} -> tensor<8x3xf32>
-// CHECK: %[[C:.+]] = moe.to_varying %[[WHOLE]] over <"mp", 2, 1>
-// CHECK: %[[K:.+]] = moe.matmul %[[C]], %{{.+}} -> tensor<8x4xf32>
-// CHECK: %[[SAME:.+]] = moe.matmul %{{.+}} -> tensor<8x2xf32>
-// CHECK: %[[SHARED:.+]] = moe.to_varying %[[SAME]] over <"mp", 2, 1>
-// CHECK: moe.append_to_heads %[[K]], %[[SHARED]] : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<8x8xf32>
-
-// Each member has the sum over its own heads: the shared columns' gradient is added up over mp.
-// BACK-LABEL: func.func @latent
-// BACK: moe.append_to_heads %{{.+}}, %{{.+}}
-// BACK: %{{.+}}, %[[SUM:.+]] = moe.append_to_heads_grad %{{.+}} : (tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>)
-// BACK: moe.all_reduce %[[SUM]] over <"mp", 2, 1>
-module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
+  // Each member has the sum over its own heads: the shared columns' gradient is added up over mp.
+  // BACK-LABEL: func.func @latent
+  // BACK: moe.append_to_heads %{{.+}}, %{{.+}}
+  // BACK: %{{.+}}, %[[SUM:.+]] = moe.append_to_heads_grad %{{.+}} : (tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>)
+  // BACK: moe.all_reduce %[[SUM]] over <"mp", 2, 1>
   func.func @latent(%x: tensor<16x4xf32> {moe.name = "x", moe.role = "input"},
                     %kv: tensor<4x3xf32> {moe.name = "kv_a", moe.role = "parameter"},
                     %k: tensor<3x8xf32> {moe.name = "k", moe.role = "parameter"},
@@ -92,24 +88,20 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %y = moe.linear %keys, %o : (tensor<16x16xf32>, tensor<16x4xf32>) -> tensor<16x4xf32>
     return %y : tensor<16x4xf32>
   }
-}
 
-// -----
-
-// A norm without weights: every member has the ones, which nothing has a gradient of. Llama 4's queries in a block without
-// positions: what is not rotated is its own adjoint.
-// CHECK-LABEL: func.func @plain_norm
-// CHECK: %[[ONE:.+]] = moe.fill {value = 1.000000e+00 : f64} : tensor<4xf32>
-// CHECK: moe.norm %{{.+}} {eps = 1.000000e-05 : f64, kind = #moe<norm rms>} : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
-// CHECK: moe.clamp %{{.+}} {limit = 8.000000e+00 : f64} : tensor<8x4xf32>
-// CHECK: moe.rotary %{{.+}} {base = 1.000000e+00 : f64, head_dim = 4 : i64, period = 4 : i64, rotary_dim = 4 : i64, span = 2.000000e+00 : f64, temperature = 1.000000e-01 : f64, unrotated} : tensor<8x4xf32>
-// BACK-LABEL: func.func @plain_norm
-// BACK: moe.rotary {{.*}}inverse{{.*}}unrotated
-// BACK: moe.clamp_grad %{{.+}}, %{{.+}} {limit = 8.000000e+00 : f64} : tensor<8x4xf32>
-// BACK: moe.norm_grad
-// BACK-NOT: moe.norm_wgrad
-// BACK: return
-module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
+  // A norm without weights: every member has the ones, which nothing has a gradient of. Llama 4's queries in a block without
+  // positions: what is not rotated is its own adjoint.
+  // CHECK-LABEL: func.func @plain_norm
+  // CHECK: %[[ONE:.+]] = moe.fill {value = 1.000000e+00 : f64} : tensor<4xf32>
+  // CHECK: moe.norm %{{.+}} {eps = 1.000000e-05 : f64, kind = #moe<norm rms>} : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  // CHECK: moe.clamp %{{.+}} {limit = 8.000000e+00 : f64} : tensor<8x4xf32>
+  // CHECK: moe.rotary %{{.+}} {base = 1.000000e+00 : f64, head_dim = 4 : i64, period = 4 : i64, rotary_dim = 4 : i64, span = 2.000000e+00 : f64, temperature = 1.000000e-01 : f64, unrotated} : tensor<8x4xf32>
+  // BACK-LABEL: func.func @plain_norm
+  // BACK: moe.rotary {{.*}}inverse{{.*}}unrotated
+  // BACK: moe.clamp_grad %{{.+}}, %{{.+}} {limit = 8.000000e+00 : f64} : tensor<8x4xf32>
+  // BACK: moe.norm_grad
+  // BACK-NOT: moe.norm_wgrad
+  // BACK: return
   func.func @plain_norm(%x: tensor<16x4xf32> {moe.name = "x", moe.role = "input"},
                         %w: tensor<4x8xf32> {moe.name = "w", moe.role = "parameter"},
                         %o: tensor<8x4xf32> {moe.name = "o", moe.role = "parameter"})
