@@ -20,6 +20,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[RETURNED:.+]] = moe.all_to_all %[[SUM]] over <"ep", 2, 2> {{.*}}#moe.chunk<0 of 2>, moe.ring = #moe.ring<"capacity.0.7", 2>
   // CHECK-NEXT: %[[OUT0:.+]] = moe.slice %[[RETURNED]] over <"esp", 2, 1> {{.*}}#moe.chunk<0 of 2>, moe.ring = #moe.ring<"capacity.0.8", 1>}
   // CHECK-NEXT: moe.all_gather %[[CHUNKS]]#1 over <"esp", 2, 1> {dim = 1 : i64, moe.chunk = #moe.chunk<1 of 2>, moe.ring = #moe.ring<"capacity.0.0", 2>}
+  // CHECK-COUNT-2: moe.all_to_all %{{.+}} over <"ep", 2, 2> {{.*}}#moe.chunk<1 of 2>,
   // CHECK:      %[[OUT1:.+]] = moe.slice %{{.+}} over <"esp", 2, 1> {{.*}}#moe.chunk<1 of 2>, moe.ring = #moe.ring<"capacity.0.8", 1>}
   // CHECK-NEXT: %[[OUT:.+]] = moe.concat %[[OUT0]], %[[OUT1]] :
   // CHECK-NEXT: moe.combine %[[OUT]], %{{.+}} weights(
@@ -46,6 +47,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: moe.all_gather %[[CHUNKS]]#1 over <"esp", 2, 1> {dim = 0 : i64, moe.chunk = #moe.chunk<1 of 2>, moe.ring = #moe.ring<"dropless.0.1", 2>}
   // CHECK:      %[[BLOCK1:.+]] = moe.all_gather %[[C1]] over <"esp", 2, 1> {dim = 0 : i64, moe.chunk = #moe.chunk<1 of 2>}
   // CHECK:      %[[EXPERT1:.+]] = moe.all_to_all %[[BLOCK1]] over <"ep", 2, 2> {{.*}}moe.chunk = #moe.chunk<1 of 2>,
+  // CHECK:      moe.all_to_all_v {{.*}}to_experts>, moe.chunk = #moe.chunk<1 of 2>, moe.ring = #moe.ring<"dropless.0.7", 2>}
   // CHECK:      moe.all_to_all_v %{{.+}}, %[[BLOCK1]], %[[EXPERT1]] {{.*}}from_experts>, moe.chunk = #moe.chunk<1 of 2>, moe.ring = #moe.ring<"dropless.0.12", 2>}
   // CHECK-NEXT: %[[OUT1:.+]] = moe.slice
   // CHECK-NEXT: %[[OUT:.+]] = moe.concat %[[OUT0]], %[[OUT1]] :

@@ -18,6 +18,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[SUM:.+]] = moe.local_reduce %[[RETURNED]] {blocks = 2 : i64, moe.chunk = #moe.chunk<0 of 2>, moe.ring = #moe.ring<"capacity.0.7", 2>}
   // CHECK-NEXT: %[[OUT0:.+]] = moe.all_gather %[[SUM]] over <"mp", 2, 1> {{.*}}#moe.chunk<0 of 2>, moe.ring = #moe.ring<"capacity.0.8", 2>}
   // CHECK-NEXT: moe.slice %[[CHUNKS]]#1 over <"mp", 2, 1> {{.*}}#moe.chunk<1 of 2>, moe.ring = #moe.ring<"capacity.0.0", 2>}
+  // CHECK-COUNT-2: moe.all_to_all %{{.+}} over <"ep_esp", 4, 1> {{.*}}#moe.chunk<1 of 2>
   // CHECK:      %[[OUT1:.+]] = moe.all_gather %{{.+}} over <"mp", 2, 1> {{.*}}#moe.chunk<1 of 2>, moe.ring = #moe.ring<"capacity.0.8", 2>}
   // CHECK-NEXT: %[[OUT:.+]] = moe.concat %[[OUT0]], %[[OUT1]] :
   // CHECK-NEXT: moe.combine %[[OUT]], %[[SLOTS]] weights(%[[WEIGHTS]]) :
@@ -43,6 +44,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT: %[[OUT0:.+]] = moe.all_gather %[[SUM]] over <"mp", 2, 1> {{.*}}#moe.chunk<0 of 2>, moe.ring = #moe.ring<"dropless.0.11", 2>}
   // CHECK-NEXT: moe.slice_counts %[[COUNTED]]#1 over <"mp", 2, 1> {moe.chunk = #moe.chunk<1 of 2>, rows = 16 : i64}
   // CHECK-NEXT: moe.slice %[[CHUNKS]]#1 over <"mp", 2, 1> {{.*}}#moe.chunk<1 of 2>, moe.ring = #moe.ring<"dropless.0.1", 2>}
+  // CHECK-COUNT-2: moe.all_to_all_v %{{.+}} over <"ep_esp", 4, 1> {{.*}}#moe.chunk<1 of 2>
   // CHECK:      %[[OUT1:.+]] = moe.all_gather %{{.+}} over <"mp", 2, 1> {{.*}}#moe.chunk<1 of 2>, moe.ring = #moe.ring<"dropless.0.11", 2>}
   // CHECK-NEXT: %[[OUT:.+]] = moe.concat %[[OUT0]], %[[OUT1]] :
   // CHECK-NEXT: moe.combine %[[OUT]], %[[SLOTS]] weights(%[[WEIGHTS]]) :

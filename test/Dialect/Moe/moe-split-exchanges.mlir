@@ -15,15 +15,20 @@
 // mp = esp = 2, ep = 2: a phase is an exchange with one ESP group, so that there are ep = 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   // CHECK-LABEL: func.func @esp_groups(
-  // SPLIT:         %[[P0:.+]] = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1> {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
-  // SPLIT-NEXT:    %[[R0:.+]] = moe.local_reduce %[[P0]] :
-  // SPLIT-NEXT:    %[[G0:.+]] = moe.all_gather %[[R0]] over <"mp", 2, 1> {dim = 1 : i64}
-  // SPLIT:         %[[P1:.+]] = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1> {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
-  // SPLIT-NEXT:    %[[R1:.+]] = moe.local_reduce %[[P1]] :
-  // SPLIT-NEXT:    %[[G1:.+]] = moe.all_gather %[[R1]] over <"mp", 2, 1> {dim = 1 : i64}
-  // SPLIT-NEXT:    = moe.join_phases %[[G0]], %[[G1]] over <"ep_esp", 4, 1> :
-  // SPLIT-COUNT-2: = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1>
-  // SPLIT:         = moe.join_phases %{{.+}}, %{{.+}} over <"ep_esp", 4, 1> :
+  // SPLIT:      %[[P0:.+]] = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1> {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // SPLIT-NEXT: %[[R0:.+]] = moe.local_reduce %[[P0]] :
+  // SPLIT-NEXT: %[[G0:.+]] = moe.all_gather %[[R0]] over <"mp", 2, 1> {dim = 1 : i64}
+  // SPLIT:      %[[P1:.+]] = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1> {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // SPLIT-NEXT: %[[R1:.+]] = moe.local_reduce %[[P1]] :
+  // SPLIT-NEXT: %[[G1:.+]] = moe.all_gather %[[R1]] over <"mp", 2, 1> {dim = 1 : i64}
+  // SPLIT-NEXT: = moe.join_phases %[[G0]], %[[G1]] over <"ep_esp", 4, 1> :
+  // SPLIT:      %[[DP0:.+]] = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1> {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // SPLIT-NEXT: %[[DR0:.+]] = moe.local_reduce %[[DP0]] :
+  // SPLIT-NEXT: %[[DG0:.+]] = moe.all_gather %[[DR0]] over <"mp", 2, 1> {dim = 1 : i64}
+  // SPLIT:      %[[DP1:.+]] = moe.all_to_all_phase %{{.+}} over <"ep_esp", 4, 1> {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // SPLIT-NEXT: %[[DR1:.+]] = moe.local_reduce %[[DP1]] :
+  // SPLIT-NEXT: %[[DG1:.+]] = moe.all_gather %[[DR1]] over <"mp", 2, 1> {dim = 1 : i64}
+  // SPLIT-NEXT: = moe.join_phases %[[DG0]], %[[DG1]] over <"ep_esp", 4, 1> :
   func.func @esp_groups(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
     %y, %aux = moe.layer "esp_groups" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
