@@ -26,11 +26,10 @@ template <typename T> T check(llvm::Expected<T> value) {
 /// rank.
 class LayerBench {
 public:
-  explicit LayerBench(const char *argv0)
-      : cluster(check(ClusterProfile::load(check(findShareFile("clusters", "hgx-h100", argv0))))) {
+  LayerBench() : cluster(check(ClusterProfile::load(check(findShareFile("clusters", "hgx-h100"))))) {
     registerDialects(registry);
     context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-    std::string path = check(findShareFile("models", "olmoe-1b-7b", argv0));
+    std::string path = check(findShareFile("models", "olmoe-1b-7b"));
     auto file = check(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(path)));
     config = check(parseModelConfig(file->getBuffer(), path));
   }

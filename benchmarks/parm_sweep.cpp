@@ -17,6 +17,7 @@
 #include "llvm/Support/Process.h"
 
 #include "CompileCommandLine.h"
+#include "Session.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
@@ -290,7 +291,7 @@ static bool runAll(std::vector<Case> &cases, const std::vector<Testbed> &testbed
 static bool write(StringRef path, const std::vector<Case> &cases,
                   void (*print)(const std::vector<Case> &, llvm::raw_ostream &)) {
   MLIRContext context;
-  ToolDiagnostics diagnostics(context, "parm_sweep");
+  Session session(context, "parm_sweep", "");
   return succeeded(writeFile(context, path, [&](llvm::raw_pwrite_stream &os) {
     print(cases, os);
     return success();
@@ -306,7 +307,7 @@ int main(int argc, char **argv) {
   }
   std::vector<ClusterProfile> profiles;
   for (StringRef name : {"parm-a", "parm-b"})
-    profiles.push_back(check(ClusterProfile::load(check(findShareFile("clusters", name, argv[0])))));
+    profiles.push_back(check(ClusterProfile::load(check(findShareFile("clusters", name)))));
   std::vector<Testbed> testbeds;
   if (onlyTestbed != "b")
     testbeds.push_back({'A', 0, 8});

@@ -132,7 +132,7 @@ void Bench::measureSearch(const Case &what, ModuleOp graph, const PlanOptions &o
 }
 
 int main(int, char **argv) {
-  Bench bench(argv[0]);
+  Bench bench;
   llvm::outs() << "layer                              figure                                         wanted\n";
   for (const Case &what : {Case{8, 1, 8, false}, Case{64, 2, 8, false}, Case{64, 2, 8, true}})
     bench.measure(what);

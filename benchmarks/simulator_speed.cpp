@@ -86,7 +86,7 @@ RoutingTrace Bench::route(const Case &what) {
 }
 
 int main(int, char **argv) {
-  Bench bench(argv[0]);
+  Bench bench;
   llvm::outs()
       << "plan                                           how                  ranks      ops        ms  Mops/s\n";
   SimOptions all;
