@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Builds everything and runs every test through ctest. With CI=true, also the runtime's tests under ASan and UBSan.
 # Usage: scripts/test.sh [preset [ctest option..]] (dev unless given; release, asan, tsan), e.g. scripts/test.sh asan -L quick
+#        scripts/test.sh lint|compiler|runtime|python    one part of the tests of CI, each of which builds what it needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh
 
-preset=${1:-dev}
+what=${1:-dev}
 shift $(($# > 0))
-case $preset in
-dev | release | asan | tsan) ;;
+case $what in
+dev | release | asan | tsan) preset=$what ;;
+lint | compiler | runtime | python) preset=dev ;;
 *)
-  echo "error: expected a preset, dev, release, asan or tsan, but got '$preset'" >&2
-  echo "usage: scripts/test.sh [preset [ctest option..]]" >&2
+  echo "error: expected a preset (dev, release, asan or tsan) or a part (lint, compiler, runtime or python), but got '$what'" >&2
+  echo "usage: scripts/test.sh [preset|part [ctest option..]]" >&2
   exit 2
   ;;
 esac
@@ -19,6 +21,16 @@ moe_install_packages "${moe_build_packages[@]}" "${moe_test_packages[@]}"
 
 run_tests() {
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
+}
+
+# build NAME TARGET: with CI=true a warning is an error, after everything is built.
+build() {
+  cmake --build "build/$1" --target "$2" 2>&1 | tee "build/$1.log"
+  if [ "${CI:-}" = true ] && grep -q 'warning[: ]' "build/$1.log"; then
+    echo "error: the build prints warnings:" >&2
+    grep 'warning[: ]' "build/$1.log" | sort -u >&2
+    return 1
+  fi
 }
 
 # If there is a compiler for CUDA, CUTLASS's kernels and cuDNN's calls are compiled, too.
@@ -39,12 +51,36 @@ else
   echo "warning: build/python-env could not be made, so the Python package is left out; MOE_PYTHON may name a Python with nanobind" >&2
 fi
 
-moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}"
-cmake --build "build/$preset" --target all
-run_tests "$preset" "$@"
-if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then
-  # With the compiler this would take too long. `scripts/test.sh asan -L quick` tests both.
+# With the compiler this would take too long. `scripts/test.sh asan -L quick` tests both.
+test_runtime_under_asan() {
   moe_configure asan --preset asan
-  cmake --build build/asan --target runtime/all
+  build asan runtime/all
   run_tests asan -L quick -R '^runtime-'
-fi
+}
+
+moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}"
+case $what in
+lint)
+  run_tests dev -L lint "$@"
+  ;;
+compiler)
+  build dev all
+  run_tests dev -LE 'lint|python' -E '^runtime-' "$@"
+  ;;
+runtime)
+  build dev runtime/all
+  run_tests dev -R '^runtime-' "$@"
+  test_runtime_under_asan
+  ;;
+python)
+  build dev all
+  run_tests dev -L python "$@"
+  ;;
+*)
+  build "$preset" all
+  run_tests "$preset" "$@"
+  if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then
+    test_runtime_under_asan
+  fi
+  ;;
+esac
