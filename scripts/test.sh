@@ -19,8 +19,11 @@ lint | compiler | runtime | python) preset=dev ;;
 esac
 moe_install_packages "${moe_build_packages[@]}" "${moe_test_packages[@]}"
 
+# run_tests NAME [ctest option..]: without options all tests but the twins (test/CMakeLists.txt).
 run_tests() {
-  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
+  local options=("${@:2}")
+  [ ${#options[@]} -gt 0 ] || options=(-LE twin)
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${options[@]}"
 }
 
 # build NAME TARGET: with CI=true a warning is an error, after everything is built.
@@ -65,7 +68,7 @@ lint)
   ;;
 compiler)
   build dev all
-  run_tests dev -LE 'lint|python' -E '^runtime-' "$@"
+  run_tests dev -LE 'lint|python|twin' -E '^runtime-' "$@"
   ;;
 runtime)
   build dev runtime/all
