@@ -76,7 +76,7 @@ def rings(suite):
 def table(report):
     """(taken, schedule, columns) of each line after the heading of the compared schedules."""
     lines = report.split("schedules compared:", 1)[1].split("* taken", 1)[0].splitlines()[1:]
-    found = [re.match(r"\s*(\*?)\s+(\S*(?:pipeline|mpipe|baseline)\S*)\s+(.*)$", line) for line in lines]
+    found = [re.match(r"\s*(\*?)\s+(\S*(?:chunks|mpipe|baseline)\S*)\s+(.*)$", line) for line in lines]
     return [(bool(m.group(1)), m.group(2), [float(column) for column in m.group(3).split()]) for m in found if m]
 
 

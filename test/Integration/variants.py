@@ -154,7 +154,7 @@ def refusals(suite):
     suite.refused("moe-run: no such sequence", ["moe-run", "plan.so", "--batch=3", "--seq=9"], known + "3 x 9")
     for option in ("--batch=1", "--seq=8"):
         suite.refused(f"moe-run: {option} with one shape", ["moe-run", "alone.so", option], r"this one has one shape")
-    suite.refused("moe-run: a list", ["moe-run", "plan.so", "--batch=1,3"], r"positive integer for --batch but got '1,3'")
+    suite.refused("moe-run: a list", ["moe-run", "plan.so", "--batch=1,3"], r"--batch: expected a positive integer but got '1,3'")
 
     def compile_bad(name, options, pattern, file="config.json"):
         suite.refused("moe-compile: " + name, ["moe-compile", file, PARALLEL, *options, "-o", "bad.so"], pattern)

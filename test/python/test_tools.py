@@ -131,8 +131,8 @@ class MessagesTest(ToolsTest):
         self.assertEqual([(one.file, one.line, one.column) for one in error.diagnostics], [(model, 1, 22)])
 
     def test_a_plan_that_does_not_fit(self):
-        error = self.fails("expected a plan of at most 1000 bytes per rank", moeplan.compile, "switch-base-8", output=self.path("x.so"),
-                           memory_limit=1000, **SMALL)
+        error = self.fails("no schedule with a plan of at most 1000 bytes per rank", moeplan.compile, "switch-base-8",
+                           output=self.path("x.so"), memory_limit=1000, **SMALL)
         # Its notes list the parts of the memory.
         self.assertIn("memory of one rank", error.diagnostics[0].text)
         self.assertFalse(os.path.exists(self.path("x.so")))
