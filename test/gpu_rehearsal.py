@@ -212,7 +212,7 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, r"has \d+\.\d MB, and 1\.0 MB are allowed; the largest files:\n +\d+\.\d MB  programs\.tar\.gz")
         self.assertIn("has no results", call([SCRIPT, "report", self.work]).stdout)
-        self.assertIn("-o FILE says where", call([SCRIPT, "report", self.path("results")]).stdout)
+        self.assertIn("by -o FILE", call([SCRIPT, "report", self.path("results")]).stdout)
         self.assertIn("expected pack, run or report", call([SCRIPT, "walk"]).stdout)
 
     def test_cases_of_products_are_those_of_their_script(self):
