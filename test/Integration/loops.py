@@ -25,13 +25,12 @@ ORDERS = {"1f1b": (1, 2), "1f1b-overlap": (1, 2), "zb-h1": (1,), "zb-v": (2,), "
 # Further options of a step: the optimizer updates divided states, and values are recomputed.
 REST = (["--optimizer=adam", "--zero=1", "--clip-norm=1"], ["--recompute=block", "--optimizer=sgd", "--zero=3", "--bucket-bytes=4kB"],
         ["--optimizer=sgd", "--recompute=selective", "--grad-dtype=f32", "--zero=2"], ["--dropless", "--optimizer=adam"])
-FULL_DEVICES, QUICK_DEVICES, MOST_STAGES = (1, 2, 3, 4, 8), (1, 2, 4), 8
+DEVICES, MOST_STAGES = (1, 2, 3, 4, 8), 8
 
 
-def cases_of(suite):
+def cases_of():
     cases = []
-    devices = FULL_DEVICES if suite == "full" else QUICK_DEVICES
-    for order, pp, odd in itertools.product(ORDERS, devices, (0, 1)):
+    for order, pp, odd in itertools.product(ORDERS, DEVICES, (0, 1)):
         for interleave in ORDERS[order]:
             alone = pp == 1
             if pp * interleave > MOST_STAGES or (alone and (interleave > 1 or not order.startswith("1f1b"))):
@@ -44,7 +43,7 @@ def cases_of(suite):
             together = (1, 2, 1, 3)[number % 4]
             rest = [*REST[number % len(REST)], f"--side-by-side={together}"]
             cases.append((FAMILIES[number % len(FAMILIES)], order, pp, interleave, together * (count + odd * round_), rest))
-    return cases if suite == "full" else cases[::3]
+    return cases
 
 
 def run(tools, log, folder, flags, name):
@@ -147,11 +146,12 @@ def main():
     options = parser.parse_args()
     tools = harness.Tools(options.bin, options.backend)
     checks = {"bits": check_bits, "reference": check_reference, "simulation": check_simulation}
-    cases = cases_of(options.suite)
-    referenced = [case for case in cases if case[2] <= 2][:: 1 if options.suite == "full" else 4]
+    cases = cases_of()
+    referenced = [case for case in cases if case[2] <= 2]
     named = []
+    # The quick suite is every third case of the full one.
     for check, chosen in (("bits", cases), ("reference", referenced), ("simulation", cases[::2])):
-        for case in chosen:
+        for case in chosen[:: 1 if options.suite == "full" else 3]:
             name, order, pp, interleave, micro_batches, rest = case
             named.append((" ".join([check, name, order, f"pp={pp} x {interleave}", f"{micro_batches} micro-batches", *rest]), (check, case)))
     return harness.run_cases(named, lambda case, folder, log: checks[case[0]](tools, case[1], folder, log), options)
