@@ -8,8 +8,7 @@ cd "$(dirname "$0")/.."
 source scripts/setup.sh
 
 moe_install_packages "${moe_build_packages[@]}"
-moe_configure demo --preset release -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DMOERT_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
-  -DBUILD_TESTING=OFF -DMOERT_BUILD_TESTS=OFF -DCMAKE_UNITY_BUILD=ON
+moe_configure demo --preset demo
 cmake --build build/demo --target moe-plan moe-import moe-compile moe-run moe-sim
 bin=build/demo/bin
 out=build/demo/demo
