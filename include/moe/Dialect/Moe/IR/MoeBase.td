@@ -35,7 +35,10 @@ def Moe_Index1D : Moe_RankedTensor<[I32], [1], "1-D tensor of i32">;
 def Moe_IndexTensor : Moe_StaticTensor<[I32], "static tensor of i32">;
 def Moe_Index2D : Moe_RankedTensor<[I32], [2], "2-D tensor of i32">;
 
-class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)>;
+/// An op of a program. Most ops verify the shapes of their values.
+class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)> {
+  let hasVerifier = 1;
+}
 
 /// How an L0 op is partitioned: by its own methods, or by the defaults of the interface.
 defvar Moe_Partition = DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition"]>;

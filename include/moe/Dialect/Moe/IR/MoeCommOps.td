@@ -54,7 +54,6 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"],
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$dim)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -80,7 +79,6 @@ def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isA
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$dim)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
   let hasCanonicalizer = 1;
 }
@@ -109,7 +107,6 @@ def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPla
   let assemblyFormat = [{
     $input (`counts` `(` $counts^ `)`)? `over` $group attr-dict `:` functional-type(operands, results)
   }];
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -137,6 +134,7 @@ def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
   let hasFolder = 1;
+  let hasVerifier = 0;
 }
 
 def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], [Moe_Chunkable]> {
@@ -159,7 +157,6 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], 
   let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -190,7 +187,6 @@ def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernel
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$splitDim,
                                  "int64_t":$concatDim)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
   let extraClassDeclaration = [{
     /// The value that is in memory: the input, or the input of the moe.dump that makes it, if each of the copies goes to
@@ -228,7 +224,6 @@ def Moe_AllToAllPhaseOp
                        I64Attr:$phase, I64Attr:$phases);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The value that is in memory, as for moe.all_to_all.
     ::mlir::Value getStoredInput();
@@ -259,7 +254,6 @@ def Moe_JoinPhasesOp
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$parts `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$parts, "::mlir::moe::GroupAttr":$group)>];
-  let hasVerifier = 1;
 }
 
 def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams", "getInPlaceInputs"],
@@ -318,7 +312,6 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
                    "::mlir::Value":$expert_counts, "::mlir::moe::GroupAttr":$group,
                    "::mlir::moe::Direction":$direction, "int64_t":$copies)>
   ];
-  let hasVerifier = 1;
   let hasFolder = 1;
   let extraClassDeclaration = [{
     /// The type of the block side: the rows to the experts, or the result from them.
@@ -353,7 +346,6 @@ def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPar
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$phase,
                                  "int64_t":$phases)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -381,7 +373,6 @@ def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
   let arguments = (ins Moe_Index2D:$counts, Moe_GroupAttr:$group, I64Attr:$rows);
   let results = (outs Moe_Index2D:$result);
   let assemblyFormat = "$counts `over` $group attr-dict `:` type($result)";
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -421,7 +412,6 @@ def Moe_LocalSlotsOp
   let assemblyFormat = "$routed_slots `,` $routed_counts `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$slots, "::mlir::Value":$counts, "::mlir::moe::GroupAttr":$group,
                                  "int64_t":$capacity, "int64_t":$room, "int64_t":$copies)>];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
     int64_t getChunks() { return 1; }
@@ -452,7 +442,6 @@ def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypes
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$root);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -477,7 +466,6 @@ def Moe_ReduceOp : Moe_Collective<"reduce", ["getKernelParams"], [AllTypesMatch<
   let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, I64Attr:$root);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
-  let hasVerifier = 1;
   let hasFolder = 1;
   let hasCanonicalizer = 1;
 }
@@ -504,6 +492,7 @@ def Moe_AssumeReplicatedOp : Moe_Collective<"assume_replicated", ["isAlias"], [A
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
   let hasFolder = 1;
+  let hasVerifier = 0;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOECOMMOPS_TD

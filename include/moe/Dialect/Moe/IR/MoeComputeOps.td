@@ -31,7 +31,6 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
   let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, CArg<"bool", "false">:$transposeA,
                                  CArg<"bool", "false">:$transposeB)>];
-  let hasVerifier = 1;
 }
 
 def Moe_MatmulWgradOp : Moe_Op<"matmul_wgrad", [
@@ -59,7 +58,6 @@ def Moe_MatmulWgradOp : Moe_Op<"matmul_wgrad", [
   let arguments = (ins Moe_Tensor2D:$rows, Moe_Tensor2D:$grads, Optional<Moe_Tensor2D>:$addend);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$rows `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_ScaleOp : Moe_Op<"scale", [
@@ -82,6 +80,7 @@ def Moe_ScaleOp : Moe_Op<"scale", [
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
   let hasFolder = 1;
+  let hasVerifier = 0;
 }
 
 def Moe_RowScaleOp : Moe_Op<"row_scale", [
@@ -105,7 +104,6 @@ def Moe_RowScaleOp : Moe_Op<"row_scale", [
   let arguments = (ins Moe_Tensor2D:$rows, Moe_Accumulator2D:$factors);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$rows `,` $factors attr-dict `:` type($rows) `,` type($factors)";
-  let hasVerifier = 1;
 }
 
 def Moe_RowDotOp : Moe_Op<"row_dot", [
@@ -130,7 +128,6 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
   let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
-  let hasVerifier = 1;
 }
 
 def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
@@ -162,7 +159,6 @@ def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
   let assemblyFormat = "$rows `,` $weights (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$weights, "::mlir::Value":$counts,
                                  CArg<"bool", "false">:$transposeWeights)>];
-  let hasVerifier = 1;
 }
 
 def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
@@ -195,7 +191,6 @@ def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
     $rows `,` $grads (`counts` `(` $counts^ `)`)? (`addend` `(` $addend^ `)`)? attr-dict `:`
     functional-type(operands, results)
   }];
-  let hasVerifier = 1;
 }
 
 def Moe_BiasAddOp : Moe_Op<"bias_add", [
@@ -223,7 +218,6 @@ def Moe_BiasAddOp : Moe_Op<"bias_add", [
                        DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$rows `,` $bias (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_BiasGradOp : Moe_Op<"bias_grad", [
@@ -252,7 +246,6 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
   let assemblyFormat = [{
     $grads (`counts` `(` $counts^ `)`)? (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
-  let hasVerifier = 1;
 }
 
 /// The function and its parameters, in the order of moert_activation.
@@ -291,7 +284,6 @@ def Moe_ActivationOp : Moe_Op<"activation", [
                                  CArg<"double", "7.0">:$limit), [{
     build($_builder, $_state, result, input, counts, kind, ::llvm::APFloat(alpha), ::llvm::APFloat(limit));
   }]>];
-  let hasVerifier = 1;
 }
 
 def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
@@ -316,7 +308,6 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
   let arguments = !con((ins Moe_Rows:$input, Moe_Rows:$grad, Optional<Moe_Index2D>:$counts), Moe_ActivationForm);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$input `,` $grad (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_DumpOp : Moe_Op<"dump", [
@@ -349,7 +340,6 @@ def Moe_DumpOp : Moe_Op<"dump", [
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
   let extraClassDeclaration = [{
     int64_t getCopies();
@@ -381,7 +371,6 @@ def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 

@@ -32,7 +32,6 @@ def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_PartitionSequ
   let arguments = (ins I64Attr:$period, OptionalAttr<Moe_CutAttr>:$cut);
   let results = (outs Moe_Index1D:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
-  let hasVerifier = 1;
 }
 
 def Moe_IndexAffineOp : Moe_Op<"index_affine", [
@@ -53,6 +52,7 @@ def Moe_IndexAffineOp : Moe_Op<"index_affine", [
   let arguments = (ins Moe_IndexTensor:$input, I64Attr:$factor, I64Attr:$offset);
   let results = (outs Moe_IndexTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 def Moe_FillOp : Moe_Op<"fill", [
@@ -73,6 +73,7 @@ def Moe_FillOp : Moe_Op<"fill", [
   let arguments = (ins F64Attr:$value);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,7 +111,6 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
                        DefaultValuedAttr<I64Attr, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$ids `,` $table attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
@@ -139,7 +139,6 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
                        DefaultValuedAttr<I64Attr, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$ids `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,7 +174,6 @@ def Moe_NormOp : Moe_Op<"norm", [
                        F64Attr:$eps);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $gamma (`,` $beta^)? attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_NormGradOp : Moe_Op<"norm_grad", [
@@ -201,6 +199,7 @@ def Moe_NormGradOp : Moe_Op<"norm_grad", [
   let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor1D:$gamma, Moe_Tensor2D:$grads, Moe_NormAttr:$kind, F64Attr:$eps);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $gamma `,` $grads attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 0;
 }
 
 def Moe_NormWgradOp : Moe_Op<"norm_wgrad", [
@@ -226,6 +225,7 @@ def Moe_NormWgradOp : Moe_Op<"norm_wgrad", [
                        F64Attr:$eps);
   let results = (outs Moe_Tensor1D:$result);
   let assemblyFormat = "$x `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 0;
 }
 
 def Moe_InverseRootOp : Moe_Op<"inverse_root", [
@@ -248,6 +248,7 @@ def Moe_InverseRootOp : Moe_Op<"inverse_root", [
   let arguments = (ins Moe_Tensor:$input, F64Attr:$scale, F64Attr:$eps);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 def Moe_InverseRootGradOp : Moe_Op<"inverse_root_grad", [
@@ -268,6 +269,7 @@ def Moe_InverseRootGradOp : Moe_Op<"inverse_root_grad", [
   let arguments = (ins Moe_Tensor:$root, Moe_Tensor:$grads, F64Attr:$scale);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$root `,` $grads attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 def Moe_ClampOp : Moe_Op<"clamp", [
@@ -292,7 +294,6 @@ def Moe_ClampOp : Moe_Op<"clamp", [
   let arguments = (ins Moe_Tensor:$input, F64Attr:$limit);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
-  let hasVerifier = 1;
 }
 
 def Moe_ClampGradOp : Moe_Op<"clamp_grad", [
@@ -313,6 +314,7 @@ def Moe_ClampGradOp : Moe_Op<"clamp_grad", [
   let arguments = (ins Moe_Tensor:$input, Moe_Tensor:$grads, F64Attr:$limit);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `,` $grads attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -348,7 +350,6 @@ def Moe_LinearOp : Moe_Op<"linear", [Moe_CostOwn, Moe_Partition]> {
                        UnitAttr:$transpose_weights, DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs Moe_Tensor2D:$y);
   let assemblyFormat = "$x `,` $weights (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -393,7 +394,6 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
                        DefaultValuedAttr<F64Attr, "1.0">:$span, OptionalAttr<Moe_CutAttr>:$cut);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x attr-dict `:` type($result)";
-  let hasVerifier = 1;
 }
 
 def Moe_JoinSequencesOp : Moe_Op<"join_sequences", [
@@ -423,7 +423,6 @@ def Moe_JoinSequencesOp : Moe_Op<"join_sequences", [
   let arguments = (ins Moe_Tensor2D:$x, Moe_CutAttr:$cut, I64Attr:$sequences, I64Attr:$length, UnitAttr:$inverse);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x attr-dict `:` type($result)";
-  let hasVerifier = 1;
 }
 
 def Moe_AppendToHeadsOp : Moe_Op<"append_to_heads", [
@@ -449,7 +448,6 @@ def Moe_AppendToHeadsOp : Moe_Op<"append_to_heads", [
   let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$shared);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $shared attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
@@ -474,7 +472,6 @@ def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost
   let arguments = (ins Moe_Tensor2D:$grads);
   let results = (outs Moe_Tensor2D:$grad_x, Moe_Tensor2D:$grad_shared);
   let assemblyFormat = "$grads attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 /// The attributes and operands that attention and its gradients share, in the order of moert_attention.
@@ -547,13 +544,11 @@ def Moe_AttentionOp : Moe_Op<"attention", [
     $q `,` $k `,` $v (`bias` `(` $bias^ `)`)? (`sinks` `(` $sinks^ `)`)? (`step` `(` $step^ `)`)? attr-dict `:`
     functional-type(operands, results)
   }];
-  let hasVerifier = 1;
 }
 
 class Moe_AttentionGrad<string mnemonic, string what> : Moe_Op<mnemonic, [
     AttrSizedOperandSegments, Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradients of attention's " # what;
-  let hasVerifier = 1;
   let arguments = !con(Moe_AttentionInputs, Moe_AttentionGradInputs, Moe_AttentionAttrs);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`bias` `(` $bias^ `)`)? (`sinks` `(` $sinks^ `)`)? (`step` `(` $step^ `)`)?
@@ -625,7 +620,6 @@ def Moe_MergeAttentionOp : Moe_Op<"merge_attention", [
   let arguments = (ins Moe_Tensor2D:$a, Moe_Accumulator2D:$lse_a, Moe_Tensor2D:$b, Moe_Accumulator2D:$lse_b);
   let results = (outs Moe_Tensor2D:$result, Moe_Accumulator2D:$lse);
   let assemblyFormat = "$a `,` $lse_a `,` $b `,` $lse_b attr-dict `:` type($a) `,` type($lse_a)";
-  let hasVerifier = 1;
 }
 
 def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
@@ -649,7 +643,6 @@ def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cos
   }];
   let arguments = (ins Moe_Tensor1D:$sinks, Moe_Accumulator2D:$lse, Moe_Tensor2D:$attended, Moe_Tensor2D:$grads);
   let results = (outs Moe_Tensor1D:$result);
-  let hasVerifier = 1;
   let assemblyFormat = "$sinks `,` $lse `,` $attended `,` $grads attr-dict `:` functional-type(operands, results)";
 }
 
@@ -675,7 +668,6 @@ def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
   let arguments = (ins Moe_Tensor2D:$table, UnitAttr:$bidirectional, I64Attr:$max_distance);
   let results = (outs Moe_Tensor3D:$result);
   let assemblyFormat = "$table attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
@@ -699,6 +691,7 @@ def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
                        I64Attr:$max_distance);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 0;
 }
 
 def Moe_DropoutOp : Moe_Op<"dropout", [
@@ -735,7 +728,6 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
                        DefaultValuedAttr<I64Attr, "1">:$length);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $step attr-dict `:` type($x) `,` type($step)";
-  let hasVerifier = 1;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOEDENSEOPS_TD

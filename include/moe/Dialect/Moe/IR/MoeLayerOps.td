@@ -114,7 +114,6 @@ def Moe_LayerOp : Moe_Op<"layer", [
     (`shared` `(` $shared_w1^ `,` $shared_w2 (`,` $shared_gate^)? `)`)?
     attr-dict `:` functional-type(operands, results)
   }];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return !getCapacityFactor() && !getExpertCapacity(); }
     int64_t getNumExperts() { return getGate().getType().getDimSize(1); }
@@ -146,6 +145,7 @@ def Moe_AddOp : Moe_Op<"add", [
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
   let hasCanonicalizer = 1;
+  let hasVerifier = 0;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOELAYEROPS_TD

@@ -27,7 +27,6 @@ def Moe_SplitOp : Moe_Op<"split", [
   let results = (outs Variadic<Moe_AnyTensor>:$parts);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$parts)>];
-  let hasVerifier = 1;
   let hasCanonicalizer = 1;
 }
 
@@ -53,7 +52,6 @@ def Moe_ConcatOp : Moe_Op<"concat", [
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$parts attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$parts)>];
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -84,7 +82,6 @@ def Moe_UnpackOp : Moe_Op<"unpack", [
   let arguments = (ins Moe_Tensor1D:$bucket, ArrayAttr:$layouts);
   let results = (outs Variadic<Moe_Tensor>:$pieces);
   let assemblyFormat = "$bucket attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_PackOp : Moe_Op<"pack", [
@@ -107,7 +104,6 @@ def Moe_PackOp : Moe_Op<"pack", [
   let arguments = (ins Variadic<Moe_Tensor>:$pieces, ArrayAttr:$layouts);
   let results = (outs Moe_Tensor1D:$bucket);
   let assemblyFormat = "$pieces attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Whether a piece is zeros everywhere.
     static bool isZero(::mlir::Value piece);
@@ -136,7 +132,6 @@ def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
   let arguments = (ins Moe_AnyTensor:$input, I64Attr:$index);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 class Moe_HostCopyOp<string mnemonic, list<string> methods>
@@ -145,6 +140,7 @@ class Moe_HostCopyOp<string mnemonic, list<string> methods>
   let arguments = (ins Moe_AnyTensor:$input);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 def Moe_OffloadOp : Moe_HostCopyOp<"offload", ["isOnHost"]> {

@@ -82,7 +82,6 @@ def Moe_RouteOp : Moe_Op<"route", [
   let assemblyFormat = [{
     $logits (`selection_bias` `(` $selection_bias^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
     void setChunked(int64_t chunks, int64_t rows);
@@ -134,7 +133,6 @@ def Moe_WindowOp : Moe_Op<"window", [
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$slots, "::mlir::Value":$gathered, "::mlir::Value":$before,
                                  "::mlir::moe::GroupAttr":$group, "const ::mlir::moe::WindowSizes &":$sizes)>];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::moe::WindowSizes getSizes();
     bool isDropless() { return true; }
@@ -187,7 +185,6 @@ def Moe_MergeChoicesOp : Moe_Op<"merge_choices", [
   let builders = [OpBuilder<(ins "::mlir::Value":$chosen, "::mlir::Value":$routed_slots, "::mlir::Value":$used,
                                  "::mlir::moe::GroupAttr":$group, "int64_t":$experts, "int64_t":$copies,
                                  "int64_t":$holders, "int64_t":$rows)>];
-  let hasVerifier = 1;
 }
 
 def Moe_RouteGradOp : Moe_Op<"route_grad", [
@@ -222,7 +219,6 @@ def Moe_RouteGradOp : Moe_Op<"route_grad", [
     $scores `,` $experts (`weights` `(` $grad_weights^ `)`)? (`aux` `(` $grad_aux^ `)`)? attr-dict `:`
     functional-type(operands, results)
   }];
-  let hasVerifier = 1;
 }
 
 def Moe_DispatchOp : Moe_Op<"dispatch", [
@@ -258,7 +254,6 @@ def Moe_DispatchOp : Moe_Op<"dispatch", [
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$tokens, "::mlir::Value":$slots,
                                  "::mlir::Value":$weights),
                             [{ build($_builder, $_state, result, tokens, slots, weights, ::mlir::Value()); }]>];
-  let hasVerifier = 1;
 }
 
 def Moe_CombineOp : Moe_Op<"combine", [
@@ -291,7 +286,6 @@ def Moe_CombineOp : Moe_Op<"combine", [
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$rows, "::mlir::Value":$slots,
                                  "::mlir::Value":$weights),
                             [{ build($_builder, $_state, result, rows, slots, weights, ::mlir::Value()); }]>];
-  let hasVerifier = 1;
 }
 
 def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
@@ -320,7 +314,6 @@ def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getK
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$tokens, "::mlir::Value":$rows, "::mlir::Value":$slots,
                                  "::mlir::Value":$used)>];
-  let hasVerifier = 1;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOEROUTEOPS_TD

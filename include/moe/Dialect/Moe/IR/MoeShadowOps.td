@@ -45,7 +45,6 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
     DefaultValuedAttr<F64Attr, "0.0">:$expert, DefaultValuedAttr<F64Attr, "0.0">:$start);
   let results = (outs Moe_Index2D:$shadows);
   let assemblyFormat = "$counts attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
@@ -77,7 +76,6 @@ def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
   let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts, Moe_Index2D:$shadow_slots, Moe_Index2D:$shadow_counts);
   let assemblyFormat = "$experts `,` $shadows attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$experts, "::mlir::Value":$shadows, "int64_t":$places)>];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return true; }
     void setChunked(int64_t chunks, int64_t rows);
@@ -110,7 +108,6 @@ def Moe_BroadcastExpertsOp : Moe_Collective<"broadcast_experts"> {
   let assemblyFormat = "$values `,` $shadows `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$values, "::mlir::Value":$shadows, "int64_t":$places,
                                  "::mlir::moe::GroupAttr":$group)>];
-  let hasVerifier = 1;
 }
 
 def Moe_ReduceExpertsOp : Moe_Collective<"reduce_experts", ["getKernelInputs", "getInPlaceInputs"],
@@ -138,7 +135,6 @@ def Moe_ReduceExpertsOp : Moe_Collective<"reduce_experts", ["getKernelInputs", "
   let assemblyFormat = [{
     $values `,` $shadows (`addend` `(` $addend^ `)`)? `over` $group attr-dict `:` functional-type(operands, results)
   }];
-  let hasVerifier = 1;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOESHADOWOPS_TD

@@ -32,7 +32,6 @@ def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
   let results = (outs Moe_AccumulatorScalar:$loss);
   let assemblyFormat = "$logits `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels)>];
-  let hasVerifier = 1;
 }
 
 def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<>]> {
@@ -57,7 +56,6 @@ def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, 
   let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x)>];
-  let hasVerifier = 1;
 }
 
 def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
@@ -80,7 +78,6 @@ def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Accumulator2D:$lse, Moe_Accumulator2D:$grads);
   let results = (outs Moe_Tensor2D:$result);
-  let hasVerifier = 1;
   let assemblyFormat = "$x `,` $lse `,` $grads attr-dict `:` functional-type(operands, results)";
 }
 
@@ -107,7 +104,6 @@ def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_
   let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$x `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$labels, "int64_t":$parts, "int64_t":$stride)>];
-  let hasVerifier = 1;
 }
 
 def Moe_PickGradOp : Moe_Op<"pick_grad", [
@@ -133,7 +129,6 @@ def Moe_PickGradOp : Moe_Op<"pick_grad", [
   let arguments = (ins Moe_Index1D:$labels, Moe_Accumulator2D:$grads, Optional<Moe_Tensor2D>:$addend,
                        DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
   let results = (outs Moe_Tensor2D:$result);
-  let hasVerifier = 1;
   let assemblyFormat = "$labels `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
 }
 
@@ -158,7 +153,6 @@ def Moe_LabelSumOp : Moe_Op<"label_sum", [Moe_Spmd, Moe_Differentiable, Moe_Cost
   let results = (outs Moe_AccumulatorScalar:$sum);
   let assemblyFormat = "$rows `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$labels)>];
-  let hasVerifier = 1;
 }
 
 def Moe_LabelCountOp : Moe_Op<"label_count", [
@@ -179,6 +173,7 @@ def Moe_LabelCountOp : Moe_Op<"label_count", [
   let arguments = (ins Moe_IndexTensor:$labels);
   let results = (outs Moe_AccumulatorScalar:$count);
   let assemblyFormat = "$labels attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 0;
 }
 
 def Moe_LabelSumGradOp : Moe_Op<"label_sum_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
@@ -201,7 +196,6 @@ def Moe_LabelSumGradOp : Moe_Op<"label_sum_grad", [Moe_Spmd, Moe_Cost, Moe_Kerne
   let arguments = (ins Moe_Index1D:$labels, Moe_AccumulatorScalar:$grad);
   let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$labels `,` $grad attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 def Moe_DivideOp : Moe_Op<"divide", [
@@ -222,6 +216,7 @@ def Moe_DivideOp : Moe_Op<"divide", [
   let arguments = (ins Moe_AccumulatorScalar:$a, Moe_AccumulatorScalar:$b);
   let results = (outs Moe_AccumulatorScalar:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($result)";
+  let hasVerifier = 0;
 }
 
 def Moe_CastOp : Moe_Op<"cast", [
@@ -244,6 +239,7 @@ def Moe_CastOp : Moe_Op<"cast", [
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType)>];
   let hasFolder = 1;
+  let hasVerifier = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -283,7 +279,6 @@ def Moe_RouterMeansOp : Moe_Op<"router_means", [
   let results = (outs Moe_Accumulator2D:$loads, Moe_Accumulator2D:$shares, Moe_Accumulator2D:$squares);
   let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "int64_t":$topK, "int64_t":$groups)>];
-  let hasVerifier = 1;
 }
 
 def Moe_RouterMeansGradOp : Moe_Op<"router_means_grad", [
@@ -311,6 +306,7 @@ def Moe_RouterMeansGradOp : Moe_Op<"router_means_grad", [
     $logits (`shares` `(` $grad_shares^ `)`)? (`squares` `(` $grad_squares^ `)`)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 0;
 }
 
 def Moe_RouterLossOp : Moe_Op<"router_loss", [
@@ -341,7 +337,6 @@ def Moe_RouterLossOp : Moe_Op<"router_loss", [
                        F64Attr:$balance, F64Attr:$square);
   let results = (outs Moe_AccumulatorScalar:$loss);
   let assemblyFormat = "$loads `,` $shares `,` $squares attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -353,6 +348,7 @@ def Moe_RouterLossOp : Moe_Op<"router_loss", [
 class Moe_ScalarOp<string mnemonic, list<Trait> traits = []> : Moe_Op<mnemonic, !listconcat([Moe_Spmd, Moe_Cost], traits)> {
   let results = (outs Moe_Scalar:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 0;
 }
 
 def Moe_SumSquaresOp : Moe_ScalarOp<"sum_squares", [Moe_Kernel<>]> {
@@ -432,6 +428,7 @@ def Moe_SgdOp : Moe_Op<"sgd", [
     $param `,` $grad `,` $velocity `rate` `(` $rate `)` (`factor` `(` $factor^ `)`)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 0;
 }
 
 def Moe_AdamOp : Moe_Op<"adam", [
@@ -462,6 +459,7 @@ def Moe_AdamOp : Moe_Op<"adam", [
     $param `,` $grad `,` $first `,` $second `rate` `(` $rate `)` `step` `(` $step `)` (`factor` `(` $factor^ `)`)?
     attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 0;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOETRAINOPS_TD

@@ -4,7 +4,7 @@
 
 #include "mlir/Pass/Pass.h"
 
-#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/ScheduleOptions.h"
 #include "moe/Scheduling/Pipeline.h"
 

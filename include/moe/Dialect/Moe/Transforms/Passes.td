@@ -4,7 +4,11 @@
 
 include "mlir/Pass/PassBase.td"
 
-def MoePartition : Pass<"moe-partition", "::mlir::ModuleOp"> {
+class MoePass<string argument, string op = "::mlir::func::FuncOp"> : Pass<argument, op> {
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoePartition : MoePass<"moe-partition", "::mlir::ModuleOp"> {
   let summary = "divide a model graph over the ranks, in the baseline schedule";
   let description = [{
     Rewrites every function from global tensors to the program of one rank, for the groups of the module's `moe.parallel`.
@@ -31,10 +35,9 @@ def MoePartition : Pass<"moe-partition", "::mlir::ModuleOp"> {
     Option<"groups", "groups", "int64_t", /*default=*/"0",
            "Number of routing groups in the whole model; 0: one for each token shard">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeSetCluster : Pass<"moe-set-cluster", "::mlir::ModuleOp"> {
+def MoeSetCluster : MoePass<"moe-set-cluster", "::mlir::ModuleOp"> {
   let summary = "tell later passes about the cluster";
   let description = [{
     Sets the module's `moe.cluster`. It replaces one that is there.
@@ -42,10 +45,9 @@ def MoeSetCluster : Pass<"moe-set-cluster", "::mlir::ModuleOp"> {
     Example: `moe-opt --pass-pipeline='builtin.module(moe-set-cluster{rates="#moe.cluster<node_ranks = 4>"},..)'`
   }];
   let options = [Option<"rates", "rates", "std::string", /*default=*/"\"#moe.cluster<node_ranks = 8>\"", "The rates, as a #moe.cluster">];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeWeighHidden : Pass<"moe-weigh-hidden", "::mlir::func::FuncOp"> {
+def MoeWeighHidden : MoePass<"moe-weigh-hidden"> {
   let summary = "multiply the hidden rows of experts by the weights of the routing, not their results";
   let description = [{
     A token's result is `sum_j weights[j] W2 h_j`, where `h_j` are the hidden rows of its experts. This pass computes
@@ -72,7 +74,7 @@ def MoeWeighHidden : Pass<"moe-weigh-hidden", "::mlir::func::FuncOp"> {
   }];
 }
 
-def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> {
+def MoeSequenceParallel : MoePass<"moe-sequence-parallel"> {
   let summary = "compute norms, dropout and residual sums on each rank's part of the tokens";
   let description = [{
     Megatron's sequence parallelism (Korthikanti et al., 2022) over mp. The pass does not depend on the schedule that made
@@ -102,10 +104,9 @@ def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> 
     %n = moe.all_gather %ns over <"mp", 2, 1> {dim = 0 : i64} : .. -> tensor<16x8xf32>
     ```
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeInsertToVarying : Pass<"moe-insert-to-varying", "::mlir::func::FuncOp"> {
+def MoeInsertToVarying : MoePass<"moe-insert-to-varying"> {
   let summary = "cast operands to the SPMD states that their ops need";
   let description = [{
     Serves passes that rewrite an SPMD program without looking at states. If an operand is replicated and its op needs it to
@@ -113,7 +114,7 @@ def MoeInsertToVarying : Pass<"moe-insert-to-varying", "::mlir::func::FuncOp"> {
   }];
 }
 
-def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
+def MoeVerifySpmd : MoePass<"moe-verify-spmd"> {
   let summary = "reject programs whose SPMD states do not fit";
   let description = [{
     First the pass finds, from the layouts of the arguments, over which groups each value varies. It reports an operand in
@@ -132,7 +133,7 @@ def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
   }];
 }
 
-def MoeBucketParameters : Pass<"moe-bucket-parameters", "::mlir::func::FuncOp"> {
+def MoeBucketParameters : MoePass<"moe-bucket-parameters"> {
   let summary = "put parameters side by side into buckets, and shard these over data-parallel ranks";
   let description = [{
     Parameters of one kind become one 1-D argument, a *bucket*, of which they are pieces (moe.unpack). Two parameters are
@@ -162,10 +163,9 @@ def MoeBucketParameters : Pass<"moe-bucket-parameters", "::mlir::func::FuncOp"> 
     Option<"decays", "decays", "bool", /*default=*/"true",
            "Whether the optimizer decays parameters, so that those that never decay need buckets of their own">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
+def MoeAccumulate : MoePass<"moe-accumulate"> {
   let summary = "make a step of several micro-batches";
   let description = [{
     Repeats the ops that depend on the inputs of an SPMD program, once for each of n micro-batches. An input [S, ..]
@@ -188,10 +188,9 @@ def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
     Option<"written", "written", "int64_t", /*default=*/"0",
            "How many of them are written, if plan-roll-loop makes a loop that stands for the others. 0: all">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
+def MoeSplitBackward : MoePass<"moe-split-backward"> {
   let summary = "mark the gradients of weights in the backward of each stage";
   let description = [{
     The backward of a stage hands the gradient of its input to the stage before it. The pass finds the ops that this
@@ -209,10 +208,9 @@ def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
     Option<"wholeRepeated", "whole-repeated", "bool", /*default=*/"false",
            "Mark no op that needs values which are computed again">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeRepeatMicroBatches : Pass<"moe-repeat-micro-batches", "::mlir::func::FuncOp"> {
+def MoeRepeatMicroBatches : MoePass<"moe-repeat-micro-batches"> {
   let summary = "write more micro-batches like the second of three";
   let description = [{
     Takes a step of which three micro-batches are written (`written` of moe-accumulate) and writes the first `micro-batches`
@@ -226,10 +224,9 @@ def MoeRepeatMicroBatches : Pass<"moe-repeat-micro-batches", "::mlir::func::Func
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", /*default=*/"3", "How many micro-batches are written then">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp"> {
+def MoeOrderMicroBatches : MoePass<"moe-order-micro-batches"> {
   let summary = "order the micro-batches, and the stages of a pipeline";
   let description = [{
     Without stages, the forward and the backward of one micro-batch come before those of the next one. So the values that
@@ -285,7 +282,7 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
   ];
 }
 
-def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
+def MoeCutStages : MoePass<"moe-cut-stages"> {
   let summary = "cut a forward program into the stages of a pipeline";
   let description = [{
     Sets `moe.stage` on the ops of a forward SPMD program. Stages are consecutive, and the slowest stage takes as little
@@ -308,10 +305,9 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
                "The number of the first part of each stage, then the number of parts, which is checked; without it the "
                "slowest stage takes as little time as possible">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
+def MoeRecomputeBlocks : MoePass<"moe-recompute-blocks"> {
   let summary = "keep fewer values for the backward, and compute the others again";
   let description = [{
     Activation recomputation by blocks. Sets `moe.residual` on the ops of the blocks of a forward SPMD program: to
@@ -337,10 +333,9 @@ def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
     Option<"keepFrom", "keep-from", "double", /*default=*/"0",
            "Keep results that take so many times as long to compute as to write; 0: none">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
+def MoeSplitStages : MoePass<"moe-split-stages", "::mlir::ModuleOp"> {
   let summary = "make a program for each device of a pipeline";
   let description = [{
     Divides a program whose ops have `moe.stage` among the members of the group `pp`. Member d computes the ops of the
@@ -356,10 +351,9 @@ def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
 
     The programs are named stage0, stage1, .. and `moe.ranks` says which ranks run them. With pp = 1 nothing changes.
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
+def MoeDifferentiate : MoePass<"moe-differentiate"> {
   let summary = "append the backward program";
   let description = [{
     Turns `f(args) -> results` into `f(args, cotangents) -> (results, gradients)`. Each floating-point result gets a
@@ -401,10 +395,9 @@ def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
   let options = [
     Option<"wideGradients", "wide-gradients", "bool", /*default=*/"false", "Sum the gradients of 16-bit parameters in f32">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoePrintCost : Pass<"moe-print-cost", "::mlir::ModuleOp"> {
+def MoePrintCost : MoePass<"moe-print-cost", "::mlir::ModuleOp"> {
   let summary = "print what each op needs";
   let description = [{
     Writes to standard error, function by function, a line for each op that needs anything. The op has to implement
@@ -428,7 +421,7 @@ def MoePrintCost : Pass<"moe-print-cost", "::mlir::ModuleOp"> {
 // Schedules: they rewrite the baseline that moe-partition makes.
 //===----------------------------------------------------------------------===//
 
-def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
+def MoePauseMp : MoePass<"moe-pause-mp"> {
   let summary = "rewrite the baseline's layers to Parm's schedule S1 or S2";
   let description = [{
     In the baseline all members of mp dispatch the same tokens, and the experts compute each token once for each of them.
@@ -473,10 +466,9 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
              clEnumValN(::mlir::moe::PauseMpSchedule::S2, "s2", "split the rows after it"),
              clEnumValN(::mlir::moe::PauseMpSchedule::Chosen, "chosen", "the schedule in moe.pause_mp"))}]>
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
+def MoePpMoe : MoePass<"moe-ppmoe"> {
   let summary = "rewrite the baseline's layers to PPMoE's schedule: one sum instead of all exchanges";
   let description = [{
     Rewrites layers whose experts are divided over ranks that all have the same tokens. ep and esp then lie inside mp, as
@@ -509,10 +501,9 @@ def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
     %y = moe.all_reduce %c over <"mp", 4, 1> : ..
     ```
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
+def MoeSplitExchanges : MoePass<"moe-split-exchanges"> {
   let summary = "make exchanges in phases, so that each overlaps with the ops after the phase before";
   let description = [{
     The result of an all_to_all may go into another exchange, through ops that work block by block
@@ -542,10 +533,9 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
   let options = [
     Option<"phases", "phases", "int64_t", /*default=*/"0", "Most phases of an exchange; 0: as many as possible">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeRingAttention : Pass<"moe-ring-attention", "::mlir::func::FuncOp"> {
+def MoeRingAttention : MoePass<"moe-ring-attention"> {
   let summary = "let keys and values go round the members of cp, instead of gathering them";
   let description = [{
     If context parallelism divides sequences, moe.attention takes gathered keys and values. The pass gives it the rank's
@@ -564,10 +554,9 @@ def MoeRingAttention : Pass<"moe-ring-attention", "::mlir::func::FuncOp"> {
     %y, %lse = moe.attention %q, %k, %v {.., q_length = 8 : i64, k_length = 8 : i64, cut = #moe.cut<<"cp", 2, 1>, zigzag>, ring} : ..
     ```
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeExpandRingAttention : Pass<"moe-expand-ring-attention", "::mlir::func::FuncOp"> {
+def MoeExpandRingAttention : MoePass<"moe-expand-ring-attention"> {
   let summary = "write out the exchanges of keys and values that go round";
   let description = [{
     A moe.attention with `ring` becomes one for each member of cp. In step p a rank works on the keys and values of the
@@ -589,10 +578,9 @@ def MoeExpandRingAttention : Pass<"moe-expand-ring-attention", "::mlir::func::Fu
     %y, %lse = moe.merge_attention %a, %la, %b, %lb : ..
     ```
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeChunkExperts : Pass<"moe-chunk-experts", "::mlir::func::FuncOp"> {
+def MoeChunkExperts : MoePass<"moe-chunk-experts"> {
   let summary = "compute experts in chunks of the tokens, so that exchanges and computation overlap";
   let description = [{
     Divides the part of each layer between dispatch and combine into chunks of rows. Each chunk has its own exchanges over
@@ -628,10 +616,9 @@ def MoeChunkExperts : Pass<"moe-chunk-experts", "::mlir::func::FuncOp"> {
     Option<"exchangedRing", "exchanged-ring", "int64_t", /*default=*/"2", "Places for values that are exchanged; 0: no ring">,
     Option<"hiddenRing", "hidden-ring", "int64_t", /*default=*/"1", "Places for values inside the experts; 0: no ring">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
+def MoeShadowExperts : MoePass<"moe-shadow-experts"> {
   let summary = "compute popular experts where the tokens are";
   let description = [{
     FasterMoE's dynamic shadowing (section 4.1) for dropless layers, in any schedule. All ranks that exchange a layer's
@@ -677,10 +664,9 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
     Option<"phases", "phases", "int64_t", /*default=*/"1", "Number of phases of an exchange that overlaps with the experts">,
     Option<"shrink", "shrink", "bool", /*default=*/"true", "Reserve room only for the rows that shadows may leave">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
+def MoeSmartSchedule : MoePass<"moe-smart-schedule"> {
   let summary = "make ragged exchanges by groups of neighbours, each overlapping with the experts' work for others";
   let description = [{
     FasterMoE's smart schedule (section 4.2). The ranks form n groups of neighbours. A ragged exchange to the experts,
@@ -719,10 +705,9 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
              clEnumValN(::mlir::moe::SmartOrder::Ring, "ring", "by distance"),
              clEnumValN(::mlir::moe::SmartOrder::Topology, "topology", "fast steps first and last"))}]>
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeExchangeByNode : Pass<"moe-exchange-by-node", "::mlir::func::FuncOp"> {
+def MoeExchangeByNode : MoePass<"moe-exchange-by-node"> {
   let summary = "exchange the rows of a layer with a capacity between nodes, and then inside each node";
   let description = [{
     In a layer with a capacity, each rank sends rows to each other rank. After this pass it sends the rows for all ranks of a
@@ -745,10 +730,9 @@ def MoeExchangeByNode : Pass<"moe-exchange-by-node", "::mlir::func::FuncOp"> {
   let options = [
     Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"0", "consecutive ranks of a node">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
+def MoeSendOnce : MoePass<"moe-send-once"> {
   let summary = "send a token once to each rank, or node, that holds some of its experts";
   let description = [{
     In a dropless layer, a token goes to a rank once for each of its experts there. After this pass it goes there once, with
@@ -791,10 +775,9 @@ def MoeSendOnce : Pass<"moe-send-once", "::mlir::func::FuncOp"> {
     Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"0", "consecutive ranks of a node; 0: tokens go straight to ranks">,
     Option<"chunks", "chunks", "int64_t", /*default=*/"1", "equal parts of the tokens, each of which is sent alone">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeServeInPasses : Pass<"moe-serve-in-passes", "::mlir::func::FuncOp"> {
+def MoeServeInPasses : MoePass<"moe-serve-in-passes"> {
   let summary = "serve the rows of dropless layers in passes of the rows that are reserved";
   let description = [{
     A dropless layer whose experts have room for fewer rows than may arrive (`max_load` of moe.layer) serves them in passes.
@@ -828,20 +811,18 @@ def MoeServeInPasses : Pass<"moe-serve-in-passes", "::mlir::func::FuncOp"> {
     %y = moe.add %y0, %y1 {moe.pass = "pass0"} : ..
     ```
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeOutlinePasses : Pass<"moe-outline-passes", "::mlir::ModuleOp"> {
+def MoeOutlinePasses : MoePass<"moe-outline-passes", "::mlir::ModuleOp"> {
   let summary = "make moe.repeat of the ops of further passes";
   let description = [{
     Takes all ops that have one `moe.pass`, micro-batch and stage into a function, and calls it by moe.repeat. What the
     function gives to others is a sum with a value from outside, in whose place it is computed. Calls of equal functions
     share one. It is an error if ops of a pass give other values to the rest of the program.
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
-def MoeTopologyGate : Pass<"moe-topology-gate", "::mlir::func::FuncOp"> {
+def MoeTopologyGate : MoePass<"moe-topology-gate"> {
   let summary = "let only few tokens choose experts of other nodes";
   let description = [{
     FasterMoE's topology-aware gate (section 4.3). A node has M ranks. For each choice, at most L = W_net / (M W_local) B
@@ -852,7 +833,6 @@ def MoeTopologyGate : Pass<"moe-topology-gate", "::mlir::func::FuncOp"> {
     (`link_bytes`) come from the module's `moe.cluster`. If W_local is not known, no token leaves. The pass runs after
     moe-pause-mp. If all ranks that exchange are in one node, nothing changes.
   }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 class MoeResidualOption<string name, string text>
@@ -862,7 +842,7 @@ class MoeResidualOption<string name, string text>
         clEnumValN(::mlir::moe::Residual::recommunicate, "recommunicate", "exchange again"),
         clEnumValN(::mlir::moe::Residual::offload, "offload", "keep in the host's memory"))}]>;
 
-def MoeSetResiduals : Pass<"moe-set-residuals", "::mlir::func::FuncOp"> {
+def MoeSetResiduals : MoePass<"moe-set-residuals"> {
   let summary = "decide how the backward gets the experts' operands and inner values";
   let description = [{
     Sets `moe.residual` on ops between the dispatch and the combine of each layer. moe-differentiate follows it. Any op
@@ -891,7 +871,7 @@ def MoeSetResiduals : Pass<"moe-set-residuals", "::mlir::func::FuncOp"> {
 // Optimizer
 //===----------------------------------------------------------------------===//
 
-def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
+def MoeOptimize : MoePass<"moe-optimize"> {
   let summary = "append the optimizer's step to the backward program";
   let description = [{
     Replaces the gradient of each parameter among the results by the parameter after a step of SGD (as in PyTorch, with
@@ -920,7 +900,6 @@ def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
            "Weight decay, for parameters with two or more dimensions and without moe.no_decay">,
     Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0", "Limit for the norm of all gradients; 0: no limit">
   ];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 #endif // MOE_DIALECT_MOE_TRANSFORMS_PASSES_TD
