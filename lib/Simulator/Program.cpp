@@ -263,7 +263,7 @@ void ProgramMaker::noteLoop(plan::Iterations iterations) {
   program.loop.first = llvm::count_if(function.getOps<plan::LaunchOp>(), isBefore);
   program.loop.length = std::distance(inLoop.begin(), inLoop.end());
   program.loop.count = iterations(loop);
-  program.loop.all = plan::getCount(loop);
+  program.loop.all = loop.getCount();
   program.loop.microBatches = plan::getMicroBatches(loop);
   // The representative iterations include the first and the last, which differ from the others.
   program.loop.reach = plan::getRepresentative(loop) - 2;
@@ -314,8 +314,7 @@ llvm::Error ProgramMaker::make(int64_t world, LoopForm loops, int64_t leftOut) {
   });
   llvm::Error error = llvm::Error::success();
   auto getIterations = [&](plan::LoopOp loop) {
-    return loops == LoopForm::Once ? 1
-                                   : std::max<int64_t>(1, plan::getCount(loop) - leftOut / plan::getMicroBatches(loop));
+    return loops == LoopForm::Once ? 1 : std::max<int64_t>(1, loop.getCount() - leftOut / plan::getMicroBatches(loop));
   };
   noteLoop(getIterations);
   reserve(getIterations);

@@ -21,13 +21,14 @@ struct Ring {
   int64_t parts = 0, step = 0;
   /// Slots in the first iteration: of views that launches use, in the loop or after it, and of views that the loop
   /// writes.
-  SmallVector<int64_t> used, written;
+  SmallVector<int64_t> used = {}, written = {};
 };
 
 /// Events that a loop records in turn.
 struct Turns {
   int64_t first, count;
-  bool overlaps(int64_t begin, int64_t end) const { return begin < first + count && first < end; }
+  bool overlaps(const Turns &other) const { return other.first < first + count && first < other.first + other.count; }
+  bool operator==(const Turns &) const = default;
 };
 
 class LoopReach {
@@ -41,7 +42,6 @@ private:
   bool isInLoop(Operation *op) const { return op->getParentOp() == loop; }
   bool isBefore(Operation *op) const { return !isInLoop(op) && op->isBeforeInBlock(loop); }
   bool findRings();
-  bool findUses(LaunchOp launch);
   bool findUse(LaunchOp launch, Value value, bool isWritten);
   bool sharesBytes() const;
   bool findTurns();
@@ -55,14 +55,6 @@ private:
 };
 } // namespace
 
-/// Outermost view: its source is no view.
-static ViewOp getOutermost(Value value) {
-  ViewOp view = value.getDefiningOp<ViewOp>();
-  while (view && view.getSource().getDefiningOp<ViewOp>())
-    view = view.getSource().getDefiningOp<ViewOp>();
-  return view;
-}
-
 bool LoopReach::findRings() {
   llvm::DenseSet<Value> written;
   program.walk([&](LaunchOp launch) {
@@ -74,14 +66,8 @@ bool LoopReach::findRings() {
     // A model's inputs have a part for each micro-batch, and no launch writes them.
     if (!view.getStep() || !written.contains(memory))
       return WalkResult::advance();
-    Ring &ring = rings[memory];
-    bool isNew = ring.parts == 0;
-    if (isNew) {
-      ring.parts = static_cast<int64_t>(view.getParts());
-      ring.step = static_cast<int64_t>(*view.getStep());
-    }
-    bool isAlike =
-        ring.parts == static_cast<int64_t>(view.getParts()) && ring.step == static_cast<int64_t>(*view.getStep());
+    const Ring &ring = rings.try_emplace(memory, Ring{view.getParts(), *view.getStep()}).first->second;
+    bool isAlike = ring.parts == view.getParts() && ring.step == *view.getStep();
     return isAlike && !view.getGroup() && view.getSource() == memory ? WalkResult::advance() : WalkResult::interrupt();
   });
   return !walk.wasInterrupted();
@@ -95,18 +81,15 @@ bool LoopReach::findUse(LaunchOp launch, Value value, bool isWritten) {
     usedInLoop.insert(getMemory(value));
   if (ring == rings.end() || isBefore(launch))
     return true;
-  ViewOp view = getOutermost(value);
+  auto view = value.getDefiningOp<ViewOp>();
+  while (view && view.getSource().getDefiningOp<ViewOp>())
+    view = view.getSource().getDefiningOp<ViewOp>();
   if (!view || !view.getStep())
     return !view && !isInLoop(launch);
   ring->second.used.push_back(view.getPart(/*rank=*/0));
   if (isWritten && isInLoop(launch))
     ring->second.written.push_back(view.getPart(/*rank=*/0));
   return true;
-}
-
-bool LoopReach::findUses(LaunchOp launch) {
-  return llvm::all_of(launch.getInputs(), [&](Value input) { return findUse(launch, input, false); }) &&
-         llvm::all_of(launch.getOutputs(), [&](Value output) { return findUse(launch, output, true); });
 }
 
 /// Whether a ring shares bytes with another memory that the loop uses.
@@ -118,12 +101,9 @@ bool LoopReach::sharesBytes() const {
   };
   SmallVector<Bytes> all;
   for (Value memory : usedInLoop)
-    if (auto buffer = memory.getDefiningOp<BufferOp>(); buffer && buffer.getOffset()) {
-      auto type = cast<MemRefType>(memory.getType());
-      auto begin = static_cast<int64_t>(*buffer.getOffset());
-      all.push_back({cast<SpaceAttr>(type.getMemorySpace()).getValue(), begin, begin + getByteSize(type),
-                     rings.contains(memory)});
-    }
+    if (auto buffer = memory.getDefiningOp<BufferOp>(); buffer && buffer.getOffset())
+      all.push_back(
+          {buffer.getSpace(), *buffer.getOffset(), *buffer.getOffset() + getByteSize(memory), rings.contains(memory)});
   llvm::sort(all,
              [](const Bytes &a, const Bytes &b) { return std::pair(a.space, a.begin) < std::pair(b.space, b.begin); });
   // Bytes that begin earlier end here at the latest.
@@ -143,29 +123,21 @@ bool LoopReach::sharesBytes() const {
 
 /// Expects one record in the loop for each range of events, and later references only from ops that take their turns.
 bool LoopReach::findTurns() {
-  auto getTurns = [](auto op) {
-    return Turns{static_cast<int64_t>(op.getEvent()), static_cast<int64_t>(op.getTurns().value_or(1))};
-  };
+  auto getTurns = [](auto op) { return Turns{op.getEvent(), op.getTurns().value_or(1)}; };
   bool areUniform = true;
   for (auto record : loop.getBody().getOps<RecordOp>()) {
     Turns own = getTurns(record);
     for (const Turns &other : turns)
-      areUniform &= !other.overlaps(own.first, own.first + own.count);
+      areUniform &= !other.overlaps(own);
     turns.push_back(own);
   }
   auto check = [&](auto op) {
-    Turns its = getTurns(op);
-    if (isBefore(op))
-      return;
-    for (const Turns &own : turns)
-      if (own.overlaps(its.first, its.first + its.count))
-        areUniform &= own.first == its.first && own.count == its.count;
+    if (!isBefore(op))
+      for (Turns its = getTurns(op); const Turns &own : turns)
+        areUniform &= !own.overlaps(its) || own == its;
   };
   program.walk([&](WaitOp wait) { check(wait); });
-  program.walk([&](RecordOp record) {
-    if (!isInLoop(record))
-      check(record);
-  });
+  program.walk([&](RecordOp record) { check(record); });
   return areUniform;
 }
 
@@ -193,7 +165,12 @@ std::optional<int64_t> LoopReach::getReach(const Ring &ring) const {
 
 std::optional<int64_t> LoopReach::find() {
   bool areUniform = findRings();
-  program.walk([&](LaunchOp launch) { areUniform = areUniform && findUses(launch); });
+  program.walk([&](LaunchOp launch) {
+    for (Value input : launch.getInputs())
+      areUniform = areUniform && findUse(launch, input, /*isWritten=*/false);
+    for (Value output : launch.getOutputs())
+      areUniform = areUniform && findUse(launch, output, /*isWritten=*/true);
+  });
   if (!areUniform || !findTurns() || sharesBytes())
     return std::nullopt;
   int64_t reach = 1;
@@ -210,5 +187,5 @@ std::optional<int64_t> LoopReach::find() {
 
 int64_t mlir::plan::getRepresentative(LoopOp loop) {
   std::optional<int64_t> reach = LoopReach(loop).find();
-  return reach ? std::min(getCount(loop), *reach + 2) : getCount(loop);
+  return reach ? std::min(loop.getCount(), *reach + 2) : loop.getCount();
 }

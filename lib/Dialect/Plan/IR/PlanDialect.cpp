@@ -77,15 +77,18 @@ static ParseResult parseNumbers(AsmParser &parser, StringRef expected, ArrayRef<
   return success();
 }
 
-static ParseResult parseCollective(AsmParser &parser, moe::Collective &collective) {
+/// Parses the name of one of an enum's values. `expected` describes it in errors.
+template <class Enum>
+static ParseResult parseName(AsmParser &parser, StringRef expected, std::optional<Enum> (*find)(StringRef),
+                             Enum &value) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseEqual() || parser.parseKeyword(&name))
+  if (parser.parseKeyword(&name))
     return failure();
-  std::optional<moe::Collective> found = moe::parseCollective(name);
+  std::optional<Enum> found = find(name);
   if (!found)
-    return parser.emitError(loc) << "expected a collective but got '" << name << "'";
-  collective = *found;
+    return parser.emitError(loc) << "expected " << expected << " but got '" << name << "'";
+  value = *found;
   return success();
 }
 
@@ -103,7 +106,7 @@ static ParseResult parseCostField(AsmParser &parser, moe::OpCost &cost) {
     return parseNumbers(parser, "attention = [columns of a head, products]",
                         {&cost.attention.headColumns, &cost.attention.products});
   if (key == "collective")
-    return parseCollective(parser, cost.collective);
+    return failure(parser.parseEqual() || parseName(parser, "a collective", moe::parseCollective, cost.collective));
   if (key == "phase")
     return parseNumbers(parser, "phase = [number, phases]", {&cost.phase, &cost.phases});
   if (key == "ragged_depth") {
@@ -118,16 +121,8 @@ static ParseResult parseCostField(AsmParser &parser, moe::OpCost &cost) {
 
 Attribute CostAttr::parse(AsmParser &parser, Type) {
   moe::OpCost cost;
-  StringRef resource;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseLess() || parser.parseKeyword(&resource))
+  if (parser.parseLess() || parseName(parser, "a resource", moe::parseResource, cost.resource))
     return {};
-  std::optional<moe::Resource> found = moe::parseResource(resource);
-  if (!found) {
-    parser.emitError(loc) << "expected a resource but got '" << resource << "'";
-    return {};
-  }
-  cost.resource = *found;
   while (succeeded(parser.parseOptionalComma()))
     if (parseCostField(parser, cost))
       return {};
@@ -271,14 +266,14 @@ LogicalResult CountsAttr::verify(function_ref<InFlightDiagnostic()> emitError, m
 //===----------------------------------------------------------------------===//
 
 LogicalResult BufferOp::verify() {
-  auto type = cast<MemRefType>(getMemref().getType());
+  MemRefType type = getType();
   if (!isBufferType(type)) // (C1)
     return emitOpError("expected ") << kBufferTypes << " but got " << type;
   if (!isa_and_nonnull<SpaceAttr>(type.getMemorySpace())) // (C1)
     return emitOpError("expected the memory space to be #plan<space device> or #plan<space host_pinned> but got ")
            << type;
-  if (std::optional<int64_t> offset = getOffset(); offset && *offset > kMaxArenaBytes) // (C2)
-    return emitOpError("expected an offset of at most 2^62 but got ") << *offset;
+  if (getOffset().value_or(0) > kMaxArenaBytes) // (C2)
+    return emitOpError("expected an offset of at most 2^62 but got ") << *getOffset();
   return success();
 }
 
@@ -314,7 +309,7 @@ void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe:
 
 /// Verifies (C5).
 static LogicalResult verifyPiece(ViewOp view) {
-  auto type = cast<MemRefType>(view.getSource().getType()), result = cast<MemRefType>(view.getResult().getType());
+  MemRefType type = view.getSource().getType(), result = view.getType();
   if (view.getParts() != 1 || view.getGroup() || view.getStep())
     return view.emitOpError("expected a piece to have no part, group or step");
   if (!isBufferType(type) || !isBufferType(result) || type.getRank() != 1 ||
@@ -340,9 +335,9 @@ LogicalResult ViewOp::verify() {
     return emitOpError("expected a part below ") << parts << ", the number of parts, but got part " << shift;
   if (getGroup() && getGroup()->getSize() % parts != 0) // (C2)
     return emitOpError("expected parts to divide the group's size ") << getGroup()->getSize() << " but got " << parts;
-  if (getStep() && (static_cast<int64_t>(*getStep()) < 0 || getGroup())) // (C4)
+  if (getStep() && (*getStep() < 0 || getGroup())) // (C4)
     return emitOpError("expected a view that moves to have no group, and not to go backwards");
-  auto type = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
+  MemRefType type = getSource().getType(), result = getType();
   SmallVector<int64_t> shape(type.getShape());
   if (!isBufferType(type) || shape.empty() || shape[0] % parts != 0) // (C3)
     return emitOpError("expected a source with a dimension 0 divisible by ") << parts << " but got " << type;
@@ -356,19 +351,16 @@ LogicalResult ViewOp::verify() {
 }
 
 int64_t ViewOp::getPart(int64_t rank, int64_t iteration) {
-  std::optional<moe::GroupAttr> group = getGroup();
-  int64_t parts = getParts();
-  if (!group)
-    return (static_cast<int64_t>(getShift()) + static_cast<int64_t>(getStep().value_or(0)) * iteration) % parts;
-  int64_t block = group->getStride() * (group->getSize() / parts);
-  return (rank / block + static_cast<int64_t>(getShift())) % parts;
+  moe::GroupAttr group = getGroupAttr();
+  int64_t moved =
+      group ? rank / (group.getStride() * (group.getSize() / getParts())) : getStep().value_or(0) * iteration;
+  return (getShift() + moved) % getParts();
 }
 
 int64_t ViewOp::getOwnOffset(int64_t rank, int64_t iteration) {
-  auto type = cast<MemRefType>(getResult().getType());
   if (std::optional<int64_t> at = getAt())
-    return *at * (type.getElementTypeBitWidth() / 8);
-  return getPart(rank, iteration) * getByteSize(type);
+    return *at * (getType().getElementTypeBitWidth() / 8);
+  return getPart(rank, iteration) * getByteSize(getType());
 }
 
 int64_t ViewOp::getByteOffset(int64_t rank, int64_t iteration) {
@@ -384,13 +376,6 @@ int64_t ViewOp::getByteOffset(int64_t rank, int64_t iteration) {
 /// Limit of Plan_Event.
 static constexpr int64_t kMaxEvents = 1 << 24;
 
-template <class EventOp> static int64_t getEventOf(EventOp op, int64_t iteration) {
-  auto event = static_cast<int64_t>(op.getEvent());
-  if (!op.getTurns())
-    return event;
-  return event + (iteration + static_cast<int64_t>(*op.getShift())) % static_cast<int64_t>(*op.getTurns());
-}
-
 template <class EventOp> static LogicalResult verifyEvent(EventOp op) {
   if (!op.getTurns() && !op.getShift())
     return success();
@@ -401,11 +386,7 @@ template <class EventOp> static LogicalResult verifyEvent(EventOp op) {
   return success();
 }
 
-int64_t RecordOp::getEventAt(int64_t iteration) { return getEventOf(*this, iteration); }
-int64_t RecordOp::getEndOfEvents() { return static_cast<int64_t>(getEvent() + getTurns().value_or(1)); }
 LogicalResult RecordOp::verify() { return verifyEvent(*this); }
-int64_t WaitOp::getEventAt(int64_t iteration) { return getEventOf(*this, iteration); }
-int64_t WaitOp::getEndOfEvents() { return static_cast<int64_t>(getEvent() + getTurns().value_or(1)); }
 LogicalResult WaitOp::verify() { return verifyEvent(*this); }
 
 //===----------------------------------------------------------------------===//
@@ -476,17 +457,13 @@ LogicalResult LaunchOp::verify() {
   }
   ArrayRef<int64_t> absent = getAbsentInputs();
   int64_t callInputs = getInputs().size() + absent.size();
-  int64_t last = -1;
-  for (int64_t position : absent) {
-    if (position <= last || position >= callInputs) // (C3)
-      return emitOpError("expected absent positions to rise strictly and be less than ")
-             << callInputs << ", the number of the call's inputs, but got [" << absent << "]";
-    last = position;
-  }
-  int64_t inputs = getInputs().size();
+  bool isRising = std::adjacent_find(absent.begin(), absent.end(), std::greater_equal<>()) == absent.end();
+  if (!absent.empty() && (!isRising || absent.front() < 0 || absent.back() >= callInputs)) // (C3)
+    return emitOpError("expected absent positions to rise strictly and be less than ")
+           << callInputs << ", the number of the call's inputs, but got [" << absent << "]";
   for (int64_t input : getInPlaceInputs())
-    if (input < 0 || input >= inputs) // (C3)
-      return emitOpError("expected in_place to name one of ") << inputs << " inputs but got " << input;
+    if (input < 0 || input >= static_cast<int64_t>(getInputs().size())) // (C3)
+      return emitOpError("expected in_place to name one of ") << getInputs().size() << " inputs but got " << input;
   return verifyCounts(*this, callInputs);
 }
 
@@ -517,8 +494,7 @@ std::optional<Channel> LaunchOp::getChannel() {
     program = program->getParentOp();
   auto ranks = program ? program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName) : DenseI64ArrayAttr();
   int64_t own = ranks && ranks.size() == 2 ? ranks[0] / getGroup()->getStride() % getGroup()->getSize() : 0;
-  auto peer = static_cast<int64_t>(*getPeer());
-  return getOutputs().empty() ? Channel{own, peer} : Channel{peer, own};
+  return getOutputs().empty() ? Channel{own, *getPeer()} : Channel{*getPeer(), own};
 }
 
 int64_t LaunchOp::getBytesSent() {

@@ -31,13 +31,10 @@ ProgramMemory mlir::moe::getMemory(func::FuncOp program) {
                     : !parameters.contains(text) ? memory.values
                     : isGradient                 ? memory.gradients
                                                  : memory.parameters;
-    kind += plan::getByteSize(cast<MemRefType>(argument.getType()));
+    kind += plan::getByteSize(argument);
   }
-  auto arenas = program->getAttrOfType<DictionaryAttr>(plan::kArenasAttrName);
-  for (NamedAttribute arena : arenas ? arenas.getValue() : ArrayRef<NamedAttribute>()) {
-    bool isDevice = arena.getName() == plan::stringifySpace(plan::Space::device);
-    (isDevice ? memory.arena : memory.pinned) += cast<IntegerAttr>(arena.getValue()).getInt();
-  }
+  memory.arena = plan::getArenaBytes(program, plan::Space::device).value_or(0);
+  memory.pinned = plan::getArenaBytes(program, plan::Space::host_pinned).value_or(0);
   return memory;
 }
 

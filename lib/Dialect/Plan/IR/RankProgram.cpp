@@ -2,9 +2,7 @@
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
 #include "llvm/ADT/SetVector.h"
-#include "llvm/Support/MathExtras.h"
-
-#include <algorithm>
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -16,10 +14,10 @@ func::FuncOp mlir::plan::getSubprogram(LaunchOp launch) {
   return name ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, name) : func::FuncOp();
 }
 
+static bool isPlanOp(Operation &op) { return isa_and_nonnull<PlanDialect>(op.getDialect()); }
+
 bool mlir::plan::isRankProgram(func::FuncOp function) {
-  return !function.isExternal() && !isSubprogram(function) &&
-         llvm::any_of(function.getBody().getOps(),
-                      [](Operation &op) { return isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op); });
+  return !function.isExternal() && !isSubprogram(function) && llvm::any_of(function.getBody().getOps(), isPlanOp);
 }
 
 SmallVector<func::FuncOp> mlir::plan::getRankPrograms(ModuleOp plan) {
@@ -28,11 +26,7 @@ SmallVector<func::FuncOp> mlir::plan::getRankPrograms(ModuleOp plan) {
     // The reference program has ranks of its own.
     if (isRankProgram(function) && !function->hasAttr(moe::kParallelAttrName))
       programs.push_back(function);
-  auto getFirstRank = [](func::FuncOp program) -> int64_t {
-    auto ranks = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
-    return ranks && !ranks.empty() ? ranks[0] : 0;
-  };
-  llvm::stable_sort(programs, [&](func::FuncOp a, func::FuncOp b) { return getFirstRank(a) < getFirstRank(b); });
+  llvm::stable_sort(programs, [&](func::FuncOp a, func::FuncOp b) { return getRanks(a).first < getRanks(b).first; });
   return programs;
 }
 
@@ -43,21 +37,62 @@ LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
     if (auto memref = dyn_cast<MemRefType>(type); !memref || !isBufferType(memref))
       return function.emitOpError("expected argument ") << index << " to be " << kBufferTypes << " but got " << type;
   for (Operation &op : function.getBody().front())
-    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp, LoopOp>(op) &&
-        !(isa<func::ReturnOp>(op) && op.getNumOperands() == 0))
+    if (!isPlanOp(op) && !(isa<func::ReturnOp>(op) && op.getNumOperands() == 0))
       return op.emitOpError("expected only plan ops and a return of nothing in a rank program");
   return success();
+}
+
+Ranks mlir::plan::getRanks(func::FuncOp program, int64_t world) {
+  auto ranks = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
+  return ranks && ranks.size() == 2 ? Ranks{ranks[0], ranks[1]} : Ranks{0, world};
+}
+
+LogicalResult mlir::plan::verifyCoverage(ArrayRef<func::FuncOp> programs, int64_t world) {
+  int64_t next = 0;
+  for (func::FuncOp program : programs) {
+    auto [first, count] = getRanks(program, world);
+    if (first != next)
+      return program.emitOpError("expected each rank to have one program but '")
+             << program.getName() << "' starts at rank " << first << " and the programs before it end at " << next;
+    next += count;
+  }
+  if (func::FuncOp last = programs.back(); world != 0 && next != world)
+    return last.emitOpError("expected rank programs for ") << world << " ranks but got " << next;
+  return success();
+}
+
+LogicalResult mlir::plan::verifyStreams(func::FuncOp program) {
+  WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult {
+    if (launch.getStream())
+      return WalkResult::advance();
+    return launch.emitOpError("expected ") << launch.describe() << " to have a stream; run plan-assign-streams first";
+  });
+  return failure(walk.wasInterrupted());
+}
+
+int64_t mlir::plan::getWorld(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto parallel = op->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName))
+      return parallel.getWorld();
+  return 0;
+}
+
+int64_t mlir::plan::getNumInputs(func::FuncOp program) {
+  auto inputs = program->getAttrOfType<IntegerAttr>(kInputsAttrName);
+  return inputs ? inputs.getInt() : program.getNumArguments();
+}
+
+std::optional<int64_t> mlir::plan::getArenaBytes(func::FuncOp program, Space space) {
+  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
+  auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr();
+  return bytes ? std::optional(bytes.getInt()) : std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
 
-int64_t mlir::plan::getCount(LoopOp loop) { return static_cast<int64_t>(loop.getCount()); }
-
-int64_t mlir::plan::getMicroBatches(LoopOp loop) {
-  return std::max<int64_t>(1, static_cast<int64_t>(loop.getMicroBatches().value_or(1)));
-}
+int64_t mlir::plan::getMicroBatches(LoopOp loop) { return std::max<int64_t>(1, loop.getMicroBatches().value_or(1)); }
 
 void mlir::plan::forEachIssued(func::FuncOp program, Iterations iterations,
                                function_ref<void(Operation *, int64_t)> visit) {
@@ -77,21 +112,18 @@ void mlir::plan::forEachIssued(func::FuncOp program, Iterations iterations,
 
 int64_t mlir::plan::getTimes(Operation *op) {
   auto loop = op->getParentOfType<LoopOp>();
-  return loop ? getCount(loop) : 1;
+  return loop ? loop.getCount() : 1;
 }
 
 //===----------------------------------------------------------------------===//
-// Streams
+// Streams and events
 //===----------------------------------------------------------------------===//
 
 StringRef mlir::plan::getStreamOf(Operation *op) {
-  if (auto launch = dyn_cast<LaunchOp>(op))
-    return launch.getStreamOrDefault();
-  if (auto record = dyn_cast<RecordOp>(op))
-    return record.getStream();
-  if (auto wait = dyn_cast<WaitOp>(op))
-    return wait.getStream();
-  return {};
+  return llvm::TypeSwitch<Operation *, StringRef>(op)
+      .Case([](LaunchOp launch) { return launch.getStreamOrDefault(); })
+      .Case<RecordOp, WaitOp>([](auto event) { return event.getStream(); })
+      .Default(StringRef());
 }
 
 SmallVector<StringRef> mlir::plan::getStreams(func::FuncOp program) {
@@ -101,4 +133,10 @@ SmallVector<StringRef> mlir::plan::getStreams(func::FuncOp program) {
       streams.insert(stream);
   });
   return streams.takeVector();
+}
+
+int64_t mlir::plan::getNumEvents(func::FuncOp program) {
+  int64_t events = 0;
+  program.walk([&](RecordOp record) { events = std::max(events, record.getEndOfEvents()); });
+  return events;
 }

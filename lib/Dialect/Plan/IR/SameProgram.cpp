@@ -70,30 +70,24 @@ private:
 };
 } // namespace
 
-static int64_t getBytes(Value value) { return getByteSize(cast<MemRefType>(value.getType())); }
-
 Graph::Graph(func::FuncOp program, int64_t microBatches, ArrayRef<int64_t> iterations) : microBatches(microBatches) {
   program.walk([&](ViewOp view) {
     if (view.getAt() && !isPadding(view))
-      pieces[getMemory(view)][static_cast<int64_t>(*view.getAt())] = 0;
+      pieces[getMemory(view)][*view.getAt()] = 0;
   });
   for (auto &[memory, ofMemory] : pieces)
     for (auto [number, piece] : llvm::enumerate(ofMemory))
       piece.second = number;
   for (auto [index, argument] : llvm::enumerate(program.getArguments())) {
     auto name = program.getArgAttrOfType<StringAttr>(index, moe::kNameAttrName);
-    contents[argument][{0, getBytes(argument), 0}] = hash_combine(name ? name.getValue() : StringRef(), index);
+    contents[argument][{0, getByteSize(argument), 0}] = hash_combine(name ? name.getValue() : StringRef(), index);
   }
-  size_t loop = 0;
-  llvm::DenseMap<Operation *, int64_t> times;
-  for (LoopOp op : program.getOps<LoopOp>())
-    times[op] = iterations[loop++];
-  forEachIssued(
-      program, [&](LoopOp op) { return times.lookup(op); },
-      [&](Operation *op, int64_t iteration) {
-        if (auto launch = dyn_cast<LaunchOp>(op))
-          visit(launch, iteration);
-      });
+  auto visitLaunch = [&](Operation *op, int64_t iteration) {
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      visit(launch, iteration);
+  };
+  const int64_t *next = iterations.begin();
+  forEachIssued(program, [&](LoopOp) { return *next++; }, visitLaunch);
   for (Value argument : program.getArguments())
     for (const auto &[place, hash] : contents[argument])
       results = hash_combine(results, hash);
@@ -117,7 +111,7 @@ Place Graph::getPlace(Value value, int64_t iteration) const {
   value = skipOnlyPiece(value);
   auto view = value.getDefiningOp<ViewOp>();
   const int64_t begin = view ? view.getByteOffset(/*rank=*/0, iteration) : 0;
-  return {begin, begin + getBytes(value), part};
+  return {begin, begin + getByteSize(value), part};
 }
 
 hash_code Graph::hashView(Value value, int64_t iteration) const {
@@ -127,10 +121,9 @@ hash_code Graph::hashView(Value value, int64_t iteration) const {
       continue;
     size_t piece = 0;
     if (view.getAt())
-      piece = 1 + pieces.find(getMemory(view))->second.at(static_cast<int64_t>(*view.getAt()));
+      piece = 1 + pieces.find(getMemory(view))->second.at(*view.getAt());
     // Part of one micro-batch in a value of all micro-batches.
-    const auto all = static_cast<int64_t>(view.getParts());
-    const int64_t parts = !view.getGroup() && all == microBatches ? 0 : all;
+    const int64_t parts = !view.getGroup() && view.getParts() == microBatches ? 0 : view.getParts();
     const int64_t part = view.getGroup() ? view.getShift() : view.getPart(/*rank=*/0, iteration);
     hash = hash_combine(hash, part, parts, hashGroup(view.getGroup()), piece);
   }
@@ -240,10 +233,9 @@ std::optional<std::string> mlir::plan::findDifference(ModuleOp large, int64_t la
   if (ofLarge.size() != ofSmall.size())
     return "there are " + std::to_string(ofLarge.size()) + " programs in place of " + std::to_string(ofSmall.size());
   for (auto [program, its] : llvm::zip_equal(ofLarge, ofSmall)) {
-    auto iterations = llvm::map_to_vector(its.getOps<LoopOp>(), getCount);
-    auto loops = llvm::to_vector(program.getOps<LoopOp>());
-    if (loops.size() != iterations.size())
-      return ("in '" + program.getName() + "', there are " + Twine(loops.size()) + " loops in place of " +
+    auto iterations = llvm::map_to_vector(its.getOps<LoopOp>(), [](LoopOp loop) { return loop.getCount(); });
+    if (auto loops = llvm::range_size(program.getOps<LoopOp>()); loops != iterations.size())
+      return ("in '" + program.getName() + "', there are " + Twine(loops) + " loops in place of " +
               Twine(iterations.size()))
           .str();
     if (std::optional<std::string> difference = ::findDifference(program, Graph(program, largeMicroBatches, iterations),

@@ -13,8 +13,6 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
-#include <array>
-
 namespace mlir::plan {
 #define GEN_PASS_DEF_PLANASSIGNMEMORY
 #include "moe/Dialect/Plan/Transforms/Passes.h.inc"
@@ -40,10 +38,8 @@ public:
   MutableArrayRef<int32_t> getLast(unsigned block) { return MutableArrayRef(last).slice(block * streams, streams); }
   /// Whether all uses of `a` are surely done before the first use of `b`, a block of `others`.
   bool isBefore(unsigned a, const Lifetimes &others, unsigned b) const {
-    for (unsigned stream = 0; stream < streams; ++stream)
-      if (last[a * streams + stream] > others.first[b * streams + stream])
-        return false;
-    return true;
+    return std::equal(last.begin() + a * streams, last.begin() + (a + 1) * streams, others.first.begin() + b * streams,
+                      std::less_equal<>());
   }
   void join(unsigned from, unsigned into) {
     for (auto [mine, theirs] : llvm::zip(getFirst(into), getFirst(from)))
@@ -70,10 +66,10 @@ struct MemoryBlock {
 /// Uses of a block that are looked at: all of them, or those in one iteration of a loop. The first iteration follows
 /// the ops before the loop, and the last two follow each other.
 enum class When { Always, First, LastButOne, Last };
-using LifetimesByWhen = std::array<Lifetimes, 4>;
+using LifetimesByWhen = std::vector<Lifetimes>;
 
 /// Looks at two iterations at least, so that one follows another.
-int64_t getLookedAt(LoopOp loop) { return std::min(getCount(loop), std::max<int64_t>(getRepresentative(loop), 2)); }
+int64_t getLookedAt(LoopOp loop) { return std::min(loop.getCount(), std::max<int64_t>(getRepresentative(loop), 2)); }
 
 ArrayRef<When> getWhens(LoopOp loop) {
   static constexpr When always[] = {When::Always}, iterations[] = {When::First, When::LastButOne, When::Last};
@@ -82,10 +78,17 @@ ArrayRef<When> getWhens(LoopOp loop) {
 
 /// Whether `iteration` of `iterations` is the one that `when` means.
 bool isAt(When when, int64_t iteration, int64_t iterations) {
-  int64_t last = iterations - 1;
-  return when == When::Always || iteration == (when == When::First  ? 0
-                                               : when == When::Last ? last
-                                                                    : std::max<int64_t>(last - 1, 0));
+  return when == When::Always || (when == When::First && iteration == 0) ||
+         (when == When::Last && iteration == iterations - 1) ||
+         (when == When::LastButOne && iteration == std::max<int64_t>(iterations - 2, 0));
+}
+
+void forEachUse(const HappensBefore &order, const MemoryBlock &block, When when, function_ref<void(unsigned)> visit) {
+  for (BufferOp buffer : block.buffers)
+    for (LaunchOp user : getLaunches(buffer))
+      for (unsigned launch : order.getIndices(user))
+        if (isAt(when, order.getIteration(launch), block.iterations))
+          visit(launch);
 }
 
 /// Bytes from `begin` to before `end` that blocks take.
@@ -149,7 +152,6 @@ private:
   SmallVector<Span, 4> getStreamUses(const MemoryBlock &block, When when) const;
   /// Launches of `stream` that may run at the same time as the uses of block number `index` then.
   Span getBeside(unsigned index, When when, unsigned stream) const;
-  void forEachUse(const MemoryBlock &block, When when, function_ref<void(unsigned)> visit) const;
 
   const HappensBefore &order;
   LifetimesByWhen &lifetimes;
@@ -158,23 +160,16 @@ private:
   std::vector<PlacesBySpan> onStream;
 };
 
-LifetimesByWhen makeLifetimes(unsigned streams) {
-  return {Lifetimes(streams), Lifetimes(streams), Lifetimes(streams), Lifetimes(streams)};
-}
-
 class MemoryPlanner {
 public:
   MemoryPlanner(func::FuncOp program, int64_t alignment)
-      : program(program), order(program, getLookedAt), lifetimes(makeLifetimes(order.getNumStreams())),
+      : program(program), order(program, getLookedAt), lifetimes(4, Lifetimes(order.getNumStreams())),
         alignment(alignment) {}
   void run();
 
 private:
   void makeBlocks();
-  /// Adds the lifetimes of the next block.
-  void addLifetimes(BufferOp buffer, LoopOp loop, int64_t iterations);
   void use(When when, unsigned launch);
-  const Lifetimes &at(When when) const { return lifetimes[static_cast<size_t>(when)]; }
   void shareInPlace();
   /// First input of `launch` whose memory its first output can take, or null.
   BufferOp findInPlaceInput(LaunchOp launch);
@@ -205,28 +200,20 @@ void MemoryPlanner::use(When when, unsigned launch) {
   last = std::max(last, order.getPosition(launch));
 }
 
-void MemoryPlanner::addLifetimes(BufferOp buffer, LoopOp loop, int64_t iterations) {
-  for (Lifetimes &uses : lifetimes)
-    uses.add();
-  for (LaunchOp user : getLaunches(buffer))
-    for (unsigned launch : order.getIndices(user)) {
-      use(When::Always, launch);
-      for (When when : loop ? getWhens(loop) : ArrayRef<When>())
-        if (isAt(when, order.getIteration(launch), iterations))
-          use(when, launch);
-    }
-}
-
 void MemoryPlanner::makeBlocks() {
   llvm::DenseMap<Operation *, int64_t> iterations;
   for (auto loop : program.getOps<LoopOp>())
     iterations[loop] = getLookedAt(loop);
   program.walk([&](BufferOp buffer) {
     auto loop = buffer->getParentOfType<LoopOp>();
-    int64_t lookedAt = loop ? iterations.lookup(loop) : 0;
-    addLifetimes(buffer, loop, lookedAt);
+    MemoryBlock block{{buffer}, buffer.getSpace(), getByteSize(buffer), loop, loop ? iterations.lookup(loop) : 0};
+    for (Lifetimes &uses : lifetimes)
+      uses.add();
+    for (When when : {When::Always, When::First, When::LastButOne, When::Last})
+      if (when == When::Always || loop)
+        forEachUse(order, block, when, [&](unsigned launch) { use(when, launch); });
     blockOf[buffer] = blocks.size();
-    blocks.push_back({{buffer}, buffer.getSpace(), getByteSize(buffer.getBufferType()), loop, lookedAt});
+    blocks.push_back(std::move(block));
   });
 }
 
@@ -250,8 +237,8 @@ BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
     return {};
   for (int64_t position : candidates) {
     auto input = launch.getInputs()[position].getDefiningOp<BufferOp>();
-    if (!input || input.getSpace() != output.getSpace() ||
-        getByteSize(input.getBufferType()) < getByteSize(output.getBufferType()) || !canMerge(output, input))
+    if (!input || input.getSpace() != output.getSpace() || getByteSize(input) < getByteSize(output) ||
+        !canMerge(output, input))
       continue;
     bool everyReadInPlace = llvm::all_of(llvm::enumerate(launch.getInputs()), [&](auto read) {
       return getMemory(read.value()) != input.getMemref() ||
@@ -268,7 +255,8 @@ bool MemoryPlanner::canMerge(BufferOp output, BufferOp input) const {
   unsigned from = blockOf.lookup(output), into = blockOf.lookup(input);
   if (blocks[from].loop != blocks[into].loop)
     return false;
-  return !blocks[from].loop || at(When::LastButOne).isBefore(from, at(When::Last), into);
+  const Lifetimes &next = lifetimes[static_cast<size_t>(When::Last)];
+  return !blocks[from].loop || lifetimes[static_cast<size_t>(When::LastButOne)].isBefore(from, next, into);
 }
 
 void MemoryPlanner::merge(unsigned from, unsigned into) {
@@ -369,23 +357,16 @@ PlacedBlocks::PlacedBlocks(const HappensBefore &order, LifetimesByWhen &lifetime
     onStream.emplace_back(launches.size());
 }
 
-void PlacedBlocks::forEachUse(const MemoryBlock &block, When when, function_ref<void(unsigned)> visit) const {
-  for (BufferOp buffer : block.buffers)
-    for (LaunchOp user : getLaunches(buffer))
-      for (unsigned launch : order.getIndices(user))
-        if (isAt(when, order.getIteration(launch), block.iterations))
-          visit(launch);
-}
-
 Span PlacedBlocks::getUses(const MemoryBlock &block, When when) const {
   Span span;
-  forEachUse(block, when, [&](unsigned launch) { span.add(launch); });
+  forEachUse(order, block, when, [&](unsigned launch) { span.add(launch); });
   return span;
 }
 
 SmallVector<Span, 4> PlacedBlocks::getStreamUses(const MemoryBlock &block, When when) const {
   SmallVector<Span, 4> spans(order.getNumStreams());
-  forEachUse(block, when, [&](unsigned launch) { spans[order.getStream(launch)].add(order.getPosition(launch) - 1); });
+  forEachUse(order, block, when,
+             [&](unsigned launch) { spans[order.getStream(launch)].add(order.getPosition(launch) - 1); });
   return spans;
 }
 
@@ -461,8 +442,7 @@ static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
 static LogicalResult verifyTotal(func::FuncOp program) {
   int64_t total = 0;
   WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult {
-    if (!llvm::AddOverflow(total, getByteSize(buffer.getBufferType()) + kMaxAlignment, total) &&
-        total <= kMaxArenaBytes)
+    if (!llvm::AddOverflow(total, getByteSize(buffer) + kMaxAlignment, total) && total <= kMaxArenaBytes)
       return WalkResult::advance();
     return buffer.emitOpError("expected all buffers together to have at most 2^62 bytes");
   });

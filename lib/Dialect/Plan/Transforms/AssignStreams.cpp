@@ -27,13 +27,6 @@ using namespace mlir::plan;
 // Streams
 //===----------------------------------------------------------------------===//
 
-int64_t mlir::plan::getWorld(func::FuncOp program) {
-  for (Operation *op = program; op; op = op->getParentOp())
-    if (auto parallel = op->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName))
-      return parallel.getWorld();
-  return 0;
-}
-
 static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t world) {
   if (std::optional<int64_t> peer = launch.getPeer())
     return ((launch.getOutputs().empty() ? kSendStreamPrefix : kReceiveStreamPrefix) + Twine(*peer)).str();
@@ -350,8 +343,7 @@ void Synchronizer::run() {
     if (isa<LoopOp>(other->getParentOp()) && op->getParentOp() == other->getParentOp())
       event.turns = std::max(event.turns, wait.distance + 1);
   }
-  int64_t nextEvent = 0;
-  program.walk([&](RecordOp record) { nextEvent = std::max(nextEvent, record.getEndOfEvents()); });
+  int64_t nextEvent = getNumEvents(program);
   for (auto &[launch, event] : events) {
     event.first = nextEvent;
     nextEvent += event.turns;
@@ -363,8 +355,6 @@ void Synchronizer::run() {
 
 namespace {
 struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignStreams> {
-  using Base::Base;
-
   void runOnOperation() override {
     func::FuncOp program = getOperation();
     // Streams of a subprogram are assigned before those of the programs that run it.

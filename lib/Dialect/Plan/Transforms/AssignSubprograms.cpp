@@ -18,8 +18,7 @@ using namespace mlir::plan;
 
 /// Lets all other streams begin after `compute`, and `compute` end after them.
 static void closeStreams(func::FuncOp subprogram) {
-  int64_t event = 0;
-  subprogram.walk([&](RecordOp record) { event = std::max(event, record.getEndOfEvents()); });
+  int64_t event = getNumEvents(subprogram);
   SmallVector<std::string> others;
   for (StringRef stream : getStreams(subprogram))
     if (stream != kComputeStream)
@@ -42,20 +41,16 @@ static void closeStreams(func::FuncOp subprogram) {
 static void addArena(LaunchOp launch, func::FuncOp subprogram) {
   if (!launch.getOutputs().empty() && !llvm::is_contained(launch.getInputs(), launch.getOutputs().back()))
     return;
-  auto arenas = subprogram->getAttrOfType<DictionaryAttr>(kArenasAttrName);
-  int64_t bytes = arenas.getAs<IntegerAttr>(stringifySpace(Space::device)).getInt();
   OpBuilder builder(launch);
   auto space = SpaceAttr::get(builder.getContext(), Space::device);
-  auto type = MemRefType::get({static_cast<int64_t>(llvm::divideCeil(bytes, 4))}, builder.getI32Type(),
-                              MemRefLayoutAttrInterface(), space);
+  auto words = static_cast<int64_t>(llvm::divideCeil(*getArenaBytes(subprogram, Space::device), 4));
+  auto type = MemRefType::get({words}, builder.getI32Type(), MemRefLayoutAttrInterface(), space);
   launch.getOutputsMutable().append(
       builder.create<BufferOp>(launch.getLoc(), type, IntegerAttr(), moe::RingAttr()).getMemref());
 }
 
 namespace {
 struct PlanAssignSubprograms : public plan::impl::PlanAssignSubprogramsBase<PlanAssignSubprograms> {
-  using Base::Base;
-
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpPassManager streams(func::FuncOp::getOperationName()), memory(func::FuncOp::getOperationName());

@@ -78,7 +78,7 @@ static std::pair<int64_t, int64_t> getByteRange(Value value, int64_t iteration) 
     value = view.getSource();
   auto view = value.getDefiningOp<ViewOp>();
   int64_t begin = view ? view.getByteOffset(/*rank=*/0, iteration) : 0;
-  return {begin, begin + getByteSize(cast<MemRefType>(value.getType()))};
+  return {begin, begin + getByteSize(value)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -104,7 +104,7 @@ Dependences::Dependences(func::FuncOp program) {
     Value memory = getMemory(value);
     auto [entry, isNew] = numbers.try_emplace(memory, memories.size());
     if (isNew)
-      memories.emplace_back(getByteSize(cast<MemRefType>(memory.getType())));
+      memories.emplace_back(getByteSize(memory));
     return memories[entry->second];
   };
   for (auto [number, launch] : llvm::enumerate(launches)) {
@@ -124,16 +124,11 @@ Dependences::Dependences(func::FuncOp program) {
   }
 }
 
-/// Whether `launch` writes `memory` or a part of it.
-static bool writes(LaunchOp launch, Value memory) {
-  return llvm::any_of(launch.getOutputs(), [&](Value output) { return getMemory(output) == memory; });
-}
-
 void Dependences::addRings(func::FuncOp program) {
   llvm::DenseMap<Operation *, unsigned> numbers;
   llvm::MapVector<StringRef, Ring> found;
   for (auto buffer : program.getOps<BufferOp>()) {
-    std::optional<moe::RingAttr> attribute = buffer.getRing();
+    moe::RingAttr attribute = buffer.getRingAttr();
     if (!attribute)
       continue;
     if (numbers.empty())
@@ -143,14 +138,15 @@ void Dependences::addRings(func::FuncOp program) {
     for (LaunchOp user : plan::getLaunches(buffer))
       turn.users.push_back(numbers.lookup(user));
     makeUnique(turn.users);
-    auto writer = llvm::find_if(turn.users, [&](unsigned user) { return writes(launches[user], buffer.getMemref()); });
+    auto writer = llvm::find_if(turn.users, [&](unsigned user) {
+      return llvm::is_contained(llvm::map_range(launches[user].getOutputs(), getMemory), buffer.getMemref());
+    });
     if (writer == turn.users.end())
       continue;
     turn.firstWriter = *writer;
-    Ring &ring = found[attribute->getName()];
-    ring.name = attribute->getName();
     // Buffers of one ring have one depth. If depths differ, the least is the safe one.
-    ring.depth = ring.turns.empty() ? attribute->getDepth() : std::min(ring.depth, attribute->getDepth());
+    Ring &ring = found.try_emplace(attribute.getName(), Ring{attribute.getDepth()}).first->second;
+    ring.depth = std::min(ring.depth, attribute.getDepth());
     ring.turns.push_back(std::move(turn));
   }
   for (auto &entry : found) {

@@ -10,13 +10,6 @@
 using namespace mlir;
 using namespace mlir::plan;
 
-/// Bytes of the subprogram's arena, which is all in the device's memory.
-static int64_t getArenaBytes(func::FuncOp subprogram, Space space) {
-  auto arenas = subprogram->getAttrOfType<DictionaryAttr>(kArenasAttrName);
-  auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr();
-  return bytes ? bytes.getInt() : 0;
-}
-
 static MemRefType withoutSpace(Type type) { return MemRefType::Builder(cast<MemRefType>(type)).setMemorySpace({}); }
 
 /// Verifies a launch of a subprogram. The inputs after the number of times are the arguments. Outputs are inputs that
@@ -40,13 +33,13 @@ static LogicalResult verifyLaunch(LaunchOp launch, func::FuncOp subprogram) {
       return launch.emitOpError("expected argument ")
              << argument.getArgNumber() << " of '" << subprogram.getName() << "' to be "
              << withoutSpace(argument.getType()) << " but got " << input.getType();
-  if (getArenaBytes(subprogram, Space::host_pinned) > 0)
+  if (getArenaBytes(subprogram, Space::host_pinned).value_or(0) > 0)
     return subprogram.emitOpError("expected a subprogram without values on the host");
   Value arena = outputs.empty() ? Value() : outputs.back();
-  if (!arena || !arena.getDefiningOp<BufferOp>() || llvm::is_contained(inputs, arena) ||
-      getByteSize(cast<MemRefType>(arena.getType())) < getArenaBytes(subprogram, Space::device))
+  int64_t bytes = getArenaBytes(subprogram, Space::device).value_or(0);
+  if (!arena || !arena.getDefiningOp<BufferOp>() || llvm::is_contained(inputs, arena) || getByteSize(arena) < bytes)
     return launch.emitOpError("expected memory for the ")
-           << getArenaBytes(subprogram, Space::device) << " bytes of '" << subprogram.getName() << "' as last output";
+           << bytes << " bytes of '" << subprogram.getName() << "' as last output";
   for (BlockArgument argument : subprogram.getArguments()) {
     bool isWritten = false;
     subprogram.walk([&](LaunchOp inner) {
@@ -120,8 +113,8 @@ static void cloneOps(OpBuilder &builder, func::FuncOp subprogram, LaunchOp launc
       if (buffer.getOffset() && arena.getOffset())
         buffer.setOffset(*buffer.getOffset() + *arena.getOffset());
     } else if (auto view = dyn_cast<ViewOp>(copy)) {
-      auto space = cast<MemRefType>(view.getSource().getType()).getMemorySpace();
-      view.getResult().setType(MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace(space));
+      Attribute space = view.getSource().getType().getMemorySpace();
+      view.getResult().setType(MemRefType::Builder(view.getType()).setMemorySpace(space));
     } else if (auto record = dyn_cast<RecordOp>(copy)) {
       record.setEvent(record.getEvent() + firstEvent);
     } else if (auto wait = dyn_cast<WaitOp>(copy)) {
@@ -139,16 +132,14 @@ static void cloneOps(OpBuilder &builder, func::FuncOp subprogram, LaunchOp launc
 /// on. The launch is erased then.
 static LogicalResult inlineAll(ModuleOp plan, function_ref<void(LaunchOp, int64_t)> inlineLaunch) {
   for (auto program : plan.getOps<func::FuncOp>()) {
-    SmallVector<LaunchOp> launches;
-    int64_t events = 0;
-    program.walk([&](Operation *op) {
-      if (auto launch = dyn_cast<LaunchOp>(op); launch && launch->hasAttr(kProgramAttrName))
-        launches.push_back(launch);
-      else if (auto record = dyn_cast<RecordOp>(op))
-        events = std::max(events, record.getEndOfEvents());
-    });
     if (failed(verifyLaunchesOfSubprograms(program)))
       return failure();
+    int64_t events = getNumEvents(program);
+    SmallVector<LaunchOp> launches;
+    program.walk([&](LaunchOp launch) {
+      if (launch->hasAttr(kProgramAttrName))
+        launches.push_back(launch);
+    });
     for (LaunchOp launch : launches) {
       inlineLaunch(launch, events);
       launch.erase();

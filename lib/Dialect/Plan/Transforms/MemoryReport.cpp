@@ -5,6 +5,7 @@
 #include "llvm/Support/Format.h"
 
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -13,17 +14,9 @@ namespace {
 /// A buffer is alive from launch `first` to launch `last`, both included.
 struct Interval {
   BufferOp buffer;
-  LaunchOp writer;
   unsigned first, last;
 };
 } // namespace
-
-StringRef LiveBuffer::getLabel() const {
-  LaunchOp launch = writer;
-  return launch.getLabel().value_or("");
-}
-
-static int64_t getBytes(BufferOp buffer) { return getByteSize(buffer.getBufferType()); }
 
 /// Whether `output` takes over the bytes of `input`, whose interval then ends one launch earlier, because its launch
 /// writes in place.
@@ -41,7 +34,7 @@ static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
       if (auto buffer = getMemory(value).getDefiningOp<BufferOp>()) {
         auto [it, inserted] = intervalOf.try_emplace(buffer.getMemref(), intervals.size());
         if (inserted)
-          intervals.push_back({buffer, launch, static_cast<unsigned>(number), 0});
+          intervals.push_back({buffer, static_cast<unsigned>(number), 0});
         intervals[it->second].last = number;
       }
   for (LaunchOp launch : launches)
@@ -59,8 +52,8 @@ static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRe
   std::vector<int64_t> change(launches.size() + 1, 0);
   for (const Interval &interval : intervals)
     if (BufferOp buffer = interval.buffer; buffer.getSpace() == space) {
-      change[interval.first] += getBytes(buffer);
-      change[interval.last + 1] -= getBytes(buffer);
+      change[interval.first] += getByteSize(buffer);
+      change[interval.last + 1] -= getByteSize(buffer);
     }
   unsigned peak = 0;
   int64_t bytes = 0;
@@ -73,7 +66,7 @@ static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRe
   for (const Interval &interval : intervals)
     if (BufferOp buffer = interval.buffer;
         report.liveBytes > 0 && buffer.getSpace() == space && interval.first <= peak && peak <= interval.last)
-      report.live.push_back({interval.writer, getBytes(buffer), buffer.getOffset()});
+      report.live.push_back({launches[interval.first], getByteSize(buffer), buffer.getOffset()});
   llvm::stable_sort(report.live, [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });
   return report;
 }
@@ -83,12 +76,10 @@ SmallVector<ArenaReport, 2> mlir::plan::reportMemory(func::FuncOp program) {
   SmallVector<LaunchOp> launches;
   program.walk([&](LaunchOp launch) { launches.push_back(launch); });
   std::vector<Interval> intervals = getIntervals(launches);
-  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
   SmallVector<ArenaReport, 2> reports;
   for (Space space : {Space::device, Space::host_pinned}) {
     reports.push_back(reportArena(space, launches, intervals));
-    if (auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr())
-      reports.back().arenaBytes = bytes.getInt();
+    reports.back().arenaBytes = getArenaBytes(program, space).value_or(0);
   }
   return reports;
 }

@@ -134,7 +134,7 @@ private:
   /// Steps that use a buffer, rising.
   llvm::MapVector<Value, SmallVector<size_t>> users;
   /// Arguments with a part for each micro-batch, and their numbers of parts.
-  std::set<std::pair<void *, int64_t>> inputs;
+  llvm::DenseSet<std::pair<Value, int64_t>> inputs;
   LoopOp loop;
   /// Replacements of values in a part, for launches of a micro-batch and for others.
   llvm::DenseMap<Value, Value> rewritten[3][2];
@@ -227,7 +227,7 @@ LogicalResult LoopRoller::findPeriods() {
 void LoopRoller::chooseBegin() {
   std::vector<int64_t> alive(steps.size() + 1, 0); // differences first
   for (const auto &[memory, uses] : users) {
-    int64_t bytes = getByteSize(cast<MemRefType>(memory.getType()));
+    int64_t bytes = getByteSize(memory);
     alive[uses.front() + 1] += bytes;
     alive[uses.back() + 1] -= bytes;
   }
@@ -308,11 +308,10 @@ LogicalResult LoopRoller::match(Value first, Value second) {
     return failure();
   if (view.getShift() == other.getShift())
     return match(view.getSource(), other.getSource());
-  auto shift = static_cast<int64_t>(other.getShift()) - static_cast<int64_t>(view.getShift());
   if (view.getSource() != other.getSource() || !isa<BlockArgument>(view.getSource()) || view.getGroup() ||
-      shift != periods.microBatches)
+      other.getShift() - view.getShift() != periods.microBatches)
     return failure();
-  inputs.insert({view.getSource().getAsOpaquePointer(), view.getParts()});
+  inputs.insert({view.getSource(), view.getParts()});
   return success();
 }
 
@@ -527,9 +526,7 @@ Value LoopRoller::rewrite(OpBuilder &builder, Value value, bool isOfMicroBatch, 
 
 Value LoopRoller::makeValue(OpBuilder &builder, Value value, bool isOfMicroBatch, Part part) {
   if (auto view = value.getDefiningOp<ViewOp>()) {
-    bool isInput =
-        isOfMicroBatch && !view.getGroup() && inputs.count({view.getSource().getAsOpaquePointer(), view.getParts()});
-    if (isInput)
+    if (isOfMicroBatch && !view.getGroup() && inputs.contains({view.getSource(), view.getParts()}))
       return makeMoving(builder, view.getLoc(), view.getType(), view.getSource(), view.getShift(), periods.microBatches,
                         view.getParts(), part);
     Value source = rewrite(builder, view.getSource(), isOfMicroBatch, part);
@@ -610,8 +607,6 @@ LogicalResult mlir::plan::rollLoop(func::FuncOp program) { return LoopRoller(pro
 
 namespace {
 struct PlanRollLoop : public plan::impl::PlanRollLoopBase<PlanRollLoop> {
-  using Base::Base;
-
   void runOnOperation() override {
     func::FuncOp program = getOperation();
     if (isRankProgram(program) && (failed(verifyRankProgram(program)) || failed(rollLoop(program))))

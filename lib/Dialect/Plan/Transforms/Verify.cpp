@@ -9,7 +9,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/Support/CheckedArithmetic.h"
 
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/Dialect/Plan/Transforms/Subprograms.h"
@@ -23,15 +22,6 @@ namespace mlir::plan {
 
 using namespace mlir;
 using namespace mlir::plan;
-
-static LogicalResult verifyStreams(func::FuncOp program) {
-  WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult {
-    if (launch.getStream())
-      return WalkResult::advance();
-    return launch.emitOpError("expected ") << launch.describe() << " to have a stream; run plan-assign-streams first";
-  });
-  return failure(walk.wasInterrupted());
-}
 
 static LogicalResult verifyWaits(func::FuncOp program) {
   llvm::DenseSet<int64_t> recorded;
@@ -55,27 +45,18 @@ static LogicalResult verifyWaits(func::FuncOp program) {
   return diagnostic;
 }
 
-static LogicalResult verifyBounds(BufferOp buffer, DictionaryAttr arenas) {
-  std::optional<int64_t> offset = buffer.getOffset();
-  if (!offset)
-    return success();
-  auto type = cast<MemRefType>(buffer.getMemref().getType());
-  StringRef space = stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue());
-  auto bytes = arenas ? arenas.getAs<IntegerAttr>(space) : IntegerAttr();
-  if (!bytes)
-    return buffer->getParentOfType<func::FuncOp>().emitOpError("expected '")
-           << kArenasAttrName << "' to give the bytes of '" << space << "'";
-  std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*offset, getByteSize(type));
-  if (end && *end <= bytes.getInt())
-    return success();
-  return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
-         << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type) << " bytes at offset "
-         << *offset;
-}
-
 static LogicalResult verifyBounds(func::FuncOp program) {
-  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
-  WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult { return verifyBounds(buffer, arenas); });
+  WalkResult walk = program.walk([&](BufferOp buffer) -> WalkResult {
+    std::optional<int64_t> offset = buffer.getOffset(), bytes = getArenaBytes(program, buffer.getSpace());
+    if (!offset || (bytes && *offset + getByteSize(buffer) <= *bytes))
+      return WalkResult::advance();
+    StringRef space = stringifySpace(buffer.getSpace());
+    if (!bytes)
+      return program.emitOpError("expected '") << kArenasAttrName << "' to give the bytes of '" << space << "'";
+    return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
+           << *bytes << " bytes of '" << space << "' but it has " << getByteSize(buffer) << " bytes at offset "
+           << *offset;
+  });
   return failure(walk.wasInterrupted());
 }
 
@@ -102,38 +83,15 @@ static int64_t getSpareMicroBatches(ModuleOp plan) {
   std::optional<int64_t> spare;
   int64_t together = 1;
   for (auto [loop, representative] : llvm::zip_equal(loops, representatives)) {
-    int64_t own = (getCount(loop) - representative) * getMicroBatches(loop);
+    int64_t own = (loop.getCount() - representative) * getMicroBatches(loop);
     spare = std::min(spare.value_or(own), own);
     together = std::lcm(together, getMicroBatches(loop));
   }
   return spare.value_or(0) / together * together;
 }
 
-/// Verifies that every rank runs one of `programs`, which are sorted by their first rank. `world` is 0 if unknown.
-static LogicalResult verifyCoverage(ArrayRef<Program> programs, int64_t world) {
-  int64_t next = 0;
-  for (const Program &program : programs) {
-    func::FuncOp function = program.function;
-    if (program.firstRank != next)
-      return function.emitOpError("expected each rank to have one program but '")
-             << function.getName() << "' starts at rank " << program.firstRank << " and the programs before it end at "
-             << next;
-    next = program.firstRank + program.numRanks;
-  }
-  if (func::FuncOp last = programs.back().function; world != 0 && next != world)
-    return last.emitOpError("expected rank programs for ") << world << " ranks but got " << next;
-  return success();
-}
-
-static int64_t getWorld(Operation *op) {
-  auto parallel = op->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName);
-  return parallel ? parallel.getWorld() : 0;
-}
-
 namespace {
 struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
-  using Base::Base;
-
   void runOnOperation() override {
     plan = getOperation();
     spare = getSpareMicroBatches(plan);
@@ -178,7 +136,7 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   }
 
   Program getProgram(func::FuncOp function) {
-    auto iterations = [&](LoopOp loop) { return getCount(loop) - spare / getMicroBatches(loop); };
+    auto iterations = [&](LoopOp loop) { return loop.getCount() - spare / getMicroBatches(loop); };
     return Program{function, HappensBefore(function, iterations), spare == 0};
   }
 
@@ -197,28 +155,22 @@ struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
   /// reference, has a world of its own.
   LogicalResult verifyTogether(MutableArrayRef<std::optional<Program>> programs) {
     std::vector<Program> shared;
-    int64_t world = getWorld(plan);
-    for (std::optional<Program> &program : programs) {
-      func::FuncOp function = program->function;
-      if (function->hasAttr(kRanksAttrName)) {
+    for (std::optional<Program> &program : programs)
+      if (func::FuncOp function = program->function; !function->hasAttr(kRanksAttrName)) {
+        if (failed(verifyCollectives(*program, getWorld(function))))
+          return failure();
+      } else {
         if (failed(readRanks(*program)))
           return failure();
         shared.push_back(std::move(*program));
-      } else {
-        int64_t own = getWorld(function);
-        if (failed(verifyCollectives(*program, own ? own : world)))
-          return failure();
       }
-    }
-    return shared.empty() ? success() : verifyShared(shared);
-  }
-
-  LogicalResult verifyShared(std::vector<Program> &shared) {
+    if (shared.empty())
+      return success();
     llvm::stable_sort(shared, [](const Program &a, const Program &b) { return a.firstRank < b.firstRank; });
-    int64_t world = getWorld(plan);
-    if (failed(verifyCoverage(shared, world)))
+    auto functions = llvm::map_to_vector(shared, [](const Program &program) { return program.function; });
+    if (failed(verifyCoverage(functions, getWorld(plan))))
       return failure();
-    return verifyCollectives(shared, world);
+    return verifyCollectives(shared, getWorld(plan));
   }
 
   ModuleOp plan;

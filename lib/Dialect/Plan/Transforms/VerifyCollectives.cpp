@@ -38,9 +38,6 @@ public:
   LogicalResult run();
 
 private:
-  /// Sets of programs that share instances, by communicator: the first program of each program's set.
-  using Sharing = std::map<Communicator, std::vector<unsigned>>;
-
   LogicalResult collect(unsigned program);
   LogicalResult checkGroup(LaunchOp op);
   LogicalResult checkPeer(unsigned program, LaunchOp op);
@@ -55,7 +52,8 @@ private:
   int64_t world;
   std::vector<std::map<Communicator, Sequence>> sequences;
   std::set<Communicator> communicators;
-  Sharing sharing;
+  /// Sets of programs that share instances, by communicator: the first program of each program's set.
+  std::map<Communicator, std::vector<unsigned>> sharing;
 
   friend class OrderGraph;
 };
@@ -177,9 +175,8 @@ static std::string findDifference(LaunchOp first, LaunchOp second) {
     return ("with " + what + " " + expected + " but got " + got).str();
   };
   if (first.getPeer()) {
-    bool differ = first.getOutputs().empty() != second.getOutputs().empty();
     std::string sent = shapes(first->getOperands()), received = shapes(second->getOperands());
-    if (!differ)
+    if (first.getOutputs().empty() == second.getOutputs().empty())
       return "one that sends and one that receives but got two '" + first.getKernel().str() + "'";
     return sent == received ? "" : describe("the value", sent, received);
   }
@@ -196,7 +193,7 @@ static std::string findDifference(LaunchOp first, LaunchOp second) {
 
 LogicalResult CollectiveChecker::compare(const Communicator &communicator, unsigned first, unsigned second) {
   const Sequence &expected = sequences[first][communicator], &got = sequences[second][communicator];
-  func::FuncOp firstFunction = programs[first].function, secondFunction = programs[second].function;
+  func::FuncOp firstFunction = programs[first].function;
   for (auto [index, pair] : llvm::enumerate(llvm::zip(expected, got))) {
     LaunchOp op = getOp(second, std::get<1>(pair)), other = getOp(first, std::get<0>(pair));
     std::string difference = findDifference(other, op);
@@ -210,20 +207,20 @@ LogicalResult CollectiveChecker::compare(const Communicator &communicator, unsig
   }
   if (expected.size() == got.size())
     return success();
-  bool secondLonger = got.size() > expected.size();
-  size_t common = std::min(expected.size(), got.size());
-  LaunchOp extra = secondLonger ? getOp(second, got[common]) : getOp(first, expected[common]);
-  func::FuncOp shorter = secondLonger ? firstFunction : secondFunction;
+  auto [longer, shorter] = got.size() > expected.size() ? std::pair(second, first) : std::pair(first, second);
+  const Sequence &common = sequences[shorter][communicator];
+  LaunchOp extra = getOp(longer, sequences[longer][communicator][common.size()]);
+  func::FuncOp function = programs[shorter].function;
   InFlightDiagnostic diagnostic = extra.emitOpError("hang: expected all members of '")
                                   << extra.getGroup()->getName() << "' to issue the same number of collectives, but "
-                                  << extra.describe() << " has no partner in '" << shorter.getName()
-                                  << "', which ends after " << common;
-  LaunchOp last =
-      common == 0 ? LaunchOp() : getOp(secondLonger ? first : second, (secondLonger ? expected : got)[common - 1]);
-  if (last)
-    diagnostic.attachNote(last.getLoc()) << last.describe() << " is the last one of '" << shorter.getName() << "'";
-  else
-    diagnostic.attachNote(shorter.getLoc()) << "'" << shorter.getName() << "' is here";
+                                  << extra.describe() << " has no partner in '" << function.getName()
+                                  << "', which ends after " << common.size();
+  if (common.empty()) {
+    diagnostic.attachNote(function.getLoc()) << "'" << function.getName() << "' is here";
+    return diagnostic;
+  }
+  LaunchOp last = getOp(shorter, common.back());
+  diagnostic.attachNote(last.getLoc()) << last.describe() << " is the last one of '" << function.getName() << "'";
   return diagnostic;
 }
 
@@ -250,9 +247,7 @@ LogicalResult CollectiveChecker::run() {
   // One program cannot contradict its own order.
   if (programs.size() == 1)
     return success();
-  if (failed(checkAgreement()))
-    return failure();
-  return OrderGraph(*this).check();
+  return failure(failed(checkAgreement()) || failed(OrderGraph(*this).check()));
 }
 
 OrderGraph::OrderGraph(const CollectiveChecker &checker) : checker(checker) {
@@ -300,12 +295,9 @@ SmallVector<OrderGraph::Edge> OrderGraph::findCycle(const std::vector<unsigned> 
   unsigned node = into.begin()->first;
   while (seen.insert(node).second)
     node = into.at(node)->from;
-  SmallVector<Edge> cycle;
-  unsigned start = node;
-  do {
-    cycle.push_back(*into.at(node));
-    node = cycle.back().from;
-  } while (node != start);
+  SmallVector<Edge> cycle = {*into.at(node)};
+  while (cycle.back().from != node)
+    cycle.push_back(*into.at(cycle.back().from));
   return cycle;
 }
 

@@ -49,7 +49,6 @@ private:
   using Segments = std::map<int64_t, OwnedSegment>;
 
   void addMemories(func::FuncOp function);
-  void findRings(func::FuncOp function);
   /// Splits the segment around `at`, if any, so that none crosses it.
   void split(Segments &segments, int64_t at);
   /// Splits at both ends of `range`, and returns the first segment in it.
@@ -57,7 +56,6 @@ private:
 
   /// Bytes of `value` where launch number `launch` uses it.
   Range getRange(unsigned launch, Value value) const;
-  LogicalResult visit(unsigned launch);
   LogicalResult checkWithin(unsigned launch);
   LogicalResult read(unsigned launch, Value value);
   LogicalResult write(unsigned launch, Value value);
@@ -89,22 +87,19 @@ static std::string describeValue(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return "argument " + std::to_string(argument.getArgNumber());
   auto buffer = value.getDefiningOp<BufferOp>();
-  auto type = cast<MemRefType>(value.getType());
-  std::string text = "the buffer of " + std::to_string(getByteSize(type)) + " bytes";
+  std::string text = "the buffer of " + std::to_string(getByteSize(value)) + " bytes";
   if (auto offset = buffer.getOffset())
     text += " at offset " + std::to_string(*offset);
-  return text + " in " + stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue()).str();
+  return text + " in " + stringifySpace(buffer.getSpace()).str();
 }
 
 MemoryChecker::MemoryChecker(const Program &program, int64_t rank) : order(program.order), rank(rank) {
-  addMemories(program.function);
-  if (!program.isWhole)
-    findRings(program.function);
-}
-
-void MemoryChecker::findRings(func::FuncOp function) {
+  func::FuncOp function = program.function;
+  addMemories(function);
+  if (program.isWhole)
+    return;
   function.walk([&](ViewOp view) {
-    if (Value memory = getMemory(view.getResult()); view.getStep() && !isa<BlockArgument>(memory))
+    if (Value memory = getMemory(view); view.getStep() && !isa<BlockArgument>(memory))
       rings.insert(memory);
   });
 }
@@ -112,23 +107,19 @@ void MemoryChecker::findRings(func::FuncOp function) {
 void MemoryChecker::addMemories(func::FuncOp function) {
   memories.resize(getMaxEnumValForSpace() + 1);
   auto addOwn = [&](Value value, bool written) {
-    Range range{static_cast<unsigned>(memories.size()), 0, getByteSize(cast<MemRefType>(value.getType()))};
+    Range range{static_cast<unsigned>(memories.size()), 0, getByteSize(value)};
     ranges[value] = range;
     memories.emplace_back();
     if (written && range.end > 0)
       memories.back()[0] = OwnedSegment{range.end, std::nullopt, value, {}};
   };
-  auto inputs = function->getAttrOfType<IntegerAttr>(kInputsAttrName);
-  int64_t numInputs = inputs ? inputs.getInt() : function.getNumArguments();
   for (BlockArgument argument : function.getArguments())
-    addOwn(argument, argument.getArgNumber() < numInputs);
+    addOwn(argument, argument.getArgNumber() < getNumInputs(function));
   function.walk([&](BufferOp buffer) {
-    auto type = cast<MemRefType>(buffer.getMemref().getType());
-    auto space = static_cast<unsigned>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
     if (std::optional<int64_t> offset = buffer.getOffset())
-      ranges[buffer.getMemref()] = Range{space, *offset, *offset + getByteSize(type)};
+      ranges[buffer] = Range{static_cast<unsigned>(buffer.getSpace()), *offset, *offset + getByteSize(buffer)};
     else
-      addOwn(buffer.getMemref(), false);
+      addOwn(buffer, false);
   });
 }
 
@@ -136,17 +127,14 @@ Range MemoryChecker::getRange(unsigned launch, Value value) const {
   Range range = ranges.find(getMemory(value))->second;
   if (auto view = value.getDefiningOp<ViewOp>()) {
     range.begin += view.getByteOffset(rank, order.getIteration(launch));
-    range.end = range.begin + getByteSize(cast<MemRefType>(value.getType()));
+    range.end = range.begin + getByteSize(value);
   }
   return range;
 }
 
 void MemoryChecker::split(Segments &segments, int64_t at) {
-  auto it = segments.upper_bound(at);
-  if (it == segments.begin())
-    return;
-  --it;
-  if (it->first == at || it->second.end <= at)
+  auto it = segments.lower_bound(at);
+  if (it == segments.begin() || (--it)->second.end <= at)
     return;
   segments[at] = it->second;
   it->second.end = at;
@@ -160,22 +148,17 @@ MemoryChecker::Segments::iterator MemoryChecker::carve(const Range &range) {
 }
 
 LogicalResult MemoryChecker::run() {
-  for (unsigned launch = 0; launch < order.getLaunches().size(); ++launch)
-    if (failed(visit(launch)))
+  for (auto [launch, its] : llvm::enumerate(order.getLaunches())) {
+    LaunchOp op = its;
+    for (Value input : op.getInputs())
+      if (failed(read(launch, input)))
+        return failure();
+    if (failed(checkWithin(launch)))
       return failure();
-  return success();
-}
-
-LogicalResult MemoryChecker::visit(unsigned launch) {
-  LaunchOp op = order.getLaunches()[launch];
-  for (Value input : op.getInputs())
-    if (failed(read(launch, input)))
-      return failure();
-  if (failed(checkWithin(launch)))
-    return failure();
-  for (Value output : op.getOutputs())
-    if (failed(write(launch, output)))
-      return failure();
+    for (Value output : op.getOutputs())
+      if (failed(write(launch, output)))
+        return failure();
+  }
   return success();
 }
 
@@ -283,13 +266,11 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
 /// do not count, since no other value is in an argument's memory.
 static SmallVector<ViewOp> getMovingViews(func::FuncOp function) {
   llvm::MapVector<Value, SmallVector<ViewOp>> byMemory;
-  function.walk([&](ViewOp view) { byMemory[getMemory(view.getResult())].push_back(view); });
+  function.walk([&](ViewOp view) { byMemory[getMemory(view)].push_back(view); });
   SmallVector<ViewOp> moving;
   for (auto &[memory, views] : byMemory) {
     auto isSamePart = [first = views.front()](ViewOp view) mutable {
-      return view.getSource() == first.getSource() && view.getGroup() == first.getGroup() &&
-             view.getShift() == first.getShift() && view.getParts() == first.getParts() &&
-             view.getAt() == first.getAt();
+      return view.getSource() == first.getSource() && view.getProperties() == first.getProperties();
     };
     if (!isa<BlockArgument>(memory) || !llvm::all_of(views, isSamePart))
       llvm::append_range(moving,

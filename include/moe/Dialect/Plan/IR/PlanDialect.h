@@ -72,6 +72,7 @@ inline constexpr StringLiteral kBufferTypes =
 bool isBufferType(MemRefType type);
 /// Bytes of a value for which isBufferType holds.
 int64_t getByteSize(MemRefType type);
+inline int64_t getByteSize(Value value) { return getByteSize(cast<MemRefType>(value.getType())); }
 /// The buffer or argument in which a value lies. A plan.view lies in the memory of its source.
 Value getMemory(Value value);
 /// The launches that use `buffer` or a view of it. A launch appears once for each use.

@@ -84,9 +84,11 @@ def Plan_CountsAttr : Plan_Attr<"Counts", "counts"> {
 }
 def Plan_CountsArrayAttr : TypedArrayAttrBase<Plan_CountsAttr, "array of #plan.counts">;
 
-def Plan_Index : ConfinedAttr<I64Attr, [IntNonNegative]>;
+/// As I64Attr, but signed in C++.
+def Plan_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute">;
+def Plan_Index : ConfinedAttr<Plan_I64, [IntNonNegative]>;
 /// The number of events is bounded because runtimes keep a table of them.
-def Plan_Event : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<16777215>]>;
+def Plan_Event : ConfinedAttr<Plan_I64, [IntNonNegative, IntMaxValue<16777215>]>;
 
 class Plan_Op<string mnemonic, list<string> costMethods = ["getOpCost"], list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, !listconcat([DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>], traits)>;
@@ -127,8 +129,7 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
   let assemblyFormat = "attr-dict `:` type($memref)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    MemRefType getBufferType() { return ::mlir::cast<MemRefType>(getMemref().getType()); }
-    Space getSpace() { return ::mlir::cast<SpaceAttr>(getBufferType().getMemorySpace()).getValue(); }
+    Space getSpace() { return ::mlir::cast<SpaceAttr>(getType().getMemorySpace()).getValue(); }
   }];
 }
 
@@ -169,9 +170,9 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
     }
     ```
   }];
-  let arguments = (ins AnyStaticShapeMemRef:$source, DefaultValuedAttr<I64Attr, "0">:$shift,
-                   DefaultValuedAttr<I64Attr, "1">:$parts, OptionalAttr<Moe_GroupAttr>:$group, OptionalAttr<I64Attr>:$step,
-                   OptionalAttr<Plan_Index>:$at);
+  let arguments = (ins AnyStaticShapeMemRef:$source, DefaultValuedAttr<Plan_I64, "0">:$shift,
+                   DefaultValuedAttr<Plan_I64, "1">:$parts, OptionalAttr<Moe_GroupAttr>:$group,
+                   OptionalAttr<Plan_I64>:$step, OptionalAttr<Plan_Index>:$at);
   let results = (outs AnyStaticShapeMemRef:$result);
   let assemblyFormat = [{
     $source (`at` $at^):(`part` $shift `of` $parts)? (`over` $group^)? (`by` $step^)? attr-dict
@@ -311,9 +312,11 @@ class Plan_EventOp<string mnemonic> : Plan_FreeOp<mnemonic> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The event in iteration `iteration` of the loop around the op, or after a loop of that many iterations.
-    int64_t getEventAt(int64_t iteration);
+    int64_t getEventAt(int64_t iteration) {
+      return getEvent() + (getTurns() ? (iteration + *getShift()) % *getTurns() : 0);
+    }
     /// One more than the last event that the op ever refers to.
-    int64_t getEndOfEvents();
+    int64_t getEndOfEvents() { return getEvent() + getTurns().value_or(1); }
   }];
 }
 

@@ -30,6 +30,25 @@ func::FuncOp getSubprogram(LaunchOp launch);
 /// The rank programs of a plan in the order of their ranks, without its one-rank reference.
 SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
 
+/// Ranks that run a program.
+struct Ranks {
+  int64_t first, count;
+};
+/// Ranks by `plan.ranks`. Without it they are all ranks of `world`.
+Ranks getRanks(func::FuncOp program, int64_t world = 0);
+/// Fails after an error unless each rank runs one of `programs`, which are in the order of their ranks. `world` is 0 if
+/// unknown.
+LogicalResult verifyCoverage(ArrayRef<func::FuncOp> programs, int64_t world);
+/// Fails after an error if a launch has no stream.
+LogicalResult verifyStreams(func::FuncOp program);
+
+/// Number of ranks of the program, by the `moe.parallel` of `op` or its parents, or 0 if there is none.
+int64_t getWorld(Operation *op);
+/// Number of arguments that are inputs, which is all without `plan.inputs`.
+int64_t getNumInputs(func::FuncOp program);
+/// Bytes of an arena, or none before plan-assign-memory.
+std::optional<int64_t> getArenaBytes(func::FuncOp program, Space space);
+
 //===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
@@ -37,8 +56,6 @@ SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
 /// Number of iterations of a loop that an analysis looks at.
 using Iterations = function_ref<int64_t(LoopOp)>;
 
-/// Number of all iterations.
-int64_t getCount(LoopOp loop);
 /// Number of micro-batches that an iteration is ahead of the one before, 1 by default.
 int64_t getMicroBatches(LoopOp loop);
 /// Number of iterations that stands for all. Each slot of a ring is taken, freed and taken again in them. The number is
@@ -54,13 +71,15 @@ void forEachIssued(func::FuncOp program, Iterations iterations, function_ref<voi
 int64_t getTimes(Operation *op);
 
 //===----------------------------------------------------------------------===//
-// Streams
+// Streams and events
 //===----------------------------------------------------------------------===//
 
 /// The stream of a launch, record or wait, or an empty name for other ops.
 StringRef getStreamOf(Operation *op);
 /// The streams of a rank program in the order in which they first appear.
 SmallVector<StringRef> getStreams(func::FuncOp program);
+/// One more than the last event that the program records.
+int64_t getNumEvents(func::FuncOp program);
 
 } // namespace mlir::plan
 

@@ -9,9 +9,6 @@ namespace mlir::plan {
 /// Limit for the transfers between two stages that run at once in one direction.
 inline constexpr size_t kMostTransfers = 2;
 
-/// Number of ranks of the program, by the `moe.parallel` of the function or its parents, or 0 if there is none.
-int64_t getWorld(func::FuncOp program);
-
 /// Puts each launch of `program` that has no stream on one, as plan-assign-streams describes.
 void assignStreams(func::FuncOp program);
 

@@ -16,7 +16,6 @@ namespace mlir::plan {
 
 /// The buffers of one ring.
 struct Ring {
-  StringRef name;
   int64_t depth;
   /// Use of one buffer, in the ring's order: the launches that use it, in program order, each once, and the first
   /// launch that writes it, by which buffers are ordered. Buffers without a writer are left out.
@@ -24,7 +23,7 @@ struct Ring {
     SmallVector<unsigned> users;
     unsigned firstWriter;
   };
-  SmallVector<Turn> turns;
+  SmallVector<Turn> turns = {};
 };
 
 /// Numbers launches in the order of issue, with getRepresentative() iterations of each loop. Every buffer and argument

@@ -17,7 +17,7 @@ struct LiveBuffer {
   std::optional<int64_t> offset;
 
   /// Name of the writer's layer, which may be empty.
-  StringRef getLabel() const;
+  StringRef getLabel() const { return LaunchOp(writer).getLabel().value_or(""); }
 };
 
 /// The use of one arena by a rank program.
