@@ -51,25 +51,23 @@ public:
 
 private:
   void makeRoom();
-  llvm::Error beginAll();
-  llvm::Error step();
+  void beginAll();
+  void step();
   void advanceNetwork();
-  llvm::Error settle();
+  void settle();
   llvm::Error hang() const;
 
-  llvm::Error makeReady(uint32_t rank, uint32_t launch, int32_t cause);
-  llvm::Error issue(uint32_t slot);
-  llvm::Error issueAll(uint32_t rank);
-  llvm::Error begin(uint32_t slot);
-  llvm::Error arrive(uint32_t slot);
-  llvm::Error startExchange(uint32_t slot);
+  void makeReady(uint32_t rank, uint32_t launch, int32_t cause);
+  void issue(uint32_t slot);
+  void begin(uint32_t slot);
+  void arrive(uint32_t slot);
+  void startExchange(uint32_t slot);
   void joinExchange(uint32_t slot, uint32_t exchange, int32_t cause);
-  llvm::Error end(uint32_t slot);
+  void end(uint32_t slot);
 
   void changeBusy(uint32_t rank, Resource resource, int change);
-  llvm::Error updateDevice(uint32_t rank);
-  llvm::Error updateSlot(uint32_t slot, unsigned mask);
-  llvm::Error findSpeed(Resource resource, unsigned mask, double &speed);
+  void updateDevice(uint32_t rank);
+  void updateSlot(uint32_t slot, unsigned mask);
 
   uint32_t getRankOf(uint32_t slot) const { return slot / numStreams; }
   const LinkedProgram &getLinked(uint32_t rank) const { return world.linked[ranks[rank].program]; }
@@ -95,6 +93,7 @@ private:
   const bool representative;
   std::unique_ptr<Network> network;
 
+  FirstError error;
   double now = 0;
   IndexedHeap heap; ///< for slots
   std::vector<Slot> slots;
@@ -159,29 +158,27 @@ void Engine::makeRoom() {
   meetings.resize(numAll);
 }
 
-llvm::Error Engine::beginAll() {
+void Engine::beginAll() {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank)
     for (auto [launch, linked] : llvm::enumerate(getLinked(rank).launches))
       if (linked.getNumDeps() == 0)
-        if (llvm::Error error = makeReady(rank, launch, -1))
-          return error;
-  return settle();
+        makeReady(rank, launch, -1);
+  settle();
 }
 
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
 
-llvm::Error Engine::makeReady(uint32_t rank, uint32_t launch, int32_t cause) {
+void Engine::makeReady(uint32_t rank, uint32_t launch, int32_t cause) {
   uint32_t index = rank * numStreams + getLinked(rank).launches[launch].stream;
-  Slot &slot = slots[index];
-  slot.launch = launch;
-  slot.cause = cause;
-  return issue(index);
+  slots[index].launch = launch;
+  slots[index].cause = cause;
+  issue(index);
 }
 
 /// Begins the launch at the slot once it is issued.
-llvm::Error Engine::issue(uint32_t index) {
+void Engine::issue(uint32_t index) {
   Slot &slot = slots[index];
   const HostClock &host = hosts[getRankOf(index)];
   std::optional<double> issued = host.getIssued(slot.launch);
@@ -193,19 +190,9 @@ llvm::Error Engine::issue(uint32_t index) {
   slot.state = issued ? Slot::State::Issuing : Slot::State::Unissued;
   if (issued)
     heap.set(index, *issued);
-  return llvm::Error::success();
 }
 
-/// Issues waiting launches after the rank's host has gone on.
-llvm::Error Engine::issueAll(uint32_t rank) {
-  for (uint32_t index = rank * numStreams; index < (rank + 1) * numStreams; ++index)
-    if (slots[index].state == Slot::State::Unissued)
-      if (llvm::Error error = issue(index))
-        return error;
-  return llvm::Error::success();
-}
-
-llvm::Error Engine::begin(uint32_t index) {
+void Engine::begin(uint32_t index) {
   const LinkedLaunch &launch = getLaunch(index);
   Slot &slot = slots[index];
   slot.begin = now;
@@ -217,15 +204,14 @@ llvm::Error Engine::begin(uint32_t index) {
   if (seconds == 0 || launch.exchanges()) {
     slot.state = Slot::State::Idle;
     ended.push_back(index);
-    return llvm::Error::success();
+    return;
   }
   slot.state = Slot::State::Working;
   slot.work = {seconds, now};
   changeBusy(rank, slot.resource, 1);
-  return llvm::Error::success();
 }
 
-llvm::Error Engine::end(uint32_t index) {
+void Engine::end(uint32_t index) {
   Slot &slot = slots[index];
   uint32_t rank = getRankOf(index), launch = slot.launch;
   auto time = static_cast<int32_t>(times.size());
@@ -236,9 +222,12 @@ llvm::Error Engine::end(uint32_t index) {
   uint32_t *remaining = missing.data() + firstMissing[rank];
   for (uint32_t next : getLinked(rank).getSuccessors(launch))
     if (--remaining[next] == 0)
-      if (llvm::Error error = makeReady(rank, next, time))
-        return error;
-  return hosts[rank].end(launch, now, time) ? issueAll(rank) : llvm::Error::success();
+      makeReady(rank, next, time);
+  if (!hosts[rank].end(launch, now, time))
+    return;
+  for (uint32_t waiting = rank * numStreams; waiting < (rank + 1) * numStreams; ++waiting)
+    if (slots[waiting].state == Slot::State::Unissued)
+      issue(waiting);
 }
 
 //===----------------------------------------------------------------------===//
@@ -265,7 +254,7 @@ Arrivals &Engine::getArrivals(const MeetingId &id) {
   return meetings[firstMeeting[id.group] + instance * numMeetings[id.group] + id.number];
 }
 
-llvm::Error Engine::arrive(uint32_t index) {
+void Engine::arrive(uint32_t index) {
   MeetingId id = getMeeting(index);
   if (isAlone(id))
     return startExchange(index);
@@ -274,32 +263,31 @@ llvm::Error Engine::arrive(uint32_t index) {
   Arrivals &meeting = getArrivals(id);
   if (meeting.arrived == 0)
     meeting.firstRank = rank;
-  else if (llvm::Error error = checkSameExchange(
-               world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank, slots[index].launch))
-    return error;
-  return ++meeting.arrived < world.groups[id.group].size ? llvm::Error::success() : startExchange(index);
+  else
+    error.take(checkSameExchange(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank,
+                                 slots[index].launch));
+  if (++meeting.arrived == world.groups[id.group].size && !error)
+    startExchange(index);
 }
 
 /// Starts an exchange when its last member has arrived, at slot `index`.
-llvm::Error Engine::startExchange(uint32_t index) {
+void Engine::startExchange(uint32_t index) {
   MeetingId id = getMeeting(index);
   int64_t rank = representative ? ranks[getRankOf(index)].rank : world.getRank(id, 0);
   uint32_t launch = *world.getMeetingLaunch(rank, id);
   llvm::Expected<GroupExchange> exchange = execution.exchanges.make(rank, launch);
   if (!exchange)
-    return exchange.takeError();
+    return error.take(exchange.takeError());
   llvm::Expected<uint32_t> number = network->start(now, *exchange);
   if (!number)
-    return addLaunch(number.takeError(), world.getProgram(rank), launch);
+    return error.take(addLaunch(number.takeError(), world.getProgram(rank), launch));
   running.resize(std::max<size_t>(running.size(), *number + size_t(1)));
   running[*number] = {id, index};
   int32_t cause = slots[index].cause;
   if (isAlone(id))
-    joinExchange(index, *number, cause);
-  else
-    for (int64_t member = 0; member < world.groups[id.group].size; ++member)
-      joinExchange(getMemberSlot(id, member), *number, cause);
-  return llvm::Error::success();
+    return joinExchange(index, *number, cause);
+  for (int64_t member = 0; member < world.groups[id.group].size; ++member)
+    joinExchange(getMemberSlot(id, member), *number, cause);
 }
 
 void Engine::joinExchange(uint32_t index, uint32_t exchange, int32_t cause) {
@@ -324,48 +312,32 @@ void Engine::changeBusy(uint32_t rank, Resource resource, int change) {
   touchedRanks.push_back(rank);
 }
 
-llvm::Error Engine::findSpeed(Resource resource, unsigned mask, double &speed) {
-  double &known = speeds[static_cast<unsigned>(resource)][mask];
-  if (std::isnan(known)) {
-    llvm::Expected<double> asked = execution.model.getSpeed(resource, mask);
-    if (!asked)
-      return asked.takeError();
-    known = *asked;
-  }
-  speed = known;
-  return llvm::Error::success();
-}
-
 /// Adapts the slot's speed to the set `mask` of resources that its device uses from now on.
-llvm::Error Engine::updateSlot(uint32_t index, unsigned mask) {
+void Engine::updateSlot(uint32_t index, unsigned mask) {
   Slot &slot = slots[index];
   bool exchanging = slot.state == Slot::State::Exchanging;
   if (!exchanging && slot.state != Slot::State::Working)
-    return llvm::Error::success();
-  double speed = 0;
-  if (llvm::Error error = findSpeed(slot.resource, mask, speed))
-    return error;
+    return;
+  double &known = speeds[static_cast<unsigned>(slot.resource)][mask];
+  if (std::isnan(known))
+    error.take(execution.model.getSpeed(slot.resource, mask).moveInto(known));
   // Launches of one kind share the device. The network divides links itself.
-  if (!exchanging)
-    speed /= busy[getRankOf(index)][static_cast<unsigned>(slot.resource)];
-  if (speed == slot.work.speed)
-    return llvm::Error::success();
+  double speed = exchanging ? known : known / busy[getRankOf(index)][static_cast<unsigned>(slot.resource)];
+  if (error || speed == slot.work.speed)
+    return;
   double end = slot.work.setSpeed(now, speed);
   if (exchanging)
     network->setSpeed(now, slot.exchange, getMember(index), speed);
   else
     heap.set(index, end);
-  return llvm::Error::success();
 }
 
-llvm::Error Engine::updateDevice(uint32_t rank) {
+void Engine::updateDevice(uint32_t rank) {
   unsigned mask = 0;
   for (unsigned resource = 0; resource < kNumResources; ++resource)
     mask |= busy[rank][resource] > 0 ? 1u << resource : 0;
   for (uint32_t index = rank * numStreams; index < (rank + 1) * numStreams; ++index)
-    if (llvm::Error error = updateSlot(index, mask))
-      return error;
-  return llvm::Error::success();
+    updateSlot(index, mask);
 }
 
 //===----------------------------------------------------------------------===//
@@ -373,19 +345,16 @@ llvm::Error Engine::updateDevice(uint32_t rank) {
 //===----------------------------------------------------------------------===//
 
 /// Carries out all events that follow at the present time from the slots in `ended`.
-llvm::Error Engine::settle() {
+void Engine::settle() {
   // Ends let other launches begin, and some of those end at once.
-  for (size_t i = 0; i < ended.size(); ++i)
-    if (llvm::Error error = end(ended[i]))
-      return error;
+  for (size_t i = 0; i < ended.size() && !error; ++i)
+    end(ended[i]);
   ended.clear();
   for (uint32_t rank : touchedRanks) {
     isTouched[rank] = false;
-    if (llvm::Error error = updateDevice(rank))
-      return error;
+    updateDevice(rank);
   }
   touchedRanks.clear();
-  return llvm::Error::success();
 }
 
 void Engine::advanceNetwork() {
@@ -400,30 +369,23 @@ void Engine::advanceNetwork() {
   }
 }
 
-llvm::Error Engine::step() {
+void Engine::step() {
   double networkTime = network->getNextTime();
-  if (networkTime <= heap.getTime()) {
-    now = std::max(now, networkTime);
+  now = std::max(now, std::min(networkTime, heap.getTime()));
+  if (networkTime <= heap.getTime())
     advanceNetwork();
-    return settle();
-  }
-  now = std::max(now, heap.getTime());
-  uint32_t index = heap.pop();
-  if (slots[index].state == Slot::State::Working)
+  else if (uint32_t index = heap.pop(); slots[index].state == Slot::State::Working)
     ended.push_back(index);
-  else if (llvm::Error error = begin(index))
-    return error;
-  return settle();
+  else
+    begin(index);
+  settle();
 }
 
 llvm::Error Engine::run() {
-  if (llvm::Error error = beginAll())
-    return error;
-  auto isOver = [&] { return std::isinf(heap.getTime()) && std::isinf(network->getNextTime()); };
-  while (!isOver())
-    if (llvm::Error error = step())
-      return error;
-  return times.size() == missing.size() ? llvm::Error::success() : hang();
+  beginAll();
+  while (!error && !(std::isinf(heap.getTime()) && std::isinf(network->getNextTime())))
+    step();
+  return error || times.size() == missing.size() ? error.get() : hang();
 }
 
 /// Names the first rank that waits in a meeting, and the first member that does not come.

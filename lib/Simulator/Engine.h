@@ -45,6 +45,22 @@ struct LocalWork {
   }
 };
 
+/// Keeps the first error of a run, which stops there.
+class FirstError {
+public:
+  void take(llvm::Error next) {
+    if (next && !*this)
+      text = llvm::toString(std::move(next));
+    else
+      llvm::consumeError(std::move(next));
+  }
+  explicit operator bool() const { return !text.empty(); }
+  llvm::Error get() const { return text.empty() ? llvm::Error::success() : llvm::createStringError(text); }
+
+private:
+  std::string text;
+};
+
 /// Each rank has its own device. A device works at the heads of all its streams at once, and kinds of work slow each
 /// other as the cost model says. Fails if the cost model does, or if the ranks hang.
 llvm::Expected<std::vector<SimTime>> runOnDevices(const Execution &execution);

@@ -58,22 +58,23 @@ public:
 
 private:
   // Functions of the runtime under the same names.
-  llvm::Error runJob(uint32_t processor);
+  void runJob(uint32_t processor);
   void issueRank(uint32_t processor);
-  llvm::Error advance(uint32_t processor, bool isDone);
-  llvm::Error runCall(uint32_t processor, uint32_t launch, bool &isDone);
-  llvm::Error arrive(uint32_t processor, uint32_t launch);
-  llvm::Error price(PricedMeeting &meeting) const;
+  void advance(uint32_t processor, bool isDone);
+  /// Returns whether the call takes no time.
+  bool runCall(uint32_t processor, uint32_t launch);
+  void arrive(uint32_t processor, uint32_t launch);
+  void price(PricedMeeting &meeting);
   /// Delays streams whose emulated transfers are not over.
   bool delay(std::span<const int64_t> done);
   /// Returns the last of the times of the calls.
   int32_t complete(std::span<const int64_t> done);
 
   void work(uint32_t processor, Resource resource, double seconds);
-  llvm::Error finish(uint32_t processor);
-  llvm::Error dispatch();
-  llvm::Error updateNode(uint32_t node);
-  llvm::Expected<double> getSpeed(Resource resource, uint32_t numBusy) const;
+  void finish(uint32_t processor);
+  void dispatch();
+  void updateNode(uint32_t node);
+  double getSpeed(Resource resource, uint32_t numBusy);
 
   /// Adds the time of the call at the head of a stream.
   int32_t addTime(int64_t stream);
@@ -88,6 +89,7 @@ private:
   const Processors &shared; ///< as the profile has them
   const uint32_t perNode;   ///< processors of a node that can be busy; each stream has one job at a time
 
+  FirstError error;
   double now = 0;
   std::vector<moert::IssuedQueues> programs;
   Policy policy;
@@ -147,7 +149,7 @@ void Executor::work(uint32_t index, Resource resource, double seconds) {
   processor.busy = true;
 }
 
-llvm::Error Executor::runJob(uint32_t index) {
+void Executor::runJob(uint32_t index) {
   const Job &job = processors[index].job;
   if (job.type == Job::Type::Stream)
     return advance(index, false);
@@ -155,7 +157,6 @@ llvm::Error Executor::runJob(uint32_t index) {
   double seconds = isIssue ? getIssueSeconds(world.getProgram(job.index), execution.model.getProfile().host)
                            : job.meeting->shares[job.index];
   work(index, isIssue || seconds == 0 ? Resource::None : Resource::Network, seconds);
-  return llvm::Error::success();
 }
 
 void Executor::issueRank(uint32_t index) {
@@ -165,7 +166,7 @@ void Executor::issueRank(uint32_t index) {
 }
 
 /// Carries on the stream of a job until an item takes time or has to wait. `isDone` says whether its head is done.
-llvm::Error Executor::advance(uint32_t index, bool isDone) {
+void Executor::advance(uint32_t index, bool isDone) {
   int64_t stream = processors[index].job.index;
   for (bool goesOn = isDone ? policy.pass(stream) : policy.head(stream) != nullptr; goesOn;
        goesOn = policy.pass(stream)) {
@@ -174,34 +175,32 @@ llvm::Error Executor::advance(uint32_t index, bool isDone) {
     if (item.type == Policy::Item::Type::Record)
       policy.setDone(stream, item, {now, processors[index].trigger});
     else if (item.type == Policy::Item::Type::Call)
-      if (llvm::Error error = runCall(index, item.index, isDone))
-        return error;
+      isDone = runCall(index, item.index);
     if (!isDone)
-      return llvm::Error::success();
+      return;
   }
   policy.leave(stream, {now, processors[index].trigger});
-  return llvm::Error::success();
 }
 
-llvm::Error Executor::runCall(uint32_t index, uint32_t launch, bool &isDone) {
+bool Executor::runCall(uint32_t index, uint32_t launch) {
   Processor &processor = processors[index];
   int64_t stream = processor.job.index, rank = policy.rankOf(stream);
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
-  isDone = false;
-  if (linked.group >= 0)
-    return arrive(index, launch);
+  if (linked.group >= 0) {
+    arrive(index, launch);
+    return false;
+  }
   calls[stream] = {now, findCause(processor, rank, launch)};
   double seconds = execution.getSeconds(rank, launch);
-  isDone = seconds == 0;
-  if (isDone)
+  if (seconds == 0)
     processor.last = processor.trigger = addTime(stream);
   else
     work(index, linked.resource, seconds);
-  return llvm::Error::success();
+  return seconds == 0;
 }
 
 /// Ends the work of a processor.
-llvm::Error Executor::finish(uint32_t index) {
+void Executor::finish(uint32_t index) {
   Processor &processor = processors[index];
   const Job job = processor.job;
   processor.busy = false;
@@ -212,20 +211,18 @@ llvm::Error Executor::finish(uint32_t index) {
       processor.last = complete(job.meeting->streams);
   } else if (!delay({&job.index, 1})) {
     processor.last = processor.trigger = addTime(job.index);
-    if (llvm::Error error = advance(index, true))
-      return error;
+    advance(index, true);
   }
   changedNodes.push_back(index / perNode);
   if (!processor.busy)
     idle[index / perNode].push_back(index);
-  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
+void Executor::arrive(uint32_t index, uint32_t launch) {
   const Processor &processor = processors[index];
   int64_t stream = processor.job.index, rank = policy.rankOf(stream);
   MeetingId id = world.getMeeting(rank, launch);
@@ -233,36 +230,28 @@ llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
   if (isNew)
     meetings.push_back({{std::vector<int64_t>(world.groups[id.group].size, -1)}, id, rank, {}});
   PricedMeeting &meeting = meetings[entry->second];
-  if (llvm::Error error =
-          checkSameExchange(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank, launch))
-    return error;
-  if (!policy.arrive(meeting, world.groups[id.group].getMember(rank), stream))
-    return llvm::Error::success();
+  error.take(checkSameExchange(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank, launch));
+  if (error || !policy.arrive(meeting, world.groups[id.group].getMember(rank), stream))
+    return;
   for (Call call = {now, findCause(processor, rank, launch)}; int64_t other : meeting.streams)
     calls[other] = call;
-  if (llvm::Error error = price(meeting))
-    return error;
+  price(meeting);
   policy.startPhase(meeting, 1, {now, processor.trigger});
-  return llvm::Error::success();
 }
 
 /// Shares take no time if members exchange no data, or if there is only one.
-llvm::Error Executor::price(PricedMeeting &meeting) const {
+void Executor::price(PricedMeeting &meeting) {
   int64_t size = world.groups[meeting.id.group].size, first = world.getRank(meeting.id, 0);
   uint32_t launch = *world.getMeetingLaunch(first, meeting.id);
   meeting.shares.assign(size, 0);
   if (!world.getLinked(first).launches[launch].exchanges() || size == 1)
-    return llvm::Error::success();
+    return;
   llvm::Expected<GroupExchange> exchange = execution.exchanges.make(first, launch);
   if (!exchange)
-    return exchange.takeError();
-  for (int64_t member = 0; member < size; ++member) {
-    llvm::Expected<double> share = execution.model.getShareSeconds(*exchange, member);
-    if (!share)
-      return addLaunch(share.takeError(), world.getProgram(first), launch);
-    meeting.shares[member] = *share;
-  }
-  return llvm::Error::success();
+    return error.take(exchange.takeError());
+  for (int64_t member = 0; member < size; ++member)
+    if (llvm::Error failed = execution.model.getShareSeconds(*exchange, member).moveInto(meeting.shares[member]))
+      return error.take(addLaunch(std::move(failed), world.getProgram(first), launch));
 }
 
 bool Executor::delay(std::span<const int64_t> done) {
@@ -311,9 +300,9 @@ int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t 
 //===----------------------------------------------------------------------===//
 
 /// Idle processors take ready jobs in order.
-llvm::Error Executor::dispatch() {
+void Executor::dispatch() {
   for (uint32_t node = 0; node < idle.size(); ++node)
-    while (policy.hasReady(node) && !idle[node].empty()) {
+    while (!error && policy.hasReady(node) && !idle[node].empty()) {
       uint32_t number = idle[node].back();
       Processor &processor = processors[number];
       processor.job = policy.take(node);
@@ -321,64 +310,54 @@ llvm::Error Executor::dispatch() {
       // The job could have run earlier if the processor had been free.
       if (processor.job.note.pushed < now && isLater(processor.last, processor.trigger))
         processor.trigger = processor.last;
-      if (llvm::Error error = runJob(number))
-        return error;
+      runJob(number);
       if (!processor.busy)
         continue;
       idle[node].pop_back();
       changedNodes.push_back(node);
     }
-  return llvm::Error::success();
 }
 
-llvm::Expected<double> Executor::getSpeed(Resource resource, uint32_t numBusy) const {
+double Executor::getSpeed(Resource resource, uint32_t numBusy) {
   const std::vector<double> &speed = shared.speed[static_cast<unsigned>(resource)];
   // Profiles do not measure issue.
   if (resource == Resource::None && speed.empty())
     return 1;
-  if (numBusy > speed.size())
-    return llvm::createStringError("cluster '" + execution.model.getProfile().name + "': expected 'processors.speed." +
-                                   getName(resource) + "' for " + llvm::Twine(numBusy) + " busy processors but got " +
-                                   llvm::Twine(speed.size()) + " values");
-  return speed[numBusy - 1];
+  if (numBusy <= speed.size())
+    return speed[numBusy - 1];
+  error.take(llvm::createStringError(
+      "cluster '" + execution.model.getProfile().name + "': expected 'processors.speed." + getName(resource) +
+      "' for " + llvm::Twine(numBusy) + " busy processors but got " + llvm::Twine(speed.size()) + " values"));
+  return 1;
 }
 
-llvm::Error Executor::updateNode(uint32_t node) {
-  for (uint32_t index = node * perNode; index < (node + 1) * perNode; ++index) {
-    Processor &processor = processors[index];
-    if (!processor.busy)
-      continue;
-    llvm::Expected<double> speed = getSpeed(processor.resource, perNode - idle[node].size());
-    if (!speed)
-      return speed.takeError();
-    if (*speed != processor.work.speed)
-      heap.set(index, processor.work.setSpeed(now, *speed));
-  }
-  return llvm::Error::success();
+void Executor::updateNode(uint32_t node) {
+  for (uint32_t index = node * perNode; index < (node + 1) * perNode; ++index)
+    if (Processor &processor = processors[index]; processor.busy)
+      if (double speed = getSpeed(processor.resource, perNode - idle[node].size()); speed != processor.work.speed)
+        heap.set(index, processor.work.setSpeed(now, speed));
 }
 
 llvm::Error Executor::run() {
   for (uint32_t rank = 0; rank < world.getNumRanks(); ++rank)
     policy.start(rank);
   while (true) {
-    if (llvm::Error error = dispatch())
-      return error;
+    dispatch();
     for (uint32_t node : changedNodes)
-      if (llvm::Error error = updateNode(node))
-        return error;
+      updateNode(node);
     changedNodes.clear();
+    if (error)
+      return error.get();
     if (policy.hasTransfers() && policy.nextEnd() <= heap.getTime()) {
       now = policy.nextEnd();
       complete(policy.takeTransfer());
       continue;
     }
     if (std::isinf(heap.getTime()))
-      break;
+      return policy.isFinished() ? llvm::Error::success() : hang();
     now = heap.getTime();
-    if (llvm::Error error = finish(heap.pop()))
-      return error;
+    finish(heap.pop());
   }
-  return policy.isFinished() ? llvm::Error::success() : hang();
 }
 
 llvm::Error Executor::hang() const {
