@@ -10,6 +10,7 @@
 #include "LinkNames.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
@@ -77,38 +78,26 @@ Expected<std::unique_ptr<CostModel>> CostModel::create(const ClusterProfile &pro
 // Interference and bounds
 //===----------------------------------------------------------------------===//
 
-namespace {
-enum Kind : unsigned { Compute = 1, Communication = 2, Copy = 4 };
-} // namespace
-
-static unsigned getKind(Resource resource) {
-  switch (resource) {
-  case Resource::None:
-    return 0;
-  case Resource::Matrix:
-  case Resource::Memory:
-    return Compute;
-  case Resource::Network:
-    return Communication;
-  case Resource::HostLink:
-    return Copy;
-  }
-  return 0;
-}
-
 Expected<double> CostModel::getSpeed(Resource resource, unsigned busy) const {
-  unsigned kind = getKind(resource), kinds = kind;
+  WorkKind kind = getKind(resource);
+  llvm::SmallSet<WorkKind, 4> kinds;
+  kinds.insert(kind);
   for (unsigned other = 0; other < kNumResources; ++other)
     if (busy >> other & 1)
-      kinds |= getKind(static_cast<Resource>(other));
-  if (kind == 0 || kinds == kind)
+      kinds.insert(getKind(static_cast<Resource>(other)));
+  kinds.erase(WorkKind::None);
+  if (kind == WorkKind::None || kinds.size() == 1)
     return 1;
+  bool compute = kinds.contains(WorkKind::Compute), communication = kinds.contains(WorkKind::Communication),
+       copy = kinds.contains(WorkKind::Copy);
   for (const Interference &set : profile.interference)
-    if (kinds == (set.compute * Compute | set.communication * Communication | set.copy * Copy))
-      return kind == Compute ? set.computeSpeed : kind == Communication ? set.communicationSpeed : set.copySpeed;
+    if (set.compute == compute && set.communication == communication && set.copy == copy)
+      return kind == WorkKind::Compute         ? set.computeSpeed
+             : kind == WorkKind::Communication ? set.communicationSpeed
+                                               : set.copySpeed;
   llvm::SmallVector<StringRef, 3> names;
-  for (auto [bit, name] : {std::pair(Compute, "compute"), {Communication, "communication"}, {Copy, "copy"}})
-    if (kinds & bit)
+  for (auto [runs, name] : {std::pair(compute, "compute"), {communication, "communication"}, {copy, "copy"}})
+    if (runs)
       names.push_back(name);
   return llvm::createStringError("cluster '" + profile.name + "' has no interference of " + llvm::join(names, ", "));
 }

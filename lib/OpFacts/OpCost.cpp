@@ -17,6 +17,12 @@ static constexpr llvm::StringLiteral collectiveNames[kNumCollectives] = {
 llvm::StringRef mlir::moe::getName(Resource resource) { return resourceNames[static_cast<unsigned>(resource)]; }
 llvm::StringRef mlir::moe::getName(Collective collective) { return collectiveNames[static_cast<unsigned>(collective)]; }
 
+WorkKind mlir::moe::getKind(Resource resource) {
+  constexpr WorkKind kinds[kNumResources] = {WorkKind::None, WorkKind::Compute, WorkKind::Compute,
+                                             WorkKind::Communication, WorkKind::Copy};
+  return kinds[static_cast<unsigned>(resource)];
+}
+
 template <typename Enum>
 static std::optional<Enum> parseName(llvm::ArrayRef<llvm::StringLiteral> names, llvm::StringRef name) {
   const auto *found = llvm::find(names, name);

@@ -7,7 +7,7 @@
 
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Planner/AutoSchedule.h"
-#include "moe/Simulator/RoutingSource.h"
+#include "moe/Simulator/Prediction.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -16,7 +16,7 @@
 #include "StepEstimator.h"
 
 #include "moe/Planner/AutoParallel.h"
-#include "moe/Simulator/RankLoads.h"
+#include "moe/Simulator/Routing.h"
 
 #include <atomic>
 #include <map>

@@ -347,10 +347,8 @@ void TimelineWriter::writeCritical() {
   std::vector<Coverage> kinds(kNumResources, Coverage(timeline));
   for (const CriticalPiece &piece : report.criticalPath) {
     Resource kind = Resource::None;
-    if (piece.time >= 0) {
-      const SimTime &time = result.times[static_cast<size_t>(piece.time)];
-      kind = result.programs[result.ranks[time.rank].program].launches[time.launch].cost.resource;
-    }
+    if (piece.time >= 0)
+      kind = result.getLaunch(result.times[piece.time]).cost.resource;
     kinds[static_cast<size_t>(kind)].add(piece.begin, piece.end);
   }
   json.attributeArray("critical_busy", [&] {

@@ -1,5 +1,5 @@
 //===- Classes.cpp - ranks that do exactly the same -----------------------===//
-#include "Classes.h"
+#include "Engine.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,33 +12,18 @@ std::vector<SimRank> mlir::moe::getAllRanks(const SimWorld &world) {
   return ranks;
 }
 
-namespace {
-/// Numbers the shapes of the instances of one group.
-class Shapes {
-public:
-  Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes);
-  uint32_t get(int64_t rank) const { return shapes[world.groups[group].getInstance(rank)]; }
-
-private:
-  const SimWorld &world;
-  uint32_t group;
-  std::vector<uint32_t> shapes; ///< by instance
-};
-} // namespace
-
-/// `unitSizes` has the number of ranks of a node, and then of each switch above.
-Shapes::Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes) : world(world), group(group) {
-  const SimGroup &it = world.groups[group];
+/// Numbers the shapes of the instances of one group. `unitSizes` has the number of ranks of a node, and then of each
+/// switch above.
+static std::vector<uint32_t> numberShapes(const SimGroup &group, int64_t ranks, llvm::ArrayRef<int64_t> unitSizes) {
+  std::vector<uint32_t> shapes, shape;
   std::map<std::vector<uint32_t>, uint32_t> numbers;
-  std::vector<uint32_t> shape;
-  llvm::SmallVector<int64_t> units;
-  for (int64_t instance = 0; instance < it.getNumInstances(world.getNumRanks()); ++instance) {
+  for (int64_t instance = 0; instance < group.getNumInstances(ranks); ++instance) {
     shape.clear();
     for (int64_t unitSize : unitSizes) {
       // Units get numbers in order of appearance. Members are sorted, so a known unit is always the last one.
-      units.clear();
-      for (int64_t member = 0; member < it.size; ++member) {
-        int64_t unit = it.getRank(instance, member) / unitSize;
+      llvm::SmallVector<int64_t> units;
+      for (int64_t member = 0; member < group.size; ++member) {
+        int64_t unit = group.getRank(instance, member) / unitSize;
         if (units.empty() || units.back() != unit)
           units.push_back(unit);
         shape.push_back(units.size());
@@ -46,6 +31,7 @@ Shapes::Shapes(const SimWorld &world, uint32_t group, llvm::ArrayRef<int64_t> un
     }
     shapes.push_back(numbers.try_emplace(shape, numbers.size()).first->second);
   }
+  return shapes;
 }
 
 static llvm::SmallVector<int64_t> getUnitSizes(const ClusterProfile &profile) {
@@ -66,13 +52,13 @@ static bool isUsed(const SimWorld &world, uint32_t group) {
 static std::vector<uint32_t> getSignatures(const SimWorld &world, const ClusterProfile &profile) {
   llvm::SmallVector<int64_t> unitSizes = getUnitSizes(profile);
   std::vector<uint32_t> signatures = world.programOfRank;
-  for (uint32_t group = 0; group < world.groups.size(); ++group) {
-    if (world.groups[group].size == 1 || !isUsed(world, group))
+  for (auto [number, group] : llvm::enumerate(world.groups)) {
+    if (group.size == 1 || !isUsed(world, number))
       continue;
-    Shapes shapes(world, group, unitSizes);
+    std::vector<uint32_t> shapes = numberShapes(group, world.getNumRanks(), unitSizes);
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;
     for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
-      std::pair key(signatures[rank], world.groups[group].contains(rank) ? shapes.get(rank) : ~0u);
+      std::pair key(signatures[rank], group.contains(rank) ? shapes[group.getInstance(rank)] : ~0u);
       signatures[rank] = numbers.try_emplace(key, numbers.size()).first->second;
     }
   }

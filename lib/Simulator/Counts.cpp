@@ -22,13 +22,6 @@ template <typename Rule> static const CountsRule *findRule(const SimLaunch &laun
   return rule == launch.counts.end() ? nullptr : rule;
 }
 
-/// Rule for the output that is `buffer`; null if there is none.
-static const CountsRule *getRule(const SimLaunch &launch, int32_t buffer) {
-  const auto *rule =
-      llvm::find_if(launch.counts, [&](const CountsRule &rule) { return launch.outputs[rule.output] == buffer; });
-  return rule == launch.counts.end() ? nullptr : rule;
-}
-
 static llvm::Error makeUnknownError() {
   return llvm::createStringError(
       "numbers of rows depend on the routing: expected each launch from the routing on to say how it makes their "
@@ -87,8 +80,6 @@ llvm::Expected<Counts> Counts::create(const SimWorld &world, const RoutingTrace 
 // Routing
 //===----------------------------------------------------------------------===//
 
-static bool isRagged(const SimLaunch &launch) { return launch.cost.raggedRows > 0; }
-
 /// Number of experts that a routing launch chooses among. 0 if its output is not [chunks, experts].
 static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch) {
   int32_t buffer = launch.outputs[launch.getRouting()->output];
@@ -98,29 +89,31 @@ static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch)
   return shape[0] > 0 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
 }
 
+static llvm::Error makeTraceError(const SimProgram &program, uint32_t launch, const llvm::Twine &expected) {
+  return makeLaunchError(program, launch, "routing trace: expected " + expected);
+}
+
 /// Checks that each rank of the program makes as many choices as the launch says.
-llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
-                                 int64_t firstRank, int64_t numRanks) const {
+llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts) const {
   int64_t experts = trace->getNumExperts(), choices = *program.launches[launch].getRouting()->getNumChoices();
-  for (int64_t rank = firstRank; rank < firstRank + numRanks; ++rank) {
+  for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
     int64_t sum = 0;
     for (int32_t count : llvm::ArrayRef(counts).slice(rank * experts, experts)) {
       if (count < 0)
-        return makeLaunchError(program, launch,
-                               "routing trace: expected no negative counts but rank " + llvm::Twine(rank) + " has " +
-                                   llvm::Twine(count));
+        return makeTraceError(program, launch,
+                              "no negative counts but rank " + llvm::Twine(rank) + " has " + llvm::Twine(count));
       sum += count;
     }
     if (sum != choices)
-      return makeLaunchError(program, launch,
-                             "routing trace: expected the counts of rank " + llvm::Twine(rank) + " to add up to " +
-                                 llvm::Twine(choices) + " but got " + llvm::Twine(sum));
+      return makeTraceError(program, launch,
+                            "the counts of rank " + llvm::Twine(rank) + " to add up to " + llvm::Twine(choices) +
+                                " but got " + llvm::Twine(sum));
     // RoutingTrace::parse has checked that choices agree with counts.
-    llvm::ArrayRef<RoutingTrace::Choice> ofTokens = getTokenChoices(rank, launch);
+    Choices ofTokens = getTokenChoices(rank, launch);
     if (!ofTokens.empty() && static_cast<int64_t>(ofTokens.size()) != choices)
-      return makeLaunchError(program, launch,
-                             "routing trace: expected " + llvm::Twine(choices) + " choices of rank " +
-                                 llvm::Twine(rank) + " but got " + llvm::Twine(ofTokens.size()));
+      return makeTraceError(program, launch,
+                            llvm::Twine(choices) + " choices of rank " + llvm::Twine(rank) + " but got " +
+                                llvm::Twine(ofTokens.size()));
   }
   return llvm::Error::success();
 }
@@ -128,25 +121,26 @@ llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, con
 /// Checks the trace. It may be anything if no launch is ragged, because then nothing depends on it.
 llvm::Error Counts::checkTrace() const {
   for (const SimProgram &program : world.programs) {
-    if (!llvm::any_of(program.launches, isRagged))
+    if (!program.isRagged())
       continue;
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
       if (!launch.getRouting())
         continue;
-      auto fail = [&, index = index](const llvm::Twine &expected, int64_t got) {
-        return makeLaunchError(program, index, "routing trace: expected " + expected + " but got " + llvm::Twine(got));
-      };
       int64_t experts = getNumExperts(program, launch), layer = layers.lookup(launch.label);
       if (trace->getNumRanks() != world.getNumRanks())
-        return fail("counts of " + llvm::Twine(world.getNumRanks()) + " ranks", trace->getNumRanks());
+        return makeTraceError(program, index,
+                              "counts of " + llvm::Twine(world.getNumRanks()) + " ranks but got " +
+                                  llvm::Twine(trace->getNumRanks()));
       if (trace->getNumExperts() != experts)
-        return fail("counts of " + llvm::Twine(experts) + " experts", trace->getNumExperts());
+        return makeTraceError(program, index,
+                              "counts of " + llvm::Twine(experts) + " experts but got " +
+                                  llvm::Twine(trace->getNumExperts()));
       const std::vector<int32_t> *counts = trace->getCounts(iteration, layer);
       if (!counts)
-        return makeLaunchError(program, index,
-                               "routing trace: expected counts of layer " + llvm::Twine(layer) + " in iteration " +
-                                   llvm::Twine(iteration) + " but it has none");
-      if (llvm::Error error = checkRouting(program, index, *counts, program.firstRank, program.numRanks))
+        return makeTraceError(program, index,
+                              "counts of layer " + llvm::Twine(layer) + " in iteration " + llvm::Twine(iteration) +
+                                  " but it has none");
+      if (llvm::Error error = checkRouting(program, index, *counts))
         return error;
     }
   }
@@ -241,21 +235,6 @@ struct Part {
 };
 } // namespace
 
-/// Part of member `from` that member `to` gets, from a value of shape `shape`.
-static Part getPart(const counts::Gather &rule, int64_t, int64_t from, int64_t, std::array<int64_t, 2> shape) {
-  Part part{shape};
-  part.to[rule.dim] = from * shape[rule.dim];
-  return part;
-}
-static Part getPart(const counts::Exchange &rule, int64_t members, int64_t from, int64_t to,
-                    std::array<int64_t, 2> shape) {
-  Part part{shape};
-  part.shape[rule.splitDim] = part.shape[rule.splitDim] * rule.copies / members;
-  part.from[rule.splitDim] = to / rule.copies * part.shape[rule.splitDim];
-  part.to[rule.concatDim] = from * part.shape[rule.concatDim];
-  return part;
-}
-
 /// Returns false if the part does not fit into one of the values.
 static bool copyPart(const Counts::Value &from, Counts::Value &to, const Part &part) {
   if (part.from[0] + part.shape[0] > from.rows || part.from[1] + part.shape[1] > from.columns ||
@@ -288,7 +267,7 @@ llvm::Error Counts::forEachMember(const Place &at,
   return llvm::Error::success();
 }
 
-template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Value &value, const Place &at) {
+template <typename Rule> llvm::Error Counts::fillExchanged(const counts::Exchange &how, Value &value, const Place &at) {
   const SimGroup &group = world.groups[world.getMeeting(at.rank, at.launch).group];
   return forEachMember<Rule>(at, [&](int64_t member, const Value &input) {
     if (input.tokens > 0) {
@@ -296,75 +275,21 @@ template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Val
         value = Value();
       return appendChoices(input, value, at);
     }
-    Part part = getPart(rule, group.size, member, group.getMember(at.rank), {input.rows, input.columns});
+    Part part{{input.rows, input.columns}};
+    part.shape[how.splitDim] = part.shape[how.splitDim] * how.copies / group.size;
+    part.from[how.splitDim] = group.getMember(at.rank) / how.copies * part.shape[how.splitDim];
+    part.to[how.concatDim] = member * part.shape[how.concatDim];
     return copyPart(input, value, part) ? llvm::Error::success()
                                         : fail(at, "expected the members' inputs to have as many counts as the output");
   });
 }
-llvm::Error Counts::fill(const counts::Gather &rule, Value &value, const Place &at) {
-  return fillExchanged(rule, value, at);
-}
 llvm::Error Counts::fill(const counts::Exchange &rule, Value &value, const Place &at) {
-  return fillExchanged(rule, value, at);
+  return fillExchanged<counts::Exchange>(rule, value, at);
 }
-
-/// Cuts rows sorted by expert into `parts` equal parts, and counts the rows of part `part`.
-static bool slice(const Counts::Value &from, Counts::Value &to, int64_t rows, int64_t parts, int64_t part) {
-  if (from.rows != 1 || to.rows != 1 || from.columns != to.columns || rows < 0 || rows > maxElements)
-    return false;
-  int64_t begin = part * rows / parts, end = (part + 1) * rows / parts, first = 0;
-  for (int64_t expert = 0; expert < from.columns; ++expert) {
-    int64_t last = first + from.data[expert];
-    to.data[expert] = static_cast<int32_t>(std::max<int64_t>(0, std::min(last, end) - std::max(first, begin)));
-    first = last;
-  }
-  return true;
-}
-
-/// Repeats each of `blocks` parts along `dim` c times: out[.., (b * c + q) * n + i, ..] = in[.., b * n + i, ..].
-static bool repeat(const Counts::Value &from, Counts::Value &to, int64_t dim, int64_t blocks) {
-  std::array<int64_t, 2> size = {from.rows, from.columns}, outSize = {to.rows, to.columns};
-  if (blocks < 1 || size[dim] % blocks != 0 || outSize[dim] % size[dim] != 0 || size[1 - dim] != outSize[1 - dim])
-    return false;
-  int64_t copies = outSize[dim] / size[dim];
-  Part part{size};
-  part.shape[dim] /= blocks;
-  for (int64_t copy = 0; copy < blocks * copies; ++copy) {
-    part.from[dim] = copy / copies * part.shape[dim];
-    part.to[dim] = copy * part.shape[dim];
-    copyPart(from, to, part);
-  }
-  return true;
-}
-
-/// Takes the to.columns counts of the experts that holder `place` holds.
-static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place) {
-  if (from.rows != 1 || to.rows != 1 || (place + 1) * to.columns > from.columns)
-    return false;
-  std::copy_n(from.data.begin() + place * to.columns, to.columns, to.data.begin());
-  return true;
-}
-
-/// Gathered counts in `chunks` chunks, as the rule takes them. None if they do not fit the rule.
-static std::optional<moert::SentRows> getSent(const Counts::Value &gathered, const counts::Window &rule,
-                                              int64_t chunks) {
-  if (gathered.rows % chunks != 0 || gathered.columns % rule.workers != 0 || gathered.rows / chunks % rule.phases != 0)
-    return std::nullopt;
-  return moert::SentRows{gathered.data.data(), gathered.rows / chunks, gathered.columns, rule.workers, chunks,
-                         rule.phases};
-}
-
-/// Counts the rows of member `member` that pass `pass` serves.
-static bool window(const Counts::Value &from, Counts::Value &to, const counts::Window &rule, int64_t member,
-                   int64_t pass) {
-  std::optional<moert::SentRows> sent = getSent(from, rule, to.rows);
-  if (!sent || member >= sent->members || to.columns != from.columns)
-    return false;
-  for (int64_t chunk = 0; chunk < to.rows; ++chunk)
-    moert::forEachServed(*sent, member, chunk, pass, rule.rows, [&](int64_t expert, int64_t, int64_t count) {
-      to.data[chunk * to.columns + expert] = static_cast<int32_t>(count);
-    });
-  return true;
+/// Members exchange their whole inputs.
+llvm::Error Counts::fill(const counts::Gather &rule, Value &value, const Place &at) {
+  int64_t members = world.groups[world.getMeeting(at.rank, at.launch).group].size;
+  return fillExchanged<counts::Gather>({rule.input, 0, rule.dim, members}, value, at);
 }
 
 const SimLaunch &Counts::getLaunch(const Place &at) const { return world.getLaunch(at.rank, at.launch); }
@@ -377,35 +302,85 @@ llvm::Error Counts::fail(const Place &at, const llvm::Twine &text) const {
   return makeLaunchError(world.getProgram(at.rank), at.launch, text);
 }
 
+llvm::Error Counts::failSizes(const Place &at) const {
+  return fail(at, "expected the input to have as many counts as the output");
+}
+
 llvm::Expected<const Counts::Value *> Counts::followInput(int64_t input, const Place &at) {
   return follow(at.rank, getLaunch(at).inputs[input], at.depth);
 }
 
-/// Fills the output of a launch that does not meet. `make` returns false if the input does not fit.
-llvm::Error Counts::fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make) {
-  llvm::Expected<const Value *> from = followInput(input, at);
+/// Cuts rows sorted by expert into equal parts, one for each member, and counts the rows of the own part.
+llvm::Error Counts::fill(const counts::SliceRows &rule, Value &value, const Place &at) {
+  llvm::Expected<const Value *> from = followInput(rule.input, at);
   if (!from)
     return from.takeError();
-  return make(**from) ? llvm::Error::success() : fail(at, "expected the input to have as many counts as the output");
+  if ((*from)->rows != 1 || value.rows != 1 || (*from)->columns != value.columns || rule.rows > maxElements)
+    return failSizes(at);
+  int64_t parts = getPartGroup(at).size, part = getPartGroup(at).getMember(at.rank);
+  int64_t begin = part * rule.rows / parts, end = (part + 1) * rule.rows / parts, first = 0;
+  for (auto [count, to] : llvm::zip_equal((*from)->data, value.data)) {
+    int64_t last = first + count;
+    to = static_cast<int32_t>(std::max<int64_t>(0, std::min(last, end) - std::max(first, begin)));
+    first = last;
+  }
+  return llvm::Error::success();
 }
-llvm::Error Counts::fill(const counts::SliceRows &rule, Value &value, const Place &at) {
-  const SimGroup &group = getPartGroup(at);
-  return fillLocal(rule.input, at, [&](const Value &from) {
-    return slice(from, value, rule.rows, group.size, group.getMember(at.rank));
-  });
-}
-llvm::Error Counts::fill(const counts::OwnExperts &rule, Value &value, const Place &at) {
-  return fillLocal(rule.input, at, [&](const Value &from) {
-    return keepOwn(from, value, getPartGroup(at).getMember(at.rank) / rule.holders);
-  });
-}
-llvm::Error Counts::fill(const counts::Window &rule, Value &value, const Place &at) {
-  return fillLocal(rule.input, at, [&](const Value &from) {
-    return window(from, value, rule, getPartGroup(at).getMember(at.rank), getLaunch(at).pass);
-  });
-}
+
+/// Repeats each of `blocks` parts along `dim` c times: out[.., (b * c + q) * n + i, ..] = in[.., b * n + i, ..].
 llvm::Error Counts::fill(const counts::Repeat &rule, Value &value, const Place &at) {
-  return fillLocal(rule.input, at, [&](const Value &from) { return repeat(from, value, rule.dim, rule.blocks); });
+  llvm::Expected<const Value *> from = followInput(rule.input, at);
+  if (!from)
+    return from.takeError();
+  int64_t dim = rule.dim;
+  std::array<int64_t, 2> size = {(*from)->rows, (*from)->columns}, outSize = {value.rows, value.columns};
+  if (size[dim] % rule.blocks != 0 || outSize[dim] % size[dim] != 0 || size[1 - dim] != outSize[1 - dim])
+    return failSizes(at);
+  int64_t copies = outSize[dim] / size[dim];
+  Part part{size};
+  part.shape[dim] /= rule.blocks;
+  for (int64_t copy = 0; copy < rule.blocks * copies; ++copy) {
+    part.from[dim] = copy / copies * part.shape[dim];
+    part.to[dim] = copy * part.shape[dim];
+    copyPart(**from, value, part);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Counts::fill(const counts::OwnExperts &rule, Value &value, const Place &at) {
+  llvm::Expected<const Value *> from = followInput(rule.input, at);
+  if (!from)
+    return from.takeError();
+  int64_t holder = getPartGroup(at).getMember(at.rank) / rule.holders;
+  if ((*from)->rows != 1 || value.rows != 1 || (holder + 1) * value.columns > (*from)->columns)
+    return failSizes(at);
+  std::copy_n((*from)->data.begin() + holder * value.columns, value.columns, value.data.begin());
+  return llvm::Error::success();
+}
+
+/// Gathered counts in `chunks` chunks, as the rule takes them. None if they do not fit the rule.
+static std::optional<moert::SentRows> getSent(const Counts::Value &gathered, const counts::Window &rule,
+                                              int64_t chunks) {
+  if (gathered.rows % chunks != 0 || gathered.columns % rule.workers != 0 || gathered.rows / chunks % rule.phases != 0)
+    return std::nullopt;
+  return moert::SentRows{gathered.data.data(), gathered.rows / chunks, gathered.columns, rule.workers, chunks,
+                         rule.phases};
+}
+
+llvm::Error Counts::fill(const counts::Window &rule, Value &value, const Place &at) {
+  llvm::Expected<const Value *> from = followInput(rule.input, at);
+  if (!from)
+    return from.takeError();
+  std::optional<moert::SentRows> sent = getSent(**from, rule, value.rows);
+  int64_t member = getPartGroup(at).getMember(at.rank);
+  if (!sent || member >= sent->members || value.columns != (*from)->columns)
+    return failSizes(at);
+  for (int64_t chunk = 0; chunk < value.rows; ++chunk)
+    moert::forEachServed(*sent, member, chunk, getLaunch(at).pass, rule.rows,
+                         [&](int64_t expert, int64_t, int64_t count) {
+                           value.data[chunk * value.columns + expert] = static_cast<int32_t>(count);
+                         });
+  return llvm::Error::success();
 }
 
 /// Takes rows [first, first + rows) of the `all` rows to which the choices belong. Only counts are known, so equal
@@ -715,11 +690,7 @@ llvm::Error Counts::fill(const counts::MergedRows &rule, Value &value, const Pla
 }
 
 llvm::Error Counts::fill(const counts::SentChoices &rule, Value &value, const Place &at) {
-  llvm::Expected<Value> choices = getChoices(rule.choices, rule.dropped, at);
-  if (!choices)
-    return choices.takeError();
-  value = std::move(*choices);
-  return llvm::Error::success();
+  return getChoices(rule.choices, rule.dropped, at).moveInto(value);
 }
 
 llvm::Error Counts::appendChoices(const Value &from, Value &value, const Place &at) {
@@ -802,8 +773,10 @@ llvm::Expected<Counts::SharedValue> Counts::make(int64_t rank, int32_t buffer, u
   value.rows = it.shape[0];
   value.columns = it.shape[1];
   if (writer >= 0) {
-    const CountsRule *rule = getRule(world.getLaunch(rank, writer), buffer);
-    if (!rule)
+    const SimLaunch &launch = world.getLaunch(rank, writer);
+    const auto *rule =
+        llvm::find_if(launch.counts, [&](const CountsRule &rule) { return launch.outputs[rule.output] == buffer; });
+    if (rule == launch.counts.end())
       return makeUnknownError();
     value.data.resize(value.rows * value.columns);
     return makeWritten(*rule, std::move(value), {rank, static_cast<uint32_t>(writer), depth});
@@ -843,26 +816,22 @@ llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) 
 }
 
 llvm::Expected<int64_t> Counts::getFurtherPasses(int64_t rank, uint32_t index) {
-  const SimLaunch &launch = world.getLaunch(rank, index);
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
   int32_t writer = launch.inputs.empty() ? -1 : writers[world.programOfRank[rank]][launch.inputs.front()];
-  const CountsRule *rule = writer < 0 ? nullptr : findRule<counts::Window>(world.getLaunch(rank, writer));
+  const CountsRule *rule = writer < 0 ? nullptr : findRule<counts::Window>(program.launches[writer]);
   if (!rule)
-    return addLaunch(makeUnknownError(), world.getProgram(rank), index);
+    return addLaunch(makeUnknownError(), program, index);
   const auto &how = *rule->getIf<counts::Window>();
   llvm::Expected<const Value *> gathered = followInput(how.input, {rank, static_cast<uint32_t>(writer), 0});
   if (!gathered)
-    return addLaunch(gathered.takeError(), world.getProgram(rank), index);
-  const SimProgram &program = world.getProgram(rank);
-  int32_t counts = program.launches[writer].outputs[rule->output];
-  llvm::ArrayRef<int64_t> shape = program.buffers[counts].shape;
+    return addLaunch(gathered.takeError(), program, index);
+  llvm::ArrayRef<int64_t> shape = program.buffers[program.launches[writer].outputs[rule->output]].shape;
   std::optional<moert::SentRows> sent = getSent(**gathered, how, shape.empty() ? 1 : std::max<int64_t>(1, shape[0]));
   if (!sent)
     return addLaunch(makeUnknownError(), program, index);
   return moert::countPasses(*sent, how.rows) - 1;
 }
-
-/// Rows to experts go to all holders of the expert. On the way back a member sends the rows that it has.
-static int64_t getCopiesSent(const OpCost &cost) { return cost.peerDim == 1 ? cost.copies : 1; }
 
 /// On the way back, the counts have only the peers of the phase.
 int64_t Counts::getNumParts(const OpCost &cost, int64_t members) {
@@ -885,8 +854,9 @@ int64_t Counts::getRowsFor(const Value &counts, const OpCost &cost, int64_t memb
 
 int64_t Counts::getRows(const Value &counts, int64_t rank, uint32_t index) const {
   const OpCost &cost = world.getLaunch(rank, index).cost;
+  // Rows to experts go to all holders of the expert. On the way back a member sends the rows that it has.
   if (cost.phases == 1 || cost.peerDim != 1)
-    return counts.total * getCopiesSent(cost);
+    return counts.total * (cost.peerDim == 1 ? cost.copies : 1);
   const SimGroup &group = world.groups[world.getMeeting(rank, index).group];
   int64_t sum = 0, from = group.getMember(rank);
   for (int64_t to = 0; to < group.size; ++to)

@@ -7,7 +7,6 @@
 #ifndef MOE_LIB_SIMULATOR_COUNTS_H
 #define MOE_LIB_SIMULATOR_COUNTS_H
 
-#include "Gate.h"
 #include "moe/Simulator/SimWorld.h"
 
 #include "moe/Simulator/Routing.h"
@@ -99,8 +98,7 @@ private:
   void findWriters(const SimProgram &program);
   int32_t getWriter(int64_t rank, int32_t buffer) const;
   llvm::Error checkTrace() const;
-  llvm::Error checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
-                           int64_t firstRank, int64_t numRanks) const;
+  llvm::Error checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts) const;
   std::vector<int32_t> divideChosen(int64_t rank, uint32_t launch, int64_t parts);
   llvm::Expected<bool> keepsEven(int64_t rank, uint32_t launch);
   llvm::Error checkEven();
@@ -112,21 +110,8 @@ private:
   llvm::Expected<SharedValue *> getCommon(const CountsRule &rule, const Place &at);
 
   // Each rule fills the value of one rank. The value has its shape and is zero before.
-  llvm::Error fill(const counts::Route &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::RouteInGroups &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::RouteNearHome &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::Gather &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::Exchange &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::SliceRows &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::OwnExperts &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::Window &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::Repeat &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::ChooseShadows &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::KeptChoices &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::ShadowChoices &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::MergedRows &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::SentChoices &rule, Value &value, const Place &at);
-  llvm::Error fill(const counts::ArrivedChoices &rule, Value &value, const Place &at);
+#define COUNTS_RULE(Type, key, role) llvm::Error fill(const counts::Type &rule, Value &value, const Place &at);
+#include "moe/OpFacts/CountsRules.def"
   llvm::Error appendChoices(const Value &from, Value &value, const Place &at);
   llvm::Expected<Value> getChoices(int64_t choices, int64_t dropped, const Place &at);
   llvm::Expected<Choices> getServed(const Place &window, const counts::Window &rule, int64_t chunks,
@@ -135,14 +120,14 @@ private:
   llvm::Error takeSent(Value &value, const CountsRule &merges, const Place &sender, int64_t first, int64_t rows);
   template <typename Rule>
   llvm::Error forEachMember(const Place &at, llvm::function_ref<llvm::Error(int64_t member, const Value &input)> visit);
-  template <typename Rule> llvm::Error fillExchanged(const Rule &rule, Value &value, const Place &at);
-  llvm::Error fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make);
+  template <typename Rule> llvm::Error fillExchanged(const counts::Exchange &how, Value &value, const Place &at);
   llvm::Expected<Division> getDivision(int64_t choices, int64_t shadows, const Place &at);
 
   const SimLaunch &getLaunch(const Place &at) const;
   const SimGroup &getPartGroup(const Place &at) const;
   llvm::Expected<const Value *> followInput(int64_t input, const Place &at);
   llvm::Error fail(const Place &at, const llvm::Twine &text) const;
+  llvm::Error failSizes(const Place &at) const;
 
   const SimWorld &world;
   const RoutingTrace *trace;
@@ -160,6 +145,16 @@ private:
   std::map<std::pair<int64_t, uint32_t>, std::vector<int32_t>> gated;         ///< by rank and routing launch
   std::deque<std::vector<RoutingTrace::Choice>> served; ///< choices of passes and parts, for Value::chosen
 };
+
+/// Applies FasterMoE's gate to a rank's choices of each expert. Counts have no scores, so this is an approximation. If
+/// more than topK * leave choices of a group leave home, that many stay in their places, in proportion to their counts.
+/// The others go to the experts at home, in proportion to the counts there, or evenly if these are zero. No expert gets
+/// more choices than the group has tokens.
+std::vector<int32_t> applyGate(const counts::RouteNearHome &gate, llvm::ArrayRef<int32_t> choices, int64_t rank);
+
+/// Divides a rank's choices of each expert into `parts` parts of its tokens, as evenly as whole numbers allow in parts
+/// and in experts. [parts, experts].
+std::vector<int32_t> divideChoices(llvm::ArrayRef<int32_t> choices, int64_t parts);
 
 } // namespace mlir::moe
 

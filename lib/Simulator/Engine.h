@@ -1,10 +1,19 @@
-//===- Engine.h - devices in virtual time -----------------------*- C++ -*-===//
+//===- Engine.h - execution in virtual time, and its figures ----*- C++ -*-===//
 #ifndef MOE_LIB_SIMULATOR_ENGINE_H
 #define MOE_LIB_SIMULATOR_ENGINE_H
 
 #include "LaunchCosts.h"
 
 namespace mlir::moe {
+
+/// Each rank stands for itself.
+std::vector<SimRank> getAllRanks(const SimWorld &world);
+
+/// Returns one rank for each class of ranks that do the same. The ranks of a class run one program, and their groups
+/// have the same shape: in order, the members spread alike over nodes and over the switches above them. Devices of a
+/// node count as equal. Returns all ranks if a class is not one run of consecutive ranks or the members of a group are
+/// of several classes, because then no rank can stand for others.
+std::vector<SimRank> findClasses(const SimWorld &world, const ClusterProfile &profile);
 
 /// Input of both engines.
 struct Execution {
@@ -76,6 +85,14 @@ llvm::Error makeHangError(const SimWorld &world, int64_t rank, uint32_t launch, 
 /// Success if two ranks come to a meeting with the same exchange.
 llvm::Error checkSameExchange(const SimWorld &world, int64_t rank, uint32_t launch, int64_t other,
                               uint32_t otherLaunch);
+
+// Members of SimResult. The bounds and the bytes fail if the cost model does.
+llvm::Expected<SimResult::Roofline> computeRoofline(const Execution &execution);
+llvm::Expected<SimResult::Sent> computeSent(const Execution &execution);
+std::vector<std::vector<Confidence>> findConfidences(const Execution &execution);
+/// Returns an entry for each layer that has ragged launches and experts on several ranks. A node has `nodeRanks`
+/// neighbouring ranks.
+std::vector<TokenReach> findTokenReach(const SimWorld &world, Counts &counts, int64_t nodeRanks);
 
 } // namespace mlir::moe
 

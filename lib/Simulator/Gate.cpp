@@ -1,5 +1,5 @@
 //===- Gate.cpp - counts of the topology-aware gate -----------------------===//
-#include "Gate.h"
+#include "Counts.h"
 
 #include "llvm/ADT/STLExtras.h"
 

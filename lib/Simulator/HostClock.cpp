@@ -29,9 +29,9 @@ HostProgram::HostProgram(const SimProgram &program, const HostIssue &host) {
   }
 }
 
-double mlir::moe::getIssueSeconds(const SimProgram &program, const HostIssue &host) {
+double mlir::moe::getIssueSeconds(llvm::ArrayRef<SimLaunch> launches, const HostIssue &host) {
   double seconds = 0;
-  for (const SimLaunch &launch : program.launches)
+  for (const SimLaunch &launch : launches)
     seconds += host.getLaunchSeconds(launch.cost.resource);
   return seconds;
 }

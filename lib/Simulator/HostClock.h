@@ -31,8 +31,8 @@ struct HostProgram {
   HostProgram(const SimProgram &program, const HostIssue &host);
 };
 
-/// Seconds that the host takes to issue a step if it never waits.
-double getIssueSeconds(const SimProgram &program, const HostIssue &host);
+/// Seconds that the host takes to issue the launches if it never waits.
+double getIssueSeconds(llvm::ArrayRef<SimLaunch> launches, const HostIssue &host);
 
 /// A host at work.
 class HostClock {

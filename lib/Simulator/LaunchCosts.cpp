@@ -6,100 +6,63 @@
 using namespace mlir::moe;
 
 namespace {
-class Pricer {
-public:
-  Pricer(const SimWorld &world, const CostModel &model, Counts &counts, Exchanges &exchanges)
-      : world(world), model(model), counts(counts), exchanges(exchanges) {}
-
-  llvm::Error addRank(std::vector<LaunchCost> &costs, int64_t rank);
-
-private:
-  llvm::Expected<LaunchCost> price(int64_t rank, uint32_t launch);
-  llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch, llvm::ArrayRef<int64_t> rows);
-  llvm::Expected<double> getRaggedSeconds(int64_t rank, uint32_t launch, llvm::ArrayRef<int64_t> rows);
-
-  const SimWorld &world;
-  const CostModel &model;
-  Counts &counts;
-  Exchanges &exchanges;
-  /// Rows and seconds of the last rank, by program and ragged launch. With even routing the next rank has the same.
-  llvm::DenseMap<std::pair<uint32_t, uint32_t>, std::pair<std::vector<int64_t>, double>> last;
+/// Rows and seconds of a ragged launch on the last rank. With even routing the next rank has the same.
+struct LastRank {
+  std::vector<int64_t> rows;
+  double seconds = 0;
 };
 } // namespace
 
-llvm::Expected<double> Pricer::getSeconds(int64_t rank, uint32_t index, llvm::ArrayRef<int64_t> rows) {
+static llvm::Expected<LaunchCost> price(const SimWorld &world, int64_t rank, uint32_t index, const CostModel &model,
+                                        Counts &counts, Exchanges &exchanges, LastRank &last) {
   const SimLaunch &launch = world.getLaunch(rank, index);
-  llvm::Expected<double> seconds =
-      model.getSeconds(Work{launch.kernel, launch.params, launch.dtype, &launch.cost, rows});
-  if (!seconds)
-    return addLaunch(seconds.takeError(), world.getProgram(rank), index);
-  return seconds;
-}
-
-llvm::Expected<double> Pricer::getRaggedSeconds(int64_t rank, uint32_t index, llvm::ArrayRef<int64_t> rows) {
-  auto &[lastRows, lastSeconds] = last[{world.programOfRank[rank], index}];
-  if (llvm::ArrayRef(lastRows) == rows)
-    return lastSeconds;
-  llvm::Expected<double> seconds = getSeconds(rank, index, rows);
-  if (seconds) {
-    lastRows.assign(rows.begin(), rows.end());
-    lastSeconds = *seconds;
-  }
-  return seconds;
-}
-
-llvm::Expected<LaunchCost> Pricer::price(int64_t rank, uint32_t index) {
-  const OpCost &needs = world.getLaunch(rank, index).cost;
   LaunchCost cost;
   llvm::ArrayRef<int64_t> rows;
   double use = 1;
-  if (needs.raggedRows > 0) {
+  if (launch.cost.raggedRows > 0) {
     llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
     if (!value)
       return value.takeError();
     rows = (*value)->perExpert;
     cost.rows = counts.getRows(**value, rank, index);
-    use = static_cast<double>(cost.rows) / static_cast<double>(needs.raggedRows);
+    use = static_cast<double>(cost.rows) / static_cast<double>(launch.cost.raggedRows);
   }
-  cost.flops = use * needs.flops;
-  cost.bytes = use * static_cast<double>(needs.getBytesMoved());
-  if (needs.resource == Resource::None)
+  cost.flops = use * launch.cost.flops;
+  cost.bytes = use * static_cast<double>(launch.cost.getBytesMoved());
+  if (launch.cost.resource == Resource::None)
     return cost;
-  bool isExchange = needs.resource == Resource::Network;
-  llvm::Expected<double> figure = isExchange             ? exchanges.getBytesSent(rank, index)
-                                  : needs.raggedRows > 0 ? getRaggedSeconds(rank, index, rows)
-                                                         : getSeconds(rank, index, {});
-  if (!figure)
-    return figure.takeError();
-  (isExchange ? cost.bytes : cost.seconds) = *figure;
-  return cost;
-}
-
-llvm::Error Pricer::addRank(std::vector<LaunchCost> &costs, int64_t rank) {
-  for (uint32_t launch = 0; launch < world.getProgram(rank).launches.size(); ++launch) {
-    llvm::Expected<LaunchCost> cost = price(rank, launch);
-    if (!cost)
-      return cost.takeError();
-    costs.push_back(*cost);
+  if (launch.cost.resource == Resource::Network) {
+    if (llvm::Error error = exchanges.getBytesSent(rank, index).moveInto(cost.bytes))
+      return error;
+    return cost;
   }
-  return llvm::Error::success();
+  if (rows.empty() || rows != llvm::ArrayRef(last.rows)) {
+    Work work{launch.kernel, launch.params, launch.dtype, &launch.cost, rows};
+    if (llvm::Error error = model.getSeconds(work).moveInto(last.seconds))
+      return addLaunch(std::move(error), world.getProgram(rank), index);
+    last.rows = rows.vec();
+  }
+  cost.seconds = last.seconds;
+  return cost;
 }
 
 llvm::Expected<LaunchCosts> LaunchCosts::create(const SimWorld &world, llvm::ArrayRef<SimRank> ranks,
                                                 const CostModel &model, Counts &counts, Exchanges &exchanges) {
   LaunchCosts result;
-  Pricer pricer(world, model, counts, exchanges);
-  llvm::SmallVector<bool> differ;
-  for (const SimProgram &program : world.programs)
-    differ.push_back(
-        llvm::any_of(program.launches, [](const SimLaunch &launch) { return launch.cost.raggedRows > 0; }));
   std::vector<std::optional<size_t>> shared(world.programs.size());
+  std::vector<std::vector<LastRank>> last(world.programs.size()); // by program and launch
   for (const SimRank &rank : ranks) {
+    const SimProgram &program = world.programs[rank.program];
     std::optional<size_t> &first = shared[rank.program];
-    if (!first || differ[rank.program]) {
+    if (!first || program.isRagged()) {
       first = result.costs.size();
-      if (llvm::Error error = pricer.addRank(result.costs, rank.rank))
-        return error;
+      last[rank.program].resize(program.launches.size());
+      for (uint32_t launch = 0; launch < program.launches.size(); ++launch) {
+        auto cost = price(world, rank.rank, launch, model, counts, exchanges, last[rank.program][launch]);
+        if (!cost)
+          return cost.takeError();
+        result.costs.push_back(*cost);
+      }
     }
     result.first.push_back(*first);
   }

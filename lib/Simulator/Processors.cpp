@@ -154,7 +154,7 @@ void Executor::runJob(uint32_t index) {
   if (job.type == Job::Type::Stream)
     return advance(index, false);
   bool isIssue = job.type == Job::Type::Issue;
-  double seconds = isIssue ? getIssueSeconds(world.getProgram(job.index), execution.model.getProfile().host)
+  double seconds = isIssue ? getIssueSeconds(world.getProgram(job.index).launches, execution.model.getProfile().host)
                            : job.meeting->shares[job.index];
   work(index, isIssue || seconds == 0 ? Resource::None : Resource::Network, seconds);
 }

@@ -27,40 +27,28 @@ static TimeNumbers numberTimes(const SimResult &step) {
 }
 
 namespace {
-/// Times of launches, by rank and launch.
-class LoopTimes {
+/// Tests whether iterations repeat themselves after `microBatches` micro-batches.
+class PeriodTest {
 public:
-  explicit LoopTimes(const SimResult &step) : step(step), numbers(numberTimes(step)) {}
+  PeriodTest(const SimResult &step, const TimeNumbers &numbers, int64_t microBatches)
+      : step(step), numbers(numbers), microBatches(microBatches) {}
 
+  std::optional<SimResult::Repetition> find();
+
+private:
   const SimProgram::Loop &getLoop(uint32_t rank) const { return step.programs[step.ranks[rank].program].loop; }
   const SimTime &get(uint32_t rank, int64_t iteration, uint32_t launch) const {
     const SimProgram::Loop &loop = getLoop(rank);
     return step.times[numbers[rank][loop.first + iteration * loop.length + launch]];
   }
-  /// Seconds from iteration `from` to iteration `to`.
-  double getSeconds(int64_t from, int64_t to) const { return get(0, to, 0).end - get(0, from, 0).end; }
-
-  const SimResult &step;
-
-private:
-  TimeNumbers numbers;
-};
-
-/// Tests whether iterations repeat themselves after `microBatches` micro-batches.
-class PeriodTest {
-public:
-  PeriodTest(const LoopTimes &times, int64_t microBatches) : times(times), microBatches(microBatches) {}
-
-  std::optional<SimResult::Repetition> find();
-
-private:
   /// Period in iterations.
-  int64_t getPeriod(uint32_t rank) const { return microBatches / times.getLoop(rank).microBatches; }
+  int64_t getPeriod(uint32_t rank) const { return microBatches / getLoop(rank).microBatches; }
   bool isLike(uint32_t rank, int64_t iteration) const;
   bool addRank(uint32_t rank);
   std::optional<SimResult::Repetition> place(double end) const;
 
-  const LoopTimes &times;
+  const SimResult &step;
+  const TimeNumbers &numbers;
   int64_t microBatches;
   double seconds = 0;
   /// All events between these times are in iterations that repeat themselves.
@@ -70,8 +58,8 @@ private:
 
 bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
   int64_t period = getPeriod(rank);
-  for (uint32_t launch = 0; launch < times.getLoop(rank).length; ++launch) {
-    const SimTime &now = times.get(rank, iteration, launch), &later = times.get(rank, iteration + period, launch);
+  for (uint32_t launch = 0; launch < getLoop(rank).length; ++launch) {
+    const SimTime &now = get(rank, iteration, launch), &later = get(rank, iteration + period, launch);
     if (std::abs(later.begin - now.begin - seconds) > kTolerance * seconds ||
         std::abs(later.end - now.end - seconds) > kTolerance * seconds)
       return false;
@@ -81,7 +69,7 @@ bool PeriodTest::isLike(uint32_t rank, int64_t iteration) const {
 
 /// Finds the range of similar iterations around the middle one.
 bool PeriodTest::addRank(uint32_t rank) {
-  const SimProgram::Loop &loop = times.getLoop(rank);
+  const SimProgram::Loop &loop = getLoop(rank);
   int64_t period = getPeriod(rank), first = (loop.count - period) / 2, last = first;
   if (first < 0 || !isLike(rank, first))
     return false;
@@ -90,8 +78,8 @@ bool PeriodTest::addRank(uint32_t rank) {
   while (last + 1 + period < loop.count && isLike(rank, last + 1))
     ++last;
   for (uint32_t launch = 0; launch < loop.length; ++launch) {
-    since = std::max(since, times.get(rank, first, launch).end);
-    until = std::min(until, times.get(rank, last + period, launch).begin);
+    since = std::max(since, get(rank, first, launch).end);
+    until = std::min(until, get(rank, last + period, launch).begin);
   }
   return true;
 }
@@ -100,8 +88,8 @@ bool PeriodTest::addRank(uint32_t rank) {
 /// from one period to the next.
 std::optional<SimResult::Repetition> PeriodTest::place(double end) const {
   auto find = [&](double when) {
-    return llvm::partition_point(times.step.times, [&](const SimTime &time) { return time.end <= when; }) -
-           times.step.times.begin();
+    return llvm::partition_point(step.times, [&](const SimTime &time) { return time.end <= when; }) -
+           step.times.begin();
   };
   SimResult::Repetition found;
   found.microBatches = microBatches;
@@ -110,20 +98,20 @@ std::optional<SimResult::Repetition> PeriodTest::place(double end) const {
   found.seconds = seconds;
   found.until = end;
   size_t launches = 0;
-  for (uint32_t rank = 0; rank < times.step.ranks.size(); ++rank)
-    launches += times.getLoop(rank).length * getPeriod(rank);
+  for (uint32_t rank = 0; rank < step.ranks.size(); ++rank)
+    launches += getLoop(rank).length * getPeriod(rank);
   return found.end - found.begin == launches ? std::optional(found) : std::nullopt;
 }
 
 std::optional<SimResult::Repetition> PeriodTest::find() {
-  int64_t reach = 0, middle = (times.getLoop(0).count - getPeriod(0)) / 2;
+  int64_t reach = 0, middle = (getLoop(0).count - getPeriod(0)) / 2;
   if (middle < 0)
     return std::nullopt;
-  seconds = times.getSeconds(middle, middle + getPeriod(0));
-  for (uint32_t rank = 0; rank < times.step.ranks.size(); ++rank) {
+  seconds = get(0, middle + getPeriod(0), 0).end - get(0, middle, 0).end;
+  for (uint32_t rank = 0; rank < step.ranks.size(); ++rank) {
     if (!addRank(rank))
       return std::nullopt;
-    reach = std::max(reach, times.getLoop(rank).reach * times.getLoop(rank).microBatches);
+    reach = std::max(reach, getLoop(rank).reach * getLoop(rank).microBatches);
   }
   double needed = seconds * (1 + static_cast<double>(reach) / static_cast<double>(microBatches));
   if (!(seconds > 0) || until - since < needed)
@@ -135,29 +123,21 @@ std::optional<SimResult::Repetition> PeriodTest::find() {
   return std::nullopt;
 }
 
-/// Seconds in which the host of a program issues an iteration, if it never waits.
-static double getIterationIssueSeconds(const SimProgram &program, const HostIssue &host) {
-  double seconds = 0;
-  for (const SimLaunch &launch : llvm::ArrayRef(program.launches).slice(program.loop.first, program.loop.length))
-    seconds += host.getLaunchSeconds(launch.cost.resource);
-  return seconds;
-}
-
 std::optional<SimResult::Repetition> mlir::moe::findRepetition(const SimResult &step, int64_t leftOut,
                                                                const HostIssue &host) {
-  LoopTimes times(step);
+  TimeNumbers numbers = numberTimes(step);
   // If a host is slower than its device, the device sooner or later waits for it.
   double longest = 0; // for a micro-batch
   int64_t together = 1;
   for (const SimProgram &program : step.programs) {
-    longest =
-        std::max(longest, getIterationIssueSeconds(program, host) / static_cast<double>(program.loop.microBatches));
+    auto iteration = llvm::ArrayRef(program.launches).slice(program.loop.first, program.loop.length);
+    longest = std::max(longest, getIssueSeconds(iteration, host) / static_cast<double>(program.loop.microBatches));
     together = std::lcm(together, program.loop.microBatches);
   }
   for (int64_t microBatches : {together, 2 * together, 3 * together, 4 * together}) {
     if (leftOut % microBatches != 0)
       continue;
-    std::optional<SimResult::Repetition> found = PeriodTest(times, microBatches).find();
+    std::optional<SimResult::Repetition> found = PeriodTest(step, numbers, microBatches).find();
     if (!found || longest * static_cast<double>(microBatches) > found->seconds * (1 + kTolerance))
       continue;
     found->count = leftOut / microBatches;
@@ -194,42 +174,26 @@ RepeatedTime Repeated::getCause(RepeatedTime time) const {
   return cause;
 }
 
-namespace {
-/// Writes the times of all iterations.
-class Writer {
-public:
-  explicit Writer(const SimResult &step) : step(step), repeated(step) {}
-
-  std::vector<SimTime> run() const;
-
-private:
-  SimTime move(size_t number, int64_t periods) const;
-
-  const SimResult &step;
-  Repeated repeated;
-};
-} // namespace
-
-SimTime Writer::move(size_t number, int64_t periods) const {
-  RepeatedTime time{static_cast<int32_t>(number), periods}, cause = repeated.getCause(time);
-  SimTime moved = step.times[number];
-  moved.launch += static_cast<uint32_t>(periods) * repeated.getLaunchesInPeriod(moved.rank);
-  moved.begin += repeated.getLater(time);
-  moved.end += repeated.getLater(time);
-  auto length = static_cast<int64_t>(step.repetition.end - step.repetition.begin);
-  moved.cause = static_cast<int32_t>(cause.number < 0 ? cause.number : cause.number + cause.periods * length);
-  return moved;
-}
-
-std::vector<SimTime> Writer::run() const {
+/// Times of all iterations.
+static std::vector<SimTime> writeTimes(const SimResult &step) {
+  Repeated repeated(step);
   const SimResult::Repetition &repetition = step.repetition;
   std::vector<SimTime> times(step.times.begin(), step.times.begin() + repetition.end);
-  times.reserve(step.times.size() + repetition.count * (repetition.end - repetition.begin));
+  auto length = static_cast<int64_t>(repetition.end - repetition.begin);
+  times.reserve(step.times.size() + repetition.count * length);
+  auto add = [&](size_t number, int64_t periods) {
+    RepeatedTime time{static_cast<int32_t>(number), periods}, cause = repeated.getCause(time);
+    SimTime &moved = times.emplace_back(step.times[number]);
+    moved.launch += static_cast<uint32_t>(periods) * repeated.getLaunchesInPeriod(moved.rank);
+    moved.begin += repeated.getLater(time);
+    moved.end += repeated.getLater(time);
+    moved.cause = static_cast<int32_t>(cause.number < 0 ? cause.number : cause.number + cause.periods * length);
+  };
   for (int64_t period = 1; period <= repetition.count; ++period)
     for (size_t number = repetition.begin; number < repetition.end; ++number)
-      times.push_back(move(number, period));
+      add(number, period);
   for (size_t number = repetition.end; number < step.times.size(); ++number)
-    times.push_back(move(number, repetition.count));
+    add(number, repetition.count);
   return times;
 }
 
@@ -243,16 +207,11 @@ static std::vector<Confidence> repeat(llvm::ArrayRef<Confidence> all, const SimP
 }
 
 SimResult mlir::moe::repeat(const SimResult &step, std::vector<SimProgram> programs) {
-  SimResult longer;
-  longer.seconds = step.seconds;
-  longer.ranks = step.ranks;
-  longer.times = Writer(step).run();
-  for (auto [program, confidences] : llvm::zip(step.programs, step.confidences))
-    longer.confidences.push_back(::repeat(confidences, program.loop));
+  SimResult longer = step;
+  longer.repetition = {};
+  longer.times = writeTimes(step);
+  for (auto [program, confidences] : llvm::zip(step.programs, longer.confidences))
+    confidences = ::repeat(confidences, program.loop);
   longer.programs = std::move(programs);
-  longer.roofline = step.roofline;
-  longer.sent = step.sent;
-  longer.reach = step.reach;
-  longer.events = step.events;
   return longer;
 }

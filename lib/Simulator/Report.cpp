@@ -2,7 +2,6 @@
 #include "moe/Simulator/Report.h"
 
 #include "Repetition.h"
-#include "StepParts.h"
 
 #include "moe/Cost/Papers.h"
 
@@ -11,40 +10,14 @@
 #include "llvm/Support/xxhash.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir::moe;
 using llvm::ArrayRef;
 
-namespace {
-enum class Kind { None, Compute, Communication, Copy };
-
-/// The launches of one simulated rank, sorted by begin.
-struct RankTimes {
-  const SimProgram *program = nullptr;
-  std::vector<const SimTime *> times;
-
-  const SimLaunch &getLaunch(const SimTime &time) const { return program->launches[time.launch]; }
-};
-} // namespace
-
-static Kind getKind(Resource resource) {
-  switch (resource) {
-  case Resource::None:
-    return Kind::None;
-  case Resource::Matrix:
-  case Resource::Memory:
-    return Kind::Compute;
-  case Resource::Network:
-    return Kind::Communication;
-  case Resource::HostLink:
-    return Kind::Copy;
-  }
-  return Kind::None;
-}
-
 std::string mlir::moe::getLaunchName(const SimProgram &program, uint32_t launch) {
   const SimLaunch &op = program.launches[launch];
-  return op.group < 0 ? op.kernel : op.kernel + " [" + program.groups[static_cast<size_t>(op.group)].name + "]";
+  return op.group < 0 ? op.kernel : op.kernel + " [" + program.groups[op.group].name + "]";
 }
 
 std::string mlir::moe::getRankName(const SimRank &rank) {
@@ -54,32 +27,45 @@ std::string mlir::moe::getRankName(const SimRank &rank) {
          std::to_string(rank.count) + " alike)";
 }
 
-static const SimLaunch &getLaunch(const SimResult &result, const SimTime &time) {
-  return result.programs[result.ranks[time.rank].program].launches[time.launch];
-}
+/// Launches of one simulated rank, sorted by begin.
+using RankTimes = std::vector<const SimTime *>;
 
 static std::vector<RankTimes> splitByRank(const SimResult &result) {
   std::vector<RankTimes> ranks(result.ranks.size());
-  for (auto [times, rank] : llvm::zip_equal(ranks, result.ranks))
-    times.program = &result.programs[rank.program];
   for (const SimTime &time : result.times)
-    ranks[time.rank].times.push_back(&time);
+    ranks[time.rank].push_back(&time);
   for (RankTimes &rank : ranks)
-    llvm::stable_sort(rank.times, [](const SimTime *a, const SimTime *b) { return a->begin < b->begin; });
+    llvm::stable_sort(rank, [](const SimTime *a, const SimTime *b) { return a->begin < b->begin; });
   return ranks;
 }
 
+namespace {
+/// A part of the time of SimResult::times that is counted several times.
+struct CountedSpan {
+  double begin = 0, end = 0, times = 1;
+};
+} // namespace
+
+/// The whole time once, and the repeated part as often as it is left out.
+static llvm::SmallVector<CountedSpan, 2> getSpans(const SimResult &result) {
+  llvm::SmallVector<CountedSpan, 2> spans = {{0, result.getEnd(), 1}};
+  const SimResult::Repetition &repetition = result.repetition;
+  if (!result.isWhole())
+    spans.push_back({repetition.until - repetition.seconds, repetition.until, static_cast<double>(repetition.count)});
+  return spans;
+}
+
 /// Seconds of the spans in which at least one launch that satisfies `counts` runs.
-static double getBusySeconds(const RankTimes &rank, ArrayRef<CountedSpan> spans,
+static double getBusySeconds(const SimResult &result, const RankTimes &rank, ArrayRef<CountedSpan> spans,
                              llvm::function_ref<bool(const SimLaunch &)> counts) {
   double sum = 0;
   for (const CountedSpan &span : spans) {
     double busy = 0, covered = span.begin;
-    for (const SimTime *time : rank.times) {
+    for (const SimTime *time : rank) {
       if (time->begin >= span.end)
         break;
       double end = std::min(time->end, span.end);
-      if (end <= covered || !counts(rank.getLaunch(*time)))
+      if (end <= covered || !counts(result.getLaunch(*time)))
         continue;
       busy += end - std::max(time->begin, covered);
       covered = end;
@@ -89,24 +75,20 @@ static double getBusySeconds(const RankTimes &rank, ArrayRef<CountedSpan> spans,
   return sum;
 }
 
-static std::vector<MemoryPoint> followMemory(const RankTimes &rank) {
-  std::vector<const SimTime *> launches(rank.program->launches.size());
-  for (const SimTime *time : rank.times)
+static std::vector<MemoryPoint> followMemory(const SimProgram &program, const RankTimes &rank) {
+  std::vector<const SimTime *> launches(program.launches.size());
+  for (const SimTime *time : rank)
     launches[time->launch] = time;
   std::vector<MemoryPoint> changes = {{0, 0}};
-  for (const SimBuffer &buffer : rank.program->buffers) {
-    double bytes = static_cast<double>(buffer.bytes);
+  for (const SimBuffer &buffer : program.buffers) {
+    auto bytes = static_cast<double>(buffer.bytes);
     if (buffer.isHost)
       continue;
-    if (buffer.isArgument) {
+    if (buffer.isArgument)
       changes[0].bytes += bytes;
-      continue;
-    }
-    if (buffer.firstLaunch < 0 || !launches[static_cast<size_t>(buffer.firstLaunch)] ||
-        !launches[static_cast<size_t>(buffer.lastLaunch)])
-      continue;
-    changes.push_back({launches[static_cast<size_t>(buffer.firstLaunch)]->begin, bytes});
-    changes.push_back({launches[static_cast<size_t>(buffer.lastLaunch)]->end, -bytes});
+    else if (buffer.firstLaunch >= 0 && launches[buffer.firstLaunch] && launches[buffer.lastLaunch])
+      changes.insert(changes.end(),
+                     {{launches[buffer.firstLaunch]->begin, bytes}, {launches[buffer.lastLaunch]->end, -bytes}});
   }
   llvm::stable_sort(changes, [](const MemoryPoint &a, const MemoryPoint &b) { return a.seconds < b.seconds; });
   // Changes at one time become one point.
@@ -123,29 +105,110 @@ static std::vector<MemoryPoint> followMemory(const RankTimes &rank) {
 }
 
 std::vector<MemoryPoint> mlir::moe::getMemoryOverTime(const SimResult &result, uint32_t rank) {
-  RankTimes times;
-  times.program = &result.programs[result.ranks[rank].program];
-  for (const SimTime &time : result.times)
-    if (time.rank == rank)
-      times.times.push_back(&time);
-  return followMemory(times);
+  return followMemory(result.programs[result.ranks[rank].program], splitByRank(result)[rank]);
 }
 
-static RankUse getRankUse(const RankTimes &rank, const StepParts &parts, double step, ArrayRef<CountedSpan> spans) {
-  RankUse use;
-  static_cast<StepParts &>(use) = parts;
-  for (auto [number, name] : llvm::enumerate(rank.program->streams)) {
-    double busy = getBusySeconds(rank, spans, [&](const SimLaunch &launch) { return launch.stream == number; });
-    use.streams.push_back({name, busy, step - busy});
+static RankUse getRankUse(const SimResult &result, const SimProgram &program, const RankTimes &rank,
+                          const StepParts &parts) {
+  RankUse use{parts, {}};
+  llvm::SmallVector<CountedSpan, 2> spans = getSpans(result);
+  for (auto [number, name] : llvm::enumerate(program.streams)) {
+    double busy = getBusySeconds(result, rank, spans, [&](const SimLaunch &launch) { return launch.stream == number; });
+    use.streams.push_back({name, busy, result.seconds - busy});
   }
-  auto getSeconds = [&](Kind kind) {
-    return getBusySeconds(rank, spans, [&](const SimLaunch &launch) { return getKind(launch.cost.resource) == kind; });
+  auto getSeconds = [&](Resource resource) {
+    return getBusySeconds(result, rank, spans,
+                          [&](const SimLaunch &launch) { return launch.cost.resource == resource; });
   };
-  use.communication = getSeconds(Kind::Communication);
-  use.copy = getSeconds(Kind::Copy);
-  for (const MemoryPoint &point : followMemory(rank))
+  use.communication = getSeconds(Resource::Network);
+  use.copy = getSeconds(Resource::HostLink);
+  for (const MemoryPoint &point : followMemory(program, rank))
     use.peakBytes = std::max(use.peakBytes, point.bytes);
   return use;
+}
+
+void StepParts::add(const StepParts &parts, double factor) {
+  compute += factor * parts.compute;
+  exposedCommunication += factor * parts.exposedCommunication;
+  bubble += factor * parts.bubble;
+  other += factor * parts.other;
+  hiddenCommunication += factor * parts.hiddenCommunication;
+}
+
+namespace {
+/// Divides the seconds from `begin` to `end` of one rank.
+struct Divider {
+  const SimResult &result;
+  double begin, end;
+
+  StepParts divide(uint32_t rank, const RankTimes &times) const;
+
+private:
+  /// Whether the launch exchanges data between stages.
+  bool isHandover(const SimTime &time) const {
+    int32_t group = result.getLaunch(time).group;
+    return group >= 0 && result.getProgram(time).groups[group].isChannel();
+  }
+  double clip(double from, double to) const { return std::max(0.0, std::min(to, end) - std::max(from, begin)); }
+  double getBubble(uint32_t rank, int32_t cause, double idleSince, double idleUntil) const;
+};
+} // namespace
+
+/// Bubble in an idle time from `idleSince` to `idleUntil`, which ended because of time number `cause`. It reaches up to
+/// the last event of the pipeline in the idle time. The walk along causes goes back in time, so it finds this event
+/// first.
+double Divider::getBubble(uint32_t rank, int32_t cause, double idleSince, double idleUntil) const {
+  for (; cause >= 0 && result.times[cause].end > idleSince; cause = result.times[cause].cause) {
+    const SimTime &time = result.times[cause];
+    if (isHandover(time) || result.ranks[time.rank].program != result.ranks[rank].program)
+      return clip(idleSince, std::min(time.end, idleUntil));
+  }
+  return 0;
+}
+
+/// Only computation and exchanges with ranks of the own stage are work.
+StepParts Divider::divide(uint32_t rank, const RankTimes &times) const {
+  StepParts parts;
+  double computedUntil = 0, exchangedUntil = 0, busyUntil = 0, busy = 0, exchange = 0;
+  auto add = [&](double &sum, double &until, const SimTime &time) {
+    sum += clip(std::max(time.begin, until), time.end);
+    until = std::max(until, time.end);
+  };
+  for (const SimTime *time : times) {
+    WorkKind kind = getKind(result.getLaunch(*time).cost.resource);
+    bool isExchange = kind == WorkKind::Communication && !isHandover(*time);
+    if (kind != WorkKind::Compute && !isExchange)
+      continue;
+    if (time->begin > busyUntil)
+      parts.bubble += getBubble(rank, time->cause, busyUntil, time->begin);
+    isExchange ? add(exchange, exchangedUntil, *time) : add(parts.compute, computedUntil, *time);
+    add(busy, busyUntil, *time);
+  }
+  // At the end, the rank waits for the launch that ends last.
+  parts.bubble += getBubble(rank, static_cast<int32_t>(result.times.size()) - 1, busyUntil, result.getEnd());
+  parts.exposedCommunication = std::max(0.0, busy - parts.compute);
+  parts.hiddenCommunication = std::max(0.0, exchange - parts.exposedCommunication);
+  parts.other = std::max(0.0, end - begin - busy - parts.bubble);
+  return parts;
+}
+
+/// Parts of the seconds from `begin` to `end`, by simulated rank.
+static std::vector<StepParts> getPartsByRank(const SimResult &result, ArrayRef<RankTimes> times, double begin,
+                                             double end) {
+  std::vector<StepParts> parts;
+  for (auto [rank, its] : llvm::enumerate(times))
+    parts.push_back(Divider{result, begin, end}.divide(rank, its));
+  return parts;
+}
+
+StepParts mlir::moe::getStepParts(const SimResult &result, double begin, double end) {
+  double ranks = 0;
+  for (const SimRank &rank : result.ranks)
+    ranks += static_cast<double>(rank.count);
+  StepParts mean;
+  for (auto [rank, parts] : llvm::zip_equal(result.ranks, getPartsByRank(result, splitByRank(result), begin, end)))
+    mean.add(parts, static_cast<double>(rank.count) / ranks);
+  return mean;
 }
 
 /// Mean over all ranks. A rank whose program lacks a stream is idle there.
@@ -198,19 +261,12 @@ static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
   return path;
 }
 
-static Confidence getConfidence(const SimResult &result, const CriticalPiece &piece) {
-  if (piece.time < 0 || result.confidences.empty())
-    return {};
-  const SimTime &time = result.times[static_cast<size_t>(piece.time)];
-  return result.confidences[result.ranks[time.rank].program][time.launch];
-}
-
 /// A number that is the same for launches of one kernel at one size, on groups of one size.
 static uint64_t getErrorKind(const SimProgram &program, uint32_t index) {
   const SimLaunch &launch = program.launches[index];
   const OpCost &cost = launch.cost;
-  int64_t members = launch.group < 0 ? 1 : program.groups[static_cast<size_t>(launch.group)].size;
-  int64_t stride = launch.group < 0 ? 0 : program.groups[static_cast<size_t>(launch.group)].stride;
+  int64_t members = launch.group < 0 ? 1 : program.groups[launch.group].size;
+  int64_t stride = launch.group < 0 ? 0 : program.groups[launch.group].stride;
   const int64_t sizes[] = {cost.gemm.groups, cost.gemm.rows,    cost.gemm.columns, cost.gemm.depth, cost.payload,
                            cost.bytesRead,   cost.bytesWritten, members,           stride};
   std::string text = launch.kernel + "/" + launch.dtype;
@@ -222,29 +278,47 @@ static uint64_t getErrorKind(const SimProgram &program, uint32_t index) {
 static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPiece> path) {
   CriticalUse use;
   for (const CriticalPiece &piece : path) {
-    Kind kind = Kind::None;
-    if (piece.time >= 0)
-      kind = getKind(getLaunch(result, result.times[static_cast<size_t>(piece.time)]).cost.resource);
-    double &sum = kind == Kind::Compute         ? use.compute
-                  : kind == Kind::Communication ? use.communication
-                  : kind == Kind::Copy          ? use.copy
-                                                : use.waiting;
-    sum += piece.end - piece.begin;
-    Confidence confidence = getConfidence(result, piece);
+    double seconds = piece.end - piece.begin;
+    if (piece.time < 0) {
+      use.waiting += seconds;
+      continue;
+    }
+    const SimTime &time = result.times[piece.time];
+    WorkKind kind = getKind(result.getLaunch(time).cost.resource);
+    (kind == WorkKind::Compute         ? use.compute
+     : kind == WorkKind::Communication ? use.communication
+     : kind == WorkKind::Copy          ? use.copy
+                                       : use.waiting) += seconds;
+    if (result.confidences.empty())
+      continue;
+    const Confidence &confidence = result.confidences[result.ranks[time.rank].program][time.launch];
     if (confidence.relativeError) {
-      double error = *confidence.relativeError * (piece.end - piece.begin);
-      use.fitted += piece.end - piece.begin;
+      double error = *confidence.relativeError * seconds;
+      use.fitted += seconds;
       use.fitError += error;
-      const SimTime &time = result.times[static_cast<size_t>(piece.time)];
-      ErrorBudget &errors = kind == Kind::Communication ? use.communicationErrors : use.computeErrors;
-      errors.add(getErrorKind(result.programs[result.ranks[time.rank].program], time.launch), error);
+      ErrorBudget &errors = kind == WorkKind::Communication ? use.communicationErrors : use.computeErrors;
+      errors.add(getErrorKind(result.getProgram(time), time.launch), error);
     }
     if (confidence.isExtrapolated)
-      use.extrapolated += piece.end - piece.begin;
+      use.extrapolated += seconds;
   }
   if (use.fitted > 0)
     use.fitError /= use.fitted;
   return use;
+}
+
+void ErrorBudget::add(const ErrorBudget &other, double times) {
+  for (auto [kind, seconds] : other.errors)
+    errors[kind] += times * seconds;
+}
+
+double ErrorBudget::getDifference(const ErrorBudget &other) const {
+  ErrorBudget difference = *this;
+  difference.add(other, -1);
+  double squares = 0;
+  for (auto [kind, seconds] : difference.errors)
+    squares += seconds * seconds;
+  return std::sqrt(squares);
 }
 
 ErrorBudget CriticalUse::getErrors() const {
@@ -284,7 +358,7 @@ static std::vector<KernelUse> sumKernels(const SimResult &result, const SimRepor
   }
   for (const CriticalPiece &piece : report.criticalPath)
     if (piece.time >= 0)
-      getKernel(result.times[static_cast<size_t>(piece.time)]).criticalSeconds += piece.end - piece.begin;
+      getKernel(result.times[piece.time]).criticalSeconds += piece.end - piece.begin;
   llvm::stable_sort(kernels, [](const KernelUse &a, const KernelUse &b) { return a.seconds > b.seconds; });
   return kernels;
 }
@@ -317,9 +391,13 @@ SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
   SimReport report;
   for (const SimRank &rank : result.ranks)
     report.numRanks += rank.count;
-  llvm::SmallVector<CountedSpan, 2> spans = getSpans(result);
-  for (auto [rank, parts] : llvm::zip_equal(splitByRank(result), getPartsByRank(result)))
-    report.ranks.push_back(getRankUse(rank, parts, result.seconds, spans));
+  std::vector<RankTimes> times = splitByRank(result);
+  std::vector<StepParts> parts(result.ranks.size());
+  for (const CountedSpan &span : getSpans(result))
+    for (auto [all, its] : llvm::zip_equal(parts, getPartsByRank(result, times, span.begin, span.end)))
+      all.add(its, span.times);
+  for (auto [rank, its, part] : llvm::zip_equal(result.ranks, times, parts))
+    report.ranks.push_back(getRankUse(result, result.programs[rank.program], its, part));
   report.mean = getMeanUse(result, report);
   auto *largest = std::max_element(report.ranks.data(), report.ranks.data() + report.ranks.size(),
                                    [](const RankUse &a, const RankUse &b) { return a.peakBytes < b.peakBytes; });

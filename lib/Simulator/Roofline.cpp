@@ -1,5 +1,5 @@
-//===- Roofline.cpp - the bounds of a step, and its bytes -----------------===//
-#include "Roofline.h"
+//===- Roofline.cpp - bounds, bytes and confidence of a step --------------===//
+#include "Engine.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -18,30 +18,30 @@ struct RepeatedExchange {
 };
 } // namespace
 
-/// Ragged exchanges differ in their rows, so each stands alone.
-static std::vector<RepeatedExchange> getExchanges(const Execution &execution, uint32_t program) {
-  const SimWorld &world = execution.world;
-  std::vector<RepeatedExchange> result;
-  llvm::DenseMap<uint32_t, uint32_t> known; ///< index in the result, by kind
-  for (auto [index, launch] : llvm::enumerate(world.linked[program].launches)) {
-    if (!launch.exchanges())
-      continue;
-    double times = execution.getTimes(program, index);
-    if (world.programs[program].launches[index].cost.raggedRows > 0) {
-      result.push_back({static_cast<uint32_t>(index), times});
-      continue;
+using ExchangeLists = std::vector<std::vector<RepeatedExchange>>;
+
+/// Exchanges by program. Ragged exchanges differ in their rows, so each stands alone.
+static ExchangeLists getExchanges(const Execution &execution) {
+  ExchangeLists all;
+  for (auto [number, program] : llvm::enumerate(execution.world.programs)) {
+    std::vector<RepeatedExchange> &list = all.emplace_back();
+    llvm::DenseMap<uint32_t, uint32_t> known; // index in the list, by kind
+    for (auto [index, launch] : llvm::enumerate(program.launches)) {
+      if (!execution.world.linked[number].launches[index].exchanges())
+        continue;
+      size_t place = list.size();
+      if (launch.cost.raggedRows == 0)
+        place = known.try_emplace(execution.exchanges.getKind(number, index), place).first->second;
+      if (place == list.size())
+        list.push_back({static_cast<uint32_t>(index), 0});
+      list[place].times += execution.getTimes(number, index);
     }
-    auto [entry, isNew] = known.try_emplace(execution.exchanges.getKind(program, index), result.size());
-    if (isNew)
-      result.push_back({static_cast<uint32_t>(index), 0});
-    result[entry->second].times += times;
   }
-  return result;
+  return all;
 }
 
 /// Bound for the bytes between all ranks. Each rank sends what the simulated rank of its class sends.
-static llvm::Expected<double> getMatrixBound(const Execution &execution,
-                                             llvm::ArrayRef<std::vector<RepeatedExchange>> exchanges) {
+static llvm::Expected<double> getMatrixBound(const Execution &execution, const ExchangeLists &exchanges) {
   int64_t ranks = execution.world.getNumRanks();
   std::vector<double> matrix(ranks * ranks, 0.0);
   for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -55,51 +55,26 @@ static llvm::Expected<double> getMatrixBound(const Execution &execution,
   return execution.model.getLinkBound(matrix);
 }
 
-/// Seconds of a rank's exchanges, without the part that does not depend on bytes.
-static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int64_t rank,
-                                                 llvm::ArrayRef<RepeatedExchange> exchanges) {
-  double sum = 0;
-  for (const RepeatedExchange &it : exchanges) {
-    llvm::Expected<GroupExchange> exchange = execution.exchanges.make(rank, it.launch);
-    if (!exchange)
-      return exchange.takeError();
-    if (exchange->ranks.size() == 1)
-      continue;
-    auto fit = execution.model.getAlphaBeta(exchange->collective, exchange->ranks, exchange->dtype, exchange->payload);
-    if (!fit)
-      return fit.takeError();
-    sum += it.times * fit->beta * exchange->getPart() * exchange->getWholePayload();
-  }
-  return sum;
-}
-
-/// Longest sum of a rank's exchanges.
-static llvm::Expected<double> getExchangeBound(const Execution &execution,
-                                               llvm::ArrayRef<std::vector<RepeatedExchange>> exchanges) {
+/// Longest sum of a rank's exchanges, without the part that does not depend on bytes.
+static llvm::Expected<double> getExchangeBound(const Execution &execution, const ExchangeLists &exchanges) {
   double longest = 0;
-  for (const SimRank &it : execution.ranks) {
-    llvm::Expected<double> seconds = getExchangeSeconds(execution, it.rank, exchanges[it.program]);
-    if (!seconds)
-      return seconds;
-    longest = std::max(longest, *seconds);
+  for (const SimRank &rank : execution.ranks) {
+    double sum = 0;
+    for (const RepeatedExchange &it : exchanges[rank.program]) {
+      llvm::Expected<GroupExchange> exchange = execution.exchanges.make(rank.rank, it.launch);
+      if (!exchange)
+        return exchange.takeError();
+      if (exchange->ranks.size() == 1)
+        continue;
+      auto fit =
+          execution.model.getAlphaBeta(exchange->collective, exchange->ranks, exchange->dtype, exchange->payload);
+      if (!fit)
+        return fit.takeError();
+      sum += it.times * fit->beta * exchange->getPart() * exchange->getWholePayload();
+    }
+    longest = std::max(longest, sum);
   }
   return longest;
-}
-
-/// Exchanges by program.
-static std::vector<std::vector<RepeatedExchange>> getExchanges(const Execution &execution) {
-  std::vector<std::vector<RepeatedExchange>> exchanges;
-  for (uint32_t program = 0; program < execution.world.programs.size(); ++program)
-    exchanges.push_back(getExchanges(execution, program));
-  return exchanges;
-}
-
-static llvm::Expected<double> getLinkSeconds(const Execution &execution) {
-  std::vector<std::vector<RepeatedExchange>> exchanges = getExchanges(execution);
-  int64_t ranks = execution.world.getNumRanks();
-  if (ranks <= maxMatrixRanks || static_cast<int64_t>(execution.ranks.size()) == ranks)
-    return getMatrixBound(execution, exchanges);
-  return getExchangeBound(execution, exchanges);
 }
 
 namespace {
@@ -151,17 +126,19 @@ static void addFlops(SimResult::Roofline &roofline, const Execution &execution) 
 llvm::Expected<SimResult::Roofline> mlir::moe::computeRoofline(const Execution &execution) {
   SimResult::Roofline roofline;
   addFlops(roofline, execution);
-  llvm::Expected<double> seconds = getLinkSeconds(execution);
-  if (!seconds)
-    return addContext(seconds.takeError(), "the bound of the links");
-  roofline.linkSeconds = *seconds;
+  ExchangeLists exchanges = getExchanges(execution);
+  int64_t ranks = execution.world.getNumRanks();
+  bool hasMatrix = ranks <= maxMatrixRanks || static_cast<int64_t>(execution.ranks.size()) == ranks;
+  auto seconds = hasMatrix ? getMatrixBound(execution, exchanges) : getExchangeBound(execution, exchanges);
+  if (llvm::Error error = std::move(seconds).moveInto(roofline.linkSeconds))
+    return llvm::createStringError("the bound of the links: " + llvm::toString(std::move(error)));
   return roofline;
 }
 
 llvm::Expected<SimResult::Sent> mlir::moe::computeSent(const Execution &execution) {
   const SimWorld &world = execution.world;
   int64_t nodeRanks = execution.model.getProfile().devicesPerNode, all = world.getNumRanks();
-  std::vector<std::vector<RepeatedExchange>> exchanges = getExchanges(execution);
+  ExchangeLists exchanges = getExchanges(execution);
   SimResult::Sent sent;
   for (const SimRank &it : execution.ranks) {
     std::vector<double> row(all, 0.0);
@@ -179,4 +156,28 @@ llvm::Expected<SimResult::Sent> mlir::moe::computeSent(const Execution &executio
     }
   }
   return sent;
+}
+
+static Confidence findConfidence(const Execution &execution, const SimProgram &program, uint32_t index) {
+  const SimLaunch &launch = program.launches[index];
+  if (launch.cost.resource != Resource::Network)
+    return execution.model.getConfidence(Work{launch.kernel, launch.params, launch.dtype, &launch.cost, {}});
+  GroupExchange exchange;
+  exchange.collective = launch.cost.collective;
+  exchange.dtype = launch.dtype;
+  exchange.payload = launch.cost.payload;
+  exchange.phase = launch.cost.phase;
+  exchange.phases = launch.cost.phases;
+  exchange.ranks = execution.exchanges.getMembers(program.firstRank, index);
+  return exchange.ranks.size() == 1 ? Confidence() : execution.model.getConfidence(exchange);
+}
+
+std::vector<std::vector<Confidence>> mlir::moe::findConfidences(const Execution &execution) {
+  std::vector<std::vector<Confidence>> result;
+  for (const SimProgram &program : execution.world.programs) {
+    std::vector<Confidence> &confidences = result.emplace_back();
+    for (uint32_t index = 0; index < program.launches.size(); ++index)
+      confidences.push_back(findConfidence(execution, program, index));
+  }
+  return result;
 }

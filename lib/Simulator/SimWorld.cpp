@@ -6,10 +6,6 @@
 
 using namespace mlir::moe;
 
-llvm::Error mlir::moe::addContext(llvm::Error error, const llvm::Twine &context) {
-  return llvm::createStringError(context + ": " + llvm::toString(std::move(error)));
-}
-
 std::string mlir::moe::describe(const SimProgram &program, uint32_t launch) {
   const SimLaunch &it = program.launches[launch];
   std::string text = "launch " + std::to_string(launch) + ", '" + it.kernel + "'";

@@ -1,26 +1,21 @@
 //===- Simulator.cpp - a plan in virtual time -----------------------------===//
 #include "moe/Simulator/Simulator.h"
 
-#include "Classes.h"
-#include "Confidences.h"
 #include "Engine.h"
-#include "FurtherPasses.h"
 #include "HostClock.h"
 #include "Repetition.h"
-#include "Roofline.h"
-#include "TokenReach.h"
+
+#include "moe/Dialect/Plan/Transforms/Subprograms.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 #include <numeric>
 
+using namespace mlir;
 using namespace mlir::moe;
-using mlir::ModuleOp;
-using mlir::OwningOpRef;
 
 static bool sharesProcessors(const CostModel &model) { return model.getProfile().processors.count > 0; }
 
@@ -55,13 +50,6 @@ static std::vector<double> getSlowdowns(const SimOptions &options, size_t numRan
   for (const Straggler &it : options.stragglers)
     slowdown[it.rank] *= it.slowdown;
   return slowdown;
-}
-
-static uint64_t countOps(const SimWorld &world, llvm::ArrayRef<SimRank> ranks) {
-  uint64_t ops = 0;
-  for (const SimRank &rank : ranks)
-    ops += world.programs[rank.program].ops.size();
-  return ops;
 }
 
 /// Takes the costs from an earlier order of the program, or computes and keeps them.
@@ -107,18 +95,15 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   if (!times)
     return times.takeError();
   result.times = std::move(*times);
-  result.seconds = result.times.empty() ? 0 : result.times.back().end;
-  result.events = countOps(*world, result.ranks);
+  result.seconds = result.getEnd();
+  for (const SimRank &rank : result.ranks)
+    result.events += world->programs[rank.program].ops.size();
   if (!options.figures)
     return result;
-  llvm::Expected<SimResult::Roofline> roofline = computeRoofline(execution);
-  if (!roofline)
-    return roofline.takeError();
-  result.roofline = *roofline;
-  llvm::Expected<SimResult::Sent> sent = computeSent(execution);
-  if (!sent)
-    return sent.takeError();
-  result.sent = *sent;
+  if (llvm::Error error = computeRoofline(execution).moveInto(result.roofline))
+    return error;
+  if (llvm::Error error = computeSent(execution).moveInto(result.sent))
+    return error;
   result.confidences = findConfidences(execution);
   result.reach = findTokenReach(*world, *counts, model.getProfile().devicesPerNode);
   return result;
@@ -136,31 +121,66 @@ static int64_t getLeftOut(llvm::ArrayRef<SimProgram> programs, int64_t few) {
 
 /// Simulates fewer iterations, until times repeat themselves. None if they do not within half of the iterations.
 static std::optional<SimResult> simulateFew(ModuleOp plan, const CostModel &model, const SimOptions &options) {
-  llvm::Expected<std::vector<SimProgram>> once = makeSimPrograms(plan, LoopForm::Once);
-  if (!once) {
-    llvm::consumeError(once.takeError());
+  std::optional<std::vector<SimProgram>> once = llvm::expectedToOptional(makeSimPrograms(plan, LoopForm::Once));
+  if (!once)
     return std::nullopt;
-  }
   // The first try has the iterations that depend on each other and four more in which times may become periodic.
   int64_t few = 0;
   for (const SimProgram &program : *once)
     few = std::max(few, program.loop.reach + 4);
   for (; 2 * getLeftOut(*once, few) >= getLeftOut(*once, 0) && getLeftOut(*once, few) > 0; few *= 2) {
     int64_t leftOut = getLeftOut(*once, few);
-    llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Unrolled, leftOut);
-    llvm::Expected<SimResult> result =
-        programs ? simulate(std::move(*programs), model, options) : llvm::Expected<SimResult>(programs.takeError());
-    if (!result) {
-      llvm::consumeError(result.takeError());
+    auto programs = llvm::expectedToOptional(makeSimPrograms(plan, LoopForm::Unrolled, leftOut));
+    auto result = programs ? llvm::expectedToOptional(simulate(std::move(*programs), model, options)) : std::nullopt;
+    if (!result)
       return std::nullopt;
-    }
     if (auto found = findRepetition(*result, leftOut, model.getProfile().host)) {
       result->repetition = *found;
       result->seconds += static_cast<double>(result->repetition.count) * found->seconds;
-      return std::move(*result);
+      return result;
     }
   }
   return std::nullopt;
+}
+
+/// Returns a copy of `plan` with each subprogram written out as often as the routing of `options` demands on any rank.
+/// On a rank with fewer passes the other copies have no rows. Null if the plan runs no subprograms, or if routing is
+/// even.
+static llvm::Expected<OwningOpRef<ModuleOp>> writeFurtherPasses(ModuleOp plan, const CostModel &model,
+                                                                const SimOptions &options) {
+  bool hasSome = llvm::any_of(plan.getOps<func::FuncOp>(), plan::isSubprogram);
+  if (!hasSome || !options.routing)
+    return OwningOpRef<ModuleOp>();
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  llvm::Expected<SimWorld> world = SimWorld::create(*programs, model.getNumRanks());
+  if (!world)
+    return world.takeError();
+  llvm::Expected<Counts> counts = Counts::create(*world, options.routing, options.iteration);
+  if (!counts)
+    return counts.takeError();
+  std::map<std::pair<StringRef, uint32_t>, int64_t> most; // runs on any rank, by program and op
+  for (const SimProgram &program : *programs)
+    for (auto [index, launch] : llvm::enumerate(program.launches))
+      for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
+        if (launch.kernel != plan::kRepeatKernel)
+          break;
+        llvm::Expected<int64_t> further = counts->getFurtherPasses(rank, index);
+        if (!further)
+          return further.takeError();
+        int64_t &passes = most[{program.name, launch.op}];
+        passes = std::max(passes, *further);
+      }
+  OwningOpRef<ModuleOp> written = plan.clone();
+  std::map<Operation *, int64_t> times;
+  for (auto function : written->getOps<func::FuncOp>())
+    for (auto [op, number] : numberOps(function))
+      if (auto found = most.find({function.getName(), number}); found != most.end())
+        times[op] = found->second;
+  if (failed(plan::inlineSubprograms(*written, [&](plan::LaunchOp launch) { return times[launch]; })))
+    return llvm::createStringError("expected launches that suit the subprograms that they run");
+  return written;
 }
 
 llvm::Expected<SimResult> mlir::moe::simulate(ModuleOp plan, const CostModel &model, const SimOptions &options) {
@@ -186,62 +206,25 @@ llvm::Expected<SimResult> mlir::moe::writeOut(SimResult result, ModuleOp plan) {
   return repeat(result, std::move(*programs));
 }
 
-namespace {
-/// Sums of the work of ranks' streams.
-class BusyStreams {
-public:
-  BusyStreams(const SimWorld &world, const CostModel &model, Exchanges &exchanges)
-      : world(world), model(model), exchanges(exchanges) {}
-
-  /// Adds `rank`, whose launches cost `costs` on a device that is `slowdown` times as slow.
-  llvm::Error add(const SimRank &rank, const LaunchCost *costs, double slowdown);
-
-  double longest = 0; ///< seconds of the busiest stream
-  double work = 0;    ///< seconds of all streams of all ranks
-  int64_t count = 0;  ///< number of streams with work
-
-private:
-  llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch);
-
-  const SimWorld &world;
-  const CostModel &model;
-  Exchanges &exchanges;
-  /// Seconds of exchanges, by group, instance and meeting. They are the same for all members.
-  llvm::DenseMap<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, double> met;
-};
-} // namespace
-
-llvm::Expected<double> BusyStreams::getSeconds(int64_t rank, uint32_t launch) {
-  if (sharesProcessors(model))
-    return getExchangeSeconds(world, rank, launch, model, exchanges);
-  MeetingId id = world.getMeeting(rank, launch);
-  auto [known, isNew] = met.try_emplace({{id.group, id.instance}, id.number});
-  if (!isNew)
-    return known->second;
-  llvm::Expected<double> seconds = getExchangeSeconds(world, rank, launch, model, exchanges);
-  if (seconds)
-    known->second = *seconds;
-  return seconds;
-}
-
-llvm::Error BusyStreams::add(const SimRank &rank, const LaunchCost *costs, double slowdown) {
-  llvm::SmallVector<double> busy(world.numStreams);
-  for (auto [launch, linked] : llvm::enumerate(world.getLinked(rank.rank).launches)) {
+/// Seconds of a rank's streams, with `costs` on a device that is `slowdown` times as slow. `met` keeps the seconds of
+/// exchanges, by group, instance and meeting, which are the same for all members unless they share processors.
+static llvm::Expected<std::vector<double>>
+addUpStreams(const SimWorld &world, int64_t rank, const LaunchCost *costs, double slowdown, const CostModel &model,
+             Exchanges &exchanges, llvm::DenseMap<std::tuple<uint32_t, uint32_t, uint32_t>, double> &met) {
+  std::vector<double> busy(world.numStreams);
+  for (auto [launch, linked] : llvm::enumerate(world.getLinked(rank).launches)) {
     if (!linked.exchanges()) {
       busy[linked.stream] += costs[launch].seconds * slowdown;
       continue;
     }
-    llvm::Expected<double> seconds = getSeconds(rank.rank, launch);
-    if (!seconds)
-      return seconds.takeError();
-    busy[linked.stream] += *seconds;
+    MeetingId id = world.getMeeting(rank, launch);
+    auto [known, isNew] = met.try_emplace({id.group, id.instance, id.number});
+    if (isNew || sharesProcessors(model))
+      if (auto error = getExchangeSeconds(world, rank, launch, model, exchanges).moveInto(known->second))
+        return error;
+    busy[linked.stream] += known->second;
   }
-  for (double stream : busy) {
-    longest = std::max(longest, stream);
-    work += stream * static_cast<double>(rank.count);
-    count += stream > 0 ? rank.count : 0;
-  }
-  return llvm::Error::success();
+  return busy;
 }
 
 /// Ranks whose sums give the bound. Any rank gives one. Without a trace, the ranks of a class differ at most by a
@@ -269,17 +252,27 @@ llvm::Expected<double> mlir::moe::getStepBound(llvm::ArrayRef<SimProgram> progra
   if (!costs)
     return costs.takeError();
   std::vector<double> slowdown = getSlowdowns(options, ranks.size());
-  BusyStreams busy(*world, model, exchanges);
-  for (auto [index, rank] : llvm::enumerate(ranks))
-    if (llvm::Error error = busy.add(rank, costs->get(index), slowdown[index]))
-      return error;
-  // A stream has one job at a time, so there are at most as many busy processors as streams.
+  llvm::DenseMap<std::tuple<uint32_t, uint32_t, uint32_t>, double> met;
+  double longest = 0, work = 0;
+  int64_t numBusy = 0; // streams with work, of all ranks
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    auto busy = addUpStreams(*world, rank.rank, costs->get(index), slowdown[index], model, exchanges, met);
+    if (!busy)
+      return busy.takeError();
+    for (double seconds : *busy) {
+      longest = std::max(longest, seconds);
+      work += seconds * static_cast<double>(rank.count);
+      numBusy += seconds > 0 ? rank.count : 0;
+    }
+  }
   const ClusterProfile &profile = model.getProfile();
-  int64_t nodes = llvm::divideCeil(model.getNumRanks(), profile.devicesPerNode);
-  int64_t atOnce = std::min(busy.count, profile.processors.count * nodes);
-  double longest = busy.longest;
+  if (sharesProcessors(model)) {
+    // A stream has one job at a time, so there are at most as many busy processors as streams.
+    int64_t nodes = llvm::divideCeil(model.getNumRanks(), profile.devicesPerNode);
+    int64_t atOnce = std::min(numBusy, profile.processors.count * nodes);
+    return std::max(longest, atOnce > 0 ? work / static_cast<double>(atOnce) : 0.0);
+  }
   for (const SimProgram &program : programs)
-    if (!sharesProcessors(model))
-      longest = std::max(longest, getIssueSeconds(program, profile.host));
-  return std::max(longest, atOnce > 0 ? busy.work / static_cast<double>(atOnce) : 0.0);
+    longest = std::max(longest, getIssueSeconds(program.launches, profile.host));
+  return longest;
 }

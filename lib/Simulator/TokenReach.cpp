@@ -1,5 +1,5 @@
 //===- TokenReach.cpp - reach of tokens -----------------------------------===//
-#include "TokenReach.h"
+#include "Engine.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -46,17 +46,12 @@ public:
       : places(places), draw(draw), nodeRanks(nodeRanks) {}
 
   std::vector<NodeMembers> getNodes(int64_t rank) const;
-  /// Expected reach of a token that chooses each expert with the given chance.
+  /// Expected reach of a token that chooses each expert with its chance. Without chances, all are equally likely.
   Reach getExpected(int64_t rank, llvm::ArrayRef<double> chances);
-  /// Expected reach if all experts are equally likely.
-  Reach getEven(int64_t rank);
   /// Mean reach of the tokens that made these choices.
   Reach count(int64_t rank, Choices choices) const;
 
 private:
-  using Chance = llvm::function_ref<double(int64_t first, int64_t experts)>;
-  Reach sumUp(int64_t rank, Chance getChance) const;
-
   const ExpertPlaces &places;
   TokenDraw draw;
   int64_t nodeRanks;
@@ -76,7 +71,15 @@ std::vector<NodeMembers> LayerReach::getNodes(int64_t rank) const {
   return nodes;
 }
 
-Reach LayerReach::sumUp(int64_t rank, Chance getChance) const {
+Reach LayerReach::getExpected(int64_t rank, llvm::ArrayRef<double> chances) {
+  auto getChance = [&](int64_t first, int64_t experts) {
+    if (!chances.empty())
+      return draw.getChanceOfSome(first, chances.slice(first, experts));
+    auto [known, isNew] = evenChances.try_emplace({first, experts});
+    if (isNew)
+      known->second = draw.getChanceOfSome(first, std::vector<double>(experts, draw.getEvenChance()));
+    return known->second;
+  };
   Reach reach;
   int64_t own = places.getNumOwn(), copies = places.copies;
   for (int64_t holder = 0; holder < places.getNumHolders(); ++holder)
@@ -88,20 +91,6 @@ Reach LayerReach::sumUp(int64_t rank, Chance getChance) const {
     reach.otherNodes += its.node == rank / nodeRanks ? 0 : chance;
   }
   return reach;
-}
-
-Reach LayerReach::getExpected(int64_t rank, llvm::ArrayRef<double> chances) {
-  return sumUp(
-      rank, [&](int64_t first, int64_t experts) { return draw.getChanceOfSome(first, chances.slice(first, experts)); });
-}
-
-Reach LayerReach::getEven(int64_t rank) {
-  return sumUp(rank, [&](int64_t first, int64_t experts) {
-    auto [known, isNew] = evenChances.try_emplace({first, experts});
-    if (isNew)
-      known->second = draw.getChanceOfSome(first, std::vector<double>(experts, draw.getEvenChance()));
-    return known->second;
-  });
 }
 
 Reach LayerReach::count(int64_t rank, Choices choices) const {
@@ -186,31 +175,9 @@ static TokenDraw getDraw(const CountsRule &routing, const RoutedShape &shape) {
   return draw;
 }
 
-namespace {
-class ReachFinder {
-public:
-  ReachFinder(const SimWorld &world, Counts &counts, int64_t nodeRanks)
-      : world(world), counts(counts), nodeRanks(nodeRanks) {}
-
-  TokenReach find(const SimProgram &program, uint32_t router, const ExpertPlaces &places);
-
-private:
-  /// Properties that layers with the same reach have in common, with even routing.
-  using Key = std::array<int64_t, 10>;
-
-  TokenReach findNew(const SimProgram &program, uint32_t router, const ExpertPlaces &places, const TokenDraw &draw,
-                     int64_t tokens);
-
-  const SimWorld &world;
-  Counts &counts;
-  int64_t nodeRanks;
-  std::map<Key, TokenReach> known;
-};
-} // namespace
-
-TokenReach ReachFinder::findNew(const SimProgram &program, uint32_t router, const ExpertPlaces &places,
-                                const TokenDraw &draw, int64_t tokens) {
-  LayerReach layer(places, draw, nodeRanks);
+/// Mean reach of a layer, whose routing launch is number `router`, over the ranks of a program.
+static TokenReach findReach(const SimProgram &program, uint32_t router, Counts &counts, LayerReach layer,
+                            const ExpertPlaces &places, int64_t tokens) {
   TokenReach result;
   result.numRanks = places.group.size;
   result.isCounted = true;
@@ -223,9 +190,7 @@ TokenReach ReachFinder::findNew(const SimProgram &program, uint32_t router, cons
     if (choices.empty() && !counts.isEven())
       for (int32_t count : counts.getChosen(rank, router))
         chances.push_back(static_cast<double>(count) / static_cast<double>(tokens));
-    Reach reach = !choices.empty()  ? layer.count(rank, choices)
-                  : chances.empty() ? layer.getEven(rank)
-                                    : layer.getExpected(rank, chances);
+    Reach reach = choices.empty() ? layer.getExpected(rank, chances) : layer.count(rank, choices);
     mean.add(reach, 1 / static_cast<double>(program.numRanks));
   }
   result.ranks = mean.ranks;
@@ -234,34 +199,29 @@ TokenReach ReachFinder::findNew(const SimProgram &program, uint32_t router, cons
   return result;
 }
 
-TokenReach ReachFinder::find(const SimProgram &program, uint32_t router, const ExpertPlaces &places) {
-  const SimLaunch &launch = program.launches[router];
-  RoutedShape shape = getRoutedShape(program, launch, *launch.getRouting());
-  TokenDraw draw = getDraw(*launch.getRouting(), shape);
-  if (!counts.isEven())
-    return findNew(program, router, places, draw, shape.tokens);
-  Key key = {places.group.size, places.group.stride, places.copies,  places.experts,    shape.tokens,
-             draw.topK,         draw.groups,         draw.topGroups, program.firstRank, program.numRanks};
-  auto [found, isNew] = known.try_emplace(key);
-  if (isNew)
-    found->second = findNew(program, router, places, draw, shape.tokens);
-  return found->second;
-}
-
 std::vector<TokenReach> mlir::moe::findTokenReach(const SimWorld &world, Counts &counts, int64_t nodeRanks) {
   std::vector<TokenReach> result;
-  ReachFinder finder(world, counts, nodeRanks);
+  /// Reach of layers, by properties that layers with the same reach have in common if routing is even.
+  std::map<std::array<int64_t, 9>, TokenReach> known;
   for (const SimProgram &program : world.programs) {
-    if (llvm::none_of(program.launches, [](const SimLaunch &launch) { return launch.cost.raggedRows > 0; }))
+    if (!program.isRagged())
       continue;
     for (llvm::StringRef label : program.routedLayers) {
       auto router = llvm::find_if(
           program.launches, [&](const SimLaunch &launch) { return launch.getRouting() && launch.label == label; });
       RoutedShape shape = getRoutedShape(program, *router, *router->getRouting());
-      if (std::optional<ExpertPlaces> places = findPlaces(program, label, shape.experts)) {
-        result.push_back(finder.find(program, router - program.launches.begin(), *places));
-        result.back().layer = label.str();
-      }
+      std::optional<ExpertPlaces> places = findPlaces(program, label, shape.experts);
+      if (!places)
+        continue;
+      TokenDraw draw = getDraw(*router->getRouting(), shape);
+      auto [reach, isNew] =
+          known.try_emplace({places->group.size, places->group.stride, places->copies, places->experts, draw.topK,
+                             draw.groups, draw.topGroups, program.firstRank, program.numRanks});
+      if (isNew || !counts.isEven())
+        reach->second = findReach(program, router - program.launches.begin(), counts, {*places, draw, nodeRanks},
+                                  *places, shape.tokens);
+      result.push_back(reach->second);
+      result.back().layer = label.str();
     }
   }
   return result;

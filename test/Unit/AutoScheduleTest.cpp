@@ -20,7 +20,6 @@
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Simulator/Prediction.h"
-#include "moe/Simulator/RoutingSource.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -338,7 +337,9 @@ TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
       alone.order = one.order ? one.order : options.order;
       FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::planAndCompile(*graph, alone);
       ASSERT_TRUE(succeeded(plan)) << one.schedule;
-      Prediction prediction = llvm::cantFail(predict(**plan, "", cluster, options.routing));
+      auto model = llvm::cantFail(CostModel::create(cluster, options.parallel.getWorld(), CostForm::ClosedForm));
+      RoutingTrace trace = llvm::cantFail(makeTrace(**plan, options.routing));
+      Prediction prediction = llvm::cantFail(predict(**plan, "", *model, &trace));
       EXPECT_EQ(one.estimate.seconds, prediction.result.seconds) << one.schedule;
       EXPECT_EQ(one.estimate.bytes, getMemory(getLargestProgram(**plan)).getDeviceBytes()) << one.schedule;
     }

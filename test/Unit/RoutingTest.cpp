@@ -1,6 +1,5 @@
 //===- RoutingTest.cpp - routing traces, read, written and made up --------===//
 #include "moe/Simulator/Routing.h"
-#include "moe/Simulator/RankLoads.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,7 +5,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/CommandLine.h"
 
-#include "moe/Simulator/RoutingSource.h"
+#include "moe/Simulator/Prediction.h"
 
 namespace mlir::moe {
 

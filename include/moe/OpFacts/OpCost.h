@@ -27,6 +27,10 @@ enum class Resource : uint8_t {
 };
 inline constexpr unsigned kNumResources = 5;
 
+/// Kinds of work on a device: computation, exchanges with other ranks, and copies to and from the host's memory.
+enum class WorkKind : uint8_t { None, Compute, Communication, Copy };
+WorkKind getKind(Resource resource);
+
 /// Exchanges between the members of a group. The value in brackets is the one that OpCost::payload counts, as in the
 /// papers' formulas.
 enum class Collective : uint8_t {

@@ -10,6 +10,7 @@
 #include "moe/OpFacts/OpCost.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
@@ -124,6 +125,10 @@ struct SimProgram {
     int64_t reach = 0;        ///< most iterations between a launch and one that it depends on
   } loop;
 
+  /// Whether the routing decides how many rows some launches have.
+  bool isRagged() const {
+    return llvm::any_of(launches, [](const SimLaunch &launch) { return launch.cost.raggedRows > 0; });
+  }
   /// First row of view `buffer` in its base on rank `rank`, along dimension 0; -1 if `buffer` is no view.
   int64_t getFirstRow(int32_t buffer, int64_t rank) const;
 };

@@ -6,10 +6,9 @@
 #ifndef MOE_SIMULATOR_REPORT_H
 #define MOE_SIMULATOR_REPORT_H
 
-#include "moe/Simulator/ErrorBudget.h"
 #include "moe/Simulator/Simulator.h"
 
-#include "llvm/Support/raw_ostream.h"
+#include <map>
 
 namespace mlir::moe {
 
@@ -60,6 +59,25 @@ struct KernelUse {
 struct CriticalPiece {
   int32_t time = -1; ///< index in SimResult::times; -1 for a wait for issue
   double begin = 0, end = 0;
+};
+
+/// Errors of a predicted time. A profile says how far its measurements are from its curves, on average. Each part of
+/// the time has the error of its own curve at its own size. Parts of one kind have the same kernel and size, and the
+/// same relative error wherever they run. Parts of different kinds have independent errors. So the errors of parts that
+/// two steps have in common cancel in their difference.
+class ErrorBudget {
+public:
+  /// Says that `seconds` of the time may be wrong because of `kind`.
+  void add(uint64_t kind, double seconds) { errors[kind] += seconds; }
+  void add(const ErrorBudget &other, double times);
+
+  /// Expected error of the time in seconds; 0 if nothing is known.
+  double getSeconds() const { return getDifference({}); }
+  /// Expected error of the difference between this time and the time of `other`, in seconds.
+  double getDifference(const ErrorBudget &other) const;
+
+private:
+  std::map<uint64_t, double> errors; ///< by kind
 };
 
 /// Seconds of the critical path by kind of work. They add up to the step.

@@ -9,7 +9,6 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <limits>
@@ -98,6 +97,19 @@ struct SyntheticRouting {
 /// Spreads every rank's assignments as evenly as whole numbers allow, with the remainders of different ranks on
 /// different experts. Two counts of a row or a column differ by at most one. [ranks * experts].
 std::vector<int32_t> makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments);
+
+/// Loads of ranks in layers with synthetic routing (docs/Routing.md). Each token chooses `topK` of `experts` experts.
+class RankLoads {
+public:
+  RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK);
+
+  /// Share of layers in which one of `ranks` ranks gets more than `load` times the mean load. Each rank has the same
+  /// number of experts; 0 if that is impossible.
+  double getShareAbove(double load, int64_t ranks) const;
+
+private:
+  RoutingTrace trace;
+};
 
 } // namespace mlir::moe
 

@@ -74,7 +74,6 @@ std::string describe(const SimProgram &program, uint32_t launch);
 llvm::Error makeLaunchError(const SimProgram &program, uint32_t launch, const llvm::Twine &what);
 /// Adds the launch to the text of an error.
 llvm::Error addLaunch(llvm::Error error, const SimProgram &program, uint32_t launch);
-llvm::Error addContext(llvm::Error error, const llvm::Twine &context);
 
 } // namespace mlir::moe
 

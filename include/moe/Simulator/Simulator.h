@@ -113,6 +113,8 @@ struct SimResult {
     double seconds = 0, until = 0; ///< length of a period, and its end
   } repetition;
 
+  const SimProgram &getProgram(const SimTime &time) const { return programs[ranks[time.rank].program]; }
+  const SimLaunch &getLaunch(const SimTime &time) const { return getProgram(time).launches[time.launch]; }
   bool isWhole() const { return repetition.count == 0; }
   /// End of the last element of `times`. It is less than `seconds` if something is left out.
   double getEnd() const { return times.empty() ? 0 : times.back().end; }
