@@ -1,9 +1,8 @@
 //===- Compiler.cpp - from a model graph to a plan ------------------------===//
 #include "moe/Compiler/Compiler.h"
 
-#include "Program.h"
 #include "SpmdProgram.h"
-#include "Transfers.h"
+#include "Stages.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Iterators.h"
@@ -13,13 +12,13 @@
 
 #include "moe/Conversion/Passes.h"
 #include "moe/Conversion/Variants.h"
-#include "moe/Cost/ClusterProfile.h"
+#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
+#include "moe/Simulator/Simulator.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -54,27 +53,48 @@ static LogicalResult checkGraph(ModuleOp graph) {
       failed(checkSizes(function)));
 }
 
+/// Seconds by program and launch.
+static llvm::Expected<std::vector<std::vector<double>>> getSeconds(ModuleOp plan, const CompileOptions &options) {
+  llvm::Expected<std::unique_ptr<CostModel>> model =
+      CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+  if (!model)
+    return model.takeError();
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan, LoopForm::Once);
+  if (!programs)
+    return programs.takeError();
+  return getLaunchSeconds(*programs, **model);
+}
+
+/// Sets `seconds` of the plan's exchanges and host copies on the cluster, and the cluster's name; neither if the
+/// profile does not have enough.
+static void setTransferSeconds(ModuleOp plan, const CompileOptions &options) {
+  llvm::Expected<std::vector<std::vector<double>>> all = getSeconds(plan, options);
+  if (!all)
+    return llvm::consumeError(all.takeError());
+  Builder builder(plan.getContext());
+  for (auto [program, seconds] : llvm::zip_equal(plan::getRankPrograms(plan), *all))
+    program.walk([&, next = seconds.begin()](plan::LaunchOp launch) mutable {
+      double time = *next++;
+      if (Resource resource = launch.getOpCost().resource;
+          resource == Resource::Network || resource == Resource::HostLink)
+        launch.setSecondsAttr(builder.getF64FloatAttr(time));
+    });
+  plan->setAttr(plan::kClusterAttrName, builder.getStringAttr(options.cluster->name));
+}
+
 /// Records the seconds of the plan's exchanges on the cluster, and proves that it is a plan.
 static LogicalResult finishPlan(ModuleOp plan, const CompileOptions &options) {
   if (options.leaveOutProofs || options.leaveOutOrder)
     return success();
   if (options.cluster)
-    setTransferSeconds(plan, options.parallel.getWorld(), *options.cluster);
-  return runStage(options.runPasses, "verify", plan, [](PassManager &passes) {
-    passes.addPass(plan::createPlanVerify());
-    return success();
-  });
+    setTransferSeconds(plan, options);
+  return runStage(options.runPasses, "verify", plan,
+                  [](PassManager &passes) { passes.addPass(plan::createPlanVerify()); });
 }
 
 static LogicalResult checkPrograms(ModuleOp plan) {
   return success(
       llvm::all_of(plan::getRankPrograms(plan), [](func::FuncOp program) { return succeeded(checkSizes(program)); }));
-}
-
-static void setWork(ModuleOp plan, const StepWork &work) {
-  Builder builder(plan.getContext());
-  plan->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(work.modelFlops));
-  plan->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(static_cast<int64_t>(work.tokens)));
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
@@ -91,7 +111,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   if (failed(rank))
     return failure();
   ModuleOp module = *rank->module;
-  setWork(module, getModelWork(prepared, options));
+  Builder builder(prepared.getContext());
+  StepWork work = getModelWork(prepared, options);
+  module->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(work.modelFlops));
+  module->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(static_cast<int64_t>(work.tokens)));
   if (options.stage == Stage::Forward)
     return std::move(rank->module);
   if (failed(checkPrograms(module)))
@@ -102,7 +125,6 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
       return failure();
     getFunction(*reference->module)->moveAfter(&module.getBody()->back());
   }
-  Builder builder(prepared.getContext());
   module->setAttr(plan::kScheduleAttrName, builder.getStringAttr(rank->applied));
   module->setAttr(plan::kModeAttrName, builder.getStringAttr(options.train ? "train" : "forward"));
   if (options.stage == Stage::Plan) {
@@ -129,10 +151,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
   options.parallel = header->parallel;
   if (!options.order)
     options.order = header->order;
-  auto check = [](PassManager &passes) {
-    passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
-    return success();
-  };
+  auto check = [](PassManager &passes) { passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd()); };
   if (failed(runStage(options.runPasses, "check", *module, check)))
     return failure();
   if (options.stage == Stage::Spmd) {
@@ -146,8 +165,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
   (*module)->removeAttr(kRequestedAttrName);
   if (!(*module)->hasAttr(plan::kScheduleAttrName))
     (*module)->setAttr(plan::kScheduleAttrName, StringAttr::get(module->getContext(), "hand-written"));
-  if (failed(lowerToPlan(*module, header->schedule, options)) || failed(checkPrograms(*module)) ||
-      failed(finishPlan(*module, options)))
+  if (failed(lowerToPlan(*module, header->schedule, options)) || failed(provePlan(*module, options)))
     return failure();
   return module;
 }
@@ -168,7 +186,6 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileHalves(ModuleOp plan, const C
     auto extract = [&](PassManager &passes) {
       passes.addNestedPass<func::FuncOp>(plan::createPlanExtractHalf({half.str()}));
       addPlanPasses(passes, options);
-      return success();
     };
     if (failed(runStage(options.runPasses, half + "-half", *module, extract)) || failed(finishPlan(*module, options)))
       return failure();
@@ -209,8 +226,5 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const C
 }
 
 LogicalResult mlir::moe::lowerToLLVM(ModuleOp plan, const PassRunner &runPasses) {
-  return runStage(runPasses, "llvm", plan, [](PassManager &passes) {
-    passes.addPass(createConvertPlanToLLVM());
-    return success();
-  });
+  return runStage(runPasses, "llvm", plan, [](PassManager &passes) { passes.addPass(createConvertPlanToLLVM()); });
 }

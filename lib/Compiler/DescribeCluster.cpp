@@ -1,14 +1,9 @@
 //===- DescribeCluster.cpp - what passes know of a cluster ----------------===//
-#include "DescribeCluster.h"
+#include "Stages.h"
 
-#include "SchedulePasses.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/Sequence.h"
 
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Cost/CostModel.h"
-#include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Support/UsageError.h"
 
@@ -132,7 +127,7 @@ llvm::Error Measure::run(ClusterRates &rates) {
 }
 
 static llvm::Error setLayerRates(ModuleOp graph, const CompileOptions &options, ClusterRates &rates) {
-  auto layers = (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>();
+  auto layers = getFunction(graph).getOps<LayerOp>();
   if (layers.empty())
     return llvm::Error::success();
   llvm::Expected<std::unique_ptr<CostModel>> model = createModel(options);
@@ -151,7 +146,7 @@ static llvm::Expected<parm::AlphaBeta> getLine(const CostModel &model, Collectiv
   if (members == 1)
     return parm::AlphaBeta();
   // All exchanged values are about as large as the input.
-  auto input = cast<ShapedType>((*graph.getOps<func::FuncOp>().begin()).getArgumentTypes().front());
+  auto input = cast<ShapedType>(getFunction(graph).getArgumentTypes().front());
   std::string dtype;
   llvm::raw_string_ostream(dtype) << input.getElementType();
   SmallVector<int64_t> ranks = llvm::to_vector(llvm::seq<int64_t>(0, members));
@@ -219,7 +214,7 @@ static double getExchangeRate(const ClusterProfile &cluster, int64_t ranks, Stri
 /// Sets the rates that the cluster has, and leaves the others as they are.
 static void setDeviceRates(ModuleOp graph, const ClusterProfile &cluster, int64_t nodeRanks, ClusterRates &rates) {
   rates.memoryBytes = cluster.memoryBytesPerSecond;
-  for (Type type : (*graph.getOps<func::FuncOp>().begin()).getArgumentTypes()) {
+  for (Type type : getFunction(graph).getArgumentTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || !isa<FloatType>(tensor.getElementType()))
       continue;

@@ -85,7 +85,6 @@ LogicalResult mlir::moe::orderPrograms(ModuleOp module, const ParsedSchedule &sc
     return success();
   auto add = [&](PassManager &passes) {
     passes.addNestedPass<func::FuncOp>(std::make_unique<OrderPrograms>(schedule, options));
-    return success();
   };
   return runStage(options.runPasses, "order", module, add, kVerifySteps);
 }

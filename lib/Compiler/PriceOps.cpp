@@ -1,7 +1,5 @@
 //===- PriceOps.cpp - how long ops take, by the cost model ----------------===//
-#include "PriceOps.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "Stages.h"
 
 #include "moe/Compiler/Passes.h"
 #include "moe/Cost/ClusterProfile.h"

@@ -1,12 +1,11 @@
 //===- Program.cpp - one program of a plan --------------------------------===//
-#include "Program.h"
-
 #include "SpmdProgram.h"
+#include "Stages.h"
 
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Conversion/Passes.h"
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
@@ -26,7 +25,6 @@ LogicalResult mlir::moe::orderAndAssign(ModuleOp module, const ParsedSchedule &s
     if (form.written > 0)
       passes.addNestedPass<func::FuncOp>(plan::createPlanRollLoop());
     addPlanPasses(passes, options);
-    return success();
   };
   return failure(failed(orderPrograms(module, schedule, options)) ||
                  failed(runStage(options.runPasses, prefix + "memory", module, assign, kVerifySteps)));
@@ -35,8 +33,8 @@ LogicalResult mlir::moe::orderAndAssign(ModuleOp module, const ParsedSchedule &s
 LogicalResult mlir::moe::lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
                                      const ProgramForm &form, StringRef prefix) {
   auto convert = [&](PassManager &passes) {
-    addConversion(passes);
-    return success();
+    passes.addPass(createMoeOutlinePasses());
+    passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
   };
   if (failed(runStage(options.runPasses, prefix + "plan", module, convert, kVerifySteps)))
     return failure();
@@ -112,10 +110,16 @@ static FailureOr<CompiledProgram> compileForm(ModuleOp graph, const ParsedSchedu
   ModuleOp module = *program.module;
   getFunction(module).setName(reference ? kReferenceName : kRankName);
   StringRef prefix = reference ? "reference-" : "";
-  auto addForward = [&](PassManager &passes) { return addForwardPasses(passes, schedule, options, graph, reference); };
+  ClusterAttr cluster;
+  if (!reference) {
+    FailureOr<ClusterAttr> described = describeCluster(graph, schedule, options);
+    if (failed(described) || failed(checkLayers(schedule, graph)))
+      return failure();
+    cluster = *described;
+  }
+  auto addForward = [&](PassManager &passes) { addForwardPasses(passes, schedule, options, graph, cluster); };
   auto addBackward = [&](PassManager &passes) {
     addBackwardPasses(passes, schedule, options, form, getFunction(module), reference);
-    return success();
   };
   if (failed(runStage(options.runPasses, prefix + "forward", module, addForward)))
     return failure();

@@ -1,13 +1,12 @@
 //===- Schedule.cpp - the schedules by name -------------------------------===//
 #include "moe/Compiler/Schedule.h"
 
-#include "SchedulePasses.h"
+#include "Stages.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Support/Suggestion.h"
 #include "moe/Support/UsageError.h"
 
@@ -19,35 +18,6 @@ using mpipemoe::Strategy;
 //===----------------------------------------------------------------------===//
 // Parts of a schedule as text
 //===----------------------------------------------------------------------===//
-
-template <LayerRewrite rewrite> static LogicalResult readLayer(MLIRContext *, StringRef, ParsedSchedule &parsed) {
-  parsed.layer = rewrite;
-  return success();
-}
-template <LayerRewrite rewrite> static std::optional<std::string> writeLayer(const ParsedSchedule &schedule) {
-  return schedule.layer == rewrite ? std::optional<std::string>("") : std::nullopt;
-}
-static void dropLayer(ParsedSchedule &schedule) {
-  schedule.layer = LayerRewrite::Baseline;
-  schedule.saa = false;
-}
-
-template <bool ParsedSchedule::*flag> static LogicalResult readFlag(MLIRContext *, StringRef, ParsedSchedule &parsed) {
-  parsed.*flag = true;
-  return success();
-}
-template <bool ParsedSchedule::*flag> static std::optional<std::string> writeFlag(const ParsedSchedule &schedule) {
-  return schedule.*flag ? std::optional<std::string>("") : std::nullopt;
-}
-
-template <Strategy strategy> static LogicalResult readStrategy(MLIRContext *, StringRef, ParsedSchedule &parsed) {
-  parsed.strategy = strategy;
-  return success();
-}
-template <Strategy strategy> static std::optional<std::string> writeStrategy(const ParsedSchedule &schedule) {
-  return !schedule.chooseStrategy && schedule.strategy == strategy ? std::optional<std::string>("") : std::nullopt;
-}
-static void dropStrategy(ParsedSchedule &schedule) { schedule.strategy = Strategy::None; }
 
 /// The most chunks for which a plan is compiled in reasonable time.
 static constexpr int64_t maxChunks = 64;
@@ -118,21 +88,19 @@ static std::optional<std::string> writeOnce(const ParsedSchedule &schedule) {
     return ":rank";
   return schedule.once->nodeRanks == 0 ? ":node" : ":node," + std::to_string(schedule.once->nodeRanks);
 }
-static void dropOnce(ParsedSchedule &schedule) { schedule.once.reset(); }
 
 static LogicalResult readHier(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
-  HierSchedule &hier = parsed.hier.emplace();
-  if (!argument.data() || (!argument.getAsInteger(10, hier.nodeRanks) && hier.nodeRanks > 1))
+  int64_t &ranks = parsed.hierRanks.emplace(0);
+  if (!argument.data() || (!argument.getAsInteger(10, ranks) && ranks > 1))
     return success();
   return emitUsageError(context)
          << "expected hier, or hier:RANKS with RANKS of at least 2, in --schedule but got 'hier:" << argument << "'";
 }
 static std::optional<std::string> writeHier(const ParsedSchedule &schedule) {
-  if (!schedule.hier)
+  if (!schedule.hierRanks)
     return std::nullopt;
-  return schedule.hier->nodeRanks == 0 ? "" : ":" + std::to_string(schedule.hier->nodeRanks);
+  return *schedule.hierRanks == 0 ? "" : ":" + std::to_string(*schedule.hierRanks);
 }
-static void dropHier(ParsedSchedule &schedule) { schedule.hier.reset(); }
 
 /// The arguments that differ from the defaults, with their colon.
 static std::string writeArguments(int64_t number, StringRef word, bool isDefaultWord) {
@@ -150,7 +118,6 @@ static std::optional<std::string> writeChunks(const ParsedSchedule &schedule) {
   return ":" + (schedule.chunks ? std::to_string(schedule.chunks) : "auto") +
          (schedule.getRing() != schedule.getOwnRing() ? "," + std::to_string(schedule.ring) : "");
 }
-static void dropChunks(ParsedSchedule &schedule) { schedule.chunks = 1; }
 
 static std::optional<std::string> writeShadows(const ParsedSchedule &schedule) {
   if (!schedule.shadows)
@@ -158,7 +125,6 @@ static std::optional<std::string> writeShadows(const ParsedSchedule &schedule) {
   return writeArguments(schedule.shadows->most, stringifyShadowPolicy(schedule.shadows->policy),
                         schedule.shadows->policy == ShadowSchedule().policy);
 }
-static void dropShadows(ParsedSchedule &schedule) { schedule.shadows.reset(); }
 
 static std::optional<std::string> writeSmart(const ParsedSchedule &schedule) {
   if (!schedule.smart)
@@ -181,9 +147,9 @@ struct Entry {
   StringLiteral name;
   Kind kind;
   /// Reads the text after the colon, which is null without a colon.
-  LogicalResult (*read)(MLIRContext *, StringRef argument, ParsedSchedule &);
+  LogicalResult (*read)(MLIRContext *, StringRef argument, ParsedSchedule &) = nullptr;
   /// The text after the name, from the colon on. None if `schedule` does not have this part.
-  std::optional<std::string> (*write)(const ParsedSchedule &schedule);
+  std::optional<std::string> (*write)(const ParsedSchedule &schedule) = nullptr;
   AddPasses *addPasses = nullptr;
   /// The form of the text after the colon, for people: in brackets if it is optional, empty if there is none.
   StringLiteral argument = "";
@@ -191,32 +157,28 @@ struct Entry {
   StringLiteral of = "";
   /// Whether it changes exchanges with the experts, or depends on them.
   bool needsExchanges = false;
-  /// The kinds that it cannot be combined with (excludes), and why: the end of a sentence about this part.
-  unsigned excluded = 0;
+  /// The kinds that it cannot be combined with, and why: the end of a sentence about this part.
+  SmallVector<Kind, 4> excluded = {};
   StringLiteral excludedFor = "";
   /// Whether a rewrite of layers leaves such exchanges.
   bool leavesExchanges = true;
-  /// Whether a rewrite of layers lets members of mp share the tokens that all of them have.
+  /// Whether a rewrite of layers lets members of mp share the tokens that all of them have. Then 'auto' tries it with
+  /// mp > 1 alone.
   bool sharesTokens = false;
-  /// Whether 'auto' tries it (getCombinations), and with which arguments; none: without.
+  /// Whether 'auto' tries it (getCombinations), and with which arguments; a null one: without.
   bool isCombined = false;
-  ArrayRef<StringLiteral> combinedArguments = {};
+  SmallVector<StringRef, 2> combinedArguments = {StringRef()};
   /// The pass that may leave layers as they are. `drop` removes this part if the pass left them all.
   StringLiteral pass = "";
   void (*drop)(ParsedSchedule &) = nullptr;
 
   bool takesArgument() const { return !argument.empty(); }
   bool needsArgument() const { return takesArgument() && argument.front() != '['; }
-  bool excludes(Kind other) const { return (excluded & (1U << static_cast<unsigned>(other))) != 0; }
 };
-} // namespace
 
-static constexpr unsigned getBits(std::initializer_list<Kind> kinds) {
-  unsigned bits = 0;
-  for (Kind kind : kinds)
-    bits |= 1U << static_cast<unsigned>(kind);
-  return bits;
-}
+/// A part of a schedule, and the text that gives it.
+using Part = std::pair<const Entry *, StringRef>;
+} // namespace
 
 static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::ByNode, Kind::Chunks,
                                         Kind::Shadows, Kind::Smart,   Kind::Gate,   Kind::Residuals};
@@ -224,46 +186,52 @@ static constexpr Kind kOrderInName[] = {Kind::Layer,   Kind::Overlap, Kind::ByNo
 static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,   Kind::ByNode, Kind::Shadows,
                                           Kind::Residuals, Kind::Chunks, Kind::Smart};
 
+/// A part that gives one member one value.
+template <auto member, auto value> static Entry makeEntry(Entry entry) {
+  entry.read = [](MLIRContext *, StringRef, ParsedSchedule &parsed) {
+    parsed.*member = value;
+    return success();
+  };
+  entry.write = [](const ParsedSchedule &schedule) {
+    return schedule.*member == value ? std::optional<std::string>("") : std::nullopt;
+  };
+  return entry;
+}
 template <LayerRewrite rewrite>
 static Entry makeLayer(StringLiteral name, AddPasses *addPasses, StringLiteral pass, bool leavesExchanges,
                        bool sharesTokens, bool isCombined) {
-  return {.name = name,
-          .kind = Kind::Layer,
-          .read = readLayer<rewrite>,
-          .write = writeLayer<rewrite>,
-          .addPasses = addPasses,
-          .leavesExchanges = leavesExchanges,
-          .sharesTokens = sharesTokens,
-          .isCombined = isCombined,
-          .pass = pass,
-          .drop = dropLayer};
+  return makeEntry<&ParsedSchedule::layer, rewrite>({.name = name,
+                                                     .kind = Kind::Layer,
+                                                     .addPasses = addPasses,
+                                                     .leavesExchanges = leavesExchanges,
+                                                     .sharesTokens = sharesTokens,
+                                                     .isCombined = isCombined,
+                                                     .pass = pass,
+                                                     .drop = [](ParsedSchedule &schedule) {
+                                                       schedule.layer = LayerRewrite::Baseline;
+                                                       schedule.saa = false;
+                                                     }});
 }
 /// MPipeMoE's strategies do not need exchanges: without them, rows are dispatched again instead of exchanged again.
 template <Strategy strategy> static Entry makeStrategy(StringLiteral name) {
-  return {.name = name,
-          .kind = Kind::Residuals,
-          .read = readStrategy<strategy>,
-          .write = writeStrategy<strategy>,
-          .addPasses = addResiduals,
-          .pass = "moe-set-residuals",
-          .drop = dropStrategy};
+  return makeEntry<&ParsedSchedule::strategy, strategy>(
+      {.name = name,
+       .kind = Kind::Residuals,
+       .addPasses = addResiduals,
+       .pass = "moe-set-residuals",
+       .drop = [](ParsedSchedule &schedule) { schedule.strategy = Strategy::None; }});
 }
 
 static ArrayRef<Entry> getEntries() {
-  static constexpr StringLiteral onceArguments[] = {"rank", "node"};
+  using Schedule = ParsedSchedule;
   static const Entry entries[] = {
-#define LAYER_REWRITE(value, ...) makeLayer<LayerRewrite::value>(__VA_ARGS__),
-#include "moe/Compiler/LayerRewrites.def"
-      {.name = "auto",
-       .kind = Kind::Layer,
-       .read = readFlag<&ParsedSchedule::everything>,
-       .write = writeFlag<&ParsedSchedule::everything>},
-      {.name = "saa",
-       .kind = Kind::Overlap,
-       .read = readFlag<&ParsedSchedule::saa>,
-       .write = writeFlag<&ParsedSchedule::saa>,
-       .of = "s2",
-       .isCombined = true},
+      makeLayer<LayerRewrite::Baseline>("baseline", nullptr, "", true, false, true),
+      makeLayer<LayerRewrite::S1>("s1", addPause<PauseMpSchedule::S1>, "moe-pause-mp", true, true, true),
+      makeLayer<LayerRewrite::S2>("s2", addPause<PauseMpSchedule::S2>, "moe-pause-mp", true, true, true),
+      makeLayer<LayerRewrite::PpMoe>("ppmoe", addPass<createMoePpMoe>, "moe-ppmoe", false, true, true),
+      makeLayer<LayerRewrite::ParmAuto>("parm-auto", addParmAuto, "moe-pause-mp", true, true, false),
+      makeEntry<&Schedule::everything, true>({.name = "auto", .kind = Kind::Layer}),
+      makeEntry<&Schedule::saa, true>({.name = "saa", .kind = Kind::Overlap, .of = "s2", .isCombined = true}),
       {.name = "once",
        .kind = Kind::ByNode,
        .read = readOnce,
@@ -271,12 +239,12 @@ static ArrayRef<Entry> getEntries() {
        .addPasses = addOnce,
        .argument = "rank|node[,RANKS]",
        .needsExchanges = true,
-       .excluded = getBits({Kind::Overlap, Kind::Shadows, Kind::Smart, Kind::Residuals}),
+       .excluded = {Kind::Overlap, Kind::Shadows, Kind::Smart, Kind::Residuals},
        .excludedFor = "changes exchanges that send a row for each choice",
        .isCombined = true,
-       .combinedArguments = onceArguments,
+       .combinedArguments = {"rank", "node"},
        .pass = "moe-send-once",
-       .drop = dropOnce},
+       .drop = [](Schedule &schedule) { schedule.once.reset(); }},
       {.name = "hier",
        .kind = Kind::ByNode,
        .read = readHier,
@@ -284,11 +252,11 @@ static ArrayRef<Entry> getEntries() {
        .addPasses = addHier,
        .argument = "[RANKS]",
        .needsExchanges = true,
-       .excluded = getBits({Kind::Overlap, Kind::Shadows, Kind::Smart}),
+       .excluded = {Kind::Overlap, Kind::Shadows, Kind::Smart},
        .excludedFor = "changes exchanges among all ranks",
        .isCombined = true,
        .pass = "moe-exchange-by-node",
-       .drop = dropHier},
+       .drop = [](Schedule &schedule) { schedule.hierRanks.reset(); }},
       {.name = "chunks",
        .kind = Kind::Chunks,
        .read = readChunks,
@@ -297,16 +265,13 @@ static ArrayRef<Entry> getEntries() {
        .argument = "N|auto[,RING]",
        .needsExchanges = true,
        .pass = "moe-chunk-experts",
-       .drop = dropChunks},
+       .drop = [](Schedule &schedule) { schedule.chunks = 1; }},
       makeStrategy<Strategy::S1>("mpipe-s1"),
       makeStrategy<Strategy::S2>("mpipe-s2"),
       makeStrategy<Strategy::S3>("mpipe-s3"),
       makeStrategy<Strategy::S4>("mpipe-s4"),
-      {.name = "mpipe-auto",
-       .kind = Kind::Residuals,
-       .read = readFlag<&ParsedSchedule::chooseStrategy>,
-       .write = writeFlag<&ParsedSchedule::chooseStrategy>,
-       .needsExchanges = true},
+      makeEntry<&Schedule::chooseStrategy, true>(
+          {.name = "mpipe-auto", .kind = Kind::Residuals, .needsExchanges = true}),
       {.name = "shadow",
        .kind = Kind::Shadows,
        .read = readShadows,
@@ -316,7 +281,7 @@ static ArrayRef<Entry> getEntries() {
        .needsExchanges = true,
        .isCombined = true,
        .pass = "moe-shadow-experts",
-       .drop = dropShadows},
+       .drop = [](Schedule &schedule) { schedule.shadows.reset(); }},
       {.name = "smart",
        .kind = Kind::Smart,
        .read = readSmart,
@@ -325,12 +290,10 @@ static ArrayRef<Entry> getEntries() {
        .argument = "[RANKS,ORDER]",
        .needsExchanges = true,
        .isCombined = true},
-      {.name = "topology-gate",
-       .kind = Kind::Gate,
-       .read = readFlag<&ParsedSchedule::topologyGate>,
-       .write = writeFlag<&ParsedSchedule::topologyGate>,
-       .addPasses = addPass<createMoeTopologyGate>,
-       .needsExchanges = true}};
+      makeEntry<&Schedule::topologyGate, true>({.name = "topology-gate",
+                                                .kind = Kind::Gate,
+                                                .addPasses = addPass<createMoeTopologyGate>,
+                                                .needsExchanges = true})};
   return entries;
 }
 
@@ -386,41 +349,32 @@ static SmallVector<StringRef> getNames() {
   return names;
 }
 
-/// Refuses a part that belongs to another rewrite of layers, or has no effect with this one.
-static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, StringRef text,
-                                   const ParsedSchedule &parsed, StringRef schedule) {
-  if (!entry.of.empty() && getName(parsed.layer) != entry.of)
-    return emitUsageError(context) << "expected '" << text << "' with '" << entry.of
-                                   << "' in --schedule, whose exchanges it overlaps, but got '" << schedule << "'";
-  if (!parsed.hasExchanges() && entry.needsExchanges)
-    return emitUsageError(context) << "'" << text << "' and '" << getName(parsed.layer)
-                                   << "' are mutually exclusive in --schedule: '" << getName(parsed.layer)
-                                   << "' has no exchanges with the experts";
-  return success();
-}
-
-/// moe-chunk-experts alone makes rings.
-static bool hasRingOfOnce(const ParsedSchedule &schedule) { return schedule.once && schedule.ring > 0; }
-
-static LogicalResult checkExcluded(MLIRContext *context, const Entry &entry, StringRef text,
-                                   ArrayRef<std::pair<const Entry *, StringRef>> parts, const ParsedSchedule &parsed,
-                                   StringRef schedule) {
+/// Why `part` cannot be combined with the other parts; empty if it can.
+static std::string findConflict(const Part &part, ArrayRef<Part> parts, const ParsedSchedule &parsed,
+                                StringRef schedule) {
+  auto [entry, text] = part;
+  StringRef layer = getName(parsed.layer);
+  if (!entry->of.empty() && layer != entry->of)
+    return llvm::formatv("expected '{0}' with '{1}' in --schedule, whose exchanges it overlaps, but got '{2}'", text,
+                         entry->of, schedule);
+  if (!parsed.hasExchanges() && entry->needsExchanges)
+    return llvm::formatv(
+        "'{0}' and '{1}' are mutually exclusive in --schedule: '{1}' has no exchanges with the experts", text, layer);
   for (auto [other, otherText] : parts)
-    if (entry.excludes(other->kind))
-      return emitUsageError(context) << "'" << text << "' and '" << otherText
-                                     << "' are mutually exclusive in --schedule: '" << text << "' "
-                                     << entry.excludedFor;
-  if (entry.kind == Kind::ByNode && hasRingOfOnce(parsed))
-    return emitUsageError(context) << "expected '" << text << "' with chunks:N without a ring in --schedule but got '"
-                                   << schedule << "'";
-  return success();
+    if (llvm::is_contained(entry->excluded, other->kind))
+      return llvm::formatv("'{0}' and '{1}' are mutually exclusive in --schedule: '{0}' {2}", text, otherText,
+                           entry->excludedFor);
+  // moe-chunk-experts alone makes rings.
+  if (entry->kind == Kind::ByNode && parsed.once && parsed.ring > 0)
+    return llvm::formatv("expected '{0}' with chunks:N without a ring in --schedule but got '{1}'", text, schedule);
+  return "";
 }
 
 FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringRef schedule) {
   ParsedSchedule parsed;
   SmallVector<StringRef> texts;
   schedule.split(texts, '+');
-  SmallVector<std::pair<const Entry *, StringRef>> parts;
+  SmallVector<Part> parts;
   for (StringRef text : texts) {
     auto [name, argument] = text.split(':');
     // An older name of chunks:N.
@@ -443,21 +397,16 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
   if (parsed.everything && parts.size() > 1)
     return emitUsageError(context)
            << "'auto' cannot be combined with other parts in --schedule, since it chooses the whole schedule";
-  for (auto [entry, text] : parts)
-    if (failed(checkTogether(context, *entry, text, parsed, schedule)) ||
-        failed(checkExcluded(context, *entry, text, parts, parsed, schedule)))
-      return failure();
+  for (const Part &part : parts)
+    if (std::string conflict = findConflict(part, parts, parsed, schedule); !conflict.empty())
+      return emitUsageError(context) << conflict;
   return parsed;
 }
 
 bool mlir::moe::isPossible(const ParsedSchedule &schedule) {
-  SmallVector<const Entry *> parts = getParts(schedule, kOrderInName);
-  bool isTogether = llvm::all_of(parts, [&](const Entry *part) {
-    return (part->of.empty() || getName(schedule.layer) == part->of) &&
-           (!part->needsExchanges || schedule.hasExchanges()) &&
-           llvm::none_of(parts, [&](const Entry *other) { return part->excludes(other->kind); });
-  });
-  return isTogether && !hasRingOfOnce(schedule);
+  auto parts = llvm::map_to_vector(getParts(schedule, kOrderInName),
+                                   [](const Entry *entry) { return Part(entry, entry->name); });
+  return llvm::all_of(parts, [&](const Part &part) { return findConflict(part, parts, schedule, "").empty(); });
 }
 
 SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
@@ -469,12 +418,10 @@ SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
       for (const Entry &entry : getEntries()) {
         if (entry.kind != kind || !entry.isCombined)
           continue;
-        static constexpr StringLiteral none[] = {StringLiteral("")};
-        bool hasArguments = !entry.combinedArguments.empty();
-        for (StringRef argument : hasArguments ? entry.combinedArguments : ArrayRef(none)) {
+        for (StringRef argument : entry.combinedArguments) {
           all.push_back(schedule);
           // These arguments are not refused.
-          (void)entry.read(/*context=*/nullptr, hasArguments ? argument : StringRef(), all.back());
+          (void)entry.read(/*context=*/nullptr, argument, all.back());
           if (!isPossible(all.back()))
             all.pop_back();
         }
@@ -493,10 +440,8 @@ ParsedSchedule mlir::moe::getApplied(ParsedSchedule schedule, func::FuncOp forwa
   return schedule;
 }
 
-LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                                     ModuleOp graph) {
+void mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
   for (const Entry *part : getParts(schedule, kOrderOfPasses))
-    if (part->addPasses && failed(part->addPasses(passes, schedule, options, graph)))
-      return failure();
-  return success();
+    if (part->addPasses)
+      part->addPasses(passes, schedule, options);
 }

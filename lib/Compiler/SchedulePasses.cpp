@@ -1,14 +1,11 @@
 //===- SchedulePasses.cpp - the passes of each part of a schedule ---------===//
-#include "SchedulePasses.h"
+#include "Stages.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/Transforms/Passes.h"
 
 #include "moe/Compiler/Passes.h"
-#include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -19,18 +16,6 @@ using mpipemoe::Strategy;
 // Rewrites of layers
 //===----------------------------------------------------------------------===//
 
-static LogicalResult addPause(PassManager &passes, PauseMpSchedule schedule) {
-  MoePauseMpOptions pause;
-  pause.schedule = schedule;
-  passes.addNestedPass<func::FuncOp>(createMoePauseMp(pause));
-  return success();
-}
-LogicalResult mlir::moe::addS1(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
-  return addPause(passes, PauseMpSchedule::S1);
-}
-LogicalResult mlir::moe::addS2(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
-  return addPause(passes, PauseMpSchedule::S2);
-}
 int64_t mlir::moe::getSaaPhases(const CompileOptions &options) {
   ParallelAttr parallel = options.parallel;
   int64_t fused = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp();
@@ -42,9 +27,9 @@ int64_t mlir::moe::getSaaPhases(const CompileOptions &options) {
   return fused / std::max(mp, parallel.getEsp());
 }
 
-LogicalResult mlir::moe::addParmAuto(PassManager &passes, const ParsedSchedule &, const CompileOptions &, ModuleOp) {
+void mlir::moe::addParmAuto(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
   passes.addNestedPass<func::FuncOp>(createMoeParmAlgorithm1());
-  return addPause(passes, PauseMpSchedule::Chosen);
+  addPause<PauseMpSchedule::Chosen>(passes, schedule, options);
 }
 
 ParsedSchedule mlir::moe::getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options) {
@@ -71,8 +56,7 @@ void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, 
 // Exchanges by node
 //===----------------------------------------------------------------------===//
 
-LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                                 ModuleOp) {
+void mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
   MoeSendOnceOptions once;
   if (schedule.once->hasNodes)
     once.nodeRanks = schedule.once->nodeRanks ? schedule.once->nodeRanks : options.devicesPerNode;
@@ -80,47 +64,36 @@ LogicalResult mlir::moe::addOnce(PassManager &passes, const ParsedSchedule &sche
   // A group of one has no exchanges.
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createMoeSendOnce(once));
-  return success();
 }
 
-LogicalResult mlir::moe::addHier(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                                 ModuleOp) {
-  MoeExchangeByNodeOptions hier;
-  hier.nodeRanks = schedule.hier->nodeRanks ? schedule.hier->nodeRanks : options.devicesPerNode;
+void mlir::moe::addHier(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createMoeExchangeByNode(hier));
-  return success();
+  passes.addNestedPass<func::FuncOp>(
+      createMoeExchangeByNode({*schedule.hierRanks ? *schedule.hierRanks : options.devicesPerNode}));
 }
 
 //===----------------------------------------------------------------------===//
 // MPipeMoE
 //===----------------------------------------------------------------------===//
 
-LogicalResult mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &,
-                                      ModuleOp) {
+void mlir::moe::addResiduals(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &) {
   Strategy strategy = schedule.strategy;
   bool offloadsDispatched = strategy == Strategy::S1 || strategy == Strategy::S3;
   bool offloadsHidden = strategy == Strategy::S1 || strategy == Strategy::S2;
-  MoeSetResidualsOptions residuals;
-  residuals.dispatched = offloadsDispatched ? Residual::offload : Residual::recommunicate;
-  residuals.hidden = offloadsHidden ? Residual::offload : Residual::recompute;
   // An exchange in a group of one is removed, with all that is set on it.
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createMoeSetResiduals(residuals));
-  return success();
+  passes.addNestedPass<func::FuncOp>(
+      createMoeSetResiduals({.dispatched = offloadsDispatched ? Residual::offload : Residual::recommunicate,
+                             .hidden = offloadsHidden ? Residual::offload : Residual::recompute}));
 }
 
-LogicalResult mlir::moe::addChunks(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &,
-                                   ModuleOp) {
+void mlir::moe::addChunks(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &) {
   if (schedule.chunks <= 1)
-    return success();
-  MoeChunkExpertsOptions chunks;
-  chunks.chunks = schedule.chunks;
-  chunks.exchangedRing = schedule.getRing();
+    return;
+  int64_t ring = schedule.getRing();
   // One chunk at a time computes inside the experts, and only computation waits for a place there.
-  chunks.hiddenRing = schedule.getRing() > 0 ? std::max<int64_t>(1, schedule.getRing() - 1) : 0;
-  passes.addNestedPass<func::FuncOp>(createMoeChunkExperts(chunks));
-  return success();
+  passes.addNestedPass<func::FuncOp>(createMoeChunkExperts(
+      {.chunks = schedule.chunks, .exchangedRing = ring, .hiddenRing = ring > 0 ? std::max<int64_t>(1, ring - 1) : 0}));
 }
 
 /// Number of phases of an exchange; 1 without the smart schedule.
@@ -138,20 +111,19 @@ static int64_t getNumPhases(const ParsedSchedule &schedule, const CompileOptions
 // FasterMoE
 //===----------------------------------------------------------------------===//
 
-/// Checks that layers are dropless: shadows and the smart schedule change ragged exchanges.
-static LogicalResult checkDropless(StringRef name, ModuleOp graph) {
-  for (LayerOp layer : (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>())
+LogicalResult mlir::moe::checkLayers(const ParsedSchedule &schedule, ModuleOp graph) {
+  if (!schedule.dependsOnRouting())
+    return success();
+  for (LayerOp layer : getFunction(graph).getOps<LayerOp>())
     if (!layer.isDropless())
-      return layer.emitOpError() << "expected a dropless layer (--dropless) for '" << name
+      return layer.emitOpError() << "expected a dropless layer (--dropless) for '"
+                                 << (schedule.shadows ? "shadow" : "smart")
                                  << "': with a capacity, the tokens' choices do not change how many rows the ranks "
                                     "send and the experts get";
   return success();
 }
 
-LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                                    ModuleOp graph) {
-  if (failed(checkDropless("shadow", graph)))
-    return failure();
+void mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
   MoeShadowExpertsOptions shadows;
   shadows.max = schedule.shadows->most;
   shadows.policy = schedule.shadows->policy;
@@ -159,16 +131,8 @@ LogicalResult mlir::moe::addShadows(PassManager &passes, const ParsedSchedule &s
   // A chunk or a phase may have all remaining rows of a layer.
   shadows.shrink = schedule.chunks == 1 && !schedule.smart;
   passes.addNestedPass<func::FuncOp>(createMoeShadowExperts(shadows));
-  return success();
 }
 
-LogicalResult mlir::moe::addSmart(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                                  ModuleOp graph) {
-  if (failed(checkDropless("smart", graph)))
-    return failure();
-  MoeSmartScheduleOptions smart;
-  smart.groupSize = schedule.smart->groupSize;
-  smart.order = schedule.smart->order;
-  passes.addNestedPass<func::FuncOp>(createMoeSmartSchedule(smart));
-  return success();
+void mlir::moe::addSmart(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &) {
+  passes.addNestedPass<func::FuncOp>(createMoeSmartSchedule({schedule.smart->groupSize, schedule.smart->order}));
 }

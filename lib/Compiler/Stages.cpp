@@ -1,26 +1,21 @@
 //===- Stages.cpp - the passes of each stage of the compiler --------------===//
 #include "Stages.h"
 
-#include "DescribeCluster.h"
-#include "PriceOps.h"
-
 #include "mlir/Transforms/Passes.h"
 
 #include "moe/Conversion/Passes.h"
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
 LogicalResult mlir::moe::runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
-                                  function_ref<LogicalResult(PassManager &)> add, bool verify) {
+                                  function_ref<void(PassManager &)> add, bool verify) {
   PassManager passes(module.getContext(), ModuleOp::getOperationName());
   passes.enableVerifier(verify);
-  if (failed(add(passes)))
-    return failure();
+  add(passes);
   auto run = [&] { return passes.run(module); };
   return runner ? runner(stage.str(), passes, run) : run();
 }
@@ -33,12 +28,6 @@ static void addSimplification(PassManager &passes) {
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass(config));
   passes.addNestedPass<func::FuncOp>(createCSEPass());
-}
-
-static void addCluster(PassManager &passes, ClusterAttr cluster) {
-  std::string rates;
-  llvm::raw_string_ostream(rates) << cluster;
-  passes.addPass(createMoeSetCluster({rates}));
 }
 
 /// The least time to compute a value that is kept, in times the time to write it. On an H100, `cheap` keeps attention
@@ -74,25 +63,19 @@ static void addChoices(PassManager &passes, const CompileOptions &options) {
         createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
 }
 
-LogicalResult mlir::moe::addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
-                                          const CompileOptions &options, ModuleOp graph, bool reference) {
-  if (!reference) {
-    FailureOr<ClusterAttr> cluster = describeCluster(graph, schedule, options);
-    if (failed(cluster))
-      return failure();
-    addCluster(passes, *cluster);
+void mlir::moe::addForwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                                 ModuleOp graph, ClusterAttr cluster) {
+  if (!cluster) {
+    passes.addPass(createMoePartition({.reference = true, .groups = options.parallel.getTokenGroup().getSize()}));
+    return;
   }
-  MoePartitionOptions partition;
-  partition.reference = reference;
-  if (reference)
-    partition.groups = options.parallel.getTokenGroup().getSize();
-  passes.addPass(createMoePartition(partition));
-  if (reference)
-    return success();
+  std::string rates;
+  llvm::raw_string_ostream(rates) << cluster;
+  passes.addPass(createMoeSetCluster({rates}));
+  passes.addPass(createMoePartition());
   if (options.ringAttention)
     passes.addNestedPass<func::FuncOp>(createMoeRingAttention());
-  if (failed(addSchedule(passes, schedule, options, graph)))
-    return failure();
+  addSchedule(passes, schedule, options);
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
   // The other levels recompute no results of experts.
@@ -104,7 +87,6 @@ LogicalResult mlir::moe::addForwardPasses(PassManager &passes, const ParsedSched
   // Without a bound there is room for all rows.
   if (llvm::any_of(getFunction(graph).getOps<LayerOp>(), [](LayerOp layer) { return layer.getMaxLoad().has_value(); }))
     passes.addNestedPass<func::FuncOp>(createMoeServeInPasses());
-  return success();
 }
 
 /// Bounds on a bucket. Smaller ones would be more exchanges and updates, and gain next to nothing if start-ups are
@@ -122,26 +104,22 @@ static int64_t getBucketBytes(const CompileOptions &options) {
     return kLeastBucketBytes;
   llvm::Expected<std::unique_ptr<CostModel>> model =
       CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+  if (!model) {
+    llvm::consumeError(model.takeError());
+    return kLeastBucketBytes;
+  }
   SmallVector<int64_t> ranks;
   for (int64_t member = 0; member < group.getSize(); ++member)
     ranks.push_back(member * group.getStride());
   auto getSeconds = [&](int64_t bytes) {
-    moe::GroupExchange exchange;
-    exchange.collective = Collective::AllReduce;
-    exchange.dtype = "bf16";
-    exchange.payload = bytes;
-    exchange.ranks = ranks;
-    llvm::Expected<double> seconds = (*model)->getSeconds(exchange);
+    llvm::Expected<double> seconds = (*model)->getSeconds(
+        GroupExchange{.collective = Collective::AllReduce, .dtype = "bf16", .payload = bytes, .ranks = ranks});
     if (seconds)
       return *seconds;
     // The error is reported when the plan is priced.
     llvm::consumeError(seconds.takeError());
     return 0.0;
   };
-  if (!model) {
-    llvm::consumeError(model.takeError());
-    return kLeastBucketBytes;
-  }
   int64_t bytes = kLeastBucketBytes;
   while (bytes < kMostBucketBytes && getSeconds(0) > kStartUpShare * getSeconds(bytes))
     bytes *= 2;
@@ -193,11 +171,6 @@ void mlir::moe::addBackwardPasses(PassManager &passes, const ParsedSchedule &sch
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
   if (!reference)
     passes.addPass(createMoeSplitStages());
-}
-
-void mlir::moe::addConversion(PassManager &passes) {
-  passes.addPass(createMoeOutlinePasses());
-  passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
 }
 
 void mlir::moe::addPlanPasses(PassManager &passes, const CompileOptions &options) {

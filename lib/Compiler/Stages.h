@@ -1,13 +1,61 @@
-//===- Stages.h - the passes of each stage of the compiler ------*- C++ -*-===//
+//===- Stages.h - what the files of the compiler share ----------*- C++ -*-===//
 #ifndef MOE_LIB_COMPILER_STAGES_H
 #define MOE_LIB_COMPILER_STAGES_H
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/PassManager.h"
 
 #include "moe/Compiler/Schedule.h"
 
 namespace mlir::moe {
+
+#ifdef NDEBUG
+inline constexpr bool kVerifySteps = false;
+#else
+/// Whether IR is verified after each pass, also of the long programs of whole steps. compileSchedule() verifies the
+/// plan in any case.
+inline constexpr bool kVerifySteps = true;
+#endif
+
+/// Runs the passes that `add` appends. This is the only place where the compiler makes a pass manager, so that `runner`
+/// sees all stages.
+LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
+                       function_ref<void(PassManager &)> add, bool verify = true);
+
+/// The only function of a model graph.
+func::FuncOp getFunction(ModuleOp module);
+
+//===----------------------------------------------------------------------===//
+// Parts of a schedule
+//===----------------------------------------------------------------------===//
+
+/// Appends the passes of one part of a schedule.
+using AddPasses = void(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options);
+AddPasses addParmAuto, addOnce, addHier, addChunks, addResiduals, addShadows, addSmart;
+
+/// Appends one pass without options.
+template <std::unique_ptr<Pass> (*create)()>
+void addPass(PassManager &passes, const ParsedSchedule &, const CompileOptions &) {
+  passes.addNestedPass<func::FuncOp>(create());
+}
+template <PauseMpSchedule schedule> void addPause(PassManager &passes, const ParsedSchedule &, const CompileOptions &) {
+  passes.addNestedPass<func::FuncOp>(createMoePauseMp({schedule}));
+}
+
+/// Checks that layers are dropless where shadows or the smart schedule change ragged exchanges.
+LogicalResult checkLayers(const ParsedSchedule &schedule, ModuleOp graph);
+/// Appends the passes that turn the baseline forward into `schedule`, which is not open.
+AddPasses addSchedule;
+/// Appends the passes that change the forward and the backward alike. addSchedule()'s passes have made `forward`.
+void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                func::FuncOp forward);
+/// `schedule` without the parts whose passes left every layer of `forward` as it is.
+ParsedSchedule getApplied(ParsedSchedule schedule, func::FuncOp forward);
+
+/// Number of phases of Parm's SAA; 1 if it is not possible. The exchange must leave the node and the gather over mp
+/// must not, so that they are on different streams.
+int64_t getSaaPhases(const CompileOptions &options);
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
 
 /// The form of a program with many micro-batches.
 struct ProgramForm {
@@ -21,35 +69,47 @@ struct ProgramForm {
 /// Number of micro-batches that stand for any larger number.
 inline constexpr int64_t kRepeated = 3;
 
-#ifdef NDEBUG
-inline constexpr bool kVerifySteps = false;
-#else
-/// Whether IR is verified after each pass, also of the long programs of whole steps. compileSchedule() verifies the
-/// plan in any case.
-inline constexpr bool kVerifySteps = true;
-#endif
+/// The rates of options.cluster that the passes of `schedule` need, for `graph`, a model graph. Fails with an error if
+/// there is no cluster and one is needed, or if it does not have them.
+FailureOr<ClusterAttr> describeCluster(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options);
 
-/// Runs the passes that `add` appends. This is the only place where the compiler makes a pass manager, so that `runner`
-/// sees all stages.
-LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
-                       function_ref<LogicalResult(PassManager &)> add, bool verify = true);
-
-/// The only function of a model graph.
-func::FuncOp getFunction(ModuleOp module);
-
-/// Appends passes from the model graph to the forward rank program in its schedule, or to the reference.
-LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                               ModuleOp graph, bool reference);
+/// Appends passes from the model graph to the forward rank program in its schedule, or to the reference, which has no
+/// `cluster`.
+void addForwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                      ModuleOp graph, ClusterAttr cluster);
 /// Appends passes from the forward program to the whole rank program.
 void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                        const ProgramForm &form, func::FuncOp forward, bool reference);
-/// Appends passes from the rank program to a plan in the program's order.
-void addConversion(PassManager &passes);
 /// Appends passes from a plan in its order to its waits and memory.
 void addPlanPasses(PassManager &passes, const CompileOptions &options);
 
+/// moe-price-ops on a cluster that was read already, and outlives the pass. `path` is printed with the pass.
+std::unique_ptr<Pass> createMoePriceOps(const ClusterProfile &profile, StringRef path);
+
 /// Puts the launches of a plan's programs into the order that `options` ask for.
 LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options);
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+struct CompiledProgram {
+  OwningOpRef<ModuleOp> module;
+  /// The name of the schedule, without the parts that no layer could be given.
+  std::string applied;
+};
+
+/// Compiles a prepared graph to the rank program, whose routing `graph` then has too, or to the reference. Many
+/// micro-batches become a loop, if that is possible and the plan fits into the device's memory.
+FailureOr<CompiledProgram> compileProgram(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options,
+                                          bool reference);
+
+/// Lowers the rank program to a plan. With options.leaveOutOrder it stays in the program's order, without memory.
+LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
+                          const ProgramForm &form = {}, StringRef prefix = "");
+/// Gives a plan in the program's order its own order, waits and memory.
+LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
+                             const ProgramForm &form = {}, StringRef prefix = "");
 
 } // namespace mlir::moe
 

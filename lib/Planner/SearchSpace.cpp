@@ -18,7 +18,7 @@ SmallVector<ScheduleClass> mlir::moe::getScheduleClasses() {
 bool mlir::moe::mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode,
                                   bool isDropless) {
   bool hasNodes = !parallel.getGroup("ep_esp").isInsideNode(devicesPerNode, parallel.getWorld());
-  if (schedule.hier)
+  if (schedule.hierRanks)
     return hasNodes && !isDropless;
   if (schedule.once)
     return isDropless && (schedule.once->hasNodes ? hasNodes && parallel.getEsp() == 1 : parallel.getEp() > 1);

@@ -21,8 +21,8 @@ import safetensors
 TIMEOUT = 60
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
-with open(os.path.join(ROOT, "include/moe/Compiler/LayerRewrites.def")) as table:
-    REWRITES = re.findall(r'^LAYER_REWRITE\(\w+, "([^"]+)"', table.read(), re.M)
+with open(os.path.join(ROOT, "lib/Compiler/Schedule.cpp")) as table:
+    REWRITES = re.findall(r'makeLayer<LayerRewrite::\w+>\("([^"]+)"', table.read())
 
 LAYER = """\
 func.func @model(%x: tensor<16x8xf32> {moe.name = "x", moe.role = "input"},

@@ -30,17 +30,8 @@ struct OnceSchedule {
   int64_t nodeRanks = 0;
 };
 
-/// hier[:RANKS]: a layer with a capacity exchanges between nodes of RANKS ranks, and inside each. 0: the cluster's
-/// nodes.
-struct HierSchedule {
-  int64_t nodeRanks = 0;
-};
-
 /// The rewrite of whole layers.
-enum class LayerRewrite {
-#define LAYER_REWRITE(value, ...) value,
-#include "moe/Compiler/LayerRewrites.def"
-};
+enum class LayerRewrite { Baseline, S1, S2, PpMoe, ParmAuto };
 
 /// A schedule that was read from its name.
 struct ParsedSchedule {
@@ -58,7 +49,9 @@ struct ParsedSchedule {
   std::optional<SmartSchedule> smart;
   bool topologyGate = false;
   std::optional<OnceSchedule> once;
-  std::optional<HierSchedule> hier;
+  /// hier[:RANKS]: a layer with a capacity exchanges between nodes of RANKS ranks, and inside each. 0: the cluster's
+  /// nodes.
+  std::optional<int64_t> hierRanks;
   /// Whether it is auto, and all of this is open.
   bool everything = false;
 
@@ -67,7 +60,7 @@ struct ParsedSchedule {
   /// Whether the members of mp share the tokens that all of them have, so that each dispatches a part of them.
   bool sharesTokens() const;
   /// Whether a part of it exchanges differently between nodes and inside.
-  bool isByNode() const { return once || hier; }
+  bool isByNode() const { return once || hierRanks; }
   /// Whether exchanges and computation of a layer can overlap.
   bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
   /// Whether exchanges depend on the experts that tokens choose.
@@ -98,15 +91,6 @@ bool isPossible(const ParsedSchedule &schedule);
 /// that tokens choose.
 SmallVector<ParsedSchedule> getCombinations();
 
-/// Appends the passes that turn the baseline forward into `schedule`, which is not open. Fails with an error if the
-/// cluster does not have the figures for it. `graph` is the model.
-LogicalResult addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                          ModuleOp graph);
-/// Appends the passes that change the forward and the backward alike. addSchedule()'s passes have made `forward`.
-void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
-                func::FuncOp forward);
-/// `schedule` without the parts whose passes left every layer of `forward` as it is.
-ParsedSchedule getApplied(ParsedSchedule schedule, func::FuncOp forward);
 /// The schedule that stands for S2 where 'parm-auto' chooses between it and 's1' on these options' cluster.
 ParsedSchedule getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options);
 

@@ -36,7 +36,7 @@ struct GroupExchange {
   int64_t root = 0;              ///< root member
   llvm::ArrayRef<int64_t> ranks; ///< by member
   /// Bytes of a ragged exchange, bytes[from * members + to]; empty for other exchanges. A phase has only its own bytes.
-  llvm::ArrayRef<int64_t> matrix;
+  llvm::ArrayRef<int64_t> matrix = {};
   /// One phase of an all_to_all, in which block b sends only to block b - phase. `payload` is as in OpCost.
   int64_t phase = 0, phases = 1;
 
