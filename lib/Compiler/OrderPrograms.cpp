@@ -5,6 +5,7 @@
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -38,11 +39,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
     return orderPlan(program, *options.order, /*model=*/nullptr);
   std::string reason;
   {
-    ScopedDiagnosticHandler keep(program.getContext(), [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        reason = diagnostic.str();
-      return success();
-    });
+    FirstErrorHandler keep(program.getContext(), reason);
     if (succeeded(orderBySearch(program, schedule, options)))
       return success();
   }

@@ -7,7 +7,7 @@
 #include "llvm/Support/Format.h"
 
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Planner/Alternatives.h"
+#include "moe/Planner/AutoParallel.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -37,11 +37,6 @@ static void scaleDevices(ClusterProfile &cluster, double factor) {
   }
 }
 
-static FailureOr<ParsedSchedule> parseQuietly(MLIRContext *context, StringRef name) {
-  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-  return parseSchedule(context, name);
-}
-
 namespace {
 /// A schedule that is tried again, and the order that is best for it now.
 struct Form {
@@ -50,9 +45,10 @@ struct Form {
 };
 } // namespace
 
-/// The fastest of `forms` that fit, for a graph and options; empty if none is possible. It is not known whether a part
-/// of a model fits.
+/// The fastest of `forms` that fit, for a graph and options; empty if none is possible.
 static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const PlanOptions &options, double tokens = 1) {
+  // Shadows cannot be combined with all parts of schedules.
+  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &) { return success(); });
   LayerSamples layers(graph, options, tokens);
   if (!layers.isLegal())
     return "";
@@ -61,16 +57,14 @@ static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const PlanOp
   for (const Form &form : forms) {
     Candidate candidate;
     candidate.order = form.order;
-    FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), form.schedule);
-    if (failed(known))
+    FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), form.schedule);
+    if (failed(schedule))
       continue;
-    ParsedSchedule schedule = *known;
-    layers.apply(schedule, candidate);
+    layers.apply(*schedule, candidate);
     if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
       continue;
-    layers.simulate(schedule, candidate);
-    bool fits = options.memoryLimit == 0 || !layers.isWhole() || candidate.estimate.bytes <= options.memoryLimit;
-    if (candidate.verdict != Verdict::Simulated || !fits || candidate.estimate.seconds >= bestSeconds)
+    layers.simulate(*schedule, candidate);
+    if (candidate.verdict != Verdict::Simulated || !layers.fits(candidate) || candidate.estimate.seconds >= bestSeconds)
       continue;
     bestSeconds = candidate.estimate.seconds;
     best = form.schedule;

@@ -4,7 +4,6 @@
 #include "BestPlan.h"
 #include "LayerSamples.h"
 #include "ModelStep.h"
-#include "Threads.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -32,10 +31,12 @@ public:
   ScheduleExplanation run();
 
 private:
-  /// A class, with the place of its first candidate in the result.
+  /// Schedules that differ only in their chunks and in the values that they keep for the backward. The first one has no
+  /// chunks and keeps all. The others do the same work in more pieces or twice, and take at least as long on each
+  /// stream.
   struct Class {
-    ScheduleClass schedules;
-    size_t first;
+    ParsedSchedule schedule; ///< the first one
+    size_t first;            ///< place of its candidate in the result
   };
 
   Candidate &add(const ParsedSchedule &schedule, const Class &of);
@@ -45,7 +46,6 @@ private:
   void decide(const ParsedSchedule &schedule, Candidate &candidate, bool isFirst);
   void simulate(const ParsedSchedule &schedule, Candidate &candidate);
   SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const Candidate &candidate) const;
-  bool fits(const Candidate &candidate) const;
   /// Whether only a part of the model is simulated, so that its memory does not tell whether a plan fits.
   bool mayNotFit() const { return options.memoryLimit > 0 && !layers.isWhole(); }
   /// Whether the candidate that was applied need not be simulated.
@@ -67,10 +67,6 @@ private:
 //===----------------------------------------------------------------------===//
 // All of them
 //===----------------------------------------------------------------------===//
-
-bool AutoSearch::fits(const Candidate &candidate) const {
-  return options.memoryLimit == 0 || !layers.isWhole() || candidate.estimate.bytes <= options.memoryLimit;
-}
 
 /// Whether a candidate is too large, or fits only in an order that is not the fastest. It may be faster with less kept.
 static bool isShort(const Candidate &candidate) {
@@ -107,7 +103,7 @@ Candidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
   candidate.schedule = schedule.getName();
   candidate.overlaps = schedule.canOverlap() || schedule.saa;
   candidate.byNode = schedule.isByNode();
-  candidate.scheduleClass = of.schedules.name;
+  candidate.scheduleClass = of.schedule.getName();
   return candidate;
 }
 
@@ -120,7 +116,7 @@ SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedu
   if (!schedule.canOverlap() && mayBeBest && options.parallel.getPp() == 1)
     return {OrderPolicy::Search};
   // The fastest order may keep more alive than another one.
-  if (schedule.canOverlap() && !fits(candidate))
+  if (schedule.canOverlap() && !layers.fits(candidate))
     return {OrderPolicy::MPipeMoe, OrderPolicy::FasterMoe, OrderPolicy::Program};
   return {};
 }
@@ -160,7 +156,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, Candidate &candidate, bo
   if (candidate.verdict != Verdict::Simulated)
     return;
   ++result.simulated;
-  if (!fits(candidate)) {
+  if (!layers.fits(candidate)) {
     candidate.verdict = Verdict::TooLarge;
     return;
   }
@@ -169,7 +165,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, Candidate &candidate, bo
 
 /// Visits one number of chunks: with all values kept and, if that may not fit, with fewer.
 void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
-  ParsedSchedule schedule = one.schedules.first;
+  ParsedSchedule schedule = one.schedule;
   schedule.chunks = chunks;
   bool needsLess = mayNotFit();
   for (Strategy strategy : getStrategies(*options.cluster)) {
@@ -245,18 +241,18 @@ void AutoSearch::chooseBest() {
 
 ScheduleExplanation AutoSearch::run() {
   SmallVector<Class> classes;
-  for (ScheduleClass &schedules : getScheduleClasses()) {
-    if (!mayExchangeByNode(schedules.first, options.parallel, options.devicesPerNode, isDropless))
+  for (const ParsedSchedule &schedule : getCombinations()) {
+    if (!mayExchangeByNode(schedule, options.parallel, options.devicesPerNode, isDropless))
       continue;
-    Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
-    Candidate &first = add(one.schedules.first, one);
+    Class &one = classes.emplace_back(Class{schedule, result.candidates.size()});
+    Candidate &first = add(schedule, one);
     // If tokens choose evenly, shadows save no time, but their buffers may be smaller.
-    if (one.schedules.first.shadows && !options.routing && !options.exhaustive && !isTight()) {
+    if (schedule.shadows && !options.routing && !options.exhaustive && !isTight()) {
       first.verdict = Verdict::Dominated;
       continue;
     }
-    layers.apply(one.schedules.first, first);
-    decide(one.schedules.first, first, /*isFirst=*/true);
+    layers.apply(schedule, first);
+    decide(schedule, first, /*isFirst=*/true);
     if (isStopped())
       break;
   }

@@ -5,8 +5,6 @@
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Planner/Explanation.h"
 
-#include "mlir/IR/Diagnostics.h"
-
 namespace mlir::moe {
 
 /// Orders plans: first the fastest of those that fit, then the smallest of the others.
@@ -38,6 +36,14 @@ struct NothingFound {
 };
 /// Reports why no candidate can be taken: the smallest that does not fit, or the first that is illegal.
 InFlightDiagnostic emitNothingFound(MLIRContext *context, ArrayRef<Candidate> candidates, const NothingFound &search);
+
+/// Calls `run` with 0 to `count` - 1 on the threads of `context`, and then returns freed memory to the system.
+void forAll(MLIRContext *context, size_t count, function_ref<void(size_t)> run);
+
+/// Calls `isGood` with 0, 1, .. until it was true `enough` times, or `count` is reached, or `goesOn` is false, which is
+/// given the number of times. A few calls are made at once, the same on one thread as on several.
+void takeWhileFew(MLIRContext *context, size_t count, size_t enough, function_ref<bool(size_t)> isGood,
+                  function_ref<bool(size_t)> goesOn);
 
 } // namespace mlir::moe
 

@@ -1,20 +1,18 @@
 //===- Evaluator.cpp - what a plan costs ----------------------------------===//
 #include "Evaluator.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Compiler/Schedule.h"
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-ParallelAttr mlir::moe::getStageParallel(ParallelAttr all) {
-  return ParallelAttr::get(all.getContext(), all.getDp() * all.getCp() * all.getMp(), /*pp=*/1, all.getDp(),
-                           all.getMp(), all.getEp(), all.getEsp(), all.getCp());
+ParallelAttr mlir::moe::getStageParallel(ParallelAttr all, int64_t dp) {
+  return ParallelAttr::get(all.getContext(), dp * all.getCp() * all.getMp(), /*pp=*/1, dp, all.getMp(), all.getEp(),
+                           all.getEsp(), all.getCp());
 }
 
 Evaluator::Evaluator(const PlanOptions &options) : options(options) {
@@ -34,43 +32,26 @@ llvm::Expected<const CostModel *> Evaluator::getModel() {
   return model.get();
 }
 
-/// Calls `run`, whose diagnostics are not shown; its first error goes to `reason`.
-static FailureOr<OwningOpRef<ModuleOp>> runQuietly(MLIRContext *context, std::string &reason,
-                                                   function_ref<FailureOr<OwningOpRef<ModuleOp>>()> run) {
-  ScopedDiagnosticHandler keep(context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
-      reason = diagnostic.str();
-    return success();
-  });
-  return run();
-}
-
 OwningOpRef<ModuleOp> Evaluator::compileUnordered(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
-  auto module = runQuietly(graph.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
-    // Reading the name refuses parts that cannot be combined.
-    FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
-    if (failed(known))
-      return failure();
-    PlanOptions unordered = options;
-    unordered.leaveOutOrder = true;
-    return compileSchedule(graph, *known, unordered);
-  });
-  return failed(module) ? nullptr : std::move(*module);
+  FirstErrorHandler keep(graph.getContext(), reason);
+  // Reading the name refuses parts that cannot be combined.
+  FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
+  if (failed(known))
+    return nullptr;
+  PlanOptions unordered = options;
+  unordered.leaveOutOrder = true;
+  return compileSchedule(graph, *known, unordered).value_or(nullptr);
 }
 
 std::optional<Evaluator::Plan> Evaluator::order(ModuleOp unordered, const ParsedSchedule &schedule,
                                                 std::optional<OrderPolicy> order, std::string &reason) {
+  FirstErrorHandler keep(unordered.getContext(), reason);
   PlanOptions ordered = options;
   ordered.order = order;
-  auto module = runQuietly(unordered.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
-    OwningOpRef<ModuleOp> plan = unordered.clone();
-    if (failed(orderCompiled(*plan, schedule, ordered)))
-      return failure();
-    return plan;
-  });
-  if (failed(module))
+  OwningOpRef<ModuleOp> plan = unordered.clone();
+  if (failed(orderCompiled(*plan, schedule, ordered)))
     return std::nullopt;
-  return Plan(*this, std::move(*module));
+  return Plan(*this, std::move(plan));
 }
 
 std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
@@ -79,7 +60,8 @@ std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSc
 }
 
 std::optional<Evaluator::Plan> Evaluator::search(ModuleOp graph, std::string &reason) {
-  auto module = runQuietly(graph.getContext(), reason, [&] { return mlir::moe::planAndCompile(graph, options); });
+  FirstErrorHandler keep(graph.getContext(), reason);
+  FailureOr<OwningOpRef<ModuleOp>> module = planAndCompile(graph, options);
   if (failed(module))
     return std::nullopt;
   return Plan(*this, std::move(*module));
@@ -166,13 +148,6 @@ static void setInterval(StepFigures &figures, const SimResult &step, const PlanO
   figures.intervalParts = getStepParts(step, begin, end);
 }
 
-llvm::Expected<Prediction> Evaluator::Plan::predict() {
-  llvm::Expected<const CostModel *> model = prepareStep();
-  if (!model)
-    return model.takeError();
-  return moe::predict(*module, "", **model, &*trace);
-}
-
 llvm::Expected<SimResult> Evaluator::Plan::runStep() {
   llvm::Expected<const CostModel *> model = prepareStep();
   if (!model)
@@ -184,7 +159,10 @@ llvm::Expected<SimResult> Evaluator::Plan::runStep() {
 }
 
 llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
-  llvm::Expected<Prediction> prediction = predict();
+  llvm::Expected<const CostModel *> model = prepareStep();
+  if (!model)
+    return model.takeError();
+  llvm::Expected<Prediction> prediction = predict(*module, "", **model, &*trace);
   if (!prediction)
     return prediction.takeError();
   const SimReport &report = prediction->report;

@@ -2,6 +2,7 @@
 #ifndef MOE_LIB_PLANNER_EVALUATOR_H
 #define MOE_LIB_PLANNER_EVALUATOR_H
 
+#include "moe/Compiler/Schedule.h"
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Planner/Candidate.h"
@@ -11,16 +12,14 @@
 
 namespace mlir::moe {
 
-/// The groups of one stage of a pipeline, as if it were all.
-ParallelAttr getStageParallel(ParallelAttr parallel);
+/// The groups of one stage of a pipeline, as if it were all, with `dp` data-parallel ranks.
+ParallelAttr getStageParallel(ParallelAttr parallel, int64_t dp);
 
 /// Compiles plans to compare them, and reports nothing.
 class Evaluator {
 public:
   /// Takes the groups, the cluster, the order of launches and the routing of `options`.
   explicit Evaluator(const PlanOptions &options);
-  /// Leaves out the proof of plans (plan-verify). The plan that is taken has it when it is compiled in the end.
-  void leaveOutProofs() { options.leaveOutProofs = true; }
 
   const PlanOptions &getOptions() const { return options; }
 
@@ -57,7 +56,6 @@ public:
   std::string describePeak() const;
   /// Seconds of the busiest stream: no order takes less.
   llvm::Expected<double> getBound();
-  llvm::Expected<Prediction> predict();
   /// The launches of a step alone, without figures.
   llvm::Expected<SimResult> runStep();
   llvm::Expected<StepFigures> simulate();
@@ -73,6 +71,11 @@ private:
 
 /// Simulates a plan that was compiled with `options`.
 llvm::Expected<StepFigures> simulatePlan(OwningOpRef<ModuleOp> &plan, const PlanOptions &options);
+
+/// MPipeMoE's Eq. 10: seconds of the first layer of `graph` in `schedule`, by strategy from None to S4. Fails if the
+/// cluster does not have the rates.
+llvm::Expected<SmallVector<double, 5>> getStrategySeconds(ModuleOp graph, const ParsedSchedule &schedule,
+                                                          const PlanOptions &options);
 
 } // namespace mlir::moe
 

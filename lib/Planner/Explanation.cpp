@@ -15,16 +15,29 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+/// The value of an enum whose names are in order.
+template <class Enum> static std::optional<Enum> parseName(ArrayRef<StringLiteral> names, StringRef name) {
+  const auto *found = llvm::find(names, name);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<Enum>(found - names.begin()));
+}
+
+static constexpr StringLiteral kVerdicts[] = {"illegal", "same",      "bounded",   "dominated", "too large", "skipped",
+                                              "slower",  "estimated", "simulated", "compiled",  "chosen"};
+
+StringRef mlir::moe::getName(Verdict verdict) { return kVerdicts[static_cast<unsigned>(verdict)]; }
+
+std::optional<Verdict> mlir::moe::parseVerdict(StringRef name) { return parseName<Verdict>(kVerdicts, name); }
+
+std::string mlir::moe::describe(const Candidate &candidate) {
+  std::string batch = candidate.batch > 1 ? ",batch=" + std::to_string(candidate.batch) : "";
+  return describe(candidate.parallel) + batch;
+}
+
 static constexpr StringLiteral kObjectives[] = {"throughput", "step-time"};
 
 StringRef mlir::moe::getName(Objective objective) { return kObjectives[static_cast<unsigned>(objective)]; }
 
-std::optional<Objective> mlir::moe::parseObjective(StringRef name) {
-  const auto *found = llvm::find(kObjectives, name);
-  if (found == std::end(kObjectives))
-    return std::nullopt;
-  return static_cast<Objective>(found - std::begin(kObjectives));
-}
+std::optional<Objective> mlir::moe::parseObjective(StringRef name) { return parseName<Objective>(kObjectives, name); }
 
 std::optional<Margin> mlir::moe::getMargin(const Choice &best, SmallVector<Choice> others) {
   if (others.empty())

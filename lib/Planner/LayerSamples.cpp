@@ -1,15 +1,11 @@
 //===- LayerSamples.cpp - what a schedule changes of a model --------------===//
 #include "LayerSamples.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Builders.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
 #include <cmath>
@@ -103,10 +99,14 @@ static void divideGradientSums(ModuleOp plan, int64_t microBatches) {
   }
 }
 
-/// `options` for a layer alone, on the ranks of one stage of a pipeline.
-static PlanOptions getLayerOptions(PlanOptions options) {
+/// `options` for samples of `graph`: for a layer alone, on the ranks of one stage of a pipeline.
+static PlanOptions getLayerOptions(ModuleOp graph, PlanOptions options) {
+  // The plan that is taken is compiled again, with proofs.
+  options.leaveOutProofs = true;
+  if (isOneLayer(graph))
+    return options;
   int64_t stages = options.parallel.getPp();
-  options.parallel = getStageParallel(options.parallel);
+  options.parallel = getStageParallel(options.parallel, options.parallel.getDp());
   options.microBatches = options.interleave = options.sideBySide = 1;
   options.pipelineOrder = PipelineOrder::OneForwardOneBackward;
   options.stageBoundaries.clear();
@@ -121,10 +121,7 @@ static PlanOptions getLayerOptions(PlanOptions options) {
 }
 
 LayerSamples::LayerSamples(ModuleOp graph, const PlanOptions &options, double tokens)
-    : evaluator(isOneLayer(graph) ? options : getLayerOptions(options)), microBatches(options.microBatches),
-      isGraph(isOneLayer(graph)) {
-  // The plan that is taken is compiled again, with proofs.
-  evaluator.leaveOutProofs();
+    : evaluator(getLayerOptions(graph, options)), microBatches(options.microBatches), isGraph(isOneLayer(graph)) {
   if (isGraph)
     samples.push_back({graph.clone(), 1, nullptr});
   else
@@ -159,15 +156,6 @@ void LayerSamples::addSamples(ModuleOp graph, int64_t stages) {
   }
 }
 
-bool LayerSamples::compileAll(const ParsedSchedule &schedule, Candidate &candidate) {
-  for (Sample &sample : samples) {
-    sample.unordered = evaluator.compileUnordered(*sample.graph, schedule, candidate.reason);
-    if (!sample.unordered)
-      return false;
-  }
-  return true;
-}
-
 bool LayerSamples::orderAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate) {
   plans.clear();
   for (Sample &sample : samples) {
@@ -191,23 +179,22 @@ void LayerSamples::measureMemory(Candidate &candidate) {
   }
 }
 
-llvm::Error LayerSamples::addBound(Candidate &candidate) {
-  for (auto [plan, sample] : llvm::zip(plans, samples)) {
-    llvm::Expected<double> bound = plan.getBound();
-    if (!bound)
-      return bound.takeError();
-    candidate.bound += *bound * sample.count;
-  }
-  return llvm::Error::success();
-}
-
 void LayerSamples::apply(const ParsedSchedule &schedule, Candidate &candidate) {
   candidate.verdict = Verdict::Illegal;
-  if (!compileAll(schedule, candidate) || !orderAll(schedule, OrderPolicy::Program, candidate))
+  for (Sample &sample : samples) {
+    sample.unordered = evaluator.compileUnordered(*sample.graph, schedule, candidate.reason);
+    if (!sample.unordered)
+      return;
+  }
+  if (!orderAll(schedule, OrderPolicy::Program, candidate))
     return;
-  if (llvm::Error error = addBound(candidate)) {
-    candidate.reason = llvm::toString(std::move(error));
-    return;
+  for (auto [plan, sample] : llvm::zip(plans, samples)) {
+    llvm::Expected<double> bound = plan.getBound();
+    if (!bound) {
+      candidate.reason = llvm::toString(bound.takeError());
+      return;
+    }
+    candidate.bound += *bound * sample.count;
   }
   measureMemory(candidate);
   candidate.verdict = Verdict::Bounded;

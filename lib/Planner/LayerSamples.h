@@ -22,6 +22,11 @@ public:
   bool isLegal() const { return legal; }
   /// Whether this is the whole model, so that its memory is the model's.
   bool isWhole() const { return isGraph; }
+  /// Whether the plans that were simulated fit. It is not known whether a part of a model does.
+  bool fits(const Candidate &candidate) const {
+    int64_t limit = evaluator.getOptions().memoryLimit;
+    return limit == 0 || candidate.estimate.bytes <= limit;
+  }
 
   /// Compiles `schedule` in the program's order, and sets verdict, reason, bound and bytes of `candidate`. The plans
   /// stay until the next call.
@@ -40,12 +45,10 @@ private:
     OwningOpRef<ModuleOp> unordered = nullptr;
   };
   void addSamples(ModuleOp graph, int64_t stages);
-  bool compileAll(const ParsedSchedule &schedule, Candidate &candidate);
   /// Orders the launches of all samples. Whether that succeeds.
   bool orderAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate);
   /// Bytes of the plans. If they are over the limit, `reason` describes the peak.
   void measureMemory(Candidate &candidate);
-  llvm::Error addBound(Candidate &candidate);
   llvm::Error addSteps(Candidate &candidate);
 
   Evaluator evaluator;

@@ -1,12 +1,11 @@
 //===- ModelStep.cpp - a step of a whole model ----------------------------===//
 #include "ModelStep.h"
 
-#include "PipelineEstimate.h"
-
 #include "mlir/Parser/Parser.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Support/UsageError.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -31,50 +30,39 @@ public:
   std::optional<SmallVector<SampledPart>> sampleParts();
 
 private:
-  /// Moves options into the context.
-  PlanOptions move(PlanOptions moved);
+  std::optional<Evaluator::Plan> compile(PlanOptions few);
 
   MLIRContext context;
   PlanOptions options;
   std::string &reason;
   FailureOr<OwningOpRef<ModuleOp>> graph = failure();
+  std::optional<Evaluator> evaluator; ///< evaluator of the last plan
 };
 } // namespace
 
-PlanOptions ModelMeasure::move(PlanOptions moved) {
-  context.loadDialect<MoeDialect>();
-  ParallelAttr all = moved.parallel;
-  moved.parallel = ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(),
-                                     all.getEsp(), all.getCp());
-  return moved;
-}
-
-ModelMeasure::ModelMeasure(const GraphReader &read, const PlanOptions &all, std::string &reason)
-    : context(all.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED), options(move(all)),
+ModelMeasure::ModelMeasure(const GraphReader &read, const PlanOptions &asked, std::string &reason)
+    : context(asked.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED), options(asked),
       reason(reason) {
-  ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
-      reason = diagnostic.str();
-    return success();
-  });
+  context.loadDialect<MoeDialect>();
+  ParallelAttr all = asked.parallel;
+  options.parallel = ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(),
+                                       all.getEsp(), all.getCp());
+  FirstErrorHandler keep(&context, reason);
   graph = read(context);
 }
 
-/// Leaves out proofs of a plan that is only compared. A search within a compilation compiles its choice again.
-static void prepare(Evaluator &evaluator) {
-  const PlanOptions &options = evaluator.getOptions();
-  if (options.memoryLimit == 0 && options.schedule != "auto")
-    evaluator.leaveOutProofs();
+std::optional<Evaluator::Plan> ModelMeasure::compile(PlanOptions few) {
+  if (failed(graph))
+    return std::nullopt;
+  // The plan is only compared. A search within a compilation compiles its choice again.
+  few.leaveOutProofs |= few.memoryLimit == 0 && few.schedule != "auto";
+  return evaluator.emplace(few).search(**graph, reason);
 }
 
 std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t limit) {
-  if (failed(graph))
-    return std::nullopt;
   PlanOptions few = options;
   few.microBatches = microBatches;
-  Evaluator evaluator(few);
-  prepare(evaluator);
-  std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
+  std::optional<Evaluator::Plan> plan = compile(few);
   if (!plan)
     return std::nullopt;
   WholeModel whole;
@@ -106,15 +94,11 @@ static SmallVector<SampledPart> getParts(ModuleOp plan) {
 }
 
 std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
-  if (failed(graph))
-    return std::nullopt;
   PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.sideBySide = 1;
   few.markParts = true;
-  Evaluator evaluator(few);
-  prepare(evaluator);
-  std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
+  std::optional<Evaluator::Plan> plan = compile(few);
   if (!plan)
     return std::nullopt;
   SmallVector<SampledPart> parts = getParts(plan->getModule());

@@ -1,6 +1,5 @@
 //===- ParallelSearch.cpp - a search through groups under way -------------===//
 #include "ParallelSearch.h"
-#include "Threads.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"

@@ -1,5 +1,5 @@
 //===- PlanChecks.cpp - warnings about plans, and memory ------------------===//
-#include "moe/Planner/PlanChecks.h"
+#include "moe/Planner/Remedies.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"

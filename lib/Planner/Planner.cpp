@@ -1,16 +1,182 @@
 //===- Planner.cpp - the best plan of a model graph -----------------------===//
-#include "moe/Planner/Planner.h"
+#include "Evaluator.h"
 
-#include "OpenChoices.h"
+#include "llvm/ADT/SetVector.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Diagnostics.h"
-
-#include "moe/Dialect/Plan/IR/ProgramMemory.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Planner/AutoSchedule.h"
+#include "moe/Planner/SearchSpace.h"
 
 using namespace mlir;
 using namespace mlir::moe;
+using mpipemoe::Strategy;
+
+//===----------------------------------------------------------------------===//
+// Open parts of a schedule
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Search {
+public:
+  Search(ModuleOp graph, const PlanOptions &options) : graph(graph), options(options), evaluator(options) {}
+
+  LogicalResult add(const ParsedSchedule &schedule);
+  /// Keeps for each chunk count the strategy that Eq. 10 says.
+  LogicalResult restrictToEquation10();
+  /// Compiles the best once more, with its diagnostics.
+  FailureOr<OwningOpRef<ModuleOp>> finish();
+  /// Null if none fits.
+  const Candidate *findBest() const;
+
+private:
+  FailureOr<OwningOpRef<ModuleOp>> failToFit();
+  const ParsedSchedule &getSchedule(const Candidate &candidate) const {
+    return schedules[&candidate - candidates.data()];
+  }
+
+  ModuleOp graph;
+  const PlanOptions &options;
+  Evaluator evaluator;
+  std::vector<Candidate> candidates;
+  std::vector<ParsedSchedule> schedules; ///< schedules of the candidates
+};
+} // namespace
+
+LogicalResult Search::add(const ParsedSchedule &schedule) {
+  Candidate &candidate = candidates.emplace_back();
+  schedules.push_back(schedule);
+  candidate.schedule = schedule.getName();
+  std::optional<Evaluator::Plan> plan = evaluator.compile(graph, schedule, candidate.reason);
+  if (!plan) {
+    // Compiles once more, to report the errors.
+    (void)compileSchedule(graph, schedule, evaluator.getOptions());
+    return failure();
+  }
+  llvm::Expected<StepFigures> step = plan->simulate();
+  if (!step)
+    return emitError(UnknownLoc::get(graph.getContext()))
+           << "expected a cluster on which schedules can be compared: " << llvm::toString(step.takeError());
+  candidate.whole = std::move(*step);
+  bool fits = options.memoryLimit == 0 || candidate.whole.bytes <= options.memoryLimit;
+  candidate.verdict = fits ? Verdict::Simulated : Verdict::TooLarge;
+  return success();
+}
+
+LogicalResult Search::restrictToEquation10() {
+  for (Candidate &candidate : candidates) {
+    const ParsedSchedule &schedule = getSchedule(candidate);
+    llvm::Expected<SmallVector<double, 5>> seconds = getStrategySeconds(graph, schedule, options);
+    if (!seconds)
+      return emitError(UnknownLoc::get(graph.getContext())) << llvm::toString(seconds.takeError());
+    candidate.equation10 = (*seconds)[static_cast<unsigned>(schedule.strategy)];
+  }
+  for (Candidate &candidate : candidates)
+    if (llvm::any_of(candidates, [&](const Candidate &other) {
+          return getSchedule(other).chunks == getSchedule(candidate).chunks &&
+                 *other.equation10 < *candidate.equation10;
+        }))
+      candidate.verdict = Verdict::Slower;
+  return success();
+}
+
+const Candidate *Search::findBest() const {
+  const Candidate *best = nullptr;
+  for (const Candidate &candidate : candidates)
+    if (candidate.verdict == Verdict::Simulated && (!best || candidate.whole.seconds < best->whole.seconds))
+      best = &candidate;
+  return best;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Search::failToFit() {
+  const Candidate &smallest = *llvm::min_element(
+      candidates, [](const Candidate &a, const Candidate &b) { return a.whole.bytes < b.whole.bytes; });
+  std::string reason;
+  std::optional<Evaluator::Plan> plan = evaluator.compile(graph, getSchedule(smallest), reason);
+  if (!plan)
+    return failure();
+  func::FuncOp program = getLargestProgram(plan->getModule());
+  InFlightDiagnostic error = program.emitError()
+                             << "no schedule with a plan of at most " << options.memoryLimit
+                             << " bytes per rank: the smallest of " << candidates.size() << " needs "
+                             << smallest.whole.bytes << " bytes, that of '" << smallest.schedule << "'";
+  std::string report;
+  llvm::raw_string_ostream stream(report);
+  plan::printMemory(program, stream);
+  error.attachNote() << report;
+  return error;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Search::finish() {
+  const Candidate *best = findBest();
+  if (!best)
+    return failToFit();
+  FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(graph, getSchedule(*best), options);
+  if (failed(module))
+    return failure();
+  candidates[best - candidates.data()].verdict = Verdict::Chosen;
+  setCompared(**module, candidates);
+  return module;
+}
+
+/// Compiles all schedules that the open parts of `schedule` allow, and returns the fastest by prediction that fits
+/// options.memoryLimit. Eq. 10 gives the strategy of mpipe-auto. The module's `plan.search` has the schedules that were
+/// compared. If none fits, the error has the memory of the smallest.
+static FailureOr<OwningOpRef<ModuleOp>> searchSchedule(ModuleOp graph, const ParsedSchedule &schedule,
+                                                       const PlanOptions &options) {
+  if (!options.cluster)
+    return emitError(UnknownLoc::get(graph.getContext()))
+           << "expected a cluster for the schedule '" << schedule.getName() << "'";
+  Search search(graph, options);
+  ParsedSchedule candidate = schedule;
+  candidate.chooseStrategy = false;
+  bool savesMemory = schedule.chooseStrategy || schedule.strategy != Strategy::None;
+  for (int64_t chunks : schedule.chunks ? ArrayRef(schedule.chunks) : getPipelineCounts()) {
+    // A strategy saves little without chunks that take turns.
+    if (savesMemory && chunks == 1 && schedule.chunks == 0)
+      continue;
+    candidate.chunks = chunks;
+    for (Strategy strategy : schedule.chooseStrategy ? getMpipeStrategies() : ArrayRef(schedule.strategy)) {
+      candidate.strategy = strategy;
+      if (failed(search.add(candidate)))
+        return failure();
+    }
+  }
+  if (schedule.chooseStrategy && failed(search.restrictToEquation10()))
+    return failure();
+  return search.finish();
+}
+
+/// Searches numbers of chunks and strategies that need less memory than `schedule`, which needs `bytes`.
+static FailureOr<OwningOpRef<ModuleOp>> searchToFit(ModuleOp graph, const ParsedSchedule &schedule,
+                                                    const PlanOptions &options, int64_t bytes) {
+  if (!options.cluster)
+    return emitError(UnknownLoc::get(graph.getContext())) << "expected a cluster where memory is limited";
+  Search search(graph, options);
+  llvm::SmallSetVector<int64_t, 8> counts;
+  counts.insert(schedule.chunks);
+  if (schedule.hasExchanges())
+    for (int64_t chunks : getChunkCounts().drop_front())
+      counts.insert(chunks);
+  SmallVector<Strategy> strategies = getStrategies(*options.cluster);
+  for (int64_t chunks : counts)
+    for (Strategy strategy : strategies) {
+      ParsedSchedule candidate = schedule;
+      candidate.chunks = chunks;
+      candidate.strategy = strategy;
+      if (failed(search.add(candidate)))
+        return failure();
+    }
+  if (const Candidate *best = search.findBest())
+    emitWarning(UnknownLoc::get(graph.getContext()))
+        << "the plan of '" << schedule.getName() << "' needs " << bytes << " bytes a rank, more than the limit of "
+        << options.memoryLimit << "; '" << best->schedule << "', the fastest of " << counts.size() * strategies.size()
+        << " that fits, needs " << best->whole.bytes;
+  return search.finish();
+}
+
+//===----------------------------------------------------------------------===//
+// One plan
+//===----------------------------------------------------------------------===//
 
 /// Compiles a plan without options.runPasses: it may need too much memory, and only the plan that is returned may be
 /// seen.

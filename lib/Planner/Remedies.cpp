@@ -1,8 +1,8 @@
 //===- Remedies.cpp - what would make a plan fit --------------------------===//
 #include "moe/Planner/Remedies.h"
 
+#include "BestPlan.h"
 #include "ModelStep.h"
-#include "Threads.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

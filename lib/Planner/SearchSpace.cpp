@@ -10,11 +10,6 @@ using namespace mlir;
 using namespace mlir::moe;
 using mpipemoe::Strategy;
 
-SmallVector<ScheduleClass> mlir::moe::getScheduleClasses() {
-  return llvm::map_to_vector(getCombinations(),
-                             [](const ParsedSchedule &first) { return ScheduleClass{first.getName(), first}; });
-}
-
 bool mlir::moe::mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode,
                                   bool isDropless) {
   bool hasNodes = !parallel.getGroup("ep_esp").isInsideNode(devicesPerNode, parallel.getWorld());

@@ -42,9 +42,7 @@ static bool exchangesBesideLayers(const Candidate &candidate) {
 /// The choices of `candidate` for one stage, on `dp` data-parallel ranks.
 static StepChoice getSampleChoice(const Candidate &candidate, int64_t dp) {
   StepChoice one = candidate;
-  ParallelAttr all = candidate.parallel;
-  one.parallel = ParallelAttr::get(all.getContext(), dp * all.getCp() * all.getMp(), /*pp=*/1, dp, all.getMp(),
-                                   all.getEp(), all.getEsp(), all.getCp());
+  one.parallel = getStageParallel(candidate.parallel, dp);
   one.interleave = 1;
   one.pipelineOrder = PipelineOrder::OneForwardOneBackward;
   one.stageBoundaries.clear();
@@ -95,11 +93,8 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
     model = std::move(*made);
   }
   int64_t ranks[] = {0, distance};
-  GroupExchange exchange;
-  exchange.collective = Collective::Broadcast;
-  exchange.payload = static_cast<int64_t>(bytes);
-  exchange.ranks = ranks;
-  llvm::Expected<double> seconds = model->getSeconds(exchange);
+  llvm::Expected<double> seconds = model->getSeconds(GroupExchange{
+      .collective = Collective::Broadcast, .dtype = "", .payload = static_cast<int64_t>(bytes), .ranks = ranks});
   // A transfer without a known time is taken as 0: the compiled step reports the error.
   if (!seconds)
     llvm::consumeError(seconds.takeError());

@@ -1,10 +1,8 @@
 //===- StrategySeconds.cpp - MPipeMoE's Eq. 10 on a cluster ---------------===//
-#include "OpenChoices.h"
+#include "Evaluator.h"
 
 #include "llvm/ADT/Sequence.h"
 
-#include "moe/Cost/ClusterProfile.h"
-#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -60,12 +58,8 @@ static llvm::Expected<double> getExchangeSeconds(const CostModel &model, const C
   if (chunk.members == 1)
     return 0.0;
   SmallVector<int64_t> ranks = llvm::to_vector(llvm::seq<int64_t>(0, chunk.members));
-  GroupExchange exchange;
-  exchange.collective = Collective::AllToAll;
-  exchange.dtype = chunk.dtype;
-  exchange.payload = chunk.getBytes();
-  exchange.ranks = ranks;
-  return model.getSeconds(exchange);
+  return model.getSeconds(GroupExchange{
+      .collective = Collective::AllToAll, .dtype = chunk.dtype, .payload = chunk.getBytes(), .ranks = ranks});
 }
 
 static llvm::Expected<double> getCopySeconds(const CostModel &model, const Chunk &chunk) {

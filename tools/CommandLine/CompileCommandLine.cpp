@@ -13,7 +13,6 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Planner/Remedies.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
 #include "moe/Support/UsageError.h"

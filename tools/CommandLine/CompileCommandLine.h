@@ -12,7 +12,6 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
-#include "moe/Planner/PlanChecks.h"
 
 namespace mlir::moe {
 

@@ -5,7 +5,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Planner/Alternatives.h"
 #include "moe/Support/UsageError.h"
 
 using namespace mlir;

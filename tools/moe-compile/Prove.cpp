@@ -17,6 +17,7 @@
 #include "moe/Dialect/Plan/IR/SameProgram.h"
 #include "moe/Planner/AutoParallel.h"
 #include "moe/Planner/Explanation.h"
+#include "moe/Support/UsageError.h"
 #include "moe/Target/Object.h"
 
 using namespace mlir;
@@ -200,11 +201,7 @@ FailureOr<OwningOpRef<ModuleOp>> Prover::compileSingle(int64_t factor) {
 Proof Prover::prove() {
   // The plan's warnings were reported when it was compiled. Errors are reasons why there is no proof.
   std::string reason;
-  ScopedDiagnosticHandler keepErrors(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
-      reason = diagnostic.str();
-    return success();
-  });
+  FirstErrorHandler keepErrors(&context, reason);
   Proof proof;
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   proof.ranks = parallel ? parallel.getWorld() : 1;

@@ -8,16 +8,12 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
 
 #include "moe/Compiler/StepChoice.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/LaunchOrder/Order.h"
 #include "moe/Simulator/Report.h"
-
-namespace mlir {
-class DialectRegistry;
-class PassManager;
-} // namespace mlir
 
 namespace mlir::moe {
 struct ClusterProfile;
@@ -84,18 +80,6 @@ struct CompileOptions : StepChoice {
   /// Whether ops have stages. They also tell forward and backward apart on one device that orders them separately.
   bool hasStages() const { return parallel.getPp() > 1 || splitsBackward(pipelineOrder) || sideBySide > 1; }
 };
-
-/// Sizes of groups that are given.
-struct GivenGroups {
-  bool isOpen = false; ///< the others are searched
-  std::optional<int64_t> pp, dp, cp, mp, ep, esp;
-};
-/// Reads `pp=1,dp=4,cp=1,mp=2,ep=4,esp=2`, or the same after `auto,`. Errors are reported at an unknown location.
-FailureOr<GivenGroups> parseGroups(MLIRContext *context, StringRef text);
-/// A size that is not given is 1, except dp, which is as large as the experts need: max(1, ep * esp / (cp * mp)).
-FailureOr<ParallelAttr> makeParallel(MLIRContext *context, const GivenGroups &given);
-/// Both, of groups that are not open.
-FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
 /// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 if it has none.
 int64_t getTokens(ModuleOp graph);

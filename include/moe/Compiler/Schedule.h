@@ -3,7 +3,6 @@
 #define MOE_COMPILER_SCHEDULE_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/PassManager.h"
 
 #include "moe/Compiler/Compiler.h"
 #include "moe/Cost/Papers.h"

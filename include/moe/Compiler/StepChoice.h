@@ -183,6 +183,18 @@ std::string describeChoices(const StepChoice &choice);
 /// Options of moe-compile: "--parallel=.. --batch=.. ..". Those at their defaults are left out.
 std::string describeOptions(const StepChoice &choice);
 
+/// Sizes of groups that are given.
+struct GivenGroups {
+  bool isOpen = false; ///< the others are searched
+  std::optional<int64_t> pp, dp, cp, mp, ep, esp;
+};
+/// Reads `pp=1,dp=4,cp=1,mp=2,ep=4,esp=2`, or the same after `auto,`. Errors are reported at an unknown location.
+FailureOr<GivenGroups> parseGroups(MLIRContext *context, StringRef text);
+/// A size that is not given is 1, except dp, which is as large as the experts need: max(1, ep * esp / (cp * mp)).
+FailureOr<ParallelAttr> makeParallel(MLIRContext *context, const GivenGroups &given);
+/// Both, of groups that are not open.
+FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
+
 } // namespace mlir::moe
 
 #endif // MOE_COMPILER_STEPCHOICE_H

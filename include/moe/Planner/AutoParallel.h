@@ -9,7 +9,6 @@
 #define MOE_PLANNER_AUTOPARALLEL_H
 
 #include "moe/Planner/Explanation.h"
-#include "moe/Planner/ModelSource.h"
 #include "moe/Planner/Planner.h"
 
 #include <functional>
@@ -79,6 +78,21 @@ FailureOr<GroupsExplanation> chooseParallel(const ModelSource &source, const Par
 /// Calls chooseParallel, and then compiles the best in options.schedule. The module's `plan.explain_parallel` says why.
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,
                                                      const PlanOptions &options);
+
+/// The first part of each block of a whole model, as moe-cut-stages counts parts, and then the first part behind the
+/// last block and the number of all parts. Parts depend on the candidate's schedule and groups. None if samples do not
+/// tell; `reason` says why.
+std::optional<SmallVector<int64_t>> getBlockParts(const ModelSource &source, const PlanOptions &options,
+                                                  const Candidate &candidate, std::string &reason);
+
+/// candidate.stageBoundaries for stages that begin with these blocks; the first stage has the embedding, too. A stage
+/// that begins behind the last block has the head alone. Empty where two stages would begin at one place.
+SmallVector<int64_t> getStageBoundaries(ArrayRef<int64_t> blockParts, ArrayRef<int64_t> firstBlocks);
+
+/// Compiles each candidate and simulates its step, as a search does with the candidates that it compiles. Its `whole`
+/// has the figures and its verdict is `compiled`, also where it needs more memory than there is; otherwise its verdict
+/// is `illegal`, and `reason` says why.
+void measureCandidates(const ModelSource &source, const PlanOptions &options, MutableArrayRef<Candidate> candidates);
 
 /// Options for the plan of `choice`, which is only compared with others.
 PlanOptions getChoiceOptions(const StepChoice &choice, const PlanOptions &options);

@@ -1,4 +1,4 @@
-//===- Remedies.h - what would make a plan fit ------------------*- C++ -*-===//
+//===- Remedies.h - warnings about plans, and what makes them fit -*- C++ -*-===//
 //
 // A plan that needs more memory than a device has is refused. The error names flags with which it needs less, and how
 // much: each was compiled.
@@ -7,12 +7,6 @@
 #ifndef MOE_PLANNER_REMEDIES_H
 #define MOE_PLANNER_REMEDIES_H
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "moe/Planner/ModelSource.h"
 #include "moe/Planner/Planner.h"
 
 namespace mlir::moe {
@@ -48,6 +42,19 @@ std::vector<Remedy> findRemedies(const PlanRequest &asked, int64_t bytes, ArrayR
 
 /// A line for each remedy, with the memory that it needs and whether it fits. Empty if there is none.
 std::string describeRemedies(ArrayRef<Remedy> remedies, int64_t limit);
+
+/// Warns of a pipeline with fewer micro-batches than stages: its cost, and the remedy.
+void warnOfBubble(const PlanOptions &options);
+
+/// Warns of options for experts if `graph`, a model, has none.
+void warnOfNoExperts(ModuleOp graph, const PlanOptions &options);
+
+/// Warns of a module at the plan stage that needs more memory than the cluster's devices have.
+void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
+/// Fails for such a module, with an error that has the memory table and the remedies for a plan of so many bytes that
+/// must fit into a limit. If ranks share a host's memory, it warns.
+LogicalResult checkMemory(ModuleOp plan, const ClusterProfile &cluster,
+                          function_ref<std::string(int64_t bytes, int64_t limit)> describeRemedies);
 
 } // namespace mlir::moe
 

@@ -8,17 +8,6 @@
 
 namespace mlir::moe {
 
-/// Schedules that differ only in their chunks and in the values that they keep for the backward. The first one has no
-/// chunks and keeps all. The others do the same work in more pieces or twice, and take at least as long on each stream.
-struct ScheduleClass {
-  /// The name of the first: "s2+saa+smart".
-  std::string name;
-  ParsedSchedule first;
-};
-
-/// All classes of the joint space, one for each of getCombinations().
-SmallVector<ScheduleClass> getScheduleClasses();
-
 /// Whether `once` or `hier` in `schedule` may have an effect on nodes of so many devices: rows of dropless layers are
 /// sent once, those of other layers by node, and several nodes have experts. True for schedules without them.
 bool mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode, bool isDropless);

@@ -11,6 +11,17 @@ namespace mlir::moe {
 inline InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
 inline InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitUsageError(&context); }
 
+/// Hides diagnostics, and stores the first error in `reason`, unless it has one.
+class FirstErrorHandler : public ScopedDiagnosticHandler {
+public:
+  FirstErrorHandler(MLIRContext *context, std::string &reason)
+      : ScopedDiagnosticHandler(context, [&reason](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
+            reason = diagnostic.str();
+          return success();
+        }) {}
+};
+
 } // namespace mlir::moe
 
 #endif // MOE_SUPPORT_USAGEERROR_H
