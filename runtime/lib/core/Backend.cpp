@@ -60,17 +60,16 @@ Status loadModule(const KnownModule &known, CreateBackend *&create) {
     std::string available = nameOwnBackends();
     for (const KnownModule &other : kKnownModules)
       available += findModule(other.name).empty() ? "" : std::string(", ") + other.name;
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' is not in this runtime, since " +
-                                                      known.needs +
-                                                      " was missing when it was built; available: " + available);
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '", name, "' is not in this runtime, since ", known.needs,
+                         " was missing when it was built; available: ", available);
   }
   // The library stays open: its threads end with the process.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' cannot be loaded: " + ::dlerror());
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '", name, "' cannot be loaded: ", ::dlerror());
   auto *module = static_cast<const BackendModule *>(::dlsym(library, kModuleSymbol));
   if (!module || module->version != kModuleVersion)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "'" + path + "' belongs to another version of this runtime");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "'", path, "' belongs to another version of this runtime");
   create = module->create;
   return {};
 }
@@ -92,7 +91,7 @@ Status createBackend(const std::string &name, std::span<const Program> programs,
   std::string expected = nameOwnBackends();
   for (const KnownModule &known : kKnownModules)
     expected += (&known == std::end(kKnownModules) - 1 ? " or " : ", ") + std::string(known.name);
-  return invalid("unknown backend '" + name + "', expected " + expected);
+  return invalid("unknown backend '", name, "', expected ", expected);
 }
 
 } // namespace moert

@@ -9,9 +9,8 @@ namespace moert {
 Status Repetition::check(int64_t count) const {
   if (count >= 0 && count <= most)
     return {};
-  return Status::error(MOERT_ERROR_OVERFLOW, "expected a loop to run 0 to " + std::to_string(most) +
-                                                 " times, which is what the plan has, but it is to run " +
-                                                 std::to_string(count) + " times");
+  return Status::error(MOERT_ERROR_OVERFLOW, "expected a loop to run 0 to ", most,
+                       " times, which is what the plan has, but it is to run ", count, " times");
 }
 
 int64_t usedRows(const Call &call) {

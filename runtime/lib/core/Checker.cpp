@@ -89,12 +89,12 @@ void Checker::shaped(const KernelInfo::Operand &operand, View view, int32_t dtyp
   }
   const bool isRight =
       view.dtype == dtype && view.rank == rank && std::equal(dims.begin(), dims.begin() + rank, view.dims.begin());
-  that(isRight, [&] {
-    std::string text = joined("expected '", operand.name, "' to be ", dtypeName(dtype), "[");
-    for (int64_t i = 0; i < rank; ++i)
-      text += joined(i ? "," : "", names[i] ? names[i] : std::to_string(dims[i]));
-    return text + "] but got " + shapeText(view);
-  });
+  if (isRight)
+    return;
+  std::string text;
+  for (int64_t i = 0; i < rank; ++i)
+    text += joined(i ? "," : "", names[i] ? names[i] : std::to_string(dims[i]));
+  that(false, "expected '", operand.name, "' to be ", dtypeName(dtype), "[", text, "] but got ", view);
 }
 
 Checker &Checker::operands(const View *views, const bool *flags) {
@@ -113,9 +113,10 @@ Checker &Checker::operands(const View *views, const bool *flags) {
       return;
     const int32_t dtype = expectedType(info, views, base, i);
     if (operand.shapeCount > 0)
-      shaped(operand, view, dtype, chosenShape(operand, views, flags, i), known);
-    else
-      exactly(operand.name, view, dtype, view.dims.data(), view.rank);
+      return shaped(operand, view, dtype, chosenShape(operand, views, flags, i), known);
+    View model = view;
+    model.dtype = dtype;
+    like(operand.name, view, model);
   };
   // Required operands come first: they determine the dimensions of optional ones.
   for (int i = 0; ok() && i < info.operandCount; ++i)
@@ -129,7 +130,7 @@ Checker &Checker::operands(const View *views, const bool *flags) {
 
 template <class... Arguments> static void checkNoMore(const Arguments &...) {}
 static void checkPositive(Checker &check, const char *name, double value) {
-  check.that(value > 0, [&] { return joined("expected '", name, "' above 0 but got ", value); });
+  check.that(value > 0, "expected '", name, "' above 0 but got ", value);
 }
 
 #define MOERT_CHECK(kind, parameters, operandsAndFlags, rest)                                                          \

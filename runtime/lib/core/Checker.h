@@ -4,34 +4,11 @@
 
 #include "core/Kernels.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
-#include <string>
-#include <type_traits>
 
 namespace moert {
-
-/// Joins the texts of all parts, strings and numbers.
-template <class... Parts> std::string joined(const Parts &...parts) {
-  std::string result;
-  auto append = [&](const auto &part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
-      result += std::to_string(part);
-    else
-      result += part;
-  };
-  (append(parts), ...);
-  return result;
-}
-
-/// "f32[4,8]".
-inline std::string shapeText(int32_t dtype, const int64_t *dims, int64_t rank) {
-  std::string result = joined(dtypeName(dtype), "[");
-  for (int64_t i = 0; i < rank; ++i)
-    result += joined(i ? "," : "", dims[i]);
-  return result += "]";
-}
-inline std::string shapeText(View view) { return shapeText(view.dtype, view.dims.data(), view.rank); }
 
 /// Product of dimensions [begin, end) of `view`.
 inline int64_t product(View view, int64_t begin, int64_t end) {
@@ -53,10 +30,13 @@ public:
   bool ok() const { return status.ok(); }
   Status take() { return std::move(status); }
 
-  /// Fails with "'kernel': message" unless `condition`; `message` is a function, called only then.
-  template <class Message> Checker &that(bool condition, Message message, int32_t code = MOERT_ERROR_INVALID_ARGUMENT) {
+  /// Fails with "'kernel': message" unless `condition`; the parts make the message.
+  template <class... Parts> Checker &that(bool condition, const Parts &...parts) {
+    return require(MOERT_ERROR_INVALID_ARGUMENT, condition, parts...);
+  }
+  template <class... Parts> Checker &require(int32_t code, bool condition, const Parts &...parts) {
     if (ok() && !condition)
-      status = Status::error(code, joined("'", kindName(kernel), "': ", message()));
+      status = Status::error(code, "'", kindName(kernel), "': ", parts...);
     return *this;
   }
   /// Fails unless all operands of the kernel have the types and shapes of kernels.def. `views` are in the order of the
@@ -70,52 +50,40 @@ public:
     bool sane = view.rank >= 0 && view.rank <= 4;
     for (int64_t i = 0; sane && i < view.rank; ++i)
       sane = view.dims[i] >= 0;
-    that(sane, [&] { return joined("expected '", name, "' of rank 0 to 4 with dimensions of 0 or more"); });
-    that(dtypeSize(view.dtype) != 0, [&] { return joined("'", name, "' is of an unknown type"); });
-    return that(!sane || view || view.elements() == 0, [&] { return joined("'", name, "' is absent"); });
+    that(sane, "expected '", name, "' of rank 0 to 4 with dimensions of 0 or more");
+    that(dtypeSize(view.dtype) != 0, "'", name, "' is of an unknown type");
+    return that(!sane || view || view.elements() == 0, "'", name, "' is absent");
   }
   /// Accepts 16-bit floats too. A device that does not compute with them refuses them itself.
   Checker &floating(const char *name, View view) {
-    return valid(name, view).that(isFloating(view.dtype), [&] {
-      return joined("expected '", name, "' to be f32 or f64 but got ", shapeText(view));
-    });
+    return valid(name, view).that(isFloating(view.dtype), "expected '", name, "' to be f32 or f64 but got ", view);
   }
   Checker &rank(const char *name, View view, int64_t least, int64_t most) {
-    return that(view.rank >= least && view.rank <= most, [&] {
-      return joined("expected '", name, "' of rank ", least, most > least ? joined(" to ", most) : "", " but got ",
-                    shapeText(view));
-    });
+    return that(view.rank >= least && view.rank <= most, "expected '", name, "' of rank ", least,
+                most > least ? joined(" to ", most) : "", " but got ", view);
   }
   Checker &shape(const char *name, View view, std::initializer_list<int64_t> dims) {
-    return exactly(name, view, view.dtype, dims.begin(), static_cast<int64_t>(dims.size()));
+    View model{nullptr, view.dtype, std::ssize(dims)};
+    std::ranges::copy(dims, model.dims.begin());
+    return like(name, view, model);
   }
   /// Fails unless `view` has the type and shape of `model`.
   Checker &like(const char *name, View view, View model) {
-    return exactly(name, view, model.dtype, model.dims.data(), model.rank);
+    valid(name, view);
+    const bool same = ok() && view.dtype == model.dtype && view.rank == model.rank &&
+                      std::equal(view.dims.begin(), view.dims.begin() + view.rank, model.dims.begin());
+    return that(same, "expected '", name, "' to be ", model, " but got ", view);
   }
   /// Fails unless the parts and the stride are 1 or more.
   Checker &part(Part part, const char *parts = "parts", const char *stride = "stride") {
-    return that(part.parts >= 1 && part.stride >= 1 && part.rank >= 0, [&] {
-      return joined("expected '", parts, "' and '", stride, "' of 1 or more but got ", part.parts, " and ",
-                    part.stride);
-    });
+    return that(part.parts >= 1 && part.stride >= 1 && part.rank >= 0, "expected '", parts, "' and '", stride,
+                "' of 1 or more but got ", part.parts, " and ", part.stride);
   }
 
 private:
   struct Dimensions;
   void shaped(const KernelInfo::Operand &operand, View view, int32_t dtype, const KernelInfo::Shape &shape,
               Dimensions &known);
-  Checker &exactly(const char *name, View view, int32_t dtype, const int64_t *dims, int64_t rank) {
-    valid(name, view);
-    if (!ok())
-      return *this;
-    bool same = view.dtype == dtype && view.rank == rank;
-    for (int64_t i = 0; same && i < rank; ++i)
-      same = view.dims[i] == dims[i];
-    return that(same, [&] {
-      return joined("expected '", name, "' to be ", shapeText(dtype, dims, rank), " but got ", shapeText(view));
-    });
-  }
 
   Kind kernel;
   Status status;

@@ -8,20 +8,18 @@ namespace moert {
 namespace {
 
 void checkDim(Checker &check, int64_t dim, int64_t rank) {
-  check.that(dim >= 0 && dim < rank, [&] { return joined("expected 'dim' from 0 to ", rank - 1, " but got ", dim); });
+  check.that(dim >= 0 && dim < rank, "expected 'dim' from 0 to ", rank - 1, " but got ", dim);
 }
 
 /// Checks that `many` is `one` with each of `blocks` blocks along `dim` repeated.
 void checkCopies(Checker &check, const char *oneName, View one, const char *manyName, View many, int64_t dim,
                  int64_t blocks) {
   checkDim(check, dim, one.rank);
-  check.that(blocks >= 1, [&] { return joined("expected 'blocks' of 1 or more but got ", blocks); });
+  check.that(blocks >= 1, "expected 'blocks' of 1 or more but got ", blocks);
   if (!check.ok())
     return;
-  check.that(one.dims[dim] % blocks == 0, [&] {
-    return joined("expected dimension ", dim, " of '", oneName, "' to be a multiple of ", blocks, " but got ",
-                  shapeText(one));
-  });
+  check.that(one.dims[dim] % blocks == 0, "expected dimension ", dim, " of '", oneName, "' to be a multiple of ",
+             blocks, " but got ", one);
   View expected = one;
   expected.dims[dim] *= copiesAlong(one, many, dim);
   check.like(manyName, many, expected);
@@ -39,12 +37,11 @@ void checkBias(Checker &check, const char *rowsName, View rows, const char *bias
 /// Checks that `half` has the shape of the activation of `in`.
 void checkActivationOf(Checker &check, View in, const char *name, View half, ActivationForm form) {
   const int64_t kind = form.kind;
-  check.that(form.alpha > 0 && form.limit > 0,
-             [&] { return joined("expected 'alpha' and 'limit' above 0 but got ", form.alpha, " and ", form.limit); });
-  check.that(kind >= MOERT_RELU && kind <= kLastActivation,
-             [&] { return joined("expected 'kind' to be a moert_activation_kind but got ", kind); });
-  check.that(!isGated(kind) || columnsOf(in) % 2 == 0,
-             [&] { return joined("expected 'in' with an even number of columns but got ", shapeText(in)); });
+  check.that(form.alpha > 0 && form.limit > 0, "expected 'alpha' and 'limit' above 0 but got ", form.alpha, " and ",
+             form.limit);
+  check.that(kind >= MOERT_RELU && kind <= kLastActivation, "expected 'kind' to be a moert_activation_kind but got ",
+             kind);
+  check.that(!isGated(kind) || columnsOf(in) % 2 == 0, "expected 'in' with an even number of columns but got ", in);
   check.like(name, half, activationResult(in, kind));
 }
 
@@ -53,20 +50,17 @@ void checkActivationOf(Checker &check, View in, const char *name, View half, Act
 // --- Dense compute -----------------------------------------------------------
 
 void checkRestOfCopy(Checker &check, View in, View out) {
-  check.that(in.elements() == out.elements(), [&] {
-    return joined("expected 'in' and 'out' of one number of elements but got ", shapeText(in), " and ", shapeText(out));
-  });
+  check.that(in.elements() == out.elements(), "expected 'in' and 'out' of one number of elements but got ", in, " and ",
+             out);
 }
 
 void checkRestOfSlice(Checker &check, View in, View out, int64_t dim, int64_t index, int64_t size) {
   checkDim(check, dim, in.rank);
-  check.that(size >= 1 && index >= 0 && index < size,
-             [&] { return joined("expected 'index' below 'size' but got ", index, " of ", size); });
+  check.that(size >= 1 && index >= 0 && index < size, "expected 'index' below 'size' but got ", index, " of ", size);
   if (!check.ok())
     return;
-  check.that(in.dims[dim] % size == 0, [&] {
-    return joined("expected dimension ", dim, " of 'in' to be a multiple of ", size, " but got ", shapeText(in));
-  });
+  check.that(in.dims[dim] % size == 0, "expected dimension ", dim, " of 'in' to be a multiple of ", size, " but got ",
+             in);
   View part = in;
   part.dims[dim] /= size;
   check.like("out", out, part);

@@ -13,28 +13,24 @@ namespace {
 void checkPart(Checker &check, Part part, int64_t size) {
   check.part(part);
   int64_t end = 0;
-  check.that(!__builtin_mul_overflow(part.parts, size, &end),
-             [&] { return joined("expected fewer than ", part.parts, " parts of ", size); });
+  check.that(!__builtin_mul_overflow(part.parts, size, &end), "expected fewer than ", part.parts, " parts of ", size);
 }
 
 /// Checks that rows of x consist of blocks with as many columns as `vector`.
 void checkBlocks(Checker &check, View x, const char *name, View vector, int64_t kind, double eps) {
-  check.that(kind >= MOERT_LAYER_NORM && kind <= MOERT_NO_NORM,
-             [&] { return joined("expected 'kind' to be a moert_norm_kind but got ", kind); });
-  check.that(eps >= 0, [&] { return joined("expected 'eps' of 0 or more but got ", eps); });
+  check.that(kind >= MOERT_LAYER_NORM && kind <= MOERT_NO_NORM, "expected 'kind' to be a moert_norm_kind but got ",
+             kind);
+  check.that(eps >= 0, "expected 'eps' of 0 or more but got ", eps);
   const int64_t count = vector.dims[0];
-  check.that(count >= 1 && x.dims[1] % count == 0, [&] {
-    return joined("expected the columns of 'x' to be a multiple of those of '", name, "' but got ", shapeText(x),
-                  " and ", shapeText(vector));
-  });
+  check.that(count >= 1 && x.dims[1] % count == 0, "expected the columns of 'x' to be a multiple of those of '", name,
+             "' but got ", x, " and ", vector);
 }
 
 /// Checks that `means` are [G, ..] and that G divides the tokens.
 void checkMeans(Checker &check, View logits, const char *name, View means) {
   const int64_t groups = means.dims[0];
-  check.that(groups >= 1 && logits.dims[0] % groups == 0, [&] {
-    return joined("expected '", name, "' of groups that divide ", logits.dims[0], " tokens but got ", shapeText(means));
-  });
+  check.that(groups >= 1 && logits.dims[0] % groups == 0, "expected '", name, "' of groups that divide ",
+             logits.dims[0], " tokens but got ", means);
 }
 
 } // namespace
@@ -42,22 +38,22 @@ void checkMeans(Checker &check, View logits, const char *name, View means) {
 // --- Tokens and their rows ---------------------------------------------------
 
 void checkRestOfPositions(Checker &check, View, int64_t period, SequenceCut cut) {
-  check.that(period >= 1 && period <= std::numeric_limits<int32_t>::max(),
-             [&] { return joined("expected 'period' of 1 or more but got ", period); });
+  check.that(period >= 1 && period <= std::numeric_limits<int32_t>::max(), "expected 'period' of 1 or more but got ",
+             period);
 }
 
 void checkRestOfFill(Checker &check, View out, double value) {
   const bool isInteger = value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max() &&
                          value == std::trunc(value);
-  check.that(out.dtype != MOERT_I32 || isInteger, [&] { return joined("expected an i32 value but got ", value); });
+  check.that(out.dtype != MOERT_I32 || isInteger, "expected an i32 value but got ", value);
 }
 
 void checkRestOfEmbedding(Checker &check, View, View table, View, Part part) { checkPart(check, part, table.dims[0]); }
 
 void checkRestOfEmbeddingGrad(Checker &check, View, View, View, View out, Part part, int64_t padding) {
   checkPart(check, part, out.dims[0]);
-  check.that(padding < part.parts * out.dims[0],
-             [&] { return joined("expected 'padding' below ", part.parts * out.dims[0], " but got ", padding); });
+  check.that(padding < part.parts * out.dims[0], "expected 'padding' below ", part.parts * out.dims[0], " but got ",
+             padding);
 }
 
 // --- Norms -------------------------------------------------------------------
@@ -82,8 +78,7 @@ void checkRestOfPickGrad(Checker &check, View, View, View, View out, Part part) 
 
 void checkRestOfRouterMeans(Checker &check, View logits, View loads, View, View, int64_t topK) {
   const int64_t experts = logits.dims[1];
-  check.that(topK >= 1 && topK <= experts,
-             [&] { return joined("expected 'top_k' from 1 to ", experts, " but got ", topK); });
+  check.that(topK >= 1 && topK <= experts, "expected 'top_k' from 1 to ", experts, " but got ", topK);
   checkMeans(check, logits, "loads", loads);
 }
 
@@ -97,7 +92,7 @@ void checkRestOfRouterMeansGrad(Checker &check, View logits, View gradShares, Vi
 // --- Optimizers --------------------------------------------------------------
 
 void checkRestOfClipFactor(Checker &check, View, View, double most) {
-  check.that(most >= 0, [&] { return joined("expected 'most' of 0 or more but got ", most); });
+  check.that(most >= 0, "expected 'most' of 0 or more but got ", most);
 }
 
 } // namespace moert

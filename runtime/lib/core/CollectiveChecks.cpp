@@ -13,9 +13,7 @@ std::string text(const View &view) {
          dtypeName(view.dtype);
 }
 
-Status expected(const std::string &what, const View &got) {
-  return invalid("expected " + what + " but got " + text(got));
-}
+Status expected(const std::string &what, const View &got) { return invalid("expected ", what, " but got ", text(got)); }
 
 /// Returns `of` with dimension `dim` multiplied and divided.
 View resized(View of, int64_t dim, int64_t multiply, int64_t divide) {
@@ -34,8 +32,7 @@ bool sameShape(const View &a, const View &b) {
 
 Status checkDim(int64_t dim, const View &view, const char *name) {
   if (dim < 0 || dim >= view.rank)
-    return invalid(std::string("expected ") + name + " below " + std::to_string(view.rank) + " but got " +
-                   std::to_string(dim));
+    return invalid("expected ", name, " below ", view.rank, " but got ", dim);
   return {};
 }
 
@@ -52,16 +49,15 @@ Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies 
 Status checkPartOfSize(const char *name, int64_t value, int64_t size, int64_t copies = 1) {
   if (value >= 1 && size / copies % value == 0)
     return {};
-  return invalid(std::string("expected ") + name + " that divide the group's size " + std::to_string(size) +
-                 (copies > 1 ? " over " + std::to_string(copies) + " copies" : "") + " but got " +
-                 std::to_string(value));
+  return invalid("expected ", name, " that divide the group's size ", size,
+                 copies > 1 ? " over " + std::to_string(copies) + " copies" : "", " but got ", value);
 }
 
 Status checkPhase(int64_t phase, int64_t phases, int64_t size, int64_t copies = 1) {
   MOERT_RETURN_IF_ERROR(checkPartOfSize("phases", phases, size, copies));
   if (phase >= 0 && phase < phases)
     return {};
-  return invalid("expected a phase below " + std::to_string(phases) + " but got " + std::to_string(phase));
+  return invalid("expected a phase below ", phases, " but got ", phase);
 }
 
 Status checkOut(const View &want, const View &out) {
@@ -71,10 +67,9 @@ Status checkOut(const View &want, const View &out) {
 Status checkRaggedAttributes(const attributes::AllToAllV &its, int64_t size) {
   MOERT_RETURN_IF_ERROR(checkPartOfSize("copies", its.copies, size));
   if (its.direction != MOERT_TO_EXPERTS && its.direction != MOERT_FROM_EXPERTS)
-    return invalid("expected direction 0 or 1 but got " + std::to_string(its.direction));
+    return invalid("expected direction 0 or 1 but got ", its.direction);
   if (its.direction == MOERT_TO_EXPERTS && its.stored != 1 && its.stored != its.copies)
-    return invalid("expected 1 or all of " + std::to_string(its.copies) + " copies to be stored but got " +
-                   std::to_string(its.stored));
+    return invalid("expected 1 or all of ", its.copies, " copies to be stored but got ", its.stored);
   return checkPhase(its.phase, its.phases, size, its.copies);
 }
 
@@ -124,14 +119,14 @@ Status checkShadows(const View &experts, const View &shadows, const View &places
 Status checkRoot(int64_t root, int64_t size) {
   if (root >= 0 && root < size)
     return {};
-  return invalid("expected a root below the group's size " + std::to_string(size) + " but got " + std::to_string(root));
+  return invalid("expected a root below the group's size ", size, " but got ", root);
 }
 
 Status checkPeer(int64_t peer, int64_t size, int64_t member) {
   if (peer >= 0 && peer < size && peer != member)
     return {};
-  return invalid("expected another member of the group as peer, below its size " + std::to_string(size) +
-                 " and not this rank's " + std::to_string(member) + ", but got " + std::to_string(peer));
+  return invalid("expected another member of the group as peer, below its size ", size, " and not this rank's ", member,
+                 ", but got ", peer);
 }
 
 Status checkAllToAll(const Call &call, int64_t size) {

@@ -97,7 +97,7 @@ std::string hexOf(const Sha256::Digest &digest) {
 }
 
 Status digestOfFile(const std::string &path, Sha256::Digest &digest) {
-  auto failed = [&](const char *what) { return invalid("'" + path + "': " + what + ": " + std::strerror(errno)); };
+  auto failed = [&](const char *what) { return invalid("'", path, "': ", what, ": ", std::strerror(errno)); };
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file)
     return failed("cannot be opened for reading");

@@ -183,8 +183,8 @@ Status checkExchangeValues(const Call &call, int64_t size, int64_t member) {
 
 Status checkAlike(const Call &call, int64_t member, const Call &first) {
   auto bad = [&](const std::string &expected, const std::string &here, int64_t other, int64_t value) {
-    return invalid("expected all members' " + expected + ", but " + here + "member 0 has " + std::to_string(other) +
-                   " and member " + std::to_string(member) + " has " + std::to_string(value));
+    return invalid("expected all members' ", expected, ", but ", here, "member 0 has ", other, " and member ", member,
+                   " has ", value);
   };
   if (call.kind == Kind::AllReduce)
     if (int64_t rows = usedRows(call), other = usedRows(first); rows != other)
@@ -287,8 +287,7 @@ Status reducedElements(const Call &call, int64_t &elements) {
     return {};
   int64_t rows = usedRows(call), room = in.dims[0];
   if (rows < 0 || rows > room)
-    return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to " + std::to_string(rows) +
-                                                   " rows, but there is room for " + std::to_string(room));
+    return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to ", rows, " rows, but there is room for ", room);
   elements = room ? elements / room * rows : 0;
   return {};
 }
@@ -312,12 +311,11 @@ Status checkPieces(const Side &from, const Side &to) {
 
 Status piecesDisagree(const Call &call, int64_t from, int64_t to) {
   if (call.kind != Kind::AllToAllV)
-    return invalid("member " + std::to_string(from) + " sends another number of bytes than member " +
-                   std::to_string(to) + " expects from it");
+    return invalid("member ", from, " sends another number of bytes than member ", to, " expects from it");
   if (attributes::AllToAllV::of(call).direction == MOERT_FROM_EXPERTS)
     std::swap(from, to);
-  return invalid("block_counts of member " + std::to_string(from) + " and expert_counts of member " +
-                 std::to_string(to) + " disagree: expected expert_counts to be the all_to_all of block_counts");
+  return invalid("block_counts of member ", from, " and expert_counts of member ", to,
+                 " disagree: expected expert_counts to be the all_to_all of block_counts");
 }
 
 } // namespace moert

@@ -140,8 +140,8 @@ Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
   if (ranks[static_cast<size_t>(rank)].own.wait(stream, event))
     return {};
-  return invalid(streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
-                 std::to_string(event) + ", which was not recorded before in this step");
+  return invalid(streamText(indexOf(rank, stream)), " of rank ", rank, " waits for event ", event,
+                 ", which was not recorded before in this step");
 }
 
 Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double timeout) {

@@ -59,15 +59,15 @@ Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View 
     return invalid(range("the index of an argument", buffer.offset, program.valueCount()));
   const Value &value = program.value(buffer.offset);
   if (buffer.begin < 0 || buffer.begin % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
-    return invalid("expected a begin of 0 or more that is aligned for " + std::string(dtypeName(buffer.dtype)) +
-                   " but got " + std::to_string(buffer.begin));
+    return invalid("expected a begin of 0 or more that is aligned for ", dtypeName(buffer.dtype), " but got ",
+                   buffer.begin);
   if (buffer.dtype != value.dtype || !fitsArgument(buffer, value, partsOf(buffer) * view.bytes())) {
     std::string parts = buffer.parts > 1 ? std::to_string(buffer.parts) + " parts of " : "";
     std::string from = buffer.begin > 0 ? " from byte " + std::to_string(buffer.begin) + " on" : "";
     std::string piece = buffer.parts > 0 || buffer.begin > 0 ? " or a piece of it" : "";
-    return invalid("expected '" + value.name + "' to be used as " + shapeText(value.localShape) + " " +
-                   dtypeName(value.dtype) + piece + " but got " + parts + std::to_string(view.elements()) +
-                   " elements of " + dtypeName(buffer.dtype) + from);
+    return invalid("expected '", value.name, "' to be used as ", shapeText(value.localShape), " ",
+                   dtypeName(value.dtype), piece, " but got ", parts, view.elements(), " elements of ",
+                   dtypeName(buffer.dtype), from);
   }
   return place(rank, buffer, buffer.begin + partOf(buffer, rank.rank) * view.bytes(), view);
 }
@@ -76,14 +76,12 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
   int64_t size = rank.program->arenaBytes[buffer.space];
   int64_t bytes = partsOf(buffer) * view.bytes();
   if (buffer.begin != 0)
-    return invalid("expected a begin of 0 in an arena, where the offset includes it, but got " +
-                   std::to_string(buffer.begin));
+    return invalid("expected a begin of 0 in an arena, where the offset includes it, but got ", buffer.begin);
   if (buffer.offset < 0 || buffer.offset > size || bytes > size - buffer.offset)
-    return invalid("bytes " + std::to_string(buffer.offset) + " to " +
-                   std::to_string(static_cast<uint64_t>(buffer.offset) + static_cast<uint64_t>(bytes)) +
-                   " lie outside the arena of " + std::to_string(size) + " bytes");
+    return invalid("bytes ", buffer.offset, " to ", static_cast<uint64_t>(buffer.offset) + static_cast<uint64_t>(bytes),
+                   " lie outside the arena of ", size, " bytes");
   if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
-    return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
+    return invalid("offset ", buffer.offset, " is not aligned for ", dtypeName(buffer.dtype));
   const int64_t begin = buffer.offset + partOf(buffer, rank.rank) * view.bytes(), end = begin + view.bytes();
   // A call that is bound again finds its bytes already counted.
   if (end > begin && end > rank.touched[buffer.space])
@@ -93,13 +91,13 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
 
 Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
   if (dtypeSize(buffer.dtype) == 0 || buffer.dtype == kFieldType)
-    return invalid("unknown dtype " + std::to_string(buffer.dtype));
+    return invalid("unknown dtype ", buffer.dtype);
   if (buffer.rank < 0 || buffer.rank > 4)
     return invalid(range("a rank", buffer.rank, 5));
   if (buffer.parts < 0)
-    return invalid("expected parts of 0 or more but got " + std::to_string(buffer.parts));
+    return invalid("expected parts of 0 or more but got ", buffer.parts);
   if (buffer.parts > 1 && buffer.stride < 1)
-    return invalid("expected a stride of 1 or more for parts but got " + std::to_string(buffer.stride));
+    return invalid("expected a stride of 1 or more for parts but got ", buffer.stride);
   if (bufferElements(buffer) < 0)
     return invalid("the dimensions are negative or too large");
   view.dtype = buffer.dtype;
@@ -113,7 +111,7 @@ Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
   case MOERT_SPACE_ARGUMENT:
     return resolveArgument(rank, buffer, view);
   default:
-    return invalid("unknown memory space " + std::to_string(buffer.space));
+    return invalid("unknown memory space ", buffer.space);
   }
 }
 
@@ -163,7 +161,7 @@ Status resolveOperands(moert_rank &rank, std::initializer_list<const moert_buffe
       continue;
     Status status = buffer ? resolve(rank, *buffer, view) : invalid("expected a buffer but got null");
     if (!status.ok())
-      return invalid("operand '" + std::string(operand.name) + "': " + status.message);
+      return invalid("operand '", operand.name, "': ", status.message);
   }
   return {};
 }
@@ -177,13 +175,12 @@ Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &inde
     if (known.name != group->name)
       continue;
     if (known.size != group->size || known.stride != group->stride)
-      return invalid("group '" + known.name + "' has size " + std::to_string(known.size) + " and stride " +
-                     std::to_string(known.stride) + " in the metadata, but " + std::to_string(group->size) + " and " +
-                     std::to_string(group->stride) + " here");
+      return invalid("group '", known.name, "' has size ", known.size, " and stride ", known.stride,
+                     " in the metadata, but ", group->size, " and ", group->stride, " here");
     index = static_cast<int32_t>(i);
     return {};
   }
-  return invalid("unknown group '" + std::string(group->name) + "'");
+  return invalid("unknown group '", group->name, "'");
 }
 
 /// Sets the group's index and the rank's place in it.
@@ -196,7 +193,7 @@ Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *
   if (!isCollective(call.kind))
     return {};
   if (entry.group != index)
-    return invalid("expected the group that the metadata has for this op but got '" + std::string(group->name) + "'");
+    return invalid("expected the group that the metadata has for this op but got '", group->name, "'");
   call.group = index;
   return {};
 }
@@ -209,9 +206,9 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
   MOERT_RETURN_IF_ERROR(checkStream(rank, stream));
   const Op &entry = program.ops[static_cast<size_t>(op)];
   if (entry.stream != stream)
-    return invalid("expected stream '" + program.streams[static_cast<size_t>(entry.stream)] +
-                   "', which the metadata has for this op, but the program issues it on '" +
-                   program.streams[static_cast<size_t>(stream)] + "'");
+    return invalid("expected stream '", program.streams[static_cast<size_t>(entry.stream)],
+                   "', which the metadata has for this op, but the program issues it on '",
+                   program.streams[static_cast<size_t>(stream)], "'");
   const KernelInfo &info = infoOf(call.kind);
   if (info.hasGroup)
     MOERT_RETURN_IF_ERROR(resolveGroup(rank, entry, group, call));
@@ -295,7 +292,7 @@ int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, 
     loop.most = most;
     loop.buffer = times;
     if (Status status = resolve(*rank, *times, loop.times); !status.ok())
-      return invalid("operand 'times': " + status.message);
+      return invalid("operand 'times': ", status.message);
     if (loop.times.dtype != MOERT_I32 || loop.times.elements() != 1 || most < 0)
       return invalid("expected 'times' to be one i32, and 'most' to be 0 or more");
     std::optional<int64_t> known;

@@ -2,10 +2,10 @@
 #ifndef MOERT_CORE_JSON_H
 #define MOERT_CORE_JSON_H
 
+#include "core/View.h"
+
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace moert {
@@ -21,16 +21,18 @@ struct JsonNode {
   const nlohmann::json &value;
   std::string path;
 
-  [[noreturn]] void fail(const std::string &message) const { throw JsonError{path, message}; }
+  template <class... Parts> [[noreturn]] void fail(const Parts &...parts) const {
+    throw JsonError{path, joined(parts...)};
+  }
   /// Fails with `expected WHAT but got` and the value, unless it fits.
   void require(bool fits, std::string_view what) const {
     if (!fits)
-      fail("expected " + std::string(what) + " but got " + value.dump());
+      fail("expected ", what, " but got ", value.dump());
   }
   /// Fails with `expected WHAT but got` and the value's type, unless it fits.
   void requireType(bool fits, std::string_view what) const {
     if (!fits)
-      fail("expected " + std::string(what) + " but got " + value.type_name());
+      fail("expected ", what, " but got ", value.type_name());
   }
 
   bool has(const char *key) const { return value.is_object() && value.contains(key); }
@@ -38,7 +40,7 @@ struct JsonNode {
     requireType(value.is_object(), "an object");
     auto it = value.find(key);
     if (it == value.end())
-      fail(std::string("missing key '") + key + "'");
+      fail("missing key '", key, "'");
     return {*it, path.empty() ? key : path + "." + key};
   }
 
@@ -62,7 +64,7 @@ struct JsonNode {
     bool huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
     int64_t number = huge ? INT64_MAX : value.get<int64_t>();
     if (number < low || number > high)
-      require(false, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
+      require(false, joined("an integer from ", low, " to ", high));
     return number;
   }
   double amount() const {

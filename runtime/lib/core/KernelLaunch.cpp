@@ -64,7 +64,7 @@ Status launchKernel(Kernels &kernels, const Call &call) {
 #include "moert/kernels.inc"
     break;
   }
-  return Status::error(MOERT_ERROR_INTERNAL, std::string("expected a kernel but got '") + kindName(call.kind) + "'");
+  return Status::error(MOERT_ERROR_INTERNAL, "expected a kernel but got '", kindName(call.kind), "'");
 }
 
 } // namespace moert

@@ -154,8 +154,8 @@ struct Noise {
 struct NotSupported {
   Kind kind;
   template <class... Operands> Status operator()(const Operands &...) const {
-    return Status::error(MOERT_ERROR_UNSUPPORTED,
-                         std::string("expected a kernel that this device has but got '") + kindName(kind) + "'");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "expected a kernel that this device has but got '", kindName(kind),
+                         "'");
   }
 };
 

@@ -20,7 +20,9 @@ constexpr int64_t kMaxElements = int64_t(1) << 42;
 /// One year, which fits the clock's nanoseconds.
 constexpr int64_t kMaxSeconds = 366 * 24 * 3600;
 
-[[noreturn]] void fail(const std::string &path, const std::string &message) { throw JsonError{path, message}; }
+template <class... Parts> [[noreturn]] void fail(const std::string &path, const Parts &...parts) {
+  throw JsonError{path, joined(parts...)};
+}
 
 std::string quotedList(const std::vector<std::string> &names) {
   std::string text;
@@ -34,7 +36,7 @@ int64_t indexOf(const std::vector<std::string> &names, const JsonNode &node, con
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name)
       return static_cast<int64_t>(i);
-  node.fail(std::string("unknown ") + what + " '" + name + "', expected one of " + quotedList(names));
+  node.fail("unknown ", what, " '", name, "', expected one of ", quotedList(names));
 }
 
 std::vector<std::string> namesOf(const std::vector<Group> &groups) {
@@ -46,7 +48,7 @@ std::vector<std::string> namesOf(const std::vector<Group> &groups) {
 
 void checkVersion(const JsonNode &node, int64_t expected) {
   if (!node.value.is_number_integer() || node.value != expected)
-    node.fail("the plan has version " + node.value.dump() + ", this runtime accepts " + std::to_string(expected) +
+    node.fail("the plan has version ", node.value.dump(), ", this runtime accepts ", expected,
               "; compile the plan again");
 }
 
@@ -58,10 +60,10 @@ std::vector<Group> parseGroups(const JsonNode &node, int64_t world) {
     Group group{item.at("name").string(), item.at("size").integer(1, kMaxWorld),
                 item.at("stride").integer(1, kMaxWorld)};
     if (!seen.insert(group.name).second)
-      item.fail("group '" + group.name + "' is defined twice");
+      item.fail("group '", group.name, "' is defined twice");
     if (world % (group.size * group.stride) != 0)
-      item.fail("size * stride of group '" + group.name + "' is " + std::to_string(group.size * group.stride) +
-                ", expected a divisor of the world size " + std::to_string(world));
+      item.fail("size * stride of group '", group.name, "' is ", group.size * group.stride,
+                ", expected a divisor of the world size ", world);
     groups.push_back(group);
   }
   return groups;
@@ -70,12 +72,12 @@ std::vector<Group> parseGroups(const JsonNode &node, int64_t world) {
 std::vector<int64_t> parseShape(const JsonNode &node) {
   std::vector<int64_t> shape;
   if (node.size() > 4)
-    node.fail("expected at most 4 dimensions but got " + std::to_string(node.size()));
+    node.fail("expected at most 4 dimensions but got ", node.size());
   int64_t elements = 1;
   for (size_t i = 0; i < node.size(); ++i) {
     shape.push_back(node.at(i).integer(0, kMaxElements));
     if (__builtin_mul_overflow(elements, shape.back(), &elements) || elements > kMaxElements)
-      node.fail("the shape " + shapeText(shape) + " has too many elements");
+      node.fail("the shape ", shapeText(shape), " has too many elements");
   }
   return shape;
 }
@@ -91,8 +93,7 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRan
   int64_t tiles = 1;
   for (size_t dim = 0; dim < value.shape.size(); ++dim)
     if (__builtin_mul_overflow(tiles, shardsOf(value, dim, groups), &tiles) || tiles > ranks.count)
-      fail(path, "the layout cuts '" + value.name + "' into more parts than there are ranks (" +
-                     std::to_string(ranks.count) + ")");
+      fail(path, "the layout cuts '", value.name, "' into more parts than there are ranks (", ranks.count, ")");
   if (tiles == 1)
     return;
   std::vector<bool> held(static_cast<size_t>(tiles));
@@ -104,8 +105,8 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRan
   }
   for (int64_t tile = 0; tile < tiles; ++tile)
     if (!held[static_cast<size_t>(tile)])
-      fail(path, "no rank holds part " + std::to_string(tile) + " of the " + std::to_string(tiles) + " of '" +
-                     value.name + "': the groups of its layout overlap");
+      fail(path, "no rank holds part ", tile, " of the ", tiles, " of '", value.name,
+           "': the groups of its layout overlap");
 }
 
 /// Parses how experts and names of tensors belong together.
@@ -114,8 +115,7 @@ void parseTensors(const JsonNode &node, const std::vector<int64_t> &shape, Sourc
   if (node.has("experts"))
     source.experts = node.at("experts").integer(1, kMaxElements);
   if (source.experts && (shape.empty() || shape[0] != source.experts))
-    fail(node.path + ".experts",
-         "expected dimension 0 of " + shapeText(shape) + " but got " + std::to_string(source.experts));
+    fail(node.path + ".experts", "expected dimension 0 of ", shapeText(shape), " but got ", source.experts);
   if (node.has("stacked"))
     source.stacked = node.at("stacked").integer(2, 3);
   if (source.stacked && !source.experts)
@@ -124,31 +124,29 @@ void parseTensors(const JsonNode &node, const std::vector<int64_t> &shape, Sourc
     source.tensors.push_back(tensors.at(i).string());
     bool isOfExperts = source.tensors.back().find("{e}") != std::string::npos;
     if (isOfExperts != (source.experts > 0 && !source.stacked))
-      tensors.at(i).fail(std::string("expected a name ") + (isOfExperts ? "without" : "with") + " '{e}' " +
-                         (isOfExperts ? "unless each expert has a tensor" : "since each expert has a tensor") +
-                         " but got '" + source.tensors.back() + "'");
+      tensors.at(i).fail("expected a name ", isOfExperts ? "without" : "with", " '{e}' ",
+                         isOfExperts ? "unless each expert has a tensor" : "since each expert has a tensor",
+                         " but got '", source.tensors.back(), "'");
   }
   if (node.has("prefix"))
     source.prefix = node.at("prefix").string();
   for (size_t i = 0; i < tensors.size(); ++i)
     if (source.tensors[i].compare(0, source.prefix.size(), source.prefix) != 0)
-      tensors.at(i).fail("expected a name that begins with '" + source.prefix + "' but got '" + source.tensors[i] +
-                         "'");
+      tensors.at(i).fail("expected a name that begins with '", source.prefix, "' but got '", source.tensors[i], "'");
 }
 
 /// Parses which columns the source takes of each tensor; a row of it has `columns`.
 void parseColumns(const JsonNode &node, int64_t columns, Source &source) {
   int64_t count = source.halves ? 2 : static_cast<int64_t>(source.tensors.size());
   if (columns % count != 0)
-    node.at("tensors").fail("expected one name" + std::string(source.halves ? " without 'halves'" : "") + " for " +
-                            std::to_string(columns) + " columns, which two cannot share, but got 2");
+    node.at("tensors").fail("expected one name", source.halves ? " without 'halves'" : "", " for ", columns,
+                            " columns, which two cannot share, but got 2");
   if (node.has("begin") || node.has("of") || node.has("blocks")) {
     if (node.has("blocks"))
       source.blocks = node.at("blocks").integer(1, std::max<int64_t>(1, columns / count));
     int64_t taken = columns / count / source.blocks;
     if (taken * source.blocks * count != columns)
-      fail(node.path + ".blocks", "expected a divisor of the " + std::to_string(columns / count) + " columns but got " +
-                                      std::to_string(source.blocks));
+      fail(node.path + ".blocks", "expected a divisor of the ", columns / count, " columns but got ", source.blocks);
     source.of = node.at("of").integer(taken, kMaxElements / source.blocks);
     source.begin = node.at("begin").integer(0, source.of - taken);
   }
@@ -159,19 +157,19 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   Source source;
   JsonNode tensors = node.at("tensors");
   if (tensors.size() != 1 && tensors.size() != 2)
-    tensors.fail("expected one or two names but got " + std::to_string(tensors.size()));
+    tensors.fail("expected one or two names but got ", tensors.size());
   constexpr const char *kKeys[] = {"tensors", "prefix",  "transpose", "begin",  "of",
                                    "blocks",  "experts", "stacked",   "halves", "row"};
   for (const auto &[key, value] : node.value.items())
     if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
-      node.fail("unknown key '" + key +
+      node.fail("unknown key '", key,
                 "', expected one of 'tensors', 'prefix', 'transpose', 'begin', 'of', 'blocks', 'experts', "
                 "'stacked', 'halves', 'row'");
   parseTensors(node, shape, source);
   std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
   source.transpose = node.has("transpose") && node.at("transpose").boolean();
   if (source.transpose && part.size() > 2)
-    fail(node.path + ".transpose", "expected 'transpose' of a matrix but the tensor is " + shapeText(part));
+    fail(node.path + ".transpose", "expected 'transpose' of a matrix but the tensor is ", shapeText(part));
   source.isRow = node.has("row") && node.at("row").boolean();
   source.halves = node.has("halves") && node.at("halves").boolean();
   if (source.halves && (tensors.size() != 1 || node.has("of")))
@@ -191,15 +189,14 @@ void parseCut(const JsonNode &node, const std::vector<Group> &groups, Value &val
     isUsed = true;
     const int64_t members = groups[static_cast<size_t>(value.layout[dim].back())].size;
     if (value.cutChunks != members && value.cutChunks != 2 * members)
-      node.fail("expected one chunk of a sequence, or two, for each of the " + std::to_string(members) +
-                " members of 'cp' but got " + std::to_string(value.cutChunks) + " chunks");
+      node.fail("expected one chunk of a sequence, or two, for each of the ", members, " members of 'cp' but got ",
+                value.cutChunks, " chunks");
     if (value.cutSequence % value.cutChunks != 0 || value.localShape[dim] * members % value.cutSequence != 0)
-      node.fail("expected whole sequences, of a multiple of " + std::to_string(value.cutChunks) + ", in dimension " +
-                std::to_string(dim) + " of '" + value.name + "' but got sequences of " +
-                std::to_string(value.cutSequence));
+      node.fail("expected whole sequences, of a multiple of ", value.cutChunks, ", in dimension ", dim, " of '",
+                value.name, "' but got sequences of ", value.cutSequence);
   }
   if (!isUsed)
-    node.fail("expected a dimension of '" + value.name + "' that 'cp' divides");
+    node.fail("expected a dimension of '", value.name, "' that 'cp' divides");
 }
 
 Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
@@ -210,7 +207,7 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
   JsonNode dtype = node.at("dtype");
   value.dtype = dtypeFromName(dtype.string());
   if (value.dtype < 0)
-    dtype.fail("unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32', 'f16'");
+    dtype.fail("unknown dtype '", dtype.string(), "', expected one of 'f32', 'f64', 'bf16', 'i32', 'f16'");
   value.shape = parseShape(node.at("shape"));
   value.localShape = parseShape(node.at("local_shape"));
   value.updated = node.has("updated") && node.at("updated").boolean();
@@ -224,7 +221,7 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
     value.source = parseSource(node.at("source"), value.shape);
   JsonNode layout = node.at("layout");
   if (layout.size() != value.shape.size() || value.localShape.size() != value.shape.size())
-    node.fail("expected shape, local_shape and layout of '" + value.name + "' to have equally many dimensions");
+    node.fail("expected shape, local_shape and layout of '", value.name, "' to have equally many dimensions");
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     value.layout.emplace_back();
     for (size_t i = 0; i < layout.at(dim).size(); ++i)
@@ -236,9 +233,8 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     int64_t shards = shardsOf(value, dim, groups);
     if (value.localShape[dim] * shards != value.shape[dim])
-      node.fail("local_shape " + shapeText(value.localShape) + " of '" + value.name + "' does not fit shape " +
-                shapeText(value.shape) + ": dimension " + std::to_string(dim) + " is cut into " +
-                std::to_string(shards) + " parts");
+      node.fail("local_shape ", shapeText(value.localShape), " of '", value.name, "' does not fit shape ",
+                shapeText(value.shape), ": dimension ", dim, " is cut into ", shards, " parts");
   }
   return value;
 }
@@ -259,12 +255,12 @@ void parsePieces(const JsonNode &node, const std::vector<std::string> &roles, co
     JsonNode item = pieces.at(i);
     Value piece = parseValue(item, roles, groups, ranks);
     if (piece.role != bucket.role || piece.dtype != bucket.dtype)
-      item.fail("expected the role and dtype of '" + bucket.name + "', in which '" + piece.name + "' lies");
+      item.fail("expected the role and dtype of '", bucket.name, "', in which '", piece.name, "' lies");
     place.at = item.at("at").integer(end, kMaxElements);
     end = place.at + piece.localElements();
     if (end > place.perRank * shards)
-      item.fail("expected '" + piece.name + "' to end in the " + std::to_string(place.perRank * shards) +
-                " elements of '" + bucket.name + "' but got " + std::to_string(end));
+      item.fail("expected '", piece.name, "' to end in the ", place.perRank * shards, " elements of '", bucket.name,
+                "' but got ", end);
     piece.place = place;
     piece.updated = bucket.updated;
     bucket.pieces.push_back(std::move(piece));
@@ -281,7 +277,7 @@ std::vector<Value> parseValues(const JsonNode &node, const std::vector<std::stri
       parsePieces(node.at(i), roles, groups, ranks, value);
     auto checkNew = [&](const Value &one) {
       if (!seen.insert(one.name).second)
-        node.at(i).fail("the name '" + one.name + "' is used twice");
+        node.at(i).fail("the name '", one.name, "' is used twice");
     };
     checkNew(value);
     std::for_each(value.pieces.begin(), value.pieces.end(), checkNew);
@@ -303,8 +299,7 @@ Op parseOp(const JsonNode &node, const std::vector<std::string> &streams, const 
   if (node.has("seconds"))
     op.seconds = node.at("seconds").amount();
   if (op.seconds > kMaxSeconds)
-    fail(node.path + ".seconds",
-         "expected at most " + std::to_string(kMaxSeconds) + " but got " + node.at("seconds").value.dump());
+    fail(node.path + ".seconds", "expected at most ", kMaxSeconds, " but got ", node.at("seconds").value.dump());
   return op;
 }
 
@@ -334,7 +329,7 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
     else if (i > 0)
       program.ops.push_back(program.ops[static_cast<size_t>(op.integer(0, static_cast<int64_t>(i) - 1))]);
     else
-      op.fail("expected the number of an earlier op but got " + op.value.dump());
+      op.fail("expected the number of an earlier op but got ", op.value.dump());
   return program;
 }
 
@@ -342,12 +337,11 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
 RankRange parseRanks(const JsonNode &node, int64_t begin, int64_t world) {
   JsonNode first = node.at("first_rank"), count = node.at("ranks");
   if (int64_t rank = first.integer(0, kMaxWorld); rank != begin)
-    first.fail("expected " + std::to_string(begin) + ", the first rank that no earlier program is for, but got " +
-               std::to_string(rank));
+    first.fail("expected ", begin, ", the first rank that no earlier program is for, but got ", rank);
   RankRange ranks{begin, count.integer(1, kMaxWorld)};
   if (ranks.count > world - begin)
-    count.fail("expected at most " + std::to_string(world - begin) + ", the ranks of the world from " +
-               std::to_string(begin) + " on, but got " + std::to_string(ranks.count));
+    count.fail("expected at most ", world - begin, ", the ranks of the world from ", begin, " on, but got ",
+               ranks.count);
   return ranks;
 }
 
@@ -380,8 +374,8 @@ private:
   void compare(const Value &value, const Value &other, size_t program, const JsonNode &at) const {
     auto expect = [&](const char *key, const std::string &mine, const std::string &theirs) {
       if (mine != theirs)
-        fail(at.path + "." + key, "expected " + theirs + ", as '" + value.name + "' has in programs[" +
-                                      std::to_string(program) + "], but got " + mine);
+        fail(at.path + "." + key, "expected ", theirs, ", as '", value.name, "' has in programs[", program,
+             "], but got ", mine);
     };
     expect("role", value.role, other.role);
     expect("dtype", dtypeName(value.dtype), dtypeName(other.dtype));
@@ -408,8 +402,7 @@ std::vector<Program> parsePrograms(const JsonNode &node, const std::vector<Group
     covered += ranks.count;
   }
   if (covered != world)
-    node.fail("expected programs for all " + std::to_string(world) + " ranks of the world but they are for " +
-              std::to_string(covered));
+    node.fail("expected programs for all ", world, " ranks of the world but they are for ", covered);
   SameValues same(node, groups);
   for (size_t i = 0; i < programs.size(); ++i) {
     same.check(programs[i].arguments, i, "arguments");
@@ -463,8 +456,7 @@ std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &clu
     int64_t sequence = hasShape ? item.at("sequence").integer(1, kMaxElements) : 0;
     int64_t world = variants.empty() ? 0 : variants.front().world;
     if (int64_t ranks = item.at("world").integer(1, kMaxWorld); world && ranks != world)
-      item.fail("expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
-                std::to_string(ranks));
+      item.fail("expected a world of ", world, " ranks as in the first variant but got ", ranks);
     variants.push_back(parsePlan(item));
     Metadata &variant = variants.back();
     variant.half = half;
@@ -547,9 +539,9 @@ Status parseMetadata(std::string_view text, std::vector<Metadata> &variants) {
   try {
     variants = parse(json::parse(text));
   } catch (const JsonError &error) {
-    return invalid("plan metadata: " + (error.path.empty() ? "top level" : error.path) + ": " + error.message);
+    return invalid("plan metadata: ", error.path.empty() ? "top level" : error.path, ": ", error.message);
   } catch (const json::exception &error) {
-    return invalid(std::string("plan metadata is not JSON: ") + error.what());
+    return invalid("plan metadata is not JSON: ", error.what());
   }
   return {};
 }

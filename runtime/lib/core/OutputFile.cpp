@@ -72,7 +72,7 @@ Status OutputFile::open(const std::string &path) {
 }
 
 Status OutputFile::status() const {
-  return buffer.firstError ? invalid(name + ": cannot be written: " + std::strerror(buffer.firstError)) : Status{};
+  return buffer.firstError ? invalid(name, ": cannot be written: ", std::strerror(buffer.firstError)) : Status{};
 }
 
 Status OutputFile::writeOut() {

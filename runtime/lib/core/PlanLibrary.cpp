@@ -20,7 +20,7 @@ Status PlanLibrary::find(const std::string &path, const std::string &symbol, voi
   address = dlsym(handle, symbol.c_str());
   if (address)
     return {};
-  return invalid("'" + path + "' is not a plan: it does not export '" + symbol + "'");
+  return invalid("'", path, "' is not a plan: it does not export '", symbol, "'");
 }
 
 Status PlanLibrary::findProgram(const std::string &path, const Program &program, ProgramEntry &entry) {
@@ -55,10 +55,10 @@ Status PlanLibrary::open(const std::string &path) {
   // called, so that the metadata of a plan for another version is read first.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   if (isTruncated(file))
-    return invalid("cannot load plan: '" + path + "' is truncated");
+    return invalid("cannot load plan: '", path, "' is truncated");
   handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle)
-    return invalid(std::string("cannot load plan: ") + dlerror());
+    return invalid("cannot load plan: ", dlerror());
   Sha256::Digest sum;
   MOERT_RETURN_IF_ERROR(digestOfFile(file, sum));
   digest = hexOf(sum);
@@ -66,7 +66,7 @@ Status PlanLibrary::open(const std::string &path) {
   MOERT_RETURN_IF_ERROR(find(path, "moeplan_metadata", address));
   metadataText = static_cast<const char *>(address);
   if (Status status = parseMetadata(metadataText, variants); !status.ok())
-    return Status::error(status.code, "'" + path + "': " + status.message);
+    return Status::error(status.code, "'", path, "': ", status.message);
   for (const Metadata &variant : variants) {
     PlanEntries &found = entries.emplace_back();
     for (const Program &program : variant.programs)

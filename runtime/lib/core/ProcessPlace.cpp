@@ -36,8 +36,7 @@ Status readNumber(const char *name, const char *text, int64_t least, int64_t mos
   auto [rest, error] = std::from_chars(text, end, value);
   if (error == std::errc() && rest == end && value >= least && value <= most)
     return {};
-  return invalid(std::string("expected ") + name + " from " + std::to_string(least) + " to " + std::to_string(most) +
-                 " but got '" + text + "'");
+  return invalid("expected ", name, " from ", least, " to ", most, " but got '", text, "'");
 }
 
 /// Reads this node's number of tasks from SLURM's "2(x3),1", the numbers of all nodes; `all` if it is not set.
@@ -64,7 +63,7 @@ Status readRanks(const Environment &environment, const Launcher &launcher, Proce
   constexpr int64_t kMost = int64_t(1) << 24;
   const char *size = environment(launcher.size);
   if (!size)
-    return invalid(std::string(launcher.rank) + " is set, but " + launcher.size + " is not");
+    return invalid(launcher.rank, " is set, but ", launcher.size, " is not");
   MOERT_RETURN_IF_ERROR(readNumber(launcher.size, size, 1, kMost, place.size));
   MOERT_RETURN_IF_ERROR(readNumber(launcher.rank, environment(launcher.rank), 0, place.size - 1, place.rank));
   place.localSize = place.size;
@@ -152,9 +151,9 @@ Status readSecretFile(const std::string &path, std::string &secret) {
   struct stat info{};
   std::ifstream file(path, std::ios::binary);
   if (!file || ::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return invalid("MOERT_SECRET_FILE: '" + path + "' cannot be read");
+    return invalid("MOERT_SECRET_FILE: '", path, "' cannot be read");
   if (info.st_mode & (S_IRWXG | S_IRWXO))
-    return invalid("MOERT_SECRET_FILE: expected '" + path +
+    return invalid("MOERT_SECRET_FILE: expected '", path,
                    "' to be closed to other users, but they have permissions; run chmod 600 on it");
   secret.resize(kMostSecret);
   file.read(secret.data(), static_cast<std::streamsize>(secret.size()));
@@ -175,9 +174,8 @@ Status readSecret(const Environment &environment, ProcessPlace &place) {
     MOERT_RETURN_IF_ERROR(readSecretFile(path, place.secret));
   if (place.secret.size() >= kLeastSecret)
     return {};
-  return invalid(std::string(text ? "MOERT_SECRET" : "MOERT_SECRET_FILE") + ": expected a secret of at least " +
-                 std::to_string(kLeastSecret) + " characters but got " + std::to_string(place.secret.size()) +
-                 "; 'openssl rand -hex 32' makes one");
+  return invalid(text ? "MOERT_SECRET" : "MOERT_SECRET_FILE", ": expected a secret of at least ", kLeastSecret,
+                 " characters but got ", place.secret.size(), "; 'openssl rand -hex 32' makes one");
 }
 
 } // namespace

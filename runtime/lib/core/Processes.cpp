@@ -100,10 +100,10 @@ Status checkAgree(Processes &processes, const std::string &text, const Status &r
     std::vector<char> theirs;
     std::string who = "rank " + std::to_string(process);
     if (Status status = unpack(given, theirs); !status.ok())
-      return Status::error(status.code, who + ": " + status.message);
+      return Status::error(status.code, who, ": ", status.message);
     if (theirs == bytesOf(text) || !ready.ok())
       return {};
-    return invalid(who + " does not run the same as rank 0; start all ranks with the same plan, options and data:" +
+    return invalid(who, " does not run the same as rank 0; start all ranks with the same plan, options and data:",
                    sayDifferences({theirs.begin(), theirs.end()}, text));
   });
 }
@@ -114,7 +114,7 @@ Status checkDistinct(Processes &processes, const std::string &text, const std::s
     auto [owner, isNew] = owners.emplace(std::string(given.begin(), given.end()), process);
     if (given.empty() || isNew)
       return {};
-    return invalid("ranks " + std::to_string(owner->second) + " and " + std::to_string(process) + " " + both);
+    return invalid("ranks ", owner->second, " and ", process, " ", both);
   });
 }
 

@@ -101,13 +101,13 @@ inline size_t editDistance(const std::string &from, const std::string &to) {
 inline Status unexpected(const CLI::App &app, const std::string &argument) {
   const std::string all = "; " + app.get_name() + " --help lists the options";
   if (!argument.starts_with("-"))
-    return invalid("unexpected argument '" + argument + "'" + all);
+    return invalid("unexpected argument '", argument, "'", all);
   const std::string name = argument.substr(0, argument.find('='));
   auto distance = [&](const CLI::Option *option) { return editDistance(name, option->get_name()); };
   const auto options = app.get_options([](const CLI::Option *option) { return option->nonpositional(); });
   const CLI::Option *nearest = *std::ranges::min_element(options, {}, distance);
   const bool isNear = 3 * distance(nearest) <= name.size();
-  return invalid("unknown option '" + name + "'" + (isNear ? "; did you mean " + nearest->get_name() + "?" : all));
+  return invalid("unknown option '", name, "'", isNear ? "; did you mean " + nearest->get_name() + "?" : all);
 }
 
 /// Adds --help, --help-hidden and --version, and parses. `information` becomes the text that one of these asks for.
@@ -130,7 +130,7 @@ inline Status parse(CLI::App &app, std::vector<std::string> arguments, std::stri
     return {};
   } catch (const CLI::ArgumentMismatch &error) {
     const std::string text = error.what();
-    return invalid(text.substr(0, text.find(':')) + ": expected a value");
+    return invalid(text.substr(0, text.find(':')), ": expected a value");
   } catch (const CLI::ParseError &error) {
     return invalid(error.what());
   }

@@ -35,7 +35,7 @@ int64_t Ragged::rowsBefore(int64_t block, int64_t expert) const {
 }
 
 Status Ragged::check() const {
-  auto bad = [&](const std::string &text) { return invalid(text + " on member " + std::to_string(member)); };
+  auto bad = [&](const std::string &text) { return invalid(text, " on member ", member); };
   for (int64_t b = 0; b < blocks; ++b) {
     int64_t sum = 0;
     for (int64_t e = 0; e < experts; ++e) {
@@ -54,10 +54,8 @@ Status Ragged::check() const {
     sum += expertCounts[i];
   }
   if (sum > expertRows)
-    return Status::error(MOERT_ERROR_OVERFLOW,
-                         std::to_string(sum) + " rows arrived at member " + std::to_string(member) +
-                             ", whose buffer has room for " + std::to_string(expertRows) +
-                             "; compile with a larger --max-load, or with --max-load=none for the worst case");
+    return Status::error(MOERT_ERROR_OVERFLOW, sum, " rows arrived at member ", member, ", whose buffer has room for ",
+                         expertRows, "; compile with a larger --max-load, or with --max-load=none for the worst case");
   return {};
 }
 

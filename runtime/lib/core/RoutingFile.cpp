@@ -14,8 +14,7 @@ namespace {
 int32_t readNumber(const JsonNode &node) {
   double number = node.value.is_number() ? node.value.get<double>() : -1;
   if (!(number >= 0 && number <= INT32_MAX && number == std::trunc(number)))
-    node.fail("expected a whole number of at least 0 but got " +
-              (node.value.is_null() ? "nothing" : node.value.dump()));
+    node.fail("expected a whole number of at least 0 but got ", node.value.is_null() ? "nothing" : node.value.dump());
   return static_cast<int32_t>(number);
 }
 
@@ -27,7 +26,7 @@ std::vector<std::vector<int32_t>> readRanks(const JsonNode &node, const char *ex
   for (size_t rank = 0; rank < node.size(); ++rank) {
     JsonNode row = node.at(rank);
     if (!row.value.is_array() || (row.value.empty() && !mayBeEmpty))
-      row.fail(std::string("expected ") + expected);
+      row.fail("expected ", expected);
     ranks.emplace_back();
     for (size_t i = 0; i < row.size(); ++i)
       ranks.back().push_back(readNumber(row.at(i)));

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace moert {
@@ -114,17 +115,39 @@ struct View {
   explicit operator bool() const { return data != nullptr; }
 };
 
+/// Joins the texts of all parts: strings, numbers, and views as "f32[4,8]".
+template <class... Parts> std::string joined(const Parts &...parts) {
+  std::string result;
+  auto append = [&]<class Part>(const Part &part) {
+    if constexpr (std::is_arithmetic_v<Part>)
+      result += std::to_string(part);
+    else if constexpr (std::is_same_v<Part, View>) {
+      result += joined(dtypeName(part.dtype), "[");
+      for (int64_t i = 0; i < part.rank; ++i)
+        result += joined(i ? "," : "", part.dims[i]);
+      result += "]";
+    } else
+      result += part;
+  };
+  (append(parts), ...);
+  return result;
+}
+
 /// A moert_status with the text that explains it.
 struct Status {
   int32_t code = MOERT_OK;
   std::string message;
 
   bool ok() const { return code == MOERT_OK; }
-  static Status error(int32_t code, std::string message) { return {code, std::move(message)}; }
+  template <class... Parts> static Status error(int32_t code, const Parts &...parts) {
+    return {code, joined(parts...)};
+  }
 };
 
 /// Makes the error of an argument that is not valid.
-inline Status invalid(std::string message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::move(message)); }
+template <class... Parts> Status invalid(const Parts &...parts) {
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, parts...);
+}
 
 } // namespace moert
 

@@ -79,8 +79,8 @@ Status World::checkKernels() const {
         continue;
       Status status = backend.device->checkKernel(static_cast<Kind>(kernel - kKernels));
       if (!status.ok())
-        return Status::error(status.code, "op " + std::to_string(i) + (op.label.empty() ? "" : " '" + op.label + "'") +
-                                              ": " + status.message);
+        return Status::error(status.code, "op ", i, op.label.empty() ? "" : " '" + op.label + "'", ": ",
+                             status.message);
     }
   return {};
 }
@@ -167,14 +167,14 @@ Status World::allocateBlock(int64_t rank, int32_t space, int64_t bytes, const st
 Status World::checkRank(int64_t rank) const {
   if (rank >= 0 && rank < worldSize)
     return {};
-  return invalid("expected a rank below " + std::to_string(worldSize) + " but got " + std::to_string(rank));
+  return invalid("expected a rank below ", worldSize, " but got ", rank);
 }
 
 Status World::checkLocal(int64_t rank) const {
   MOERT_RETURN_IF_ERROR(checkRank(rank));
   if (isLocal(rank))
     return {};
-  return invalid("rank " + std::to_string(rank) + " does not run in this process");
+  return invalid("rank ", rank, " does not run in this process");
 }
 
 /// Gives all processes the values of `read` in the process that runs `rank`. Process i runs rank i.
@@ -208,16 +208,14 @@ template <class Read> Status World::sharedNumber(int64_t rank, int64_t &number, 
 Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<int64_t> begin, char *&data) {
   const Program &program = programOf(rank);
   if (index < 0 || index >= program.valueCount())
-    return invalid("expected the index of an argument or result below " + std::to_string(program.valueCount()) +
-                   " but got " + std::to_string(index));
+    return invalid("expected the index of an argument or result below ", program.valueCount(), " but got ", index);
   const Value &value = program.value(index);
   const int64_t whole = bytesOf(value);
   if (!begin && bytes != whole)
-    return invalid("expected " + std::to_string(whole) + " bytes for '" + value.name + "' of one rank but got " +
-                   std::to_string(bytes));
+    return invalid("expected ", whole, " bytes for '", value.name, "' of one rank but got ", bytes);
   if (begin && (*begin < 0 || bytes < 0 || *begin > whole - bytes))
-    return invalid("expected bytes below " + std::to_string(whole) + " of '" + value.name + "' of one rank but got " +
-                   std::to_string(bytes) + " from " + std::to_string(*begin));
+    return invalid("expected bytes below ", whole, " of '", value.name, "' of one rank but got ", bytes, " from ",
+                   *begin);
   data =
       isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + begin.value_or(0) : nullptr;
   return {};
@@ -226,7 +224,7 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<i
 static Status checkAddress(const void *data, int64_t multiple, const std::string &what) {
   if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(multiple) == 0)
     return {};
-  return invalid("expected " + what + " at an address that is a multiple of " + std::to_string(multiple));
+  return invalid("expected ", what, " at an address that is a multiple of ", multiple);
 }
 
 Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
@@ -245,8 +243,7 @@ Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) 
     return invalid("expected a world whose memory the caller gives (bound = 1)");
   MOERT_RETURN_IF_ERROR(checkLocal(rank));
   if (int64_t least = programOf(rank).arenaBytes[space]; bytes < least)
-    return invalid("expected an arena of at least " + std::to_string(least) + " bytes but got " +
-                   std::to_string(bytes));
+    return invalid("expected an arena of at least ", least, " bytes but got ", bytes);
   MOERT_RETURN_IF_ERROR(checkAddress(data, 256, "the arena"));
   ranks[static_cast<size_t>(rank)].arenas[space] = static_cast<char *>(data);
   return {};
@@ -258,10 +255,10 @@ Status World::checkBound() const {
     const moert_rank &state = ranks[static_cast<size_t>(rank)];
     for (int64_t i = 0; i < state.program->valueCount(); ++i)
       if (!state.values[static_cast<size_t>(i)] && state.program->value(i).localBytes() > 0)
-        return invalid("'" + state.program->value(i).name + "' was not bound before the step");
+        return invalid("'", state.program->value(i).name, "' was not bound before the step");
     for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
       if (!state.arenas[space] && state.program->arenaBytes[space] > 0)
-        return invalid("arena " + std::to_string(space) + " was not bound before the step");
+        return invalid("arena ", space, " was not bound before the step");
   }
   return {};
 }
@@ -338,7 +335,7 @@ Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &ch
   auto found = std::find_if(routings->begin(), routings->end(),
                             [&](const moert_routing &it) { return it.op == op && runsIn(it, rank); });
   if (found == routings->end())
-    return invalid("expected a routing op but got op " + std::to_string(op) + ", which is not one");
+    return invalid("expected a routing op but got op ", op, ", which is not one");
   page = &ranks[static_cast<size_t>(rank)].routing.page(op);
   choices = found->tokens * found->choices;
   return {};
@@ -350,8 +347,7 @@ Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> expert
   int64_t choices;
   MOERT_RETURN_IF_ERROR(findPage(rank, op, page, choices));
   if (auto count = static_cast<int64_t>(experts.size()); count != 0 && count != choices)
-    return invalid("expected " + std::to_string(choices) + " experts, or none, for routing op " + std::to_string(op) +
-                   " but got " + std::to_string(count));
+    return invalid("expected ", choices, " experts, or none, for routing op ", op, " but got ", count);
   page->forced = std::move(experts);
   backend.device->lookIntoSteps();
   return {};
@@ -376,7 +372,7 @@ Status World::readRouting(int64_t rank, int64_t op, std::vector<int32_t> &expert
   MOERT_RETURN_IF_ERROR(findPage(rank, op, page, choices));
   return shared(rank, experts, [&](std::vector<int32_t> &local) -> Status {
     if (static_cast<int64_t>(page->chosen.size()) != choices)
-      return invalid("no step of routing op " + std::to_string(op) + " was recorded");
+      return invalid("no step of routing op ", op, " was recorded");
     local = page->chosen;
     return {};
   });
@@ -409,7 +405,7 @@ Status World::run(double *seconds) {
     int32_t code = entry(&ranks[static_cast<size_t>(rank)]);
     if (code == MOERT_OK)
       return {};
-    return Status::error(code, "rank " + std::to_string(rank) + ": " + lastError());
+    return Status::error(code, "rank ", rank, ": ", lastError());
   };
   MOERT_RETURN_IF_ERROR(options.isBound ? checkBound() : Status{});
   if (seconds && options.device.cudaCaller)

@@ -47,11 +47,10 @@ struct ChosenPrograms {
 static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_t program, ChosenPrograms &chosen) {
   static const std::vector<Group> noGroups;
   if (program != MOERT_PROGRAM_REFERENCE && program != MOERT_PROGRAM_RANK)
-    return invalid("expected program 0 or 1 but got " + std::to_string(program));
+    return invalid("expected program 0 or 1 but got ", program);
   auto variants = static_cast<int64_t>(library.variants.size());
   if (variant < 0 || variant >= variants)
-    return invalid("expected a variant from 0 to " + std::to_string(variants - 1) + " but got " +
-                   std::to_string(variant));
+    return invalid("expected a variant from 0 to ", variants - 1, " but got ", variant);
   const Metadata &metadata = library.variants[static_cast<size_t>(variant)];
   const PlanEntries &entries = library.entries[static_cast<size_t>(variant)];
   if (program == MOERT_PROGRAM_RANK)
@@ -86,12 +85,11 @@ static Status checkCaller(const moert_world_config &config, const WorldOptions &
     return invalid("expected wide = 0 of a world whose memory the caller gives");
   const moert_communicator *table = config.communicator;
   if ((options.backend == "caller") != (table != nullptr))
-    return invalid("expected a communicator for backend 'caller', and for no other one; the backend is '" +
-                   options.backend + "'");
+    return invalid("expected a communicator for backend 'caller', and for no other one; the backend is '",
+                   options.backend, "'");
   if (table && (table->size != sizeof *table || table->version != MOERT_COMMUNICATOR_VERSION))
-    return invalid("expected a moert_communicator of version " + std::to_string(MOERT_COMMUNICATOR_VERSION) + " and " +
-                   std::to_string(sizeof *table) + " bytes but got version " + std::to_string(table->version) +
-                   " and " + std::to_string(table->size) + " bytes");
+    return invalid("expected a moert_communicator of version ", MOERT_COMMUNICATOR_VERSION, " and ", sizeof *table,
+                   " bytes but got version ", table->version, " and ", table->size, " bytes");
   if (table && (!table->all_to_all || !table->all_gather))
     return invalid("expected a moert_communicator with all_to_all and all_gather");
   return {};
@@ -106,14 +104,13 @@ static Status checkCudaCaller(const moert_world_config &config, const WorldOptio
   if (!table)
     return {};
   if (table->size != sizeof *table || table->version != MOERT_CUDA_CALLER_VERSION)
-    return invalid("expected a moert_cuda_caller of version " + std::to_string(MOERT_CUDA_CALLER_VERSION) + " and " +
-                   std::to_string(sizeof *table) + " bytes but got version " + std::to_string(table->version) +
-                   " and " + std::to_string(table->size) + " bytes");
+    return invalid("expected a moert_cuda_caller of version ", MOERT_CUDA_CALLER_VERSION, " and ", sizeof *table,
+                   " bytes but got version ", table->version, " and ", table->size, " bytes");
   if (!table->stream || !table->communicator)
     return invalid("expected a moert_cuda_caller with stream and communicator");
   if (options.backend != "cuda" || !options.isBound)
-    return invalid("expected a moert_cuda_caller for backend 'cuda' with bound = 1 alone; the backend is '" +
-                   options.backend + "', and bound is " + std::to_string(config.bound));
+    return invalid("expected a moert_cuda_caller for backend 'cuda' with bound = 1 alone; the backend is '",
+                   options.backend, "', and bound is ", config.bound);
   if (config.agreement)
     return invalid("agreement must be null with a moert_cuda_caller, whose processes compare nothing");
   return {};
@@ -143,9 +140,9 @@ template <class Body> static Status withWorld(moert_plan_t plan, const moert_wor
   if (!plan || !config)
     return invalid("expected a plan and a configuration that are not null");
   if (config->size != sizeof(moert_world_config) || config->version != MOERT_WORLD_CONFIG_VERSION)
-    return invalid("expected a moert_world_config of version " + std::to_string(MOERT_WORLD_CONFIG_VERSION) + " and " +
-                   std::to_string(sizeof(moert_world_config)) + " bytes but got version " +
-                   std::to_string(config->version) + " and " + std::to_string(config->size) + " bytes");
+    return invalid("expected a moert_world_config of version ", MOERT_WORLD_CONFIG_VERSION, " and ",
+                   sizeof(moert_world_config), " bytes but got version ", config->version, " and ", config->size,
+                   " bytes");
   ChosenPrograms chosen;
   MOERT_RETURN_IF_ERROR(choosePrograms(plan->library, config->variant, config->program, chosen));
   WorldOptions options;
@@ -164,11 +161,10 @@ static Status chooseVariant(const PlanLibrary &library, int64_t batch, int64_t s
     return invalid("the plan has one shape, so that there is nothing to choose");
   int64_t chosen = library.choose(batch, sequence);
   if (chosen < 0)
-    return invalid("expected a batch and a sequence that the plan was compiled for, " + shapesText(library.variants) +
-                   ", but got " + std::to_string(batch) + " x " + std::to_string(sequence));
+    return invalid("expected a batch and a sequence that the plan was compiled for, ", shapesText(library.variants),
+                   ", but got ", batch, " x ", sequence);
   if (chosen >= static_cast<int64_t>(library.variants.size()))
-    return Status::error(MOERT_ERROR_INTERNAL, "the plan chose variant " + std::to_string(chosen) + " of " +
-                                                   std::to_string(library.variants.size()));
+    return Status::error(MOERT_ERROR_INTERNAL, "the plan chose variant ", chosen, " of ", library.variants.size());
   variant = chosen;
   return {};
 }
@@ -296,7 +292,7 @@ int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void 
 int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space, void *data, int64_t bytes) {
   return onWorld(world, data || bytes == 0, [&](World &inner) -> Status {
     if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
-      return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
+      return invalid("expected an arena, space 0 or 1, but got ", space);
     return inner.bindArena(rank, space, data, bytes);
   });
 }
@@ -304,7 +300,7 @@ int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space,
 int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured) {
   return onWorld(world, planned && measured, [&](World &inner) -> Status {
     if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
-      return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
+      return invalid("expected an arena, space 0 or 1, but got ", space);
     MOERT_RETURN_IF_ERROR(inner.touchedBytes(rank, space, *measured));
     *planned = inner.programOf(rank).arenaBytes[space];
     return {};

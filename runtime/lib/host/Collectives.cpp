@@ -186,7 +186,7 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
     sumBlocks<Half, float>(sources, out, count);
     return {};
   default:
-    return invalid("cannot sum values of dtype " + std::to_string(dtype));
+    return invalid("cannot sum values of dtype ", dtype);
   }
 }
 

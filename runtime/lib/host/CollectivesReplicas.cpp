@@ -29,11 +29,9 @@ Status compareReplicas(const View &mine, const View &first, int64_t member, cons
     ranks += (i ? ", " : "") + std::to_string(group.rankOf(instance, i));
   char text[64];
   std::snprintf(text, sizeof text, "%.3g, norm %.3g", std::sqrt(difference), std::sqrt(norm));
-  return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '" + group.name + "' (ranks " + ranks +
-                                                       (group.size > 8 ? ", ..." : "") + "), but ranks " +
-                                                       std::to_string(group.rankOf(instance, 0)) + " and " +
-                                                       std::to_string(group.rankOf(instance, member)) +
-                                                       " differ (norm of the difference " + text + ")");
+  return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '", group.name, "' (ranks ", ranks,
+                       group.size > 8 ? ", ..." : "", "), but ranks ", group.rankOf(instance, 0), " and ",
+                       group.rankOf(instance, member), " differ (norm of the difference ", text, ")");
 }
 
 } // namespace moert::host

@@ -10,9 +10,8 @@ Status HostDevice::checkAvailable(int64_t bytes, const std::string &what) {
   int64_t available = availableMemory();
   if (bytes <= available)
     return {};
-  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what + " needs " + std::to_string(bytes) + " bytes (" +
-                                                      byteText(bytes) + "), of which this machine has " +
-                                                      byteText(available) + " available");
+  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what, " needs ", bytes, " bytes (", byteText(bytes),
+                       "), of which this machine has ", byteText(available), " available");
 }
 
 Status HostDevice::allocate(int64_t, int32_t, int64_t bytes, const std::string &what, void *&data) {

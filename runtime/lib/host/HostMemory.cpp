@@ -61,8 +61,8 @@ Status allocateBlock(int64_t bytes, const std::string &what, Block &block) {
   size_t size = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kAlignment - 1) / kAlignment * kAlignment;
   block.reset(std::aligned_alloc(kAlignment, size));
   if (!block)
-    return Status::error(MOERT_ERROR_OUT_OF_MEMORY,
-                         "cannot allocate " + std::to_string(bytes) + " bytes (" + byteText(bytes) + ") for " + what);
+    return Status::error(MOERT_ERROR_OUT_OF_MEMORY, "cannot allocate ", bytes, " bytes (", byteText(bytes), ") for ",
+                         what);
   return {};
 }
 

@@ -52,10 +52,8 @@ namespace moert::host {
 
 /// Host kernels do not compute with 16-bit floats.
 inline void refuseNarrow(Checker &check, View view) {
-  check.that(
-      !isNarrow(view.dtype),
-      [&] { return joined(dtypeName(view.dtype), " runs on no host kernel; compile with --dtype=f32 or f64"); },
-      MOERT_ERROR_UNSUPPORTED);
+  check.require(MOERT_ERROR_UNSUPPORTED, !isNarrow(view.dtype), dtypeName(view.dtype),
+                " runs on no host kernel; compile with --dtype=f32 or f64");
 }
 
 /// Refuses operands of 16 bits and then calls `check`, one of core/Checks.h, with all arguments of a kernel. The kernel
@@ -93,11 +91,9 @@ inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64
     }
   for (int64_t e = 0; e < experts; ++e)
     offsets[e + 1] += offsets[e];
-  check.that(positive, [] { return std::string("expected 'counts' of 0 or more"); });
-  check.that(
-      offsets.back() <= capacity,
-      [&] { return joined("expected 'counts' of ", capacity, " rows in all at most but got ", offsets.back()); },
-      MOERT_ERROR_OVERFLOW);
+  check.that(positive, "expected 'counts' of 0 or more");
+  check.require(MOERT_ERROR_OVERFLOW, offsets.back() <= capacity, "expected 'counts' of ", capacity,
+                " rows in all at most but got ", offsets.back());
   return offsets;
 }
 

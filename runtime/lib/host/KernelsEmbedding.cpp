@@ -83,8 +83,7 @@ Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
     int64_t value = 0;
     const bool isWide = __builtin_mul_overflow(factor, int64_t(in.as<int32_t>()[i]), &value) ||
                         __builtin_add_overflow(value, offset, &value) || value != static_cast<int32_t>(value);
-    check.that(!isWide,
-               [&] { return joined("the result of ", in.as<int32_t>()[i], " at ", i, " does not fit in i32"); });
+    check.that(!isWide, "the result of ", in.as<int32_t>()[i], " at ", i, " does not fit in i32");
     if (!check.ok())
       break;
     out.as<int32_t>()[i] = static_cast<int32_t>(value);

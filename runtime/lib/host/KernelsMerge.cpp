@@ -68,9 +68,7 @@ Status mergeChoices(View experts, View dropped, View used, View slots, View coun
   for (int64_t s = 0; s < tokens; ++s)
     of(s).forEach([&](int64_t j, int64_t holder) { count[holder] += of(s).isFirst(j); });
   const int64_t rows = std::accumulate(count, count + holders, int64_t(0)), room = sent.dims[0];
-  check.that(
-      rows <= room, [&] { return joined(rows, " rows of tokens are sent, with room for ", room); },
-      MOERT_ERROR_OVERFLOW);
+  check.require(MOERT_ERROR_OVERFLOW, rows <= room, rows, " rows of tokens are sent, with room for ", room);
   if (!check.ok())
     return check.take();
   struct Tag;

@@ -115,7 +115,7 @@ Status adam(View param, View grad, View first, View second, View rate, View step
   if (!check.ok())
     return check.take();
   const int64_t steps = int64_t(*step.as<const int32_t>()) + 1;
-  check.that(steps >= 1, [&] { return joined("expected 'step' of 0 or more but got ", steps - 1); });
+  check.that(steps >= 1, "expected 'step' of 0 or more but got ", steps - 1);
   if (!check.ok())
     return check.take();
   withFloating(param.dtype, [&]<class T>(T) {

@@ -492,14 +492,11 @@ template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gr
 void checkForced(Checker &check, View forced, const RouteShape &shape) {
   const int32_t *experts = forced.as<const int32_t>();
   for (int64_t i = 0; check.ok() && forced && i < forced.elements(); ++i) {
-    check.that(experts[i] >= 0 && experts[i] < shape.experts, [&] {
-      return joined("expected forced experts from 0 to ", shape.experts - 1, " but got ", experts[i]);
-    });
+    check.that(experts[i] >= 0 && experts[i] < shape.experts, "expected forced experts from 0 to ", shape.experts - 1,
+               " but got ", experts[i]);
     const int32_t *first = experts + i / shape.choices * shape.choices;
-    check.that(std::find(first, experts + i, experts[i]) == experts + i, [&] {
-      return joined("expected different forced experts of token ", i / shape.choices, " but got ", experts[i],
-                    " twice");
-    });
+    check.that(std::find(first, experts + i, experts[i]) == experts + i, "expected different forced experts of token ",
+               i / shape.choices, " but got ", experts[i], " twice");
   }
 }
 
@@ -541,9 +538,8 @@ Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View
                                 score, renormalize, groups, routingScale);
   const RouteShape shape{scores.dims[0], scores.dims[1], experts.dims[1], groups};
   for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
-    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts, [&] {
-      return joined("expected 'experts' from 0 to ", shape.experts - 1, " but got ", experts.as<int32_t>()[i]);
-    });
+    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts,
+               "expected 'experts' from 0 to ", shape.experts - 1, " but got ", experts.as<int32_t>()[i]);
   if (!check.ok())
     return check.take();
   withFloating(scores.dtype, [&]<class T>(T) {

@@ -13,9 +13,8 @@ namespace {
 
 void checkExperts(Checker &check, View experts, int64_t count) {
   for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
-    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < count, [&] {
-      return joined("expected 'experts' from 0 to ", count - 1, " but got ", experts.as<int32_t>()[i]);
-    });
+    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < count, "expected 'experts' from 0 to ",
+               count - 1, " but got ", experts.as<int32_t>()[i]);
 }
 
 /// Returns places[e], the place of expert e among the shadows, or -1. It is in scratch memory.
@@ -26,12 +25,10 @@ const int32_t *placesOfShadows(Checker &check, View shadows, int64_t room) {
   int32_t used = 0;
   for (int64_t e = 0; check.ok() && e < experts; ++e) {
     const int32_t value = shadows.as<int32_t>()[e];
-    check.that(value == 0 || value == 1,
-               [&] { return joined("expected 'shadows' of 0 or 1 but expert ", e, " has ", value); });
+    check.that(value == 0 || value == 1, "expected 'shadows' of 0 or 1 but expert ", e, " has ", value);
     places[e] = value ? used++ : -1;
   }
-  check.that(used <= room,
-             [&] { return joined("expected at most ", room, " shadows, one for each place, but got ", used); });
+  check.that(used <= room, "expected at most ", room, " shadows, one for each place, but got ", used);
   return places;
 }
 
@@ -67,8 +64,7 @@ void fillShadowSlots(const int32_t *experts, const int32_t *places, View slots, 
 Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
   Checker check = checkOperands(Kind::ChooseShadows, checkChooseShadows, counts, shadows, policy, costs);
   for (int64_t i = 0; check.ok() && i < counts.elements(); ++i)
-    check.that(counts.as<int32_t>()[i] >= 0,
-               [&] { return joined("expected 'counts' of 0 or more but got ", counts.as<int32_t>()[i]); });
+    check.that(counts.as<int32_t>()[i] >= 0, "expected 'counts' of 0 or more but got ", counts.as<int32_t>()[i]);
   if (!check.ok())
     return check.take();
   std::fill_n(shadows.as<int32_t>(), shadows.elements(), 0);
@@ -78,8 +74,7 @@ Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_cos
   costs.policy = static_cast<uint32_t>(policy);
   const int32_t code =
       moert_shadows_choose(&costs, counts.as<int32_t>(), counts.dims[0], counts.dims[1], shadows.as<int32_t>());
-  check.that(
-      code == 0, [] { return std::string("there is not enough memory to choose shadows"); }, MOERT_ERROR_OUT_OF_MEMORY);
+  check.require(MOERT_ERROR_OUT_OF_MEMORY, code == 0, "there is not enough memory to choose shadows");
   return check.take();
 }
 

@@ -24,8 +24,7 @@ void checkSlots(Checker &check, View slots, int64_t rows) {
     return;
   const int32_t *slot = slots.as<int32_t>();
   for (int64_t i = 0, end = slots.elements(); i < end; ++i)
-    check.that(slot[i] >= -1 && slot[i] < rows,
-               [&] { return joined("expected 'slots' from -1 to ", rows - 1, " but got ", slot[i]); });
+    check.that(slot[i] >= -1 && slot[i] < rows, "expected 'slots' from -1 to ", rows - 1, " but got ", slot[i]);
 }
 
 /// Returns source[row], the choice (s * k + j) whose slot is `row`, or -1. It is in scratch memory.
@@ -37,8 +36,7 @@ const int64_t *invertSlots(Checker &check, View slots, int64_t rows) {
   for (int64_t i = 0, end = slots.elements(); i < end; ++i) {
     if (slot[i] < 0)
       continue;
-    check.that(source[slot[i]] < 0,
-               [&] { return joined("expected each row in 'slots' once at most but got row ", slot[i], " again"); });
+    check.that(source[slot[i]] < 0, "expected each row in 'slots' once at most but got row ", slot[i], " again");
     source[slot[i]] = i;
   }
   return source;
@@ -187,14 +185,9 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
   const bool packed = options.capacity == 0;
   const int64_t begin = packed ? offsets[first] : first * options.capacity;
   const int64_t end = packed ? offsets[first + own] : (first + own) * options.capacity;
-  check.that(
-      !packed || end - begin <= options.room,
-      [&] {
-        return joined(end - begin, " rows are for the experts of member ", options.index,
-                      ", whose buffer has room for ", options.room,
-                      "; compile with a larger --max-load, or with --max-load=none for the worst case");
-      },
-      MOERT_ERROR_OVERFLOW);
+  check.require(MOERT_ERROR_OVERFLOW, !packed || end - begin <= options.room, end - begin,
+                " rows are for the experts of member ", options.index, ", whose buffer has room for ", options.room,
+                "; compile with a larger --max-load, or with --max-load=none for the worst case");
   if (!check.ok())
     return check.take();
   const int32_t *slot = slots.as<int32_t>();
@@ -230,8 +223,7 @@ Status window(View slots, View gathered, View before, View left, View passSlots,
   const int64_t slotsOfChunk = chunks > 1 ? options.chunkRows : slots.elements(), allSlots = chunks * slotsOfChunk;
   const SentRows sent{gathered.as<const int32_t>(), options.size, experts, options.workers, chunks, options.phases};
   const int64_t passes = countPasses(sent, options.rows), behind = before ? before.as<const int32_t>()[0] : passes;
-  check.that(behind >= 1 && behind <= passes,
-             [&] { return joined("expected 'before' of 1 to ", passes, " passes but got ", behind); });
+  check.that(behind >= 1 && behind <= passes, "expected 'before' of 1 to ", passes, " passes but got ", behind);
   if (!check.ok())
     return check.take();
   struct Tag;

@@ -18,10 +18,8 @@ inline void checkIndices(Checker &check, const char *name, View indices, int64_t
   const int32_t *values = indices.as<const int32_t>();
   const int64_t end = part.parts * size;
   for (int64_t i = 0; i < indices.dims[0]; ++i)
-    check.that(values[i] >= lowest && values[i] < end, [&] {
-      std::string range = lowest == 0 ? joined("from 0 to ", end - 1) : joined("below ", end);
-      return joined("expected '", name, "' ", range, " but got ", values[i], " at ", i);
-    });
+    check.that(values[i] >= lowest && values[i] < end, "expected '", name, lowest == 0 ? "' from 0 to " : "' below ",
+               lowest == 0 ? end - 1 : end, " but got ", values[i], " at ", i);
 }
 
 /// Lowest index for checkIndices if negative indices mean no element.

@@ -185,7 +185,7 @@ Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   tell(first.socket, makeHello({options.index, options.count, ownName()}, first.nonces, options.secret));
   // Process 0 began to wait before this process, and reports when its time is over.
   if (Status status = hear(first, after(options.timeout + kOnItsWay), isOpen, answer); !status.ok())
-    return Status::error(status.code, status.message + (isOpen ? "" : "; do all ranks have the same secret?"));
+    return Status::error(status.code, status.message, isOpen ? "" : "; do all ranks have the same secret?");
   Hello hello;
   if (answer.type == Message::Type::Failed)
     return {};
@@ -215,10 +215,10 @@ Status enter(const JoinOptions &options, std::map<int64_t, Arrival> &arrivals) {
   const std::string who = "rank " + std::to_string(options.index);
   Arrival first{{}, MessageReader(kMostGreeting), {}, after(options.timeout), ""};
   if (Status status = Socket::connect(options.place, first.deadline, first.socket); !status.ok())
-    return Status::error(status.code, who + " does not reach rank 0: " + status.message);
+    return Status::error(status.code, who, " does not reach rank 0: ", status.message);
   Message answer;
   if (Status status = greet(options, first, answer); !status.ok())
-    return Status::error(status.code, "rank 0 did not let " + who + " in: " + status.message);
+    return Status::error(status.code, "rank 0 did not let ", who, " in: ", status.message);
   if (answer.type == Message::Type::Failed)
     return decoded(answer.text);
   arrivals.emplace(0, std::move(first));

@@ -39,7 +39,7 @@ Status makeNonce(std::string &nonce) {
   nonce.assign(kNonceBytes, '\0');
   if (::getentropy(nonce.data(), nonce.size()) == 0)
     return {};
-  return Status::error(MOERT_ERROR_INTERNAL, std::string("getentropy: ") + std::strerror(errno));
+  return Status::error(MOERT_ERROR_INTERNAL, "getentropy: ", std::strerror(errno));
 }
 
 // The text is "nonce, proof, count name".

@@ -25,7 +25,7 @@ namespace {
 constexpr int kKeepAliveIdle = 10, kKeepAliveInterval = 5, kKeepAliveCount = 3;
 
 Status failed(const std::string &what, int error) {
-  return Status::error(MOERT_ERROR_INTERNAL, what + ": " + std::strerror(error));
+  return Status::error(MOERT_ERROR_INTERNAL, what, ": ", std::strerror(error));
 }
 
 void setOption(int descriptor, int level, int name, int value) {
@@ -101,7 +101,7 @@ Status resolve(const std::string &host, Clock::time_point deadline, in_addr &add
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   address = found.second;
-  return found.first == 0 ? Status{} : invalid("unknown host '" + host + "': " + ::gai_strerror(found.first));
+  return found.first == 0 ? Status{} : invalid("unknown host '", host, "': ", ::gai_strerror(found.first));
 }
 
 /// Whether the socket is a local one whose other end is a process of another user.
@@ -197,7 +197,7 @@ Status Socket::connect(const Endpoint &place, Clock::time_point deadline, Socket
     return failed("cannot connect to " + place.text(), error);
   if (!isOfAnotherUser(socket.get()))
     return {};
-  return invalid("a process of another user listens at " + place.text());
+  return invalid("a process of another user listens at ", place.text());
 }
 
 int64_t Socket::send(const void *data, size_t bytes) const {

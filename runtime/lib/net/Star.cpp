@@ -23,7 +23,7 @@ Status Star::join(const Options &options, Socket listener, std::unique_ptr<Star>
   std::unique_ptr<Star> made(new Star(options));
   made->wake = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!made->wake)
-    return Status::error(MOERT_ERROR_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
+    return Status::error(MOERT_ERROR_INTERNAL, "eventfd: ", std::strerror(errno));
   std::map<int64_t, Arrival> arrivals;
   if (options.count > 1)
     MOERT_RETURN_IF_ERROR(options.index == 0 ? admit(options, std::move(listener), arrivals)
@@ -129,8 +129,7 @@ Status Star::waitFor(Lock &lock, int64_t process, bool (*condition)(const Peer &
   }
   if (condition(peer))
     return {};
-  return failed.ok() ? Status::error(MOERT_ERROR_INTERNAL, "rank " + std::to_string(process) + " has ended")
-                     : knownFailure();
+  return failed.ok() ? Status::error(MOERT_ERROR_INTERNAL, "rank ", process, " has ended") : knownFailure();
 }
 
 Status Star::receive(int64_t from, std::vector<char> &bytes) {
@@ -205,7 +204,7 @@ Status Star::explain(Lock &lock, const std::string &reason) {
   } else {
     write(peers.at(0), {Type::Explain, options.index, reason});
     if (!changed.wait_for(lock, std::chrono::duration<double>(2 * options.answer + 0.5), isOver))
-      spread(Status::error(MOERT_ERROR_HANG, reason + "\n  " + whoIs(0) + " does not answer"));
+      spread(Status::error(MOERT_ERROR_HANG, reason, "\n  ", whoIs(0), " does not answer"));
   }
   return knownFailure();
 }

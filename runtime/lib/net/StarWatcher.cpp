@@ -140,7 +140,7 @@ void Star::checkInquiry(Lock &lock) {
   std::vector<std::string> names{ownName()};
   for (const auto &[process, peer] : peers)
     names.push_back(peer.name);
-  spread(Status::error(MOERT_ERROR_HANG, inquiry->reason + ":" + stallText(answers, names)));
+  spread(Status::error(MOERT_ERROR_HANG, inquiry->reason, ":", stallText(answers, names)));
   inquiry.reset();
 }
 
@@ -171,7 +171,7 @@ void Star::silent(int64_t process, double seconds) {
   // The report should say where the others wait, if they can still be asked.
   if (isHub())
     return beginInquiry(self + "nothing was heard of " + whoIs(process) + since);
-  note(Status::error(MOERT_ERROR_HANG, self + whoIs(process) + " does not answer" + since));
+  note(Status::error(MOERT_ERROR_HANG, self, whoIs(process), " does not answer", since));
 }
 
 /// Checks waits for processes that left, which come to no further collective. Their last messages may still be on their
@@ -187,8 +187,8 @@ void Star::checkLeft(Lock &lock) {
       if (std::exchange(hopeless, wait.key) != wait.key)
         hopelessSince = Clock::now();
       else if (secondsSince(hopelessSince) > options.grace)
-        spread(Status::error(MOERT_ERROR_HANG, "rank " + std::to_string(rank) + " has ended, but rank " +
-                                                   std::to_string(options.index) + " waits for it in " + wait.what));
+        spread(Status::error(MOERT_ERROR_HANG, "rank ", rank, " has ended, but rank ", options.index,
+                             " waits for it in ", wait.what));
       return;
     }
   hopeless.clear();

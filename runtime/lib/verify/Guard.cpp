@@ -25,7 +25,7 @@ Status readGuard(std::optional<int64_t> &width) {
   errno = 0;
   const long long value = std::strtoll(text, &end, 10);
   if (*end || errno || value < 0 || value > int64_t(1) << 30)
-    return invalid("expected MOERT_GUARD to be a number of bytes from 0 to 2^30 but got '" + std::string(text) + "'");
+    return invalid("expected MOERT_GUARD to be a number of bytes from 0 to 2^30 but got '", text, "'");
   width = value;
   return {};
 }
@@ -118,12 +118,10 @@ Status Fences::check(Device &device) const {
       continue;
     const auto first = std::find_if(bytes.begin(), bytes.end(), isChanged) - bytes.begin();
     const bool isBefore = fence.side[0] == 'b';
-    return Status::error(MOERT_ERROR_INTERNAL, "rank " + std::to_string(fence.rank) +
-                                                   ": a call wrote outside its buffers: " + std::to_string(changed) +
-                                                   " of the " + std::to_string(fence.bytes) + " bytes " + fence.side +
-                                                   " a buffer changed, the first " +
-                                                   std::to_string(isBefore ? fence.bytes - first : first) + " bytes " +
-                                                   fence.side + " it; the buffer is " + fence.what);
+    return Status::error(MOERT_ERROR_INTERNAL, "rank ", fence.rank, ": a call wrote outside its buffers: ", changed,
+                         " of the ", fence.bytes, " bytes ", fence.side, " a buffer changed, the first ",
+                         isBefore ? fence.bytes - first : first, " bytes ", fence.side, " it; the buffer is ",
+                         fence.what);
   }
   return {};
 }

@@ -57,12 +57,12 @@ private:
 
 Status readModes(const moert_world_config &config, const std::string &backend, VerifyModes &modes) {
   if (config.wide < MOERT_WIDE_NONE || config.wide > MOERT_WIDE_FIELD)
-    return invalid("expected wide to be a moert_wide but got " + std::to_string(config.wide));
+    return invalid("expected wide to be a moert_wide but got ", config.wide);
   if (config.wide == MOERT_WIDE_FIELD && backend != "host")
-    return invalid("expected backend 'host' for wide = MOERT_WIDE_FIELD but got '" + backend + "'");
+    return invalid("expected backend 'host' for wide = MOERT_WIDE_FIELD but got '", backend, "'");
   if (config.perturb_ulps < 0 || (config.perturb_ulps > 0 && backend != "host"))
-    return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
-                   std::to_string(config.perturb_ulps) + " on '" + backend + "'");
+    return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got ", config.perturb_ulps,
+                   " on '", backend, "'");
   if (config.observe && config.wide != MOERT_WIDE_FIELD)
     return invalid("expected wide = MOERT_WIDE_FIELD where calls are observed");
   constexpr int32_t kWideTypes[] = {kPlanTypes, MOERT_F64, kFieldType};

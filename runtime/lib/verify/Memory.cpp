@@ -151,8 +151,8 @@ Status Memory::place(const moert_rank &rank, const moert_buffer &buffer, int64_t
   const ArenaPiece *piece =
       findPiece(ranks[static_cast<size_t>(rank.rank)][static_cast<size_t>(buffer.space)], begin, end);
   if (!piece)
-    return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes " +
-                   std::to_string(begin) + " to " + std::to_string(end));
+    return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes ",
+                   begin, " to ", end);
   view.data = piece->data[classOf(growth)] + (begin - piece->begin) * growth;
   return {};
 }
