@@ -6,6 +6,10 @@
 
 namespace moert {
 
+std::string operandText(const View &view) {
+  return shapeText({view.dims.begin(), view.dims.begin() + view.rank}) + " " + dtypeName(view.dtype);
+}
+
 Status Repetition::check(int64_t count) const {
   if (count >= 0 && count <= most)
     return {};
@@ -14,11 +18,11 @@ Status Repetition::check(int64_t count) const {
 }
 
 int64_t usedRows(const Call &call) {
-  if (call.countsView < 0 || !call.views[static_cast<size_t>(call.countsView)])
+  if (call.countsView < 0 || !call.views[call.countsView])
     return -1;
-  const View &counts = call.views[static_cast<size_t>(call.countsView)];
+  const View &counts = call.views[call.countsView];
   const int32_t *values = counts.as<int32_t>();
-  int64_t columns = counts.rank ? counts.dims[static_cast<size_t>(counts.rank) - 1] : 1;
+  int64_t columns = counts.rank ? counts.dims[counts.rank - 1] : 1;
   int64_t begin = columns * call.countsPart / call.countsParts;
   int64_t end = columns * (call.countsPart + 1) / call.countsParts;
   int64_t rows = 0;

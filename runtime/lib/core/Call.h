@@ -67,6 +67,9 @@ template <class Visit> Status forOutputs(const Call &call, Visit visit) {
   return {};
 }
 
+/// "[2, 3] f32".
+std::string operandText(const View &view);
+
 /// Number of rows that a ragged call uses, once its counts are computed; -1 for other calls.
 int64_t usedRows(const Call &call);
 

@@ -3,65 +3,46 @@
 #include "core/Attributes.h"
 #include "core/Checker.h"
 #include "core/Exchange.h"
-#include "core/Metadata.h"
 
 namespace moert {
 namespace {
 
-std::string text(const View &view) {
-  return shapeText(std::vector<int64_t>(view.dims.begin(), view.dims.begin() + static_cast<size_t>(view.rank))) + " " +
-         dtypeName(view.dtype);
+/// Fails unless `condition`. The parts say what was expected.
+template <class... Parts> Status expect(bool condition, const View &got, const Parts &...parts) {
+  return invalidUnless(condition, "expected ", parts..., " but got ", operandText(got));
 }
-
-Status expected(const std::string &what, const View &got) { return invalid("expected ", what, " but got ", text(got)); }
 
 /// Returns `of` with dimension `dim` multiplied and divided.
 View resized(View of, int64_t dim, int64_t multiply, int64_t divide) {
-  of.dims[static_cast<size_t>(dim)] = of.dims[static_cast<size_t>(dim)] * multiply / divide;
+  of.dims[dim] = of.dims[dim] * multiply / divide;
   return of;
 }
 
-bool sameShape(const View &a, const View &b) {
-  if (a.rank != b.rank)
-    return false;
-  for (int64_t dim = 0; dim < a.rank; ++dim)
-    if (a.dims[static_cast<size_t>(dim)] != b.dims[static_cast<size_t>(dim)])
-      return false;
-  return true;
+Status checkDim(int64_t dim, const View &view, const char *name) {
+  return invalidUnless(dim >= 0 && dim < view.rank, "expected ", name, " below ", view.rank, " but got ", dim);
 }
 
-Status checkDim(int64_t dim, const View &view, const char *name) {
-  if (dim < 0 || dim >= view.rank)
-    return invalid("expected ", name, " below ", view.rank, " but got ", dim);
-  return {};
-}
+std::string overCopies(int64_t copies) { return copies > 1 ? joined(" over ", copies, " copies") : ""; }
 
 /// Checks that the group's size divided by `copies` divides dimension `dim`.
 Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies = 1) {
-  if (view.dims[static_cast<size_t>(dim)] % (size / copies) != 0)
-    return expected("dimension " + std::to_string(dim) + " of the input to be a multiple of the group's size " +
-                        std::to_string(size) + (copies > 1 ? " over " + std::to_string(copies) + " copies" : ""),
-                    view);
-  return {};
+  return expect(view.dims[dim] % (size / copies) == 0, view, "dimension ", dim,
+                " of the input to be a multiple of the group's size ", size, overCopies(copies));
 }
 
 /// Checks that `value` divides the group's size divided by `copies`.
 Status checkPartOfSize(const char *name, int64_t value, int64_t size, int64_t copies = 1) {
-  if (value >= 1 && size / copies % value == 0)
-    return {};
-  return invalid("expected ", name, " that divide the group's size ", size,
-                 copies > 1 ? " over " + std::to_string(copies) + " copies" : "", " but got ", value);
+  return invalidUnless(value >= 1 && size / copies % value == 0, "expected ", name, " that divide the group's size ",
+                       size, overCopies(copies), " but got ", value);
 }
 
 Status checkPhase(int64_t phase, int64_t phases, int64_t size, int64_t copies = 1) {
   MOERT_RETURN_IF_ERROR(checkPartOfSize("phases", phases, size, copies));
-  if (phase >= 0 && phase < phases)
-    return {};
-  return invalid("expected a phase below ", phases, " but got ", phase);
+  return invalidUnless(phase >= 0 && phase < phases, "expected a phase below ", phases, " but got ", phase);
 }
 
 Status checkOut(const View &want, const View &out) {
-  return sameShape(want, out) ? Status{} : expected("an output " + text(want), out);
+  return expect(want.hasShapeOf(out), out, "an output ", operandText(want));
 }
 
 Status checkRaggedAttributes(const attributes::AllToAllV &its, int64_t size) {
@@ -75,11 +56,8 @@ Status checkRaggedAttributes(const attributes::AllToAllV &its, int64_t size) {
 
 /// Checks the addend, which gives the rows that nobody writes on the way back.
 Status checkAddend(const View &addend, const View &out, bool allowed) {
-  if (!addend)
-    return {};
-  if (!allowed)
-    return expected("no addend to the experts", addend);
-  return sameShape(addend, out) ? Status{} : expected("an addend " + text(out), addend);
+  MOERT_RETURN_IF_ERROR(expect(!addend || allowed, addend, "no addend to the experts"));
+  return expect(!addend || addend.hasShapeOf(out), addend, "an addend ", operandText(out));
 }
 
 Status checkAllToAllV(const Call &call, int64_t size) {
@@ -91,42 +69,35 @@ Status checkAllToAllV(const Call &call, int64_t size) {
   const int64_t copies = its.copies;
   const bool toExperts = its.direction == MOERT_TO_EXPERTS;
   if (blocks.dims[0] < 1 || blocks.dims[1] % (size / copies) != 0)
-    return expected("block_counts [blocks, a multiple of " + std::to_string(size / copies) + "] i32", blocks);
+    return expect(false, blocks, "block_counts [blocks, a multiple of ", size / copies, "] i32");
   View want = resized(resized(blocks, 1, copies, size), 0, size / its.phases, 1);
-  if (!sameShape(want, experts))
-    return expected("expert_counts " + text(want), experts);
+  MOERT_RETURN_IF_ERROR(expect(want.hasShapeOf(experts), experts, "expert_counts ", operandText(want)));
   const View &blockSide = toExperts ? rows : out;
   int64_t parts = blocks.dims[0] * (toExperts ? its.stored : copies);
-  if (blockSide.dims[0] % parts != 0)
-    return expected("the block side to have a multiple of " + std::to_string(parts) + " rows", blockSide);
+  MOERT_RETURN_IF_ERROR(
+      expect(blockSide.dims[0] % parts == 0, blockSide, "the block side to have a multiple of ", parts, " rows"));
   return checkAddend(call.views[AllToAllV::addend], out, !toExperts);
 }
 
 /// Checks that `experts` has one row for each of a member's experts, and `places` one for each place of a shadow.
 Status checkShadows(const View &experts, const View &shadows, const View &places, int64_t size) {
-  if (experts.rank < 1)
-    return expected("values of experts of at least one dimension", experts);
-  if (shadows.rank != 2 || shadows.dims[0] != 1 || shadows.dims[1] != experts.dims[0] * size)
-    return expected("shadows [1, " + std::to_string(experts.dims[0] * size) + "] i32 for " +
-                        std::to_string(experts.dims[0]) + " experts on each of " + std::to_string(size) + " members",
-                    shadows);
+  MOERT_RETURN_IF_ERROR(expect(experts.rank >= 1, experts, "values of experts of at least one dimension"));
+  const int64_t own = experts.dims[0], all = own * size;
+  MOERT_RETURN_IF_ERROR(expect(shadows.rank == 2 && shadows.dims[0] == 1 && shadows.dims[1] == all, shadows,
+                               "shadows [1, ", all, "] i32 for ", own, " experts on each of ", size, " members"));
   View want = experts;
   want.dims[0] = places.dims[0];
-  return sameShape(want, places) ? Status{}
-                                 : expected("places of shadows that are like the experts " + text(experts), places);
+  return expect(want.hasShapeOf(places), places, "places of shadows that are like the experts ", operandText(experts));
 }
 
 Status checkRoot(int64_t root, int64_t size) {
-  if (root >= 0 && root < size)
-    return {};
-  return invalid("expected a root below the group's size ", size, " but got ", root);
+  return invalidUnless(root >= 0 && root < size, "expected a root below the group's size ", size, " but got ", root);
 }
 
 Status checkPeer(int64_t peer, int64_t size, int64_t member) {
-  if (peer >= 0 && peer < size && peer != member)
-    return {};
-  return invalid("expected another member of the group as peer, below its size ", size, " and not this rank's ", member,
-                 ", but got ", peer);
+  return invalidUnless(peer >= 0 && peer < size && peer != member,
+                       "expected another member of the group as peer, below its size ", size, " and not this rank's ",
+                       member, ", but got ", peer);
 }
 
 Status checkAllToAll(const Call &call, int64_t size) {
@@ -169,8 +140,7 @@ Status checkCollective(const Call &call, int64_t size, int64_t member) {
   case Kind::ReduceScatter:
     return checkReduceScatter(call, size);
   case Kind::AllReduce:
-    return call.views[operands::AllReduce::counts] && in.rank < 1 ? expected("rows of at least one dimension", in)
-                                                                  : Status{};
+    return expect(!call.views[operands::AllReduce::counts] || in.rank >= 1, in, "rows of at least one dimension");
   case Kind::AllToAll:
     return checkAllToAll(call, size);
   case Kind::AllToAllV:

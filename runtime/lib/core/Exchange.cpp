@@ -73,18 +73,14 @@ void listShadows(const Call &call, int64_t owner, bool ofOutput, Pieces &pieces)
 }
 
 Status checkShadowValues(const View &shadows, int64_t places) {
-  auto bad = [](const std::string &text) { return invalid(text); };
   int64_t used = 0;
   for (int64_t e = 0; e < shadows.elements(); ++e) {
     int32_t value = shadows.as<int32_t>()[e];
     if (value != 0 && value != 1)
-      return bad("expected shadows of 0 or 1 but expert " + std::to_string(e) + " has " + std::to_string(value));
+      return invalid("expected shadows of 0 or 1 but expert ", e, " has ", value);
     used += value;
   }
-  if (used > places)
-    return bad("expected at most " + std::to_string(places) + " shadows, one for each place, but got " +
-               std::to_string(used));
-  return {};
+  return invalidUnless(used <= places, "expected at most ", places, " shadows, one for each place, but got ", used);
 }
 
 /// Operands that a collective takes values from and gives them to.
@@ -195,7 +191,7 @@ Status checkAlike(const Call &call, int64_t member, const Call &first) {
   const View &shadows = call.views[position], &others = first.views[position];
   for (int64_t e = 0; e < shadows.elements(); ++e)
     if (int32_t value = shadows.as<int32_t>()[e], other = others.as<int32_t>()[e]; value != other)
-      return bad("shadows to be equal", "for expert " + std::to_string(e) + " ", other, value);
+      return bad("shadows to be equal", joined("for expert ", e, " "), other, value);
   return {};
 }
 

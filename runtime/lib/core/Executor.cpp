@@ -174,8 +174,8 @@ Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
   stuck = !finished.wait_for(lock, kGrace, over);
   // Queues stand still only if nothing runs.
   if (first)
-    failure.message = "the time-out of " + std::to_string(timeout) +
-                      " s passed: " + (stuck ? "this does not end:\n  " + runningLocked() : stuckText());
+    failure.message = joined("the time-out of ", timeout,
+                             " s passed: ", stuck ? "this does not end:\n  " + runningLocked() : stuckText());
   return failure;
 }
 
@@ -360,7 +360,7 @@ bool Executor::isSkipped(int64_t stream, const Call &call) {
     status = call.repetition.check(times);
   if (status.ok())
     return call.repetition.iteration >= times;
-  fail(located(std::move(status), stream, call));
+  fail(located(status, stream, call));
   return true;
 }
 
@@ -369,7 +369,7 @@ bool Executor::runHead(int64_t stream, const Item &item) {
   Call &head = queueOf(stream).head;
   auto fails = [&](Status status) {
     if (!status.ok())
-      fail(located(std::move(status), stream, head));
+      fail(located(status, stream, head));
     return !status.ok();
   };
   // Many iterations are skipped, and skipping needs only few fields of the call.
@@ -412,7 +412,7 @@ bool Executor::runCall(int64_t stream, const Call &call) {
   Status status = client.execute(placeOf(stream), call);
   queue.current = nullptr;
   if (!status.ok()) {
-    fail(located(std::move(status), stream, call));
+    fail(located(status, stream, call));
     return false;
   }
   if (policy.emulate) {
@@ -546,7 +546,7 @@ void Executor::pull(Meeting &meeting, int64_t member) {
   Status status = client.pull(gathering, member, meeting.phase);
   std::lock_guard lock(mutex);
   if (!status.ok())
-    return failLocked(located(std::move(status), meeting.streams[static_cast<size_t>(member)], call));
+    return failLocked(located(status, meeting.streams[static_cast<size_t>(member)], call));
   if (!policy.endShare(meeting))
     return;
   if (policy.startPhase(meeting, client.phases(call)))
@@ -583,9 +583,8 @@ void Executor::failLocked(Status status) {
   finished.notify_all();
 }
 
-Status Executor::located(Status status, int64_t stream, const Call &call) const {
-  status.message = "rank " + std::to_string(rankOf(stream)) + ", " + callText(stream, call) + ": " + status.message;
-  return status;
+Status Executor::located(const Status &status, int64_t stream, const Call &call) const {
+  return Status::error(status.code, "rank ", rankOf(stream), ", ", callText(stream, call), ": ", status.message);
 }
 
 } // namespace moert

@@ -230,7 +230,7 @@ private:
   std::string streamText(int64_t stream) const;
   std::string callText(int64_t stream, const Call &call) const;
   std::string mismatchText(const Meeting &meeting, int64_t first, int64_t second) const;
-  Status located(Status status, int64_t stream, const Call &call) const;
+  Status located(const Status &status, int64_t stream, const Call &call) const;
 
   const std::vector<Group> &groups;
   Client &client;

@@ -28,27 +28,22 @@ std::string Executor::callText(int64_t stream, const Call &call) const {
 
 static std::string operandsText(const Call &call) {
   std::vector<std::string> operands;
-  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i) {
-    const View &view = call.views[i];
-    if (view)
-      operands.push_back(
-          shapeText(std::vector<int64_t>(view.dims.begin(), view.dims.begin() + static_cast<size_t>(view.rank))) + " " +
-          dtypeName(view.dtype));
-  }
+  for (int i = 0; i < call.viewCount; ++i)
+    if (const View &view = call.views[i])
+      operands.push_back(operandText(view));
   return " (" + listText(operands, ", ") + ")";
 }
 
 std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_t second) const {
   const std::string &group = groups[static_cast<size_t>(meeting.channel.group)].name;
   auto describe = [&](int64_t member) {
-    auto index = static_cast<size_t>(member);
-    return "rank " + std::to_string(rankOf(meeting.channel, member)) + " is at " +
-           callText(meeting.streams[index], *meeting.calls[index]) + operandsText(*meeting.calls[index]);
+    return joined("rank ", rankOf(meeting.channel, member), " is at ",
+                  callText(meeting.streams[member], *meeting.calls[member]), operandsText(*meeting.calls[member]));
   };
-  std::string what = meeting.channel.isPair()
-                         ? "a send and its receive on group '" + group + "' are not of the same shape and dtype: "
-                         : "the members of group '" + group + "' do not issue the same collectives: ";
-  return what + describe(first) + ", but " + describe(second);
+  const bool isPair = meeting.channel.isPair();
+  return joined(isPair ? "a send and its receive on group '" : "the members of group '", group,
+                isPair ? "' are not of the same shape and dtype: " : "' do not issue the same collectives: ",
+                describe(first), ", but ", describe(second));
 }
 
 /// Describes the event that a stream waits for.
@@ -120,8 +115,7 @@ std::string Executor::stuckText() const {
   for (int64_t stream = 0; stream < static_cast<int64_t>(streams.size()); ++stream)
     if (policy.head(stream))
       lines.push_back(waitText(stream));
-  return "hang: " + std::to_string(lines.size()) + " of " + std::to_string(streams.size()) +
-         " streams cannot go on\n  " + listText(lines, "\n  ");
+  return joined("hang: ", lines.size(), " of ", streams.size(), " streams cannot go on\n  ", listText(lines, "\n  "));
 }
 
 } // namespace moert

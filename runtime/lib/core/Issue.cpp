@@ -12,8 +12,7 @@ namespace moert {
 namespace {
 
 std::string range(const char *what, int64_t value, int64_t count) {
-  return std::string("expected ") + what + " from 0 to " + std::to_string(count - 1) + " but got " +
-         std::to_string(value);
+  return joined("expected ", what, " from 0 to ", count - 1, " but got ", value);
 }
 
 int64_t partsOf(const moert_buffer &buffer) { return buffer.parts > 1 ? buffer.parts : 1; }
@@ -62,9 +61,9 @@ Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View 
     return invalid("expected a begin of 0 or more that is aligned for ", dtypeName(buffer.dtype), " but got ",
                    buffer.begin);
   if (buffer.dtype != value.dtype || !fitsArgument(buffer, value, partsOf(buffer) * view.bytes())) {
-    std::string parts = buffer.parts > 1 ? std::to_string(buffer.parts) + " parts of " : "";
-    std::string from = buffer.begin > 0 ? " from byte " + std::to_string(buffer.begin) + " on" : "";
-    std::string piece = buffer.parts > 0 || buffer.begin > 0 ? " or a piece of it" : "";
+    std::string parts = buffer.parts > 1 ? joined(buffer.parts, " parts of ") : "";
+    std::string from = buffer.begin > 0 ? joined(" from byte ", buffer.begin, " on") : "";
+    const char *piece = buffer.parts > 0 || buffer.begin > 0 ? " or a piece of it" : "";
     return invalid("expected '", value.name, "' to be used as ", shapeText(value.localShape), " ",
                    dtypeName(value.dtype), piece, " but got ", parts, view.elements(), " elements of ",
                    dtypeName(buffer.dtype), from);
@@ -221,14 +220,12 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
   return resolveOperands(rank, operands, call);
 }
 
-Status locate(Status status, const moert_rank &rank, int64_t op, Kind kind) {
+Status locate(const Status &status, const moert_rank &rank, int64_t op, Kind kind) {
   if (status.ok())
     return status;
-  std::string label;
-  if (op >= 0 && op < static_cast<int64_t>(rank.program->ops.size()))
-    label = " '" + rank.program->ops[static_cast<size_t>(op)].label + "'";
-  status.message = "op " + std::to_string(op) + " " + kindName(kind) + label + ": " + status.message;
-  return status;
+  const std::vector<Op> &ops = rank.program->ops;
+  std::string label = op >= 0 && op < std::ssize(ops) ? joined(" '", ops[op].label, "'") : "";
+  return Status::error(status.code, "op ", op, " ", kindName(kind), label, ": ", status.message);
 }
 
 template <class Body> int32_t issueEvent(moert_rank_t rank, int64_t event, moert_stream_t stream, Body body) {
@@ -258,7 +255,7 @@ int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kin
     if (status.ok())
       status = isCollective(kind) ? rank->communicator->issue(rank->rank, stream, call)
                                   : rank->device->launch(rank->rank, stream, call);
-    return locate(std::move(status), *rank, op, kind);
+    return locate(status, *rank, op, kind);
   });
 }
 

@@ -133,8 +133,8 @@ Status readEndpoint(const Environment &environment, const Launcher &launcher, Pr
   MOERT_RETURN_IF_ERROR(readPort(environment, job, endpoint.port));
   if (areAllHere(environment, launcher, place)) {
     endpoint.host = "127.0.0.1";
-    endpoint.local = "moert." + std::to_string(::geteuid()) + "." + place.source + "." +
-                     (job.empty() ? "port-" + std::to_string(endpoint.port) : job);
+    endpoint.local =
+        joined("moert.", ::geteuid(), ".", place.source, ".", job.empty() ? joined("port-", endpoint.port) : job);
     return {};
   }
   if (address)

@@ -35,22 +35,21 @@ int64_t Ragged::rowsBefore(int64_t block, int64_t expert) const {
 }
 
 Status Ragged::check() const {
-  auto bad = [&](const std::string &text) { return invalid(text, " on member ", member); };
+  auto bad = [&](const auto &...parts) { return invalid(parts..., " on member ", member); };
   for (int64_t b = 0; b < blocks; ++b) {
     int64_t sum = 0;
     for (int64_t e = 0; e < experts; ++e) {
       if (blockCount(b, e) < 0)
-        return bad("block_counts holds " + std::to_string(blockCount(b, e)));
+        return bad("block_counts holds ", blockCount(b, e));
       sum += blockCount(b, e);
     }
     if (sum > blockRows)
-      return bad("block " + std::to_string(b) + " of block_counts adds up to " + std::to_string(sum) +
-                 " rows, expected at most " + std::to_string(blockRows));
+      return bad("block ", b, " of block_counts adds up to ", sum, " rows, expected at most ", blockRows);
   }
   int64_t sum = 0;
   for (int64_t i = 0; i < sources() * ownExperts; ++i) {
     if (expertCounts[i] < 0)
-      return bad("expert_counts holds " + std::to_string(expertCounts[i]));
+      return bad("expert_counts holds ", expertCounts[i]);
     sum += expertCounts[i];
   }
   if (sum > expertRows)

@@ -111,6 +111,8 @@ struct View {
     return count;
   }
   int64_t bytes() const { return elements() * static_cast<int64_t>(dtypeSize(dtype)); }
+  /// Dimensions beyond the rank are 0.
+  bool hasShapeOf(const View &other) const { return rank == other.rank && dims == other.dims; }
   template <class T> T *as() const { return static_cast<T *>(data); }
   explicit operator bool() const { return data != nullptr; }
 };
@@ -147,6 +149,9 @@ struct Status {
 /// Makes the error of an argument that is not valid.
 template <class... Parts> Status invalid(const Parts &...parts) {
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT, parts...);
+}
+template <class... Parts> Status invalidUnless(bool condition, const Parts &...parts) {
+  return condition ? Status{} : invalid(parts...);
 }
 
 } // namespace moert

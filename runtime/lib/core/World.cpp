@@ -115,9 +115,9 @@ Status World::checkRoom() const {
     bytes += static_cast<double>(count[i]) * bytesOf(programs[i]);
     arena = std::max(arena, programs[i].arenaBytes[MOERT_SPACE_DEVICE]);
   }
-  std::string what = "a world of " + std::to_string(worldSize) + " ranks, " + std::to_string(localRanks().size()) +
-                     " of them in this process, each with an arena of " + (count.size() > 1 ? "at most " : "") +
-                     std::to_string(arena) + " bytes,";
+  std::string what =
+      joined("a world of ", worldSize, " ranks, ", localRanks().size(),
+             " of them in this process, each with an arena of ", count.size() > 1 ? "at most " : "", arena, " bytes,");
   return backend.device->checkAvailable(static_cast<int64_t>(std::min(bytes, 9e18)), what);
 }
 

@@ -64,19 +64,12 @@ static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_
 
 /// Text that all processes must have alike, in lines.
 static std::string identityOf(const PlanLibrary &library, const moert_world_config &config) {
-  std::string text = "runtime: ABI " + std::to_string(MOERT_ABI_VERSION) + "\nplan: SHA-256 " + library.digest + "\n";
-  auto add = [&](const char *name, int64_t value) { text += std::string(name) + ": " + std::to_string(value) + "\n"; };
-  add("variant", config.variant);
-  add("program", config.program);
-  add("verify", config.verify);
-  add("tf32", config.tf32);
-  add("wide", config.wide);
-  add("graphs", config.graphs);
-  add("emulated links", config.emulate);
   std::ostringstream seconds;
   seconds << config.timeout_s;
-  text += "time-out: " + seconds.str() + " s\n";
-  return config.agreement ? text + config.agreement : text;
+  return joined("runtime: ABI ", MOERT_ABI_VERSION, "\nplan: SHA-256 ", library.digest, "\nvariant: ", config.variant,
+                "\nprogram: ", config.program, "\nverify: ", config.verify, "\ntf32: ", config.tf32,
+                "\nwide: ", config.wide, "\ngraphs: ", config.graphs, "\nemulated links: ", config.emulate,
+                "\ntime-out: ", seconds.str(), " s\n", config.agreement ? config.agreement : "");
 }
 
 /// Checks the options of a world with a caller's memory and processes.

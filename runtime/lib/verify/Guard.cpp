@@ -78,15 +78,13 @@ const ArenaPiece *findPiece(const std::vector<ArenaPiece> &pieces, int64_t begin
 }
 
 std::string pieceText(const Program &program, int32_t space, const ArenaPiece &piece) {
-  std::string text = "bytes " + std::to_string(piece.begin) + " to " + std::to_string(piece.end) + " of the " +
-                     (space == MOERT_SPACE_DEVICE ? "device" : "host") + " arena, used by";
+  std::string text = joined("bytes ", piece.begin, " to ", piece.end, " of the ",
+                            space == MOERT_SPACE_DEVICE ? "device" : "host", " arena, used by");
   for (size_t i = 0; i < std::min(piece.ops.size(), kMostNamed); ++i) {
     const Op &op = program.ops[static_cast<size_t>(piece.ops[i])];
-    text += (i ? ", op " : " op ") + std::to_string(piece.ops[i]) + " " + op.name +
-            (op.label.empty() ? "" : " '" + op.label + "'");
+    text += joined(i ? ", op " : " op ", piece.ops[i], " ", op.name, op.label.empty() ? "" : " '" + op.label + "'");
   }
-  return piece.ops.size() > kMostNamed ? text + " and " + std::to_string(piece.ops.size() - kMostNamed) + " more"
-                                       : text;
+  return piece.ops.size() > kMostNamed ? joined(text, " and ", piece.ops.size() - kMostNamed, " more") : text;
 }
 
 Status Fences::raise(Device &device, Fence fence) {
