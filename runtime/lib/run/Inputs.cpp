@@ -1,7 +1,6 @@
 //===- Inputs.cpp - the global values a program starts from ---------------===//
 
 #include "run/Inputs.h"
-#include "run/Random.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +19,7 @@ uint64_t hashName(const std::string &name) {
 /// Number close to a normal distribution of deviation 1: the sum of four uniform values. It needs no libm, so it is the
 /// same everywhere.
 double nearNormal(uint64_t key, uint64_t index) {
-  uint64_t a = mix(key + 2 * index), b = mix(key + 2 * index + 1);
+  uint64_t a = hashOf(key + 2 * index), b = hashOf(key + 2 * index + 1);
   uint64_t sum = (a >> 32) + (a & 0xffffffff) + (b >> 32) + (b & 0xffffffff);
   constexpr double kScale = 1.7320508075688772 / 4294967296.0;
   return (static_cast<double>(sum) - 2 * 4294967295.0) * kScale;
@@ -35,7 +34,7 @@ double deviation(const Value &value) {
 
 /// Whether label `i` is masked (-1). One in eight is, but never the first, so that there is one to learn from.
 bool isMasked(const Value &value, uint64_t key, int64_t i) {
-  return value.name == "labels" && i > 0 && mix(~key + static_cast<uint64_t>(i)) % 8 == 0;
+  return value.name == "labels" && i > 0 && hashOf(~key + static_cast<uint64_t>(i)) % 8 == 0;
 }
 
 /// Fills in ids that are equally likely, or the number of the first step.
@@ -51,9 +50,10 @@ Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
     if (isMasked(value, key, i))
       values[i] = -1;
     else
-      values[i] = value.below == 0
-                      ? 0
-                      : static_cast<int32_t>(mix(key + static_cast<uint64_t>(i)) % static_cast<uint64_t>(value.below));
+      values[i] =
+          value.below == 0
+              ? 0
+              : static_cast<int32_t>(hashOf(key + static_cast<uint64_t>(i)) % static_cast<uint64_t>(value.below));
   return {};
 }
 
@@ -75,7 +75,7 @@ Status copyValue(const Tensor &from, const Value &value, Tensor &tensor) {
 } // namespace
 
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor) {
-  uint64_t key = mix(mix(seed) ^ hashName(value.name));
+  uint64_t key = hashOf(hashOf(seed) ^ hashName(value.name));
   if (value.dtype == MOERT_I32)
     return fillIntegers(value, key, tensor);
   if (value.role == "state" || value.role == "rate")
@@ -195,7 +195,7 @@ static Status drawElements(uint64_t key, Tensor &tensor) {
   if (Status status = Tensor::allocate({"a value", "", kFieldType, tensor.shape, {}, {}}, drawn); !status.ok())
     return status;
   for (int64_t i = 0, e = tensor.elements(); i < e; ++i)
-    drawn.as<Field>()[i] = Field::of(mix(key + static_cast<uint64_t>(i)));
+    drawn.as<Field>()[i] = Field::of(hashOf(key + static_cast<uint64_t>(i)));
   tensor = std::move(drawn);
   return {};
 }
@@ -203,9 +203,9 @@ static Status drawElements(uint64_t key, Tensor &tensor) {
 Status fillIds(const Value &value, uint64_t seed, Tensor &tensor) {
   if (Status status = fillRandom(value, seed, tensor); !status.ok() || value.name != "labels")
     return status;
-  const uint64_t key = ~mix(mix(seed) ^ hashName(value.name));
+  const uint64_t key = ~hashOf(hashOf(seed) ^ hashName(value.name));
   for (int64_t i = 1, e = value.elements(); i < e; ++i)
-    if (mix(key + static_cast<uint64_t>(i)) % 2)
+    if (hashOf(key + static_cast<uint64_t>(i)) % 2)
       tensor.as<int32_t>()[i] = -1;
   return {};
 }
@@ -230,7 +230,7 @@ Status widenInputs(moert_wide wide, const std::vector<Value> &arguments, uint64_
     else if (wide == MOERT_WIDE_FIELD && value.below > 0)
       status = fillIds(value, seed, tensor);
     else if (wide == MOERT_WIDE_FIELD)
-      status = drawElements(mix(mix(seed) ^ hashName((parameter ? *parameter : value).name)), tensor);
+      status = drawElements(hashOf(hashOf(seed) ^ hashName((parameter ? *parameter : value).name)), tensor);
     if (!status.ok())
       return status;
   }

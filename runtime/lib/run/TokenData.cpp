@@ -1,7 +1,6 @@
 //===- TokenData.cpp - a file of token ids as batches ---------------------===//
 
 #include "run/TokenData.h"
-#include "run/Random.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -168,9 +167,9 @@ Status TokenData::open(const std::string &name, const std::string &typeName, con
 Status TokenData::fill(int64_t step, Tensor &tokens, Tensor &labels) const {
   MOERT_RETURN_IF_ERROR(file.checkSize());
   const uint64_t starts = static_cast<uint64_t>(count - request.sequence);
-  const uint64_t key = mix(mix(request.seed) ^ static_cast<uint64_t>(step));
+  const uint64_t key = hashOf(hashOf(request.seed) ^ static_cast<uint64_t>(step));
   for (int64_t begin = 0; begin < request.step; begin += request.sequence) {
-    const int64_t start = static_cast<int64_t>(mix(key ^ static_cast<uint64_t>(begin / request.sequence)) % starts);
+    const int64_t start = static_cast<int64_t>(hashOf(key ^ static_cast<uint64_t>(begin / request.sequence)) % starts);
     for (int64_t i = 0; i <= request.sequence; ++i) {
       const int64_t id = type->read(first + (start + i) * type->bytes);
       if (id < 0 || id >= request.vocabulary)
