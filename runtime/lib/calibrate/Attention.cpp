@@ -29,42 +29,15 @@ struct Shape {
 
 Call makeAttention(Pool &pool, const Shape &shape) {
   pool.beginCall();
-  Call call;
-  call.kind = shape.isBackward ? Kind::AttentionGrad : Kind::Attention;
-  // The gradients have the same attributes.
-  attributes::Attention{.qLength = shape.length,
-                        .kLength = shape.length,
-                        .heads = shape.heads,
-                        .kHeads = shape.heads,
-                        .parts = 1,
-                        .stride = 1,
-                        .causal = 1,
-                        .rowParts = 1,
-                        .rowStride = 1,
-                        .cutParts = 1,
-                        .cutStride = 1,
-                        .keyShift = -1,
-                        .scale = 1 / std::sqrt(static_cast<double>(shape.headColumns))}
-      .set(call);
   auto in = [&] { return pool.input({shape.length, shape.columns()}); };
   auto out = [&] { return pool.output({shape.length, shape.columns()}); };
-  size_t next = 0;
-  auto add = [&](View view) { call.views[next++] = view; };
-  for (int operand = 0; operand < 3; ++operand)
-    add(in());
-  for (int absent = 0; absent < 3; ++absent)
-    add(View());
-  if (shape.isBackward) {
-    add(in());
-    add(pool.wideInput({shape.length, shape.heads}));
-    add(in());
-    for (int gradient = 0; gradient < 3; ++gradient)
-      add(out());
-  } else {
-    add(out());
-    add(pool.wideOutput({shape.length, shape.heads}));
-  }
-  call.viewCount = static_cast<int32_t>(next);
+  const std::vector<int64_t> perHead = {shape.length, shape.heads};
+  const View none;
+  Call call = shape.isBackward
+                  ? callOf(Kind::AttentionGrad, {in(), in(), in(), none, none, none, in(), pool.wideInput(perHead),
+                                                 in(), out(), out(), out()})
+                  : callOf(Kind::Attention, {in(), in(), in(), none, none, none, out(), pool.wideOutput(perHead)});
+  setCausal(call, shape.length, shape.heads, shape.headColumns);
   return call;
 }
 
@@ -75,6 +48,23 @@ struct AttentionCalls {
 };
 
 } // namespace
+
+void setCausal(Call &call, int64_t length, int64_t heads, int64_t headColumns) {
+  attributes::Attention{.qLength = length,
+                        .kLength = length,
+                        .heads = heads,
+                        .kHeads = heads,
+                        .parts = 1,
+                        .stride = 1,
+                        .causal = 1,
+                        .rowParts = 1,
+                        .rowStride = 1,
+                        .cutParts = 1,
+                        .cutStride = 1,
+                        .keyShift = -1,
+                        .scale = 1 / std::sqrt(static_cast<double>(headColumns))}
+      .set(call);
+}
 
 Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate, std::vector<AttentionCurve> &curves) {
   std::vector<int64_t> lengths = {32, 128, 512, 2048, 8192}, heads = {8, 32, 128};
@@ -99,11 +89,10 @@ Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate
           one.points.push_back(calls.size() - 1);
         }
     }
-  const int passes = settings.quick ? 2 : 5;
   pool.setReach(pool.bench().reach.cold);
-  Progress progress(settings.progress, "attention of " + rate.dtype, calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
-  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, passes, progress, seconds));
+  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, settings.quick ? 2 : 5, seconds, settings.progress,
+                                       "attention of " + rate.dtype));
   for (AttentionCalls &one : all) {
     for (size_t call : one.points)
       // A profile has no fractions above 1, but the clock may report that attention is faster than the fastest product.

@@ -50,18 +50,13 @@ Status measureMemory(Pool &pool, const Settings &settings, double &bytesPerSecon
   pool.setReach(pool.bench().reach.cold);
   auto make = [&] {
     pool.beginCall();
-    Call call;
-    call.kind = Kind::RowDot;
-    call.viewCount = 3;
-    call.views = {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.wideOutput({rows, 1})};
-    return call;
+    return callOf(Kind::RowDot,
+                  {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.wideOutput({rows, 1})});
   };
-  Progress silent(nullptr, "", kPasses);
   std::vector<double> seconds;
-  Status status = measureKernels(pool.bench(), {make}, kPasses, silent, seconds);
-  if (status.ok())
-    bytesPerSecond = static_cast<double>(2 * make().views[operands::RowDot::a].bytes()) / seconds[0];
-  return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), {make}, kPasses, seconds));
+  bytesPerSecond = static_cast<double>(2 * make().views[operands::RowDot::a].bytes()) / seconds[0];
+  return {};
 }
 
 Status calibrateHost(const Settings &settings, Profile &profile) {

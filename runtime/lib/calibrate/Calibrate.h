@@ -33,6 +33,8 @@ struct Settings {
 Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate);
 /// Measures causal attention of the pool's type over lengths and heads, as fractions of the rate of its products.
 Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate, std::vector<AttentionCurve> &curves);
+/// Sets the attributes of causal attention in sequences of `length` tokens. Its gradients have the same attributes.
+void setCausal(Call &call, int64_t length, int64_t heads, int64_t headColumns);
 /// Measures every kernel that is no product, over sizes, on values of the pool's type.
 Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<KernelFit> &fits);
 /// Measures the bytes per second of a kernel that only reads from memory that no cache holds.

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
-#include "calibrate/Ragged.h"
+#include "calibrate/ProductCalls.h"
 #include "core/Attributes.h"
 
 #include <algorithm>
@@ -32,18 +32,12 @@ Status measureDeviceLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   profile.launchSeconds = time.wall / kLaunches;
   auto scale = [&] {
     pool.beginCall();
-    Call call;
-    call.kind = Kind::Scale;
-    call.viewCount = 2;
-    call.views = {pool.input({1}), pool.output({1})};
-    return call;
+    return callOf(Kind::Scale, {pool.input({1}), pool.output({1})});
   };
-  Progress silent(nullptr, "", kPasses);
   std::vector<double> seconds;
-  status = measureKernels(bench, {scale}, kPasses, silent, seconds);
-  if (status.ok())
-    profile.kernelSeconds = seconds[0];
-  return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(bench, {scale}, kPasses, seconds));
+  profile.kernelSeconds = seconds[0];
+  return {};
 }
 
 /// Measures how much longer the first of two equal products takes if the step itself writes its counts. The host must
@@ -52,13 +46,10 @@ Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
   constexpr int64_t kExperts = 8, kSize = 64;
   constexpr int kPasses = 9;
   pool.beginCall();
-  Call slice;
-  slice.kind = Kind::SliceCounts;
-  slice.viewCount = 2;
+  const View counts = pool.outputOf(MOERT_I32, {1, kExperts});
+  Call slice = callOf(Kind::SliceCounts, {pool.integers({1, kExperts}, [](int64_t) { return 1; }), counts});
   attributes::SliceCounts{.rows = kExperts}.set(slice);
   slice.members = 2;
-  const View counts = pool.outputOf(MOERT_I32, {1, kExperts});
-  slice.views = {pool.integers({1, kExperts}, [](int64_t) { return 1; }), counts};
   const Call product = makeRagged(pool, {false, false, kExperts, 1, kSize, kSize}, counts);
   std::vector<double> seconds, waits;
   for (int pass = 0; pass <= kPasses; ++pass) {
@@ -77,13 +68,8 @@ Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings
   // Two operands and a result fit into the memory of one call.
   const int64_t size = settings.device.productSize / 2;
   std::vector<Call> calls;
-  for (int i = 0; i < kCalls; ++i) {
-    pool.beginCall();
-    Call &call = calls.emplace_back();
-    call.kind = Kind::Matmul;
-    call.viewCount = 3;
-    call.views = {pool.input({size, size}), pool.input({size, size}), pool.output({size, size})};
-  }
+  for (int i = 0; i < kCalls; ++i)
+    calls.push_back(makeDense(pool, {size, size, size}));
   double first = 0, last = 0;
   const auto begin = std::chrono::steady_clock::now();
   // The first step also prepares the library.
@@ -110,21 +96,11 @@ Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &pr
   std::vector<Sample> samples;
   for (int64_t bytes = 1 << 12; bytes <= most; bytes *= settings.quick ? 32 : 4)
     for (bool toHost : {true, false}) {
-      calls.push_back([=] {
-        Call call;
-        call.kind = Kind::Copy;
-        call.viewCount = 2;
-        using operands::Copy;
-        call.views[toHost ? Copy::in : Copy::out] = {onDevice, MOERT_F32, 1, {bytes / 4}};
-        call.views[toHost ? Copy::out : Copy::in] = {onHost, MOERT_F32, 1, {bytes / 4}};
-        return call;
-      });
+      calls.push_back([=] { return copyOf(toHost ? onDevice : onHost, toHost ? onHost : onDevice, bytes); });
       samples.push_back({static_cast<double>(bytes), 0});
     }
-  const int passes = settings.quick ? 3 : 7;
-  Progress progress(settings.progress, "host link", calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
-  MOERT_RETURN_IF_ERROR(measureKernels(bench, calls, passes, progress, seconds));
+  MOERT_RETURN_IF_ERROR(measureKernels(bench, calls, settings.quick ? 3 : 7, seconds, settings.progress, "host link"));
   for (size_t i = 0; i < samples.size(); ++i)
     samples[i].seconds = seconds[i];
   profile.hostLink = fitLine(samples);

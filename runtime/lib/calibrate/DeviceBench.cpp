@@ -1,7 +1,6 @@
 //===- DeviceBench.cpp - calls on a device, by its clock ------------------===//
 
 #include "calibrate/DeviceBench.h"
-#include "core/Attributes.h"
 #include "core/Error.h"
 
 #include <algorithm>
@@ -12,23 +11,11 @@ Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, 
                            int64_t callBytes) {
   result.reset(new DeviceBench(ranks, coldBytes, callBytes));
   MOERT_RETURN_IF_ERROR(result->findBallast(arenaBytes));
-  MakeCall copyNothing = [] {
-    Call call;
-    call.kind = Kind::Copy;
-    call.viewCount = 2;
-    for (View *view : {&call.views[operands::Copy::in], &call.views[operands::Copy::out]}) {
-      view->dtype = MOERT_F32;
-      view->rank = 1;
-    }
-    return call;
-  };
-  Progress silent(nullptr, "", 1);
   std::vector<double> seconds;
   constexpr int kPasses = 9;
-  Status status = measureKernels(*result, {copyNothing}, kPasses, silent, seconds);
-  if (status.ok())
-    result->nothing = seconds[0];
-  return status;
+  MOERT_RETURN_IF_ERROR(measureKernels(*result, {[] { return copyOf(nullptr, nullptr, 0); }}, kPasses, seconds));
+  result->nothing = seconds[0];
+  return {};
 }
 
 Status DeviceBench::allocateIn(int32_t space, int64_t bytes, void *&data) {

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
-#include "core/Attributes.h"
 #include "core/Error.h"
 
 #include <algorithm>
@@ -96,12 +95,7 @@ Status makeCopy(DeviceBench &bench, int64_t bytes, Work &work) {
   MOERT_RETURN_IF_ERROR(bench.allocateIn(MOERT_SPACE_DEVICE, bytes, from));
   MOERT_RETURN_IF_ERROR(bench.allocateIn(MOERT_SPACE_HOST_PINNED, bytes, to));
   work = {"copy", Ranks::kCopy, [=](moert_rank_t rank) {
-            Call call;
-            call.kind = Kind::Copy;
-            call.viewCount = 2;
-            call.views[operands::Copy::in] = {from, MOERT_F32, 1, {bytes / 4}};
-            call.views[operands::Copy::out] = {to, MOERT_F32, 1, {bytes / 4}};
-            return guarded([&] { return rank->device->launch(rank->rank, Ranks::kCopy, call); });
+            return guarded([&] { return rank->device->launch(rank->rank, Ranks::kCopy, copyOf(from, to, bytes)); });
           }};
   return {};
 }

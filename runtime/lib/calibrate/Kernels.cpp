@@ -298,23 +298,7 @@ void addNorms(Cases &cases) {
 void addAttention(Cases &cases, const Settings &settings) {
   const int64_t heads = settings.isDevice() ? kColumns / 128 : kHeads;
   const Size length{0, 1, 64};
-  // The gradients have the same attributes.
-  SetCall set = [=](Call &call, int64_t rows) {
-    attributes::Attention{.qLength = length.at(rows),
-                          .kLength = length.at(rows),
-                          .heads = heads,
-                          .kHeads = heads,
-                          .parts = 1,
-                          .stride = 1,
-                          .causal = 1,
-                          .rowParts = 1,
-                          .rowStride = 1,
-                          .cutParts = 1,
-                          .cutStride = 1,
-                          .keyShift = -1,
-                          .scale = 1 / std::sqrt(static_cast<double>(kColumns / heads))}
-        .set(call);
-  };
+  SetCall set = [=](Call &call, int64_t rows) { setCausal(call, length.at(rows), heads, kColumns / heads); };
   SetCall join = [](Call &call, int64_t rows) {
     const int64_t parts = std::gcd<int64_t>(rows, 2);
     attributes::JoinSequences{.parts = parts, .sequences = 1, .length = rows / parts}.set(call);
@@ -424,11 +408,10 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
   for (const KernelCase &one : cases)
     for (int64_t rows : sizes)
       calls.push_back([&pool, &one, rows] { return makeCall(pool, one, rows); });
-  const int passes = settings.quick ? 3 : 7;
   std::vector<double> seconds;
-  std::string dtype = dtypeName(pool.type());
-  Progress progress(settings.progress, "kernels of " + dtype, calls.size() * static_cast<size_t>(passes));
-  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), calls, passes, progress, seconds));
+  const std::string dtype = dtypeName(pool.type());
+  MOERT_RETURN_IF_ERROR(
+      measureKernels(pool.bench(), calls, settings.quick ? 3 : 7, seconds, settings.progress, "kernels of " + dtype));
   for (size_t c = 0; c < cases.size(); ++c) {
     KernelFit &fit = fits.emplace_back();
     fit.calls = {kindName(cases[c].kind), cases[c].params};

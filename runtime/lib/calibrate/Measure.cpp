@@ -45,6 +45,18 @@ int64_t coldBytes() {
   return std::clamp<int64_t>(4 * sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t(128) << 20, int64_t(1) << 30);
 }
 
+Call callOf(Kind kind, std::initializer_list<View> views) {
+  Call call;
+  call.kind = kind;
+  call.viewCount = static_cast<int8_t>(views.size());
+  std::ranges::copy(views, call.views.begin());
+  return call;
+}
+
+Call copyOf(void *from, void *to, int64_t bytes) {
+  return callOf(Kind::Copy, {{from, MOERT_F32, 1, {bytes / 4}}, {to, MOERT_F32, 1, {bytes / 4}}});
+}
+
 Status Bench::time(const MakeCall &make, double &seconds) {
   constexpr double kEnough = 2e-5;
   constexpr double kMostCalls = 32;
@@ -151,8 +163,9 @@ double typical(std::vector<double> seconds) {
   return *middle;
 }
 
-Status measureKernels(Bench &bench, const std::vector<MakeCall> &calls, int passes, Progress &progress,
-                      std::vector<double> &seconds) {
+Status measureKernels(Bench &bench, const std::vector<MakeCall> &calls, int passes, std::vector<double> &seconds,
+                      std::ostream *out, const std::string &what) {
+  Progress progress(out, what, calls.size() * static_cast<size_t>(passes));
   std::vector<std::vector<double>> times(calls.size());
   for (int pass = 0; pass < passes; ++pass)
     for (size_t i = 0; i < calls.size(); ++i) {

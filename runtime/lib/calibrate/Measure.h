@@ -28,6 +28,10 @@ int64_t coldBytes();
 /// last-level cache.
 constexpr int64_t kRecentBytes = int64_t(8) << 20;
 
+/// Call of a kernel with these operands, without attributes.
+Call callOf(Kind kind, std::initializer_list<View> views);
+/// Copy of `bytes` bytes.
+Call copyOf(void *from, void *to, int64_t bytes);
 /// Makes a kernel call on fresh operands.
 using MakeCall = std::function<Call()>;
 
@@ -124,9 +128,10 @@ private:
 /// Median, the lower of two; `seconds` is not empty. A few disturbed measurements do not change it.
 double typical(std::vector<double> seconds);
 
-/// Measures the typical seconds of each call in `passes` rounds through all of them. Stops at the first error.
-Status measureKernels(Bench &bench, const std::vector<MakeCall> &calls, int passes, Progress &progress,
-                      std::vector<double> &seconds);
+/// Measures the typical seconds of each call in `passes` rounds through all of them. Stops at the first error. Prints
+/// the progress of `what` on `progress`, unless that is null.
+Status measureKernels(Bench &bench, const std::vector<MakeCall> &calls, int passes, std::vector<double> &seconds,
+                      std::ostream *progress = nullptr, const std::string &what = "");
 
 } // namespace moert::calibrate
 

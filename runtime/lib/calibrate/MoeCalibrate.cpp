@@ -3,7 +3,7 @@
 #include "calibrate/MoeCalibrate.h"
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
-#include "calibrate/RaggedMethods.h"
+#include "calibrate/ProductMethods.h"
 #include "core/OutputFile.h"
 #include "host/Kernels.h"
 #include "moert/world.h"

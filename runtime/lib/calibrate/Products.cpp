@@ -8,8 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
-#include "calibrate/Ragged.h"
-#include "core/Attributes.h"
+#include "calibrate/ProductCalls.h"
 
 #include <algorithm>
 #include <cmath>
@@ -117,35 +116,15 @@ void thin(std::vector<int64_t> &axis) {
   axis = kept;
 }
 
-Call makeDense(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
-  Call call;
-  call.kind = Kind::Matmul;
-  call.viewCount = 3;
-  attributes::Matmul{.transposeA = grid.transposeA, .transposeB = grid.transposeB}.set(call);
-  call.views[operands::Matmul::a] = grid.transposeA ? pool.input({k, m}) : pool.input({m, k});
-  call.views[operands::Matmul::b] = grid.transposeB ? pool.input({n, k}) : pool.input({k, n});
-  call.views[operands::Matmul::c] = pool.output({m, n});
-  return call;
-}
-
-/// Makes a product of full groups, which needs no counts.
-Call makeGrouped(Pool &pool, Kind kind, int64_t m, int64_t n, int64_t k) {
-  Call call;
-  call.kind = kind;
-  if (kind == Kind::GroupedMatmul) {
-    call.viewCount = 4;
-    call.views = {pool.input({kGroups, m, k}), pool.input({kGroups, k, n}), View(), pool.output({kGroups, m, n})};
-  } else {
-    call.viewCount = 5;
-    call.views = {pool.input({kGroups, k, m}), pool.input({kGroups, k, n}), View(), View(),
-                  pool.output({kGroups, m, n})};
-  }
-  return call;
-}
-
+/// Makes a dense product, or one of full groups, which needs no counts.
 Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
+  if (grid.kind == Kind::Matmul)
+    return makeDense(pool, {m, n, k, grid.transposeA, grid.transposeB});
   pool.beginCall();
-  return grid.kind == Kind::Matmul ? makeDense(pool, grid, m, n, k) : makeGrouped(pool, grid.kind, m, n, k);
+  const std::vector<int64_t> b = {kGroups, k, n}, c = {kGroups, m, n};
+  if (grid.kind == Kind::GroupedMatmul)
+    return callOf(grid.kind, {pool.input({kGroups, m, k}), pool.input(b), View(), pool.output(c)});
+  return callOf(grid.kind, {pool.input({kGroups, k, m}), pool.input(b), View(), View(), pool.output(c)});
 }
 
 /// Calls of one curve: first of all curves, then of the ragged ones again with skewed rows.
@@ -254,12 +233,11 @@ Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
   RaggedCounts counts(pool.bench());
   Measurements all;
   MOERT_RETURN_IF_ERROR(addAll(pool, grids, counts, all));
-  const int passes = settings.quick ? 2 : 5;
   pool.setReach(pool.bench().reach.cold);
   rate.dtype = dtypeName(pool.type());
-  Progress progress(settings.progress, "products of " + rate.dtype, all.calls.size() * static_cast<size_t>(passes));
   std::vector<double> seconds;
-  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), all.calls, passes, progress, seconds));
+  MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), all.calls, settings.quick ? 2 : 5, seconds, settings.progress,
+                                       "products of " + rate.dtype));
   fillCurves(all, seconds, grids, rate);
   return {};
 }

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
-#include "calibrate/RaggedMethods.h"
+#include "calibrate/ProductMethods.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -248,7 +248,7 @@ TEST(CalibrateDevice, MethodsThatCannot) {
   Status status = calibrateMethods(settings, table);
   ASSERT_TRUE(status.ok()) << status.message;
   std::vector<std::string> names;
-  for (const MeasuredProduct::Method &method : table.products.at(0).methods)
+  for (const MeasuredMethod &method : table.products.at(0).methods)
     names.push_back(method.name);
   EXPECT_THAT(names, ElementsAre("tiles", "cublas-grouped", "cublaslt-1", "cublaslt-2", "cublaslt-4"));
 }

@@ -1,6 +1,6 @@
-//===- Ragged.cpp - products of experts whose rows vary -------------------===//
+//===- ProductCalls.cpp - calls of dense products, and of experts' --------===//
 
-#include "calibrate/Ragged.h"
+#include "calibrate/ProductCalls.h"
 #include "core/Attributes.h"
 
 #include <algorithm>
@@ -41,32 +41,41 @@ Status RaggedCounts::find(int64_t experts, int64_t rows, bool isSkewed, View &co
   return {};
 }
 
+Call makeDense(Pool &pool, const DenseShape &shape) {
+  const auto [m, n, k, transposeA, transposeB] = shape;
+  pool.beginCall();
+  Call call = callOf(Kind::Matmul, {transposeA ? pool.input({k, m}) : pool.input({m, k}),
+                                    transposeB ? pool.input({n, k}) : pool.input({k, n}), pool.output({m, n})});
+  attributes::Matmul{.transposeA = transposeA, .transposeB = transposeB}.set(call);
+  return call;
+}
+
 Call makeRagged(Pool &pool, const RaggedShape &shape, const View &counts) {
   const auto [isWeightGradient, transposed, experts, each, n, k] = shape;
   const int64_t rows = experts * each;
   pool.beginCall();
-  Call call;
-  if (isWeightGradient) {
-    call.kind = Kind::GroupedMatmulWgrad;
-    call.viewCount = 5;
-    call.views = {pool.input({rows, k}), pool.input({rows, n}), counts, View(), pool.output({experts, k, n})};
-    return call;
-  }
-  call.kind = Kind::GroupedMatmul;
-  call.viewCount = 4;
-  attributes::GroupedMatmul{.transposeWeights = transposed}.set(call);
+  if (isWeightGradient)
+    return callOf(Kind::GroupedMatmulWgrad,
+                  {pool.input({rows, k}), pool.input({rows, n}), counts, View(), pool.output({experts, k, n})});
   const View weights = transposed ? pool.input({experts, n, k}) : pool.input({experts, k, n});
-  call.views = {pool.input({rows, k}), weights, counts, pool.output({rows, n})};
+  Call call = callOf(Kind::GroupedMatmul, {pool.input({rows, k}), weights, counts, pool.output({rows, n})});
+  attributes::GroupedMatmul{.transposeWeights = transposed}.set(call);
   return call;
+}
+
+/// Bytes of `elements` elements and of the alignment of two operands.
+static int64_t alignedBytes(int64_t elements, int32_t dtype) {
+  return elements * static_cast<int64_t>(dtypeSize(dtype)) + 2 * 256;
+}
+
+int64_t bytesOf(const DenseShape &shape, int32_t dtype) {
+  return alignedBytes(std::max((shape.m + shape.n) * shape.k, shape.m * shape.n), dtype);
 }
 
 int64_t bytesOf(const RaggedShape &shape, int32_t dtype) {
   const int64_t rows = shape.experts * shape.rows, weights = shape.experts * shape.n * shape.k;
   const int64_t inputs = shape.isWeightGradient ? rows * (shape.k + shape.n) : rows * shape.k + weights;
-  const int64_t output = shape.isWeightGradient ? weights : rows * shape.n;
-  // Alignment of operands.
-  constexpr int64_t kAlignment = 256, kOperands = 2;
-  return std::max(inputs, output) * static_cast<int64_t>(dtypeSize(dtype)) + kOperands * kAlignment;
+  return alignedBytes(std::max(inputs, shape.isWeightGradient ? weights : rows * shape.n), dtype);
 }
 
 } // namespace moert::calibrate

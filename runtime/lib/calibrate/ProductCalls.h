@@ -1,6 +1,6 @@
-//===- Ragged.h - products of experts whose rows vary ---------------------===//
-#ifndef MOERT_CALIBRATE_RAGGED_H
-#define MOERT_CALIBRATE_RAGGED_H
+//===- ProductCalls.h - calls of dense products, and of experts' ----------===//
+#ifndef MOERT_CALIBRATE_PRODUCTCALLS_H
+#define MOERT_CALIBRATE_PRODUCTCALLS_H
 
 #include "calibrate/Measure.h"
 
@@ -8,6 +8,14 @@
 #include <tuple>
 
 namespace moert::calibrate {
+
+/// Shape of the product c [m,n] = op(a) op(b).
+struct DenseShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transposeA = false, transposeB = false;
+
+  bool operator==(const DenseShape &) const = default;
+};
 
 /// Product of weights [experts, k, n] or, transposed, [experts, n, k], with `rows` rows of each expert in the mean. A
 /// weight gradient is [experts, k, n].
@@ -34,11 +42,13 @@ private:
   std::map<std::tuple<int64_t, int64_t, bool>, View> known;
 };
 
-/// Begins a call and makes its operands.
+/// Begin a call and make its operands.
+Call makeDense(Pool &pool, const DenseShape &shape);
 Call makeRagged(Pool &pool, const RaggedShape &shape, const View &counts);
-/// Bytes of its inputs or of its output, whichever are more.
+/// Bytes of the call's inputs or of its output, whichever are more.
+int64_t bytesOf(const DenseShape &shape, int32_t dtype);
 int64_t bytesOf(const RaggedShape &shape, int32_t dtype);
 
 } // namespace moert::calibrate
 
-#endif // MOERT_CALIBRATE_RAGGED_H
+#endif // MOERT_CALIBRATE_PRODUCTCALLS_H
