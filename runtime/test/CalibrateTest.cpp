@@ -2,7 +2,6 @@
 
 #include "calibrate/Calibrate.h"
 #include "calibrate/MoeCalibrate.h"
-#include "calibrate/Options.h"
 #include "calibrate/Ranks.h"
 #include "core/Shapes.h"
 #include "host/Kernels.h"

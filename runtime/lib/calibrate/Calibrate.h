@@ -21,7 +21,7 @@ struct DeviceSizes {
 
 struct Settings {
   std::string backend = "host";
-  int64_t workers = 0;              ///< processors of the profile of a host
+  int64_t workers = 0;              ///< processors of the profile of a host; 0: one for each core
   DeviceSizes device;               ///< sizes of other backends; the host has its own
   bool quick = false;               ///< whether to measure fewer points with fewer repetitions
   std::ostream *progress = nullptr; ///< output for progress, or null

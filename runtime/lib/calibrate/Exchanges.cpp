@@ -18,13 +18,9 @@
 namespace moert::calibrate {
 namespace {
 
-/// Memory of a collective on one rank, in an arena that holds several of them.
-struct Place {
-  int64_t in, out;
-};
-
 /// Collective of `bytes` payload in a group.
 struct MeasuredExchange {
+  Kind kind;
   int32_t dtype;
   int64_t bytes;
   int64_t members;
@@ -33,67 +29,48 @@ struct MeasuredExchange {
   int64_t elements() const { return bytes / static_cast<int64_t>(dtypeSize(dtype)); }
 };
 
-using IssueExchange = int32_t (*)(moert_rank_t, const moert_group &, const MeasuredExchange &, Place);
+constexpr Kind kKinds[] = {Kind::AllGather, Kind::ReduceScatter, Kind::AllReduce,
+                           Kind::AllToAll,  Kind::Broadcast,     Kind::Reduce};
 
-struct ExchangeCase {
-  const char *name;
-  bool sums;
-  IssueExchange issue;
-};
+bool isSum(Kind kind) { return kind == Kind::ReduceScatter || kind == Kind::AllReduce || kind == Kind::Reduce; }
 
 // Values are divided along their second dimension of three, as the tokens of experts are.
 constexpr int64_t kOuter = 4;
 
-moert_buffer whole(const MeasuredExchange &exchange, int64_t offset) {
-  int64_t inner = exchange.elements() / kOuter / exchange.members;
-  return Ranks::buffer(exchange.dtype, offset, {kOuter, exchange.members, inner});
+/// Issues the collective on memory from `place` on.
+int32_t issueExchange(moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, int64_t place) {
+  const int64_t op = exchange.op, members = exchange.members, inner = exchange.elements() / kOuter / members;
+  auto value = [&](int64_t offset, bool isPart) {
+    return Ranks::buffer(exchange.dtype, offset, {kOuter, isPart ? 1 : members, inner});
+  };
+  moert_buffer in = value(place, exchange.kind == Kind::AllGather);
+  moert_buffer out = value(place + exchange.bytes, exchange.kind == Kind::ReduceScatter);
+  switch (exchange.kind) {
+  case Kind::AllGather:
+    return moert_all_gather(rank, op, &in, &out, 1, &group, Ranks::kMeet);
+  case Kind::ReduceScatter:
+    return moert_reduce_scatter(rank, op, &in, &out, 1, &group, Ranks::kMeet);
+  case Kind::AllReduce:
+    return moert_all_reduce(rank, op, &in, nullptr, &out, &group, Ranks::kMeet);
+  case Kind::Broadcast:
+    return moert_broadcast(rank, op, &in, &out, 0, &group, Ranks::kMeet);
+  case Kind::Reduce:
+    return moert_reduce(rank, op, &in, &out, 0, &group, Ranks::kMeet);
+  default:
+    in = Ranks::buffer(exchange.dtype, place, {members, kOuter, inner});
+    out = Ranks::buffer(exchange.dtype, place + exchange.bytes, {1, members * kOuter, inner});
+    return moert_all_to_all(rank, op, &in, &out, 0, 1, 1, 0, 1, &group, Ranks::kMeet);
+  }
 }
-moert_buffer part(const MeasuredExchange &exchange, int64_t offset) {
-  int64_t inner = exchange.elements() / kOuter / exchange.members;
-  return Ranks::buffer(exchange.dtype, offset, {kOuter, 1, inner});
-}
-
-const ExchangeCase kCases[] = {
-    {"all_gather", false,
-     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
-       moert_buffer in = part(exchange, place.in), out = whole(exchange, place.out);
-       return moert_all_gather(rank, exchange.op, &in, &out, 1, &group, Ranks::kMeet);
-     }},
-    {"reduce_scatter", true,
-     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
-       moert_buffer in = whole(exchange, place.in), out = part(exchange, place.out);
-       return moert_reduce_scatter(rank, exchange.op, &in, &out, 1, &group, Ranks::kMeet);
-     }},
-    {"all_reduce", true,
-     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
-       moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
-       return moert_all_reduce(rank, exchange.op, &in, nullptr, &out, &group, Ranks::kMeet);
-     }},
-    {"all_to_all", false,
-     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
-       int64_t inner = exchange.elements() / kOuter / exchange.members;
-       moert_buffer in = Ranks::buffer(exchange.dtype, place.in, {exchange.members, kOuter, inner});
-       moert_buffer out = Ranks::buffer(exchange.dtype, place.out, {1, exchange.members * kOuter, inner});
-       return moert_all_to_all(rank, exchange.op, &in, &out, 0, 1, 1, 0, 1, &group, Ranks::kMeet);
-     }},
-    {"broadcast", false,
-     [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
-       moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
-       return moert_broadcast(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
-     }},
-    {"reduce", true, [](moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange, Place place) {
-       moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
-       return moert_reduce(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
-     }}};
 
 /// Issues the collective between the events that order it against the compute stream.
-int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const ExchangeCase &one,
-                           const MeasuredExchange &exchange, Place place) {
+int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const MeasuredExchange &exchange,
+                           int64_t place) {
   int32_t code = moert_record(rank, 0, Ranks::kCompute);
   if (!code)
     code = moert_wait(rank, 0, Ranks::kMeet);
   if (!code)
-    code = one.issue(rank, group, exchange, place);
+    code = issueExchange(rank, group, exchange, place);
   if (!code)
     code = moert_record(rank, 1, Ranks::kMeet);
   return code ? code : moert_wait(rank, 1, Ranks::kCompute);
@@ -135,7 +112,7 @@ Status timeOnDevice(const Scene &scene, const Issue &issue, double &seconds) {
 }
 
 /// Measures one collective, or one member's share of it.
-Status timeExchange(const Scene &scene, const ExchangeCase &one, const MeasuredExchange &exchange, double &seconds) {
+Status timeExchange(const Scene &scene, const MeasuredExchange &exchange, double &seconds) {
   const int64_t places = countPlaces(exchange, scene.arena);
   Issue issue = [&](moert_rank_t rank) -> int32_t {
     if (scene.bench)
@@ -143,8 +120,7 @@ Status timeExchange(const Scene &scene, const ExchangeCase &one, const MeasuredE
         return code;
     const moert_group &group = scene.ranks.group(static_cast<size_t>(exchange.op - Ranks::kMeet));
     for (int64_t i = 0; i < places; ++i)
-      if (int32_t code =
-              issueBetweenEvents(rank, group, one, exchange, {2 * i * exchange.bytes, (2 * i + 1) * exchange.bytes}))
+      if (int32_t code = issueBetweenEvents(rank, group, exchange, 2 * i * exchange.bytes))
         return code;
     return MOERT_OK;
   };
@@ -160,17 +136,17 @@ Status timeExchange(const Scene &scene, const ExchangeCase &one, const MeasuredE
 }
 
 /// Measures all sizes of one collective in one group. The fit's members and type are given.
-Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group, ExchangeFit &fit,
-                       Progress &progress) {
+Status measureExchange(const Scene &scene, Kind kind, size_t group, ExchangeFit &fit, Progress &progress) {
   int32_t dtype = fit.dtype.empty() ? MOERT_F32 : dtypeFromName(fit.dtype);
   for (int64_t bytes : scene.sizes) {
     progress.step();
-    MeasuredExchange exchange{dtype, bytes, scene.ranks.group(group).size, Ranks::kMeet + static_cast<int64_t>(group)};
+    MeasuredExchange exchange{kind, dtype, bytes, scene.ranks.group(group).size,
+                              Ranks::kMeet + static_cast<int64_t>(group)};
     if (4 * bytes > scene.arena || exchange.elements() < kOuter * exchange.members)
       continue;
     Sample &sample = fit.samples.emplace_back();
     sample.bytes = static_cast<double>(bytes);
-    MOERT_RETURN_IF_ERROR(timeExchange(scene, one, exchange, sample.seconds));
+    MOERT_RETURN_IF_ERROR(timeExchange(scene, exchange, sample.seconds));
   }
   fit.fit = fitLine(fit.samples);
   return {};
@@ -179,12 +155,12 @@ Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group
 /// Measures all collectives in one group. `shape` has its members.
 Status measureGroup(const Scene &scene, size_t group, const ExchangeFit &shape, std::vector<ExchangeFit> &fits,
                     Progress &progress) {
-  for (const ExchangeCase &one : kCases)
-    for (const char *dtype : one.sums ? scene.sumTypes : std::vector<const char *>{""}) {
+  for (Kind kind : kKinds)
+    for (const char *dtype : isSum(kind) ? scene.sumTypes : std::vector<const char *>{""}) {
       ExchangeFit &fit = fits.emplace_back(shape);
-      fit.collective = one.name;
+      fit.collective = kindName(kind);
       fit.dtype = dtype;
-      MOERT_RETURN_IF_ERROR(measureExchange(scene, one, group, fit, progress));
+      MOERT_RETURN_IF_ERROR(measureExchange(scene, kind, group, fit, progress));
       // With very many members, no size may fit.
       if (fit.samples.empty())
         fits.pop_back();
@@ -194,10 +170,8 @@ Status measureGroup(const Scene &scene, size_t group, const ExchangeFit &shape, 
 
 /// Number of collectives that measureGroup measures; sums count once for each type.
 size_t countFits(const std::vector<const char *> &sumTypes) {
-  size_t count = 0;
-  for (const ExchangeCase &one : kCases)
-    count += one.sums ? sumTypes.size() : 1;
-  return count;
+  const auto sums = static_cast<size_t>(std::ranges::count_if(kKinds, isSum));
+  return std::size(kKinds) - sums + sums * sumTypes.size();
 }
 
 std::vector<int64_t> deviceSizes(const Settings &settings) {

@@ -1,8 +1,6 @@
 //===- MoeCalibrate.cpp - moe-calibrate without its main function ---------===//
 
 #include "calibrate/MoeCalibrate.h"
-#include "calibrate/Calibrate.h"
-#include "calibrate/Options.h"
 #include "calibrate/ProductMethods.h"
 #include "core/OutputFile.h"
 #include "host/Kernels.h"
@@ -63,21 +61,21 @@ int write(const std::string &output, const std::function<void(std::ostream &)> &
 }
 
 Status measure(const Settings &settings, Profile &profile) {
-  if (settings.backend != "host")
+  if (settings.isDevice())
     return calibrateDevice(settings, profile);
   host::initialiseThread();
   return calibrateHost(settings, profile);
 }
 
 /// Measures methods of products in place of a profile.
-int runMethods(const Options &options, const Settings &settings, std::ostream &out, std::ostream &err) {
+int runMethods(const Options &options, std::ostream &out, std::ostream &err) {
   MethodTable table;
-  if (Status status = calibrateMethods(settings, table); !status.ok())
+  if (Status status = calibrateMethods(options, table); !status.ok())
     return fail(err, status.message, exitStatus(status.code));
   return write(options.products, [&](std::ostream &to) { writeMethods(table, to); }, out, err);
 }
 
-int run(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
+int run(Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
   int64_t process = 0, processes = 1;
   if (options.backend == "cuda")
     if (int32_t code = moert_place(&process, &processes))
@@ -89,15 +87,13 @@ int run(const Options &options, std::ostream &out, std::ostream &err, bool isTer
   const std::string &output = isTable ? options.products : options.output;
   if (isFirst && !isWritable(output))
     return fail(err, "'" + output + "': cannot be written: " + std::strerror(errno), BadInput);
-  Settings settings;
-  settings.backend = options.backend;
-  settings.workers = options.workers ? options.workers : std::max(1u, std::thread::hardware_concurrency());
-  settings.quick = options.quick;
-  settings.progress = isTerminal && isFirst ? &err : nullptr;
+  if (!options.workers)
+    options.workers = std::max(1u, std::thread::hardware_concurrency());
+  options.progress = isTerminal && isFirst ? &err : nullptr;
   if (isTable)
-    return runMethods(options, settings, out, err);
+    return runMethods(options, out, err);
   Profile profile;
-  if (Status status = measure(settings, profile); !status.ok())
+  if (Status status = measure(options, profile); !status.ok())
     return fail(err, (isFirst ? "" : "rank " + std::to_string(process) + ": ") + status.message,
                 exitStatus(status.code));
   if (!isFirst)

@@ -2,11 +2,18 @@
 #ifndef MOERT_CALIBRATE_MOECALIBRATE_H
 #define MOERT_CALIBRATE_MOECALIBRATE_H
 
-#include <ostream>
-#include <string>
-#include <vector>
+#include "calibrate/Calibrate.h"
 
 namespace moert::calibrate {
+
+struct Options : Settings {
+  std::string output;
+  std::string products;    ///< file for the methods of products, in place of a profile
+  std::string information; ///< text for --help, --help-hidden or --version; empty: the machine is measured
+};
+
+/// Parses arguments, without the program's name.
+Status parseOptions(const std::vector<std::string> &arguments, Options &options);
 
 /// Runs moe-calibrate with `arguments`, which do not have the program's name. The profile goes to a file, or to `out`
 /// if the file is "-". Messages go to `err`, and progress too if `isTerminal`. Returns the exit status.

@@ -1,6 +1,6 @@
 //===- Options.cpp - the command line of moe-calibrate --------------------===//
 
-#include "calibrate/Options.h"
+#include "calibrate/MoeCalibrate.h"
 #include "core/ProgramOptions.h"
 
 namespace moert::calibrate {
