@@ -2,7 +2,7 @@
 #ifndef MOERT_CUDA_CUDAKERNELS_H
 #define MOERT_CUDA_CUDAKERNELS_H
 
-#include "core/Kernels.h"
+#include "core/Checks.h"
 #include "cuda/Context.h"
 
 namespace moert::cuda {
@@ -14,7 +14,12 @@ class CudaKernels final : public Kernels {
 public:
   explicit CudaKernels(Target target) : target(target) {}
 
-#define MOERT_CUDA_METHOD(kind, method, parameters, arguments) Status method parameters override;
+// Each kernel checks its operands and then runs.
+#define MOERT_CUDA_METHOD(kind, method, parameters, arguments)                                                         \
+  Status method parameters override {                                                                                  \
+    MOERT_RETURN_IF_ERROR(check##kind arguments);                                                                      \
+    return run##kind arguments;                                                                                        \
+  }
 #include "moert/kernels.inc"
   Status forcedChoices(RoutingPage &page, View experts, View &forced) override;
   Status recordChoices(View experts, RoutingPage &page) override;
@@ -23,6 +28,9 @@ public:
   const Target &where() const { return target; }
 
 private:
+#define MOERT_CUDA_METHOD(kind, method, parameters, arguments) Status run##kind parameters;
+#include "moert/kernels.inc"
+
   Target target;
 };
 

@@ -1,6 +1,5 @@
 //===- KernelsActivation.cu - activations and their gradients -------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
 #include "cuda/Math.cuh"
@@ -219,13 +218,11 @@ Status launchAny(const Target &target, View in, View grad, View counts, View out
 
 } // namespace
 
-Status CudaKernels::activation(View in, View counts, View out, ActivationForm form) {
-  MOERT_RETURN_IF_ERROR(checkActivation(in, counts, out, form));
+Status CudaKernels::runActivation(View in, View counts, View out, ActivationForm form) {
   return launchAny(target, in, {}, counts, out, form);
 }
 
-Status CudaKernels::activationGrad(View in, View grad, View counts, View out, ActivationForm form) {
-  MOERT_RETURN_IF_ERROR(checkActivationGrad(in, grad, counts, out, form));
+Status CudaKernels::runActivationGrad(View in, View grad, View counts, View out, ActivationForm form) {
   return launchAny(target, in, grad, counts, out, form);
 }
 

@@ -1,6 +1,5 @@
 //===- KernelsAttention.cu - attention ------------------------------------===//
 
-#include "core/Checks.h"
 #include "cuda/Attention.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
@@ -251,8 +250,7 @@ Status mergeRows(const Target &target, View a, View lseA, View b, View lseB, Vie
 
 } // namespace
 
-Status CudaKernels::mergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
-  MOERT_RETURN_IF_ERROR(checkMergeAttention(a, lseA, b, lseB, out, lse));
+Status CudaKernels::runMergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
   return withFloating(a.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(
@@ -260,8 +258,7 @@ Status CudaKernels::mergeAttention(View a, View lseA, View b, View lseB, View ou
   });
 }
 
-Status CudaKernels::attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkAttention(inputs, out, lse, options));
+Status CudaKernels::runAttention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
   bool isDone = false;
   MOERT_RETURN_IF_ERROR(attentionByCudnn(target, inputs, out, lse, options, isDone));
   if (isDone)

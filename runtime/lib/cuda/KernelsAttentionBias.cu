@@ -1,6 +1,5 @@
 //===- KernelsAttentionBias.cu - gradients of biases and of sinks ---------===//
 
-#include "core/Checks.h"
 #include "cuda/AttentionGrad.cuh"
 #include "cuda/CudaKernels.h"
 
@@ -109,9 +108,8 @@ Status sinksGrad(const Target &target, View sinks, View lse, View attended, View
 
 } // namespace
 
-Status CudaKernels::attentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
-                                      const AttentionOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkAttentionBiasGrad(inputs, attended, lse, grads, out, options));
+Status CudaKernels::runAttentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
+                                         const AttentionOptions &options) {
   return withFloating(inputs.q.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     Problem<T> problem(inputs, options);
@@ -133,8 +131,7 @@ Status CudaKernels::attentionBiasGrad(const AttentionInputs &inputs, View attend
   });
 }
 
-Status CudaKernels::attentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
-  MOERT_RETURN_IF_ERROR(checkAttentionSinksGrad(sinks, lse, attended, grads, out));
+Status CudaKernels::runAttentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
   return withFloating(sinks.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(lse.dtype, [&](auto beside) {

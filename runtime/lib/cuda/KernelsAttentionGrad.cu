@@ -1,6 +1,5 @@
 //===- KernelsAttentionGrad.cu - gradients of attention's operands --------===//
 
-#include "core/Checks.h"
 #include "cuda/AttentionGrad.cuh"
 #include "cuda/CudaKernels.h"
 
@@ -237,9 +236,8 @@ Status launchGradKeys(const Target &target, Problem<T> problem, const T *grads, 
 
 } // namespace
 
-Status CudaKernels::attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ,
-                                  View gradK, View gradV, const AttentionOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkAttentionGrad(inputs, attended, lse, grads, gradQ, gradK, gradV, options));
+Status CudaKernels::runAttentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ,
+                                     View gradK, View gradV, const AttentionOptions &options) {
   bool isDone = false;
   MOERT_RETURN_IF_ERROR(
       attentionGradByCudnn(target, inputs, attended, lse, grads, gradQ, gradK, gradV, options, isDone));

@@ -1,6 +1,5 @@
 //===- KernelsBias.cu - biases of experts and their gradients -------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
 #include "cuda/Ragged.cuh"
@@ -118,8 +117,7 @@ Grid partSumsGrid(const Target &target, View grads, int64_t experts) {
 
 } // namespace
 
-Status CudaKernels::biasAdd(View rows, View bias, View counts, View out, double scale) {
-  MOERT_RETURN_IF_ERROR(checkBiasAdd(rows, bias, counts, out, scale));
+Status CudaKernels::runBiasAdd(View rows, View bias, View counts, View out, double scale) {
   const int64_t columns = columnsOf(rows), experts = expertCount(rows, counts);
   const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows.dims[0], offsets));
@@ -138,8 +136,7 @@ Status CudaKernels::biasAdd(View rows, View bias, View counts, View out, double 
   });
 }
 
-Status CudaKernels::biasGrad(View grads, View counts, View addend, View out, double scale) {
-  MOERT_RETURN_IF_ERROR(checkBiasGrad(grads, counts, addend, out, scale));
+Status CudaKernels::runBiasGrad(View grads, View counts, View addend, View out, double scale) {
   const int64_t columns = columnsOf(grads), experts = expertCount(grads, counts);
   if (out.elements() == 0)
     return {};

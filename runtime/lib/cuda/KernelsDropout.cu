@@ -1,6 +1,5 @@
 //===- KernelsDropout.cu - dropout ----------------------------------------===//
 
-#include "core/Checks.h"
 #include "core/Positions.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
@@ -40,9 +39,8 @@ template <class T, class Mask> struct DropRows {
 
 } // namespace
 
-Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise,
-                            SequenceOrder order) {
-  MOERT_RETURN_IF_ERROR(checkDropout(x, step, out, seed, rows, columns, noise, order));
+Status CudaKernels::runDropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise,
+                               SequenceOrder order) {
   const int64_t firstColumn = columns.index() * x.dims[1];
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);

@@ -1,6 +1,5 @@
 //===- KernelsElementwise.cu - sums, scales, casts and scalars ------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
@@ -113,53 +112,33 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
-Status CudaKernels::add(View a, View b, View out) {
-  MOERT_RETURN_IF_ERROR(checkAdd(a, b, out));
-  return mapAlike(target, Add(), out, a, b);
-}
+Status CudaKernels::runAdd(View a, View b, View out) { return mapAlike(target, Add(), out, a, b); }
 
-Status CudaKernels::scale(View in, View out, double factor) {
-  MOERT_RETURN_IF_ERROR(checkScale(in, out, factor));
-  return mapAlike(target, Scale{factor}, out, in);
-}
+Status CudaKernels::runScale(View in, View out, double factor) { return mapAlike(target, Scale{factor}, out, in); }
 
-Status CudaKernels::inverseRoot(View in, View out, double scale, double eps) {
-  MOERT_RETURN_IF_ERROR(checkInverseRoot(in, out, scale, eps));
+Status CudaKernels::runInverseRoot(View in, View out, double scale, double eps) {
   return mapAlike(target, InverseRoot{scale, eps}, out, in);
 }
 
-Status CudaKernels::inverseRootGrad(View root, View grads, View out, double scale) {
-  MOERT_RETURN_IF_ERROR(checkInverseRootGrad(root, grads, out, scale));
+Status CudaKernels::runInverseRootGrad(View root, View grads, View out, double scale) {
   return mapAlike(target, InverseRootGrad{-scale / 2}, out, root, grads);
 }
 
-Status CudaKernels::clamp(View in, View out, double limit) {
-  MOERT_RETURN_IF_ERROR(checkClamp(in, out, limit));
-  return mapAlike(target, Clamp{limit}, out, in);
-}
+Status CudaKernels::runClamp(View in, View out, double limit) { return mapAlike(target, Clamp{limit}, out, in); }
 
-Status CudaKernels::clampGrad(View in, View grads, View out, double limit) {
-  MOERT_RETURN_IF_ERROR(checkClampGrad(in, grads, out, limit));
+Status CudaKernels::runClampGrad(View in, View grads, View out, double limit) {
   return mapAlike(target, ClampGrad{limit}, out, in, grads);
 }
 
-Status CudaKernels::squareRoot(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkSquareRoot(in, out));
-  return mapAlike(target, SquareRoot(), out, in);
-}
+Status CudaKernels::runSquareRoot(View in, View out) { return mapAlike(target, SquareRoot(), out, in); }
 
-Status CudaKernels::divide(View a, View b, View out) {
-  MOERT_RETURN_IF_ERROR(checkDivide(a, b, out));
-  return mapAlike(target, Divide(), out, a, b);
-}
+Status CudaKernels::runDivide(View a, View b, View out) { return mapAlike(target, Divide(), out, a, b); }
 
-Status CudaKernels::clipFactor(View sumSquares, View out, double most) {
-  MOERT_RETURN_IF_ERROR(checkClipFactor(sumSquares, out, most));
+Status CudaKernels::runClipFactor(View sumSquares, View out, double most) {
   return mapAlike(target, ClipFactor{most}, out, sumSquares);
 }
 
-Status CudaKernels::cast(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkCast(in, out));
+Status CudaKernels::runCast(View in, View out) {
   return withFloating(in.dtype, [&](auto from) {
     return withFloating(out.dtype, [&](auto to) {
       using From = MOERT_TYPE(from);
@@ -169,8 +148,7 @@ Status CudaKernels::cast(View in, View out) {
   });
 }
 
-Status CudaKernels::fill(View out, double value) {
-  MOERT_RETURN_IF_ERROR(checkFill(out, value));
+Status CudaKernels::runFill(View out, double value) {
   switch (out.dtype) {
   case MOERT_I32:
     return fillWith(target, out, static_cast<int32_t>(value));
@@ -185,16 +163,14 @@ Status CudaKernels::fill(View out, double value) {
   }
 }
 
-Status CudaKernels::positions(View out, int64_t period, SequenceCut cut) {
-  MOERT_RETURN_IF_ERROR(checkPositions(out, period, cut));
+Status CudaKernels::runPositions(View out, int64_t period, SequenceCut cut) {
   if (out.elements() == 0)
     return {};
   return launch(positionsKernel, gridOf(target, out.elements()), target, out.as<int32_t>(), out.elements(),
                 static_cast<uint32_t>(period), RowPlaces(period, cut));
 }
 
-Status CudaKernels::indexAffine(View in, View out, int64_t factor, int64_t offset) {
-  MOERT_RETURN_IF_ERROR(checkIndexAffine(in, out, factor, offset));
+Status CudaKernels::runIndexAffine(View in, View out, int64_t factor, int64_t offset) {
   if (out.elements() == 0)
     return {};
   return launch(affineKernel, gridOf(target, out.elements()), target, in.as<const int32_t>(), out.as<int32_t>(),

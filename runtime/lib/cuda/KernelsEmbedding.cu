@@ -4,7 +4,6 @@
 // order.
 //
 //===----------------------------------------------------------------------===//
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
@@ -280,8 +279,7 @@ private:
 
 } // namespace
 
-Status CudaKernels::embedding(View ids, View table, View out, Part part) {
-  MOERT_RETURN_IF_ERROR(checkEmbedding(ids, table, out, part));
+Status CudaKernels::runEmbedding(View ids, View table, View out, Part part) {
   const int64_t columns = table.dims[1];
   return withFloating(table.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
@@ -290,8 +288,7 @@ Status CudaKernels::embedding(View ids, View table, View out, Part part) {
   });
 }
 
-Status CudaKernels::embeddingGrad(View ids, View grads, View addend, View out, Part part, int64_t padding) {
-  MOERT_RETURN_IF_ERROR(checkEmbeddingGrad(ids, grads, addend, out, part, padding));
+Status CudaKernels::runEmbeddingGrad(View ids, View grads, View addend, View out, Part part, int64_t padding) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (grads.dims[0] > kMost || out.dims[0] > kMost)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'embedding_grad': more than 2^31 - 1 tokens or rows");

@@ -1,6 +1,5 @@
 //===- KernelsGemm.cpp - dense and grouped matrix products ----------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/RaggedProducts.h"
 
@@ -13,14 +12,12 @@ ProductShape matmulShape(View a, View c, bool transposeA, bool transposeB) {
   return {a.dtype, c.dims[0], c.dims[1], a.dims[transposeA ? 0 : 1], transposeA, transposeB};
 }
 
-Status CudaKernels::matmul(View a, View b, View c, bool transposeA, bool transposeB) {
-  MOERT_RETURN_IF_ERROR(checkMatmul(a, b, c, transposeA, transposeB));
+Status CudaKernels::runMatmul(View a, View b, View c, bool transposeA, bool transposeB) {
   return target.device.products.multiply(target.stream, matmulShape(a, c, transposeA, transposeB), a.data, b.data,
                                          c.data);
 }
 
-Status CudaKernels::matmulWgrad(View rows, View grads, View addend, View out) {
-  MOERT_RETURN_IF_ERROR(checkMatmulWgrad(rows, grads, addend, out));
+Status CudaKernels::runMatmulWgrad(View rows, View grads, View addend, View out) {
   if (addend)
     MOERT_RETURN_IF_ERROR(copy(addend, out));
   const ProductShape shape{rows.dtype, out.dims[0],  out.dims[1], rows.dims[0],     true,
@@ -28,8 +25,7 @@ Status CudaKernels::matmulWgrad(View rows, View grads, View addend, View out) {
   return target.device.products.multiply(target.stream, shape, rows.data, grads.data, out.data);
 }
 
-Status CudaKernels::groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {
-  MOERT_RETURN_IF_ERROR(checkGroupedMatmul(rows, weights, counts, out, transposeWeights));
+Status CudaKernels::runGroupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {
   const int64_t experts = weights.dims[0], n = weights.dims[transposeWeights ? 1 : 2];
   const int64_t k = weights.dims[transposeWeights ? 2 : 1];
   if (!counts) {
@@ -43,8 +39,7 @@ Status CudaKernels::groupedMatmul(View rows, View weights, View counts, View out
   return multiplyRagged(target, product, counts);
 }
 
-Status CudaKernels::groupedMatmulWgrad(View rows, View grads, View counts, View addend, View out) {
-  MOERT_RETURN_IF_ERROR(checkGroupedMatmulWgrad(rows, grads, counts, addend, out));
+Status CudaKernels::runGroupedMatmulWgrad(View rows, View grads, View counts, View addend, View out) {
   const int64_t experts = out.dims[0], k = out.dims[1], n = out.dims[2];
   if (addend)
     MOERT_RETURN_IF_ERROR(copy(addend, out));

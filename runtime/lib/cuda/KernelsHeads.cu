@@ -1,6 +1,5 @@
 //===- KernelsHeads.cu - heads with columns that all share ----------------===//
 
-#include "core/Checks.h"
 #include "core/Shapes.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
@@ -58,8 +57,7 @@ bool isCutBy(const HeadShape &shape, int64_t width) { return shape.own % width =
 
 } // namespace
 
-Status CudaKernels::appendToHeads(View x, View shared, View out) {
-  MOERT_RETURN_IF_ERROR(checkAppendToHeads(x, shared, out));
+Status CudaKernels::runAppendToHeads(View x, View shared, View out) {
   const HeadShape shape(x, shared, out);
   return withFloating(out.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
@@ -70,8 +68,7 @@ Status CudaKernels::appendToHeads(View x, View shared, View out) {
   });
 }
 
-Status CudaKernels::appendToHeadsGrad(View grads, View gradX, View gradShared) {
-  MOERT_RETURN_IF_ERROR(checkAppendToHeadsGrad(grads, gradX, gradShared));
+Status CudaKernels::runAppendToHeadsGrad(View grads, View gradX, View gradShared) {
   const HeadShape shape(gradX, gradShared, grads);
   return withFloating(grads.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);

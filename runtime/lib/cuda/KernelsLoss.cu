@@ -3,7 +3,6 @@
 // The logits are by far the largest value of a step. Each call reads them once.
 //
 //===----------------------------------------------------------------------===//
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
@@ -184,8 +183,7 @@ template <class T> struct LabelSumGrad {
 
 } // namespace
 
-Status CudaKernels::rowLogsumexp(View x, View out) {
-  MOERT_RETURN_IF_ERROR(checkRowLogsumexp(x, out));
+Status CudaKernels::runRowLogsumexp(View x, View out) {
   const int64_t rows = x.dims[0], columns = x.dims[1];
   if (rows == 0)
     return {};
@@ -200,8 +198,7 @@ Status CudaKernels::rowLogsumexp(View x, View out) {
   });
 }
 
-Status CudaKernels::rowLogsumexpGrad(View x, View lse, View grads, View out) {
-  MOERT_RETURN_IF_ERROR(checkRowLogsumexpGrad(x, lse, grads, out));
+Status CudaKernels::runRowLogsumexpGrad(View x, View lse, View grads, View out) {
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(lse.dtype, [&](auto beside) {
@@ -213,8 +210,7 @@ Status CudaKernels::rowLogsumexpGrad(View x, View lse, View grads, View out) {
   });
 }
 
-Status CudaKernels::pick(View x, View labels, View out, Part part) {
-  MOERT_RETURN_IF_ERROR(checkPick(x, labels, out, part));
+Status CudaKernels::runPick(View x, View labels, View out, Part part) {
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(out.dtype, [&](auto beside) {
@@ -225,8 +221,7 @@ Status CudaKernels::pick(View x, View labels, View out, Part part) {
   });
 }
 
-Status CudaKernels::pickGrad(View labels, View grads, View addend, View out, Part part) {
-  MOERT_RETURN_IF_ERROR(checkPickGrad(labels, grads, addend, out, part));
+Status CudaKernels::runPickGrad(View labels, View grads, View addend, View out, Part part) {
   const auto bytes = static_cast<size_t>(out.bytes());
   if (bytes == 0)
     return {};
@@ -246,8 +241,7 @@ Status CudaKernels::pickGrad(View labels, View grads, View addend, View out, Par
   });
 }
 
-Status CudaKernels::labelSum(View rows, View labels, View sum) {
-  MOERT_RETURN_IF_ERROR(checkLabelSum(rows, labels, sum));
+Status CudaKernels::runLabelSum(View rows, View labels, View sum) {
   return withFloating(rows.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     const LabelledRows<T> labelled{rows.as<const T>(), labels.as<const int32_t>()};
@@ -257,16 +251,14 @@ Status CudaKernels::labelSum(View rows, View labels, View sum) {
   });
 }
 
-Status CudaKernels::labelCount(View labels, View count) {
-  MOERT_RETURN_IF_ERROR(checkLabelCount(labels, count));
+Status CudaKernels::runLabelCount(View labels, View count) {
   return withFloating(count.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return sumLabelled(target, LabelledRows<T>{nullptr, labels.as<const int32_t>()}, labels.elements(), count.as<T>());
   });
 }
 
-Status CudaKernels::labelSumGrad(View labels, View grad, View out) {
-  MOERT_RETURN_IF_ERROR(checkLabelSumGrad(labels, grad, out));
+Status CudaKernels::runLabelSumGrad(View labels, View grad, View out) {
   return withFloating(out.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     const LabelSumGrad<T> function{labels.as<const int32_t>(), grad.as<const T>(), out.as<T>()};

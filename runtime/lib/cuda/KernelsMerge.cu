@@ -1,6 +1,5 @@
 //===- KernelsMerge.cu - one row for all choices of a holder --------------===//
 
-#include "core/Checks.h"
 #include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
@@ -74,9 +73,8 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
-Status CudaKernels::mergeChoices(View experts, View dropped, View used, View slots, View counts, View sent,
-                                 const MergeOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkMergeChoices(experts, dropped, used, slots, counts, sent, options));
+Status CudaKernels::runMergeChoices(View experts, View dropped, View used, View slots, View counts, View sent,
+                                    const MergeOptions &options) {
   const int64_t tokens = experts.dims[0], choices = experts.dims[1], holders = counts.dims[1];
   HolderOfChoice ofChoice{
       experts.as<const int32_t>(), dropped.as<const int32_t>(),   nullptr, choices, options.firstExpert(),

@@ -1,6 +1,5 @@
 //===- KernelsMove.cu - copies of values and of their parts ---------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
 
@@ -74,8 +73,7 @@ int64_t outerOf(View view, int64_t dim) {
 
 } // namespace
 
-Status CudaKernels::copy(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkCopy(in, out));
+Status CudaKernels::runCopy(View in, View out) {
   if (in.bytes() == 0 || in.data == out.data)
     return {};
   return check(
@@ -83,24 +81,21 @@ Status CudaKernels::copy(View in, View out) {
       "cannot copy");
 }
 
-Status CudaKernels::slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
-  MOERT_RETURN_IF_ERROR(checkSlice(in, out, dim, index, size));
+Status CudaKernels::runSlice(View in, View out, int64_t dim, int64_t index, int64_t size) {
   if (out.elements() == 0)
     return {};
   const int64_t outer = outerOf(in, dim);
   return copyBlocks(target, in, out, outer, out.bytes() / outer, {1, size, index});
 }
 
-Status CudaKernels::dump(View in, View out, int64_t dim, int64_t blocks) {
-  MOERT_RETURN_IF_ERROR(checkDump(in, out, dim, blocks));
+Status CudaKernels::runDump(View in, View out, int64_t dim, int64_t blocks) {
   if (out.elements() == 0)
     return {};
   const int64_t outer = outerOf(in, dim) * blocks, copies = out.elements() / in.elements();
   return copyBlocks(target, in, out, outer * copies, in.bytes() / outer, {copies, 1, 0});
 }
 
-Status CudaKernels::localReduce(View in, View out, int64_t dim, int64_t blocks) {
-  MOERT_RETURN_IF_ERROR(checkLocalReduce(in, out, dim, blocks));
+Status CudaKernels::runLocalReduce(View in, View out, int64_t dim, int64_t blocks) {
   if (out.elements() == 0)
     return {};
   const int64_t outer = outerOf(out, dim) * blocks, inner = out.elements() / outer;

@@ -4,7 +4,6 @@
 // thread needs at most 8 vectors.
 //
 //===----------------------------------------------------------------------===//
-#include "core/Checks.h"
 #include "cuda/ColumnSums.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Math.cuh"
@@ -246,8 +245,7 @@ template <class Cut> Grid cutGrid(const Target &target, const Norm &norm) {
 
 } // namespace
 
-Status CudaKernels::norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
-  MOERT_RETURN_IF_ERROR(checkNorm(x, gamma, beta, out, kind, eps));
+Status CudaKernels::runNorm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
   if (x.elements() == 0)
     return {};
   const Norm norm{x.elements() / gamma.dims[0], gamma.dims[0], kind, eps};
@@ -262,8 +260,7 @@ Status CudaKernels::norm(View x, View gamma, View beta, View out, int64_t kind, 
   });
 }
 
-Status CudaKernels::normGrad(View x, View gamma, View grads, View out, int64_t kind, double eps) {
-  MOERT_RETURN_IF_ERROR(checkNormGrad(x, gamma, grads, out, kind, eps));
+Status CudaKernels::runNormGrad(View x, View gamma, View grads, View out, int64_t kind, double eps) {
   if (x.elements() == 0)
     return {};
   const Norm norm{x.elements() / gamma.dims[0], gamma.dims[0], kind, eps};
@@ -278,8 +275,7 @@ Status CudaKernels::normGrad(View x, View gamma, View grads, View out, int64_t k
   });
 }
 
-Status CudaKernels::normWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
-  MOERT_RETURN_IF_ERROR(checkNormWgrad(x, grads, addend, out, kind, eps));
+Status CudaKernels::runNormWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
   const Norm norm{x.elements() / out.dims[0], out.dims[0], kind, eps};
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);

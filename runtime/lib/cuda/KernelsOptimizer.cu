@@ -3,7 +3,6 @@
 // Optimizers are bound by memory: a step reads and writes the parameters and their state once.
 //
 //===----------------------------------------------------------------------===//
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
@@ -166,8 +165,7 @@ template <class Function> Status withStepTypes(View param, View grad, View state
 
 } // namespace
 
-Status CudaKernels::sumSquares(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkSumSquares(in, out));
+Status CudaKernels::runSumSquares(View in, View out) {
   // The order of the sum depends on the number of blocks, which is the same on all devices.
   constexpr int64_t kMostBlocks = 1024;
   const int64_t count = in.elements(), blocks = std::clamp<int64_t>(divideUp(count, 16 * kThreads), 1, kMostBlocks);
@@ -187,9 +185,8 @@ Status CudaKernels::sumSquares(View in, View out) {
   });
 }
 
-Status CudaKernels::sgd(View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
-                        double momentum, double decay) {
-  MOERT_RETURN_IF_ERROR(checkSgd(param, grad, velocity, rate, factor, paramOut, velocityOut, momentum, decay));
+Status CudaKernels::runSgd(View param, View grad, View velocity, View rate, View factor, View paramOut,
+                           View velocityOut, double momentum, double decay) {
   return withStepTypes(param, grad, velocity, [&](auto p, auto g, auto s) {
     using P = MOERT_TYPE(p);
     using G = MOERT_TYPE(g);
@@ -209,10 +206,8 @@ Status CudaKernels::sgd(View param, View grad, View velocity, View rate, View fa
   });
 }
 
-Status CudaKernels::adam(View param, View grad, View first, View second, View rate, View step, View factor,
-                         View paramOut, View firstOut, View secondOut, const AdamOptions &options) {
-  MOERT_RETURN_IF_ERROR(
-      checkAdam(param, grad, first, second, rate, step, factor, paramOut, firstOut, secondOut, options));
+Status CudaKernels::runAdam(View param, View grad, View first, View second, View rate, View step, View factor,
+                            View paramOut, View firstOut, View secondOut, const AdamOptions &options) {
   AdamFactors *factors = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(1, factors));
   Grid one;

@@ -1,6 +1,5 @@
 //===- KernelsPositions.cu - rotary positions and relative biases ---------===//
 
-#include "core/Checks.h"
 #include "core/Positions.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
@@ -193,13 +192,11 @@ __global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, co
 
 } // namespace
 
-Status CudaKernels::rotary(View x, View out, const RotaryOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkRotary(x, out, options));
+Status CudaKernels::runRotary(View x, View out, const RotaryOptions &options) {
   return withFloating(x.dtype, [&](auto type) { return rotate<MOERT_TYPE(type)>(target, x, out, options); });
 }
 
-Status CudaKernels::joinSequences(View x, View out, SequenceOrder order, bool inverse) {
-  MOERT_RETURN_IF_ERROR(checkJoinSequences(x, out, order, inverse));
+Status CudaKernels::runJoinSequences(View x, View out, SequenceOrder order, bool inverse) {
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     const JoinRows<T> join{x.as<const T>(), out.as<T>(), order, x.dims[1], inverse};
@@ -207,8 +204,7 @@ Status CudaKernels::joinSequences(View x, View out, SequenceOrder order, bool in
   });
 }
 
-Status CudaKernels::relativeBias(View table, View out, bool bidirectional, int64_t maxDistance) {
-  MOERT_RETURN_IF_ERROR(checkRelativeBias(table, out, bidirectional, maxDistance));
+Status CudaKernels::runRelativeBias(View table, View out, bool bidirectional, int64_t maxDistance) {
   if (out.elements() == 0)
     return {};
   const Offsets offsets{out.dims[1], out.dims[2], table.dims[0], bidirectional, maxDistance};
@@ -224,8 +220,7 @@ Status CudaKernels::relativeBias(View table, View out, bool bidirectional, int64
   });
 }
 
-Status CudaKernels::relativeBiasGrad(View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
-  MOERT_RETURN_IF_ERROR(checkRelativeBiasGrad(grads, addend, out, bidirectional, maxDistance));
+Status CudaKernels::runRelativeBiasGrad(View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
   if (out.elements() == 0)
     return {};
   const Offsets offsets{grads.dims[1], grads.dims[2], out.dims[0], bidirectional, maxDistance};

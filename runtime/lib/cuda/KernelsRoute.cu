@@ -4,7 +4,6 @@
 // kernel in the usual case and by several otherwise. Experts, slots and counts do not depend on the order of threads.
 //
 //===----------------------------------------------------------------------===//
-#include "core/Checks.h"
 #include "cuda/Choices.cuh"
 #include "cuda/ColumnSums.cuh"
 #include "cuda/CudaKernels.h"
@@ -340,10 +339,8 @@ void record(void *data) {
 
 } // namespace
 
-Status CudaKernels::route(View logits, View selectionBias, View scores, View experts, View slots, View weights,
-                          View counts, View aux, const RouteOptions &options, View forced) {
-  MOERT_RETURN_IF_ERROR(
-      checkRoute(logits, selectionBias, scores, experts, slots, weights, counts, aux, options, forced));
+Status CudaKernels::runRoute(View logits, View selectionBias, View scores, View experts, View slots, View weights,
+                             View counts, View aux, const RouteOptions &options, View forced) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (experts.elements() > kMost || logits.dims[1] > kMost)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'route': more than 2^31 - 1 choices or experts");

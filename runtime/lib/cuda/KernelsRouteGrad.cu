@@ -1,6 +1,5 @@
 //===- KernelsRouteGrad.cu - the gradient of choosing experts -------------===//
 
-#include "core/Checks.h"
 #include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/LaneRow.cuh"
@@ -98,10 +97,8 @@ __global__ void __launch_bounds__(kThreads) routeGradKernel(GradData<O, T> data,
 
 } // namespace
 
-Status CudaKernels::routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
-                              bool renormalize, int64_t groups, double routingScale) {
-  MOERT_RETURN_IF_ERROR(
-      checkRouteGrad(scores, experts, gradWeights, gradAux, gradLogits, score, renormalize, groups, routingScale));
+Status CudaKernels::runRouteGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits,
+                                 int64_t score, bool renormalize, int64_t groups, double routingScale) {
   const int64_t tokens = scores.dims[0], columns = scores.dims[1], choices = experts.dims[1];
   if (scores.elements() == 0)
     return {};

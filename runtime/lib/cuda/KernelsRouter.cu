@@ -1,6 +1,5 @@
 //===- KernelsRouter.cu - terms of the losses of routers ------------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
 #include "cuda/Math.cuh"
@@ -105,8 +104,7 @@ template <class T> struct MeansGrad {
 
 } // namespace
 
-Status CudaKernels::routerMeans(View logits, View loads, View shares, View squares, int64_t topK) {
-  MOERT_RETURN_IF_ERROR(checkRouterMeans(logits, loads, shares, squares, topK));
+Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View squares, int64_t topK) {
   const int64_t tokens = logits.dims[0], experts = logits.dims[1], groups = loads.dims[0];
   TokenRouting *routed = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(tokens, routed));
@@ -121,8 +119,7 @@ Status CudaKernels::routerMeans(View logits, View loads, View shares, View squar
   });
 }
 
-Status CudaKernels::routerMeansGrad(View logits, View gradShares, View gradSquares, View gradLogits) {
-  MOERT_RETURN_IF_ERROR(checkRouterMeansGrad(logits, gradShares, gradSquares, gradLogits));
+Status CudaKernels::runRouterMeansGrad(View logits, View gradShares, View gradSquares, View gradLogits) {
   const int64_t groups = gradShares ? gradShares.dims[0] : gradSquares ? gradSquares.dims[0] : 1;
   return withFloating(logits.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);

@@ -1,6 +1,5 @@
 //===- KernelsShadow.cu - choice of shadows, and their choices ------------===//
 
-#include "core/Checks.h"
 #include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
@@ -95,8 +94,7 @@ struct ShadowOfChoice {
 
 } // namespace
 
-Status CudaKernels::chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
-  MOERT_RETURN_IF_ERROR(checkChooseShadows(counts, shadows, policy, costs));
+Status CudaKernels::runChooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
   if (counts.elements() == 0)
     return check(cudaMemsetAsync(shadows.data, 0, static_cast<size_t>(shadows.bytes()), target.stream.stream),
                  "cannot clear the shadows");
@@ -112,10 +110,8 @@ Status CudaKernels::chooseShadows(View counts, View shadows, int64_t policy, moe
   return launch(answerKernel, gridOf(target, decision.experts), target, host, shadows.as<int32_t>(), target.faults());
 }
 
-Status CudaKernels::divideChoices(View experts, View shadows, View slots, View counts, View shadowSlots,
-                                  View shadowCounts, int64_t chunks, int64_t chunkRows) {
-  MOERT_RETURN_IF_ERROR(
-      checkDivideChoices(experts, shadows, slots, counts, shadowSlots, shadowCounts, chunks, chunkRows));
+Status CudaKernels::runDivideChoices(View experts, View shadows, View slots, View counts, View shadowSlots,
+                                     View shadowCounts, int64_t chunks, int64_t chunkRows) {
   const int64_t tokens = experts.dims[0], choices = experts.dims[1], count = shadows.dims[1];
   const int64_t room = shadowCounts.dims[1];
   const ExpertOfChoice ofChoice{experts.as<const int32_t>(), count, target.faults()};

@@ -1,6 +1,5 @@
 //===- KernelsToken.cu - moving and weighting token rows ------------------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
@@ -225,8 +224,7 @@ static Status sourcesOf(const Target &target, View slots, int64_t rows, const in
       });
 }
 
-Status CudaKernels::rowScale(View rows, View factors, View out) {
-  MOERT_RETURN_IF_ERROR(checkRowScale(rows, factors, out));
+Status CudaKernels::runRowScale(View rows, View factors, View out) {
   return withFloating(rows.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(factors.dtype, [&](auto beside) {
@@ -237,8 +235,7 @@ Status CudaKernels::rowScale(View rows, View factors, View out) {
   });
 }
 
-Status CudaKernels::rowDot(View a, View b, View out) {
-  MOERT_RETURN_IF_ERROR(checkRowDot(a, b, out));
+Status CudaKernels::runRowDot(View a, View b, View out) {
   return withFloating(a.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(out.dtype, [&](auto beside) {
@@ -248,8 +245,7 @@ Status CudaKernels::rowDot(View a, View b, View out) {
   });
 }
 
-Status CudaKernels::dispatch(View tokens, View slots, View weights, View used, View out) {
-  MOERT_RETURN_IF_ERROR(checkDispatch(tokens, slots, weights, used, out));
+Status CudaKernels::runDispatch(View tokens, View slots, View weights, View used, View out) {
   const int64_t rows = rowCount(out), columns = tokens.dims[1], choices = slots.elements();
   if (choices > std::numeric_limits<int32_t>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'dispatch': more than 2^31 - 1 choices");
@@ -269,8 +265,7 @@ Status CudaKernels::dispatch(View tokens, View slots, View weights, View used, V
   });
 }
 
-Status CudaKernels::combine(View rows, View slots, View weights, View used, View out) {
-  MOERT_RETURN_IF_ERROR(checkCombine(rows, slots, weights, used, out));
+Status CudaKernels::runCombine(View rows, View slots, View weights, View used, View out) {
   const int64_t columns = out.dims[1];
   return withFloating(rows.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
@@ -289,8 +284,7 @@ Status CudaKernels::combine(View rows, View slots, View weights, View used, View
   });
 }
 
-Status CudaKernels::slotDot(View tokens, View rows, View slots, View used, View out) {
-  MOERT_RETURN_IF_ERROR(checkSlotDot(tokens, rows, slots, used, out));
+Status CudaKernels::runSlotDot(View tokens, View rows, View slots, View used, View out) {
   return withFloating(tokens.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(out.dtype, [&](auto beside) {
@@ -303,8 +297,7 @@ Status CudaKernels::slotDot(View tokens, View rows, View slots, View used, View 
   });
 }
 
-Status CudaKernels::sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
-  MOERT_RETURN_IF_ERROR(checkSliceCounts(counts, out, rows, index, size));
+Status CudaKernels::runSliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
   const int64_t experts = counts.dims[1], part = rows / size;
   const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows, offsets));
@@ -314,9 +307,8 @@ Status CudaKernels::sliceCounts(View counts, View out, int64_t rows, int64_t ind
                 (index + 1) * part);
 }
 
-Status CudaKernels::localSlots(View slots, View counts, View localSlots, View localCounts,
-                               const LocalOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkLocalSlots(slots, counts, localSlots, localCounts, options));
+Status CudaKernels::runLocalSlots(View slots, View counts, View localSlots, View localCounts,
+                                  const LocalOptions &options) {
   const int64_t own = localCounts.dims[1], choices = slots.elements();
   const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, choices, offsets));

@@ -1,6 +1,5 @@
 //===- KernelsWindow.cu - the choices that a pass of a layer serves -------===//
 
-#include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
@@ -152,9 +151,8 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
-Status CudaKernels::window(View slots, View gathered, View before, View left, View passSlots, View passCounts,
-                           const WindowOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkWindow(slots, gathered, before, left, passSlots, passCounts, options));
+Status CudaKernels::runWindow(View slots, View gathered, View before, View left, View passSlots, View passCounts,
+                              const WindowOptions &options) {
   const int64_t experts = gathered.dims[1], chunks = passCounts.dims[0], choices = slots.elements();
   WindowTables tables{};
   MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
