@@ -37,8 +37,7 @@ Status rowStats(const Target &target, const AttentionShape &shape, View attended
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(count, stats));
   if (count == 0)
     return {};
-  return withBeside<T>(lse.dtype, [&](auto beside) {
-    using L = MOERT_TYPE(beside);
+  return withBeside<T>(lse.dtype, [&]<class L>(Type<L>) {
     constexpr int kWidth = kVector<T>;
     const bool isVector = areAligned(attended.as<T>(), grads.as<T>()) && shape.valueWidth % kWidth == 0;
     return launch(isVector ? rowStatsKernel<kWidth, T, L> : rowStatsKernel<1, T, L>, gridOf(target, count * kWarp),

@@ -193,8 +193,7 @@ template <class To, class From, bool IsBack> struct TurnStats {
 
 template <bool IsBack> Status turnStats(const Target &target, View lse, float *stats, int64_t queries) {
   const int64_t heads = lse.dims[1];
-  return withFloating(lse.dtype, [&](auto type) {
-    using L = MOERT_TYPE(type);
+  return withFloating(lse.dtype, [&]<class L>(Type<L>) {
     if constexpr (IsBack)
       return forElements<1>(target, {lse.elements()}, false,
                             TurnStats<L, float, true>{stats, lse.as<L>(), heads, queries});

@@ -210,8 +210,7 @@ Status launchAny(const Target &target, View in, View grad, View counts, View out
     extent.used = offsets + counts.dims[1];
     extent.factor = columns;
   }
-  return withFloating(in.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(in.dtype, [&]<class T>(Type<T>) {
     return launchKind<T>(form, target, extent, in.as<const T>(), grad.as<const T>(), out.as<T>());
   });
 }

@@ -251,10 +251,8 @@ Status mergeRows(const Target &target, View a, View lseA, View b, View lseB, Vie
 } // namespace
 
 Status CudaKernels::runMergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
-  return withFloating(a.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(
-        lse.dtype, [&](auto beside) { return mergeRows<T, MOERT_TYPE(beside)>(target, a, lseA, b, lseB, out, lse); });
+  return withFloating(a.dtype, lse.dtype, [&]<class T, class L>(Type<T>, Type<L>) {
+    return mergeRows<T, L>(target, a, lseA, b, lseB, out, lse);
   });
 }
 
@@ -263,13 +261,11 @@ Status CudaKernels::runAttention(const AttentionInputs &inputs, View out, View l
   MOERT_RETURN_IF_ERROR(attentionByCudnn(target, inputs, out, lse, options, isDone));
   if (isDone)
     return {};
-  return withFloating(inputs.q.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(inputs.q.dtype, [&]<class T>(Type<T>) {
     const Problem<T> problem(inputs, options);
     MOERT_RETURN_IF_ERROR(checkSizes(target, problem.shape));
     return withColumns<T>(problem.shape.valueWidth, [&](auto columns) {
-      return withBeside<T>(lse.dtype, [&](auto beside) {
-        using L = MOERT_TYPE(beside);
+      return withBeside<T>(lse.dtype, [&]<class L>(Type<L>) {
         return launchAttention<T, decltype(columns)::value, L>(target, problem, out.as<T>(), lse.as<L>());
       });
     });

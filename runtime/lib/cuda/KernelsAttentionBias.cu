@@ -110,8 +110,7 @@ Status sinksGrad(const Target &target, View sinks, View lse, View attended, View
 
 Status CudaKernels::runAttentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
                                          const AttentionOptions &options) {
-  return withFloating(inputs.q.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(inputs.q.dtype, [&]<class T>(Type<T>) {
     Problem<T> problem(inputs, options);
     const AttentionShape &shape = problem.shape;
     // Other ranks add the gradients of their own queries.
@@ -132,11 +131,8 @@ Status CudaKernels::runAttentionBiasGrad(const AttentionInputs &inputs, View att
 }
 
 Status CudaKernels::runAttentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
-  return withFloating(sinks.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(lse.dtype, [&](auto beside) {
-      return sinksGrad<T, MOERT_TYPE(beside)>(target, sinks, lse, attended, grads, out);
-    });
+  return withFloating(sinks.dtype, lse.dtype, [&]<class T, class L>(Type<T>, Type<L>) {
+    return sinksGrad<T, L>(target, sinks, lse, attended, grads, out);
   });
 }
 

@@ -243,8 +243,7 @@ Status CudaKernels::runAttentionGrad(const AttentionInputs &inputs, View attende
       attentionGradByCudnn(target, inputs, attended, lse, grads, gradQ, gradK, gradV, options, isDone));
   if (isDone)
     return {};
-  return withFloating(inputs.q.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(inputs.q.dtype, [&]<class T>(Type<T>) {
     Problem<T> problem(inputs, options);
     const AttentionShape &shape = problem.shape;
     MOERT_RETURN_IF_ERROR(checkSizes(target, shape));

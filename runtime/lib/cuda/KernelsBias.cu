@@ -124,15 +124,11 @@ Status CudaKernels::runBiasAdd(View rows, View bias, View counts, View out, doub
   if (rows.elements() == 0 || experts == 0)
     return {};
   const Extent extent{rows.elements() / columns, offsets ? offsets + experts : nullptr};
-  return withFloating(rows.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(bias.dtype, [&](auto beside) {
-      using B = MOERT_TYPE(beside);
-      const AddBias<T, B> addBias{
-          rows.as<const T>(), bias.as<const B>(), out.as<T>(), columns, scale, expertRows(rows, counts, offsets)};
-      return forRows<kVector<T, B>>(target, extent, columns, areAligned(rows.as<T>(), bias.as<B>(), out.as<T>()),
-                                    addBias);
-    });
+  return withFloating(rows.dtype, bias.dtype, [&]<class T, class B>(Type<T>, Type<B>) {
+    const AddBias<T, B> addBias{
+        rows.as<const T>(), bias.as<const B>(), out.as<T>(), columns, scale, expertRows(rows, counts, offsets)};
+    return forRows<kVector<T, B>>(target, extent, columns, areAligned(rows.as<T>(), bias.as<B>(), out.as<T>()),
+                                  addBias);
   });
 }
 
@@ -146,13 +142,11 @@ Status CudaKernels::runBiasGrad(View grads, View counts, View addend, View out, 
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts * parts * columns, partial));
   const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, grads.dims[0], offsets));
-  return withFloating(grads.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(grads.dtype, [&]<class T>(Type<T>) {
     auto *kernel = laneColumns(grads) > 1 ? partSumsKernel<kVector<T>, T> : partSumsKernel<1, T>;
     MOERT_RETURN_IF_ERROR(
         launch(kernel, grid, target, grads.as<const T>(), expertRows(grads, counts, offsets), columns, partial));
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      using B = MOERT_TYPE(beside);
+    return withBeside<T>(out.dtype, [&]<class B>(Type<B>) {
       const AddParts<B> addParts{partial, addend.as<const B>(), out.as<B>(), parts, columns, scale};
       return forRows<1>(target, {experts}, columns, false, addParts);
     });

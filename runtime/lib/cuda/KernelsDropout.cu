@@ -42,8 +42,7 @@ template <class T, class Mask> struct DropRows {
 Status CudaKernels::runDropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise,
                                SequenceOrder order) {
   const int64_t firstColumn = columns.index() * x.dims[1];
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(x.dtype, [&]<class T>(Type<T>) {
     auto run = [&](auto *mask) {
       const DropRows<T, std::remove_pointer_t<decltype(mask)>> drop{x.as<const T>(),
                                                                     out.as<T>(),

@@ -63,8 +63,7 @@ struct ClipFactor {
 /// Computes out = function(in...), all of one type.
 template <class Function, class... Views>
 Status mapAlike(const Target &target, Function function, View out, Views... in) {
-  return withFloating(out.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(out.dtype, [&]<class T>(Type<T>) {
     return map(target, {out.elements()}, function, out.as<T>(), static_cast<const T *>(in.template as<T>())...);
   });
 }
@@ -139,10 +138,8 @@ Status CudaKernels::runClipFactor(View sumSquares, View out, double most) {
 }
 
 Status CudaKernels::runCast(View in, View out) {
-  return withFloating(in.dtype, [&](auto from) {
-    return withFloating(out.dtype, [&](auto to) {
-      using From = MOERT_TYPE(from);
-      using To = MOERT_TYPE(to);
+  return withFloating(in.dtype, [&]<class From>(Type<From>) {
+    return withFloating(out.dtype, [&]<class To>(Type<To>) {
       return map(target, {out.elements()}, Identity(), out.as<To>(), in.as<const From>());
     });
   });

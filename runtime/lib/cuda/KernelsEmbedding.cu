@@ -226,8 +226,7 @@ public:
     const TokenSums<T> sums{sorted.tokens, grads.as<const T>(), columns};
     const SumRuns<T> sumRuns{sums, sorted.rows, used, runs};
     MOERT_RETURN_IF_ERROR(forRows<kVector<T>>(target, {tokens / kRun}, columns, areAligned(grads.as<T>()), sumRuns));
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      using B = MOERT_TYPE(beside);
+    return withBeside<T>(out.dtype, [&]<class B>(Type<B>) {
       const SumRows<T, B> sumRows{sums, starts, runs, addend.as<const B>(), out.as<B>()};
       return forRows<kVector<T, B>>(target, {size}, columns, areAligned(grads.as<T>(), addend.as<B>(), out.as<B>()),
                                     sumRows);
@@ -281,8 +280,7 @@ private:
 
 Status CudaKernels::runEmbedding(View ids, View table, View out, Part part) {
   const int64_t columns = table.dims[1];
-  return withFloating(table.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(table.dtype, [&]<class T>(Type<T>) {
     const GatherRows<T> gather{TableRows(target, ids, table.dims[0], part), table.as<const T>(), out.as<T>(), columns};
     return forRows<kVector<T>>(target, {out.dims[0]}, columns, areAligned(table.as<T>(), out.as<T>()), gather);
   });
@@ -293,7 +291,7 @@ Status CudaKernels::runEmbeddingGrad(View ids, View grads, View addend, View out
   if (grads.dims[0] > kMost || out.dims[0] > kMost)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'embedding_grad': more than 2^31 - 1 tokens or rows");
   EmbeddingGrad gradient(target, ids, grads, out, part, padding);
-  return withFloating(grads.dtype, [&](auto type) { return gradient.run<MOERT_TYPE(type)>(grads, addend, out); });
+  return withFloating(grads.dtype, [&]<class T>(Type<T>) { return gradient.run<T>(grads, addend, out); });
 }
 
 } // namespace moert::cuda

@@ -59,8 +59,7 @@ bool isCutBy(const HeadShape &shape, int64_t width) { return shape.own % width =
 
 Status CudaKernels::runAppendToHeads(View x, View shared, View out) {
   const HeadShape shape(x, shared, out);
-  return withFloating(out.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(out.dtype, [&]<class T>(Type<T>) {
     const AppendColumns<T> append{x.as<const T>(), shared.as<const T>(), out.as<T>(), shape};
     return forRows<kVector<T>>(target, {out.dims[0] * shape.heads}, shape.own + shape.shared,
                                areAligned(x.as<T>(), shared.as<T>(), out.as<T>()) && isCutBy(shape, kVector<T>),
@@ -70,8 +69,7 @@ Status CudaKernels::runAppendToHeads(View x, View shared, View out) {
 
 Status CudaKernels::runAppendToHeadsGrad(View grads, View gradX, View gradShared) {
   const HeadShape shape(gradX, gradShared, grads);
-  return withFloating(grads.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(grads.dtype, [&]<class T>(Type<T>) {
     const AppendColumnsGrad<T> split{grads.as<const T>(), gradX.as<T>(), gradShared.as<T>(), shape};
     return forRows<kVector<T>>(
         target, {grads.dims[0]}, shape.heads * shape.own + shape.shared,

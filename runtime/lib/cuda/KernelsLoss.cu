@@ -187,37 +187,25 @@ Status CudaKernels::runRowLogsumexp(View x, View out) {
   const int64_t rows = x.dims[0], columns = x.dims[1];
   if (rows == 0)
     return {};
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      auto *to = out.as<MOERT_TYPE(beside)>();
-      if (areAligned(x.as<T>()) && columns % kVector<T> == 0)
-        return logsumexp<kVector<T>>(target, x.as<const T>(), to, rows, columns);
-      return logsumexp<1>(target, x.as<const T>(), to, rows, columns);
-    });
+  return withFloating(x.dtype, out.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    auto *to = out.as<O>();
+    if (areAligned(x.as<T>()) && columns % kVector<T> == 0)
+      return logsumexp<kVector<T>>(target, x.as<const T>(), to, rows, columns);
+    return logsumexp<1>(target, x.as<const T>(), to, rows, columns);
   });
 }
 
 Status CudaKernels::runRowLogsumexpGrad(View x, View lse, View grads, View out) {
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(lse.dtype, [&](auto beside) {
-      using O = MOERT_TYPE(beside);
-      const LogsumexpGrad<T, O> function{x.as<const T>(), lse.as<const O>(), grads.as<const O>(), out.as<T>(),
-                                         x.dims[1]};
-      return forRows<kVector<T>>(target, {x.dims[0]}, x.dims[1], areAligned(x.as<T>(), out.as<T>()), function);
-    });
+  return withFloating(x.dtype, lse.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    const LogsumexpGrad<T, O> function{x.as<const T>(), lse.as<const O>(), grads.as<const O>(), out.as<T>(), x.dims[1]};
+    return forRows<kVector<T>>(target, {x.dims[0]}, x.dims[1], areAligned(x.as<T>(), out.as<T>()), function);
   });
 }
 
 Status CudaKernels::runPick(View x, View labels, View out, Part part) {
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      using O = MOERT_TYPE(beside);
-      const Pick<T, O> function{LabelColumns(target, labels, x.dims[1], part), x.as<const T>(), out.as<O>()};
-      return forElements<1>(target, {x.dims[0]}, false, function);
-    });
+  return withFloating(x.dtype, out.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    const Pick<T, O> function{LabelColumns(target, labels, x.dims[1], part), x.as<const T>(), out.as<O>()};
+    return forElements<1>(target, {x.dims[0]}, false, function);
   });
 }
 
@@ -231,36 +219,27 @@ Status CudaKernels::runPickGrad(View labels, View grads, View addend, View out, 
     MOERT_RETURN_IF_ERROR(
         check(cudaMemcpyAsync(out.data, addend.data, bytes, cudaMemcpyDeviceToDevice, target.stream.stream),
               "cannot copy gradients"));
-  return withFloating(out.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(grads.dtype, [&](auto beside) {
-      using O = MOERT_TYPE(beside);
-      const PickGrad<T, O> function{LabelColumns(target, labels, out.dims[1], part), grads.as<const O>(), out.as<T>()};
-      return forElements<1>(target, {out.dims[0]}, false, function);
-    });
+  return withFloating(out.dtype, grads.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    const PickGrad<T, O> function{LabelColumns(target, labels, out.dims[1], part), grads.as<const O>(), out.as<T>()};
+    return forElements<1>(target, {out.dims[0]}, false, function);
   });
 }
 
 Status CudaKernels::runLabelSum(View rows, View labels, View sum) {
-  return withFloating(rows.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(rows.dtype, sum.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
     const LabelledRows<T> labelled{rows.as<const T>(), labels.as<const int32_t>()};
-    return withBeside<T>(sum.dtype, [&](auto beside) {
-      return sumLabelled(target, labelled, rows.dims[0], sum.as<MOERT_TYPE(beside)>());
-    });
+    return sumLabelled(target, labelled, rows.dims[0], sum.as<O>());
   });
 }
 
 Status CudaKernels::runLabelCount(View labels, View count) {
-  return withFloating(count.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(count.dtype, [&]<class T>(Type<T>) {
     return sumLabelled(target, LabelledRows<T>{nullptr, labels.as<const int32_t>()}, labels.elements(), count.as<T>());
   });
 }
 
 Status CudaKernels::runLabelSumGrad(View labels, View grad, View out) {
-  return withFloating(out.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(out.dtype, [&]<class T>(Type<T>) {
     const LabelSumGrad<T> function{labels.as<const int32_t>(), grad.as<const T>(), out.as<T>()};
     return forElements<1>(target, {out.dims[0]}, false, function);
   });

@@ -35,8 +35,7 @@ Status copyBlocksBy(const Target &target, View in, View out, int64_t blocks, int
 Status copyBlocks(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
   const uintptr_t all =
       static_cast<uintptr_t>(bytes) | reinterpret_cast<uintptr_t>(in.data) | reinterpret_cast<uintptr_t>(out.data);
-  return withWidestUnit(
-      all, [&](auto type) { return copyBlocksBy<MOERT_TYPE(type)>(target, in, out, blocks, bytes, order); });
+  return withWidestUnit(all, [&]<class T>(Type<T>) { return copyBlocksBy<T>(target, in, out, blocks, bytes, order); });
 }
 
 /// Reduces in [outer, parts, inner] to out [outer, inner], in the order of the parts.
@@ -100,8 +99,7 @@ Status CudaKernels::runLocalReduce(View in, View out, int64_t dim, int64_t block
     return {};
   const int64_t outer = outerOf(out, dim) * blocks, inner = out.elements() / outer;
   const int64_t parts = in.elements() / out.elements();
-  return withFloating(in.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(in.dtype, [&]<class T>(Type<T>) {
     const ReduceMiddle<T> reduce{in.as<const T>(), out.as<T>(), parts, inner};
     return forRows<kVector<T>>(target, {outer}, inner, areAligned(in.as<T>(), out.as<T>()), reduce);
   });

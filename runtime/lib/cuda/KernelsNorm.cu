@@ -249,8 +249,7 @@ Status CudaKernels::runNorm(View x, View gamma, View beta, View out, int64_t kin
   if (x.elements() == 0)
     return {};
   const Norm norm{x.elements() / gamma.dims[0], gamma.dims[0], kind, eps};
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(x.dtype, [&]<class T>(Type<T>) {
     const bool isAligned = areAligned(x.as<T>(), gamma.as<T>(), beta.as<T>(), out.as<T>());
     return withCut<T>(norm.columns, isAligned, [&](auto cut) {
       using Cut = decltype(cut);
@@ -264,8 +263,7 @@ Status CudaKernels::runNormGrad(View x, View gamma, View grads, View out, int64_
   if (x.elements() == 0)
     return {};
   const Norm norm{x.elements() / gamma.dims[0], gamma.dims[0], kind, eps};
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(x.dtype, [&]<class T>(Type<T>) {
     const bool isAligned = areAligned(x.as<T>(), gamma.as<T>(), grads.as<T>(), out.as<T>());
     return withCut<T>(norm.columns, isAligned, [&](auto cut) {
       using Cut = decltype(cut);
@@ -277,8 +275,7 @@ Status CudaKernels::runNormGrad(View x, View gamma, View grads, View out, int64_
 
 Status CudaKernels::runNormWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
   const Norm norm{x.elements() / out.dims[0], out.dims[0], kind, eps};
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(x.dtype, [&]<class T>(Type<T>) {
     return withCut<T>(norm.columns, areAligned(x.as<T>(), grads.as<T>()), [&](auto cut) {
       using Cut = decltype(cut);
       Grid grid = cutGrid<Cut>(target, norm);
@@ -289,8 +286,7 @@ Status CudaKernels::runNormWgrad(View x, View grads, View addend, View out, int6
       MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(teams * norm.columns, partial));
       MOERT_RETURN_IF_ERROR(
           launch(normWgradKernel<Cut, T>, grid, target, norm, x.as<const T>(), grads.as<const T>(), partial));
-      return withBeside<T>(out.dtype, [&](auto beside) {
-        using B = MOERT_TYPE(beside);
+      return withBeside<T>(out.dtype, [&]<class B>(Type<B>) {
         return sumColumns(target, partial, 1, teams, norm.columns, StoreSum<B>{addend.as<const B>(), out.as<B>()});
       });
     });

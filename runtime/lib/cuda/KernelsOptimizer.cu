@@ -156,9 +156,9 @@ template <class P, class G, class S> struct AdamStep {
 /// Calls function(Type<P>(), Type<G>(), Type<S>()). With 16-bit gradients, parameters and state may be f32, each or
 /// both.
 template <class Function> Status withStepTypes(View param, View grad, View state, Function function) {
-  return withFloating(grad.dtype, [&](auto g) {
-    return withBeside<MOERT_TYPE(g)>(param.dtype, [&](auto p) {
-      return withBeside<MOERT_TYPE(p)>(state.dtype, [&](auto s) { return function(p, g, s); });
+  return withFloating(grad.dtype, [&]<class G>(Type<G> g) {
+    return withBeside<G>(param.dtype, [&]<class P>(Type<P> p) {
+      return withBeside<P>(state.dtype, [&](auto s) { return function(p, g, s); });
     });
   });
 }
@@ -173,13 +173,11 @@ Status CudaKernels::runSumSquares(View in, View out) {
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(blocks, partial));
   Grid grid;
   grid.blocks.x = static_cast<unsigned>(blocks);
-  return withFloating(in.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(in.dtype, [&]<class T>(Type<T>) {
     MOERT_RETURN_IF_ERROR(areAligned(in.as<T>())
                               ? launch(squaresKernel<kVector<T>, T>, grid, target, in.as<const T>(), count, partial)
                               : launch(squaresKernel<1, T>, grid, target, in.as<const T>(), count, partial));
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      using O = MOERT_TYPE(beside);
+    return withBeside<T>(out.dtype, [&]<class O>(Type<O>) {
       return launch(addPartialKernel<O>, Grid(), target, partial, blocks, out.as<O>());
     });
   });
@@ -187,10 +185,7 @@ Status CudaKernels::runSumSquares(View in, View out) {
 
 Status CudaKernels::runSgd(View param, View grad, View velocity, View rate, View factor, View paramOut,
                            View velocityOut, double momentum, double decay) {
-  return withStepTypes(param, grad, velocity, [&](auto p, auto g, auto s) {
-    using P = MOERT_TYPE(p);
-    using G = MOERT_TYPE(g);
-    using S = MOERT_TYPE(s);
+  return withStepTypes(param, grad, velocity, [&]<class P, class G, class S>(Type<P>, Type<G>, Type<S>) {
     const SgdStep<P, G, S> step{param.as<const P>(),
                                 grad.as<const G>(),
                                 velocity.as<const S>(),
@@ -214,10 +209,7 @@ Status CudaKernels::runAdam(View param, View grad, View first, View second, View
   one.threads.x = 1;
   MOERT_RETURN_IF_ERROR(launch(adamFactorsKernel, one, target, DeviceScalar(rate), DeviceScalar(factor),
                                step.as<const int32_t>(), options, factors, target.faults()));
-  return withStepTypes(param, grad, first, [&](auto p, auto g, auto s) {
-    using P = MOERT_TYPE(p);
-    using G = MOERT_TYPE(g);
-    using S = MOERT_TYPE(s);
+  return withStepTypes(param, grad, first, [&]<class P, class G, class S>(Type<P>, Type<G>, Type<S>) {
     using A = Acc<P, G, S>;
     const AdamStep<P, G, S> all{param.as<const P>(), grad.as<const G>(), first.as<const S>(),  second.as<const S>(),
                                 paramOut.as<P>(),    firstOut.as<S>(),   secondOut.as<S>(),    factors,

@@ -193,12 +193,11 @@ __global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, co
 } // namespace
 
 Status CudaKernels::runRotary(View x, View out, const RotaryOptions &options) {
-  return withFloating(x.dtype, [&](auto type) { return rotate<MOERT_TYPE(type)>(target, x, out, options); });
+  return withFloating(x.dtype, [&]<class T>(Type<T>) { return rotate<T>(target, x, out, options); });
 }
 
 Status CudaKernels::runJoinSequences(View x, View out, SequenceOrder order, bool inverse) {
-  return withFloating(x.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(x.dtype, [&]<class T>(Type<T>) {
     const JoinRows<T> join{x.as<const T>(), out.as<T>(), order, x.dims[1], inverse};
     return forRows<kVector<T>>(target, {x.dims[0]}, x.dims[1], areAligned(x.as<T>(), out.as<T>()), join);
   });
@@ -209,8 +208,7 @@ Status CudaKernels::runRelativeBias(View table, View out, bool bidirectional, in
     return {};
   const Offsets offsets{out.dims[1], out.dims[2], table.dims[0], bidirectional, maxDistance};
   const int64_t heads = out.dims[0], count = offsets.count();
-  return withFloating(out.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(out.dtype, [&]<class T>(Type<T>) {
     T *values = nullptr;
     MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(heads * count, values));
     const LookUp<T> lookUp{offsets, table.as<const T>(), values, heads, count};
@@ -229,14 +227,12 @@ Status CudaKernels::runRelativeBiasGrad(View grads, View addend, View out, bool 
   const int64_t busy = int64_t(target.device.multiProcessors) * 8 * kThreads;
   const int64_t parts =
       std::clamp<int64_t>(busy / std::max<int64_t>(heads * count, 1), 1, std::max<int64_t>(offsets.queries / 16, 1));
-  return withFloating(grads.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(grads.dtype, [&]<class T>(Type<T>) {
     double *sums = nullptr;
     MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(heads * parts * count, sums));
     const SumDiagonals<T> diagonals{grads.as<const T>(), sums, offsets, parts, count};
     MOERT_RETURN_IF_ERROR(forRows<1>(target, {heads * parts}, count, false, diagonals));
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      using B = MOERT_TYPE(beside);
+    return withBeside<T>(out.dtype, [&]<class B>(Type<B>) {
       return launch(sumBucketsKernel<B>, gridOf(target, out.elements() * kWarp), target, offsets,
                     static_cast<const double *>(sums), addend.as<const B>(), out.as<B>(), parts, count, heads);
     });

@@ -344,12 +344,9 @@ Status CudaKernels::runRoute(View logits, View selectionBias, View scores, View 
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (experts.elements() > kMost || logits.dims[1] > kMost)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'route': more than 2^31 - 1 choices or experts");
-  return withFloating(logits.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(scores.dtype, [&](auto beside) {
-      return Router<T, MOERT_TYPE(beside)>(target, options, logits, scores, experts, forced)
-          .run(selectionBias, slots, weights, counts, aux);
-    });
+  return withFloating(logits.dtype, scores.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    return Router<T, O>(target, options, logits, scores, experts, forced)
+        .run(selectionBias, slots, weights, counts, aux);
   });
 }
 

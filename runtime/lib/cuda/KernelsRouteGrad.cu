@@ -120,28 +120,24 @@ Status CudaKernels::runRouteGrad(View scores, View experts, View gradWeights, Vi
     MOERT_RETURN_IF_ERROR(
         target.stream.tableOf({RoutingTables::Table::Loads, experts, groups}, groups * columns, loads,
                               [&](int32_t *made) { return countItems(target, items, ranking, tileCounts, made); }));
-  return withFloating(gradLogits.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(scores.dtype, [&](auto beside) {
-      using O = MOERT_TYPE(beside);
-      GradData<O, T> data{};
-      data.scores = scores.as<const O>();
-      data.experts = ofChoice;
-      data.gradWeights = gradWeights.as<const O>();
-      data.gradAux = hasAux ? gradAux.as<const O>() : nullptr;
-      data.loads = loads;
-      data.out = gradLogits.as<T>();
-      data.tokens = tokens;
-      data.groupTokens = tokens / groups;
-      data.choices = static_cast<int>(choices);
-      data.isSoftmax = score == MOERT_SOFTMAX;
-      data.renormalize = renormalize;
-      data.routingScale = routingScale;
-      data.auxFactor = static_cast<double>(columns) / static_cast<double>(tokens) /
-                       (static_cast<double>(data.groupTokens) * static_cast<double>(choices));
-      return withLaneRow(columns, [&](auto row) {
-        return launch(routeGradKernel<decltype(row)::value, O, T>, grid, target, data, memory, perWarp);
-      });
+  return withFloating(gradLogits.dtype, scores.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    GradData<O, T> data{};
+    data.scores = scores.as<const O>();
+    data.experts = ofChoice;
+    data.gradWeights = gradWeights.as<const O>();
+    data.gradAux = hasAux ? gradAux.as<const O>() : nullptr;
+    data.loads = loads;
+    data.out = gradLogits.as<T>();
+    data.tokens = tokens;
+    data.groupTokens = tokens / groups;
+    data.choices = static_cast<int>(choices);
+    data.isSoftmax = score == MOERT_SOFTMAX;
+    data.renormalize = renormalize;
+    data.routingScale = routingScale;
+    data.auxFactor = static_cast<double>(columns) / static_cast<double>(tokens) /
+                     (static_cast<double>(data.groupTokens) * static_cast<double>(choices));
+    return withLaneRow(columns, [&](auto row) {
+      return launch(routeGradKernel<decltype(row)::value, O, T>, grid, target, data, memory, perWarp);
     });
   });
 }

@@ -108,8 +108,7 @@ Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View sq
   const int64_t tokens = logits.dims[0], experts = logits.dims[1], groups = loads.dims[0];
   TokenRouting *routed = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(tokens, routed));
-  return withFloating(logits.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(logits.dtype, [&]<class T>(Type<T>) {
     MOERT_RETURN_IF_ERROR(
         forElements<1>(target, {tokens}, false, RouteTokens<T>{logits.as<const T>(), routed, experts, topK}));
     Grid grid;
@@ -121,8 +120,7 @@ Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View sq
 
 Status CudaKernels::runRouterMeansGrad(View logits, View gradShares, View gradSquares, View gradLogits) {
   const int64_t groups = gradShares ? gradShares.dims[0] : gradSquares ? gradSquares.dims[0] : 1;
-  return withFloating(logits.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
+  return withFloating(logits.dtype, [&]<class T>(Type<T>) {
     const MeansGrad<T> gradient{logits.as<const T>(), gradShares.as<const T>(), gradSquares.as<const T>(),
                                 gradLogits.as<T>(),   logits.dims[0] / groups,  logits.dims[1]};
     return forElements<1>(target, {logits.dims[0]}, false, gradient);

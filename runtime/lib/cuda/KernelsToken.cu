@@ -225,23 +225,16 @@ static Status sourcesOf(const Target &target, View slots, int64_t rows, const in
 }
 
 Status CudaKernels::runRowScale(View rows, View factors, View out) {
-  return withFloating(rows.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(factors.dtype, [&](auto beside) {
-      using W = MOERT_TYPE(beside);
-      const ScaleRows<T, W> scale{rows.as<const T>(), factors.as<const W>(), out.as<T>(), rows.dims[1]};
-      return forRows<kVector<T>>(target, {rows.dims[0]}, rows.dims[1], areAligned(rows.as<T>(), out.as<T>()), scale);
-    });
+  return withFloating(rows.dtype, factors.dtype, [&]<class T, class W>(Type<T>, Type<W>) {
+    const ScaleRows<T, W> scale{rows.as<const T>(), factors.as<const W>(), out.as<T>(), rows.dims[1]};
+    return forRows<kVector<T>>(target, {rows.dims[0]}, rows.dims[1], areAligned(rows.as<T>(), out.as<T>()), scale);
   });
 }
 
 Status CudaKernels::runRowDot(View a, View b, View out) {
-  return withFloating(a.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      const RowPairs<T> pairs{a.as<const T>(), b.as<const T>(), a.dims[1]};
-      return dots(target, pairs, a.dims[0], a.dims[1], areAligned(a.as<T>(), b.as<T>()), out.as<MOERT_TYPE(beside)>());
-    });
+  return withFloating(a.dtype, out.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    const RowPairs<T> pairs{a.as<const T>(), b.as<const T>(), a.dims[1]};
+    return dots(target, pairs, a.dims[0], a.dims[1], areAligned(a.as<T>(), b.as<T>()), out.as<O>());
   });
 }
 
@@ -253,47 +246,35 @@ Status CudaKernels::runDispatch(View tokens, View slots, View weights, View used
     return {};
   const int32_t *source = nullptr;
   MOERT_RETURN_IF_ERROR(sourcesOf(target, slots, rows, source));
-  return withFloating(tokens.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(weights ? weights.dtype : tokens.dtype, [&](auto beside) {
-      using W = MOERT_TYPE(beside);
-      const DispatchRows<T, W> dispatchRows{tokens.as<const T>(), source,        weights.as<const W>(),
-                                            out.as<T>(),          slots.dims[1], columns,
-                                            /*clears=*/!used};
-      return forRows<kVector<T>>(target, {rows}, columns, areAligned(tokens.as<T>(), out.as<T>()), dispatchRows);
-    });
+  return withFloating(tokens.dtype, weights ? weights.dtype : tokens.dtype, [&]<class T, class W>(Type<T>, Type<W>) {
+    const DispatchRows<T, W> dispatchRows{tokens.as<const T>(), source,        weights.as<const W>(),
+                                          out.as<T>(),          slots.dims[1], columns,
+                                          /*clears=*/!used};
+    return forRows<kVector<T>>(target, {rows}, columns, areAligned(tokens.as<T>(), out.as<T>()), dispatchRows);
   });
 }
 
 Status CudaKernels::runCombine(View rows, View slots, View weights, View used, View out) {
   const int64_t columns = out.dims[1];
-  return withFloating(rows.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(weights ? weights.dtype : rows.dtype, [&](auto beside) {
-      using W = MOERT_TYPE(beside);
-      const CombineRows<T, W> combineRows{rows.as<const T>(),
-                                          slots.as<const int32_t>(),
-                                          weights.as<const W>(),
-                                          out.as<T>(),
-                                          rowCount(rows),
-                                          slots.dims[1],
-                                          columns,
-                                          target.faults()};
-      return forRows<kVector<T>>(target, {out.dims[0]}, columns, areAligned(rows.as<T>(), out.as<T>()), combineRows);
-    });
+  return withFloating(rows.dtype, weights ? weights.dtype : rows.dtype, [&]<class T, class W>(Type<T>, Type<W>) {
+    const CombineRows<T, W> combineRows{rows.as<const T>(),
+                                        slots.as<const int32_t>(),
+                                        weights.as<const W>(),
+                                        out.as<T>(),
+                                        rowCount(rows),
+                                        slots.dims[1],
+                                        columns,
+                                        target.faults()};
+    return forRows<kVector<T>>(target, {out.dims[0]}, columns, areAligned(rows.as<T>(), out.as<T>()), combineRows);
   });
 }
 
 Status CudaKernels::runSlotDot(View tokens, View rows, View slots, View used, View out) {
-  return withFloating(tokens.dtype, [&](auto type) {
-    using T = MOERT_TYPE(type);
-    return withBeside<T>(out.dtype, [&](auto beside) {
-      const SlotPairs<T> pairs{tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(),
-                               rowCount(rows),       slots.dims[1],      tokens.dims[1],
-                               target.faults()};
-      return dots(target, pairs, slots.elements(), tokens.dims[1], areAligned(tokens.as<T>(), rows.as<T>()),
-                  out.as<MOERT_TYPE(beside)>());
-    });
+  return withFloating(tokens.dtype, out.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
+    const SlotPairs<T> pairs{tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(),
+                             rowCount(rows),       slots.dims[1],      tokens.dims[1],
+                             target.faults()};
+    return dots(target, pairs, slots.elements(), tokens.dims[1], areAligned(tokens.as<T>(), rows.as<T>()), out.as<O>());
   });
 }
 

@@ -123,7 +123,7 @@ Status PieceCopies::launch(const Target &target) const {
   for (const PieceCopy &copy : copies)
     all |= reinterpret_cast<uintptr_t>(copy.from) | reinterpret_cast<uintptr_t>(copy.to) |
            static_cast<uintptr_t>(copy.bytes | copy.fromStep | copy.toStep);
-  return withWidestUnit(all, [&](auto type) { return launchBy<MOERT_TYPE(type)>(target, copies); });
+  return withWidestUnit(all, [&]<class T>(Type<T>) { return launchBy<T>(target, copies); });
 }
 
 } // namespace moert::cuda

@@ -88,10 +88,7 @@ template <class... T> bool areAligned(const T *...data) {
 // --- Dispatch ----------------------------------------------------------------
 
 /// A type as a value.
-template <class T> struct Type {
-  using type = T;
-};
-#define MOERT_TYPE(value) typename decltype(value)::type
+template <class T> using Type = std::type_identity<T>;
 
 /// Calls function(Type<T>()) with the T of a floating dtype. The checks guarantee that it is one.
 template <class Function> Status withFloating(int32_t dtype, Function function) {
@@ -127,6 +124,13 @@ template <class T, class Function> Status withBeside(int32_t dtype, Function fun
     if (dtype == MOERT_F32)
       return function(Type<float>());
   return function(Type<T>());
+}
+
+/// Calls function(Type<T>(), Type<B>()) with the T of a floating dtype and the B of a value beside it.
+template <class Function> Status withFloating(int32_t dtype, int32_t beside, Function function) {
+  return withFloating(dtype, [&]<class T>(Type<T> type) {
+    return withBeside<T>(beside, [&](auto other) { return function(type, other); });
+  });
 }
 
 } // namespace moert::cuda
