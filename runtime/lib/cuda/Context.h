@@ -6,7 +6,6 @@
 #include "cuda/Faults.h"
 #include "cuda/Gemm.h"
 #include "cuda/HostCounts.h"
-#include "cuda/ProductTable.h"
 #include "cuda/RoutingTables.h"
 #include "cuda/Workspace.h"
 

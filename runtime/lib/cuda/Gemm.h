@@ -2,7 +2,7 @@
 #ifndef MOERT_CUDA_GEMM_H
 #define MOERT_CUDA_GEMM_H
 
-#include "cuda/DenseChoices.h"
+#include "cuda/ProductTable.h"
 #include "cuda/Workspace.h"
 
 #include <cublasLt.h>

@@ -1,19 +1,129 @@
-//===- ProductTable.cpp - the file of measured choices of products --------===//
+//===- ProductTable.cpp - products, and the measured choices of their ways ===//
 
 #include "cuda/ProductTable.h"
 
 #include "core/Json.h"
-#include "cuda/Cuda.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 using nlohmann::json;
 
 namespace moert::cuda {
+
+constexpr size_t kNumberDigits = 16; ///< Hexadecimal digits of one number of the data.
+
+std::string ProductAlgorithm::text() const {
+  std::string text = std::to_string(version) + ":";
+  for (uint64_t number : data) {
+    char digits[kNumberDigits + 1];
+    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+    text += digits;
+  }
+  return text;
+}
+
+std::optional<ProductAlgorithm> ProductAlgorithm::parse(const std::string &text) {
+  ProductAlgorithm algorithm;
+  auto read = [](const char *begin, const char *end, int base, auto &number) {
+    const auto [last, error] = std::from_chars(begin, end, number, base);
+    return error == std::errc() && last == end;
+  };
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || text.size() - colon - 1 != kNumberDigits * algorithm.data.size())
+    return std::nullopt;
+  bool isRead = read(text.data(), text.data() + colon, 10, algorithm.version);
+  const char *at = text.data() + colon + 1;
+  for (uint64_t &number : algorithm.data) {
+    isRead = isRead && read(at, at + kNumberDigits, 16, number);
+    at += kNumberDigits;
+  }
+  return isRead ? std::optional(algorithm) : std::nullopt;
+}
+
+// --- Methods -----------------------------------------------------------------
+
+const char *methodName(RaggedMethod method) {
+  constexpr const char *kNames[] = {"tiles",      "cutlass-cooperative", "cutlass-pingpong", "cublas-grouped",
+                                    "cublaslt-1", "cublaslt-2",          "cublaslt-4"};
+  static_assert(std::size(kNames) == std::size(kRaggedMethods));
+  return kNames[static_cast<size_t>(method)];
+}
+
+std::optional<RaggedMethod> findMethod(std::string_view name) {
+  for (RaggedMethod method : kRaggedMethods)
+    if (methodName(method) == name)
+      return method;
+  return std::nullopt;
+}
+
+std::string methodNames() {
+  std::string names;
+  for (RaggedMethod method : kRaggedMethods) {
+    const bool isLast = method == *std::rbegin(kRaggedMethods);
+    names += (names.empty() ? "" : isLast ? " or " : ", ") + std::string(methodName(method));
+  }
+  return names;
+}
+
+// --- Choices -----------------------------------------------------------------
+
+namespace {
+
+/// Number of doublings from the smaller number to the larger one.
+double doublings(double a, double b) { return std::abs(std::log2(std::max(a, 1.0) / std::max(b, 1.0))); }
+double doublings(int64_t a, int64_t b) { return doublings(static_cast<double>(a), static_cast<double>(b)); }
+
+/// Distance of two products: the sum of the doublings of each size. Infinite if they differ in more than sizes.
+double distanceOf(const ProductShape &a, const ProductShape &b) {
+  if (a.dtype != b.dtype || a.transposeA != b.transposeA || a.transposeB != b.transposeB ||
+      a.accumulate != b.accumulate || a.batches != b.batches || a.isWide != b.isWide)
+    return std::numeric_limits<double>::infinity();
+  return doublings(a.m, b.m) + doublings(a.n, b.n) + doublings(a.k, b.k);
+}
+double distanceOf(const RaggedProduct &a, const RaggedProduct &b) {
+  if (a.dtype != b.dtype || a.pass != b.pass || a.transposeB != b.transposeB)
+    return std::numeric_limits<double>::infinity();
+  auto rowsOf = [](const RaggedProduct &product) {
+    return static_cast<double>(product.rows) / std::max(static_cast<double>(product.experts), 1.0);
+  };
+  return doublings(a.experts, b.experts) + doublings(rowsOf(a), rowsOf(b)) + doublings(a.n, b.n) + doublings(a.k, b.k);
+}
+
+/// Nearest entry, at most `most` away. The first of several, or null if there is none.
+template <class Entry, class Product>
+const Entry *nearest(const std::vector<Entry> &entries, const Product &product, double most) {
+  const Entry *found = nullptr;
+  for (const Entry &entry : entries)
+    if (const double distance = distanceOf(entry.product, product); found ? distance < most : distance <= most) {
+      found = &entry;
+      most = distance;
+    }
+  return found;
+}
+
+} // namespace
+
+const ProductAlgorithm *DenseChoices::choose(const ProductShape &shape) const {
+  const Entry *entry = nearest(entries, shape, 1);
+  return entry ? &entry->algorithm : nullptr;
+}
+
+std::optional<RaggedMethod> RaggedChoices::choose(const RaggedProduct &product, const CanCompute &canCompute) const {
+  if (const Entry *entry = nearest(entries, product, std::numeric_limits<double>::max()))
+    if (auto method = std::ranges::find_if(entry->methods, canCompute); method != entry->methods.end())
+      return *method;
+  return std::nullopt;
+}
+
+// --- The table ---------------------------------------------------------------
 
 /// Version of the file's format. It rises when the meaning of a key changes.
 constexpr int64_t kFormatVersion = 1;
@@ -85,10 +195,10 @@ RaggedChoices::Entry readEntry(const JsonNode &node) {
 DenseChoices::Entry readDense(const JsonNode &node) {
   refuseOtherKeys(node, {"dtype", "transpose_a", "transpose_b", "m", "n", "k", "algorithm", "seconds"});
   DenseChoices::Entry entry;
-  entry.shape.dtype = readType(node.at("dtype"));
-  entry.shape.transposeA = node.at("transpose_a").boolean();
-  entry.shape.transposeB = node.at("transpose_b").boolean();
-  for (auto [key, size] : {std::pair("m", &entry.shape.m), {"n", &entry.shape.n}, {"k", &entry.shape.k}})
+  entry.product.dtype = readType(node.at("dtype"));
+  entry.product.transposeA = node.at("transpose_a").boolean();
+  entry.product.transposeB = node.at("transpose_b").boolean();
+  for (auto [key, size] : {std::pair("m", &entry.product.m), {"n", &entry.product.n}, {"k", &entry.product.k}})
     *size = node.at(key).integer(1, kMostSize);
   const JsonNode text = node.at("algorithm");
   const std::optional<ProductAlgorithm> algorithm = ProductAlgorithm::parse(text.string());

@@ -4,7 +4,6 @@ set(MOERT_CUDA_SOURCES
   Copies.cpp
   Cuda.cpp
   CudnnAttention.cu
-  DenseChoices.cpp
   Faults.cpp
   Gemm.cpp
   HostCounts.cpp
@@ -35,10 +34,8 @@ set(MOERT_CUDA_SOURCES
   PieceCopies.cu
   ProductTable.cpp
   Ragged.cu
-  RaggedChoices.cpp
   RaggedCutlass.cpp
   RaggedGroups.cu
-  RaggedProduct.cpp
   RaggedProducts.cpp
   RaggedTiles.cu
   Ranks.cu
