@@ -17,7 +17,6 @@
 #include "cuda/Math.cuh"
 #include "cuda/Mma.cuh"
 #include "cuda/Philox.cuh"
-#include "cuda/Stage.cuh"
 
 #include <cmath>
 #include <limits>

@@ -3,7 +3,6 @@
 #define MOERT_CUDA_CHOICES_CUH
 
 #include "core/Shapes.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Ranks.cuh"
 
 namespace moert::cuda {

@@ -1,4 +1,4 @@
-//===- Copies.cpp - bytes that collectives move on one device -------------===//
+//===- Copies.cpp - work of collectives on one device ---------------------===//
 
 #include "cuda/Copies.h"
 

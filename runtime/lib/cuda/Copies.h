@@ -1,4 +1,4 @@
-//===- Copies.h - bytes that collectives move on one device ---------------===//
+//===- Copies.h - work of collectives on one device -----------------------===//
 #ifndef MOERT_CUDA_COPIES_H
 #define MOERT_CUDA_COPIES_H
 
@@ -6,6 +6,7 @@
 #include "cuda/Context.h"
 
 #include <deque>
+#include <span>
 
 namespace moert::cuda {
 
@@ -15,6 +16,13 @@ Status clearBytes(cudaStream_t stream, void *to, int64_t bytes);
 
 /// Fills the parts of the member's result that no other member sends.
 Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member);
+
+/// Largest number of sources of sumSources.
+constexpr size_t kMostSources = 64;
+
+/// Enqueues out[i] = sources[0][i] + sources[1][i] + .. for `count` elements of `dtype`, in that order. 16-bit types
+/// are summed in f32. `out` may be one of the sources.
+Status sumSources(const Target &target, std::span<const void *const> sources, void *out, int64_t count, int32_t dtype);
 
 /// Values of the device that the host must know before it can go on. This object owns the copies.
 class HostValues {

@@ -216,16 +216,11 @@ template <class T, class L> struct MergeRows {
   __device__ MergeFactors<A> row(int64_t r) const { return {convert<A>(lseA[r]), convert<A>(lseB[r])}; }
   template <int N> __device__ void run(const MergeFactors<A> &factors, int64_t r, int64_t column) const {
     const int64_t at = r * width + column;
-    Pack<T, N> first = loadPack<N>(a + at);
-    const Pack<T, N> second = loadPack<N>(b + at);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      // The result over no keys counts as zero, whatever its value is.
-      const A ofA = factors.ofA == 0 ? A(0) : factors.ofA * convert<A>(first.values[i]);
-      const A ofB = factors.ofB == 0 ? A(0) : factors.ofB * convert<A>(second.values[i]);
-      first.values[i] = convert<T>(ofA + ofB);
-    }
-    storePack(out + at, first);
+    // The result over no keys counts as zero, whatever its value is.
+    auto merged = [&](A first, A second) {
+      return (factors.ofA == 0 ? A(0) : factors.ofA * first) + (factors.ofB == 0 ? A(0) : factors.ofB * second);
+    };
+    storePack(out + at, mapPacks<T, A>(merged, loadPack<N>(a + at), loadPack<N>(b + at)));
   }
 };
 

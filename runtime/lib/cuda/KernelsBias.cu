@@ -30,12 +30,9 @@ template <class T, class B> struct AddBias {
   __device__ const B *row(int64_t r) const { return bias + experts.expertOf(r) * columns; }
   template <int N> __device__ void run(const B *ofExpert, int64_t r, int64_t column) const {
     using A = Acc<T, B>;
-    Pack<T, N> pack = loadPack<N>(rows + r * columns + column);
-    const Pack<B, N> added = loadPack<N>(ofExpert + column);
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      pack.values[i] = convert<T>(convert<A>(pack.values[i]) + static_cast<A>(scale) * convert<A>(added.values[i]));
-    storePack(out + r * columns + column, pack);
+    const int64_t at = r * columns + column;
+    auto add = [&](A value, A added) { return value + static_cast<A>(scale) * added; };
+    storePack(out + at, mapPacks<T, A>(add, loadPack<N>(rows + at), loadPack<N>(ofExpert + column)));
   }
 };
 
@@ -53,18 +50,14 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t expert = blockIdx.z, part = blockIdx.y, parts = gridDim.y;
   const int64_t begin = experts.begin(expert), count = experts.end(expert) - begin;
   const int64_t last = begin + count * (part + 1) / parts, column = (int64_t(blockIdx.x) * kWarp + threadIdx.x) * N;
-  double sum[N] = {};
+  Pack<double, N> sum{};
   if (column < columns)
 #pragma unroll 4
-    for (int64_t row = begin + count * part / parts + threadIdx.y; row < last; row += kTall) {
-      const Pack<T, N> pack = loadPack<N>(grads + row * columns + column);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        sum[i] += convert<double>(pack.values[i]);
-    }
+    for (int64_t row = begin + count * part / parts + threadIdx.y; row < last; row += kTall)
+      addTo(sum, loadPack<N>(grads + row * columns + column));
 #pragma unroll
   for (int i = 0; i < N; ++i)
-    sums[threadIdx.y][i * kWarp + threadIdx.x] = sum[i];
+    sums[threadIdx.y][i * kWarp + threadIdx.x] = sum.values[i];
   __syncthreads();
   if (threadIdx.y != 0 || column >= columns)
     return;

@@ -1,6 +1,6 @@
 //===- KernelsCollective.cu - sums over members ---------------------------===//
 
-#include "cuda/Collective.h"
+#include "cuda/Copies.h"
 #include "cuda/Map.cuh"
 
 namespace moert::cuda {
@@ -19,15 +19,9 @@ template <class T> struct SumSources {
     // Unsigned, because overflow of a signed sum is undefined.
     using A = std::conditional_t<std::is_same_v<T, uint32_t>, uint32_t, Acc<T>>;
     Pack<A, N> sum{};
-    for (int s = 0; s < sources.count; ++s) {
-      const Pack<T, N> part = loadPack<N>(static_cast<const T *>(sources.data[s]) + at);
-      for (int i = 0; i < N; ++i)
-        sum.values[i] += convert<A>(part.values[i]);
-    }
-    Pack<T, N> result;
-    for (int i = 0; i < N; ++i)
-      result.values[i] = convert<T>(sum.values[i]);
-    storePack(out + at, result);
+    for (int s = 0; s < sources.count; ++s)
+      addTo(sum, loadPack<N>(static_cast<const T *>(sources.data[s]) + at));
+    storePack(out + at, convertPack<T>(sum));
   }
 };
 

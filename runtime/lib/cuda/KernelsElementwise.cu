@@ -1,7 +1,6 @@
 //===- KernelsElementwise.cu - sums, scales, casts and scalars ------------===//
 
 #include "cuda/CudaKernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
 
 #include <cmath>
@@ -74,13 +73,7 @@ template <class T> struct Fill {
   T *out;
   T value;
 
-  template <int N> __device__ void run(int64_t at) const {
-    Pack<T, N> pack;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      pack.values[i] = value;
-    storePack(out + at, pack);
-  }
+  template <int N> __device__ void run(int64_t at) const { storePack(out + at, uniformPack<N>(value)); }
 };
 
 template <class T> Status fillWith(const Target &target, View out, T value) {

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cuda/CudaKernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
 #include "cuda/Ranks.cuh"
 
@@ -45,14 +44,7 @@ template <class T> struct GatherRows {
     return row >= 0 ? table + row * columns : nullptr;
   }
   template <int N> __device__ void run(const T *from, int64_t s, int64_t column) const {
-    Pack<T, N> pack;
-    if (from)
-      pack = loadPack<N>(from + column);
-    else
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        pack.values[i] = convert<T>(0.0f);
-    storePack(out + s * columns + column, pack);
+    storePack(out + s * columns + column, from ? loadPack<N>(from + column) : uniformPack<N>(convert<T>(0.0f)));
   }
 };
 
@@ -137,14 +129,10 @@ template <class T> struct TokenSums {
   int64_t columns;
 
   /// Adds the gradients of tokens [begin, end) to `sum`.
-  template <int N> __device__ void add(int64_t begin, int64_t end, int64_t column, double (&sum)[N]) const {
+  template <int N> __device__ void add(int64_t begin, int64_t end, int64_t column, Pack<double, N> &sum) const {
 #pragma unroll 4
-    for (int64_t t = begin; t < end; ++t) {
-      const Pack<T, N> pack = loadPack<N>(grads + tokens[t] * columns + column);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        sum[i] += convert<double>(pack.values[i]);
-    }
+    for (int64_t t = begin; t < end; ++t)
+      addTo(sum, loadPack<N>(grads + tokens[t] * columns + column));
   }
 };
 
@@ -158,11 +146,9 @@ template <class T> struct SumRuns {
   template <int N> __device__ void run(bool isOne, int64_t r, int64_t column) const {
     if (!isOne)
       return;
-    double sum[N] = {};
+    Pack<double, N> sum{};
     sums.add(r * kRun, (r + 1) * kRun, column, sum);
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      runs[r * sums.columns + column + i] = sum[i];
+    storePack(runs + r * sums.columns + column, sum);
   }
 };
 
@@ -182,32 +168,22 @@ template <class T, class B> struct SumRows {
     const int64_t at = v * sums.columns + column;
     if (of.begin == of.end && addend == out)
       return;
-    double sum[N] = {};
-    if (addend) {
-      const Pack<B, N> pack = loadPack<N>(addend + at);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        sum[i] = convert<double>(pack.values[i]);
-    }
-    addTokens<N>(of, column, sum);
-    Pack<B, N> pack;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      pack.values[i] = convert<B>(sum[i]);
-    storePack(out + at, pack);
+    Pack<double, N> sum{};
+    if (addend)
+      sum = convertPack<double>(loadPack<N>(addend + at));
+    addTokens(of, column, sum);
+    storePack(out + at, convertPack<B>(sum));
   }
 
 private:
   /// Adds tokens, whole runs by their sums.
-  template <int N> __device__ void addTokens(Tokens of, int64_t column, double (&sum)[N]) const {
+  template <int N> __device__ void addTokens(Tokens of, int64_t column, Pack<double, N> &sum) const {
     const int64_t first = (of.begin + kRun - 1) / kRun, last = of.end / kRun;
     if (first >= last)
       return sums.add(of.begin, of.end, column, sum);
     sums.add(of.begin, first * kRun, column, sum);
     for (int64_t r = first; r < last; ++r)
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        sum[i] += runs[r * sums.columns + column + i];
+      addTo(sum, loadPack<N>(runs + r * sums.columns + column));
     sums.add(last * kRun, of.end, column, sum);
   }
 };

@@ -35,20 +35,11 @@ template <class T> struct AppendColumnsGrad {
       storePack(gradX + token * owned + column, loadPack<N>(from + column + head * shape.shared));
       return;
     }
-    using A = Acc<T>;
-    A sums[N] = {};
+    Pack<Acc<T>, N> sums{};
 #pragma unroll 4
-    for (int64_t head = 0; head < shape.heads; ++head) {
-      const Pack<T, N> pack = loadPack<N>(from + head * all + shape.own + column - owned);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        sums[i] += convert<A>(pack.values[i]);
-    }
-    Pack<T, N> result;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      result.values[i] = convert<T>(sums[i]);
-    storePack(gradShared + token * shape.shared + column - owned, result);
+    for (int64_t head = 0; head < shape.heads; ++head)
+      addTo(sums, loadPack<N>(from + head * all + shape.own + column - owned));
+    storePack(gradShared + token * shape.shared + column - owned, convertPack<T>(sums));
   }
 };
 

@@ -4,7 +4,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cuda/CudaKernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
 #include "cuda/Math.cuh"
 #include "cuda/Reduce.cuh"
@@ -81,11 +80,9 @@ template <class T, class O> struct LogsumexpGrad {
 
   __device__ LseOfRow<A> row(int64_t s) const { return {convert<A>(lse[s]), convert<A>(grads[s])}; }
   template <int N> __device__ void run(LseOfRow<A> of, int64_t s, int64_t column) const {
-    Pack<T, N> pack = loadPack<N>(x + s * columns + column);
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      pack.values[i] = convert<T>(of.grad * expOrZero(convert<A>(pack.values[i]) - of.lse));
-    storePack(out + s * columns + column, pack);
+    const int64_t at = s * columns + column;
+    auto gradient = [=](A value) { return of.grad * expOrZero(value - of.lse); };
+    storePack(out + at, mapPacks<T, A>(gradient, loadPack<N>(x + at)));
   }
 };
 
@@ -155,22 +152,12 @@ __global__ void __launch_bounds__(kThreads) labelSumsKernel(LabelledRows<T> rows
     partial[blockIdx.x] = sum;
 }
 
-template <class O>
-__global__ void __launch_bounds__(kThreads) addLabelSumsKernel(const double *partial, int64_t blocks, O *sum) {
-  double total = 0;
-  for (int64_t i = threadIdx.x; i < blocks; i += kThreads)
-    total += partial[i];
-  total = blockSum(total);
-  if (threadIdx.x == 0)
-    *sum = convert<O>(total);
-}
-
 template <class T, class O> Status sumLabelled(const Target &target, LabelledRows<T> rows, int64_t count, O *sum) {
   const Grid grid = gridOf(target, count);
   double *partial = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(int64_t(grid.blocks.x), partial));
   MOERT_RETURN_IF_ERROR(launch(labelSumsKernel<T>, grid, target, rows, count, partial));
-  return launch(addLabelSumsKernel<O>, Grid(), target, partial, grid.blocks.x, sum);
+  return sumTo(target, partial, grid.blocks.x, sum);
 }
 
 template <class T> struct LabelSumGrad {

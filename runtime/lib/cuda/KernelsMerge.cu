@@ -36,21 +36,17 @@ struct HolderOfChoice {
 /// Sums counts, up to `most`. One block.
 __global__ void __launch_bounds__(kThreads)
     countTokensKernel(const int32_t *used, int64_t count, int64_t most, int32_t *tokens, FaultSite site) {
-  int32_t before = 0;
-  for (int64_t first = 0; first < count; first += kThreads) {
-    const int64_t i = first + threadIdx.x;
-    const int32_t own = i < count ? used[i] : 0;
-    if (own < 0)
+  auto usedAt = [&](int64_t i) {
+    if (used[i] < 0)
       raise(site, FaultKind::CountNegative);
-    int32_t all = 0;
-    blockScan<int32_t>(own > 0 ? own : 0, all);
-    before += all;
-  }
+    return used[i] > 0 ? used[i] : 0;
+  };
+  const auto all = scanBlock<int32_t>(count, usedAt, [](int64_t, int32_t, int32_t) {});
   if (threadIdx.x != 0)
     return;
-  if (before > most)
-    raise(site, FaultKind::CountsOverflow, most, before);
-  *tokens = used && before < most ? before : static_cast<int32_t>(most);
+  if (all > most)
+    raise(site, FaultKind::CountsOverflow, most, all);
+  *tokens = used && all < most ? all : static_cast<int32_t>(most);
 }
 
 __global__ void __launch_bounds__(kThreads)

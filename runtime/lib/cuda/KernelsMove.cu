@@ -46,20 +46,11 @@ template <class T> struct ReduceMiddle {
 
   __device__ const T *row(int64_t outer) const { return in + outer * parts * inner; }
   template <int N> __device__ void run(const T *from, int64_t outer, int64_t column) const {
-    using A = Acc<T>;
-    Pack<A, N> sum;
-    for (int i = 0; i < N; ++i)
-      sum.values[i] = 0;
+    Pack<Acc<T>, N> sum{};
 #pragma unroll 4
-    for (int64_t p = 0; p < parts; ++p) {
-      const Pack<T, N> part = loadPack<N>(from + p * inner + column);
-      for (int i = 0; i < N; ++i)
-        sum.values[i] += convert<A>(part.values[i]);
-    }
-    Pack<T, N> result;
-    for (int i = 0; i < N; ++i)
-      result.values[i] = convert<T>(sum.values[i]);
-    storePack(out + outer * inner + column, result);
+    for (int64_t p = 0; p < parts; ++p)
+      addTo(sum, loadPack<N>(from + p * inner + column));
+    storePack(out + outer * inner + column, convertPack<T>(sum));
   }
 };
 

@@ -4,7 +4,6 @@
 // thread needs at most 8 vectors.
 //
 //===----------------------------------------------------------------------===//
-#include "cuda/ColumnSums.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Math.cuh"
 #include "cuda/Reduce.cuh"
@@ -151,15 +150,12 @@ __global__ void __launch_bounds__(kThreads)
     const Moments<A> moments = momentsOf<A>(in, norm);
     const Means<A> means = meansOf<A>(in, grad, gamma, moments, norm);
     Cut::forPacks(norm.columns, [&](int p, int64_t column) {
-      const auto values = in.get(p, column), by = loadPack<Cut::kWidth>(gamma + column);
-      auto pack = grad.get(p, column);
-#pragma unroll
-      for (int i = 0; i < Cut::kWidth; ++i) {
-        const A h = convert<A>(pack.values[i]) * convert<A>(by.values[i]);
-        const A n = moments.normed(convert<A>(values.values[i]));
-        pack.values[i] = convert<T>(moments.factor * (h - means.plain - n * means.normed));
-      }
-      storePack(out + first + column, pack);
+      auto gradient = [&](A value, A grad, A by) {
+        const A h = grad * by, n = moments.normed(value);
+        return moments.factor * (h - means.plain - n * means.normed);
+      };
+      storePack(out + first + column, mapPacks<T, A>(gradient, in.get(p, column), grad.get(p, column),
+                                                     loadPack<Cut::kWidth>(gamma + column)));
     });
   }
 }

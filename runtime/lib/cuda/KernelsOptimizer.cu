@@ -4,7 +4,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cuda/CudaKernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
 #include "cuda/Reduce.cuh"
 
@@ -33,16 +32,6 @@ __global__ void __launch_bounds__(kThreads) squaresKernel(const T *in, int64_t c
   sum = blockSum(sum);
   if (threadIdx.x == 0)
     partial[blockIdx.x] = sum;
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) addPartialKernel(const double *partial, int64_t count, T *out) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads)
-    sum += partial[i];
-  sum = blockSum(sum);
-  if (threadIdx.x == 0)
-    *out = convert<T>(sum);
 }
 
 // --- Steps -------------------------------------------------------------------
@@ -177,9 +166,7 @@ Status CudaKernels::runSumSquares(View in, View out) {
     MOERT_RETURN_IF_ERROR(areAligned(in.as<T>())
                               ? launch(squaresKernel<kVector<T>, T>, grid, target, in.as<const T>(), count, partial)
                               : launch(squaresKernel<1, T>, grid, target, in.as<const T>(), count, partial));
-    return withBeside<T>(out.dtype, [&]<class O>(Type<O>) {
-      return launch(addPartialKernel<O>, Grid(), target, partial, blocks, out.as<O>());
-    });
+    return withBeside<T>(out.dtype, [&]<class O>(Type<O>) { return sumTo(target, partial, blocks, out.as<O>()); });
   });
 }
 

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cuda/Choices.cuh"
-#include "cuda/ColumnSums.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
 #include "cuda/RoutePlace.cuh"
@@ -82,16 +81,6 @@ struct StoreColumn {
 
   __device__ void operator()(int64_t, int64_t column, double sum) const { to[column] = sum; }
 };
-
-template <class O>
-__global__ void __launch_bounds__(kThreads) auxKernel(const double *terms, int64_t experts, double factor, O *aux) {
-  double sum = 0;
-  for (int64_t e = threadIdx.x; e < experts; e += kThreads)
-    sum += terms[e];
-  sum = blockSum(sum);
-  if (threadIdx.x == 0)
-    *aux = convert<O>(factor * sum);
-}
 
 // --- Route -------------------------------------------------------------------
 
@@ -299,7 +288,7 @@ private:
       MOERT_RETURN_IF_ERROR(sumColumns(target, terms, 1, plan.groups, experts, StoreColumn{sums}));
       terms = sums;
     }
-    return launch(auxKernel<O>, Grid(), target, terms, experts, auxFactor(), aux.as<O>());
+    return sumTo(target, terms, experts, aux.as<O>(), auxFactor());
   }
 
   const Target &target;

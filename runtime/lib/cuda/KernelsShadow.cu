@@ -54,20 +54,16 @@ __global__ void __launch_bounds__(kThreads) answerKernel(Decision *host, int32_t
 /// Computes places[e], the place of expert e among the shadows, or -1. One block.
 __global__ void __launch_bounds__(kThreads)
     placesKernel(const int32_t *shadows, int64_t experts, int64_t room, int32_t *places, FaultSite site) {
-  int32_t before = 0;
-  for (int64_t first = 0; first < experts; first += kThreads) {
-    const int64_t expert = first + threadIdx.x;
-    const int32_t value = expert < experts ? shadows[expert] : 0;
-    if (value != 0 && value != 1)
-      raise(site, FaultKind::ShadowValue, expert, value);
-    int32_t all = 0;
-    const int32_t place = before + blockScan<int32_t>(value == 1, all) - 1;
-    if (expert < experts)
-      places[expert] = value == 1 && place < room ? place : -1;
-    before += all;
-  }
-  if (threadIdx.x == 0 && before > room)
-    raise(site, FaultKind::ShadowRoom, room, before);
+  auto isShadow = [&](int64_t expert) {
+    if (shadows[expert] != 0 && shadows[expert] != 1)
+      raise(site, FaultKind::ShadowValue, expert, shadows[expert]);
+    return shadows[expert] == 1;
+  };
+  const auto all = scanBlock<int32_t>(experts, isShadow, [&](int64_t expert, int32_t own, int32_t sum) {
+    places[expert] = own == 1 && sum <= room ? sum - 1 : -1;
+  });
+  if (threadIdx.x == 0 && all > room)
+    raise(site, FaultKind::ShadowRoom, room, all);
 }
 
 /// Expert of a choice that is no shadow.

@@ -1,7 +1,6 @@
 //===- KernelsToken.cu - moving and weighting token rows ------------------===//
 
 #include "cuda/CudaKernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
 #include "cuda/Ragged.cuh"
 #include "cuda/Reduce.cuh"
@@ -24,11 +23,8 @@ template <class T, class W> struct ScaleRows {
 
   __device__ Acc<T, W> row(int64_t s) const { return convert<Acc<T, W>>(factors[s]); }
   template <int N> __device__ void run(Acc<T, W> factor, int64_t s, int64_t column) const {
-    Pack<T, N> pack = loadPack<N>(rows + s * columns + column);
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      pack.values[i] = convert<T>(factor * convert<Acc<T, W>>(pack.values[i]));
-    storePack(out + s * columns + column, pack);
+    const int64_t at = s * columns + column;
+    storePack(out + at, mapPacks<T, Acc<T, W>>([=](auto x) { return factor * x; }, loadPack<N>(rows + at)));
   }
 };
 
@@ -68,19 +64,11 @@ template <class T, class W> struct DispatchRows {
     return {tokens + choice / choices * columns, weights ? convert<A>(weights[choice]) : A(1)};
   }
   template <int N> __device__ void run(TokenOfRow<T, A> token, int64_t r, int64_t column) const {
-    if (!token.from && !clears)
-      return;
-    Pack<T, N> pack;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      pack.values[i] = convert<T>(0.0f);
-    if (token.from) {
-      pack = loadPack<N>(token.from + column);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        pack.values[i] = convert<T>(token.weight * convert<A>(pack.values[i]));
-    }
-    storePack(out + r * columns + column, pack);
+    T *to = out + r * columns + column;
+    if (token.from)
+      storePack(to, mapPacks<T, A>([=](A x) { return token.weight * x; }, loadPack<N>(token.from + column)));
+    else if (clears)
+      storePack(to, uniformPack<N>(convert<T>(0.0f)));
   }
 };
 
@@ -102,7 +90,7 @@ template <class T, class W> struct CombineRows {
     return s * choices;
   }
   template <int N> __device__ void run(int64_t first, int64_t s, int64_t column) const {
-    A sum[N] = {};
+    Pack<A, N> sum{};
 #pragma unroll 2
     for (int64_t i = first; i < first + choices; ++i) {
       const int32_t slot = slots[i];
@@ -112,13 +100,9 @@ template <class T, class W> struct CombineRows {
       const Pack<T, N> pack = loadPack<N>(rows + slot * columns + column);
 #pragma unroll
       for (int n = 0; n < N; ++n)
-        sum[n] += weight * convert<A>(pack.values[n]);
+        sum.values[n] += weight * convert<A>(pack.values[n]);
     }
-    Pack<T, N> result;
-#pragma unroll
-    for (int n = 0; n < N; ++n)
-      result.values[n] = convert<T>(sum[n]);
-    storePack(out + s * columns + column, result);
+    storePack(out + s * columns + column, convertPack<T>(sum));
   }
 };
 

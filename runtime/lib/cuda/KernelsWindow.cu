@@ -1,7 +1,6 @@
 //===- KernelsWindow.cu - the choices that a pass of a layer serves -------===//
 
 #include "cuda/CudaKernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/Map.cuh"
 #include "cuda/Reduce.cuh"
 
@@ -31,16 +30,8 @@ struct WindowTables {
 
 /// Computes table[e], the sum of value(e) up to expert e, excluding e if `exclusive`. One block.
 template <class Value> __device__ void scanExperts(int64_t experts, bool exclusive, int32_t *table, Value value) {
-  int32_t before = 0;
-  for (int64_t first = 0; first < experts; first += kThreads) {
-    const int64_t expert = first + threadIdx.x;
-    const int32_t own = expert < experts ? value(expert) : 0;
-    int32_t all = 0;
-    const int32_t sum = before + blockScan<int32_t>(own, all);
-    if (expert < experts)
-      table[expert] = exclusive ? sum - own : sum;
-    before += all;
-  }
+  scanBlock<int32_t>(experts, value,
+                     [=](int64_t expert, int32_t own, int32_t sum) { table[expert] = exclusive ? sum - own : sum; });
   __syncthreads();
 }
 

@@ -1,4 +1,4 @@
-//===- Launch.cuh - launching kernels -------------------------------------===//
+//===- Launch.cuh - launching kernels and noting their faults -------------===//
 //
 // Only this header, and Mma.cuh for tensor cores, depend on whether nvcc compiles them or a C++ compiler for the tests'
 // emulation.
@@ -62,6 +62,17 @@ template <class T> __device__ T *sharedMemory() {
   extern __shared__ __align__(16) unsigned char moertShared[];
   return reinterpret_cast<T *>(moertShared);
 #endif
+}
+
+/// Notes a fault if it is the first. The cell is in the host's memory, so a kernel without faults does not read it.
+__device__ inline void raise(FaultSite site, FaultKind kind, int64_t a = 0, int64_t b = 0, int64_t c = 0) {
+  if (atomicCAS(&site.cell->kind, 0, static_cast<int32_t>(kind)) != 0)
+    return;
+  site.cell->kernel = site.kernel;
+  site.cell->op = site.op;
+  site.cell->values[0] = a;
+  site.cell->values[1] = b;
+  site.cell->values[2] = c;
 }
 
 } // namespace moert::cuda

@@ -2,7 +2,6 @@
 
 #include "cuda/LocalExchange.h"
 #include "core/Attributes.h"
-#include "cuda/Collective.h"
 #include "cuda/Copies.h"
 #include "cuda/PieceCopies.h"
 #include "host/Collectives.h"

@@ -55,13 +55,7 @@ template <class Function, class Out, class In> struct MapOne {
   const In *in;
 
   template <int N> __device__ __forceinline__ void run(int64_t at) const {
-    using A = Acc<Out, In>;
-    const Pack<In, N> values = loadPack<N>(in + at);
-    Pack<Out, N> result;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      result.values[i] = convert<Out>(function(convert<A>(values.values[i])));
-    storePack(out + at, result);
+    storePack(out + at, mapPacks<Out, Acc<Out, In>>(function, loadPack<N>(in + at)));
   }
 };
 
@@ -72,14 +66,8 @@ template <class Function, class Out, class First, class Second> struct MapTwo {
   const Second *second;
 
   template <int N> __device__ __forceinline__ void run(int64_t at) const {
-    using A = Acc<Out, First, Second>;
-    const Pack<First, N> a = loadPack<N>(first + at);
-    const Pack<Second, N> b = loadPack<N>(second + at);
-    Pack<Out, N> result;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      result.values[i] = convert<Out>(function(convert<A>(a.values[i]), convert<A>(b.values[i])));
-    storePack(out + at, result);
+    storePack(out + at,
+              mapPacks<Out, Acc<Out, First, Second>>(function, loadPack<N>(first + at), loadPack<N>(second + at)));
   }
 };
 

@@ -13,6 +13,8 @@
 #include "cuda/Launch.cuh"
 #include "cuda/Types.cuh"
 
+#include <cuda_pipeline.h>
+
 namespace moert::cuda {
 
 /// Rows of a warp's product. Contracted dimensions are also multiples of it.
@@ -26,6 +28,20 @@ __device__ __forceinline__ int laneColumn() { return static_cast<int>(threadIdx.
 /// Elements between rows of `columns` columns, a multiple of 16.
 template <class T> __host__ __device__ constexpr int pitchOf(int columns) {
   return columns + 16 / static_cast<int>(sizeof(T));
+}
+
+/// Begins to copy a vector of 16 bytes to shared memory. Its first `left` elements are copied, and the others are
+/// zeros. If `isAligned`, `left` is at least a vector, or at most 0. `anywhere` is a valid address.
+template <class T>
+__device__ __forceinline__ void stageVector(T *to, const T *from, int64_t left, bool isAligned, const T *anywhere) {
+  if (isAligned) {
+    // With no elements, no address is accessed.
+    __pipeline_memcpy_async(to, left > 0 ? from : anywhere, 16, left > 0 ? 0 : 16);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kVector<T>; ++i)
+    to[i] = i < left ? from[i] : convert<T>(0.0f);
 }
 
 // --- Tensor cores ------------------------------------------------------------

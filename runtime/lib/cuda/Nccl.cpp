@@ -2,7 +2,6 @@
 
 #include "cuda/Nccl.h"
 #include "core/Attributes.h"
-#include "cuda/Collective.h"
 #include "cuda/Copies.h"
 #include "host/Collectives.h"
 

@@ -2,36 +2,32 @@
 
 #include "cuda/Ragged.cuh"
 
-#include "cuda/Faults.cuh"
 #include "cuda/Reduce.cuh"
 
 namespace moert::cuda {
 namespace {
 
-/// Computes the offsets with one block. Each thread takes every kThreads-th expert.
+/// Computes the offsets with one block.
 __global__ void __launch_bounds__(kThreads) offsetsKernel(const int32_t *counts, int64_t sources, int64_t experts,
                                                           int64_t capacity, int64_t *offsets, FaultSite site) {
-  int64_t before = 0;
-  for (int64_t first = 0; first < experts; first += kThreads) {
-    const int64_t expert = first + threadIdx.x;
+  auto rowsOf = [&](int64_t expert) {
     int64_t rows = 0;
-    for (int64_t s = 0; s < sources && expert < experts; ++s) {
+    for (int64_t s = 0; s < sources; ++s) {
       const int32_t count = counts[s * experts + expert];
       if (count < 0)
         raise(site, FaultKind::CountNegative);
       rows += count > 0 ? count : 0;
     }
-    int64_t total = 0;
-    const int64_t end = before + blockScan(rows, total);
-    if (expert < experts)
-      offsets[expert + 1] = end < capacity ? end : capacity;
-    before += total;
-  }
+    return rows;
+  };
+  const auto rows = scanBlock<int64_t>(experts, rowsOf, [&](int64_t expert, int64_t, int64_t end) {
+    offsets[expert + 1] = end < capacity ? end : capacity;
+  });
   if (threadIdx.x != 0)
     return;
   offsets[0] = 0;
-  if (before > capacity)
-    raise(site, FaultKind::CountsOverflow, capacity, before);
+  if (rows > capacity)
+    raise(site, FaultKind::CountsOverflow, capacity, rows);
 }
 
 } // namespace

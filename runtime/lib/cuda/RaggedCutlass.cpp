@@ -1,6 +1,6 @@
 //===- RaggedCutlass.cpp - choice of CUTLASS's kernel for a product -------===//
 
-#include "cuda/RaggedCutlass.h"
+#include "cuda/RaggedGroups.h"
 
 #include <climits>
 

@@ -7,7 +7,7 @@
 #ifndef MOERT_CUDA_RAGGEDCUTLASS_CUH
 #define MOERT_CUDA_RAGGEDCUTLASS_CUH
 
-#include "cuda/RaggedCutlass.h"
+#include "cuda/RaggedGroups.h"
 
 // clang-format off
 #include <cute/tensor.hpp>

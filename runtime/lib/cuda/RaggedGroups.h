@@ -45,6 +45,20 @@ private:
   std::map<std::tuple<const void *, int64_t, int64_t>, List> lists;
 };
 
+// --- Grouped kernels of CUTLASS ----------------------------------------------
+
+namespace cutlass_groups {
+
+enum class Tile {
+  Large, ///< 256 x 128
+  Small, ///< 128 x 128
+};
+
+/// Enqueues a product on a device of that compute capability, 90 or 100. canUseCutlass must allow its operands.
+template <int32_t Dtype, Tile Size, int Capability>
+Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
+
+} // namespace cutlass_groups
 } // namespace moert::cuda
 
 #endif // MOERT_CUDA_RAGGEDGROUPS_H

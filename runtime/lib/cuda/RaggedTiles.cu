@@ -9,7 +9,6 @@
 #include "cuda/Mma.cuh"
 #include "cuda/RaggedProducts.h"
 #include "cuda/Reduce.cuh"
-#include "cuda/Stage.cuh"
 
 namespace moert::cuda {
 namespace {

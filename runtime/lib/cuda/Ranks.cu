@@ -45,18 +45,12 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads) sumOffsetsKernel(const int32_t *totals, int64_t segments, int64_t keys,
                                                              int64_t stride, int32_t *offsets, int32_t *ends) {
   for (int64_t segment = blockIdx.x; segment < segments; segment += gridDim.x) {
-    int32_t before = static_cast<int32_t>(segment * stride);
-    for (int64_t first = 0; first < keys; first += kThreads) {
-      const int64_t key = first + threadIdx.x;
-      const int32_t count = key < keys ? totals[segment * keys + key] : 0;
-      int32_t all = 0;
-      const int32_t end = before + blockScan(count, all);
-      if (key < keys)
-        offsets[segment * keys + key] = end - count;
-      before += all;
-    }
+    const auto first = static_cast<int32_t>(segment * stride);
+    const auto count = scanBlock<int32_t>(
+        keys, [&](int64_t key) { return totals[segment * keys + key]; },
+        [&](int64_t key, int32_t own, int32_t sum) { offsets[segment * keys + key] = first + sum - own; });
     if (ends && threadIdx.x == 0)
-      ends[segment] = before;
+      ends[segment] = first + count;
   }
 }
 

@@ -1,4 +1,4 @@
-//===- Reduce.cuh - sums of a warp and of a block -------------------------===//
+//===- Reduce.cuh - sums of a warp, of a block and of columns -------------===//
 //
 // Reductions in an order that only the number of threads decides, so that all runs give the same bits.
 //
@@ -120,6 +120,72 @@ template <class T> __device__ T blockScan(T value, T &total) {
     total += sums[i];
   }
   return value;
+}
+
+/// Calls store(i, value(i), the sum up to value(i)) for the first `count` numbers, and returns the sum of all. All
+/// threads of a block of kThreads call it.
+template <class T, class Value, class Store> __device__ T scanBlock(int64_t count, Value value, Store store) {
+  T before = 0;
+  for (int64_t first = 0; first < count; first += kThreads) {
+    const int64_t i = first + threadIdx.x;
+    const T own = i < count ? value(i) : T(0);
+    T all = 0;
+    const T sum = before + blockScan<T>(own, all);
+    if (i < count)
+      store(i, own, sum);
+    before += all;
+  }
+  return before;
+}
+
+template <class O>
+__global__ void __launch_bounds__(kThreads) sumKernel(const double *numbers, int64_t count, double factor, O *out) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads)
+    sum += numbers[i];
+  sum = blockSum(sum);
+  if (threadIdx.x == 0)
+    *out = convert<O>(factor * sum);
+}
+/// Computes `factor` times the sum of a few numbers, by one block.
+template <class O> Status sumTo(const Target &target, const double *numbers, int64_t count, O *out, double factor = 1) {
+  return launch(sumKernel<O>, Grid(), target, numbers, count, factor, out);
+}
+
+// --- Sums of columns ---------------------------------------------------------
+
+/// Calls finish(row, column, sum over the parts of row) for partial [rows, parts, columns]. Sums are in double, in a
+/// fixed order. A block takes 32 columns, and each of its strips sums some of the parts.
+template <class P, class Finish>
+__global__ void __launch_bounds__(kThreads)
+    columnSumsKernel(const P *partial, int64_t rows, int64_t parts, int64_t columns, Finish finish) {
+  constexpr int kStrips = kThreads / kWarp;
+  __shared__ double sums[kStrips][kWarp];
+  const int64_t tiles = (columns + kWarp - 1) / kWarp;
+  for (int64_t i = blockIdx.x; i < rows * tiles; i += gridDim.x) {
+    const int64_t row = i / tiles, column = i % tiles * kWarp + threadIdx.x;
+    const int64_t begin = parts * threadIdx.y / kStrips, end = parts * (threadIdx.y + 1) / kStrips;
+    double sum = 0;
+    if (column < columns)
+#pragma unroll 8
+      for (int64_t part = begin; part < end; ++part)
+        sum += partial[(row * parts + part) * columns + column];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    double total = 0;
+    for (int y = 0; y < kStrips; ++y)
+      total += sums[y][threadIdx.x];
+    if (threadIdx.y == 0 && column < columns)
+      finish(row, column, total);
+    __syncthreads();
+  }
+}
+
+template <class P, class Finish>
+Status sumColumns(const Target &target, const P *partial, int64_t rows, int64_t parts, int64_t columns, Finish finish) {
+  Grid grid = gridOf(target, rows * divideUp(columns, kWarp) * kThreads);
+  grid.threads = dim3(kWarp, kThreads / kWarp);
+  return launch(columnSumsKernel<P, Finish>, grid, target, partial, rows, parts, columns, finish);
 }
 
 } // namespace moert::cuda

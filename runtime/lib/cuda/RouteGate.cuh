@@ -122,16 +122,11 @@ template <class A, class B> __global__ void __launch_bounds__(kThreads) stayAtHo
       if (blockSum(away) <= gate.leave)
         continue;
       const Threshold<U> last = gate.leave > 0 ? nthLargest(keys, tokens, gate.leave) : Threshold<U>{~U(0), 0};
-      int32_t before = 0;
-      for (int64_t tile = 0; tile < tokens; tile += kThreads) {
-        const int64_t s = tile + threadIdx.x;
-        const U key = s < tokens ? keys[s] : 0;
-        int32_t ties = 0;
-        const int32_t tie = before + blockScan<int32_t>(key == last.key, ties);
-        before += ties;
-        if (key != 0 && key <= last.key && !(key == last.key && tie <= last.ties))
+      auto isTie = [&](int64_t s) { return keys[s] == last.key; };
+      scanBlock<int32_t>(tokens, isTie, [&](int64_t s, int32_t own, int32_t ties) {
+        if (keys[s] != 0 && keys[s] <= last.key && !(own && ties <= last.ties))
           gate.choose(first + s, j, gate.local);
-      }
+      });
     }
   }
 }

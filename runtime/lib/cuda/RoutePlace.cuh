@@ -104,21 +104,14 @@ template <class A, class O> __device__ void sumAuxiliary(const Placing<A, O> &pl
 /// ops.
 template <class A, class O>
 __device__ void startRows(const Placing<A, O> &placing, int64_t part, const int32_t *totals, int32_t *before) {
-  int32_t rows = 0;
-  for (int first = 0; first < placing.experts; first += kThreads) {
-    const int expert = first + static_cast<int>(threadIdx.x);
-    const int32_t count = expert < placing.experts ? totals[expert] : 0;
-    int32_t all = 0;
-    const int32_t end = rows + blockScan(count, all);
-    if (expert < placing.experts) {
-      before[expert] += end - count;
-      if (part == 0) {
-        placing.counts[expert] = placing.loads[expert] = count;
-        placing.offsets[expert + 1] = end;
-      }
+  auto totalOf = [=](int64_t expert) { return totals[expert]; };
+  scanBlock<int32_t>(placing.experts, totalOf, [&](int64_t expert, int32_t count, int32_t end) {
+    before[expert] += end - count;
+    if (part == 0) {
+      placing.counts[expert] = placing.loads[expert] = count;
+      placing.offsets[expert + 1] = end;
     }
-    rows += all;
-  }
+  });
   if (part == 0 && threadIdx.x == 0)
     placing.offsets[0] = 0;
 }

@@ -8,7 +8,6 @@
 #define MOERT_CUDA_ROUTESCORES_CUH
 
 #include "core/Kernels.h"
-#include "cuda/Faults.cuh"
 #include "cuda/LaneRow.cuh"
 #include "cuda/RouteGate.cuh"
 

@@ -80,6 +80,27 @@ __device__ __forceinline__ void storePack(T *to, const Pack<T, N> &pack) {
   }
 }
 
+/// Function of the elements of packs, computed in A and rounded to `To`.
+template <class To, class A, class Function, int N, class... From>
+__device__ __forceinline__ Pack<To, N> mapPacks(Function function, const Pack<From, N> &...packs) {
+  Pack<To, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.values[i] = convert<To>(function(convert<A>(packs.values[i])...));
+  return result;
+}
+template <class To, class From, int N> __device__ __forceinline__ Pack<To, N> convertPack(const Pack<From, N> &pack) {
+  return mapPacks<To, From>([](From value) { return value; }, pack);
+}
+template <int N, class T> __device__ __forceinline__ Pack<T, N> uniformPack(T value) {
+  return mapPacks<T, T>([=](T) { return value; }, Pack<T, N>());
+}
+template <class A, class T, int N> __device__ __forceinline__ void addTo(Pack<A, N> &sums, const Pack<T, N> &pack) {
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    sums.values[i] += convert<A>(pack.values[i]);
+}
+
 /// Whether all addresses may be accessed by 16 bytes. Null means absent.
 template <class... T> bool areAligned(const T *...data) {
   return (((reinterpret_cast<uintptr_t>(data) & 15) == 0) && ...);

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cuda/RaggedCutlass.h"
+#include "cuda/RaggedGroups.h"
 #include "cuda/Types.cuh"
 
 #include <cstdio>
