@@ -47,18 +47,12 @@ Status check(cudaError_t error, const std::string &what) {
 }
 
 Status createStream(Stream &stream) {
-  cudaStream_t created = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cannot create a stream"));
-  stream.reset(created);
-  return {};
+  return check(cudaStreamCreateWithFlags(Out(stream), cudaStreamNonBlocking), "cannot create a stream");
 }
 
 Status createEvent(bool isTimed, Event &event) {
-  cudaEvent_t created = nullptr;
   const unsigned flags = isTimed ? cudaEventDefault : cudaEventDisableTiming;
-  MOERT_RETURN_IF_ERROR(check(cudaEventCreateWithFlags(&created, flags), "cannot create an event"));
-  event.reset(created);
-  return {};
+  return check(cudaEventCreateWithFlags(Out(event), flags), "cannot create an event");
 }
 
 Status askMemory(int64_t &available, int64_t &total) {
@@ -73,8 +67,17 @@ Status follow(cudaStream_t stream, cudaStream_t before) {
   if (stream == before)
     return {};
   Event event;
-  MOERT_RETURN_IF_ERROR(createEvent(false, event));
-  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(event.get(), before), "cannot record an event"));
+  MOERT_RETURN_IF_ERROR(recordEvent(event, before));
+  return awaitEvent(stream, event);
+}
+
+Status recordEvent(Event &event, cudaStream_t stream) {
+  if (!event)
+    MOERT_RETURN_IF_ERROR(createEvent(false, event));
+  return check(cudaEventRecord(event.get(), stream), "cannot record an event");
+}
+
+Status awaitEvent(cudaStream_t stream, const Event &event) {
   return check(cudaStreamWaitEvent(stream, event.get()), "cannot wait for an event");
 }
 
@@ -83,10 +86,7 @@ static std::string allocationText(int64_t bytes, const std::string &what) {
 }
 
 Status allocateArena(int64_t bytes, const std::string &what, DeviceMemory &memory) {
-  void *data = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cudaMalloc(&data, static_cast<size_t>(bytes)), allocationText(bytes, what)));
-  memory.reset(data);
-  return {};
+  return check(cudaMalloc(Out(memory), static_cast<size_t>(bytes)), allocationText(bytes, what));
 }
 
 Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
@@ -98,20 +98,15 @@ Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memo
     return allocateArena(bytes, what, memory);
   Stream stream;
   MOERT_RETURN_IF_ERROR(createStream(stream));
-  void *data = nullptr;
   MOERT_RETURN_IF_ERROR(
-      check(cudaMallocAsync(&data, static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
-  memory.reset(data);
+      check(cudaMallocAsync(Out(memory), static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
   // The memory can be used on all streams after this wait.
   return check(cudaStreamSynchronize(stream.get()), allocationText(bytes, what));
 }
 
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory) {
-  void *data = nullptr;
   const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
-  MOERT_RETURN_IF_ERROR(check(cudaHostAlloc(&data, static_cast<size_t>(bytes), flags), allocationText(bytes, what)));
-  memory.reset(data);
-  return {};
+  return check(cudaHostAlloc(Out(memory), static_cast<size_t>(bytes), flags), allocationText(bytes, what));
 }
 
 } // namespace moert::cuda

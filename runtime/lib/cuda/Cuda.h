@@ -19,6 +19,18 @@ template <auto Destroy> struct Destroyer {
 };
 template <class Handle, auto Destroy> using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
 
+/// Argument for a function that makes a handle. `owner` gets what the function writes.
+template <class Owner> class Out {
+public:
+  explicit Out(Owner &owner) : owner(owner) {}
+  ~Out() { owner.reset(handle); }
+  operator typename Owner::pointer *() { return &handle; }
+
+private:
+  Owner &owner;
+  typename Owner::pointer handle = nullptr;
+};
+
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 using DeviceMemory = std::unique_ptr<void, Destroyer<cudaFree>>;
@@ -29,6 +41,9 @@ Status askMemory(int64_t &available, int64_t &total);
 
 /// Makes later work on `stream` wait for the work on `before`.
 Status follow(cudaStream_t stream, cudaStream_t before);
+/// Records an event, and makes it first if there is none.
+Status recordEvent(Event &event, cudaStream_t stream);
+Status awaitEvent(cudaStream_t stream, const Event &event);
 
 /// Create objects on the current device. Streams do not wait for the default stream.
 Status createStream(Stream &stream);

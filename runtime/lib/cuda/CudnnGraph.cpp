@@ -197,12 +197,8 @@ public:
   }
 
   Status connect() {
-    return withoutExceptions([&] {
-      cudnnHandle_t created = nullptr;
-      MOERT_RETURN_IF_ERROR(statusOf(fe::detail::create_handle(&created), "cannot start cuDNN"));
-      handle.cudnn.reset(created);
-      return Status();
-    });
+    return withoutExceptions(
+        [&] { return statusOf(fe::detail::create_handle(Out(handle.cudnn)), "cannot start cuDNN"); });
   }
 
 private:

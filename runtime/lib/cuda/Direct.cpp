@@ -101,8 +101,6 @@ private:
   Status runEager(const std::function<Status(int64_t)> &issue);
   Status capture(const std::function<Status(int64_t)> &issue);
   Status captureTogether(const std::function<Status(int64_t)> &issue);
-  Status forkLanes();
-  Status joinLanes();
   Status replay();
   Status drain();
   std::vector<Wait> waitsAtEnd();
@@ -202,20 +200,6 @@ Status DirectDevice::runEager(const std::function<Status(int64_t)> &issue) {
   return status.ok() ? ended : status;
 }
 
-Status DirectDevice::forkLanes() {
-  std::deque<Lane> &all = lanes->lanes();
-  for (size_t i = 1; i < all.size(); ++i)
-    MOERT_RETURN_IF_ERROR(follow(all[i].context.stream, all[0].context.stream));
-  return {};
-}
-
-Status DirectDevice::joinLanes() {
-  std::deque<Lane> &all = lanes->lanes();
-  for (size_t i = 1; i < all.size(); ++i)
-    MOERT_RETURN_IF_ERROR(follow(all[0].context.stream, all[i].context.stream));
-  return {};
-}
-
 /// Captures what the program issues as a graph that begins on the stream of the first lane. Makes no graph if a call
 /// needs the host.
 Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
@@ -225,22 +209,21 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   MOERT_RETURN_IF_ERROR(
       check(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), "cannot capture a step"));
   lanes->setCapturing(true);
-  Status status = forkLanes();
+  Status status;
+  for (Lane &lane : lanes->lanes())
+    if (status.ok())
+      status = follow(lane.context.stream, first);
   if (status.ok())
     status = issueAll(issue);
-  Status joined = joinLanes();
+  Status joined = lanes->joinTo(first);
   lanes->setCapturing(false);
-  cudaGraph_t raw = nullptr;
-  Status ended = check(cudaStreamEndCapture(first, &raw), "cannot capture a step");
-  Graph captured(raw);
+  Graph captured;
+  Status ended = check(cudaStreamEndCapture(first, Out(captured)), "cannot capture a step");
   if (status.ok())
     status = joined.ok() ? ended : joined;
   if (!status.ok())
     return status;
-  cudaGraphExec_t exec = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cudaGraphInstantiate(&exec, captured.get(), 0), "cannot make a graph of a step"));
-  graph.reset(exec);
-  return {};
+  return check(cudaGraphInstantiate(Out(graph), captured.get(), 0), "cannot make a graph of a step");
 }
 
 /// Captures a graph on all processes that meet over NCCL, or on none. Process 0 reports the reason for none. An error

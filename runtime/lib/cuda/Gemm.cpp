@@ -35,6 +35,8 @@ static cudaDataType_t dataType(int32_t dtype) {
   }
 }
 
+static cublasOperation_t operationOf(bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; }
+
 /// A factor of a product, in the type of the product's sums.
 class Scalar {
 public:
@@ -51,13 +53,8 @@ Status Products::create(bool tf32, int64_t workspaceBytes, Products &products) {
   products.tf32 = tf32;
   products.workspaceBytes = workspaceBytes;
   products.mutex = std::make_unique<std::mutex>();
-  cublasLtHandle_t lt = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cublasLtCreate(&lt), "cannot start cuBLASLt"));
-  products.lt.reset(lt);
-  cublasHandle_t blas = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cublasCreate(&blas), "cannot start cuBLAS"));
-  products.blas.reset(blas);
-  return {};
+  MOERT_RETURN_IF_ERROR(check(cublasLtCreate(Out(products.lt)), "cannot start cuBLASLt"));
+  return check(cublasCreate(Out(products.blas)), "cannot start cuBLAS");
 }
 
 void Products::choose(DenseChoices measured, int64_t number) {
@@ -73,48 +70,38 @@ cublasComputeType_t Products::computeType(int32_t dtype) const {
 
 // --- Plans -------------------------------------------------------------------
 
-/// Makes the layout of a row-major matrix of `rows` and `columns`. cuBLAS has the two numbers exchanged.
-static Status makeLayout(const ProductShape &shape, int32_t dtype, int64_t rows, int64_t columns,
-                         cublasLtMatrixLayout_t &layout) {
-  MOERT_RETURN_IF_ERROR(check(cublasLtMatrixLayoutCreate(&layout, dataType(dtype), static_cast<uint64_t>(columns),
+/// Makes the layout of a row-major matrix of `rows` and `columns`, or the transpose. cuBLAS has the two numbers
+/// exchanged.
+template <class Layout>
+static Status makeLayout(const ProductShape &shape, int32_t dtype, bool transpose, int64_t rows, int64_t columns,
+                         Layout &layout) {
+  if (transpose)
+    std::swap(rows, columns);
+  MOERT_RETURN_IF_ERROR(check(cublasLtMatrixLayoutCreate(Out(layout), dataType(dtype), static_cast<uint64_t>(columns),
                                                          static_cast<uint64_t>(rows), columns),
                               "cannot describe a matrix"));
   if (shape.batches == 1)
     return {};
-  const auto batches = static_cast<int32_t>(shape.batches);
-  const int64_t stride = rows * columns;
-  MOERT_RETURN_IF_ERROR(
-      check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof(batches)),
-            "cannot describe a batch of matrices"));
-  return check(
-      cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
-      "cannot describe a batch of matrices");
-}
-
-/// The layout is owned even if it is incomplete.
-template <class Layout>
-static Status makeLayout(const ProductShape &shape, int32_t dtype, bool transpose, int64_t rows, int64_t columns,
-                         Layout &owned) {
-  cublasLtMatrixLayout_t layout = nullptr;
-  Status status = makeLayout(shape, dtype, transpose ? columns : rows, transpose ? rows : columns, layout);
-  owned.reset(layout);
-  return status;
+  auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto &value) {
+    return check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof(value)),
+                 "cannot describe a batch of matrices");
+  };
+  MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(shape.batches)));
+  return set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
 }
 
 Status Products::makePlan(const Key &key, Plan &plan) {
   const ProductShape &shape = key.shape;
   const cudaDataType_t scale = shape.dtype == MOERT_F64 ? CUDA_R_64F : CUDA_R_32F;
-  cublasLtMatmulDesc_t desc = nullptr;
-  MOERT_RETURN_IF_ERROR(
-      check(cublasLtMatmulDescCreate(&desc, computeType(shape.dtype), scale), "cannot describe a matrix product"));
-  plan.desc.reset(desc);
-  const int32_t first = shape.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N,
-                second = shape.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
-  MOERT_RETURN_IF_ERROR(check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first)),
+  MOERT_RETURN_IF_ERROR(check(cublasLtMatmulDescCreate(Out(plan.desc), computeType(shape.dtype), scale),
                               "cannot describe a matrix product"));
-  MOERT_RETURN_IF_ERROR(
-      check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second)),
-            "cannot describe a matrix product"));
+  for (auto [attribute, transposes] : {std::pair(CUBLASLT_MATMUL_DESC_TRANSA, shape.transposeB),
+                                       std::pair(CUBLASLT_MATMUL_DESC_TRANSB, shape.transposeA)}) {
+    const int32_t operation = operationOf(transposes);
+    MOERT_RETURN_IF_ERROR(
+        check(cublasLtMatmulDescSetAttribute(plan.desc.get(), attribute, &operation, sizeof(operation)),
+              "cannot describe a matrix product"));
+  }
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.dtype, shape.transposeA, shape.m, shape.k, plan.a));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.dtype, shape.transposeB, shape.k, shape.n, plan.b));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.resultType(), false, shape.m, shape.n, plan.c));
@@ -148,9 +135,9 @@ bool Products::takeMeasured(const Key &key, Plan &plan) {
 }
 
 Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
-  cublasLtMatmulPreference_t created = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cublasLtMatmulPreferenceCreate(&created), "cannot choose a matrix product's algorithm"));
-  const Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(created);
+  Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
+  MOERT_RETURN_IF_ERROR(
+      check(cublasLtMatmulPreferenceCreate(Out(preference)), "cannot choose a matrix product's algorithm"));
   auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     return check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
                  "cannot choose a matrix product's algorithm");
@@ -253,12 +240,11 @@ Status Products::multiplyByBlas(StreamContext &stream, const ProductShape &shape
   const int m = static_cast<int>(shape.m), n = static_cast<int>(shape.n), k = static_cast<int>(shape.k);
   const std::lock_guard<std::mutex> lock(*mutex);
   MOERT_RETURN_IF_ERROR(check(useBlas(stream, workspace), "cannot start a matrix product"));
-  return check(cublasGemmStridedBatchedEx(blas.get(), shape.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                          shape.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, alpha.data(), b, type,
-                                          shape.transposeB ? k : n, shape.k * shape.n, a, type,
-                                          shape.transposeA ? m : k, shape.m * shape.k, beta.data(), c, resultType, n,
-                                          shape.m * shape.n, static_cast<int>(shape.batches), computeType(shape.dtype),
-                                          CUBLAS_GEMM_DEFAULT),
+  return check(cublasGemmStridedBatchedEx(blas.get(), operationOf(shape.transposeB), operationOf(shape.transposeA), n,
+                                          m, k, alpha.data(), b, type, shape.transposeB ? k : n, shape.k * shape.n, a,
+                                          type, shape.transposeA ? m : k, shape.m * shape.k, beta.data(), c, resultType,
+                                          n, shape.m * shape.n, static_cast<int>(shape.batches),
+                                          computeType(shape.dtype), CUBLAS_GEMM_DEFAULT),
                "a matrix product failed");
 }
 
@@ -294,8 +280,8 @@ template <class Number> struct Groups {
 
   Groups(const ProductShape &model, const std::vector<GroupMember> &members) {
     const size_t count = members.size();
-    first.assign(count, model.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N);
-    second.assign(count, model.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N);
+    first.assign(count, operationOf(model.transposeB));
+    second.assign(count, operationOf(model.transposeA));
     sizes.assign(count, 1);
     alpha.assign(count, Number(1));
     beta.assign(count, Number(model.accumulate ? 1 : 0));

@@ -59,13 +59,11 @@ Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
     MOERT_RETURN_IF_ERROR(allocatePinned(bytes, "counts", page.memory));
     page.bytes = bytes;
   }
-  if (!page.filled)
-    MOERT_RETURN_IF_ERROR(createEvent(false, page.filled));
   MOERT_RETURN_IF_ERROR(follow(aside.get(), stream));
   MOERT_RETURN_IF_ERROR(check(
       cudaMemcpyAsync(page.memory.get(), range.first, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, aside.get()),
       "cannot copy counts to the host"));
-  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(page.filled.get(), aside.get()), "cannot record an event"));
+  MOERT_RETURN_IF_ERROR(recordEvent(page.filled, aside.get()));
   copies.push_back({range.first, range.second, nullptr, &page});
   return {};
 }
@@ -86,7 +84,7 @@ Status HostCounts::note(const Call &call, cudaStream_t stream) {
         continue;
       // A copy under way must finish before the call overwrites the memory.
       if (!copy.values)
-        MOERT_RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream, copy.page->filled.get()), "cannot wait for an event"));
+        MOERT_RETURN_IF_ERROR(awaitEvent(stream, copy.page->filled));
       copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(c));
     }
     return {};

@@ -77,7 +77,7 @@ Status Lanes::begin(Lane &lane, const Call &call) {
   }
   Lane::Timed &timed = lane.timed[lane.used];
   timed.op = call.op;
-  return check(cudaEventRecord(timed.begin.get(), lane.context.stream), "cannot record an event");
+  return recordEvent(timed.begin, lane.context.stream);
 }
 
 Status Lanes::end(Lane &lane, const Call &call, int64_t received) {
@@ -87,7 +87,7 @@ Status Lanes::end(Lane &lane, const Call &call, int64_t received) {
     return {};
   Lane::Timed &timed = lane.timed[lane.used++];
   timed.received = received;
-  return check(cudaEventRecord(timed.end.get(), lane.context.stream), "cannot record an event");
+  return recordEvent(timed.end, lane.context.stream);
 }
 
 void Lanes::forgetStep() {
@@ -109,7 +109,7 @@ Status Lanes::beginStep() {
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));
   if (!isTimed)
     return {};
-  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(stepBegin.get(), clock.get()), "cannot record an event"));
+  MOERT_RETURN_IF_ERROR(recordEvent(stepBegin, clock.get()));
   return check(cudaEventSynchronize(stepBegin.get()), "cannot wait for an event");
 }
 

@@ -39,7 +39,7 @@ public:
   }
 
 private:
-  Event *eventOf(int64_t rank, int64_t signal);
+  Event &eventOf(int64_t rank, int64_t signal);
 
   const std::vector<Group> &groups;
   Lanes &lanes;
@@ -66,26 +66,20 @@ Status LoopbackClient::pull(const Executor::Gathering &gathering, int64_t, int) 
   return {};
 }
 
-Event *LoopbackClient::eventOf(int64_t rank, int64_t signal) {
+Event &LoopbackClient::eventOf(int64_t rank, int64_t signal) {
   std::lock_guard lock(mutex);
   std::deque<Event> &events = signals[static_cast<size_t>(rank)];
   while (static_cast<int64_t>(events.size()) <= signal)
     events.emplace_back();
-  return &events[static_cast<size_t>(signal)];
+  return events[static_cast<size_t>(signal)];
 }
 
 Status LoopbackClient::record(const Executor::Place &place, int64_t signal) {
-  Event &event = *eventOf(place.rank, signal);
-  if (!event)
-    MOERT_RETURN_IF_ERROR(createEvent(false, event));
-  return check(cudaEventRecord(event.get(), lanes.at(place.rank, place.stream).context.stream),
-               "cannot record an event");
+  return recordEvent(eventOf(place.rank, signal), lanes.at(place.rank, place.stream).context.stream);
 }
 
 Status LoopbackClient::wait(const Executor::Place &place, int64_t signal) {
-  return check(
-      cudaStreamWaitEvent(lanes.at(place.rank, place.stream).context.stream, eventOf(place.rank, signal)->get()),
-      "cannot wait for an event");
+  return awaitEvent(lanes.at(place.rank, place.stream).context.stream, eventOf(place.rank, signal));
 }
 
 class LoopbackDevice final : public CudaDevice {

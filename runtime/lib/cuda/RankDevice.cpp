@@ -21,10 +21,8 @@ RankDevice::RankDevice(std::span<const Program> programs, const std::vector<Grou
 
 Status RankDevice::record(int64_t, int64_t event, int64_t stream) {
   Mark &mark = marks[static_cast<size_t>(event)];
-  if (!mark.event)
-    MOERT_RETURN_IF_ERROR(createEvent(false, mark.event));
   mark.isRecorded = true;
-  return check(cudaEventRecord(mark.event.get(), laneOf(stream).context.stream), "cannot record an event");
+  return recordEvent(mark.event, laneOf(stream).context.stream);
 }
 
 Status RankDevice::wait(int64_t, int64_t event, int64_t stream) {
@@ -32,7 +30,7 @@ Status RankDevice::wait(int64_t, int64_t event, int64_t stream) {
   if (!mark.isRecorded)
     return invalid("stream '" + program.streams[static_cast<size_t>(stream)] + "' waits for event " +
                    std::to_string(event) + ", which was not recorded before in this step");
-  return check(cudaStreamWaitEvent(laneOf(stream).context.stream, mark.event.get()), "cannot wait for an event");
+  return awaitEvent(laneOf(stream).context.stream, mark.event);
 }
 
 Status RankDevice::readTimes(int64_t, int64_t stream, const View &times, std::optional<int64_t> &count) {
@@ -97,9 +95,9 @@ Status RankDevice::noteLaunched(Lane &lane, const Call &call) {
     return {};
   std::lock_guard lock(stepMutex);
   if (launchedCount == launched.size())
-    MOERT_RETURN_IF_ERROR(createEvent(false, launched.emplace_back().done));
+    launched.emplace_back();
   launched[launchedCount].wait = waitOf(call);
-  return check(cudaEventRecord(launched[launchedCount++].done.get(), lane.context.stream), "cannot record an event");
+  return recordEvent(launched[launchedCount++].done, lane.context.stream);
 }
 
 Status RankDevice::issueAll(const std::function<Status(int64_t)> &issue) {

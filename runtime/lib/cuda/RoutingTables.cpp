@@ -12,16 +12,12 @@ static bool isSame(const RoutingTables::Key &a, const RoutingTables::Key &b) {
 }
 
 static Status recordOn(RoutingTables::Block &block, cudaStream_t stream) {
-  if (!block.event)
-    MOERT_RETURN_IF_ERROR(createEvent(false, block.event));
   block.on = stream;
-  return check(cudaEventRecord(block.event.get(), stream), "cannot record an event");
+  return recordEvent(block.event, stream);
 }
 
 static Status waitFor(const RoutingTables::Block &block, cudaStream_t stream) {
-  if (!block.on || block.on == stream)
-    return {};
-  return check(cudaStreamWaitEvent(stream, block.event.get()), "cannot wait for an event");
+  return !block.on || block.on == stream ? Status() : awaitEvent(stream, block.event);
 }
 
 Status RoutingTables::find(cudaStream_t stream, const Key &key, const void *&data) {

@@ -81,9 +81,7 @@ public:
   Status noteCopied(cudaStream_t stream) {
     Table &table = tables[next];
     next = (next + 1) % tables.size();
-    if (!table.copied)
-      MOERT_RETURN_IF_ERROR(createEvent(false, table.copied));
-    return check(cudaEventRecord(table.copied.get(), stream), "cannot record an event");
+    return recordEvent(table.copied, stream);
   }
 
 private:
