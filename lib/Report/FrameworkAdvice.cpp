@@ -1,7 +1,7 @@
 //===- FrameworkAdvice.cpp - a plan in other frameworks, in words ---------===//
-#include "moe/Report/Explanations.h"
+#include "Json.h"
 
-#include "llvm/Support/JSON.h"
+#include "moe/Report/Explanations.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -21,16 +21,14 @@ void mlir::moe::printAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os
 }
 
 static void writeOmission(llvm::json::OStream &json, const Omission &one) {
-  json.object([&] {
-    json.attribute("feature", one.feature);
-    json.attribute("reason", one.reason);
-    if (!one.instead.empty())
-      json.attribute("instead", one.instead);
-    if (one.seconds > 0)
-      json.attribute("seconds", one.seconds);
-    else
-      json.attribute("unknown", one.unknown);
-  });
+  json.attribute("feature", one.feature);
+  json.attribute("reason", one.reason);
+  if (!one.instead.empty())
+    json.attribute("instead", one.instead);
+  if (one.seconds > 0)
+    json.attribute("seconds", one.seconds);
+  else
+    json.attribute("unknown", one.unknown);
 }
 
 void mlir::moe::writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os) {
@@ -47,14 +45,8 @@ void mlir::moe::writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os
         } else {
           json.attribute("unknown", one.unknown);
         }
-        json.attributeArray("omissions", [&] {
-          for (const Omission &omission : one.omissions)
-            writeOmission(json, omission);
-        });
-        json.attributeArray("model_gaps", [&] {
-          for (const std::string &gap : one.modelGaps)
-            json.value(gap);
-        });
+        writeObjects(json, "omissions", one.omissions, writeOmission);
+        json.attribute("model_gaps", one.modelGaps);
         json.attribute("arguments", getArguments(one, advice.job));
       });
   });

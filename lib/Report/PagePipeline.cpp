@@ -1,5 +1,5 @@
 //===- PagePipeline.cpp - a step as a picture of its pipeline -------------===//
-#include "PagePipeline.h"
+#include "PageTimeline.h"
 
 #include "llvm/ADT/STLExtras.h"
 

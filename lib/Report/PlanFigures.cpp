@@ -1,9 +1,10 @@
 //===- PlanFigures.cpp - a plan in figures --------------------------------===//
 #include "moe/Report/PlanFigures.h"
 
+#include "Json.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/Support/JSON.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
@@ -50,15 +51,11 @@ static void writeArena(json::OStream &json, const ArenaReport &arena) {
   json.attributeObject(stringifySpace(arena.space), [&] {
     json.attribute("bytes", arena.arenaBytes);
     json.attribute("live_bytes", arena.liveBytes);
-    json.attributeArray("live", [&] {
-      for (const LiveBuffer &buffer : arena.live) {
-        LaunchOp writer = buffer.writer;
-        json.object([&] {
-          json.attribute("bytes", buffer.bytes);
-          json.attribute("writer", writer.getKernel());
-          json.attribute("label", buffer.getLabel());
-        });
-      }
+    moe::writeObjects(json, "live", arena.live, [](json::OStream &json, const LiveBuffer &buffer) {
+      LaunchOp writer = buffer.writer;
+      json.attribute("bytes", buffer.bytes);
+      json.attribute("writer", writer.getKernel());
+      json.attribute("label", buffer.getLabel());
     });
   });
 }
@@ -117,16 +114,10 @@ void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostre
       if (isRankProgram(function))
         writeProgram(json, function);
     if (std::optional<std::vector<moe::Candidate>> compared = moe::getCompared(module))
-      json.attributeArray("compared", [&] {
-        for (const moe::Candidate &one : *compared)
-          json.object([&] { writeCompared(json, one); });
-      });
+      moe::writeObjects(json, "compared", *compared, writeCompared);
     for (auto function : module.getOps<func::FuncOp>())
       if (auto choices = function->getAttrOfType<ArrayAttr>(moe::kScheduleChoicesAttrName))
-        json.attributeArray("schedule_choices", [&] {
-          for (auto choice : choices.getAsRange<DictionaryAttr>())
-            json.object([&] { writeChoice(json, choice); });
-        });
+        moe::writeObjects(json, "schedule_choices", choices.getAsRange<DictionaryAttr>(), writeChoice);
     if (!prediction.empty()) {
       json.attributeBegin("prediction");
       json.rawValue(prediction);

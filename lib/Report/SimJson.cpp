@@ -1,13 +1,11 @@
 //===- SimJson.cpp - what a step says to tools ----------------------------===//
-#include "SimJson.h"
+#include "Json.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir::moe;
 using llvm::StringRef;
 namespace json = llvm::json;
-
-static void writeText(json::OStream &json, StringRef key, StringRef text) { json.attribute(key, json::fixUTF8(text)); }
 
 static void writeHeader(json::OStream &json, const SimHeader &header) {
   writeText(json, "plan", header.plan);
@@ -22,15 +20,15 @@ static void writeHeader(json::OStream &json, const SimHeader &header) {
     writeText(json, "dropless_rows", header.load);
 }
 
+/// Null if the value is not known.
+static json::Value getKnown(double value) { return value > 0 ? json::Value(value) : json::Value(nullptr); }
+
 /// Writes the attributes of a rank's use into an open object.
 static void writeUse(json::OStream &json, const RankUse &use) {
-  json.attributeArray("streams", [&] {
-    for (const StreamUse &stream : use.streams)
-      json.object([&] {
-        writeText(json, "name", stream.stream);
-        json.attribute("busy_s", stream.busy);
-        json.attribute("idle_s", stream.idle);
-      });
+  writeObjects(json, "streams", use.streams, [](json::OStream &json, const StreamUse &stream) {
+    writeText(json, "name", stream.stream);
+    json.attribute("busy_s", stream.busy);
+    json.attribute("idle_s", stream.idle);
   });
   json.attribute("compute_s", use.compute);
   json.attribute("communication_s", use.communication);
@@ -42,15 +40,13 @@ static void writeUse(json::OStream &json, const RankUse &use) {
 }
 
 static void writeKernel(json::OStream &json, const KernelUse &use) {
-  json.object([&] {
-    writeText(json, "kernel", use.kernel);
-    json.attribute("resource", getName(use.resource));
-    json.attribute("launches", use.launches);
-    json.attribute("busy_s", use.seconds);
-    json.attribute("flops", use.flops);
-    json.attribute("bytes", use.bytes);
-    json.attribute("critical_s", use.criticalSeconds);
-  });
+  writeText(json, "kernel", use.kernel);
+  json.attribute("resource", getName(use.resource));
+  json.attribute("launches", use.launches);
+  json.attribute("busy_s", use.seconds);
+  json.attribute("flops", use.flops);
+  json.attribute("bytes", use.bytes);
+  json.attribute("critical_s", use.criticalSeconds);
 }
 
 namespace {
@@ -90,40 +86,29 @@ static void writeOps(json::OStream &json, const SimResult &result) {
 }
 
 static void writePiece(json::OStream &json, const SimResult &result, const CriticalPiece &piece) {
-  json.object([&] {
-    json.attribute("begin_s", piece.begin);
-    json.attribute("end_s", piece.end);
-    if (piece.time < 0)
-      return;
-    const SimTime &time = result.times[static_cast<size_t>(piece.time)];
-    const SimRank &rank = result.ranks[time.rank];
-    const SimProgram &program = result.programs[rank.program];
-    json.attribute("rank", rank.rank);
-    json.attribute("op", static_cast<int64_t>(time.launch));
-    writeText(json, "kernel", getLaunchName(program, time.launch));
-    writeText(json, "label", program.launches[time.launch].label);
-  });
+  json.attribute("begin_s", piece.begin);
+  json.attribute("end_s", piece.end);
+  if (piece.time < 0)
+    return;
+  const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+  const SimRank &rank = result.ranks[time.rank];
+  const SimProgram &program = result.programs[rank.program];
+  json.attribute("rank", rank.rank);
+  json.attribute("op", static_cast<int64_t>(time.launch));
+  writeText(json, "kernel", getLaunchName(program, time.launch));
+  writeText(json, "label", program.launches[time.launch].label);
 }
 
 void mlir::moe::writeMemorySums(json::OStream &json, const SimHeader &header, const SimResult &result,
                                 const SimReport &report) {
   json.attribute("rank", result.ranks[report.largestMemoryRank].rank);
   json.attribute("peak_bytes", report.ranks[report.largestMemoryRank].peakBytes);
-  json.attribute("device_bytes", header.memoryBytes > 0 ? json::Value(header.memoryBytes) : json::Value(nullptr));
-}
-
-static void writeMemory(json::OStream &json, const SimHeader &header, const SimResult &result,
-                        const SimReport &report) {
-  writeMemorySums(json, header, result, report);
-  json.attributeArray("points", [&] {
-    for (const MemoryPoint &point : getMemoryOverTime(result, report.largestMemoryRank))
-      json.value(json::Array{point.seconds, point.bytes});
-  });
+  json.attribute("device_bytes", getKnown(header.memoryBytes));
 }
 
 /// Writes the attributes of a plan's point into an open object.
 static void writePoint(json::OStream &json, const RooflinePoint &point) {
-  json.attribute("r_cc", point.ratio > 0 ? json::Value(point.ratio) : json::Value(nullptr));
+  json.attribute("r_cc", getKnown(point.ratio));
   json.attribute("mean_flops_per_s", point.mean);
   json.attribute("ideal_flops_per_s", point.ideal);
   json.attribute("semi_ideal_flops_per_s", point.semiIdeal);
@@ -149,29 +134,22 @@ static void writeRoofline(json::OStream &json, const SimHeader &header, const Si
 }
 
 static void writeReach(json::OStream &json, const TokenReach &reach) {
-  json.object([&] {
-    writeText(json, "layer", reach.layer);
-    json.attribute("num_ranks", reach.numRanks);
-    json.attribute("num_nodes", reach.numNodes);
-    json.attribute("ranks", reach.ranks);
-    json.attribute("nodes", reach.nodes);
-    json.attribute("other_nodes", reach.otherNodes);
-    json.attribute("counted", reach.isCounted);
-  });
+  writeText(json, "layer", reach.layer);
+  json.attribute("num_ranks", reach.numRanks);
+  json.attribute("num_nodes", reach.numNodes);
+  json.attribute("ranks", reach.ranks);
+  json.attribute("nodes", reach.nodes);
+  json.attribute("other_nodes", reach.otherNodes);
+  json.attribute("counted", reach.isCounted);
 }
 
 static void writeComparison(json::OStream &json, const KernelComparison &kernel) {
-  json.object([&] {
-    writeText(json, "kernel", kernel.kernel);
-    json.attribute("launches", kernel.launches);
-    json.attribute("measured_s", kernel.measuredSeconds);
-    json.attribute("predicted_s", kernel.predictedSeconds);
-    json.attribute("error", kernel.getError());
-  });
+  writeText(json, "kernel", kernel.kernel);
+  json.attribute("launches", kernel.launches);
+  json.attribute("measured_s", kernel.measuredSeconds);
+  json.attribute("predicted_s", kernel.predictedSeconds);
+  json.attribute("error", kernel.getError());
 }
-
-/// Null if the value is not known.
-static json::Value getKnown(double value) { return value > 0 ? json::Value(value) : json::Value(nullptr); }
 
 /// Writes the attributes that sum the step up.
 static void writeSums(json::OStream &json, const SimReport &report) {
@@ -195,10 +173,7 @@ static void writeSums(json::OStream &json, const SimReport &report) {
     json.attribute("step_error_s", report.critical.getErrors().getSeconds());
   });
   json.attributeObject("mean", [&] { writeUse(json, report.mean); });
-  json.attributeArray("kernels", [&] {
-    for (const KernelUse &use : report.kernels)
-      writeKernel(json, use);
-  });
+  writeObjects(json, "kernels", report.kernels, writeKernel);
 }
 
 void mlir::moe::writeReportSums(json::OStream &json, const SimHeader &header, const SimResult &result,
@@ -213,20 +188,12 @@ void mlir::moe::writeReportSums(json::OStream &json, const SimHeader &header, co
     json.attribute("between_nodes", result.sent.betweenNodes);
   });
   if (!result.reach.empty())
-    json.attributeArray("reach", [&] {
-      for (const TokenReach &reach : result.reach)
-        writeReach(json, reach);
-    });
+    writeObjects(json, "reach", result.reach, writeReach);
   if (!comparison)
     return;
   json.attributeObject("comparison", [&] {
-    json.attributeBegin("step");
-    writeComparison(json, comparison->step);
-    json.attributeEnd();
-    json.attributeArray("kernels", [&] {
-      for (const KernelComparison &kernel : comparison->kernels)
-        writeComparison(json, kernel);
-    });
+    json.attributeObject("step", [&] { writeComparison(json, comparison->step); });
+    writeObjects(json, "kernels", comparison->kernels, writeComparison);
   });
 }
 
@@ -235,21 +202,24 @@ void mlir::moe::writeJson(const SimHeader &header, const SimResult &result, cons
   json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     writeReportSums(json, header, result, report, comparison);
-    json.attributeArray("ranks", [&] {
-      for (auto [rank, use] : llvm::zip_equal(result.ranks, report.ranks))
-        json.object([&, &rank = rank, &use = use] {
-          json.attribute("rank", rank.rank);
-          json.attribute("count", rank.count);
-          writeUse(json, use);
-        });
+    auto ranks = llvm::zip_equal(result.ranks, report.ranks);
+    writeObjects(json, "ranks", ranks, [](json::OStream &json, const auto &rankAndUse) {
+      const auto &[rank, use] = rankAndUse;
+      json.attribute("rank", rank.rank);
+      json.attribute("count", rank.count);
+      writeUse(json, use);
     });
     json.attributeArray("ops", [&] { writeOps(json, result); });
-    json.attributeArray("critical_path", [&] {
-      for (const CriticalPiece &piece : report.criticalPath)
-        writePiece(json, result, piece);
-    });
+    writeObjects(json, "critical_path", report.criticalPath,
+                 [&](json::OStream &json, const CriticalPiece &piece) { writePiece(json, result, piece); });
     if (!result.ranks.empty())
-      json.attributeObject("memory", [&] { writeMemory(json, header, result, report); });
+      json.attributeObject("memory", [&] {
+        writeMemorySums(json, header, result, report);
+        json.attributeArray("points", [&] {
+          for (const MemoryPoint &point : getMemoryOverTime(result, report.largestMemoryRank))
+            json.value(json::Array{point.seconds, point.bytes});
+        });
+      });
   });
   os << "\n";
 }

@@ -4,10 +4,8 @@
 // of whole numbers, which take a tenth of the bytes of objects.
 //
 //===----------------------------------------------------------------------===//
-#include "Page.h"
-#include "PagePipeline.h"
+#include "Json.h"
 #include "PageTimeline.h"
-#include "SimJson.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -208,27 +206,19 @@ void TimelineWriter::findShown() {
 
 void TimelineWriter::writeProgram(const SimProgram &program, const ShownLaunches &launches) {
   std::vector<Resource> kinds = getStreamKinds(program, timeline.rows, result);
-  json.object([&] {
-    json.attributeArray("streams", [&] {
-      for (const std::string &stream : program.streams)
-        json.value(json::fixUTF8(stream));
-    });
-    json.attributeArray("kinds", [&] {
-      for (Resource kind : kinds)
-        json.value(static_cast<int64_t>(kind));
-    });
-    // Writes fives: the number in the program, kernel, label, stream, kind of work.
-    json.attributeArray("launches", [&] {
-      for (const auto &[number, one] : launches) {
-        const SimLaunch &launch = program.launches[number];
-        for (int64_t value : {static_cast<int64_t>(number), names.getNumber(getLaunchName(program, number)),
-                              names.getNumber(launch.label), static_cast<int64_t>(launch.stream),
-                              static_cast<int64_t>(launch.cost.resource)})
-          json.value(value);
-      }
-    });
-    writeFigures(launches);
+  json.attribute("streams", json::Array(llvm::map_range(program.streams, json::fixUTF8)));
+  json.attribute("kinds", json::Array(llvm::map_range(kinds, [](Resource kind) { return static_cast<int>(kind); })));
+  // Writes fives: the number in the program, kernel, label, stream, kind of work.
+  json.attributeArray("launches", [&] {
+    for (const auto &[number, one] : launches) {
+      const SimLaunch &launch = program.launches[number];
+      for (int64_t value :
+           {int64_t{number}, names.getNumber(getLaunchName(program, number)), names.getNumber(launch.label),
+            int64_t{launch.stream}, static_cast<int64_t>(launch.cost.resource)})
+        json.value(value);
+    }
   });
+  writeFigures(launches);
 }
 
 /// Writes launches as twos. Their figures are a place in a list of threes, since other micro-batches have the same.
@@ -305,27 +295,24 @@ void TimelineWriter::writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, do
   }
   json.attributeArray("lanes", [&] {
     for (const auto &[lane, coverage] : lanes)
-      json.value(
-          json::Array{static_cast<int64_t>(lane.first), static_cast<int64_t>(lane.second), coverage.getDigits()});
+      json.value(json::Array{lane.first, static_cast<int64_t>(lane.second), coverage.getDigits()});
   });
 }
 
 void TimelineWriter::writeRow(const PageRow &row) {
   const SimRank &rank = result.ranks[row.simulated];
-  json.object([&] {
-    json.attribute("name", row.name);
-    json.attribute("rank", row.rank);
-    // This rank stands for it on the critical path.
-    json.attribute("simulated", rank.rank);
-    json.attribute("program", static_cast<int64_t>(rank.program));
-    if (timeline.numIntervals > 0 && timeline.rows.size() > manyRows)
-      json.attribute("busy", makeBusy(result, timeline, row));
-    if (!row.hasLanes)
-      return;
-    json.attributeObject("predicted", [&] { writeLanes(row, row.predicted, result.seconds); });
-    if (!row.measured.empty())
-      json.attributeObject("measured", [&] { writeLanes(row, row.measured, timeline.end); });
-  });
+  json.attribute("name", row.name);
+  json.attribute("rank", row.rank);
+  // This rank stands for it on the critical path.
+  json.attribute("simulated", rank.rank);
+  json.attribute("program", rank.program);
+  if (timeline.numIntervals > 0 && timeline.rows.size() > manyRows)
+    json.attribute("busy", makeBusy(result, timeline, row));
+  if (!row.hasLanes)
+    return;
+  json.attributeObject("predicted", [&] { writeLanes(row, row.predicted, result.seconds); });
+  if (!row.measured.empty())
+    json.attributeObject("measured", [&] { writeLanes(row, row.measured, timeline.end); });
 }
 
 /// Writes threes: the rank, its launch or -1, and the duration. Pieces follow one another without gaps.
@@ -351,10 +338,8 @@ void TimelineWriter::writeCritical() {
       kind = result.getLaunch(result.times[piece.time]).cost.resource;
     kinds[static_cast<size_t>(kind)].add(piece.begin, piece.end);
   }
-  json.attributeArray("critical_busy", [&] {
-    for (const Coverage &kind : kinds)
-      json.value(kind.getDigits());
-  });
+  json.attribute("critical_busy",
+                 json::Array(llvm::map_range(kinds, [](const Coverage &kind) { return kind.getDigits(); })));
 }
 
 void TimelineWriter::write() {
@@ -367,19 +352,11 @@ void TimelineWriter::write() {
   json.attribute("period", timeline.isPeriod);
   json.attribute("devices_per_node", header.devicesPerNode);
   json.attribute("is_grouped", timeline.rows.size() > manyRows);
-  json.attribute("intervals", static_cast<int64_t>(timeline.numIntervals));
-  json.attributeArray("special", [&] {
-    for (size_t row : timeline.special)
-      json.value(static_cast<int64_t>(row));
-  });
-  json.attributeArray("programs", [&] {
-    for (auto [program, launches] : llvm::zip_equal(result.programs, shown))
-      writeProgram(program, launches);
-  });
-  json.attributeArray("rows", [&] {
-    for (const PageRow &row : timeline.rows)
-      writeRow(row);
-  });
+  json.attribute("intervals", timeline.numIntervals);
+  json.attribute("special", json::Array(timeline.special));
+  writeObjects(json, "programs", llvm::zip_equal(result.programs, shown),
+               [&](json::OStream &, const auto &one) { writeProgram(std::get<0>(one), std::get<1>(one)); });
+  writeObjects(json, "rows", timeline.rows, [&](json::OStream &, const PageRow &row) { writeRow(row); });
   writeCritical();
   json.attributeArray("names", [&] { names.write(json); });
 }
@@ -397,9 +374,9 @@ static void writeDevice(json::OStream &json, const PageTimeline &timeline, const
     int64_t last = 0;
     for (const PagePiece &piece : device.pieces) {
       int64_t begin = timeline.getTicks(piece.begin);
-      for (int64_t value : {static_cast<int64_t>(piece.microBatch), static_cast<int64_t>(piece.stage),
-                            static_cast<int64_t>(piece.work), int64_t{piece.isWindow} + 2 * int64_t{piece.hasWeights},
-                            begin - last, timeline.getTicks(piece.end) - begin, timeline.getTicks(piece.compute)})
+      for (int64_t value : {int64_t{piece.microBatch}, int64_t{piece.stage}, static_cast<int64_t>(piece.work),
+                            int64_t{piece.isWindow} + 2 * int64_t{piece.hasWeights}, begin - last,
+                            timeline.getTicks(piece.end) - begin, timeline.getTicks(piece.compute)})
         json.value(value);
       last = begin;
     }
@@ -416,12 +393,10 @@ static void writeDevice(json::OStream &json, const PageTimeline &timeline, const
 
 static void writePipeline(json::OStream &json, const PageTimeline &timeline, const PagePipeline &pipeline) {
   json.attribute("to_s", pipeline.to);
-  json.attribute("num_devices", static_cast<int64_t>(pipeline.numDevices));
+  json.attribute("num_devices", pipeline.numDevices);
   json.attribute("num_micro_batches", pipeline.numMicroBatches);
-  json.attributeArray("devices", [&] {
-    for (const PageDevice &device : pipeline.devices)
-      json.object([&] { writeDevice(json, timeline, device); });
-  });
+  writeObjects(json, "devices", pipeline.devices,
+               [&](json::OStream &json, const PageDevice &device) { writeDevice(json, timeline, device); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -436,7 +411,7 @@ static void writeStreams(json::OStream &json, const SimResult &result, const Sim
     for (auto [stream, kind] : llvm::zip_equal(program.streams, getStreamKinds(program, timeline.rows, result)))
       if (Resource &known = kinds[stream]; known == Resource::None || (kind != Resource::None && kind < known))
         known = kind;
-  for (const StreamUse &stream : report.mean.streams) {
+  writeObjects(json, "streams", report.mean.streams, [&](json::OStream &json, const StreamUse &stream) {
     double least = INFINITY, most = 0;
     for (const RankUse &rank : report.ranks) {
       auto found = llvm::find_if(rank.streams, [&](const StreamUse &use) { return use.stream == stream.stream; });
@@ -444,38 +419,31 @@ static void writeStreams(json::OStream &json, const SimResult &result, const Sim
       least = std::min(least, busy);
       most = std::max(most, busy);
     }
-    json.object([&] {
-      json.attribute("name", json::fixUTF8(stream.stream));
-      json.attribute("kind", static_cast<int64_t>(kinds[stream.stream]));
-      json.attribute("busy_s", stream.busy);
-      json.attribute("least_s", least);
-      json.attribute("most_s", most);
-    });
-  }
+    writeText(json, "name", stream.stream);
+    json.attribute("kind", static_cast<int64_t>(kinds[stream.stream]));
+    json.attribute("busy_s", stream.busy);
+    json.attribute("least_s", least);
+    json.attribute("most_s", most);
+  });
 }
 
 /// Writes all simulated ranks if they are few, or those that have lanes of their own.
 static void writeRanks(json::OStream &json, const SimResult &result, const SimReport &report,
                        const PageTimeline &timeline) {
-  std::vector<size_t> ranks;
-  if (result.ranks.size() <= manyRows)
-    for (size_t number = 0; number < result.ranks.size(); ++number)
-      ranks.push_back(number);
-  else
-    for (size_t row : timeline.special)
-      ranks.push_back(timeline.rows[row].simulated);
-  for (size_t number : ranks)
-    json.object([&] {
-      const RankUse &use = report.ranks[number];
-      json.attribute("rank", result.ranks[number].rank);
-      json.attribute("count", result.ranks[number].count);
-      json.attribute("compute_s", use.compute);
-      json.attribute("communication_s", use.communication);
-      json.attribute("exposed_communication_s", use.exposedCommunication);
-      json.attribute("bubble_s", use.bubble);
-      json.attribute("copy_s", use.copy);
-      json.attribute("peak_bytes", use.peakBytes);
-    });
+  auto ranks = llvm::to_vector(llvm::seq(result.ranks.size()));
+  if (ranks.size() > manyRows)
+    ranks = llvm::map_to_vector(timeline.special, [&](size_t row) -> size_t { return timeline.rows[row].simulated; });
+  writeObjects(json, "ranks", ranks, [&](json::OStream &json, size_t number) {
+    const RankUse &use = report.ranks[number];
+    json.attribute("rank", result.ranks[number].rank);
+    json.attribute("count", result.ranks[number].count);
+    json.attribute("compute_s", use.compute);
+    json.attribute("communication_s", use.communication);
+    json.attribute("exposed_communication_s", use.exposedCommunication);
+    json.attribute("bubble_s", use.bubble);
+    json.attribute("copy_s", use.copy);
+    json.attribute("peak_bytes", use.peakBytes);
+  });
 }
 
 /// Writes the highest point of each interval if there are many points.
@@ -502,26 +470,22 @@ void mlir::moe::writeHtml(StringRef command, const SimHeader &header, const SimR
                           ArrayRef<MeasuredOp> measured, const Comparison *comparison, llvm::raw_ostream &os) {
   PageTimeline timeline = makePageTimeline(result, report, measured);
   PagePipeline pipeline = makePagePipeline(result, timeline);
-  writePage(
-      timelinePage,
-      [&](json::OStream &json) {
-        json.object([&] {
-          json.attributeObject("report", [&] {
-            writeReportSums(json, header, result, report, comparison);
-            json.attribute("command", json::fixUTF8(command));
-            json.attribute("num_simulated", static_cast<int64_t>(result.ranks.size()));
-            json.attributeArray("streams", [&] { writeStreams(json, result, report, timeline); });
-            json.attributeArray("ranks", [&] { writeRanks(json, result, report, timeline); });
-            if (!result.ranks.empty())
-              json.attributeObject("memory", [&] {
-                writeMemorySums(json, header, result, report);
-                writeMemoryPoints(json, result, report);
-              });
-          });
-          json.attributeObject("timeline", [&] { TimelineWriter(json, header, result, report, timeline).write(); });
-          if (!pipeline.devices.empty())
-            json.attributeObject("pipeline", [&] { writePipeline(json, timeline, pipeline); });
+  auto write = [&](json::OStream &json) {
+    json.attributeObject("report", [&] {
+      writeReportSums(json, header, result, report, comparison);
+      writeText(json, "command", command);
+      json.attribute("num_simulated", result.ranks.size());
+      writeStreams(json, result, report, timeline);
+      writeRanks(json, result, report, timeline);
+      if (!result.ranks.empty())
+        json.attributeObject("memory", [&] {
+          writeMemorySums(json, header, result, report);
+          writeMemoryPoints(json, result, report);
         });
-      },
-      os);
+    });
+    json.attributeObject("timeline", [&] { TimelineWriter(json, header, result, report, timeline).write(); });
+    if (!pipeline.devices.empty())
+      json.attributeObject("pipeline", [&] { writePipeline(json, timeline, pipeline); });
+  };
+  writePage(timelinePage, write, os);
 }

@@ -9,7 +9,7 @@
 //                            |a2a  |        comm
 //
 //===----------------------------------------------------------------------===//
-#include "../../lib/Report/PagePipeline.h"
+#include "../../lib/Report/PageTimeline.h"
 #include "SimPrograms.h"
 #include "moe/Report/SimOutput.h"
 
