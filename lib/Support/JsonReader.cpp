@@ -74,7 +74,6 @@ private:
     size_t index = 0;
     llvm::StringSet<> keys = {};
   };
-  void open(char bracket);
   void beginElement();
   /// Begins at the first quote of a string, and moves on to the last. Returns false if there is none.
   bool readString();
@@ -102,7 +101,9 @@ size_t PlaceFinder::run() {
     if (c != ']' && c != ',')
       beginElement();
     if (c == '{' || c == '[') {
-      open(c);
+      if (!std::exchange(seenRoot, true))
+        visit("", here, false);
+      frames.push_back({path.size(), c == '{'});
       deepest = std::max(deepest, frames.size());
     } else if ((c == '}' || c == ']') && !frames.empty()) {
       frames.pop_back();
@@ -113,12 +114,6 @@ size_t PlaceFinder::run() {
     }
   }
   return deepest;
-}
-
-void PlaceFinder::open(char bracket) {
-  if (!std::exchange(seenRoot, true))
-    visit("", here, false);
-  frames.push_back({path.size(), bracket == '{'});
 }
 
 void PlaceFinder::beginElement() {
@@ -175,21 +170,15 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName,
     return makeError(fileName, {}, "expected " + format + " nested at most " + Twine(maxDepth) + " deep");
   llvm::Expected<llvm::json::Value> root = llvm::json::parse(text);
   if (!root) {
-    // The text of the error is "[line:column, byte=offset]: reason". Its column counts the characters of the line up to
-    // the wrong one, including it.
+    // The text of the error is "[line:column, byte=offset]: reason".
     std::string message = llvm::toString(root.takeError());
-    StringRef rest = message;
+    auto [where, reason] = StringRef(message).split("]: ");
+    auto [line, rest] = where.drop_front().split(':');
     Place place;
-    unsigned column = 0;
-    if (rest.consume_front("[") && !rest.consumeInteger(10, place.line) && rest.consume_front(":") &&
-        !rest.consumeInteger(10, column)) {
-      place.column = std::max(column, 1u);
-      rest = rest.split("]: ").second;
-    } else {
-      place = Place();
-      rest = message;
-    }
-    return makeError(fileName, place, "expected " + format + ": " + rest);
+    line.getAsInteger(10, place.line);
+    rest.consumeInteger(10, place.column);
+    place.column = std::max(place.column, 1u);
+    return makeError(fileName, place, "expected " + format + ": " + reason);
   }
   if (!root->getAsObject())
     return makeError(fileName, rootPlace, "expected a JSON object but got " + describe(*root));
@@ -252,7 +241,7 @@ void JsonReader::addAlias(StringRef alias, StringRef key) {
   file->asked[object].insert(key);
   file->asked[object].insert(alias);
   if (isSet(value) && isSet(other) && *value != *other)
-    failAt(alias, other, Twine(describe(*value)) + ", as '" + key + "' has, which is another name for it,");
+    fail(alias, Twine(describe(*value)) + ", as '" + key + "' has, which is another name for it,");
 }
 
 std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }
@@ -270,23 +259,19 @@ JsonReader::Place JsonReader::getPlace(StringRef key) const {
   return ofKey ? *ofKey : ofObject.value_or(Place());
 }
 
-void JsonReader::failAt(StringRef key, const llvm::json::Value *value, const Twine &expected) {
-  if (hasFailed())
-    return;
-  std::string got = value ? " but got " + describe(*value) : std::string(" but the key is missing");
-  if (value && !object->get(getName(key.split('[').first)))
-    got += ", the default of a missing key";
-  file->errorPlace = getPlace(key);
-  file->error = ("'" + Twine(getPath(getName(key))) + "': expected " + expected + got).str();
-}
-
 void JsonReader::fail(StringRef key, const Twine &expected) {
   auto [name, rest] = key.split('[');
   const llvm::json::Value *value = lookUp(name);
+  if (hasFailed())
+    return;
   size_t index = 0;
   if (value && value->getAsArray() && !rest.consumeInteger(10, index) && index < value->getAsArray()->size())
     value = &(*value->getAsArray())[index];
-  failAt(key, value, expected);
+  std::string got = value ? " but got " + describe(*value) : std::string(" but the key is missing");
+  if (value && !object->get(getName(name)))
+    got += ", the default of a missing key";
+  file->errorPlace = getPlace(key);
+  file->error = ("'" + Twine(getPath(getName(key))) + "': expected " + expected + got).str();
 }
 
 /// Whether a value means the same as a missing key.
@@ -296,6 +281,15 @@ static bool saysNothing(const llvm::json::Value &value) {
   if (const llvm::json::Array *array = value.getAsArray())
     return array->empty();
   return value.kind() == llvm::json::Value::Null;
+}
+
+std::vector<JsonReader::Key> JsonReader::findKeys(const llvm::StringSet<> &paths) const {
+  std::vector<Key> keys;
+  PlaceFinder(file->text, [&](StringRef found, Place place, bool) {
+    if (paths.contains(found))
+      keys.push_back({found.str(), place});
+  }).run();
+  return keys;
 }
 
 std::vector<JsonReader::Key> JsonReader::getOtherKeys(llvm::function_ref<bool(StringRef)> isHarmless) const {
@@ -322,33 +316,24 @@ std::vector<JsonReader::Key> JsonReader::getOtherKeys(llvm::function_ref<bool(St
         visit(element, path + "[" + std::to_string(i) + "]");
   };
   visitObject(*object, path);
-
-  std::vector<Key> keys;
-  PlaceFinder(file->text, [&](StringRef found, Place place, bool) {
-    if (others.contains(found))
-      keys.push_back({found.str(), place});
-  }).run();
-  return keys;
+  return findKeys(others);
 }
 
 void JsonReader::refuseOtherKeys() {
   if (hasFailed())
     return;
   const llvm::StringSet<> &asked = file->asked.at(object);
-  std::optional<std::pair<Place, StringRef>> first;
-  for (const auto &[key, value] : *object) {
-    if (asked.contains(key))
-      continue;
-    Place place = getPlace(key);
-    if (!first || std::pair(place.line, place.column) < std::pair(first->first.line, first->first.column))
-      first.emplace(place, key);
-  }
-  if (!first)
+  llvm::StringSet<> others;
+  for (const auto &[key, value] : *object)
+    if (!asked.contains(key))
+      others.insert(getPath(key));
+  if (others.empty())
     return;
+  const Key first = findKeys(others).front();
   llvm::SmallVector<StringRef> known(asked.keys());
   llvm::sort(known);
-  file->errorPlace = first->first;
-  file->error = ("'" + Twine(getPath(first->second)) + "': expected one of the keys " + quoteAll(known)).str();
+  file->errorPlace = first.place;
+  file->error = ("'" + Twine(first.path) + "': expected one of the keys " + quoteAll(known)).str();
 }
 
 llvm::Error JsonReader::takeError() {
@@ -357,60 +342,85 @@ llvm::Error JsonReader::takeError() {
   return makeError(file->name, file->errorPlace, file->error);
 }
 
-int64_t JsonReader::getInteger(StringRef key, int64_t min, int64_t max, std::optional<int64_t> defaultValue) {
-  const llvm::json::Value *value = find(key);
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+static std::optional<int64_t> toInteger(const llvm::json::Value &value, int64_t min, int64_t max) {
+  std::optional<int64_t> integer = value.getAsInteger();
+  return integer && *integer >= min && *integer <= max ? integer : std::nullopt;
+}
+
+static std::optional<double> toNumber(const llvm::json::Value &value, const NumberRange &range) {
+  std::optional<double> number = value.getAsNumber();
+  return number && range.contains(*number) ? number : std::nullopt;
+}
+
+template <class T> using Convert = llvm::function_ref<std::optional<T>(const llvm::json::Value &)>;
+
+/// Reads the value of `key`; `wrong` is the result of an error.
+template <class T>
+static T read(JsonReader &reader, StringRef key, const Twine &expected, std::optional<T> defaultValue, T wrong,
+              Convert<T> convert) {
+  const llvm::json::Value *value = reader.find(key);
   if (!value && defaultValue)
     return *defaultValue;
-  if (value)
-    if (std::optional<int64_t> integer = value->getAsInteger(); integer && *integer >= min && *integer <= max)
-      return *integer;
-  fail(key, describeRange(min, max));
-  return min;
+  if (std::optional<T> converted = value ? convert(*value) : std::nullopt)
+    return *converted;
+  reader.fail(key, expected);
+  return wrong;
+}
+
+/// Reads a list; `wrong` takes the place of a wrong element.
+template <class T>
+static std::vector<T> readList(JsonReader &reader, StringRef key, StringRef expectedList, const Twine &expected,
+                               T wrong, Convert<T> convert) {
+  const llvm::json::Value *value = reader.find(key);
+  if (value && !value->getAsArray())
+    reader.fail(key, expectedList);
+  std::vector<T> elements;
+  if (value && value->getAsArray())
+    for (const auto &[i, element] : llvm::enumerate(*value->getAsArray())) {
+      std::optional<T> converted = convert(element);
+      if (!converted)
+        reader.fail((key + "[" + Twine(i) + "]").str(), expected);
+      elements.push_back(converted.value_or(wrong));
+    }
+  return elements;
+}
+
+int64_t JsonReader::getInteger(StringRef key, int64_t min, int64_t max, std::optional<int64_t> defaultValue) {
+  return read<int64_t>(*this, key, describeRange(min, max), defaultValue, min,
+                       [&](const llvm::json::Value &value) { return toInteger(value, min, max); });
 }
 
 double JsonReader::getNumber(StringRef key, const NumberRange &range, std::optional<double> defaultValue) {
-  const llvm::json::Value *value = find(key);
-  if (!value && defaultValue)
-    return *defaultValue;
-  if (value)
-    if (std::optional<double> number = value->getAsNumber(); number && range.contains(*number))
-      return *number;
-  fail(key, range.text);
-  return defaultValue.value_or(1); // 1 is in every range.
+  // 1 is in every range.
+  return read<double>(*this, key, range.text, defaultValue, defaultValue.value_or(1),
+                      [&](const llvm::json::Value &value) { return toNumber(value, range); });
 }
 
 bool JsonReader::getBool(StringRef key, std::optional<bool> defaultValue) {
-  const llvm::json::Value *value = find(key);
-  if (!value && defaultValue)
-    return *defaultValue;
-  if (value)
-    if (std::optional<bool> boolean = value->getAsBoolean())
-      return *boolean;
-  fail(key, "true or false");
-  return defaultValue.value_or(false);
+  return read<bool>(*this, key, "true or false", defaultValue, defaultValue.value_or(false),
+                    [](const llvm::json::Value &value) { return value.getAsBoolean(); });
 }
 
 std::string JsonReader::getString(StringRef key, std::optional<StringRef> defaultValue) {
-  const llvm::json::Value *value = find(key);
-  if (!value && defaultValue)
-    return defaultValue->str();
-  if (value)
-    if (std::optional<StringRef> string = value->getAsString(); string && !string->trim().empty())
-      return string->str();
-  fail(key, "a string that is not empty");
-  return "";
+  return read<StringRef>(*this, key, "a string that is not empty", defaultValue, "",
+                         [](const llvm::json::Value &value) {
+                           std::optional<StringRef> string = value.getAsString();
+                           return string && !string->trim().empty() ? string : std::nullopt;
+                         })
+      .str();
 }
 
 size_t JsonReader::getChoice(StringRef key, llvm::ArrayRef<StringRef> accepted, std::optional<size_t> defaultIndex) {
-  const llvm::json::Value *value = find(key);
-  if (!value && defaultIndex)
-    return *defaultIndex;
-  if (value)
-    if (std::optional<StringRef> string = value->getAsString())
-      if (const auto *it = llvm::find(accepted, *string); it != accepted.end())
-        return it - accepted.begin();
-  fail(key, (accepted.size() > 1 ? "one of " : "") + quoteAll(accepted));
-  return defaultIndex.value_or(0);
+  return read<size_t>(*this, key, (accepted.size() > 1 ? "one of " : "") + quoteAll(accepted), defaultIndex,
+                      defaultIndex.value_or(0), [&](const llvm::json::Value &value) -> std::optional<size_t> {
+                        std::optional<StringRef> string = value.getAsString();
+                        const auto *found = string ? llvm::find(accepted, *string) : accepted.end();
+                        return found == accepted.end() ? std::nullopt : std::optional(found - accepted.begin());
+                      });
 }
 
 JsonReader JsonReader::getObject(StringRef key) {
@@ -422,78 +432,45 @@ JsonReader JsonReader::getObject(StringRef key) {
   return JsonReader(file, found ? found : &none, getPath(key));
 }
 
-const llvm::json::Array *JsonReader::getArray(StringRef key, StringRef expected) {
-  const llvm::json::Value *value = find(key);
-  if (value && !value->getAsArray())
-    fail(key, expected);
-  return value ? value->getAsArray() : nullptr;
-}
-
 std::vector<JsonReader> JsonReader::getObjects(StringRef key) {
+  using Object = const llvm::json::Object *;
+  std::vector<Object> objects =
+      readList<Object>(*this, key, "a list of objects", "an object", nullptr, [](const llvm::json::Value &value) {
+        return value.getAsObject() ? std::optional<Object>(value.getAsObject()) : std::nullopt;
+      });
   std::vector<JsonReader> readers;
-  if (const llvm::json::Array *array = getArray(key, "a list of objects"))
-    for (const auto &[i, value] : llvm::enumerate(*array)) {
-      std::string element = (key + "[" + Twine(i) + "]").str();
-      if (const llvm::json::Object *found = value.getAsObject())
-        readers.push_back(JsonReader(file, found, getPath(element)));
-      else
-        failAt(element, &value, "an object");
-    }
+  for (auto [i, object] : llvm::enumerate(objects))
+    if (object)
+      readers.push_back(JsonReader(file, object, getPath((key + "[" + Twine(i) + "]").str())));
   return readers;
 }
 
 std::vector<double> JsonReader::getNumbers(StringRef key, const NumberRange &range) {
-  std::vector<double> numbers;
-  if (const llvm::json::Array *array = getArray(key, "a list of numbers"))
-    for (const auto &[i, value] : llvm::enumerate(*array)) {
-      std::optional<double> number = value.getAsNumber();
-      bool fits = number && range.contains(*number);
-      if (!fits)
-        failAt((key + "[" + Twine(i) + "]").str(), &value, range.text);
-      numbers.push_back(fits ? *number : 1);
-    }
-  return numbers;
+  return readList<double>(*this, key, "a list of numbers", range.text, 1,
+                          [&](const llvm::json::Value &value) { return toNumber(value, range); });
 }
 
 std::vector<std::pair<double, double>> JsonReader::getPairs(StringRef key, const NumberRange &first,
                                                             const NumberRange &second) {
-  std::vector<std::pair<double, double>> pairs;
-  if (const llvm::json::Array *array = getArray(key, "a list of pairs of numbers"))
-    for (const auto &[i, value] : llvm::enumerate(*array)) {
-      const llvm::json::Array *pair = value.getAsArray();
-      auto get = [&](size_t at, const NumberRange &range) {
-        std::optional<double> number = pair && pair->size() == 2 ? (*pair)[at].getAsNumber() : std::nullopt;
-        return number && range.contains(*number) ? number : std::nullopt;
-      };
-      std::optional<double> a = get(0, first), b = get(1, second);
-      if (!a || !b)
-        failAt((key + "[" + Twine(i) + "]").str(), &value, "a list of " + first.text + " and " + second.text);
-      pairs.emplace_back(a.value_or(1), b.value_or(1));
-    }
-  return pairs;
+  using Pair = std::pair<double, double>;
+  auto convert = [&](const llvm::json::Value &value) -> std::optional<Pair> {
+    const llvm::json::Array *pair = value.getAsArray();
+    if (!pair || pair->size() != 2)
+      return std::nullopt;
+    std::optional<double> a = toNumber(pair->front(), first), b = toNumber(pair->back(), second);
+    return a && b ? std::optional(Pair(*a, *b)) : std::nullopt;
+  };
+  return readList<Pair>(*this, key, "a list of pairs of numbers", "a list of " + first.text + " and " + second.text,
+                        {1, 1}, convert);
 }
 
 std::vector<int64_t> JsonReader::getIntegers(StringRef key, int64_t min, int64_t max) {
-  std::vector<int64_t> integers;
-  if (const llvm::json::Array *array = getArray(key, "a list of integers"))
-    for (const auto &[i, value] : llvm::enumerate(*array)) {
-      std::optional<int64_t> integer = value.getAsInteger();
-      bool fits = integer && *integer >= min && *integer <= max;
-      if (!fits)
-        failAt((key + "[" + Twine(i) + "]").str(), &value, describeRange(min, max));
-      integers.push_back(fits ? *integer : min);
-    }
-  return integers;
+  return readList<int64_t>(*this, key, "a list of integers", describeRange(min, max), min,
+                           [&](const llvm::json::Value &value) { return toInteger(value, min, max); });
 }
 
 std::vector<std::string> JsonReader::getStrings(StringRef key) {
-  std::vector<std::string> strings;
-  if (const llvm::json::Array *array = getArray(key, "a list of strings"))
-    for (const auto &[i, value] : llvm::enumerate(*array)) {
-      std::optional<StringRef> string = value.getAsString();
-      if (!string)
-        failAt((key + "[" + Twine(i) + "]").str(), &value, "a string");
-      strings.push_back(string.value_or("").str());
-    }
-  return strings;
+  auto strings = readList<StringRef>(*this, key, "a list of strings", "a string", "",
+                                     [](const llvm::json::Value &value) { return value.getAsString(); });
+  return {strings.begin(), strings.end()};
 }

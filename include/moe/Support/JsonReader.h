@@ -134,9 +134,8 @@ private:
   /// Value or default of `key`, which may be JSON null. A null pointer if both are missing.
   const llvm::json::Value *lookUp(llvm::StringRef key) const;
   std::string getPath(llvm::StringRef key) const;
-  /// List at `key`. Null if the key is missing, and null with an error if the value is no list.
-  const llvm::json::Array *getArray(llvm::StringRef key, llvm::StringRef expected);
-  void failAt(llvm::StringRef key, const llvm::json::Value *value, const llvm::Twine &expected);
+  /// Keys of the file with these paths, in its order.
+  std::vector<Key> findKeys(const llvm::StringSet<> &paths) const;
 
   std::shared_ptr<File> file;
   const llvm::json::Object *object;
