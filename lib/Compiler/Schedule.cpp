@@ -7,7 +7,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Support/Suggestion.h"
+#include "moe/Support/Text.h"
 #include "moe/Support/UsageError.h"
 
 using namespace mlir;

@@ -5,7 +5,7 @@
 #include "llvm/Support/Format.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Support/Suggestion.h"
+#include "moe/Support/Text.h"
 #include "moe/Support/UsageError.h"
 
 using namespace mlir;

@@ -8,7 +8,7 @@
 #include "ProfileReader.h"
 
 #include "moe/Support/InputFile.h"
-#include "moe/Support/Suggestion.h"
+#include "moe/Support/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -4,7 +4,7 @@
 #include "ShellWords.h"
 
 #include "moe/Import/MegatronFlags.h"
-#include "moe/Support/Suggestion.h"
+#include "moe/Support/Text.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,7 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Support/ByteSize.h"
+#include "moe/Support/Text.h"
 
 using namespace mlir;
 using namespace mlir::moe;

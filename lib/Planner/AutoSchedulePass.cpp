@@ -7,7 +7,7 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Planner/Planner.h"
-#include "moe/Support/ShareDir.h"
+#include "moe/Support/InputFile.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEAUTOSCHEDULE

@@ -9,7 +9,7 @@
 #include "llvm/Support/Format.h"
 
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Support/ByteSize.h"
+#include "moe/Support/Text.h"
 
 #include <chrono>
 #include <limits>

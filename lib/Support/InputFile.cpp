@@ -1,12 +1,20 @@
 //===- InputFile.cpp - files that tools read ------------------------------===//
 #include "moe/Support/InputFile.h"
 
-#include "llvm/ADT/Twine.h"
-#include "llvm/Support/FileSystem.h"
+#include "moe/Support/Text.h"
 
-namespace fs = llvm::sys::fs;
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <set>
+
 using llvm::StringRef;
 using llvm::Twine;
+namespace fs = llvm::sys::fs;
+namespace path = llvm::sys::path;
 
 static constexpr uint64_t maxBytes = uint64_t(1) << 30;
 static constexpr unsigned maxNesting = 256;
@@ -55,4 +63,38 @@ llvm::Error mlir::moe::checkMlirText(StringRef text, StringRef path) {
     }
   }
   return llvm::Error::success();
+}
+
+/// The folders of shared files of one kind, the installed one first.
+static std::vector<std::string> getFolders(StringRef kind) {
+  llvm::SmallString<256> installed(
+      fs::getMainExecutable(nullptr, reinterpret_cast<void *>(reinterpret_cast<intptr_t>(&getFolders))));
+  path::remove_filename(installed);
+  path::append(installed, "..", "share", "moeplan", kind);
+  path::remove_dots(installed, /*remove_dot_dot=*/true);
+  llvm::SmallString<256> source(MOE_SHARE_DIR);
+  path::append(source, kind);
+  return {installed.str().str(), source.str().str()};
+}
+
+llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef name) {
+  if (fs::exists(name) && !fs::is_directory(name))
+    return name.str();
+  std::string stem = StringRef(path::filename(name)).lower();
+  if (StringRef(stem).ends_with(".json"))
+    stem.resize(stem.size() - 5);
+  std::set<std::string> known;
+  for (const std::string &folder : getFolders(kind)) {
+    llvm::SmallString<256> file(folder);
+    path::append(file, stem + ".json");
+    if (!stem.empty() && fs::exists(file))
+      return file.str().str();
+    std::error_code ec;
+    for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec))
+      if (path::extension(it->path()) == ".json")
+        known.insert(path::stem(it->path()).str());
+  }
+  std::vector<StringRef> names(known.begin(), known.end());
+  return llvm::createStringError("error: '" + name + "': expected a file or the name of one of the shared " + kind +
+                                 ", which are " + llvm::join(known, ", ") + suggestName(stem, names));
 }

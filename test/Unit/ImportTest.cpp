@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "moe/Import/ModelConfig.h"
-#include "moe/Support/ShareDir.h"
+#include "moe/Support/InputFile.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"

@@ -14,7 +14,6 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/InputFile.h"
-#include "moe/Support/ShareDir.h"
 #include "moe/Support/UsageError.h"
 
 #include <atomic>

@@ -2,7 +2,6 @@
 #include "ImportCommandLine.h"
 
 #include "moe/Support/InputFile.h"
-#include "moe/Support/ShareDir.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

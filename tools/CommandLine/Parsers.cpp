@@ -4,8 +4,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include "moe/Support/ByteSize.h"
-#include "moe/Support/Suggestion.h"
+#include "moe/Support/Text.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -5,7 +5,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 
-#include "moe/Support/ByteSize.h"
+#include "moe/Support/Text.h"
 #include "moe/Support/UsageError.h"
 
 using namespace mlir;

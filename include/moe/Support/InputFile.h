@@ -7,6 +7,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <memory>
+#include <string>
 
 namespace mlir::moe {
 
@@ -17,6 +18,11 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readInputFile(llvm::StringRe
 /// Refuses text that MLIR's parser must not get: bytecode, which the parser trusts, and brackets nested more than 256
 /// deep, which could exceed its stack. The text of an error is a complete diagnostic.
 llvm::Error checkMlirText(llvm::StringRef text, llvm::StringRef path);
+
+/// Finds a JSON file by path or by the name of a shared one: `name` itself if that is a file, or
+/// `<share>/<kind>/<last part of name>[.json]`, in lower case. <share> is ../share/moeplan beside the executable's
+/// folder, or the source tree's share/. The error names the shared files that there are, and the nearest of them.
+llvm::Expected<std::string> findShareFile(llvm::StringRef kind, llvm::StringRef name);
 
 } // namespace mlir::moe
 

@@ -7,7 +7,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/SpmdAxes.h"
-#include "moe/Support/FloatLiteral.h"
+#include "moe/Support/Text.h"
 
 #include <cmath>
 #include <limits>

@@ -8,7 +8,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
-#include "moe/Support/FloatLiteral.h"
+#include "moe/Support/Text.h"
 
 #include <cmath>
 

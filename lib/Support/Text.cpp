@@ -1,13 +1,47 @@
-//===- Suggestion.cpp - the name that a user may have meant ---------------===//
-#include "moe/Support/Suggestion.h"
+//===- Text.cpp - numbers and names as people write them ------------------===//
+#include "moe/Support/Text.h"
+#include "moert/ByteSize.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
-#include <algorithm>
+#include <charconv>
 
 using llvm::StringRef;
+
+llvm::Expected<int64_t> mlir::moe::parseByteSize(StringRef text) {
+  int64_t bytes = 0;
+  if (std::string error = moert::parseByteSize(text, bytes); !error.empty())
+    return llvm::createStringError(error);
+  return bytes;
+}
+
+std::string mlir::moe::formatByteSize(int64_t bytes) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const moert::ByteUnit &unit : llvm::reverse(llvm::ArrayRef(moert::kByteUnits).take_front(5)))
+    if (unit.bytes > 1 && bytes >= unit.bytes) {
+      os << llvm::format("%.1f ", static_cast<double>(bytes) / static_cast<double>(unit.bytes)) << unit.name;
+      return text;
+    }
+  os << bytes << " bytes";
+  return text;
+}
+
+std::string mlir::moe::getFloatLiteral(double value) {
+  char digits[32];
+  auto end = std::to_chars(digits, digits + sizeof(digits), value, std::chars_format::scientific).ptr;
+  auto [mantissa, exponent] = StringRef(digits, end - digits).split('e');
+  std::string text = mantissa.str();
+  if (!mantissa.contains('.'))
+    text += ".0";
+  int power = 0;
+  exponent.consume_front("+");
+  exponent.getAsInteger(10, power);
+  return power == 0 ? text : text + "e" + std::to_string(power);
+}
 
 /// A typing error is one edit, or one for every three letters.
 static unsigned getMostEdits(StringRef given) { return std::max<unsigned>(1, static_cast<unsigned>(given.size()) / 3); }
