@@ -4,6 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/SpmdAxes.h"
@@ -42,14 +43,6 @@ std::optional<std::pair<GroupAttr, GroupAttr>> GroupAttr::divideByNode(int64_t n
 // ParallelAttr
 //===----------------------------------------------------------------------===//
 
-/// The boundaries between which the atomic axes lie, smallest first, without repetition.
-static SmallVector<int64_t> getBoundaries(int64_t world, int64_t pp, int64_t mp, int64_t ep, int64_t esp, int64_t cp) {
-  SmallVector<int64_t> boundaries = {1, mp, mp * cp, esp, ep * esp, world / pp, world};
-  llvm::sort(boundaries);
-  boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
-  return boundaries;
-}
-
 LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t world, int64_t pp, int64_t dp,
                                    int64_t mp, int64_t ep, int64_t esp, int64_t cp) {
   for (auto [name, value] : {std::pair<StringRef, int64_t>{"world", world},
@@ -71,7 +64,8 @@ LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (world % (pp * ep * esp) != 0)
     return emitError() << "expected pp * ep * esp = " << pp * ep * esp << " to divide the world of " << world
                        << " ranks";
-  SmallVector<int64_t> boundaries = getBoundaries(world, pp, mp, ep, esp, cp);
+  SmallVector<int64_t> boundaries = {1, mp, mp * cp, esp, ep * esp, world / pp, world};
+  llvm::sort(boundaries);
   for (auto [lower, upper] : llvm::zip(boundaries, llvm::drop_begin(boundaries))) {
     if (upper % lower == 0)
       continue;
@@ -85,15 +79,6 @@ LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-ParallelAttr ParallelAttr::get(MLIRContext *context, int64_t world, int64_t pp, int64_t dp, int64_t mp, int64_t ep,
-                               int64_t esp) {
-  return get(context, world, pp, dp, mp, ep, esp, /*cp=*/int64_t(1));
-}
-ParallelAttr ParallelAttr::getChecked(function_ref<InFlightDiagnostic()> emitError, MLIRContext *context, int64_t world,
-                                      int64_t pp, int64_t dp, int64_t mp, int64_t ep, int64_t esp) {
-  return getChecked(emitError, context, world, pp, dp, mp, ep, esp, /*cp=*/int64_t(1));
-}
-
 ArrayRef<StringLiteral> ParallelAttr::getGroupNames() {
   static constexpr StringLiteral names[] = {"dp", "mp", "cp", "dp_cp", "ep", "esp", "edp", "ep_esp", "pp", "world"};
   return names;
@@ -101,26 +86,20 @@ ArrayRef<StringLiteral> ParallelAttr::getGroupNames() {
 
 GroupAttr ParallelAttr::getGroup(StringRef name) const {
   auto group = [&](int64_t size, int64_t stride) { return GroupAttr::get(getContext(), name, size, stride); };
-  if (name == "dp")
-    return group(getDp(), getCp() * getMp());
-  if (name == "mp")
-    return group(getMp(), 1);
-  if (name == "ep")
-    return group(getEp(), getEsp());
-  if (name == "esp")
-    return group(getEsp(), 1);
-  if (name == "edp")
-    return group(getEdp(), getEp() * getEsp());
-  if (name == "ep_esp")
-    return group(getEp() * getEsp(), 1);
-  if (name == "cp")
-    return group(getCp(), getMp());
-  if (name == "dp_cp")
-    return group(getDp() * getCp(), getMp());
-  if (name == "pp")
-    return group(getPp(), getWorld() / getPp());
-  if (name == "world")
-    return group(getWorld(), 1);
+  auto [size, stride] = llvm::StringSwitch<std::pair<int64_t, int64_t>>(name)
+                            .Case("dp", {getDp(), getCp() * getMp()})
+                            .Case("mp", {getMp(), 1})
+                            .Case("ep", {getEp(), getEsp()})
+                            .Case("esp", {getEsp(), 1})
+                            .Case("edp", {getEdp(), getEp() * getEsp()})
+                            .Case("ep_esp", {getEp() * getEsp(), 1})
+                            .Case("cp", {getCp(), getMp()})
+                            .Case("dp_cp", {getDp() * getCp(), getMp()})
+                            .Case("pp", {getPp(), getWorld() / getPp()})
+                            .Case("world", {getWorld(), 1})
+                            .Default({0, 0});
+  if (size > 0)
+    return group(size, stride);
   auto [whole, number] = name.rsplit('_');
   int64_t members = 0;
   if (number.getAsInteger(10, members) || members < 1)
@@ -133,25 +112,30 @@ GroupAttr ParallelAttr::getGroup(StringRef name) const {
 // ClusterAttr
 //===----------------------------------------------------------------------===//
 
+/// Rates by their names in #moe.cluster.
+static constexpr std::pair<StringLiteral, double ClusterRates::*> kRates[] = {
+    {"flops", &ClusterRates::flops},
+    {"memory_bytes", &ClusterRates::memoryBytes},
+    {"inside_bytes", &ClusterRates::insideBytes},
+    {"outside_bytes", &ClusterRates::outsideBytes},
+    {"expert_flops", &ClusterRates::expertFlops},
+    {"expert_bytes", &ClusterRates::expertBytes},
+    {"expert_start", &ClusterRates::expertStart},
+    {"broadcast_bytes", &ClusterRates::broadcastBytes},
+    {"link_bytes", &ClusterRates::linkBytes},
+    {"node_link_bytes", &ClusterRates::nodeLinkBytes},
+    {"all_to_all_alpha", &ClusterRates::allToAllAlpha},
+    {"all_to_all_beta", &ClusterRates::allToAllBeta},
+    {"all_gather_alpha", &ClusterRates::allGatherAlpha},
+    {"all_gather_beta", &ClusterRates::allGatherBeta},
+    {"overlapped_alpha", &ClusterRates::overlappedAlpha},
+    {"overlapped_beta", &ClusterRates::overlappedBeta}};
+
 llvm::hash_code mlir::moe::hash_value(const ClusterRates &rates) {
   llvm::hash_code code = llvm::hash_value(rates.nodeRanks);
-  ClusterRates::visitRates(
-      rates, [&](StringRef, double rate) { code = llvm::hash_combine(code, llvm::bit_cast<uint64_t>(rate)); });
+  for (auto [name, rate] : kRates)
+    code = llvm::hash_combine(code, llvm::bit_cast<uint64_t>(rates.*rate));
   return code;
-}
-
-/// Reads the value after `name` into its member. Returns false if no rate has that name.
-static bool parseRate(AsmParser &parser, StringRef name, ClusterRates &rates, ParseResult &result) {
-  bool isKnown = name == "node_ranks";
-  if (isKnown)
-    result = parser.parseInteger(rates.nodeRanks);
-  ClusterRates::visitRates(rates, [&](StringRef known, double &rate) {
-    if (name != known)
-      return;
-    isKnown = true;
-    result = parser.parseFloat(rate);
-  });
-  return isKnown;
 }
 
 Attribute ClusterAttr::parse(AsmParser &parser, Type) {
@@ -164,11 +148,14 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
       return failure();
     if (llvm::is_contained(ArrayRef(names).drop_back(), name))
       return parser.emitError(loc) << "expected each rate of a cluster once but got '" << name << "' again";
-    ParseResult result = success();
-    if (parseRate(parser, name, rates, result))
-      return result;
+    if (name == "node_ranks")
+      return parser.parseInteger(rates.nodeRanks);
+    for (auto [known, rate] : kRates)
+      if (name == known)
+        return parser.parseFloat(rates.*rate);
     InFlightDiagnostic error = parser.emitError(loc) << "expected a rate of a cluster, one of node_ranks";
-    ClusterRates::visitRates(rates, [&](StringRef known, double) { error << ", " << known; });
+    for (auto [known, rate] : kRates)
+      error << ", " << known;
     return error << ", but got '" << name << "'";
   };
   SMLoc loc = parser.getCurrentLocation();
@@ -179,26 +166,19 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
 
 void ClusterAttr::print(AsmPrinter &printer) const {
   printer << "<node_ranks = " << getRates().nodeRanks;
-  SmallVector<double> defaults;
-  const ClusterRates usual;
-  ClusterRates::visitRates(usual, [&](StringRef, double rate) { defaults.push_back(rate); });
-  const double *next = defaults.begin();
-  ClusterRates::visitRates(getRates(), [&](StringRef name, double rate) {
-    if (rate != *next++)
-      printer << ", " << name << " = " << getFloatLiteral(rate);
-  });
+  for (auto [name, rate] : kRates)
+    if (getRates().*rate != ClusterRates().*rate)
+      printer << ", " << name << " = " << getFloatLiteral(getRates().*rate);
   printer << ">";
 }
 
 LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, ClusterRates rates) {
   if (rates.nodeRanks < 1)
     return emitError() << "expected node_ranks of at least 1 but got " << rates.nodeRanks;
-  LogicalResult result = success();
-  ClusterRates::visitRates(rates, [&](StringRef name, double rate) {
-    if (succeeded(result) && (!std::isfinite(rate) || rate < 0))
-      result = emitError() << "expected " << name << " of at least 0 but got " << rate;
-  });
-  return result;
+  for (auto [name, rate] : kRates)
+    if (!std::isfinite(rates.*rate) || rates.*rate < 0)
+      return emitError() << "expected " << name << " of at least 0 but got " << rates.*rate;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -251,10 +231,6 @@ LogicalResult RingAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
 //===----------------------------------------------------------------------===//
 // LayoutAttr
 //===----------------------------------------------------------------------===//
-
-LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<ArrayAttr> dims) {
-  return get(context, dims, /*sequence=*/0, /*chunks=*/0);
-}
 
 LayoutAttr LayoutAttr::getRows(ParallelAttr parallel, int64_t rank, StringRef columns) {
   MLIRContext *context = parallel.getContext();
@@ -312,10 +288,7 @@ FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, Pa
     FailureOr<int64_t> parts = getParts(dim, parallel);
     if (failed(parts))
       return emitError() << "expected the layout of '" << what << "' to name groups among "
-                         << llvm::join(llvm::map_range(ParallelAttr::getGroupNames(),
-                                                       [](StringLiteral name) { return name.str(); }),
-                                       ", ")
-                         << " but got " << *this;
+                         << llvm::join(ParallelAttr::getGroupNames(), ", ") << " but got " << *this;
     // Ranks that choose a part of two dimensions at once would leave some parts of the tensor without a rank.
     for (StringRef name : getGroups(dim)) {
       AxisSet set = *axes.getAxes(parallel.getGroup(name));

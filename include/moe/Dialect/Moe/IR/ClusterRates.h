@@ -33,26 +33,6 @@ struct ClusterRates {
   double overlappedAlpha = 0, overlappedBeta = 0;
 
   bool operator==(const ClusterRates &) const = default;
-
-  /// Calls `visitor(name, member)` for each rate, with its name in #moe.cluster.
-  template <typename Rates, typename Visitor> static void visitRates(Rates &rates, Visitor &&visitor) {
-    visitor("flops", rates.flops);
-    visitor("memory_bytes", rates.memoryBytes);
-    visitor("inside_bytes", rates.insideBytes);
-    visitor("outside_bytes", rates.outsideBytes);
-    visitor("expert_flops", rates.expertFlops);
-    visitor("expert_bytes", rates.expertBytes);
-    visitor("expert_start", rates.expertStart);
-    visitor("broadcast_bytes", rates.broadcastBytes);
-    visitor("link_bytes", rates.linkBytes);
-    visitor("node_link_bytes", rates.nodeLinkBytes);
-    visitor("all_to_all_alpha", rates.allToAllAlpha);
-    visitor("all_to_all_beta", rates.allToAllBeta);
-    visitor("all_gather_alpha", rates.allGatherAlpha);
-    visitor("all_gather_beta", rates.allGatherBeta);
-    visitor("overlapped_alpha", rates.overlappedAlpha);
-    visitor("overlapped_beta", rates.overlappedBeta);
-  }
 };
 
 llvm::hash_code hash_value(const ClusterRates &rates);

@@ -59,10 +59,10 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
   }];
   let parameters = (ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp,
                         DefaultValuedParameter<"int64_t", "1">:$cp);
-  let builders = [
-    /// Groups without context parallelism.
-    AttrBuilder<(ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp)>
-  ];
+  let skipDefaultBuilders = 1;
+  let builders = [AttrBuilder<(ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp,
+                                   CArg<"int64_t", "1">:$cp),
+                              [{ return $_get($_ctxt, world, pp, dp, mp, ep, esp, cp); }]>];
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -123,9 +123,10 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims, DefaultValuedParameter<"int64_t", "0">:$sequence,
                         DefaultValuedParameter<"int64_t", "0">:$chunks);
   let hasCustomAssemblyFormat = 1;
+  let skipDefaultBuilders = 1;
   let builders = [
-    /// A layout that consists of groups alone.
-    AttrBuilder<(ins "::llvm::ArrayRef<::mlir::ArrayAttr>":$dims)>,
+    AttrBuilder<(ins "::llvm::ArrayRef<::mlir::ArrayAttr>":$dims, CArg<"int64_t", "0">:$sequence, CArg<"int64_t", "0">:$chunks),
+                [{ return $_get($_ctxt, dims, sequence, chunks); }]>,
     /// A tensor of rank `rank`, replicated everywhere.
     AttrBuilder<(ins "int64_t":$rank)>,
     /// At most one group for each dimension; an empty name means no group.
