@@ -72,83 +72,35 @@ void mlir::moe::inheritPlace(Operation *from, Operation *to) {
       to->setAttr(name, place);
 }
 
+static LogicalResult verifyForm(Operation *op, StringRef name, Attribute value, StringRef form, bool fits) {
+  if (fits)
+    return success();
+  return op->emitError() << "expected '" << name << "' " << form << " but got " << value;
+}
+
+namespace {
+/// The form that the value of an attribute must have.
+struct Form {
+  StringRef name, text;
+  bool (*fits)(Attribute value);
+};
+} // namespace
+
+template <typename Kind> static bool is(Attribute value) { return isa<Kind>(value); }
+
 static bool isPauseMp(Attribute value) {
   auto schedule = dyn_cast<StringAttr>(value);
   return schedule && (schedule == "s1" || schedule == "s2");
 }
 
-/// Whether `name` is an attribute of the dialect's ops. If its value is wrong, `form` becomes the expected form.
-static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
-  if (name == kChunkAttrName || name == kMicroBatchAttrName)
-    form = isa<ChunkAttr>(value) ? "" : "a #moe.chunk";
-  else if (name == kStageAttrName)
-    form = isa<StageAttr>(value) ? "" : "a #moe.stage";
-  else if (name == kSecondsAttrName)
-    form = isa<FloatAttr>(value) ? "" : "a number";
-  else if (name == kRingAttrName)
-    form = isa<RingAttr>(value) ? "" : "a #moe.ring";
-  else if (name == kResidualAttrName)
-    form = isa<ResidualAttr>(value) ? "" : "a #moe<residual ..>";
-  else if (name == kLeftAttrName)
-    form = isa<ArrayAttr>(value) ? "" : "an array of names of passes";
-  else if (name == kRepeatedAttrName || name == kEachMicroBatchAttrName)
-    form = isa<UnitAttr>(value) ? "" : "without a value";
-  else if (name == kLabelAttrName || name == kPassAttrName)
-    form = isa<StringAttr>(value) ? "" : "a string";
-  else if (name == kPauseMpAttrName)
-    form = isPauseMp(value) ? "" : "\"s1\" or \"s2\"";
-  else
-    return false;
-  return true;
+static bool isF64(Attribute value) {
+  auto number = dyn_cast<FloatAttr>(value);
+  return number && number.getType().isF64();
 }
 
-LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() == kScheduleChoicesAttrName && isa<FunctionOpInterface>(op))
-    return success();
-  if (attribute.getName() == kPartBytesAttrName && isa<FunctionOpInterface>(op) &&
-      isa<DenseF64ArrayAttr>(attribute.getValue()))
-    return success();
-  if (attribute.getName() == kStageDevicesAttrName && isa<FunctionOpInterface>(op) &&
-      isa<DenseI64ArrayAttr>(attribute.getValue()))
-    return success();
-  if (attribute.getName() == kRanksAttrName && isa<FunctionOpInterface>(op)) {
-    auto ranks = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
-    if (ranks && ranks.size() == 2 && ranks[0] >= 0 && ranks[1] > 0)
-      return success();
-    return op->emitError() << "expected '" << kRanksAttrName << "' to be array<i64: FIRST, NUMBER> but got "
-                           << attribute.getValue();
-  }
-  if (attribute.getName() == kClusterAttrName) {
-    if (isa<ModuleOp>(op) && isa<ClusterAttr>(attribute.getValue()))
-      return success();
-    return op->emitError() << "expected '" << kClusterAttrName << "' to be a #moe.cluster on a module but got "
-                           << attribute.getValue();
-  }
-  if (attribute.getName() == kDefaultMaxLoadAttrName) {
-    if (isa<ModuleOp>(op) && isa<FloatAttr>(attribute.getValue()))
-      return success();
-    return op->emitError() << "expected '" << kDefaultMaxLoadAttrName << "' to be a number on a module but got "
-                           << attribute.getValue();
-  }
-  StringRef form;
-  // Plans, which programs become, also have the unit of a pipeline on their ops.
-  bool isUnit = attribute.getName() == kMicroBatchAttrName || attribute.getName() == kStageAttrName;
-  bool isOfOp = isa<MoeDialect>(op->getDialect()) || (isUnit && !isa<ModuleOp, FunctionOpInterface>(op));
-  if (isOfOp && isOpAttribute(attribute.getName(), attribute.getValue(), form)) {
-    if (!form.empty())
-      return op->emitError() << "expected '" << attribute.getName().getValue() << "' to be " << form << " but got "
-                             << attribute.getValue();
-    return success();
-  }
-  if (attribute.getName() != kParallelAttrName)
-    return op->emitError() << "expected '" << attribute.getName().getValue()
-                           << "' on an argument or result of a function only";
-  if (!isa<ModuleOp, FunctionOpInterface>(op))
-    return op->emitError() << "expected '" << kParallelAttrName << "' on a module or function only";
-  if (!isa<ParallelAttr>(attribute.getValue()))
-    return op->emitError() << "expected '" << kParallelAttrName << "' to be a #moe.parallel but got "
-                           << attribute.getValue();
-  return success();
+static bool isPositive(Attribute value) {
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && number.getType().isInteger(64) && number.getInt() >= 1;
 }
 
 /// Whether `value` is a value of kPiecesAttrName.
@@ -166,9 +118,72 @@ static bool isPieces(Attribute value) {
          });
 }
 
-/// Verifies an attribute of an argument or result of type `type`.
-static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribute attribute) {
+/// Attributes of the dialect's ops.
+static constexpr Form kOpForms[] = {{kChunkAttrName, "to be a #moe.chunk", is<ChunkAttr>},
+                                    {kMicroBatchAttrName, "to be a #moe.chunk", is<ChunkAttr>},
+                                    {kStageAttrName, "to be a #moe.stage", is<StageAttr>},
+                                    {kSecondsAttrName, "to be a number", is<FloatAttr>},
+                                    {kRingAttrName, "to be a #moe.ring", is<RingAttr>},
+                                    {kResidualAttrName, "to be a #moe<residual ..>", is<ResidualAttr>},
+                                    {kLeftAttrName, "to be an array of names of passes", is<ArrayAttr>},
+                                    {kRepeatedAttrName, "to be without a value", is<UnitAttr>},
+                                    {kEachMicroBatchAttrName, "to be without a value", is<UnitAttr>},
+                                    {kLabelAttrName, "to be a string", is<StringAttr>},
+                                    {kPassAttrName, "to be a string", is<StringAttr>},
+                                    {kPauseMpAttrName, "to be \"s1\" or \"s2\"", isPauseMp}};
+
+/// Attributes of arguments and results, besides their layout.
+static constexpr Form kValueForms[] = {{kUpdatedAttrName, "without a value", is<UnitAttr>},
+                                       {kNoDecayAttrName, "without a value", is<UnitAttr>},
+                                       {kNameAttrName, "to be a string", is<StringAttr>},
+                                       {kRoleAttrName, "to be a string", is<StringAttr>},
+                                       {kUpdatesAttrName, "to be a string", is<StringAttr>},
+                                       {kFillAttrName, "to be an f64", isF64},
+                                       {kBelowAttrName, "to be a positive i64", isPositive},
+                                       {kSequenceAttrName, "to be a positive i64", isPositive},
+                                       {kCountedBytesAttrName, "to be a positive i64", isPositive},
+                                       {kSourceAttrName, "to be a dictionary", is<DictionaryAttr>},
+                                       {kPiecesAttrName,
+                                        "to be an array of dictionaries, at least one, with 'moe.name', 'moe.role', "
+                                        "'moe.layout', 'at' (i64) and 'type' (a tensor)",
+                                        isPieces}};
+
+LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
+  Attribute value = attribute.getValue();
+  bool isModule = isa<ModuleOp>(op), isFunction = isa<FunctionOpInterface>(op);
+  if (isFunction &&
+      (name == kScheduleChoicesAttrName || (name == kPartBytesAttrName && isa<DenseF64ArrayAttr>(value)) ||
+       (name == kStageDevicesAttrName && isa<DenseI64ArrayAttr>(value))))
+    return success();
+  if (isFunction && name == kRanksAttrName) {
+    auto ranks = dyn_cast<DenseI64ArrayAttr>(value);
+    return verifyForm(op, name, value, "to be array<i64: FIRST, NUMBER>",
+                      ranks && ranks.size() == 2 && ranks[0] >= 0 && ranks[1] > 0);
+  }
+  if (name == kClusterAttrName)
+    return verifyForm(op, name, value, "to be a #moe.cluster on a module", isModule && isa<ClusterAttr>(value));
+  if (name == kDefaultMaxLoadAttrName)
+    return verifyForm(op, name, value, "to be a number on a module", isModule && isa<FloatAttr>(value));
+  // Plans, which programs become, also have the unit of a pipeline on their ops.
+  bool isUnit = name == kMicroBatchAttrName || name == kStageAttrName;
+  const Form *form = llvm::find_if(kOpForms, [&](const Form &one) { return one.name == name; });
+  if (form != std::end(kOpForms) && (isa<MoeDialect>(op->getDialect()) || (isUnit && !isModule && !isFunction)))
+    return verifyForm(op, name, value, form->text, form->fits(value));
+  if (name != kParallelAttrName)
+    return op->emitError() << "expected '" << name << "' on an argument or result of a function only";
+  if (!isModule && !isFunction)
+    return op->emitError() << "expected '" << name << "' on a module or function only";
+  return verifyForm(op, name, value, "to be a #moe.parallel", isa<ParallelAttr>(value));
+}
+
+/// Verifies an attribute of argument or result `index`.
+static LogicalResult verifyValueAttribute(Operation *op, bool isResult, unsigned index, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitError() << "expected '" << name << "' on a function";
+  Type type = isResult ? function.getResultTypes()[index] : function.getArgumentTypes()[index];
   if (name == kLayoutAttrName) {
     auto layout = dyn_cast<LayoutAttr>(attribute.getValue());
     auto shaped = dyn_cast<ShapedType>(type);
@@ -180,40 +195,9 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
                              << layout;
     return success();
   }
-  if (name == kUpdatedAttrName || name == kNoDecayAttrName) {
-    if (!isa<UnitAttr>(attribute.getValue()))
-      return op->emitError() << "expected '" << name << "' without a value but got " << attribute.getValue();
-    return success();
-  }
-  if (name == kNameAttrName || name == kRoleAttrName || name == kUpdatesAttrName) {
-    if (!isa<StringAttr>(attribute.getValue()))
-      return op->emitError() << "expected '" << name << "' to be a string but got " << attribute.getValue();
-    return success();
-  }
-  if (name == kFillAttrName) {
-    if (auto fill = dyn_cast<FloatAttr>(attribute.getValue()); !fill || !fill.getType().isF64())
-      return op->emitError() << "expected '" << name << "' to be an f64 but got " << attribute.getValue();
-    return success();
-  }
-  if (name == kBelowAttrName || name == kSequenceAttrName || name == kCountedBytesAttrName) {
-    auto below = dyn_cast<IntegerAttr>(attribute.getValue());
-    if (!below || !below.getType().isInteger(64) || below.getInt() < 1)
-      return op->emitError() << "expected '" << name << "' to be a positive i64 but got " << attribute.getValue();
-    return success();
-  }
-  if (name == kSourceAttrName) {
-    if (!isa<DictionaryAttr>(attribute.getValue()))
-      return op->emitError() << "expected '" << name << "' to be a dictionary but got " << attribute.getValue();
-    return success();
-  }
-  if (name == kPiecesAttrName) {
-    if (!isPieces(attribute.getValue()))
-      return op->emitError() << "expected '" << name
-                             << "' to be an array of dictionaries, at least one, with 'moe.name', "
-                                "'moe.role', 'moe.layout', 'at' (i64) and 'type' (a tensor) but got "
-                             << attribute.getValue();
-    return success();
-  }
+  for (const Form &form : kValueForms)
+    if (form.name == name)
+      return verifyForm(op, name, attribute.getValue(), form.text, form.fits(attribute.getValue()));
   return op->emitError() << "expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', "
                             "'moe.source', 'moe.no_decay', 'moe.pieces', 'moe.updates', 'moe.counted_bytes' or "
                             "'moe.updated' on a value but got '"
@@ -221,16 +205,10 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
 }
 
 LogicalResult MoeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
-  auto function = dyn_cast<FunctionOpInterface>(op);
-  if (!function)
-    return op->emitError() << "expected '" << attribute.getName().getValue() << "' on a function";
-  return verifyValueAttribute(op, function.getArgumentTypes()[index], attribute);
+  return verifyValueAttribute(op, /*isResult=*/false, index, attribute);
 }
 
 LogicalResult MoeDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
                                                       NamedAttribute attribute) {
-  auto function = dyn_cast<FunctionOpInterface>(op);
-  if (!function)
-    return op->emitError() << "expected '" << attribute.getName().getValue() << "' on a function";
-  return verifyValueAttribute(op, function.getResultTypes()[index], attribute);
+  return verifyValueAttribute(op, /*isResult=*/true, index, attribute);
 }
