@@ -6,9 +6,9 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-LogicalResult mlir::moe::inferGroupSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes,
-                                        ArrayRef<AxisSet> operands, bool varies, SmallVectorImpl<AxisSet> &required,
-                                        SmallVectorImpl<AxisSet> &results) {
+LogicalResult mlir::moe::inferVaryingToVarying(Operation *op, GroupAttr group, const SpmdAxes &axes,
+                                               ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                               SmallVectorImpl<AxisSet> &results) {
   FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
     return failure();
@@ -16,13 +16,22 @@ LogicalResult mlir::moe::inferGroupSpmd(Operation *op, GroupAttr group, const Sp
   for (AxisSet operand : operands)
     all = all | operand;
   required.assign(operands.size(), all);
-  results.assign(1, varies ? all : all - *set);
+  results.assign(op->getNumResults(), all);
   return success();
 }
 
-LogicalResult mlir::moe::inferReplicatedSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes,
-                                             ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
-                                             SmallVectorImpl<AxisSet> &results) {
+LogicalResult mlir::moe::inferVaryingToReplicated(Operation *op, GroupAttr group, const SpmdAxes &axes,
+                                                  ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                                  SmallVectorImpl<AxisSet> &results) {
+  if (failed(inferVaryingToVarying(op, group, axes, operands, required, results)))
+    return failure();
+  results.front() = results.front() - *axes.getAxes(group);
+  return success();
+}
+
+LogicalResult mlir::moe::inferReplicatedToVarying(Operation *op, GroupAttr group, const SpmdAxes &axes,
+                                                  ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                                  SmallVectorImpl<AxisSet> &results) {
   FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
     return failure();
@@ -67,8 +76,4 @@ OpCost mlir::moe::getReductionCost(Operation *op, Collective collective, Value p
 SmallVector<Attribute> mlir::moe::getIntParams(MLIRContext *context, ArrayRef<int64_t> values) {
   Builder builder(context);
   return llvm::map_to_vector(values, [&](int64_t value) -> Attribute { return builder.getI64IntegerAttr(value); });
-}
-
-OpFoldResult mlir::moe::foldSingle(GroupAttr group, Value input) {
-  return group.getSize() == 1 ? OpFoldResult(input) : OpFoldResult();
 }

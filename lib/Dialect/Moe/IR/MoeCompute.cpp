@@ -31,11 +31,6 @@ static int64_t getRowsPerExpert(RankedTensorType rows, int64_t experts) {
   return rows.getRank() == 3 ? rows.getDimSize(1) : llvm::divideCeil(rows.getDimSize(0), experts);
 }
 
-/// In-place input of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.
-static SmallVector<int64_t> getAddendInPlace(Value addend, int64_t position) {
-  return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
-}
-
 static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
   return addend ? verifyType(op, "the addend", getTensorType(addend), getTensorType(result)) : success();
 }
@@ -65,19 +60,17 @@ LogicalResult MatmulOp::verify() {
     return emitOpError() << "expected the result to be " << expected << " but got " << getResult().getType();
   return success();
 }
-void MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   bool ta = getTransposeA(), tb = getTransposeB();
   Value ct = cotangents[0];
-  gradients.push_back(ta ? builder.create<MatmulOp>(getLoc(), getB(), ct, tb, true)
-                         : builder.create<MatmulOp>(getLoc(), ct, getB(), false, !tb));
-  if (ta) {
-    gradients.push_back(tb ? builder.create<MatmulOp>(getLoc(), ct, getA(), true, true)
-                           : builder.create<MatmulOp>(getLoc(), getA(), ct, false, false));
-    return;
-  }
+  Value a = ta ? builder.create<MatmulOp>(getLoc(), getB(), ct, tb, true)
+               : builder.create<MatmulOp>(getLoc(), ct, getB(), false, !tb);
+  if (ta)
+    return {a, tb ? builder.create<MatmulOp>(getLoc(), ct, getA(), true, true)
+                  : builder.create<MatmulOp>(getLoc(), getA(), ct, false, false)};
   // `b` is usually a matrix of parameters, whose gradients are added up over micro-batches.
   Value rows = tb ? ct : getA(), grads = tb ? getA() : ct;
-  gradients.push_back(builder.create<MatmulWgradOp>(getLoc(), getB().getType(), rows, grads, Value()));
+  return {a, builder.create<MatmulWgradOp>(getLoc(), getB().getType(), rows, grads, Value())};
 }
 OpCost MatmulOp::getOpCost() {
   RankedTensorType result = getResult().getType();
@@ -102,15 +95,12 @@ OpCost MatmulWgradOp::getOpCost() {
   return getGemmCost(*this, {1, result.getDimSize(0), result.getDimSize(1), getRows().getType().getDimSize(0)});
 }
 SmallVector<Value> MatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getAddend()}; }
-SmallVector<int64_t> MatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 2); }
 
 //===----------------------------------------------------------------------===//
 // AddOp, ScaleOp
 //===----------------------------------------------------------------------===//
 
-void AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.assign(2, cotangents[0]);
-}
+SmallVector<Value> AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents) { return {cotangents[0], cotangents[0]}; }
 
 namespace {
 /// Lets an op add the other operand of a sum by itself, if no other op needs its result.
@@ -144,8 +134,7 @@ void AddOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext
 unsigned AddOp::getNumRowOperands() { return 2; }
 OpCost AddOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> AddOp::getInPlaceInputs() { return {0, 1}; }
-LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
-                                  SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands) {
   LayoutAttr layout = operands[0] ? operands[0] : operands[1];
   if (!layout)
     layout = LayoutAttr::get(getContext(), getTensorType(getResult()).getRank());
@@ -155,17 +144,14 @@ LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> oper
                            << operands[1];
     operand = layout;
   }
-  results.push_back(layout);
-  return success();
+  return Layouts{layout};
 }
-LogicalResult AddOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
-                               ValueRange operands, SmallVectorImpl<Value> &results) {
-  results.push_back(builder.create<AddOp>(getLoc(), operands[0], operands[1]));
-  return success();
+FailureOr<Values> AddOp::partition(OpBuilder &builder, const Shards &in) {
+  return Values{builder.create<AddOp>(getLoc(), in.operands[0], in.operands[1])};
 }
 
-void ScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<ScaleOp>(getLoc(), cotangents[0], getFactorAttr()));
+SmallVector<Value> ScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<ScaleOp>(getLoc(), cotangents[0], getFactorAttr())};
 }
 OpCost ScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<Attribute> ScaleOp::getKernelParams() { return {getFactorAttr()}; }
@@ -181,9 +167,9 @@ OpFoldResult ScaleOp::fold(FoldAdaptor) {
 LogicalResult RowScaleOp::verify() {
   return verifyType(*this, "factors", getFactors().getType(), getAccumulatorColumn(getRows().getType()));
 }
-void RowScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors()));
-  gradients.push_back(builder.create<RowDotOp>(getLoc(), cotangents[0], getRows()));
+SmallVector<Value> RowScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors()),
+          builder.create<RowDotOp>(getLoc(), cotangents[0], getRows())};
 }
 OpCost RowScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> RowScaleOp::getInPlaceInputs() { return {0}; }
@@ -194,9 +180,9 @@ void RowDotOp::build(OpBuilder &builder, OperationState &state, Value lhs, Value
 LogicalResult RowDotOp::verify() {
   return verifyType(*this, "the result", getResult().getType(), getAccumulatorColumn(getLhs().getType()));
 }
-void RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0]));
-  gradients.push_back(builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0]));
+SmallVector<Value> RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0]),
+          builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0])};
 }
 OpCost RowDotOp::getOpCost() { return getElementwiseCost(*this, 2, getLhs()); }
 
@@ -238,13 +224,12 @@ LogicalResult GroupedMatmulOp::verify() {
   return verifyType(*this, "the result", getResult().getType(),
                     withColumns(rows, weights.getDimSize(transpose ? 1 : 2)));
 }
-void GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Value ct = cotangents[0];
   bool transpose = getTransposeWeights();
-  gradients.push_back(builder.create<GroupedMatmulOp>(getLoc(), ct, getWeights(), getCounts(), !transpose));
-  gradients.push_back(builder.create<GroupedMatmulWgradOp>(getLoc(), getWeights().getType(), transpose ? ct : getRows(),
-                                                           transpose ? getRows() : ct, getCounts(), Value()));
-  gradients.resize(getNumOperands());
+  return {builder.create<GroupedMatmulOp>(getLoc(), ct, getWeights(), getCounts(), !transpose),
+          builder.create<GroupedMatmulWgradOp>(getLoc(), getWeights().getType(), transpose ? ct : getRows(),
+                                               transpose ? getRows() : ct, getCounts(), Value())};
 }
 OpCost GroupedMatmulOp::getOpCost() {
   RankedTensorType rows = getRows().getType(), result = getResult().getType();
@@ -280,7 +265,6 @@ OpCost GroupedMatmulWgradOp::getOpCost() {
   return withRows(cost, getCounts(), getRows().getType(), *this);
 }
 SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts(), getAddend()}; }
-SmallVector<int64_t> GroupedMatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 3); }
 
 /// Type of the bias of rows: [N] for dense ones, [E, N] for those of experts. Null, with an error, for counts of other
 /// rows.
@@ -301,11 +285,9 @@ LogicalResult BiasAddOp::verify() {
   RankedTensorType bias = getBiasType(*this, getRows().getType(), getCounts());
   return bias ? verifyType(*this, "the bias", getBias().getType(), bias) : failure();
 }
-void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(cotangents[0]);
-  gradients.push_back(
-      builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), Value(), getScaleAttr()));
-  gradients.resize(getNumOperands());
+SmallVector<Value> BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {cotangents[0], builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), Value(),
+                                                    getScaleAttr())};
 }
 /// Rows with counts belong to experts and not to tokens.
 bool BiasAddOp::canDivideRows(GroupAttr group) { return !getCounts() && hasRowsFor(getResult().getType(), group); }
@@ -326,7 +308,6 @@ OpCost BiasGradOp::getOpCost() {
   return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads().getType(), *this);
 }
 SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts(), getAddend()}; }
-SmallVector<int64_t> BiasGradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 2); }
 SmallVector<Attribute> BiasGradOp::getKernelParams() { return {getScaleAttr()}; }
 
 //===----------------------------------------------------------------------===//
@@ -359,10 +340,9 @@ LogicalResult ActivationOp::verify() {
                          << " and " << getLimit().convertToDouble();
   return verifyActivation(*this, getKind(), getInput().getType(), getResult().getType(), getCounts(), "the result");
 }
-void ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<ActivationGradOp>(getLoc(), getInput().getType(), getInput(), cotangents[0],
-                                                       getCounts(), getKindAttr(), getAlphaAttr(), getLimitAttr()));
-  gradients.resize(getNumOperands());
+SmallVector<Value> ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<ActivationGradOp>(getLoc(), getInput().getType(), getInput(), cotangents[0], getCounts(),
+                                           getKindAttr(), getAlphaAttr(), getLimitAttr())};
 }
 OpCost ActivationOp::getOpCost() {
   return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(),
@@ -427,8 +407,8 @@ bool DumpOp::isVirtual() {
     return ragged && ragged.getStoredRows() != ragged.getRows();
   });
 }
-void DumpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<LocalReduceOp>(getLoc(), cotangents[0], getDim(), getBlocks(), getCopies()));
+SmallVector<Value> DumpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<LocalReduceOp>(getLoc(), cotangents[0], getDim(), getBlocks(), getCopies())};
 }
 /// Counts are repeated for the members that hold each expert. All members hold the shadows.
 Operation *DumpOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, ShadowScope scope) {
@@ -438,8 +418,6 @@ Operation *DumpOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, Shadow
   mapping.map(getResult(), dump.getResult());
   return dump;
 }
-OpCost DumpOp::getOpCost() { return isVirtual() ? OpCost() : getMemoryCost(*this); }
-StringRef DumpOp::getKernelName() { return isVirtual() ? "" : "dump"; }
 bool DumpOp::isAlias() { return isVirtual(); }
 SmallVector<Attribute> DumpOp::getKernelParams() { return {getDimAttr(), getBlocksAttr()}; }
 SmallVector<CountsRule> DumpOp::getCountsRules() {
@@ -458,10 +436,10 @@ void LocalReduceOp::build(OpBuilder &builder, OperationState &state, Value input
 LogicalResult LocalReduceOp::verify() {
   return verifyBlocks(*this, getTensorType(getResult()), getTensorType(getInput()), getDim(), getBlocks());
 }
-void LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   int64_t dim = getDim();
   int64_t copies = getTensorType(getInput()).getDimSize(dim) / getTensorType(getResult()).getDimSize(dim);
-  gradients.push_back(builder.create<DumpOp>(getLoc(), cotangents[0], dim, getBlocks(), copies));
+  return {builder.create<DumpOp>(getLoc(), cotangents[0], dim, getBlocks(), copies)};
 }
 OpCost LocalReduceOp::getOpCost() { return getElementwiseCost(*this, 1, getInput()); }
 SmallVector<Attribute> LocalReduceOp::getKernelParams() { return {getDimAttr(), getBlocksAttr()}; }

@@ -54,8 +54,6 @@ SmallVector<Attribute> PositionsOp::getKernelParams() {
 SmallVector<Attribute> IndexAffineOp::getKernelParams() { return {getFactorAttr(), getOffsetAttr()}; }
 SmallVector<int64_t> IndexAffineOp::getInPlaceInputs() { return {0}; }
 
-/// A constant has no gradient.
-void FillOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &) {}
 SmallVector<Attribute> FillOp::getKernelParams() { return {getValueAttr()}; }
 
 //===----------------------------------------------------------------------===//
@@ -75,10 +73,9 @@ LogicalResult EmbeddingOp::verify() {
     return failure();
   return verifyShape(*this, "the result", getResult(), {getRows(getIds()), getColumns(getTable())}, getTable());
 }
-void EmbeddingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(Value());
-  gradients.push_back(builder.create<EmbeddingGradOp>(getLoc(), getTable().getType(), getIds(), cotangents[0], Value(),
-                                                      getPartsAttr(), getStrideAttr(), getPaddingAttr()));
+SmallVector<Value> EmbeddingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {Value(), builder.create<EmbeddingGradOp>(getLoc(), getTable().getType(), getIds(), cotangents[0], Value(),
+                                                   getPartsAttr(), getStrideAttr(), getPaddingAttr())};
 }
 /// Only the tokens' rows of the table are read.
 OpCost EmbeddingOp::getOpCost() {
@@ -102,9 +99,6 @@ SmallVector<Value> EmbeddingGradOp::getKernelInputs() { return {getIds(), getGra
 SmallVector<Attribute> EmbeddingGradOp::getKernelParams() {
   return {getInt(*this, getParts()), getInt(*this, getStride()), getPaddingAttr()};
 }
-SmallVector<int64_t> EmbeddingGradOp::getInPlaceInputs() {
-  return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
-}
 
 //===----------------------------------------------------------------------===//
 // Norms
@@ -121,17 +115,16 @@ LogicalResult NormOp::verify() {
     return emitOpError() << "expected eps of at least 0 but got " << getEps().convertToDouble();
   return verifyShape(*this, "gamma", getGamma(), {block}, getX());
 }
-void NormOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> NormOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Value grads = cotangents[0];
   Type block = getGamma().getType();
-  gradients.push_back(
-      builder.create<NormGradOp>(getLoc(), getX().getType(), getX(), getGamma(), grads, getKindAttr(), getEpsAttr()));
-  gradients.push_back(
-      builder.create<NormWgradOp>(getLoc(), block, getX(), grads, Value(), getKindAttr(), getEpsAttr()));
-  if (!getBeta())
-    return;
-  gradients.push_back(
-      builder.create<BiasGradOp>(getLoc(), block, grads, Value(), Value(), builder.getF64FloatAttr(1.0)));
+  SmallVector<Value> gradients = {
+      builder.create<NormGradOp>(getLoc(), getX().getType(), getX(), getGamma(), grads, getKindAttr(), getEpsAttr()),
+      builder.create<NormWgradOp>(getLoc(), block, getX(), grads, Value(), getKindAttr(), getEpsAttr())};
+  if (getBeta())
+    gradients.push_back(
+        builder.create<BiasGradOp>(getLoc(), block, grads, Value(), Value(), builder.getF64FloatAttr(1.0)));
+  return gradients;
 }
 SmallVector<Value> NormOp::getKernelInputs() { return {getX(), getGamma(), getBeta()}; }
 static SmallVector<Attribute> getNormParams(Operation *op, Norm kind, FloatAttr eps) {
@@ -145,12 +138,9 @@ SmallVector<int64_t> NormGradOp::getInPlaceInputs() { return {2}; }
 
 SmallVector<Value> NormWgradOp::getKernelInputs() { return {getX(), getGrads(), getAddend()}; }
 SmallVector<Attribute> NormWgradOp::getKernelParams() { return getNormParams(*this, getKind(), getEpsAttr()); }
-SmallVector<int64_t> NormWgradOp::getInPlaceInputs() {
-  return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
-}
 
-void InverseRootOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<InverseRootGradOp>(getLoc(), getResult(), cotangents[0], getScaleAttr()));
+SmallVector<Value> InverseRootOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<InverseRootGradOp>(getLoc(), getResult(), cotangents[0], getScaleAttr())};
 }
 SmallVector<Attribute> InverseRootOp::getKernelParams() { return {getScaleAttr(), getEpsAttr()}; }
 SmallVector<int64_t> InverseRootOp::getInPlaceInputs() { return {0}; }
@@ -162,8 +152,8 @@ LogicalResult ClampOp::verify() {
     return emitOpError() << "expected limit to be positive but got " << getLimit().convertToDouble();
   return success();
 }
-void ClampOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<ClampGradOp>(getLoc(), getInput(), cotangents[0], getLimitAttr()));
+SmallVector<Value> ClampOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<ClampGradOp>(getLoc(), getInput(), cotangents[0], getLimitAttr())};
 }
 SmallVector<Attribute> ClampOp::getKernelParams() { return {getLimitAttr()}; }
 SmallVector<int64_t> ClampOp::getInPlaceInputs() { return {0}; }
@@ -224,11 +214,11 @@ LogicalResult RotaryOp::verify() {
   return verifyRotaryScaling(*this);
 }
 /// A rotation's transpose is its inverse; `scale` stays.
-void RotaryOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> RotaryOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   auto adjoint = cast<RotaryOp>(builder.clone(*getOperation()));
   adjoint.getXMutable().assign(cotangents[0]);
   adjoint.setInverse(!getInverse());
-  gradients.push_back(adjoint);
+  return {adjoint};
 }
 SmallVector<Attribute> RotaryOp::getKernelParams() {
   int64_t direction = getUnrotated() ? 0 : getInverse() ? -1 : 1;
@@ -258,11 +248,11 @@ LogicalResult JoinSequencesOp::verify() {
   return verifyCut(*this, getCut(), "length", length);
 }
 /// The adjoint moves rows back to their places.
-void JoinSequencesOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> JoinSequencesOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   auto adjoint = cast<JoinSequencesOp>(builder.clone(*getOperation()));
   adjoint.getXMutable().assign(cotangents[0]);
   adjoint.setInverse(!getInverse());
-  gradients.push_back(adjoint);
+  return {adjoint};
 }
 SmallVector<Attribute> JoinSequencesOp::getKernelParams() {
   return {getInt(*this, getCutParts(getCut())), getSequencesAttr(), getLengthAttr(),
@@ -287,9 +277,9 @@ static LogicalResult verifyAppended(Operation *op, Value x, Value shared, Value 
 }
 LogicalResult AppendToHeadsOp::verify() { return verifyAppended(*this, getX(), getShared(), getResult()); }
 LogicalResult AppendToHeadsGradOp::verify() { return verifyAppended(*this, getGradX(), getGradShared(), getGrads()); }
-void AppendToHeadsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  auto adjoint = builder.create<AppendToHeadsGradOp>(getLoc(), getX().getType(), getShared().getType(), cotangents[0]);
-  llvm::append_range(gradients, adjoint->getResults());
+SmallVector<Value> AppendToHeadsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return builder.create<AppendToHeadsGradOp>(getLoc(), getX().getType(), getShared().getType(), cotangents[0])
+      ->getResults();
 }
 
 //===----------------------------------------------------------------------===//
@@ -392,21 +382,20 @@ static Op buildAttentionGrad(OpBuilder &builder, AttentionOp op, TypeRange resul
   return cast<Op>(builder.create(state));
 }
 
-void AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   // No op but the backward reads lse.
   assert(cotangents[0] && !cotangents[1]);
   Value grads = cotangents[0];
   auto main = buildAttentionGrad<AttentionGradOp>(builder, *this,
                                                   {getQ().getType(), getK().getType(), getV().getType()}, grads);
-  llvm::append_range(gradients, main->getResults());
+  SmallVector<Value> gradients = main->getResults();
   if (getBias())
     gradients.push_back(
         buildAttentionGrad<AttentionBiasGradOp>(builder, *this, getBias().getType(), grads).getResult());
   if (getSinks())
     gradients.push_back(
         builder.create<AttentionSinksGradOp>(getLoc(), getSinks().getType(), getSinks(), getLse(), getResult(), grads));
-  if (getStep())
-    gradients.push_back(Value());
+  return gradients;
 }
 
 template <typename Op> static int64_t getKeyDim(Op op) { return getColumns(op.getK()) / getHeldKeyHeads(op); }
@@ -480,9 +469,9 @@ LogicalResult RelativeBiasOp::verify() {
   ArrayRef<int64_t> shape = getTensorType(getResult()).getShape();
   return verifyShape(*this, "the result", getResult(), {getColumns(getTable()), shape[1], shape[2]}, getTable());
 }
-void RelativeBiasOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<RelativeBiasGradOp>(getLoc(), getTable().getType(), cotangents[0], Value(),
-                                                         getBidirectionalAttr(), getMaxDistanceAttr()));
+SmallVector<Value> RelativeBiasOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<RelativeBiasGradOp>(getLoc(), getTable().getType(), cotangents[0], Value(),
+                                             getBidirectionalAttr(), getMaxDistanceAttr())};
 }
 SmallVector<Attribute> RelativeBiasOp::getKernelParams() {
   return {getInt(*this, getBidirectional()), getMaxDistanceAttr()};
@@ -490,9 +479,6 @@ SmallVector<Attribute> RelativeBiasOp::getKernelParams() {
 SmallVector<Value> RelativeBiasGradOp::getKernelInputs() { return {getGrads(), getAddend()}; }
 SmallVector<Attribute> RelativeBiasGradOp::getKernelParams() {
   return {getInt(*this, getBidirectional()), getMaxDistanceAttr()};
-}
-SmallVector<int64_t> RelativeBiasGradOp::getInPlaceInputs() {
-  return getAddend() ? SmallVector<int64_t>{1} : SmallVector<int64_t>();
 }
 
 LogicalResult DropoutOp::verify() {
@@ -502,10 +488,10 @@ LogicalResult DropoutOp::verify() {
   return verifyCut(*this, getCutAttr(), "length", getLength());
 }
 /// The adjoint multiplies the same elements by the same factors.
-void DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   auto adjoint = cast<DropoutOp>(builder.clone(*getOperation()));
   adjoint.getXMutable().assign(cotangents[0]);
-  gradients.append({adjoint, Value()});
+  return {adjoint};
 }
 /// Rows can be divided if the parts of `group` lie inside one of the parts of the op.
 bool DropoutOp::canDivideRows(GroupAttr group) {

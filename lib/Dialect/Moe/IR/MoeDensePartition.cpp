@@ -73,57 +73,46 @@ static FailureOr<OwnRows> getOwnRows(Operation *op, ParallelAttr parallel, const
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-LogicalResult FillOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>, SmallVectorImpl<LayoutAttr> &results) {
-  results.push_back(LayoutAttr::get(getContext(), getTensorType(getResult()).getRank()));
-  return success();
+FailureOr<Layouts> FillOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>) {
+  return Layouts{LayoutAttr::get(getContext(), getTensorType(getResult()).getRank())};
 }
-LogicalResult FillOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
-                                ValueRange, SmallVectorImpl<Value> &results) {
-  results.push_back(builder.create<FillOp>(getLoc(), getResult().getType(), getValueAttr()));
-  return success();
+FailureOr<Values> FillOp::partition(OpBuilder &builder, const Shards &in) {
+  return Values{builder.create<FillOp>(getLoc(), getResult().getType(), getValueAttr())};
 }
 
-LogicalResult ActivationOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                         SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> ActivationOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (getCounts())
     return emitOpError() << "expected no counts in a model graph";
   if (failed(requireRows(*this, "the input", parallel, operands[0])))
     return failure();
-  results.push_back(operands[0]);
-  return success();
+  return Layouts{operands[0]};
 }
-LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
-                                      ValueRange operands, SmallVectorImpl<Value> &results) {
-  auto type = getTensorType(operands[0]);
+FailureOr<Values> ActivationOp::partition(OpBuilder &builder, const Shards &in) {
+  auto type = getTensorType(in.operands[0]);
   auto result = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / getActivationWidth(getKind())},
                                       type.getElementType());
-  results.push_back(builder.create<ActivationOp>(getLoc(), result, operands[0], Value(), getKindAttr(), getAlphaAttr(),
-                                                 getLimitAttr()));
-  return success();
+  return Values{builder.create<ActivationOp>(getLoc(), result, in.operands[0], Value(), getKindAttr(), getAlphaAttr(),
+                                             getLimitAttr())};
 }
 
-LogicalResult DropoutOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                      SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> DropoutOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])) ||
       failed(require(*this, "step", operands[1], getLayout(*this, {}))))
     return failure();
-  results.push_back(operands[0]);
-  return success();
+  return Layouts{operands[0]};
 }
-LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
-                                   ArrayRef<LayoutAttr> layouts, ValueRange operands, SmallVectorImpl<Value> &results) {
-  GroupAttr shards = parallel.getTokenGroup();
-  auto local = builder.create<DropoutOp>(getLoc(), operands[0].getType(), operands[0], operands[1], getSeed(),
-                                         shards.getSize(), shards.getStride(),
-                                         isSplit(layouts[0]) ? parallel.getMp() : 1, 1, getJitter(), getP(), CutAttr());
-  if (parallel.getCp() > 1) {
-    int64_t sequences = getOwnSequences(tokens);
-    local.setCutAttr(tokens.cut);
+FailureOr<Values> DropoutOp::partition(OpBuilder &builder, const Shards &in) {
+  GroupAttr shards = in.parallel.getTokenGroup();
+  auto local = builder.create<DropoutOp>(
+      getLoc(), in.operands[0].getType(), in.operands[0], in.operands[1], getSeed(), shards.getSize(),
+      shards.getStride(), isSplit(in.layouts[0]) ? in.parallel.getMp() : 1, 1, getJitter(), getP(), CutAttr());
+  if (in.parallel.getCp() > 1) {
+    int64_t sequences = getOwnSequences(in.tokens);
+    local.setCutAttr(in.tokens.cut);
     local.setSequences(sequences);
-    local.setLength(getTensorType(operands[0]).getDimSize(0) / sequences);
+    local.setLength(getTensorType(in.operands[0]).getDimSize(0) / sequences);
   }
-  results.push_back(local);
-  return success();
+  return Values{local};
 }
 
 //===----------------------------------------------------------------------===//
@@ -134,28 +123,23 @@ SequenceUse PositionsOp::getSequenceUse() {
   int64_t rows = getTensorType(getResult()).getDimSize(0);
   return {rows / static_cast<int64_t>(getPeriod()), {rows}};
 }
-LogicalResult PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr>,
-                                        SmallVectorImpl<LayoutAttr> &results) {
-  results.push_back(LayoutAttr::getRows(parallel, 1));
-  return success();
+FailureOr<Layouts> PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr>) {
+  return Layouts{LayoutAttr::getRows(parallel, 1)};
 }
 /// Positions are the same on all ranks, but values that are looked up with them belong to tokens.
-LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
-                                     ArrayRef<LayoutAttr>, ValueRange, SmallVectorImpl<Value> &results) {
+FailureOr<Values> PositionsOp::partition(OpBuilder &builder, const Shards &in) {
   auto type = getTensorType(getResult());
-  FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, type.getDimSize(0), getPeriod());
+  FailureOr<OwnRows> own = getOwnRows(*this, in.parallel, in.tokens, type.getDimSize(0), getPeriod());
   if (failed(own))
     return failure();
-  auto local = RankedTensorType::get({getTokenShard(type.getDimSize(0), parallel)}, type.getElementType());
+  auto local = RankedTensorType::get({getTokenShard(type.getDimSize(0), in.parallel)}, type.getElementType());
   Value positions = builder.create<PositionsOp>(getLoc(), local, builder.getI64IntegerAttr(own->length), own->cut);
-  results.push_back(builder.create<ToVaryingOp>(getLoc(), positions, parallel.getTokenGroup()));
-  return success();
+  return Values{builder.create<ToVaryingOp>(getLoc(), positions, in.parallel.getTokenGroup())};
 }
 
 /// A table that is split over mp needs a sum over it. A table that mp does not divide, or a small one (learned
 /// positions), is not split.
-LogicalResult EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                        SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   bool isVocabulary = getVocabulary() && getTensorType(getTable()).getDimSize(0) % parallel.getMp() == 0;
   if (!operands[1])
     operands[1] = getLayout(*this, {isVocabulary ? "mp" : "", ""});
@@ -165,22 +149,18 @@ LogicalResult EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<L
   if (operands[1] != whole && operands[1] != split)
     return emitOpError() << "expected the table to have the layout " << whole << " or " << split << " but got "
                          << operands[1];
-  results.push_back(LayoutAttr::getRows(parallel));
-  return success();
+  return Layouts{LayoutAttr::getRows(parallel)};
 }
-LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                     ArrayRef<LayoutAttr> layouts, ValueRange operands,
-                                     SmallVectorImpl<Value> &results) {
-  bool isOverMp = !layouts[1].getGroups(0).empty();
-  auto table = getTensorType(operands[1]);
+FailureOr<Values> EmbeddingOp::partition(OpBuilder &builder, const Shards &in) {
+  bool isOverMp = !in.layouts[1].getGroups(0).empty();
+  auto table = getTensorType(in.operands[1]);
   auto type =
-      RankedTensorType::get({getTensorType(operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
-  Value found = builder.create<EmbeddingOp>(getLoc(), type, operands[0], operands[1], getVocabulary(),
-                                            isOverMp ? parallel.getMp() : 1, 1, getPadding());
+      RankedTensorType::get({getTensorType(in.operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
+  Value found = builder.create<EmbeddingOp>(getLoc(), type, in.operands[0], in.operands[1], getVocabulary(),
+                                            isOverMp ? in.parallel.getMp() : 1, 1, getPadding());
   if (isOverMp)
-    found = builder.create<AllReduceOp>(getLoc(), type, found, Value(), parallel.getGroup("mp"));
-  results.push_back(found);
-  return success();
+    found = builder.create<AllReduceOp>(getLoc(), type, found, Value(), in.parallel.getGroup("mp"));
+  return Values{found};
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,8 +172,7 @@ static bool isOverRanks(ParallelAttr parallel, LayoutAttr x, int64_t block, int6
   return isSplit(x) && parallel.getMp() > 1 && columns / parallel.getMp() % block != 0;
 }
 
-LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                   SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
   int64_t columns = getTensorType(getX()).getDimSize(1), block = getTensorType(getGamma()).getDimSize(0);
@@ -205,8 +184,7 @@ LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layout
   for (LayoutAttr &operand : operands.drop_front())
     if (failed(require(*this, "gamma and beta", operand, getLayout(*this, {overRanks ? "mp" : ""}))))
       return failure();
-  results.push_back(operands[0]);
-  return success();
+  return Layouts{operands[0]};
 }
 
 /// Builds an RMS norm of rows whose columns are over mp. Their sum of squares is added up over mp.
@@ -222,23 +200,20 @@ static Value buildSplitNorm(NormOp norm, OpBuilder &builder, ParallelAttr parall
   return builder.create<NormOp>(loc, type, scaled, gamma, Value(), Norm::none, APFloat(0.0));
 }
 
-LogicalResult NormOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                ArrayRef<LayoutAttr> layouts, ValueRange operands, SmallVectorImpl<Value> &results) {
-  Value x = operands[0], gamma = operands[1], beta = operands.size() > 2 ? operands[2] : Value();
-  bool overRanks = !layouts[1].getGroups(0).empty() && parallel.getMp() > 1;
-  results.push_back(
+FailureOr<Values> NormOp::partition(OpBuilder &builder, const Shards &in) {
+  Value x = in.operands[0], gamma = in.operands[1], beta = in.operands.size() > 2 ? in.operands[2] : Value();
+  bool overRanks = !in.layouts[1].getGroups(0).empty() && in.parallel.getMp() > 1;
+  return Values{
       overRanks
-          ? buildSplitNorm(*this, builder, parallel, x, gamma)
-          : builder.create<NormOp>(getLoc(), x.getType(), x, gamma, beta, getKindAttr(), getEpsAttr()).getResult());
-  return success();
+          ? buildSplitNorm(*this, builder, in.parallel, x, gamma)
+          : builder.create<NormOp>(getLoc(), x.getType(), x, gamma, beta, getKindAttr(), getEpsAttr()).getResult()};
 }
 
 //===----------------------------------------------------------------------===//
 // Linear
 //===----------------------------------------------------------------------===//
 
-LogicalResult LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                     SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
   int64_t unit = getColumn();
@@ -249,18 +224,15 @@ LogicalResult LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layo
   if (failed(require(*this, "weights", operands[1], weights)) ||
       (getBias() && failed(require(*this, "bias", operands[2], getLayout(*this, {outer})))))
     return failure();
-  results.push_back(LayoutAttr::getRows(parallel, 2, outer));
-  return success();
+  return Layouts{LayoutAttr::getRows(parallel, 2, outer)};
 }
-LogicalResult LinearOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                  ArrayRef<LayoutAttr> layouts, ValueRange operands, SmallVectorImpl<Value> &results) {
-  Value y = builder.create<MatmulOp>(getLoc(), operands[0], operands[1], false, getTransposeWeights());
-  if (isSplit(layouts[0]))
-    y = builder.create<AllReduceOp>(getLoc(), y.getType(), y, Value(), parallel.getGroup("mp"));
+FailureOr<Values> LinearOp::partition(OpBuilder &builder, const Shards &in) {
+  Value y = builder.create<MatmulOp>(getLoc(), in.operands[0], in.operands[1], false, getTransposeWeights());
+  if (isSplit(in.layouts[0]))
+    y = builder.create<AllReduceOp>(getLoc(), y.getType(), y, Value(), in.parallel.getGroup("mp"));
   if (getBias())
-    y = builder.create<BiasAddOp>(getLoc(), y.getType(), y, operands[2], Value(), builder.getF64FloatAttr(1.0));
-  results.push_back(y);
-  return success();
+    y = builder.create<BiasAddOp>(getLoc(), y.getType(), y, in.operands[2], Value(), builder.getF64FloatAttr(1.0));
+  return Values{y};
 }
 
 //===----------------------------------------------------------------------===//
@@ -271,32 +243,28 @@ SequenceUse RotaryOp::getSequenceUse() {
   int64_t rows = getTensorType(getResult()).getDimSize(0);
   return {rows / static_cast<int64_t>(getPeriod()), {rows}};
 }
-LogicalResult RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                     SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])))
     return failure();
-  results.push_back(operands[0]);
-  return success();
+  return Layouts{operands[0]};
 }
-LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
-                                  ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
-  FailureOr<OwnRows> own = getOwnRows(*this, parallel, tokens, getTensorType(getResult()).getDimSize(0), getPeriod());
+FailureOr<Values> RotaryOp::partition(OpBuilder &builder, const Shards &in) {
+  FailureOr<OwnRows> own =
+      getOwnRows(*this, in.parallel, in.tokens, getTensorType(getResult()).getDimSize(0), getPeriod());
   if (failed(own))
     return failure();
   IRMapping mapping;
-  mapping.map(getX(), operands[0]);
+  mapping.map(getX(), in.operands[0]);
   auto local = cast<RotaryOp>(builder.clone(*getOperation(), mapping));
   local.setPeriod(own->length);
   if (own->cut)
     local.setCutAttr(own->cut);
-  local.getResult().setType(cast<RankedTensorType>(operands[0].getType()));
-  results.push_back(local);
-  return success();
+  local.getResult().setType(cast<RankedTensorType>(in.operands[0].getType()));
+  return Values{local};
 }
 
 /// Heads are over mp if x's columns are. The shared columns go with them to every member.
-LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                            SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])) ||
       failed(require(*this, "the shared columns", operands[1], LayoutAttr::getRows(parallel))))
     return failure();
@@ -305,17 +273,13 @@ LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayR
   if (isSplit(operands[0]) && heads % parallel.getMp() != 0)
     return emitOpError() << "expected whole heads on each rank of mp = " << parallel.getMp()
                          << " but got the columns of " << heads << " heads over it";
-  results.push_back(operands[0]);
-  return success();
+  return Layouts{operands[0]};
 }
-LogicalResult AppendToHeadsOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                         ArrayRef<LayoutAttr> layouts, ValueRange operands,
-                                         SmallVectorImpl<Value> &results) {
-  auto x = getTensorType(operands[0]);
-  int64_t columns = getTensorType(getResult()).getDimSize(1) / (isSplit(layouts[0]) ? parallel.getMp() : 1);
+FailureOr<Values> AppendToHeadsOp::partition(OpBuilder &builder, const Shards &in) {
+  auto x = getTensorType(in.operands[0]);
+  int64_t columns = getTensorType(getResult()).getDimSize(1) / (isSplit(in.layouts[0]) ? in.parallel.getMp() : 1);
   auto type = RankedTensorType::get({x.getDimSize(0), columns}, x.getElementType());
-  results.push_back(builder.create<AppendToHeadsOp>(getLoc(), type, operands[0], operands[1]));
-  return success();
+  return Values{builder.create<AppendToHeadsOp>(getLoc(), type, in.operands[0], in.operands[1])};
 }
 
 SequenceUse AttentionOp::getSequenceUse() {
@@ -323,8 +287,7 @@ SequenceUse AttentionOp::getSequenceUse() {
   return {sequences, {rows, sequences * static_cast<int64_t>(getKLength())}, getCausal()};
 }
 /// Heads are over mp if the queries' columns are. Keys and values go with them, or all are on every member.
-LogicalResult AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                        SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   auto segment = [&](unsigned index) -> LayoutAttr * {
     auto [start, length] = getODSOperandIndexAndLength(index);
     return length ? &operands[start] : nullptr;
@@ -341,8 +304,7 @@ LogicalResult AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<L
       (segment(4) && failed(require(*this, "sinks", *segment(4), getLayout(*this, {heads})))) ||
       (segment(5) && failed(require(*this, "step", *segment(5), getLayout(*this, {})))))
     return failure();
-  results.append({*segment(0), *segment(0)});
-  return success();
+  return Layouts{*segment(0), *segment(0)};
 }
 namespace {
 /// Gathers keys and values of whole sequences from the rank's rows of them. If these are made of narrower values, such
@@ -464,40 +426,34 @@ static LogicalResult divideSequences(AttentionOp graph, AttentionOp local, OpBui
   return success();
 }
 
-LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
-                                     ArrayRef<LayoutAttr> layouts, ValueRange operands,
-                                     SmallVectorImpl<Value> &results) {
-  int64_t parts = isSplit(layouts[0]) ? parallel.getMp() : 1, keyParts = isSplit(layouts[1]) ? parallel.getMp() : 1;
+FailureOr<Values> AttentionOp::partition(OpBuilder &builder, const Shards &in) {
+  int64_t parts = isSplit(in.layouts[0]) ? in.parallel.getMp() : 1,
+          keyParts = isSplit(in.layouts[1]) ? in.parallel.getMp() : 1;
   auto local = cast<AttentionOp>(builder.clone(*getOperation()));
-  local->setOperands(operands);
+  local->setOperands(in.operands);
   local.setHeads(getHeads() / parts);
   local.setParts(parts);
-  local.setRowParts(parallel.getDp());
-  local.setRowStride(parallel.getGroup("dp").getStride());
-  auto q = getTensorType(operands[0]), v = getTensorType(operands[2]);
+  local.setRowParts(in.parallel.getDp());
+  local.setRowStride(in.parallel.getGroup("dp").getStride());
+  auto q = getTensorType(in.operands[0]), v = getTensorType(in.operands[2]);
   int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / static_cast<int64_t>(getKHeads());
   local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
   local.getLse().setType(getAccumulatorTensor(q, {q.getDimSize(0), heads}));
-  if (parallel.getCp() > 1 && failed(divideSequences(*this, local, builder, tokens)))
+  if (in.parallel.getCp() > 1 && failed(divideSequences(*this, local, builder, in.tokens)))
     return failure();
-  llvm::append_range(results, local->getResults());
-  return success();
+  return Values(local->getResults());
 }
 
-LogicalResult RelativeBiasOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                           SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> RelativeBiasOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   StringRef heads = getTensorType(getTable()).getDimSize(1) % parallel.getMp() == 0 ? "mp" : "";
   if (failed(require(*this, "the table", operands[0], getLayout(*this, {"", heads}))))
     return failure();
-  results.push_back(getLayout(*this, {heads, "", ""}));
-  return success();
+  return Layouts{getLayout(*this, {heads, "", ""})};
 }
-LogicalResult RelativeBiasOp::partition(OpBuilder &builder, ParallelAttr, const TokenDivision &, ArrayRef<LayoutAttr>,
-                                        ValueRange operands, SmallVectorImpl<Value> &results) {
+FailureOr<Values> RelativeBiasOp::partition(OpBuilder &builder, const Shards &in) {
   auto type = getTensorType(getResult());
-  auto local = RankedTensorType::get({getTensorType(operands[0]).getDimSize(1), type.getDimSize(1), type.getDimSize(2)},
-                                     type.getElementType());
-  results.push_back(
-      builder.create<RelativeBiasOp>(getLoc(), local, operands[0], getBidirectionalAttr(), getMaxDistanceAttr()));
-  return success();
+  auto local = RankedTensorType::get(
+      {getTensorType(in.operands[0]).getDimSize(1), type.getDimSize(1), type.getDimSize(2)}, type.getElementType());
+  return Values{
+      builder.create<RelativeBiasOp>(getLoc(), local, in.operands[0], getBidirectionalAttr(), getMaxDistanceAttr())};
 }

@@ -39,15 +39,10 @@ LogicalResult AllToAllOp::verify() {
     return emitOpError() << "expected the result to be " << expected << " but got " << result;
   return success();
 }
-LogicalResult AllToAllOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                    SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
-}
-void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   bool floating = isa<FloatType>(getInput().getType().getElementType());
-  gradients.push_back(
-      floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
-               : Value());
+  return {floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
+                   : Value()};
 }
 /// The value in memory for `input`, which has an exchange's parts for `size` members along `splitDim`: the input, or
 /// the operand of a moe.dump that made equal parts for neighbouring members.
@@ -98,7 +93,6 @@ SmallVector<CountsRule> AllToAllOp::getCountsRules() {
   auto split = static_cast<int64_t>(getSplitDim()), concat = static_cast<int64_t>(getConcatDim());
   return {{0, counts::Exchange{0, split, concat, getCopies(getInput(), getStoredInput(), split)}}};
 }
-OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
 
 //===----------------------------------------------------------------------===//
 // AllToAllPhaseOp, JoinPhasesOp
@@ -120,10 +114,6 @@ LogicalResult AllToAllPhaseOp::verify() {
     return emitOpError() << "expected the result to be one of " << phases << " parts of " << whole << " but got "
                          << getResult().getType();
   return success();
-}
-LogicalResult AllToAllPhaseOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
 }
 Value AllToAllPhaseOp::getStoredInput() { return getStored(getInput(), getSplitDim(), getGroup().getSize()); }
 OpCost AllToAllPhaseOp::getOpCost() {
@@ -164,7 +154,6 @@ LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> op
   results.assign(1, all | blocks);
   return success();
 }
-OpCost JoinPhasesOp::getOpCost() { return {}; }
 StringRef JoinPhasesOp::getKernelName() { return ""; }
 std::optional<RankPart> JoinPhasesOp::getOperandPart(unsigned operand) {
   return RankPart{getGroup(), operand, static_cast<int64_t>(getParts().size())};
@@ -188,13 +177,6 @@ LogicalResult PhaseOp::verify() {
                          << " but got " << getInput().getType();
   return success();
 }
-LogicalResult PhaseOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
-                                 SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
-}
-void PhaseOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(1); }
-OpCost PhaseOp::getOpCost() { return {}; }
-StringRef PhaseOp::getKernelName() { return ""; }
 bool PhaseOp::isAlias() { return true; }
 std::optional<RankPart> PhaseOp::getAliasPart(unsigned) {
   return RankPart{getGroup(), static_cast<int64_t>(getPhase()), static_cast<int64_t>(getPhases())};

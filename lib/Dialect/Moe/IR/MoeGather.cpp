@@ -17,17 +17,11 @@ void AllGatherOp::build(OpBuilder &builder, OperationState &state, Value input, 
 LogicalResult AllGatherOp::verify() {
   return verifyPart(*this, getGroup(), getDim(), getResult().getType(), getInput().getType());
 }
-LogicalResult AllGatherOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
-}
-void AllGatherOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<SliceOp>(getLoc(), cotangents[0], getGroup(), getDim()));
+SmallVector<Value> AllGatherOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<SliceOp>(getLoc(), cotangents[0], getGroup(), getDim())};
 }
 OpCost AllGatherOp::getOpCost() { return getExchangeCost(*this, Collective::AllGather, getResult()); }
-SmallVector<Attribute> AllGatherOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
-}
+SmallVector<Attribute> AllGatherOp::getKernelParams() { return {getDimAttr()}; }
 SmallVector<CountsRule> AllGatherOp::getCountsRules() {
   if (!isCounts(getResult().getType()))
     return {};
@@ -45,7 +39,7 @@ OpFoldResult AllGatherOp::fold(FoldAdaptor) {
   auto slice = getInput().getDefiningOp<SliceOp>();
   if (slice && slice.getGroup().hasSameRanks(getGroup()) && slice.getDim() == getDim())
     return slice.getInput();
-  return foldSingle(getGroup(), getInput());
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -58,32 +52,23 @@ void SliceOp::build(OpBuilder &builder, OperationState &state, Value input, Grou
 LogicalResult SliceOp::verify() {
   return verifyPart(*this, getGroup(), getDim(), getInput().getType(), getResult().getType());
 }
-LogicalResult SliceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
-                                 SmallVectorImpl<AxisSet> &results) {
-  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
-}
-void SliceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim()));
+SmallVector<Value> SliceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim())};
 }
 OpCost SliceOp::getOpCost() {
-  if (isAlias())
-    return {};
   OpCost cost = getMemoryCost(*this);
   cost.bytesRead = cost.bytesWritten;
   return cost;
 }
-StringRef SliceOp::getKernelName() { return isAlias() ? "" : "slice"; }
 /// A part along the outermost dimension is one piece of memory.
 bool SliceOp::isAlias() { return getDim() == 0; }
 std::optional<RankPart> SliceOp::getAliasPart(unsigned) { return RankPart{getGroup(), 0, getGroup().getSize()}; }
-SmallVector<Attribute> SliceOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
-}
+SmallVector<Attribute> SliceOp::getKernelParams() { return {getDimAttr()}; }
 OpFoldResult SliceOp::fold(FoldAdaptor) {
   auto gather = getInput().getDefiningOp<AllGatherOp>();
   if (gather && gather.getGroup().hasSameRanks(getGroup()) && gather.getDim() == getDim())
     return gather.getInput();
-  return foldSingle(getGroup(), getInput());
+  return {};
 }
 
 namespace {
@@ -158,11 +143,6 @@ LogicalResult SliceCountsOp::verify() {
                          << rows;
   return success();
 }
-LogicalResult SliceCountsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
-}
-void SliceCountsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(1); }
 bool SliceCountsOp::canChunk(RowChunk chunk) {
   return chunk.divides(getRows()) && chunk.of(getRows()) % getGroup().getSize() == 0;
 }
@@ -171,14 +151,10 @@ Operation *SliceCountsOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, R
   clone.setRows(chunk.of(getRows()));
   return clone;
 }
-OpCost SliceCountsOp::getOpCost() { return getMemoryCost(*this); }
-SmallVector<Attribute> SliceCountsOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getRows())});
-}
+SmallVector<Attribute> SliceCountsOp::getKernelParams() { return {getRowsAttr()}; }
 SmallVector<CountsRule> SliceCountsOp::getCountsRules() {
   return {{0, counts::SliceRows{0, static_cast<int64_t>(getRows())}}};
 }
-OpFoldResult SliceCountsOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getCounts()); }
 
 //===----------------------------------------------------------------------===//
 // LocalSlotsOp
@@ -202,12 +178,6 @@ LogicalResult LocalSlotsOp::verify() {
                          << room;
   return success();
 }
-LogicalResult LocalSlotsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
-}
-void LocalSlotsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(2); }
-OpCost LocalSlotsOp::getOpCost() { return getMemoryCost(*this); }
 SmallVector<Attribute> LocalSlotsOp::getKernelParams() { return {getCapacityAttr(), getRoomAttr(), getCopiesAttr()}; }
 SmallVector<CountsRule> LocalSlotsOp::getCountsRules() {
   return {{getResultNumber(getCounts()), counts::OwnExperts{1, static_cast<int64_t>(getCopies())}}};

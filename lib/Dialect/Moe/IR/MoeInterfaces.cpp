@@ -18,12 +18,21 @@ int64_t mlir::moe::getByteSize(Type type) {
 
 OpCost mlir::moe::getMemoryCost(Operation *op) {
   OpCost cost;
+  if (auto kernel = dyn_cast<MoeKernelOpInterface>(op); kernel && kernel.getKernelName().empty())
+    return cost;
   cost.resource = Resource::Memory;
   for (Type type : op->getOperandTypes())
     cost.bytesRead += getByteSize(type);
   for (Type type : op->getResultTypes())
     cost.bytesWritten += getByteSize(type);
   return cost;
+}
+
+SmallVector<int64_t> mlir::moe::getAddendInput(MoeKernelOpInterface op) {
+  auto sum = dyn_cast<MoeAccumulatingOpInterface>(op.getOperation());
+  if (!sum || sum.getAddendMutable().empty())
+    return {};
+  return {static_cast<int64_t>(op.getKernelInputs().size()) - 1};
 }
 
 OpCost mlir::moe::withRows(OpCost cost, Value counts, RankedTensorType rows, MoeKernelOpInterface kernel) {
@@ -123,18 +132,17 @@ Value mlir::moe::cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange ro
   return result;
 }
 
-void mlir::moe::inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands,
-                                        SmallVectorImpl<LayoutAttr> &results) {
+Layouts mlir::moe::inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands) {
   if (!operands[0])
     operands[0] = LayoutAttr::get(op->getContext(), cast<RankedTensorType>(op->getResult(0).getType()).getRank());
-  results.push_back(operands[0]);
+  return {operands[0]};
 }
 
-Value mlir::moe::cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands) {
+Values mlir::moe::cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands) {
   Operation *clone = builder.clone(*op);
   clone->setOperands(operands);
   clone->getResult(0).setType(operands[0].getType());
-  return clone->getResult(0);
+  return {clone->getResult(0)};
 }
 
 #include "moe/Dialect/Moe/IR/MoeInterfaces.cpp.inc"

@@ -137,8 +137,7 @@ double LayerOp::getModelFlops() {
 // Partitioning: Parm's baseline
 //===----------------------------------------------------------------------===//
 
-LogicalResult LayerOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                    SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> LayerOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
   // Layouts in the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2,
   // shared_gate.
@@ -162,9 +161,7 @@ LogicalResult LayerOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layou
       operand = wanted[i];
     }
   }
-  results.push_back(wanted[0]);
-  results.push_back(layout({}));
-  return success();
+  return Layouts{wanted[0], layout({})};
 }
 
 namespace {
@@ -176,7 +173,7 @@ public:
         groups(std::max(groups, static_cast<int64_t>(layer.getGroups()))),
         loc(NameLoc::get(builder.getStringAttr(layer.getLayerName()), layer.getLoc())) {}
 
-  LogicalResult build(SmallVectorImpl<Value> &results);
+  FailureOr<Values> build();
 
 private:
   /// Rows at the experts and, in the dropless form, the counts on both sides of the exchange.
@@ -324,7 +321,7 @@ Value BaselineBuilder::buildShared(Value x) {
   return builder.create<RowScaleOp>(loc, out, factor);
 }
 
-LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
+FailureOr<Values> BaselineBuilder::build() {
   GroupAttr shards = parallel.getTokenGroup();
   if (groups % shards.getSize() != 0)
     return layer.emitOpError() << "expected a multiple of " << shards.getName() << " = " << shards.getSize()
@@ -358,9 +355,7 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
     y = builder.create<AddOp>(loc, y, buildShared(x));
   Value share = builder.create<ScaleOp>(loc, route.getAux(),
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(shards.getSize())));
-  results.push_back(y);
-  results.push_back(sum(share, {}, shards.getName()));
-  return success();
+  return Values{y, sum(share, {}, shards.getName())};
 }
 
 /// Puts tokens in the order of the ranks that have them, if ranks divide sequences and the layer is on one rank: its
@@ -373,15 +368,13 @@ static Value orderByRanks(OpBuilder &builder, Location loc, Value rows, const To
   return builder.create<JoinSequencesOp>(loc, rows, tokens.cut, sequences, length, !inverse);
 }
 
-LogicalResult LayerOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &tokens,
-                                 ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
-  bool isReordered = tokens.cut && parallel.getCp() == 1;
-  SmallVector<Value> ordered(operands);
+FailureOr<Values> LayerOp::partition(OpBuilder &builder, const Shards &in) {
+  bool isReordered = in.tokens.cut && in.parallel.getCp() == 1;
+  SmallVector<Value> ordered(in.operands);
   if (isReordered)
-    ordered[0] = orderByRanks(builder, getLoc(), operands[0], tokens, /*inverse=*/false);
-  if (failed(BaselineBuilder(*this, builder, parallel, tokens.groups, ordered).build(results)))
-    return failure();
-  if (isReordered)
-    results[0] = orderByRanks(builder, getLoc(), results[0], tokens, /*inverse=*/true);
-  return success();
+    ordered[0] = orderByRanks(builder, getLoc(), in.operands[0], in.tokens, /*inverse=*/false);
+  FailureOr<Values> results = BaselineBuilder(*this, builder, in.parallel, in.tokens.groups, ordered).build();
+  if (succeeded(results) && isReordered)
+    results->front() = orderByRanks(builder, getLoc(), results->front(), in.tokens, /*inverse=*/true);
+  return results;
 }

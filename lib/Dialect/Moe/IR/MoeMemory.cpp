@@ -36,15 +36,13 @@ void SplitOp::build(OpBuilder &builder, OperationState &state, Value input, int6
   build(builder, state, SmallVector<Type>(parts, part), input);
 }
 LogicalResult SplitOp::verify() { return verifyParts(*this, getInput().getType(), getParts().getTypes()); }
-void SplitOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> SplitOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   SmallVector<Value> parts;
   for (auto [part, cotangent] : llvm::zip_equal(getParts(), cotangents))
     parts.push_back(cotangent ? cotangent
                               : builder.create<ScaleOp>(getLoc(), part, builder.getF64FloatAttr(0.0)).getResult());
-  gradients.push_back(builder.create<ConcatOp>(getLoc(), parts));
+  return {builder.create<ConcatOp>(getLoc(), parts)};
 }
-OpCost SplitOp::getOpCost() { return {}; }
-StringRef SplitOp::getKernelName() { return ""; }
 bool SplitOp::isAlias() { return true; }
 std::optional<RankPart> SplitOp::getAliasPart(unsigned result) {
   return RankPart{GroupAttr(), result, static_cast<int64_t>(getParts().size())};
@@ -79,8 +77,6 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError() << "expected index from 0 to " << type.getDimSize(0) - 1 << " but got " << index;
   return success();
 }
-OpCost MicroBatchOp::getOpCost() { return {}; }
-StringRef MicroBatchOp::getKernelName() { return ""; }
 bool MicroBatchOp::isAlias() { return true; }
 std::optional<RankPart> MicroBatchOp::getAliasPart(unsigned) {
   return RankPart{GroupAttr(), static_cast<int64_t>(getIndex()), getInput().getType().getDimSize(0)};
@@ -97,11 +93,9 @@ void ConcatOp::build(OpBuilder &builder, OperationState &state, ValueRange parts
   build(builder, state, RankedTensorType::get(shape, part.getElementType()), parts);
 }
 LogicalResult ConcatOp::verify() { return verifyParts(*this, getResult().getType(), getParts().getTypes()); }
-void ConcatOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  auto split = builder.create<SplitOp>(getLoc(), cotangents[0], static_cast<int64_t>(getParts().size()));
-  llvm::append_range(gradients, split.getParts());
+SmallVector<Value> ConcatOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return builder.create<SplitOp>(getLoc(), cotangents[0], static_cast<int64_t>(getParts().size()))->getResults();
 }
-OpCost ConcatOp::getOpCost() { return {}; }
 StringRef ConcatOp::getKernelName() { return ""; }
 std::optional<RankPart> ConcatOp::getOperandPart(unsigned operand) {
   return RankPart{GroupAttr(), operand, static_cast<int64_t>(getParts().size())};
@@ -153,7 +147,7 @@ LogicalResult UnpackOp::verify() {
   return verifyBucket(*this, getBucket().getType(), getPieces().getTypes(), getLayouts());
 }
 /// Pieces that no gradient reaches, such as those that fill a bucket up, have zeros.
-void UnpackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> UnpackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   SmallVector<Value> pieces;
   Type elementType = getBucket().getType().getElementType();
   for (auto [piece, cotangent] : llvm::zip_equal(getPieces(), cotangents)) {
@@ -161,19 +155,16 @@ void UnpackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
     pieces.push_back(cotangent ? cotangent
                                : builder.create<FillOp>(getLoc(), type, builder.getF64FloatAttr(0)).getResult());
   }
-  gradients.push_back(builder.create<PackOp>(getLoc(), getBucket().getType(), pieces, getLayouts()));
+  return {builder.create<PackOp>(getLoc(), getBucket().getType(), pieces, getLayouts())};
 }
-OpCost UnpackOp::getOpCost() { return {}; }
-StringRef UnpackOp::getKernelName() { return ""; }
 bool UnpackOp::isAlias() { return true; }
 std::optional<RankPart> UnpackOp::getAliasPart(unsigned result) { return getPiece(getPieces().getTypes(), result); }
 
 LogicalResult PackOp::verify() {
   return verifyBucket(*this, getBucket().getType(), getPieces().getTypes(), getLayouts());
 }
-void PackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  auto unpack = builder.create<UnpackOp>(getLoc(), getPieces().getTypes(), cotangents[0], getLayouts());
-  llvm::append_range(gradients, unpack.getPieces());
+SmallVector<Value> PackOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return builder.create<UnpackOp>(getLoc(), getPieces().getTypes(), cotangents[0], getLayouts())->getResults();
 }
 /// Zeros are equal in every state.
 LogicalResult PackOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
@@ -191,7 +182,6 @@ bool PackOp::isZero(Value piece) {
   auto fill = piece.getDefiningOp<FillOp>();
   return fill && fill.getValue().isZero();
 }
-OpCost PackOp::getOpCost() { return {}; }
 StringRef PackOp::getKernelName() { return ""; }
 std::optional<RankPart> PackOp::getOperandPart(unsigned operand) { return getPiece(getPieces().getTypes(), operand); }
 

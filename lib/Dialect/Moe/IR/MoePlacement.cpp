@@ -200,13 +200,12 @@ std::string OffloadOp::getIndexRule() { return "* -> *"; }
 std::string FetchOp::getIndexRule() { return "* -> *"; }
 
 /// Each piece of a divided bucket is divided as its layout demands.
-LogicalResult UnpackOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                        SmallVectorImpl<Placement> &results) {
+LogicalResult UnpackOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   for (auto layout : getLayouts().getAsRange<LayoutAttr>()) {
-    Placement piece = operands[0].is(Kind::Shard) ? Placement{Kind::Unknown} : operands[0];
-    for (unsigned dim = 0; operands[0].is(Kind::Shard) && dim < layout.getDims().size(); ++dim) {
-      FailureOr<AxisSet> set = axes.getAxes(LayoutAttr::get(getContext(), layout.getDims()[dim]));
-      if (succeeded(set) && !(*set & axis).empty())
+    Placement bucket = along.operands[0], piece = bucket.is(Kind::Shard) ? Placement{Kind::Unknown} : bucket;
+    for (unsigned dim = 0; bucket.is(Kind::Shard) && dim < layout.getDims().size(); ++dim) {
+      FailureOr<AxisSet> set = along.axes.getAxes(LayoutAttr::get(getContext(), layout.getDims()[dim]));
+      if (succeeded(set) && !(*set & along.axis).empty())
         piece = Placement::shard(dim);
     }
     results.push_back(piece);
@@ -216,10 +215,9 @@ LogicalResult UnpackOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, Arra
 
 /// Shards of pieces, in any dimensions, are a shard of the bucket. A placement that is known of some pieces holds for
 /// the bucket: an exchange of it is wrong if it is wrong for one of them.
-LogicalResult PackOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement> operands,
-                                      SmallVectorImpl<Placement> &results) {
+LogicalResult PackOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   std::optional<Placement> common;
-  for (auto [value, placement] : llvm::zip_equal(getPieces(), operands)) {
+  for (auto [value, placement] : llvm::zip_equal(getPieces(), along.operands)) {
     if (isZero(value) || placement.is(Kind::Unknown))
       continue;
     Placement piece = placement.is(Kind::Shard) ? Placement::shard(0) : placement;
@@ -236,46 +234,18 @@ LogicalResult PackOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placem
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-namespace {
+bool AxisPlacements::isIn(GroupAttr group) const {
+  FailureOr<AxisSet> set = axes.getAxes(group);
+  return failed(set) || !(*set & axis).empty();
+}
 
-/// One axis of ranks, as the exchanges of a group see it.
-class Along {
-public:
-  Along(Operation *op, const SpmdAxes &axes, AxisSet axis) : op(op), axes(axes), axis(axis) {}
+FailureOr<bool> AxisPlacements::isInBlocksOf(int64_t count, GroupAttr group) const {
+  FailureOr<AxisSet> set = axes.getAxes(GroupAttr::get(group.getContext(), group.getName(), count, group.getStride()));
+  return failed(set) ? FailureOr<bool>() : !(*set & axis).empty();
+}
 
-  /// Whether the members of `group` lie along the axis.
-  bool isIn(GroupAttr group) const {
-    FailureOr<AxisSet> set = axes.getAxes(group);
-    return failed(set) || !(*set & axis).empty();
-  }
-  /// Whether blocks of `count` neighbours, into which the members of `group` are divided, lie along the axis. Fails if
-  /// a block is no group of axes.
-  FailureOr<bool> isInBlocksOf(int64_t count, GroupAttr group) const {
-    FailureOr<AxisSet> set =
-        axes.getAxes(GroupAttr::get(group.getContext(), group.getName(), count, group.getStride()));
-    return failed(set) ? FailureOr<bool>() : !(*set & axis).empty();
-  }
-
-  /// Infers the one result of an exchange over `group`. Along other axes it keeps the placement that all values share.
-  /// Along the group's axes it becomes the result of `exchange` for the first value.
-  LogicalResult infer(GroupAttr group, ArrayRef<Placement> values, SmallVectorImpl<Placement> &results,
-                      llvm::function_ref<FailureOr<Placement>(Placement)> exchange) const;
-
-  /// Fails if an operand of a sum is known not to be terms of a sum.
-  LogicalResult expectTerms(Placement operand) const;
-  /// Fails if terms of a sum are taken for a whole value.
-  LogicalResult expectWhole(Placement operand) const;
-
-private:
-  Operation *op;
-  const SpmdAxes &axes;
-  AxisSet axis;
-};
-
-} // namespace
-
-LogicalResult Along::infer(GroupAttr group, ArrayRef<Placement> values, SmallVectorImpl<Placement> &results,
-                           llvm::function_ref<FailureOr<Placement>(Placement)> exchange) const {
+LogicalResult AxisPlacements::infer(GroupAttr group, ArrayRef<Placement> values, SmallVectorImpl<Placement> &results,
+                                    function_ref<FailureOr<Placement>(Placement)> exchange) const {
   if (isIn(group)) {
     FailureOr<Placement> result = exchange(values.front());
     if (succeeded(result))
@@ -286,86 +256,66 @@ LogicalResult Along::infer(GroupAttr group, ArrayRef<Placement> values, SmallVec
   return success();
 }
 
-LogicalResult Along::expectTerms(Placement operand) const {
+FailureOr<Placement> AxisPlacements::ifTerms(Placement operand, Placement result) const {
   if (!operand.is(Kind::Copies) && !operand.is(Kind::Shard))
-    return success();
+    return result;
   return op->emitOpError() << "expected partial sums over " << axes.describe(axis) << " but operand #0 holds "
                            << operand.describe()
                            << (operand.is(Kind::Copies) ? ", which would count once for each member"
                                                         : ", which are not terms of one sum");
 }
 
-LogicalResult Along::expectWhole(Placement operand) const {
+FailureOr<Placement> AxisPlacements::ifWhole(Placement operand, Placement result) const {
   if (!operand.is(Kind::Partial) && !operand.is(Kind::Terms))
-    return success();
+    return result;
   return op->emitOpError() << "expected whole values but operand #0 holds " << operand.describe() << "; a sum over "
                            << axes.describe(axis) << " is missing";
 }
 
-/// Returns `result` if `expected` succeeds.
-static FailureOr<Placement> getIf(LogicalResult expected, Placement result) {
-  return failed(expected) ? FailureOr<Placement>() : result;
+LogicalResult AllReduceOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands.take_front(), results,
+                     [&](Placement operand) { return along.ifTerms(operand, {}); });
 }
 
-LogicalResult AllReduceOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                           SmallVectorImpl<Placement> &results) {
-  Along along(*this, axes, axis);
-  return along.infer(getGroup(), operands.take_front(), results,
-                     [&](Placement operand) { return getIf(along.expectTerms(operand), {}); });
-}
-
-LogicalResult ReduceScatterOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                               SmallVectorImpl<Placement> &results) {
-  Along along(*this, axes, axis);
-  return along.infer(getGroup(), operands, results, [&](Placement operand) {
-    return getIf(along.expectTerms(operand), {Kind::Part, static_cast<unsigned>(getDim())});
+LogicalResult ReduceScatterOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands, results, [&](Placement operand) {
+    return along.ifTerms(operand, {Kind::Part, static_cast<unsigned>(getDim())});
   });
 }
 
-LogicalResult ReduceOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                        SmallVectorImpl<Placement> &results) {
+LogicalResult ReduceOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // The owner has the value and the others have zeros, so these are its terms and no copies.
-  Along along(*this, axes, axis);
-  return along.infer(getGroup(), operands, results,
-                     [&](Placement operand) { return getIf(along.expectTerms(operand), {Kind::Unknown}); });
+  return along.infer(getGroup(), along.operands, results,
+                     [&](Placement operand) { return along.ifTerms(operand, {Kind::Unknown}); });
 }
 
-LogicalResult BroadcastOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                           SmallVectorImpl<Placement> &results) {
-  Along along(*this, axes, axis);
-  return along.infer(getGroup(), operands, results,
-                     [&](Placement operand) { return getIf(along.expectWhole(operand), {}); });
+LogicalResult BroadcastOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands, results,
+                     [&](Placement operand) { return along.ifWhole(operand, {}); });
 }
 
-LogicalResult AssumeReplicatedOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                                  SmallVectorImpl<Placement> &results) {
-  Along along(*this, axes, axis);
-  return along.infer(getGroup(), operands, results,
-                     [&](Placement operand) { return getIf(along.expectWhole(operand), {}); });
+LogicalResult AssumeReplicatedOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands, results,
+                     [&](Placement operand) { return along.ifWhole(operand, {}); });
 }
 
-LogicalResult ToVaryingOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                           SmallVectorImpl<Placement> &results) {
-  return Along(*this, axes, axis).infer(getGroup(), operands, results, [&](Placement) {
-    return Placement{getShares() ? Kind::Partial : Kind::Copies};
-  });
+LogicalResult ToVaryingOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands, results,
+                     [&](Placement) { return Placement{getShares() ? Kind::Partial : Kind::Copies}; });
 }
 
-LogicalResult AllGatherOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                           SmallVectorImpl<Placement> &results) {
+LogicalResult AllGatherOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // No gradient flows through integers, so their placement has no consequence.
   bool isFloat = isa<FloatType>(getInput().getType().getElementType());
-  return Along(*this, axes, axis).infer(getGroup(), operands, results, [&](Placement operand) {
+  return along.infer(getGroup(), along.operands, results, [&](Placement operand) {
     bool isKnown = operand.is(Kind::Shard) || operand.is(Kind::Partial);
     return isKnown || !isFloat ? operand : Placement{Kind::Joined};
   });
 }
 
-LogicalResult SliceOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                       SmallVectorImpl<Placement> &results) {
-  return Along(*this, axes, axis).infer(getGroup(), operands, results, [&](Placement) {
-    return Placement{Kind::Part, static_cast<unsigned>(getDim())};
-  });
+LogicalResult SliceOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands, results,
+                     [&](Placement) { return Placement{Kind::Part, static_cast<unsigned>(getDim())}; });
 }
 
 /// Placement after an exchange in which each member gives its part of dimension `to` and gets parts along dimension
@@ -382,43 +332,36 @@ static Placement exchange(Placement operand, unsigned from, unsigned to, Failure
   return *copies ? Placement{Kind::Copies} : Placement::shard(to);
 }
 
-LogicalResult AllToAllOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                          SmallVectorImpl<Placement> &results) {
-  Along along(*this, axes, axis);
+LogicalResult AllToAllOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   FailureOr<bool> copies = false;
   // If a dump is for other members than the group's, it is unknown which member gets which copies.
   if (auto dump = getInput().getDefiningOp<DumpOp>(); dump && dump.getDim() == getSplitDim())
     copies = getStoredInput() == getInput() ? FailureOr<bool>() : along.isInBlocksOf(dump.getCopies(), getGroup());
-  return along.infer(getGroup(), operands, results,
+  return along.infer(getGroup(), along.operands, results,
                      [&](Placement operand) { return exchange(operand, getConcatDim(), getSplitDim(), copies); });
 }
 
-LogicalResult AllToAllPhaseOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                               SmallVectorImpl<Placement> &results) {
+LogicalResult AllToAllPhaseOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // A phase brings values from all members of a block, but from one block alone.
-  Along along(*this, axes, axis);
   FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / static_cast<int64_t>(getPhases()), getGroup());
   FailureOr<bool> copies = getStoredInput() == getInput() ? FailureOr<bool>(false) : FailureOr<bool>();
-  return along.infer(getGroup(), operands, results, [&](Placement operand) {
+  return along.infer(getGroup(), along.operands, results, [&](Placement operand) {
     return exchange(operand, getConcatDim(), getSplitDim(), copies, whole);
   });
 }
 
-LogicalResult JoinPhasesOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                            SmallVectorImpl<Placement> &results) {
+LogicalResult JoinPhasesOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // Each block of members has an order of its own. All orders of shards are shards.
-  return Along(*this, axes, axis).infer(getGroup(), operands, results, [&](Placement operand) {
-    return operand.is(Kind::Shard) && llvm::all_equal(operands) ? operand : Placement{Kind::Unknown};
+  return along.infer(getGroup(), along.operands, results, [&](Placement operand) {
+    return operand.is(Kind::Shard) && llvm::all_equal(along.operands) ? operand : Placement{Kind::Unknown};
   });
 }
 
-LogicalResult AllToAllVOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                           SmallVectorImpl<Placement> &results) {
+LogicalResult AllToAllVOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // Counts give the number of rows for each member, and are in any state.
-  SmallVector<Placement> values = {operands[0]};
+  SmallVector<Placement> values = {along.operands[0]};
   if (getAddend())
-    values.push_back(operands[3]);
-  Along along(*this, axes, axis);
+    values.push_back(along.operands[3]);
   bool toExperts = getDirection() == Direction::to_experts;
   FailureOr<bool> copies = along.isInBlocksOf(toExperts ? static_cast<int64_t>(getCopies()) : 1, getGroup());
   FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / static_cast<int64_t>(getPhases()), getGroup());
@@ -434,26 +377,22 @@ LogicalResult AllToAllVOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, A
 }
 
 /// Counts, which rules skip.
-LogicalResult PhaseOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement>,
-                                       SmallVectorImpl<Placement> &results) {
+LogicalResult PhaseOp::inferPlacements(const AxisPlacements &, SmallVectorImpl<Placement> &results) {
   results.assign(1, {Kind::Unknown});
   return success();
 }
-LogicalResult SliceCountsOp::inferPlacements(const SpmdAxes &, AxisSet, ArrayRef<Placement>,
-                                             SmallVectorImpl<Placement> &results) {
+LogicalResult SliceCountsOp::inferPlacements(const AxisPlacements &, SmallVectorImpl<Placement> &results) {
   results.assign(1, {Kind::Unknown});
   return success();
 }
 
-LogicalResult LocalSlotsOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                            SmallVectorImpl<Placement> &results) {
+LogicalResult LocalSlotsOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // Neighbours that divide the columns of the same experts make the same choices.
-  Along along(*this, axes, axis);
   FailureOr<bool> copies = along.isInBlocksOf(static_cast<int64_t>(getCopies()), getGroup());
   results.push_back({Kind::Unknown});
   results.push_back({Kind::Unknown});
   SmallVector<Placement> slots;
-  if (failed(along.infer(getGroup(), operands.take_front(), slots, [&](Placement) {
+  if (failed(along.infer(getGroup(), along.operands.take_front(), slots, [&](Placement) {
         if (failed(copies))
           return Placement{Kind::Unknown};
         return *copies ? Placement{Kind::Copies} : Placement::shard(Placement::kExperts);
@@ -463,22 +402,18 @@ LogicalResult LocalSlotsOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, 
   return success();
 }
 
-LogicalResult BroadcastExpertsOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                                  SmallVectorImpl<Placement> &results) {
-  Along along(*this, axes, axis);
-  return along.infer(getGroup(), operands.take_front(), results,
-                     [&](Placement operand) { return getIf(along.expectWhole(operand), {Kind::Copies}); });
+LogicalResult BroadcastExpertsOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  return along.infer(getGroup(), along.operands.take_front(), results,
+                     [&](Placement operand) { return along.ifWhole(operand, {Kind::Copies}); });
 }
 
-LogicalResult ReduceExpertsOp::inferPlacements(const SpmdAxes &axes, AxisSet axis, ArrayRef<Placement> operands,
-                                               SmallVectorImpl<Placement> &results) {
-  SmallVector<Placement> values = {operands[0]};
+LogicalResult ReduceExpertsOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
+  SmallVector<Placement> values = {along.operands[0]};
   if (getAddend())
-    values.push_back(operands[2]);
-  Along along(*this, axes, axis);
+    values.push_back(along.operands[2]);
   return along.infer(getGroup(), values, results, [&](Placement operand) {
     // Each member has the sums of its own experts.
     bool known = !getAddend() || values[1] == Placement::shard(0);
-    return getIf(along.expectTerms(operand), known ? Placement::shard(0) : Placement{Kind::Unknown});
+    return along.ifTerms(operand, known ? Placement::shard(0) : Placement{Kind::Unknown});
   });
 }

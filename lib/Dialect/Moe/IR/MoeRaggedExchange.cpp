@@ -59,19 +59,13 @@ LogicalResult AllToAllVOp::verify() {
                          << " and " << getResult().getType();
   return success();
 }
-LogicalResult AllToAllVOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
-}
-void AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Direction back = getDirection() == Direction::to_experts ? Direction::from_experts : Direction::to_experts;
-  gradients.push_back(builder.create<AllToAllVOp>(getLoc(), getRows().getType(), cotangents[0], getBlockCounts(),
-                                                  getExpertCounts(), /*addend=*/Value(), getGroup(), back, getCopies(),
-                                                  getPhase(), getPhases()));
-  gradients.resize(getNumOperands());
+  Value rows =
+      builder.create<AllToAllVOp>(getLoc(), getRows().getType(), cotangents[0], getBlockCounts(), getExpertCounts(),
+                                  /*addend=*/Value(), getGroup(), back, getCopies(), getPhase(), getPhases());
   // Rows of other phases do not overlap with the rows of this one.
-  if (getAddend())
-    gradients.back() = cotangents[0];
+  return {rows, Value(), Value(), getAddend() ? cotangents[0] : Value()};
 }
 /// Accepts only other phases of this exchange: they write other rows of the block side, and leave these zero.
 bool AllToAllVOp::canAccumulate(Value addend) {
@@ -91,9 +85,6 @@ bool AllToAllVOp::canAccumulate(Value addend) {
       return true;
   }
   return false;
-}
-SmallVector<int64_t> AllToAllVOp::getInPlaceInputs() {
-  return getAddend() ? SmallVector<int64_t>{3} : SmallVector<int64_t>();
 }
 /// Divides the block side. The expert side keeps room for the same number of rows for each row that is sent.
 bool AllToAllVOp::canChunk(RowChunk chunk) { return chunk.divides(getBlockSideType().getDimSize(0)); }
@@ -161,5 +152,5 @@ OpFoldResult AllToAllVOp::fold(FoldAdaptor) {
   // One block of one rank is already sorted by expert.
   bool identity =
       getBlockCounts().getType().getDimSize(0) == 1 && !getAddend() && getRows().getType() == getResult().getType();
-  return identity ? foldSingle(getGroup(), getRows()) : OpFoldResult();
+  return identity && getGroup().getSize() == 1 ? OpFoldResult(getRows()) : OpFoldResult();
 }

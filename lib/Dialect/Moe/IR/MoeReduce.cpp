@@ -27,14 +27,13 @@ LogicalResult AllReduceOp::verify() { return verifyCounts(*this, getInput().getT
 LogicalResult AllReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
   // Counts give every member the number of rows that take part. They may be in any state.
-  if (failed(inferGroupSpmd(*this, getGroup(), axes, operands.take_front(), /*varies=*/false, required, results)))
+  if (failed(inferVaryingToReplicated(*this, getGroup(), axes, operands.take_front(), required, results)))
     return failure();
   llvm::append_range(required, operands.drop_front());
   return success();
 }
-void AllReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), cotangents[0], getGroup()));
-  gradients.resize(getNumOperands());
+SmallVector<Value> AllReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<ToVaryingOp>(getLoc(), cotangents[0], getGroup())};
 }
 OpCost AllReduceOp::getOpCost() {
   OpCost cost = getReductionCost(*this, Collective::AllReduce, getInput());
@@ -46,24 +45,16 @@ OpCost AllReduceOp::getOpCost() {
 }
 SmallVector<Value> AllReduceOp::getKernelInputs() { return {getInput(), getCounts()}; }
 SmallVector<int64_t> AllReduceOp::getInPlaceInputs() { return {0}; }
-OpFoldResult AllReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
 
 //===----------------------------------------------------------------------===//
 // ToVaryingOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult ToVaryingOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
+SmallVector<Value> ToVaryingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {
+      builder.create<AllReduceOp>(getLoc(), cotangents[0].getType(), cotangents[0], /*counts=*/Value(), getGroup())};
 }
-void ToVaryingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      builder.create<AllReduceOp>(getLoc(), cotangents[0].getType(), cotangents[0], /*counts=*/Value(), getGroup()));
-}
-OpCost ToVaryingOp::getOpCost() { return {}; }
-StringRef ToVaryingOp::getKernelName() { return ""; }
 bool ToVaryingOp::isAlias() { return true; }
-OpFoldResult ToVaryingOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
 
 //===----------------------------------------------------------------------===//
 // ReduceScatterOp
@@ -72,65 +63,44 @@ OpFoldResult ToVaryingOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getI
 LogicalResult ReduceScatterOp::verify() {
   return verifyPart(*this, getGroup(), getDim(), getInput().getType(), getResult().getType());
 }
-LogicalResult ReduceScatterOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
-}
-void ReduceScatterOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> ReduceScatterOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Value whole = builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim());
-  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
+  return {builder.create<ToVaryingOp>(getLoc(), whole, getGroup())};
 }
 OpCost ReduceScatterOp::getOpCost() { return getReductionCost(*this, Collective::ReduceScatter, getInput()); }
-SmallVector<Attribute> ReduceScatterOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
-}
-OpFoldResult ReduceScatterOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+SmallVector<Attribute> ReduceScatterOp::getKernelParams() { return {getDimAttr()}; }
 
 //===----------------------------------------------------------------------===//
 // BroadcastOp, ReduceOp
 //===----------------------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
-LogicalResult BroadcastOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
-}
-void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   // The cotangent of a replicated value is replicated. Each member holds the whole, so the owner takes its own part,
   // and the sum over the members would count it `size` times.
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
   Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true);
-  gradients.push_back(builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot()));
+  return {builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot())};
 }
 OpCost BroadcastOp::getOpCost() {
   OpCost cost = getExchangeCost(*this, Collective::Broadcast, getInput());
   cost.root = static_cast<int64_t>(getRoot());
   return cost;
 }
-SmallVector<Attribute> BroadcastOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
-}
-OpFoldResult BroadcastOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+SmallVector<Attribute> BroadcastOp::getKernelParams() { return {getRootAttr()}; }
 
 LogicalResult ReduceOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
-LogicalResult ReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
-                                  SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
-}
-void ReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> ReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Value whole = builder.create<BroadcastOp>(getLoc(), cotangents[0], getGroup(), getRoot());
-  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
+  return {builder.create<ToVaryingOp>(getLoc(), whole, getGroup())};
 }
 OpCost ReduceOp::getOpCost() {
   OpCost cost = getReductionCost(*this, Collective::Reduce, getInput());
   cost.root = static_cast<int64_t>(getRoot());
   return cost;
 }
-SmallVector<Attribute> ReduceOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
-}
-OpFoldResult ReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+SmallVector<Attribute> ReduceOp::getKernelParams() { return {getRootAttr()}; }
 
 namespace {
 /// Folds the adjoint of broadcast after that of to_varying, which add up twice and divide once, into one reduce.
@@ -159,15 +129,11 @@ void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRCont
 // AssumeReplicatedOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult AssumeReplicatedOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
-                                            SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
-}
-void AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
-  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true));
+  return {builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true)};
 }
 OpCost AssumeReplicatedOp::getOpCost() { return {}; }
+StringRef AssumeReplicatedOp::getKernelName() { return "assume_replicated"; }
 bool AssumeReplicatedOp::isAlias() { return true; }
-OpFoldResult AssumeReplicatedOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }

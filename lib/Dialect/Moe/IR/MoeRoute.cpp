@@ -121,14 +121,13 @@ LogicalResult RouteOp::verify() {
     return failure();
   return verifyExpertGroups(*this, experts, k, getExpertGroups(), getTopGroups(), getGroupScore());
 }
-void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   // No gradient flows through scores, experts, slots and counts, which only the backward and the exchange use.
   Value weights = cotangents[3], aux = cotangents[5];
-  gradients.resize(getNumOperands());
-  if (weights || aux)
-    gradients[0] =
-        builder.create<RouteGradOp>(getLoc(), getScores().getType(), getScores(), getExperts(), weights, aux,
-                                    getScoreAttr(), getRenormalizeAttr(), getRoutingScaleAttr(), getGroupsAttr());
+  if (!weights && !aux)
+    return {};
+  return {builder.create<RouteGradOp>(getLoc(), getScores().getType(), getScores(), getExperts(), weights, aux,
+                                      getScoreAttr(), getRenormalizeAttr(), getRoutingScaleAttr(), getGroupsAttr())};
 }
 OpCost RouteOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
@@ -232,9 +231,6 @@ LogicalResult WindowOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operan
   results.front() = left;
   return success();
 }
-void WindowOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) {
-  gradients.resize(getNumOperands());
-}
 SmallVector<Value> WindowOp::getKernelInputs() { return {getRoutedSlots(), getGathered(), getBefore()}; }
 SmallVector<Attribute> WindowOp::getKernelParams() {
   return {getWorkersAttr(), getRowsAttr(), getChunkRowsAttr(), getPhasesAttr()};
@@ -278,18 +274,7 @@ LogicalResult MergeChoicesOp::verify() {
 /// Each member has experts of its own.
 LogicalResult MergeChoicesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  FailureOr<AxisSet> set = axes.getAxes(*this, getGroup());
-  if (failed(set))
-    return failure();
-  AxisSet all = *set;
-  for (AxisSet operand : operands)
-    all = all | operand;
-  required.assign(operands.size(), all);
-  results.assign(getNumResults(), all);
-  return success();
-}
-void MergeChoicesOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) {
-  gradients.resize(getNumOperands());
+  return inferVaryingToVarying(*this, getGroup(), axes, operands, required, results);
 }
 SmallVector<Value> MergeChoicesOp::getKernelInputs() { return {getChosen(), getRoutedSlots(), getUsed()}; }
 SmallVector<Attribute> MergeChoicesOp::getKernelParams() { return {getExpertsAttr(), getCopiesAttr()}; }
@@ -377,12 +362,12 @@ LogicalResult DispatchOp::verify() {
   return verifySlots(*this, getTokens().getType(), getResult().getType(), getSlots().getType(), getWeights(),
                      getUsed());
 }
-void DispatchOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.assign(getNumOperands(), Value());
-  gradients.front() =
+SmallVector<Value> DispatchOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  Value tokens =
       builder.create<CombineOp>(getLoc(), getTokens().getType(), cotangents[0], getSlots(), getWeights(), getUsed());
-  if (getWeights())
-    gradients[2] = builder.create<SlotDotOp>(getLoc(), getTokens(), cotangents[0], getSlots(), getUsed());
+  if (!getWeights())
+    return {tokens};
+  return {tokens, Value(), builder.create<SlotDotOp>(getLoc(), getTokens(), cotangents[0], getSlots(), getUsed())};
 }
 OpCost DispatchOp::getOpCost() {
   return getSlotCost(*this, getResult().getType(), getSlots().getType(), /*flops=*/0, getUsed());
@@ -392,12 +377,12 @@ SmallVector<Value> DispatchOp::getKernelInputs() { return {getTokens(), getSlots
 LogicalResult CombineOp::verify() {
   return verifySlots(*this, getResult().getType(), getRows().getType(), getSlots().getType(), getWeights(), getUsed());
 }
-void CombineOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.assign(getNumOperands(), Value());
-  gradients.front() =
+SmallVector<Value> CombineOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  Value rows =
       builder.create<DispatchOp>(getLoc(), getRows().getType(), cotangents[0], getSlots(), getWeights(), getUsed());
-  if (getWeights())
-    gradients[2] = builder.create<SlotDotOp>(getLoc(), cotangents[0], getRows(), getSlots(), getUsed());
+  if (!getWeights())
+    return {rows};
+  return {rows, Value(), builder.create<SlotDotOp>(getLoc(), cotangents[0], getRows(), getSlots(), getUsed())};
 }
 OpCost CombineOp::getOpCost() {
   return getSlotCost(*this, getRows().getType(), getSlots().getType(), /*flops=*/2, getUsed());

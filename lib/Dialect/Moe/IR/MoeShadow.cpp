@@ -35,8 +35,6 @@ LogicalResult ChooseShadowsOp::verify() {
       return emitOpError() << "expected times of at least 0 but got " << seconds.convertToDouble();
   return verifyShadows(*this, getShadows(), experts);
 }
-void ChooseShadowsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(1); }
-OpCost ChooseShadowsOp::getOpCost() { return getMemoryCost(*this); }
 SmallVector<Attribute> ChooseShadowsOp::getKernelParams() {
   return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getPolicy())),
           getWorkersAttr(),
@@ -94,7 +92,6 @@ LogicalResult DivideChoicesOp::verify() {
     return emitOpError() << "expected shadow_counts to be [1, R] but got " << getShadowCounts().getType();
   return verifyShadows(*this, getShadows(), counts.getDimSize(1));
 }
-void DivideChoicesOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(2); }
 SmallVector<Attribute> DivideChoicesOp::getKernelParams() { return {getChunksAttr(), getChunkRowsAttr()}; }
 SmallVector<CountsRule> DivideChoicesOp::getCountsRules() {
   return {{getResultNumber(getCounts()), counts::KeptChoices{0, 1}},
@@ -114,18 +111,12 @@ void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
 /// The values vary over the group, and the shadows do not: members that decide differently would wait for each other.
 static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  FailureOr<AxisSet> set = axes.getAxes(op, group);
-  if (failed(set))
+  if (failed(inferVaryingToVarying(op, group, axes, operands, required, results)))
     return failure();
-  if (!(operands[1] & *set).empty())
+  if (!(operands[1] & *axes.getAxes(group)).empty())
     return op->emitOpError() << "expected shadows that are replicated over group '" << group.getName()
                              << "' but they vary over " << axes.describe(operands[1]);
-  AxisSet all = *set;
-  for (AxisSet operand : operands)
-    all = all | operand;
-  required.assign(operands.size(), all);
   required[1] = operands[1];
-  results.assign(1, all);
   return success();
 }
 
@@ -168,10 +159,9 @@ LogicalResult BroadcastExpertsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisS
                                             SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
   return inferShadowSpmd(*this, getGroup(), axes, operands, required, results);
 }
-void BroadcastExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<ReduceExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(),
-                                                      /*addend=*/Value(), getGroup()));
-  gradients.push_back({});
+SmallVector<Value> BroadcastExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<ReduceExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(),
+                                          /*addend=*/Value(), getGroup())};
 }
 OpCost BroadcastExpertsOp::getOpCost() {
   return getShadowExchangeCost(*this, Collective::Broadcast, cast<RankedTensorType>(getResult().getType()));
@@ -188,12 +178,10 @@ LogicalResult ReduceExpertsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet>
                                          SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
   return inferShadowSpmd(*this, getGroup(), axes, operands, required, results);
 }
-void ReduceExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      builder.create<BroadcastExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(), getGroup()));
-  gradients.push_back({});
-  if (getAddend())
-    gradients.push_back(cotangents[0]);
+SmallVector<Value> ReduceExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  Value values =
+      builder.create<BroadcastExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(), getGroup());
+  return {values, Value(), getAddend() ? cotangents[0] : Value()};
 }
 OpCost ReduceExpertsOp::getOpCost() {
   auto places = cast<RankedTensorType>(getValues().getType());
@@ -202,6 +190,3 @@ OpCost ReduceExpertsOp::getOpCost() {
   return cost;
 }
 SmallVector<Value> ReduceExpertsOp::getKernelInputs() { return {getValues(), getShadows(), getAddend()}; }
-SmallVector<int64_t> ReduceExpertsOp::getInPlaceInputs() {
-  return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
-}

@@ -17,10 +17,6 @@ static LogicalResult verifyLabels(Operation *op, Value rows, Value labels) {
                            << " rows but got " << labels.getType();
 }
 
-static SmallVector<int64_t> getAddendPlace(Value addend, int64_t position) {
-  return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
-}
-
 static SmallVector<Attribute> getPartParams(Operation *op, int64_t parts, int64_t stride) {
   Builder builder(op->getContext());
   return {builder.getI64IntegerAttr(parts), builder.getI64IntegerAttr(stride)};
@@ -39,8 +35,7 @@ LogicalResult CrossEntropyOp::verify() {
                  failed(verifyLabels(*this, getLogits(), getLabels())));
 }
 
-LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                           SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> CrossEntropyOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
   LayoutAttr rows = LayoutAttr::getRows(parallel), parts = LayoutAttr::getRows(parallel, 2, "mp");
   LayoutAttr column = LayoutAttr::getRows(parallel, 1);
@@ -51,21 +46,18 @@ LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr parallel, MutableArrayRe
   if (operands[1] && operands[1] != column)
     return emitOpError() << "expected labels of the layout " << column << " but got " << operands[1];
   operands[1] = column;
-  results.push_back(layout({}));
-  return success();
+  return Layouts{layout({})};
 }
 
 /// Each member takes the logarithm of its part's sum. All of them, gathered, give that of the whole. One member has the
 /// label's logit.
-LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                        ArrayRef<LayoutAttr> layouts, ValueRange operands,
-                                        SmallVectorImpl<Value> &results) {
+FailureOr<Values> CrossEntropyOp::partition(OpBuilder &builder, const Shards &in) {
   Location loc = getLoc();
-  Value logits = operands[0], labels = operands[1];
-  bool isSplit = layouts[0].getGroups(1).size() == 1 && parallel.getMp() > 1;
-  GroupAttr mp = parallel.getGroup("mp"), shards = parallel.getTokenGroup();
+  Value logits = in.operands[0], labels = in.operands[1];
+  bool isSplit = in.layouts[0].getGroups(1).size() == 1 && in.parallel.getMp() > 1;
+  GroupAttr mp = in.parallel.getGroup("mp"), shards = in.parallel.getTokenGroup();
   // It comes first, so that its gradient is added to the logarithm's in place.
-  Value target = builder.create<PickOp>(loc, logits, labels, isSplit ? parallel.getMp() : 1, mp.getStride());
+  Value target = builder.create<PickOp>(loc, logits, labels, isSplit ? in.parallel.getMp() : 1, mp.getStride());
   Value lse = builder.create<RowLogsumexpOp>(loc, logits);
   if (isSplit) {
     lse = builder.create<RowLogsumexpOp>(loc, builder.create<AllGatherOp>(loc, lse, mp, 1));
@@ -77,17 +69,15 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
   };
   Value sum = builder.create<LabelSumOp>(loc, rows, labels);
   Value count = builder.create<LabelCountOp>(loc, sum.getType(), labels);
-  results.push_back(builder.create<DivideOp>(loc, overAll(sum), overAll(count)));
-  return success();
+  return Values{builder.create<DivideOp>(loc, overAll(sum), overAll(count))};
 }
 
 void RowLogsumexpOp::build(OpBuilder &builder, OperationState &state, Value x) {
   build(builder, state, getAccumulatorColumn(getTensorType(x)), x);
 }
 LogicalResult RowLogsumexpOp::verify() { return verifyColumn(*this, "the result", getResult(), getX()); }
-void RowLogsumexpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      builder.create<RowLogsumexpGradOp>(getLoc(), getX().getType(), getX(), getResult(), cotangents[0]));
+SmallVector<Value> RowLogsumexpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<RowLogsumexpGradOp>(getLoc(), getX().getType(), getX(), getResult(), cotangents[0])};
 }
 LogicalResult RowLogsumexpGradOp::verify() {
   return failure(failed(verifyColumn(*this, "lse", getLse(), getX())) ||
@@ -102,10 +92,9 @@ LogicalResult PickOp::verify() {
   return failure(failed(verifyColumn(*this, "the result", getResult(), getX())) ||
                  failed(verifyLabels(*this, getX(), getLabels())));
 }
-void PickOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<PickGradOp>(getLoc(), getX().getType(), getLabels(), cotangents[0], Value(),
-                                                 getPartsAttr(), getStrideAttr()));
-  gradients.push_back(Value());
+SmallVector<Value> PickOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<PickGradOp>(getLoc(), getX().getType(), getLabels(), cotangents[0], Value(), getPartsAttr(),
+                                     getStrideAttr())};
 }
 /// Reads one element of each row.
 OpCost PickOp::getOpCost() {
@@ -132,7 +121,6 @@ OpCost PickGradOp::getOpCost() {
 }
 SmallVector<Value> PickGradOp::getKernelInputs() { return {getLabels(), getGrads(), getAddend()}; }
 SmallVector<Attribute> PickGradOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
-SmallVector<int64_t> PickGradOp::getInPlaceInputs() { return getAddendPlace(getAddend(), 2); }
 
 void LabelSumOp::build(OpBuilder &builder, OperationState &state, Value rows, Value labels) {
   build(builder, state, getAccumulatorTensor(getTensorType(rows), {}), rows, labels);
@@ -143,9 +131,8 @@ LogicalResult LabelSumOp::verify() {
                  failed(verifyLabels(*this, getRows(), getLabels())) ||
                  failed(verifyType(*this, "sum", getSum().getType(), scalar)));
 }
-void LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<LabelSumGradOp>(getLoc(), getRows().getType(), getLabels(), cotangents[0]));
-  gradients.push_back(Value());
+SmallVector<Value> LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<LabelSumGradOp>(getLoc(), getRows().getType(), getLabels(), cotangents[0])};
 }
 
 LogicalResult LabelSumGradOp::verify() {
@@ -154,8 +141,8 @@ LogicalResult LabelSumGradOp::verify() {
                     RankedTensorType::get({getTensorType(getLabels()).getDimSize(0), 1}, grad.getElementType()));
 }
 
-void DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.append({builder.create<DivideOp>(getLoc(), cotangents[0], getB()), Value()});
+SmallVector<Value> DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<DivideOp>(getLoc(), cotangents[0], getB())};
 }
 SmallVector<int64_t> DivideOp::getInPlaceInputs() { return {0, 1}; }
 
@@ -180,34 +167,32 @@ LogicalResult RouterMeansOp::verify() {
                  failed(verifyType(*this, "squares", getSquares().getType(), getAccumulatorTensor(type, {groups, 1}))));
 }
 SmallVector<Attribute> RouterMeansOp::getKernelParams() { return {getTopKAttr()}; }
-void RouterMeansOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> RouterMeansOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   if (!cotangents[1] && !cotangents[2])
-    return gradients.push_back(Value());
-  gradients.push_back(
-      builder.create<RouterMeansGradOp>(getLoc(), getLogits().getType(), getLogits(), cotangents[1], cotangents[2]));
+    return {};
+  return {
+      builder.create<RouterMeansGradOp>(getLoc(), getLogits().getType(), getLogits(), cotangents[1], cotangents[2])};
 }
 SmallVector<Value> RouterMeansGradOp::getKernelInputs() { return {getLogits(), getGradShares(), getGradSquares()}; }
 
 /// Several groups are sequences, which are whole on a rank or divided over cp. One group has the tokens of all ranks.
-LogicalResult RouterMeansOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
-                                          SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> RouterMeansOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   LayoutAttr rows = LayoutAttr::getRows(parallel);
   LayoutAttr sequences = LayoutAttr::get(getContext(), {StringRef("dp"), StringRef("")});
   if (operands[0] && operands[0] != rows)
     return emitOpError() << "expected logits of the layout " << rows << " but got " << operands[0];
   operands[0] = rows;
-  results.assign(3, getTensorType(getLoads()).getDimSize(0) > 1 ? sequences : LayoutAttr::get(getContext(), 2));
-  return success();
+  return Layouts(3, getTensorType(getLoads()).getDimSize(0) > 1 ? sequences : LayoutAttr::get(getContext(), 2));
 }
-LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                       ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
-  int64_t groups = getTensorType(getLoads()).getDimSize(0), dp = parallel.getDp();
+FailureOr<Values> RouterMeansOp::partition(OpBuilder &builder, const Shards &in) {
+  int64_t groups = getTensorType(getLoads()).getDimSize(0), dp = in.parallel.getDp();
   if (groups > 1 && groups % dp != 0)
     return emitOpError() << "expected one group or a multiple of dp = " << dp << " but got " << groups;
-  Value logits = builder.createOrFold<CastOp>(getLoc(), operands[0],
-                                              getAccumulatorType(getTensorType(operands[0]).getElementType()));
+  Value logits = builder.createOrFold<CastOp>(getLoc(), in.operands[0],
+                                              getAccumulatorType(getTensorType(in.operands[0]).getElementType()));
   auto means = builder.create<RouterMeansOp>(getLoc(), logits, getTopK(), groups > 1 ? groups / dp : 1);
-  GroupAttr shared = groups > 1 ? parallel.getGroup("cp") : parallel.getTokenGroup();
+  Values results;
+  GroupAttr shared = groups > 1 ? in.parallel.getGroup("cp") : in.parallel.getTokenGroup();
   for (Value mean : means->getResults()) {
     if (groups == 1 || shared.getSize() > 1) {
       mean =
@@ -216,7 +201,7 @@ LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel
     }
     results.push_back(mean);
   }
-  return success();
+  return results;
 }
 
 LogicalResult RouterLossOp::verify() {
@@ -226,8 +211,7 @@ LogicalResult RouterLossOp::verify() {
                  failed(verifyType(*this, "squares", getSquares().getType(), like({loads.getDimSize(0), 1}))) ||
                  failed(verifyType(*this, "the loss", getLoss().getType(), like({}))));
 }
-LogicalResult RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
-                                         SmallVectorImpl<LayoutAttr> &results) {
+FailureOr<Layouts> RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands) {
   bool isOverRanks = getTensorType(getLoads()).getDimSize(0) > 1;
   LayoutAttr wanted = LayoutAttr::get(getContext(), {StringRef(isOverRanks ? "dp" : ""), StringRef("")});
   for (LayoutAttr &operand : operands) {
@@ -235,14 +219,12 @@ LogicalResult RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAtt
       return emitOpError() << "expected means of the layout " << wanted << " but got " << operand;
     operand = wanted;
   }
-  results.push_back(LayoutAttr::get(getContext(), 0));
-  return success();
+  return Layouts{LayoutAttr::get(getContext(), 0)};
 }
-LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel, const TokenDivision &,
-                                      ArrayRef<LayoutAttr>, ValueRange operands, SmallVectorImpl<Value> &results) {
+FailureOr<Values> RouterLossOp::partition(OpBuilder &builder, const Shards &in) {
   Location loc = getLoc();
   RankedTensorType loads = getTensorType(getLoads());
-  int64_t groups = loads.getDimSize(0), local = getTensorType(operands[0]).getDimSize(0);
+  int64_t groups = loads.getDimSize(0), local = getTensorType(in.operands[0]).getDimSize(0);
   auto scale = [&](Value value, double factor) -> Value {
     return builder.create<ScaleOp>(loc, value, builder.getF64FloatAttr(factor / static_cast<double>(groups)));
   };
@@ -251,9 +233,9 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
   double balance = getBalance().convertToDouble() * experts, square = getSquare().convertToDouble();
   Value rows;
   if (balance != 0 || square == 0)
-    rows = scale(builder.create<RowDotOp>(loc, operands[0], operands[1]), balance);
+    rows = scale(builder.create<RowDotOp>(loc, in.operands[0], in.operands[1]), balance);
   if (square != 0) {
-    Value squares = scale(operands[2], square);
+    Value squares = scale(in.operands[2], square);
     rows = rows ? builder.create<AddOp>(loc, rows, squares) : squares;
   }
   // No position is negative, so the sum is over all groups.
@@ -261,9 +243,8 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
   Value all = builder.create<PositionsOp>(loc, ids, /*period=*/1, CutAttr());
   Value sum = builder.create<LabelSumOp>(loc, rows, all);
   if (groups > 1)
-    sum = builder.create<AllReduceOp>(loc, sum.getType(), sum, Value(), parallel.getGroup("dp"));
-  results.push_back(sum);
-  return success();
+    sum = builder.create<AllReduceOp>(loc, sum.getType(), sum, Value(), in.parallel.getGroup("dp"));
+  return Values{sum};
 }
 
 //===----------------------------------------------------------------------===//
@@ -273,8 +254,8 @@ LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel,
 void CastOp::build(OpBuilder &builder, OperationState &state, Value input, Type elementType) {
   build(builder, state, getTensorType(input).clone(elementType), input);
 }
-void CastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<CastOp>(getLoc(), cotangents[0], getInput().getType().getElementType()));
+SmallVector<Value> CastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
+  return {builder.create<CastOp>(getLoc(), cotangents[0], getInput().getType().getElementType())};
 }
 OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();

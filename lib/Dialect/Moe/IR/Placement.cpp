@@ -179,8 +179,7 @@ namespace {
 /// A rule applied to operands along one axis.
 class Inference {
 public:
-  Inference(Operation *op, const Rule &rule, StringRef axis, ArrayRef<Placement> operands)
-      : op(op), rule(rule), axis(axis), operands(operands) {}
+  Inference(const AxisPlacements &along, const Rule &rule) : along(along), operands(along.operands), rule(rule) {}
 
   LogicalResult run(SmallVectorImpl<Placement> &results);
 
@@ -193,10 +192,9 @@ private:
   FailureOr<Placement> addTerms(Placement sum, const Term &result) const;
   InFlightDiagnostic fail(const Twine &what) const;
 
-  Operation *op;
-  const Rule &rule;
-  StringRef axis;
+  const AxisPlacements &along;
   ArrayRef<Placement> operands;
+  const Rule &rule;
   bool unknown = false, hasFactor = false;
   unsigned partialFactors = 0;
   std::optional<int> letter; ///< letter that is divided over the axis
@@ -205,7 +203,8 @@ private:
 } // namespace
 
 InFlightDiagnostic Inference::fail(const Twine &what) const {
-  return op->emitOpError() << "expected whole values but " << what << "; a sum over " << axis << " is missing";
+  return along.op->emitOpError() << "expected whole values but " << what << "; a sum over "
+                                 << along.axes.describe(along.axis) << " is missing";
 }
 
 LogicalResult Inference::visitOperands() {
@@ -291,12 +290,11 @@ LogicalResult Inference::run(SmallVectorImpl<Placement> &results) {
   return success();
 }
 
-LogicalResult mlir::moe::inferPlacementsByRule(Operation *op, StringRef text, StringRef axis,
-                                               ArrayRef<Placement> operands, SmallVectorImpl<Placement> &results) {
+LogicalResult AxisPlacements::inferByRule(StringRef text, SmallVectorImpl<Placement> &results) const {
   if (text.empty()) {
     results.assign(op->getNumResults(), {Kind::Unknown});
     return success();
   }
   FailureOr<Rule> rule = getRule(op, text);
-  return failed(rule) ? failure() : Inference(op, *rule, axis, operands).run(results);
+  return failed(rule) ? failure() : Inference(*this, *rule).run(results);
 }

@@ -109,10 +109,10 @@ static bool hasGradient(OpOperand &use) {
   OpBuilder builder(op->getContext());
   builder.setInsertionPointAfter(op);
   Operation *next = op->getNextNode();
-  SmallVector<Value> gradients, cotangents(op->getNumResults());
+  SmallVector<Value> cotangents(op->getNumResults());
   cotangents.front() = op->getResult(0);
-  differentiable.buildAdjoint(builder, cotangents, gradients);
-  bool has = gradients[use.getOperandNumber()] != nullptr;
+  SmallVector<Value> gradients = differentiable.buildAdjoint(builder, cotangents);
+  bool has = use.getOperandNumber() < gradients.size() && gradients[use.getOperandNumber()];
   while (next->getPrevNode() != op)
     next->getPrevNode()->erase();
   return has;

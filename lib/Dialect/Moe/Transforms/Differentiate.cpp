@@ -47,7 +47,7 @@ public:
 private:
   void findWide();
   bool isWide(Value value) const { return ofParameters.contains(value) && isNarrow(value.getType()); }
-  void buildAdjoint(Operation *op, ValueRange cotangents, SmallVectorImpl<Value> &gradients);
+  SmallVector<Value> buildAdjoint(Operation *op, ValueRange cotangents);
   void widen(Operation *op, Operation *before, MutableArrayRef<Value> gradients);
   bool seedLosses();
   void addCotangentArguments();
@@ -83,9 +83,9 @@ void Differentiator::findWide() {
 
 /// Builds the adjoint of an op. Wide cotangents are those of the same op on values of f32. Most adjoints need no more
 /// of it than its types.
-void Differentiator::buildAdjoint(Operation *op, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+SmallVector<Value> Differentiator::buildAdjoint(Operation *op, ValueRange cotangents) {
   if (!ofParameters.contains(op->getResult(0)))
-    return cast<MoeDifferentiableOpInterface>(op).buildAdjoint(builder, cotangents, gradients);
+    return cast<MoeDifferentiableOpInterface>(op).buildAdjoint(builder, cotangents);
   IRMapping mapping;
   SmallVector<Operation *> built;
   for (Value operand : op->getOperands())
@@ -97,10 +97,11 @@ void Differentiator::buildAdjoint(Operation *op, ValueRange cotangents, SmallVec
   for (Value result : wide->getResults())
     if (isNarrow(result.getType()))
       result.setType(cast<RankedTensorType>(result.getType()).clone(builder.getF32Type()));
-  cast<MoeDifferentiableOpInterface>(wide).buildAdjoint(builder, cotangents, gradients);
+  SmallVector<Value> gradients = cast<MoeDifferentiableOpInterface>(wide).buildAdjoint(builder, cotangents);
   for (Operation *one : llvm::reverse(built))
     if (one->use_empty())
       one->erase();
+  return gradients;
 }
 
 /// Widens gradients of values that have wide ones. An op after `before` that computes such a gradient gives its sum, if
@@ -213,9 +214,9 @@ LogicalResult Differentiator::visit(Operation *op) {
     return op->emitOpError() << "expected a differentiable op of an SPMD program: a gradient reaches it";
   Operation *before = terminator->getPrevNode();
   Location loc = getBackwardLoc(op);
-  SmallVector<Value> gradients,
-      results = llvm::map_to_vector(op->getResults(), [&](Value result) { return getCotangent(result, loc); });
-  buildAdjoint(op, results, gradients);
+  auto results = llvm::map_to_vector(op->getResults(), [&](Value result) { return getCotangent(result, loc); });
+  SmallVector<Value> gradients = buildAdjoint(op, results);
+  gradients.resize(op->getNumOperands());
   widen(op, before, gradients);
   for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode()) {
     built->setLoc(loc);

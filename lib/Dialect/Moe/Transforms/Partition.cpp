@@ -95,12 +95,12 @@ LogicalResult FunctionPartitioner::inferLayouts() {
       return op.emitOpError() << "expected an op of a model graph, e.g. moe.layer or moe.add";
     SmallVector<LayoutAttr> operands =
         llvm::map_to_vector(op.getOperands(), [&](Value value) { return layouts.lookup(value); });
-    SmallVector<LayoutAttr> results;
-    if (failed(partitionable.inferLayouts(parallel, operands, results)))
+    FailureOr<Layouts> results = partitionable.inferLayouts(parallel, operands);
+    if (failed(results))
       return failure();
     for (auto [operand, layout] : llvm::zip_equal(op.getOperands(), operands))
       layouts[operand] = layout;
-    for (auto [result, layout] : llvm::zip_equal(op.getResults(), results))
+    for (auto [result, layout] : llvm::zip_equal(op.getResults(), *results))
       layouts[result] = layout;
   }
   return success();
@@ -153,11 +153,11 @@ LogicalResult FunctionPartitioner::partitionBody() {
         llvm::map_to_vector(op->getOperands(), [&](Value value) { return shards.lookup(value); });
     SmallVector<LayoutAttr> operandLayouts =
         llvm::map_to_vector(op->getOperands(), [&](Value value) { return layouts.lookup(value); });
-    SmallVector<Value> results;
-    if (failed(
-            cast<MoePartitionOpInterface>(op).partition(builder, parallel, tokens, operandLayouts, operands, results)))
+    FailureOr<Values> results =
+        cast<MoePartitionOpInterface>(op).partition(builder, {parallel, tokens, operandLayouts, operands});
+    if (failed(results))
       return failure();
-    shards.map(op->getResults(), results);
+    shards.map(op->getResults(), *results);
   }
   return success();
 }

@@ -102,7 +102,7 @@ LogicalResult PlacementChecker::visit(Operation &op) {
   auto vary = [&](Value value) { return varies(value); };
   if (llvm::any_of(op.getResults(), vary) || llvm::any_of(op.getOperands(), vary)) {
     results.clear();
-    if (failed(cast<MoeSpmdOpInterface>(op).inferPlacements(analysis.getAxes(), axis, operands, results)))
+    if (failed(cast<MoeSpmdOpInterface>(op).inferPlacements({&op, analysis.getAxes(), axis, operands}, results)))
       return failure();
   }
   for (auto [result, placement] : llvm::zip_equal(op.getResults(), results)) {

@@ -9,31 +9,40 @@
 
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
-/// An op on a group of ranks. `methods` names the methods of MoeKernelOpInterface, besides getKernelGroup, that the op
-/// implements itself.
-class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits = [],
-                  list<string> costMethods = ["getOpCost"], list<Trait> adjoint = [Moe_Differentiable]>
+/// An op on a group of ranks. `states`, such as "VaryingToReplicated", are the states of its values over the group, before
+/// and after it. It is empty if the op implements inferSpmd itself. `methods` names the methods of MoeKernelOpInterface,
+/// besides getKernelGroup, that it implements itself.
+class Moe_GroupOp<string mnemonic, string states, list<string> methods = [], list<Trait> traits = [], Trait cost = Moe_Cost,
+                  list<Trait> adjoint = [Moe_Differentiable]>
     : Moe_Op<mnemonic, !listconcat([
-        Moe_SpmdGroup, DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>,
-        Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], adjoint, traits)> {
-  code kernelGroup = [{
+        Moe_SpmdGroup, cost, Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], adjoint, traits)> {
+  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
+  code groupMethods = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
-  }];
-  let extraClassDefinition = kernelGroup;
+  }] # !if(!empty(states), "", [{
+    ::llvm::LogicalResult $cppClass::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                               SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+      return infer}] # states # [{(*this, getGroup(), axes, operands, required, results);
+    }
+  }]);
+  let extraClassDefinition = groupMethods;
 }
 
 /// A group op that all members of the group call together.
-class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> traits = [],
+class Moe_Collective<string mnemonic, string states, list<string> methods = [], list<Trait> traits = [],
                      list<Trait> adjoint = [Moe_Differentiable]>
-    : Moe_GroupOp<mnemonic, !listconcat(["isCollective"], methods), traits, ["getOpCost", "getCostGroup"], adjoint> {
-  let extraClassDefinition = kernelGroup # [{
+    : Moe_GroupOp<mnemonic, states, !listconcat(["isCollective"], methods), traits,
+                  DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost", "getCostGroup"]>, adjoint> {
+  let extraClassDefinition = groupMethods # [{
     bool $cppClass::isCollective() { return true; }
     ::mlir::moe::GroupAttr $cppClass::getCostGroup() { return getGroup(); }
   }];
 }
 
-def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"],
-                                     [Moe_Splittable, Moe_Chunkable, Moe_Counts]> {
+def Moe_IdentityOverOneRank : NativeOpTrait<"IdentityOverOneRank">;
+
+def Moe_AllGatherOp : Moe_Collective<"all_gather", "VaryingToReplicated", ["getKernelParams"],
+                                     [Moe_IdentityOverOneRank, Moe_Splittable, Moe_Chunkable, Moe_Counts]> {
   let summary = "concatenates the members' parts: varying -> replicated";
   let description = [{
     `result` holds the members' inputs, one after the other along `dim`. Adjoint: moe.slice.
@@ -52,12 +61,12 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"],
   }];
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$dim)>];
   let hasFolder = 1;
 }
 
-def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isAlias", "getAliasPart"], [Moe_Chunkable]> {
+def Moe_SliceOp : Moe_GroupOp<"slice", "ReplicatedToVarying", ["getKernelParams", "isAlias", "getAliasPart"],
+                              [Moe_IdentityOverOneRank, Moe_Chunkable], Moe_CostOwn> {
   let summary = "the member's part: replicated -> varying";
   let description = [{
     Each member takes its own part of the input along `dim`: Parm's MP-Split and ESP-Split. No data moves between ranks.
@@ -77,14 +86,13 @@ def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isA
   }];
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$dim)>];
   let hasFolder = 1;
   let hasCanonicalizer = 1;
 }
 
-def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPlaceInputs"],
-                                     [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
+def Moe_AllReduceOp : Moe_Collective<"all_reduce", "", ["getKernelInputs", "getInPlaceInputs"],
+                                     [Moe_IdentityOverOneRank, AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
   let summary = "sum over the members: varying (partial sums) -> replicated";
   let description = [{
     `result` is the sum of the members' inputs. With `counts` only the first sum(counts) rows take part. Adjoint:
@@ -107,11 +115,10 @@ def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPla
   let assemblyFormat = [{
     $input (`counts` `(` $counts^ `)`)? `over` $group attr-dict `:` functional-type(operands, results)
   }];
-  let hasFolder = 1;
 }
 
-def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
-                                   [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
+def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", "ReplicatedToVarying", ["isAlias"],
+                                  [Moe_IdentityOverOneRank, AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
   let summary = "treats a replicated value as varying: replicated -> varying";
   let description = [{
     No data moves. Adjoint: moe.all_reduce. So each sum of a gradient over ranks is the adjoint of a moe.to_varying.
@@ -133,11 +140,11 @@ def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, UnitAttr:$shares);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
-  let hasFolder = 1;
   let hasVerifier = 0;
 }
 
-def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], [Moe_Chunkable]> {
+def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", "VaryingToVarying", ["getKernelParams"],
+                                         [Moe_IdentityOverOneRank, Moe_Chunkable]> {
   let summary = "the member's part of the sum: varying -> varying";
   let description = [{
     `moe.slice` of `moe.all_reduce`, in one exchange. Adjoint: moe.all_gather, then moe.to_varying.
@@ -156,12 +163,10 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], 
   }];
   let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
   let results = (outs Moe_Tensor:$result);
-  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
-  let hasFolder = 1;
 }
 
-def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"],
-                                    [Moe_ShadowableOnly, Moe_Counts]> {
+def Moe_AllToAllOp : Moe_Collective<"all_to_all", "VaryingToVarying", ["getKernelInputs", "getKernelParams"],
+                                    [Moe_IdentityOverOneRank, Moe_ShadowableOnly, Moe_Counts]> {
   let summary = "each member sends a part to each other member: varying -> varying";
   let description = [{
     Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and
@@ -184,10 +189,8 @@ def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernel
   }];
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$split_dim, I64Attr:$concat_dim);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$splitDim,
                                  "int64_t":$concatDim)>];
-  let hasFolder = 1;
   let extraClassDeclaration = [{
     /// The value that is in memory: the input, or the input of the moe.dump that makes it, if each of the copies goes to
     /// another member.
@@ -196,7 +199,7 @@ def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernel
 }
 
 def Moe_AllToAllPhaseOp
-    : Moe_Collective<"all_to_all_phase", ["getKernelName", "getKernelInputs", "getKernelParams"], [], []> {
+    : Moe_Collective<"all_to_all_phase", "VaryingToVarying", ["getKernelName", "getKernelInputs", "getKernelParams"], [], []> {
   let summary = "one phase of an all_to_all: varying -> varying";
   let description = [{
     The members form `phases` = n blocks of neighbours. In phase p block b sends to block (b - p) mod n and receives from
@@ -223,7 +226,6 @@ def Moe_AllToAllPhaseOp
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$split_dim, I64Attr:$concat_dim,
                        I64Attr:$phase, I64Attr:$phases);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = [{
     /// The value that is in memory, as for moe.all_to_all.
     ::mlir::Value getStoredInput();
@@ -231,7 +233,7 @@ def Moe_AllToAllPhaseOp
 }
 
 def Moe_JoinPhasesOp
-    : Moe_GroupOp<"join_phases", ["getKernelName", "getOperandPart"], [SameTypeOperands], ["getOpCost"], []> {
+    : Moe_GroupOp<"join_phases", "", ["getKernelName", "getOperandPart"], [SameTypeOperands], Moe_Cost, []> {
   let summary = "the results of all phases, in the order of the members";
   let description = [{
     Part p of n parts is block (b + p) mod n of the result along dimension 0. b is the member's own block of n
@@ -256,8 +258,8 @@ def Moe_JoinPhasesOp
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$parts, "::mlir::moe::GroupAttr":$group)>];
 }
 
-def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams", "getInPlaceInputs"],
-                                      [Moe_ShadowableOwn, Moe_Accumulating, Moe_Counts]> {
+def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", "VaryingToVarying", ["getKernelInputs", "getKernelParams"],
+                                     [Moe_ShadowableOwn, Moe_Accumulating, Moe_Counts]> {
   let summary = "ragged exchange of the dropless form: varying -> varying";
   let description = [{
     Exchanges rows between the ranks of the tokens and the ranks of the experts. `to_experts` goes from the block side to
@@ -321,7 +323,8 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
   }];
 }
 
-def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPart"]> {
+def Moe_PhaseOp : Moe_GroupOp<"phase", "VaryingToVarying", ["isAlias", "getAliasPart"], [], Moe_Cost,
+                              [MoeDifferentiableOpInterface]> {
   let summary = "the counts of the members that a phase receives from";
   let description = [{
     The input holds the counts of all members. The result is part (b + phase) mod phases of it along dimension 0, where b
@@ -343,15 +346,15 @@ def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPar
   }];
   let arguments = (ins Moe_Index2D:$input, Moe_GroupAttr:$group, I64Attr:$phase, I64Attr:$phases);
   let results = (outs Moe_Index2D:$result);
-  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$phase,
                                  "int64_t":$phases)>];
   let hasFolder = 1;
 }
 
-def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
-                                    [AllTypesMatch<["counts", "result"]>, Moe_ChunkableOwn, Moe_Counts],
-                                    ["getOpCost"]> {
+def Moe_SliceCountsOp
+    : Moe_GroupOp<"slice_counts", "ReplicatedToVarying", ["getKernelParams"],
+                  [Moe_IdentityOverOneRank, AllTypesMatch<["counts", "result"]>, Moe_ChunkableOwn, Moe_Counts], Moe_Cost,
+                  [MoeDifferentiableOpInterface]> {
   let summary = "counts of the member's part of packed rows: replicated -> varying";
   let description = [{
     `rows` packed rows are sorted by expert, `counts[0,e]` rows of each expert e from row 0 on. The rest is unused.
@@ -373,12 +376,12 @@ def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
   let arguments = (ins Moe_Index2D:$counts, Moe_GroupAttr:$group, I64Attr:$rows);
   let results = (outs Moe_Index2D:$result);
   let assemblyFormat = "$counts `over` $group attr-dict `:` type($result)";
-  let hasFolder = 1;
 }
 
 def Moe_LocalSlotsOp
-    : Moe_GroupOp<"local_slots", ["getKernelParams"],
-                  [MoeSlotsOpInterface, Moe_Counts, AllTypesMatch<["routed_slots", "slots"]>], ["getOpCost"]> {
+    : Moe_GroupOp<"local_slots", "ReplicatedToVarying", ["getKernelParams"],
+                  [MoeSlotsOpInterface, Moe_Counts, AllTypesMatch<["routed_slots", "slots"]>], Moe_Cost,
+                  [MoeDifferentiableOpInterface]> {
   let summary = "the choices of the member's own experts: replicated -> varying";
   let description = [{
     PPMoE's index selection (section 3.3.3). All members of the group have the same tokens, and the same slots [S, k] and
@@ -421,7 +424,8 @@ def Moe_LocalSlotsOp
   }];
 }
 
-def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypesMatch<["input", "result"]>]> {
+def Moe_BroadcastOp : Moe_Collective<"broadcast", "VaryingToReplicated", ["getKernelParams"],
+                                     [Moe_IdentityOverOneRank, AllTypesMatch<["input", "result"]>]> {
   let summary = "the owner's value on every member: varying -> replicated";
   let description = [{
     Member `root` owns the value. Adjoint: each member takes its share of the replicated cotangent, and moe.reduce sums
@@ -442,10 +446,10 @@ def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypes
   let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$root);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
-  let hasFolder = 1;
 }
 
-def Moe_ReduceOp : Moe_Collective<"reduce", ["getKernelParams"], [AllTypesMatch<["input", "result"]>]> {
+def Moe_ReduceOp : Moe_Collective<"reduce", "VaryingToVarying", ["getKernelParams"],
+                                  [Moe_IdentityOverOneRank, AllTypesMatch<["input", "result"]>]> {
   let summary = "the sum on the owner, zeros elsewhere: varying -> varying";
   let description = [{
     `result` is the sum of the members' inputs on member `root`, and zero on all others. Adjoint: moe.broadcast, then
@@ -466,11 +470,11 @@ def Moe_ReduceOp : Moe_Collective<"reduce", ["getKernelParams"], [AllTypesMatch<
   let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, I64Attr:$root);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
-  let hasFolder = 1;
   let hasCanonicalizer = 1;
 }
 
-def Moe_AssumeReplicatedOp : Moe_Collective<"assume_replicated", ["isAlias"], [AllTypesMatch<["input", "result"]>]> {
+def Moe_AssumeReplicatedOp : Moe_Collective<"assume_replicated", "VaryingToReplicated", ["getKernelName", "isAlias"],
+                                            [Moe_IdentityOverOneRank, AllTypesMatch<["input", "result"]>]> {
   let summary = "copies that are known to be equal: varying -> replicated";
   let description = [{
     States that all members have the same value. No data moves. `moe-run --verify` checks the claim. Only moe-partition
@@ -491,7 +495,6 @@ def Moe_AssumeReplicatedOp : Moe_Collective<"assume_replicated", ["isAlias"], [A
   let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
-  let hasFolder = 1;
   let hasVerifier = 0;
 }
 

@@ -35,7 +35,7 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
 
 def Moe_MatmulWgradOp : Moe_Op<"matmul_wgrad", [
     MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_CostOwn,
-    Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs"]>]> {
   let summary = "gradient of a matrix";
   let description = [{
     `result = addend + rows^T grads`. Without an addend it is the product alone. A moe.add of two such gradients, as of two
@@ -163,7 +163,7 @@ def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
 
 def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
     AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_CostOwn,
-    Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs"]>]> {
   let summary = "gradient of every expert's weights";
   let description = [{
     `result[e] = addend[e] + rows_e^T grads_e`. Without an addend it is the product alone. An expert without rows gets the
@@ -222,7 +222,7 @@ def Moe_BiasAddOp : Moe_Op<"bias_add", [
 
 def Moe_BiasGradOp : Moe_Op<"bias_grad", [
     AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_CostOwn,
-    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradient of a bias";
   let description = [{
     `result = addend + scale * sum of grads over each expert's rows`. Without an addend it is the scaled sum alone.
@@ -311,8 +311,8 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
 }
 
 def Moe_DumpOp : Moe_Op<"dump", [
-    Moe_Spmd, Moe_Differentiable, Moe_ShadowableOnly, Moe_CostOwn, Moe_Counts,
-    Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_ShadowableOnly, Moe_Cost, Moe_Counts,
+    Moe_Kernel<["getKernelParams", "isAlias"]>]> {
   let summary = "equal copies of each block, which need no memory before an exchange";
   let description = [{
     Parm's dump, before EP&ESP-AlltoAll. Dimension `dim` is `blocks` equal blocks of n. Each block is repeated c times,

@@ -56,7 +56,7 @@ def Moe_IndexAffineOp : Moe_Op<"index_affine", [
 }
 
 def Moe_FillOp : Moe_Op<"fill", [
-    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+    Moe_Spmd, MoeDifferentiableOpInterface, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "a tensor with one value everywhere, at both levels";
   let description = [{
     `result[i] = value`. In a model graph every rank has the whole tensor. A norm without weights takes it as gamma.
@@ -115,7 +115,7 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
 
 def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
     MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_Cost,
-    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradient of an embedding's table";
   let description = [{
     `result[v,:] = addend[v,:] + sum of grads[s,:] over the tokens s that have row v`. The row of the id `padding` is the
@@ -204,7 +204,7 @@ def Moe_NormGradOp : Moe_Op<"norm_grad", [
 
 def Moe_NormWgradOp : Moe_Op<"norm_wgrad", [
     MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_Cost,
-    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradient of moe.norm's gamma";
   let description = [{
     `result = addend + sum over rows and blocks of n(x) * grads`. moe.bias_grad gives the gradient of beta.
@@ -672,7 +672,7 @@ def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
 
 def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
     MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_Cost,
-    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradient of moe.relative_bias's table";
   let description = [{
     `result[b,h]` is the addend plus the sum of `grads[h,i,j]` over the places (i, j) of bucket b. The shapes are [H, L,

@@ -43,6 +43,17 @@ struct TokenDivision {
   CutAttr cut = {};
 };
 
+using Layouts = SmallVector<LayoutAttr, 1>;
+using Values = SmallVector<Value, 2>;
+
+/// Operands of an op of a model graph on one rank, with their layouts.
+struct Shards {
+  ParallelAttr parallel;
+  const TokenDivision &tokens;
+  ArrayRef<LayoutAttr> layouts;
+  ValueRange operands;
+};
+
 /// Statement of an op of a model graph about sequences.
 struct SequenceUse {
   /// Number of sequences in the op's rows, or 0 if the op does not tell it. The largest pieces that any op works on are
@@ -82,8 +93,16 @@ bool hasRowsFor(Type type, GroupAttr group);
 Value cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange rows);
 
 /// Implements the defaults of MoePartitionOpInterface.
-void inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands, SmallVectorImpl<LayoutAttr> &results);
-Value cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands);
+Layouts inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands);
+Values cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands);
+
+/// Implements MoeSpmdOpInterface::inferSpmd for an op over `group`, by the states over the group before and after it.
+LogicalResult inferVaryingToVarying(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                    SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results);
+LogicalResult inferVaryingToReplicated(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results);
+LogicalResult inferReplicatedToVarying(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results);
 
 /// Number of a result among those of its op, as in CountsRule::output.
 inline int64_t getResultNumber(Value result) { return cast<OpResult>(result).getResultNumber(); }
@@ -99,8 +118,10 @@ class MoeKernelOpInterface;
 
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);
-/// Cost of Resource::Memory, if every operand is read once and every result is written once.
+/// Cost of Resource::Memory, if every operand is read once and every result is written once. None where no kernel runs.
 OpCost getMemoryCost(Operation *op);
+/// Implements MoeKernelOpInterface::getInPlaceInputs.
+SmallVector<int64_t> getAddendInput(MoeKernelOpInterface op);
 /// Makes `cost`, which holds for all rows of `rows`, depend on the rows that `counts`, an input of the kernel, counts.
 /// Without `counts` it returns the cost itself.
 OpCost withRows(OpCost cost, Value counts, RankedTensorType rows, MoeKernelOpInterface kernel);
@@ -108,5 +129,16 @@ OpCost withRows(OpCost cost, Value counts, RankedTensorType rows, MoeKernelOpInt
 } // namespace mlir::moe
 
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h.inc"
+
+namespace mlir::OpTrait {
+
+/// An op over a group that is the identity if the group has one rank.
+template <typename Op> struct IdentityOverOneRank : TraitBase<Op, IdentityOverOneRank> {
+  static OpFoldResult foldTrait(Operation *op, ArrayRef<Attribute>) {
+    return cast<Op>(op).getGroup().getSize() == 1 ? OpFoldResult(op->getOperand(0)) : OpFoldResult();
+  }
+};
+
+} // namespace mlir::OpTrait
 
 #endif // MOE_DIALECT_MOE_IR_MOEINTERFACES_H

@@ -37,16 +37,11 @@ def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
       have no rule.
     }], "::std::string", "getIndexRule", (ins), "", [{ return ""; }]>,
     InterfaceMethod<[{
-      `axis` is one axis over which operands vary, and `operands` says how each is placed along it. Sets `results`, the
-      placements of the results. Fails with an error where a sum is missing or counts values more than once. The default
-      follows the index notation.
+      Sets `results`, the placements of the results along one axis over which operands vary. Fails with an error where a sum
+      is missing or counts values more than once. The default follows the index notation.
     }], "::llvm::LogicalResult", "inferPlacements",
-      (ins "const ::mlir::moe::SpmdAxes &":$axes, "::mlir::moe::AxisSet":$axis,
-           "::llvm::ArrayRef<::mlir::moe::Placement>":$operands,
-           "::llvm::SmallVectorImpl<::mlir::moe::Placement> &":$results), "",
-      [{
-        return ::mlir::moe::inferPlacementsByRule($_op, $_op.getIndexRule(), axes.describe(axis), operands, results);
-      }]>
+      (ins "const ::mlir::moe::AxisPlacements &":$along, "::llvm::SmallVectorImpl<::mlir::moe::Placement> &":$results), "",
+      [{ return along.inferByRule($_op.getIndexRule(), results); }]>
   ];
 }
 
@@ -57,12 +52,11 @@ def MoeDifferentiableOpInterface : OpInterface<"MoeDifferentiableOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Builds the cotangents of the operands from the cotangents of the results. A null cotangent is zero. A null gradient
-      means that no gradient flows (integer operands, constants). Each gradient has the type and the SPMD state of its
-      operand.
-    }], "void", "buildAdjoint",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$cotangents,
-           "::llvm::SmallVectorImpl<::mlir::Value> &":$gradients)>
+      Builds the cotangents of the leading operands from the cotangents of the results. A null cotangent is zero. No gradient
+      flows where one is null or left out (integer operands, constants). Each gradient has the type and the SPMD state of
+      its operand.
+    }], "::llvm::SmallVector<::mlir::Value>", "buildAdjoint",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$cotangents), "", [{ return {}; }]>
   ];
 }
 
@@ -75,7 +69,8 @@ def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      The cost. By default the op reads every operand and writes every result once, and computes nothing.
+      The cost. By default the op reads every operand and writes every result once, and computes nothing. Where no kernel
+      runs it costs nothing.
     }], "::mlir::moe::OpCost", "getOpCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>,
     InterfaceMethod<[{
       Floating-point operations of the products that the model needs by its definition, for model-graph ops.
@@ -110,8 +105,9 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
     The call of the runtime (`moert_<kernel>`, moert.h) that carries the op out, and the memory that it works on.
   }];
   let methods = [
-    InterfaceMethod<[{The call's name without `moert_`. It is empty where nothing runs. The default is the op's mnemonic.}],
-      "::llvm::StringRef", "getKernelName", (ins), "", [{ return $_op->getName().stripDialect(); }]>,
+    InterfaceMethod<[{
+      The call's name without `moert_`. It is empty where nothing runs, by default for an alias. Others have the op's mnemonic.
+    }], "::llvm::StringRef", "getKernelName", (ins), "", [{ return $_op.isAlias() ? "" : $_op->getName().stripDialect(); }]>,
     InterfaceMethod<[{
       The call's inputs in its order. An optional input that is absent is null. The default is the operands.
     }], "::llvm::SmallVector<::mlir::Value>", "getKernelInputs", (ins), "",
@@ -136,8 +132,10 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
       Place of operand `operand` in the result, for an op without a call whose operands lie side by side in the result.
       Each operand is computed in its place.
     }], "::std::optional<::mlir::moe::RankPart>", "getOperandPart", (ins "unsigned":$operand), "", [{ return {}; }]>,
-    InterfaceMethod<[{The kernel inputs whose memory may hold the first result.}],
-      "::llvm::SmallVector<int64_t>", "getInPlaceInputs", (ins), "", [{ return {}; }]>
+    InterfaceMethod<[{
+      The kernel inputs whose memory may hold the first result. By default it is the last one, if that is the addend of a
+      MoeAccumulatingOpInterface.
+    }], "::llvm::SmallVector<int64_t>", "getInPlaceInputs", (ins), "", [{ return ::mlir::moe::getAddendInput($_op); }]>
   ];
 }
 
@@ -270,26 +268,18 @@ def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Sets the layouts of operands that are null (not decided yet), and those of the results. Fails with an error where
-      the op cannot use a layout that is decided.
-    }], "::llvm::LogicalResult", "inferLayouts",
+      Sets the layouts of operands that are null (not decided yet), and returns those of the results. Fails with an error
+      where the op cannot use a layout that is decided.
+    }], "::mlir::FailureOr<::mlir::moe::Layouts>", "inferLayouts",
       (ins "::mlir::moe::ParallelAttr":$parallel,
-           "::llvm::MutableArrayRef<::mlir::moe::LayoutAttr>":$operands,
-           "::llvm::SmallVectorImpl<::mlir::moe::LayoutAttr> &":$results), [{}], [{
-        inferElementwiseLayouts($_op, operands, results);
-        return ::mlir::success();
-      }]>,
+           "::llvm::MutableArrayRef<::mlir::moe::LayoutAttr>":$operands), [{}],
+      [{ return inferElementwiseLayouts($_op, operands); }]>,
     InterfaceMethod<[{
-      Builds the baseline program of one rank from the operands' shards, which have the layouts `layouts`. Capacity, slots
-      and auxiliary loss belong to a group of tokens.
-    }], "::llvm::LogicalResult", "partition",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel,
-           "const ::mlir::moe::TokenDivision &":$tokens,
-           "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands,
-           "::llvm::SmallVectorImpl<::mlir::Value> &":$results), [{}], [{
-        results.push_back(cloneOnShard($_op, builder, operands));
-        return ::mlir::success();
-      }]>,
+      Builds the baseline program of one rank from the operands' shards, and returns the results. Capacity, slots and
+      auxiliary loss belong to a group of tokens.
+    }], "::mlir::FailureOr<::mlir::moe::Values>", "partition",
+      (ins "::mlir::OpBuilder &":$builder, "const ::mlir::moe::Shards &":$in), [{}],
+      [{ return cloneOnShard($_op, builder, in.operands); }]>,
     InterfaceMethod<[{
       Number of sequences in the op's rows, if the op needs it.
     }], "::mlir::moe::SequenceUse", "getSequenceUse", (ins), [{}], [{ return {}; }]>

@@ -5,7 +5,7 @@
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 def Moe_SplitOp : Moe_Op<"split", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["isAlias", "getAliasPart"]>]> {
   let summary = "equal parts along dimension 0";
   let description = [{
     Result i is part i of as many equal parts as there are results. No data moves: each part stays in its place in the
@@ -31,7 +31,7 @@ def Moe_SplitOp : Moe_Op<"split", [
 }
 
 def Moe_ConcatOp : Moe_Op<"concat", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
   let summary = "parts side by side along dimension 0";
   let description = [{
     No data moves: each part is computed in its place in the result. Adjoint: moe.split.
@@ -56,7 +56,7 @@ def Moe_ConcatOp : Moe_Op<"concat", [
 }
 
 def Moe_UnpackOp : Moe_Op<"unpack", [
-    Moe_SpmdPlaced, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
+    Moe_SpmdPlaced, Moe_Differentiable, Moe_Cost, Moe_Kernel<["isAlias", "getAliasPart"]>]> {
   let summary = "the pieces of a bucket";
   let description = [{
     The results lie in the bucket one after another, each with its elements in row-major order. No data moves. So one
@@ -85,7 +85,7 @@ def Moe_UnpackOp : Moe_Op<"unpack", [
 }
 
 def Moe_PackOp : Moe_Op<"pack", [
-    Moe_SpmdGroup, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
+    Moe_SpmdGroup, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
   let summary = "a bucket of pieces";
   let description = [{
     No data moves: each piece is computed in its place in the bucket. A piece that is a moe.fill of zeros is of any state.
@@ -111,7 +111,7 @@ def Moe_PackOp : Moe_Op<"pack", [
 }
 
 def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
-    Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
+    Moe_Spmd, Moe_Cost, Moe_Kernel<["isAlias", "getAliasPart"]>]> {
   let summary = "one micro-batch of a step's inputs";
   let description = [{
     `result` is element `index` of the input along dimension 0, which the result does not have. No data moves, and no

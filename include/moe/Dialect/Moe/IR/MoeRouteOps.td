@@ -89,7 +89,7 @@ def Moe_RouteOp : Moe_Op<"route", [
 }
 
 def Moe_WindowOp : Moe_Op<"window", [
-    MoeSlotsOpInterface, Moe_SpmdOwn, Moe_Differentiable, Moe_Cost, Moe_Counts,
+    MoeSlotsOpInterface, Moe_SpmdOwn, MoeDifferentiableOpInterface, Moe_Cost, Moe_Counts,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getKernelGroup", "getInPlaceInputs"]>]> {
   let summary = "the choices that one pass of a dropless layer serves";
   let description = [{
@@ -144,7 +144,7 @@ def Moe_WindowOp : Moe_Op<"window", [
 }
 
 def Moe_MergeChoicesOp : Moe_Op<"merge_choices", [
-    AttrSizedOperandSegments, Moe_SpmdOwn, Moe_Differentiable, Moe_Cost, Moe_Counts,
+    AttrSizedOperandSegments, Moe_SpmdOwn, MoeDifferentiableOpInterface, Moe_Cost, Moe_Counts,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getKernelGroup"]>]> {
   let summary = "one row for all choices that a token has of a holder of experts";
   let description = [{

@@ -8,7 +8,7 @@ include "moe/Dialect/Moe/IR/MoeCommOps.td"
 // the others. Tensors of shadows have R places along dimension 0. Place r belongs to the r-th shadow.
 
 def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
+    Moe_Spmd, MoeDifferentiableOpInterface, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "which experts become shadows in this step";
   let description = [{
     Chooses the shadows from the rows that each member sends to each expert. Every rank that has the same counts chooses
@@ -48,7 +48,7 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
 }
 
 def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
-    MoeSlotsOpInterface, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
+    MoeSlotsOpInterface, Moe_Spmd, MoeDifferentiableOpInterface, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "separate slots for the choices of experts and for those of shadows";
   let description = [{
     `slots` and `counts` are those of a dropless moe.route with `chunks` and `chunk_rows`, as if the choices of shadows
@@ -82,7 +82,7 @@ def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
   }];
 }
 
-def Moe_BroadcastExpertsOp : Moe_Collective<"broadcast_experts"> {
+def Moe_BroadcastExpertsOp : Moe_Collective<"broadcast_experts", ""> {
   let summary = "every shadow's value on all members: varying -> varying";
   let description = [{
     `result[r,..]` is the value of the r-th shadow, from the member that owns the expert. Places without a shadow hold
@@ -110,8 +110,7 @@ def Moe_BroadcastExpertsOp : Moe_Collective<"broadcast_experts"> {
                                  "::mlir::moe::GroupAttr":$group)>];
 }
 
-def Moe_ReduceExpertsOp : Moe_Collective<"reduce_experts", ["getKernelInputs", "getInPlaceInputs"],
-                                         [MoeAccumulatingOpInterface]> {
+def Moe_ReduceExpertsOp : Moe_Collective<"reduce_experts", "", ["getKernelInputs"], [MoeAccumulatingOpInterface]> {
   let summary = "the sum of every shadow's value at its owner: varying -> varying";
   let description = [{
     The adjoint of moe.broadcast_experts: `result[i,..] = addend[i,..] + sum over members of values[r,..]` where the

@@ -108,7 +108,7 @@ def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_
 
 def Moe_PickGradOp : Moe_Op<"pick_grad", [
     MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn,
-    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradient of moe.pick's rows";
   let description = [{
     `result` is the addend, or zeros, with grads[s,0] added at the label of each row s. In the addend's memory the op

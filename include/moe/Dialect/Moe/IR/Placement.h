@@ -11,6 +11,8 @@
 
 #include "mlir/IR/Operation.h"
 
+#include "moe/Dialect/Moe/IR/SpmdAxes.h"
+
 namespace mlir::moe {
 
 /// How the members along one axis of ranks hold one value.
@@ -40,26 +42,44 @@ struct Placement {
     bool hasDim = a.is(Kind::Shard) || a.is(Kind::Terms) || a.is(Kind::Part);
     return a.kind == b.kind && (!hasDim || a.dim == b.dim);
   }
-  friend bool operator!=(Placement a, Placement b) { return !(a == b); }
 };
 
-/// The placements of a rank-local op's results along the axis `axis` (its name in errors), from an index notation of
-/// it.
-///
-/// `operands -> results`, both lists with commas, operands in their order. Each is the letters of its dimensions; `.`
-/// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `(set)` that or tokens, `|e`
-/// experts that a value without such a dimension leaves out, `*` all dimensions as they are, and `_` an operand that
-/// tells nothing. Before an operand,
-/// `+` is a term of a sum, `!` an operand in which the op is not linear, `#` a factor whose terms side by side the op
-/// adds up, and nothing any other factor. A letter that no result has is summed over; a capital one must not be
-/// divided, since the op needs all of it at once. Behind a result, `~2` is the gradient of operand 2; `?` in its place
-/// tells nothing of it. A rule that begins with `@` depends on which rank computes. No rule: nothing is known of the
-/// results.
-///
-/// Fails with an error where a sum is missing: partial sums in an op that is not linear in them, multiplied by each
-/// other, or added to whole values. Fails too where the rule is none of `op` (verifyIndexRule).
-LogicalResult inferPlacementsByRule(Operation *op, StringRef rule, StringRef axis, ArrayRef<Placement> operands,
-                                    SmallVectorImpl<Placement> &results);
+/// One axis of ranks, and how the operands of an op are placed along it.
+struct AxisPlacements {
+  Operation *op;
+  const SpmdAxes &axes;
+  AxisSet axis;
+  ArrayRef<Placement> operands;
+
+  /// Infers the placements of a rank-local op's results from an index notation of it.
+  ///
+  /// `operands -> results`, both lists with commas, operands in their order. Each is the letters of its dimensions; `.`
+  /// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `(set)` that or tokens, `|e`
+  /// experts that a value without such a dimension leaves out, `*` all dimensions as they are, and `_` an operand that
+  /// tells nothing. Before an operand, `+` is a term of a sum, `!` an operand in which the op is not linear, `#` a
+  /// factor whose terms side by side the op adds up, and nothing any other factor. A letter that no result has is
+  /// summed over; a capital one must not be divided, since the op needs all of it at once. Behind a result, `~2` is the
+  /// gradient of operand 2; `?` in its place tells nothing of it. A rule that begins with `@` depends on which rank
+  /// computes. No rule: nothing is known of the results.
+  ///
+  /// Fails with an error where a sum is missing: partial sums in an op that is not linear in them, multiplied by each
+  /// other, or added to whole values. Fails too where the rule is none of `op` (verifyIndexRule).
+  LogicalResult inferByRule(StringRef rule, SmallVectorImpl<Placement> &results) const;
+
+  /// Whether the members of `group` lie along the axis.
+  bool isIn(GroupAttr group) const;
+  /// Whether blocks of `count` neighbours, into which the members of `group` are divided, lie along the axis. Fails if
+  /// a block is no group of axes.
+  FailureOr<bool> isInBlocksOf(int64_t count, GroupAttr group) const;
+  /// Infers the one result of an exchange over `group`. Along other axes it keeps the placement that all values share.
+  /// Along the group's axes it becomes the result of `exchange` for the first value.
+  LogicalResult infer(GroupAttr group, ArrayRef<Placement> values, SmallVectorImpl<Placement> &results,
+                      function_ref<FailureOr<Placement>(Placement)> exchange) const;
+  /// Returns `result`. Fails if an operand of a sum is known not to be terms of a sum.
+  FailureOr<Placement> ifTerms(Placement operand, Placement result) const;
+  /// Returns `result`. Fails if terms of a sum are taken for a whole value.
+  FailureOr<Placement> ifWhole(Placement operand, Placement result) const;
+};
 
 /// Fails with an error if `rule` does not fit the operands, results or dimensions of `op`.
 LogicalResult verifyIndexRule(Operation *op, StringRef rule);
