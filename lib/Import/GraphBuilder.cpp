@@ -4,7 +4,7 @@
 
 #include "Family.h"
 
-#include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
 
 using namespace mlir;
 using namespace mlir::moe;

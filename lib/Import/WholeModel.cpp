@@ -2,7 +2,7 @@
 
 #include "GraphBuilder.h"
 
-#include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
 
 #include <cmath>
 

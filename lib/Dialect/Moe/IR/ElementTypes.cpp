@@ -17,10 +17,15 @@ std::optional<int64_t> mlir::moe::getCheckedByteSize(ShapedType type) {
   return bytes <= kMaxTensorBytes ? std::optional<int64_t>(bytes) : std::nullopt;
 }
 
+RankedTensorType mlir::moe::withDim(RankedTensorType type, int64_t dim, int64_t size) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = size;
+  return type.clone(shape);
+}
+
 RankedTensorType mlir::moe::scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide) {
-  SmallVector<int64_t> shape(getTensorType(value).getShape());
-  shape[dim] = shape[dim] * multiply / divide;
-  return getTensorType(value).clone(shape);
+  RankedTensorType type = getTensorType(value);
+  return withDim(type, dim, type.getDimSize(dim) * multiply / divide);
 }
 
 Type mlir::moe::getAccumulatorType(Type elementType) {

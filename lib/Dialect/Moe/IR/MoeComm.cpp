@@ -1,4 +1,4 @@
-//===- MoeComm.cpp - parts that collectives share -------------------------===//
+//===- MoeComm.cpp - parts that ops share ---------------------------------===//
 #include "MoeComm.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -12,9 +12,7 @@ LogicalResult mlir::moe::inferVaryingToVarying(Operation *op, GroupAttr group, c
   FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
     return failure();
-  AxisSet all = *set;
-  for (AxisSet operand : operands)
-    all = all | operand;
+  AxisSet all = *set | unite(operands);
   required.assign(operands.size(), all);
   results.assign(op->getNumResults(), all);
   return success();
@@ -35,13 +33,11 @@ LogicalResult mlir::moe::inferReplicatedToVarying(Operation *op, GroupAttr group
   FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
     return failure();
-  AxisSet all;
-  for (AxisSet operand : operands) {
+  for (AxisSet operand : operands)
     if (!(operand & *set).empty())
       return op->emitOpError() << "expected an operand replicated over group '" << group.getName()
                                << "' but it varies over " << axes.describe(operand);
-    all = all | operand;
-  }
+  AxisSet all = unite(operands);
   required.assign(operands.size(), all);
   results.assign(op->getNumResults(), all | *set);
   return success();
@@ -57,6 +53,14 @@ LogicalResult mlir::moe::verifyPart(Operation *op, GroupAttr group, int64_t dim,
     return op->emitOpError() << "expected " << whole << " to be " << part << " times " << group.getSize()
                              << " along dimension " << dim;
   return success();
+}
+
+OpCost mlir::moe::getProductCost(Operation *op, GemmShape shape) {
+  OpCost cost = getMemoryCost(op);
+  cost.resource = Resource::Matrix;
+  cost.gemm = shape;
+  cost.flops = shape.getFlops();
+  return cost;
 }
 
 OpCost mlir::moe::getExchangeCost(Operation *op, Collective collective, Value payload) {

@@ -1,10 +1,7 @@
 //===- MoeCompute.cpp - rank-local computation ----------------------------===//
+#include "MoeComm.h"
+
 #include "mlir/IR/PatternMatch.h"
-
-#include "moe/Dialect/Moe/IR/Activation.h"
-#include "moe/Dialect/Moe/IR/ElementTypes.h"
-#include "moe/Dialect/Moe/IR/MoeOps.h"
-
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -18,15 +15,7 @@ static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value el
   return cost;
 }
 
-/// Cost of a product of each expert's rows: [E, C, ..], or with counts an E-th of the rows each.
-static OpCost getGemmCost(Operation *op, GemmShape shape) {
-  OpCost cost = getMemoryCost(op);
-  cost.resource = Resource::Matrix;
-  cost.gemm = shape;
-  cost.flops = shape.getFlops();
-  return cost;
-}
-
+/// Rows of each expert: C of [E, C, ..], or an E-th of rows with counts.
 static int64_t getRowsPerExpert(RankedTensorType rows, int64_t experts) {
   return rows.getRank() == 3 ? rows.getDimSize(1) : llvm::divideCeil(rows.getDimSize(0), experts);
 }
@@ -74,12 +63,11 @@ SmallVector<Value> MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotange
 }
 OpCost MatmulOp::getOpCost() {
   RankedTensorType result = getResult().getType();
-  return getGemmCost(
+  return getProductCost(
       *this, {1, result.getDimSize(0), result.getDimSize(1), getA().getType().getDimSize(getTransposeA() ? 0 : 1)});
 }
 SmallVector<Attribute> MatmulOp::getKernelParams() {
-  Builder builder(getContext());
-  return {builder.getI64IntegerAttr(getTransposeA()), builder.getI64IntegerAttr(getTransposeB())};
+  return getIntParams(getContext(), {getTransposeA(), getTransposeB()});
 }
 
 LogicalResult MatmulWgradOp::verify() {
@@ -92,7 +80,7 @@ LogicalResult MatmulWgradOp::verify() {
 }
 OpCost MatmulWgradOp::getOpCost() {
   RankedTensorType result = getResult().getType();
-  return getGemmCost(*this, {1, result.getDimSize(0), result.getDimSize(1), getRows().getType().getDimSize(0)});
+  return getProductCost(*this, {1, result.getDimSize(0), result.getDimSize(1), getRows().getType().getDimSize(0)});
 }
 SmallVector<Value> MatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getAddend()}; }
 
@@ -201,12 +189,6 @@ static LogicalResult verifyRows(Operation *op, RankedTensorType rows, Value coun
   return success();
 }
 
-static RankedTensorType withColumns(RankedTensorType rows, int64_t columns) {
-  SmallVector<int64_t> shape(rows.getShape());
-  shape.back() = columns;
-  return RankedTensorType::get(shape, rows.getElementType());
-}
-
 void GroupedMatmulOp::build(OpBuilder &builder, OperationState &state, Value rows, Value weights, Value counts,
                             bool transposeWeights) {
   RankedTensorType type = withColumns(getTensorType(rows), getTensorType(weights).getDimSize(transposeWeights ? 1 : 2));
@@ -234,14 +216,14 @@ SmallVector<Value> GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange 
 OpCost GroupedMatmulOp::getOpCost() {
   RankedTensorType rows = getRows().getType(), result = getResult().getType();
   int64_t experts = getWeights().getType().getDimSize(0);
-  OpCost cost =
-      getGemmCost(*this, {experts, getRowsPerExpert(rows, experts), result.getShape().back(), rows.getShape().back()});
+  OpCost cost = getProductCost(
+      *this, {experts, getRowsPerExpert(rows, experts), result.getShape().back(), rows.getShape().back()});
   cost.flops = 2 * getElements(getResult()) * static_cast<double>(rows.getShape().back());
   return withRows(cost, getCounts(), getRows().getType(), *this);
 }
 SmallVector<Value> GroupedMatmulOp::getKernelInputs() { return {getRows(), getWeights(), getCounts()}; }
 SmallVector<Attribute> GroupedMatmulOp::getKernelParams() {
-  return {Builder(getContext()).getI64IntegerAttr(getTransposeWeights())};
+  return getIntParams(getContext(), {getTransposeWeights()});
 }
 
 LogicalResult GroupedMatmulWgradOp::verify() {
@@ -259,7 +241,7 @@ OpCost GroupedMatmulWgradOp::getOpCost() {
   RankedTensorType rows = getRows().getType(), result = getResult().getType();
   int64_t experts = result.getDimSize(0);
   OpCost cost =
-      getGemmCost(*this, {experts, result.getDimSize(1), result.getDimSize(2), getRowsPerExpert(rows, experts)});
+      getProductCost(*this, {experts, result.getDimSize(1), result.getDimSize(2), getRowsPerExpert(rows, experts)});
   cost.raggedDepth = true;
   cost.flops = 2 * getElements(getRows()) * static_cast<double>(result.getDimSize(2));
   return withRows(cost, getCounts(), getRows().getType(), *this);
@@ -423,11 +405,9 @@ SmallVector<Attribute> DumpOp::getKernelParams() { return {getDimAttr(), getBloc
 SmallVector<CountsRule> DumpOp::getCountsRules() {
   if (!isCounts(getResult().getType()))
     return {};
-  return {{0, counts::Repeat{0, static_cast<int64_t>(getDim()), static_cast<int64_t>(getBlocks())}}};
+  return {{0, counts::Repeat{0, getDim(), getBlocks()}}};
 }
-OpFoldResult DumpOp::fold(FoldAdaptor) {
-  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
-}
+OpFoldResult DumpOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
 void LocalReduceOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t dim, int64_t blocks,
                           int64_t copies) {
@@ -444,12 +424,10 @@ SmallVector<Value> LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange co
 OpCost LocalReduceOp::getOpCost() { return getElementwiseCost(*this, 1, getInput()); }
 SmallVector<Attribute> LocalReduceOp::getKernelParams() { return {getDimAttr(), getBlocksAttr()}; }
 OpFoldResult LocalReduceOp::fold(FoldAdaptor) {
-  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
+  return getInput().getType() == getType() ? getInput() : OpFoldResult();
 }
-bool LocalReduceOp::canSplit(int64_t parts, GroupAttr) {
-  return getDim() == 0 && static_cast<int64_t>(getBlocks()) % parts == 0;
-}
+bool LocalReduceOp::canSplit(int64_t parts, GroupAttr) { return getDim() == 0 && getBlocks() % parts == 0; }
 Value LocalReduceOp::buildOnPart(OpBuilder &builder, Value part, int64_t parts) {
   int64_t copies = getTensorType(getInput()).getDimSize(0) / getTensorType(getResult()).getDimSize(0);
-  return builder.create<LocalReduceOp>(getLoc(), part, 0, static_cast<int64_t>(getBlocks()) / parts, copies);
+  return builder.create<LocalReduceOp>(getLoc(), part, 0, getBlocks() / parts, copies);
 }

@@ -1,9 +1,7 @@
 //===- MoeDense.cpp - dense ops: checks, adjoints, costs, calls -----------===//
-#include "llvm/Support/MathExtras.h"
+#include "MoeComm.h"
 
-#include "moe/Dialect/Moe/IR/Activation.h"
-#include "moe/Dialect/Moe/IR/ElementTypes.h"
-#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -22,12 +20,20 @@ static LogicalResult verifyShape(Operation *op, StringRef what, Value value, Arr
 /// zigzag.
 static SmallVector<Attribute> getCutParams(Operation *op, CutAttr cut) {
   if (!cut)
-    return {getInt(op, 1), getInt(op, 1), getInt(op, 0)};
-  return {getInt(op, cut.getGroup().getSize()), getInt(op, cut.getGroup().getStride()), getInt(op, cut.getZigzag())};
+    return getIntParams(op->getContext(), {1, 1, 0});
+  return getIntParams(op->getContext(), {cut.getGroup().getSize(), cut.getGroup().getStride(), cut.getZigzag()});
 }
 
 /// Number of parts into which a sequence is cut.
 static int64_t getCutParts(CutAttr cut) { return cut ? cut.getGroup().getSize() : 1; }
+
+/// Builds `op` on `x` in the other direction.
+template <typename Op> static Op buildInverse(OpBuilder &builder, Op op, Value x) {
+  auto inverse = cast<Op>(builder.clone(*op));
+  inverse.getXMutable().assign(x);
+  inverse.setInverse(!op.getInverse());
+  return inverse;
+}
 
 static LogicalResult verifyCut(Operation *op, CutAttr cut, StringRef what, int64_t rows) {
   if (cut && cut.getZigzag() && rows % 2 != 0)
@@ -83,9 +89,7 @@ OpCost EmbeddingOp::getOpCost() {
   cost.bytesRead = getByteSize(getIds().getType()) + getByteSize(getResult().getType());
   return cost;
 }
-SmallVector<Attribute> EmbeddingOp::getKernelParams() {
-  return {getInt(*this, getParts()), getInt(*this, getStride())};
-}
+SmallVector<Attribute> EmbeddingOp::getKernelParams() { return {getPartsAttr(), getStrideAttr()}; }
 
 LogicalResult EmbeddingGradOp::verify() {
   if (failed(verifyPadding(*this, getPadding(), getResult(), getParts())))
@@ -97,7 +101,7 @@ LogicalResult EmbeddingGradOp::verify() {
 }
 SmallVector<Value> EmbeddingGradOp::getKernelInputs() { return {getIds(), getGrads(), getAddend()}; }
 SmallVector<Attribute> EmbeddingGradOp::getKernelParams() {
-  return {getInt(*this, getParts()), getInt(*this, getStride()), getPaddingAttr()};
+  return {getPartsAttr(), getStrideAttr(), getPaddingAttr()};
 }
 
 //===----------------------------------------------------------------------===//
@@ -177,11 +181,7 @@ LogicalResult LinearOp::verify() {
   return verifyShape(*this, "y", getY(), {getRows(getX()), columns}, getX());
 }
 OpCost LinearOp::getOpCost() {
-  OpCost cost = getMemoryCost(*this);
-  cost.resource = Resource::Matrix;
-  cost.gemm = {1, getRows(getX()), getColumns(getY()), getColumns(getX())};
-  cost.flops = cost.gemm.getFlops();
-  return cost;
+  return getProductCost(*this, {1, getRows(getX()), getColumns(getY()), getColumns(getX())});
 }
 
 //===----------------------------------------------------------------------===//
@@ -215,19 +215,12 @@ LogicalResult RotaryOp::verify() {
 }
 /// A rotation's transpose is its inverse; `scale` stays.
 SmallVector<Value> RotaryOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
-  auto adjoint = cast<RotaryOp>(builder.clone(*getOperation()));
-  adjoint.getXMutable().assign(cotangents[0]);
-  adjoint.setInverse(!getInverse());
-  return {adjoint};
+  return {buildInverse(builder, *this, cotangents[0])};
 }
 SmallVector<Attribute> RotaryOp::getKernelParams() {
   int64_t direction = getUnrotated() ? 0 : getInverse() ? -1 : 1;
-  SmallVector<Attribute> params = {getPeriodAttr(),
-                                   getHeadDimAttr(),
-                                   getInt(*this, getBegin()),
-                                   getRotaryDimAttr(),
-                                   getInt(*this, getInterleaved()),
-                                   getInt(*this, direction)};
+  SmallVector<Attribute> params =
+      getIntParams(getContext(), {getPeriod(), getHeadDim(), getBegin(), getRotaryDim(), getInterleaved(), direction});
   llvm::append_range(params, getCutParams(*this, getCutAttr()));
   params.append({getBaseAttr(), getFactorAttr(), getLowAttr(), getHighAttr(), getScaleAttr(), getReachAttr(),
                  getTemperatureAttr(), getSpanAttr()});
@@ -249,14 +242,11 @@ LogicalResult JoinSequencesOp::verify() {
 }
 /// The adjoint moves rows back to their places.
 SmallVector<Value> JoinSequencesOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
-  auto adjoint = cast<JoinSequencesOp>(builder.clone(*getOperation()));
-  adjoint.getXMutable().assign(cotangents[0]);
-  adjoint.setInverse(!getInverse());
-  return {adjoint};
+  return {buildInverse(builder, *this, cotangents[0])};
 }
 SmallVector<Attribute> JoinSequencesOp::getKernelParams() {
-  return {getInt(*this, getCutParts(getCut())), getSequencesAttr(), getLengthAttr(),
-          getInt(*this, getCut().getZigzag()), getInt(*this, getInverse())};
+  return getIntParams(getContext(),
+                      {getCutParts(getCut()), getSequences(), getLength(), getCut().getZigzag(), getInverse()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -296,7 +286,7 @@ static LogicalResult verifyAttentionLengths(AttentionOp op) {
 }
 /// Number of key heads that exist. They are as large as query heads.
 template <typename Op> static int64_t getHeldKeyHeads(Op op) {
-  int64_t head = getColumns(op.getQ()) / static_cast<int64_t>(op.getHeads());
+  int64_t head = getColumns(op.getQ()) / op.getHeads();
   return getColumns(op.getK()) / head;
 }
 static LogicalResult verifyAttentionHeads(AttentionOp op) {
@@ -328,16 +318,16 @@ LogicalResult AttentionOp::verify() {
   double p = getDropout().convertToDouble();
   if (!(p >= 0 && p < 1) || (p > 0 && !getStep()))
     return emitOpError() << "expected dropout of at least 0 and below 1, with step where it is not 0, but got " << p;
-  if (static_cast<int64_t>(getWindow()) < 0)
-    return emitOpError() << "expected window of at least 0 but got " << static_cast<int64_t>(getWindow());
+  if (getWindow() < 0)
+    return emitOpError() << "expected window of at least 0 but got " << getWindow();
   int64_t qLength = getQLength(), kLength = getKLength();
   if (failed(verifyCut(*this, getCutAttr(), "q_length", qLength)))
     return failure();
-  bool isOfMembers = static_cast<int64_t>(getKeyShift()) >= 0;
+  bool isOfMembers = getKeyShift() >= 0;
   if ((isOfMembers || getRing()) && (!getCut() || getBias() || getStep() || (isOfMembers && getRing())))
     return emitOpError() << "expected key_shift or ring with a cut, and without each other, bias and dropout";
-  if (static_cast<int64_t>(getBlock()) < 0)
-    return emitOpError() << "expected block of at least 0 but got " << static_cast<int64_t>(getBlock());
+  if (getBlock() < 0)
+    return emitOpError() << "expected block of at least 0 but got " << getBlock();
   if ((getBias() &&
        failed(verifyShape(*this, "bias", getBias(), {heads, qLength * getCutParts(getCutAttr()), kLength}, getQ()))) ||
       (getSinks() && failed(verifyShape(*this, "sinks", getSinks(), {heads}, getQ()))) ||
@@ -420,12 +410,9 @@ template <typename Op> static int64_t getSeenKeys(Op op) {
 /// products are halves.
 template <typename Op> static OpCost getAttentionCost(Op op, int64_t keys, int64_t values) {
   int64_t q = op.getQLength(), sequences = getRows(op.getQ()) / q;
-  OpCost cost = getMemoryCost(op);
-  cost.resource = Resource::Matrix;
-  cost.gemm = {sequences * static_cast<int64_t>(op.getHeads()), q, getSeenKeys(op),
-               keys * getKeyDim(op) + values * getValueDim(op)};
+  OpCost cost = getProductCost(
+      op, {sequences * op.getHeads(), q, getSeenKeys(op), keys * getKeyDim(op) + values * getValueDim(op)});
   cost.attention = {std::max(getKeyDim(op), getValueDim(op)), keys + values};
-  cost.flops = cost.gemm.getFlops();
   return cost;
 }
 
@@ -435,17 +422,13 @@ OpCost AttentionGradOp::getOpCost() { return getAttentionCost(*this, 3, 2); }
 OpCost AttentionBiasGradOp::getOpCost() { return getAttentionCost(*this, 1, 1); }
 
 template <typename Op> static SmallVector<Attribute> getAttentionParams(Op op) {
-  SmallVector<Attribute> params;
-  for (int64_t value : {static_cast<int64_t>(op.getQLength()), static_cast<int64_t>(op.getKLength()),
-                        static_cast<int64_t>(op.getHeads()), static_cast<int64_t>(op.getKHeads()),
-                        static_cast<int64_t>(op.getParts()), static_cast<int64_t>(op.getStride()),
-                        static_cast<int64_t>(op.getCausal()), static_cast<int64_t>(op.getWindow()),
-                        static_cast<int64_t>(op.getSeed()), static_cast<int64_t>(op.getRowParts()),
-                        static_cast<int64_t>(op.getRowStride()), static_cast<int64_t>(op.getBlock())})
-    params.push_back(getInt(op, value));
+  SmallVector<Attribute> params =
+      getIntParams(op.getContext(),
+                   {op.getQLength(), op.getKLength(), op.getHeads(), op.getKHeads(), op.getParts(), op.getStride(),
+                    op.getCausal(), op.getWindow(), op.getSeed(), op.getRowParts(), op.getRowStride(), op.getBlock()});
   llvm::append_range(params, getCutParams(op, op.getCutAttr()));
   // The runtime refuses a ring that no pass has expanded.
-  params.push_back(getInt(op, op.getRing() ? -2 : static_cast<int64_t>(op.getKeyShift())));
+  params.push_back(getInt(op, op.getRing() ? -2 : op.getKeyShift()));
   params.append({op.getScaleAttr(), op.getDropoutAttr()});
   return params;
 }
@@ -495,7 +478,7 @@ SmallVector<Value> DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotang
 }
 /// Rows can be divided if the parts of `group` lie inside one of the parts of the op.
 bool DropoutOp::canDivideRows(GroupAttr group) {
-  bool isInside = getRowParts() == 1 || static_cast<int64_t>(getRowStride()) == group.getStride() * group.getSize();
+  bool isInside = getRowParts() == 1 || getRowStride() == group.getStride() * group.getSize();
   return isInside && hasRowsFor(getResult().getType(), group);
 }
 Value DropoutOp::buildOnRowPart(OpBuilder &builder, ValueRange rows, GroupAttr group) {
@@ -506,16 +489,11 @@ Value DropoutOp::buildOnRowPart(OpBuilder &builder, ValueRange rows, GroupAttr g
   return part;
 }
 SmallVector<Attribute> DropoutOp::getKernelParams() {
-  return {getSeedAttr(),
-          getInt(*this, getRowParts()),
-          getInt(*this, getRowStride()),
-          getInt(*this, getColumnParts()),
-          getInt(*this, getColumnStride()),
-          getInt(*this, getJitter()),
-          getInt(*this, getCutParts(getCutAttr())),
-          getInt(*this, getSequences()),
-          getInt(*this, getLength()),
-          getInt(*this, getCutAttr() && getCutAttr().getZigzag()),
-          getPAttr()};
+  bool zigzag = getCutAttr() && getCutAttr().getZigzag();
+  SmallVector<Attribute> params =
+      getIntParams(getContext(), {getSeed(), getRowParts(), getRowStride(), getColumnParts(), getColumnStride(),
+                                  getJitter(), getCutParts(getCutAttr()), getSequences(), getLength(), zigzag});
+  params.push_back(getPAttr());
+  return params;
 }
 SmallVector<int64_t> DropoutOp::getInPlaceInputs() { return {0}; }

@@ -6,8 +6,6 @@
 //===----------------------------------------------------------------------===//
 #include "llvm/ADT/SetVector.h"
 
-#include "moe/Dialect/Moe/IR/Activation.h"
-#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -88,9 +86,7 @@ FailureOr<Layouts> ActivationOp::inferLayouts(ParallelAttr parallel, MutableArra
   return Layouts{operands[0]};
 }
 FailureOr<Values> ActivationOp::partition(OpBuilder &builder, const Shards &in) {
-  auto type = getTensorType(in.operands[0]);
-  auto result = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / getActivationWidth(getKind())},
-                                      type.getElementType());
+  RankedTensorType result = scaleDim(in.operands[0], 1, 1, getActivationWidth(getKind()));
   return Values{builder.create<ActivationOp>(getLoc(), result, in.operands[0], Value(), getKindAttr(), getAlphaAttr(),
                                              getLimitAttr())};
 }
@@ -121,7 +117,7 @@ FailureOr<Values> DropoutOp::partition(OpBuilder &builder, const Shards &in) {
 
 SequenceUse PositionsOp::getSequenceUse() {
   int64_t rows = getTensorType(getResult()).getDimSize(0);
-  return {rows / static_cast<int64_t>(getPeriod()), {rows}};
+  return {rows / getPeriod(), {rows}};
 }
 FailureOr<Layouts> PositionsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr>) {
   return Layouts{LayoutAttr::getRows(parallel, 1)};
@@ -241,7 +237,7 @@ FailureOr<Values> LinearOp::partition(OpBuilder &builder, const Shards &in) {
 
 SequenceUse RotaryOp::getSequenceUse() {
   int64_t rows = getTensorType(getResult()).getDimSize(0);
-  return {rows / static_cast<int64_t>(getPeriod()), {rows}};
+  return {rows / getPeriod(), {rows}};
 }
 FailureOr<Layouts> RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])))
@@ -283,8 +279,8 @@ FailureOr<Values> AppendToHeadsOp::partition(OpBuilder &builder, const Shards &i
 }
 
 SequenceUse AttentionOp::getSequenceUse() {
-  int64_t rows = getTensorType(getResult()).getDimSize(0), sequences = rows / static_cast<int64_t>(getQLength());
-  return {sequences, {rows, sequences * static_cast<int64_t>(getKLength())}, getCausal()};
+  int64_t rows = getTensorType(getResult()).getDimSize(0), sequences = rows / getQLength();
+  return {sequences, {rows, sequences * getKLength()}, getCausal()};
 }
 /// Heads are over mp if the queries' columns are. Keys and values go with them, or all are on every member.
 FailureOr<Layouts> AttentionOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
@@ -410,7 +406,7 @@ static LogicalResult divideSequences(AttentionOp graph, AttentionOp local, OpBui
                                      const TokenDivision &tokens) {
   int64_t pieces = graph.getSequenceUse().sequences / tokens.sequences, piece = graph.getQLength();
   int64_t parts = tokens.cut.getGroup().getSize();
-  if (pieces > 1 && (graph.getBias() || graph.getStep() || static_cast<int64_t>(graph.getKLength()) != piece))
+  if (pieces > 1 && (graph.getBias() || graph.getStep() || graph.getKLength() != piece))
     return graph.emitOpError() << "expected no bias and no dropout where context parallelism divides sequences whose "
                                   "tokens see pieces of "
                                << piece << " tokens; leave out cp";
@@ -420,7 +416,7 @@ static LogicalResult divideSequences(AttentionOp graph, AttentionOp local, OpBui
   SequenceGather(builder, local, tokens).gather(local.getKMutable(), local.getVMutable());
   builder.setInsertionPointAfter(local);
   local.setQLength(piece * pieces / parts);
-  local.setKLength(static_cast<int64_t>(graph.getKLength()) * pieces);
+  local.setKLength(graph.getKLength() * pieces);
   local.setBlock(pieces > 1 ? piece : 0);
   local.setCutAttr(tokens.cut);
   return success();
@@ -436,7 +432,7 @@ FailureOr<Values> AttentionOp::partition(OpBuilder &builder, const Shards &in) {
   local.setRowParts(in.parallel.getDp());
   local.setRowStride(in.parallel.getGroup("dp").getStride());
   auto q = getTensorType(in.operands[0]), v = getTensorType(in.operands[2]);
-  int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / static_cast<int64_t>(getKHeads());
+  int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / getKHeads();
   local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
   local.getLse().setType(getAccumulatorTensor(q, {q.getDimSize(0), heads}));
   if (in.parallel.getCp() > 1 && failed(divideSequences(*this, local, builder, in.tokens)))

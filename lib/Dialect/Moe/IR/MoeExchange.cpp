@@ -33,8 +33,8 @@ LogicalResult AllToAllOp::verify() {
   RankedTensorType expected = getExchangedType(input, getGroup().getSize(), getSplitDim(), getConcatDim());
   if (!expected)
     return emitOpError() << "expected split_dim and concat_dim to be dimensions of " << input
-                         << ", the first divisible by " << getGroup().getSize() << ", but got "
-                         << static_cast<int64_t>(getSplitDim()) << " and " << static_cast<int64_t>(getConcatDim());
+                         << ", the first divisible by " << getGroup().getSize() << ", but got " << getSplitDim()
+                         << " and " << getConcatDim();
   if (result != expected)
     return emitOpError() << "expected the result to be " << expected << " but got " << result;
   return success();
@@ -48,8 +48,7 @@ SmallVector<Value> AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotan
 /// the operand of a moe.dump that made equal parts for neighbouring members.
 static Value getStored(Value input, int64_t splitDim, int64_t size) {
   auto dump = input.getDefiningOp<DumpOp>();
-  bool whole = dump && static_cast<int64_t>(dump.getDim()) == splitDim &&
-               static_cast<int64_t>(dump.getBlocks()) * dump.getCopies() == size;
+  bool whole = dump && dump.getDim() == splitDim && dump.getBlocks() * dump.getCopies() == size;
   return whole ? dump.getInput() : input;
 }
 Value AllToAllOp::getStoredInput() { return getStored(getInput(), getSplitDim(), getGroup().getSize()); }
@@ -90,7 +89,7 @@ SmallVector<Attribute> AllToAllOp::getKernelParams() {
 SmallVector<CountsRule> AllToAllOp::getCountsRules() {
   if (!isCounts(getResult().getType()))
     return {};
-  auto split = static_cast<int64_t>(getSplitDim()), concat = static_cast<int64_t>(getConcatDim());
+  int64_t split = getSplitDim(), concat = getConcatDim();
   return {{0, counts::Exchange{0, split, concat, getCopies(getInput(), getStoredInput(), split)}}};
 }
 
@@ -106,11 +105,9 @@ LogicalResult AllToAllPhaseOp::verify() {
   RankedTensorType whole = getExchangedType(getInput().getType(), size, getSplitDim(), getConcatDim());
   if (!whole)
     return emitOpError() << "expected split_dim and concat_dim to be dimensions of " << getInput().getType()
-                         << ", the first divisible by " << size << ", but got " << static_cast<int64_t>(getSplitDim())
-                         << " and " << static_cast<int64_t>(getConcatDim());
-  SmallVector<int64_t> shape(whole.getShape());
-  shape[getConcatDim()] /= phases;
-  if (getResult().getType() != RankedTensorType::get(shape, whole.getElementType()))
+                         << ", the first divisible by " << size << ", but got " << getSplitDim() << " and "
+                         << getConcatDim();
+  if (getResult().getType() != withDim(whole, getConcatDim(), whole.getDimSize(getConcatDim()) / phases))
     return emitOpError() << "expected the result to be one of " << phases << " parts of " << whole << " but got "
                          << getResult().getType();
   return success();
@@ -147,9 +144,7 @@ LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> op
   int64_t parts = getParts().size();
   AxisSet blocks = axes.getCovering(
       GroupAttr::get(getContext(), getGroup().getName(), parts, getGroup().getStride() * getGroup().getSize() / parts));
-  AxisSet all;
-  for (AxisSet operand : operands)
-    all = all | operand;
+  AxisSet all = unite(operands);
   required.assign(operands.size(), all);
   results.assign(1, all | blocks);
   return success();
@@ -178,7 +173,5 @@ LogicalResult PhaseOp::verify() {
   return success();
 }
 bool PhaseOp::isAlias() { return true; }
-std::optional<RankPart> PhaseOp::getAliasPart(unsigned) {
-  return RankPart{getGroup(), static_cast<int64_t>(getPhase()), static_cast<int64_t>(getPhases())};
-}
+std::optional<RankPart> PhaseOp::getAliasPart(unsigned) { return RankPart{getGroup(), getPhase(), getPhases()}; }
 OpFoldResult PhaseOp::fold(FoldAdaptor) { return getPhases() == 1 ? OpFoldResult(getInput()) : OpFoldResult(); }

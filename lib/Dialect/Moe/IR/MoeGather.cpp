@@ -25,7 +25,7 @@ SmallVector<Attribute> AllGatherOp::getKernelParams() { return {getDimAttr()}; }
 SmallVector<CountsRule> AllGatherOp::getCountsRules() {
   if (!isCounts(getResult().getType()))
     return {};
-  return {{0, counts::Gather{0, static_cast<int64_t>(getDim())}}};
+  return {{0, counts::Gather{0, getDim()}}};
 }
 /// All members have to gather the same block at one time.
 bool AllGatherOp::canSplit(int64_t parts, GroupAttr group) {
@@ -152,9 +152,7 @@ Operation *SliceCountsOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, R
   return clone;
 }
 SmallVector<Attribute> SliceCountsOp::getKernelParams() { return {getRowsAttr()}; }
-SmallVector<CountsRule> SliceCountsOp::getCountsRules() {
-  return {{0, counts::SliceRows{0, static_cast<int64_t>(getRows())}}};
-}
+SmallVector<CountsRule> SliceCountsOp::getCountsRules() { return {{0, counts::SliceRows{0, getRows()}}}; }
 
 //===----------------------------------------------------------------------===//
 // LocalSlotsOp
@@ -180,5 +178,5 @@ LogicalResult LocalSlotsOp::verify() {
 }
 SmallVector<Attribute> LocalSlotsOp::getKernelParams() { return {getCapacityAttr(), getRoomAttr(), getCopiesAttr()}; }
 SmallVector<CountsRule> LocalSlotsOp::getCountsRules() {
-  return {{getResultNumber(getCounts()), counts::OwnExperts{1, static_cast<int64_t>(getCopies())}}};
+  return {{getResultNumber(getCounts()), counts::OwnExperts{1, getCopies()}}};
 }

@@ -79,10 +79,8 @@ Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping 
     auto type = cast<RankedTensorType>(result.getType());
     if (!hasRows(type))
       continue;
-    SmallVector<int64_t> shape(type.getShape());
-    int64_t &rows = shape[getRowDim(type)];
-    rows = keepsRows(op, type) ? countRows(clone->getOperand(0).getType()) : chunk.of(rows);
-    result.setType(RankedTensorType::get(shape, type.getElementType()));
+    int64_t rows = keepsRows(op, type) ? countRows(clone->getOperand(0).getType()) : chunk.of(countRows(type));
+    result.setType(withDim(type, getRowDim(type), rows));
   }
   return clone;
 }
@@ -126,9 +124,7 @@ Value mlir::moe::cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange ro
   Operation *clone = builder.clone(*op);
   clone->setOperands(0, rows.size(), rows);
   OpResult result = clone->getResult(0);
-  auto type = cast<RankedTensorType>(result.getType());
-  result.setType(RankedTensorType::get({cast<RankedTensorType>(rows[0].getType()).getDimSize(0), type.getDimSize(1)},
-                                       type.getElementType()));
+  result.setType(withDim(getTensorType(result), 0, getTensorType(rows[0]).getDimSize(0)));
   return result;
 }
 

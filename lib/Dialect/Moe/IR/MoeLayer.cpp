@@ -1,10 +1,7 @@
 //===- MoeLayer.cpp - moe.layer: checks, and its baseline schedule --------===//
-#include <cmath>
+#include "MoeComm.h"
 
-#include "ExpertGroups.h"
-#include "moe/Dialect/Moe/IR/Activation.h"
-#include "moe/Dialect/Moe/IR/ElementTypes.h"
-#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -17,7 +14,7 @@ int64_t LayerOp::getCapacity(int64_t tokens) {
   if (isDropless())
     return 0;
   if (getExpertCapacity())
-    return std::min(tokens, static_cast<int64_t>(*getExpertCapacity()));
+    return std::min(tokens, *getExpertCapacity());
   double wanted = getCapacityFactor()->convertToDouble() * static_cast<double>(getTopK() * tokens) /
                   static_cast<double>(getNumExperts());
   // Factors are decimal, and rounding of a product such as 1.1 * 10 must not add a slot. No token chooses an expert
@@ -54,8 +51,8 @@ static LogicalResult verifyRouting(LayerOp op) {
   if (op.getCapacityFactor() && !(op.getCapacityFactor()->convertToDouble() > 0))
     return op.emitOpError() << "expected capacity_factor to be positive but got "
                             << op.getCapacityFactor()->convertToDouble();
-  if (std::optional<uint64_t> capacity = op.getExpertCapacity(); capacity && static_cast<int64_t>(*capacity) < 1)
-    return op.emitOpError() << "expected expert_capacity to be at least 1 but got " << static_cast<int64_t>(*capacity);
+  if (std::optional<int64_t> capacity = op.getExpertCapacity(); capacity && *capacity < 1)
+    return op.emitOpError() << "expected expert_capacity to be at least 1 but got " << *capacity;
   if (op.getMaxLoad() && (!op.isDropless() || !(op.getMaxLoad()->convertToDouble() >= 1)))
     return op.emitOpError() << "expected max_load to be at least 1, and only in the dropless form";
   return success();
@@ -118,18 +115,15 @@ static double getDenseFlops(LayerOp op) {
 
 OpCost LayerOp::getOpCost() {
   int64_t tokens = getX().getType().getDimSize(0), experts = getNumExperts(), groups = getGroups();
-  int64_t rows =
-      isDropless() ? tokens * static_cast<int64_t>(getTopK()) / experts : groups * getCapacity(tokens / groups);
-  OpCost cost = getMemoryCost(*this);
-  cost.resource = Resource::Matrix;
-  cost.gemm = getExpertShape(*this, experts, rows);
-  cost.flops = cost.gemm.getFlops() + getDenseFlops(*this);
+  int64_t rows = isDropless() ? tokens * getTopK() / experts : groups * getCapacity(tokens / groups);
+  OpCost cost = getProductCost(*this, getExpertShape(*this, experts, rows));
+  cost.flops += getDenseFlops(*this);
   return cost;
 }
 
 /// Each of a token's k choices counts, even if a capacity has no place for it.
 double LayerOp::getModelFlops() {
-  int64_t choices = getX().getType().getDimSize(0) * static_cast<int64_t>(getTopK());
+  int64_t choices = getX().getType().getDimSize(0) * getTopK();
   return getExpertShape(*this, 1, choices).getFlops() + getDenseFlops(*this);
 }
 
@@ -170,7 +164,7 @@ class BaselineBuilder {
 public:
   BaselineBuilder(LayerOp layer, OpBuilder &builder, ParallelAttr parallel, int64_t groups, ValueRange operands)
       : layer(layer), local(operands, layer), builder(builder), parallel(parallel),
-        groups(std::max(groups, static_cast<int64_t>(layer.getGroups()))),
+        groups(std::max(groups, layer.getGroups())),
         loc(NameLoc::get(builder.getStringAttr(layer.getLayerName()), layer.getLoc())) {}
 
   FailureOr<Values> build();
@@ -240,8 +234,8 @@ RouteOp BaselineBuilder::buildRoute() {
       layer.getExpertGroupsAttr(), layer.getTopGroupsAttr(), layer.getGroupScoreAttr(),
       builder.getI64IntegerAttr(layer.getCapacity(tokens / localGroups)), builder.getI64IntegerAttr(localGroups),
       builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0), layer.getLeaveAttr(), layer.getHomesAttr(),
-      builder.getI64IntegerAttr(static_cast<int64_t>(layer.getLeave()) < 0 ? 1 : stride),
-      builder.getI64IntegerAttr(static_cast<int64_t>(layer.getLeave()) < 0 ? 1 : span));
+      builder.getI64IntegerAttr(layer.getLeave() < 0 ? 1 : stride),
+      builder.getI64IntegerAttr(layer.getLeave() < 0 ? 1 : span));
 }
 
 BaselineBuilder::Rows BaselineBuilder::exchange(Value dispatched, Value counts) {
@@ -279,9 +273,8 @@ Value BaselineBuilder::buildExperts(const Rows &at) {
     hidden =
         builder.create<BiasAddOp>(loc, hidden.getType(), hidden, bias, at.expertCounts, builder.getF64FloatAttr(1));
   auto type = cast<RankedTensorType>(hidden.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape.back() /= layer.getActivationWidth();
-  Value active = activate(RankedTensorType::get(shape, type.getElementType()), hidden, at.expertCounts);
+  Type activeType = withColumns(type, type.getShape().back() / layer.getActivationWidth());
+  Value active = activate(activeType, hidden, at.expertCounts);
   Value out = builder.create<GroupedMatmulOp>(loc, active, local.getW2(), at.expertCounts);
   // The partial sums of the shards are added up. Each has its share of the bias.
   if (Value bias = local.getB2())
@@ -309,9 +302,7 @@ Value BaselineBuilder::exchangeBack(const Rows &at, Value rows) {
 /// Builds a dense FFN with its inner dimension over mp (Megatron's column and row split).
 Value BaselineBuilder::buildShared(Value x) {
   Value hidden = builder.create<MatmulOp>(loc, x, local.getSharedW1());
-  auto type = cast<RankedTensorType>(hidden.getType());
-  Type inner = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / layer.getActivationWidth()},
-                                     type.getElementType());
+  Type inner = scaleDim(hidden, 1, 1, layer.getActivationWidth());
   Value active = activate(inner, hidden, /*counts=*/Value());
   Value out = sum(builder.create<MatmulOp>(loc, active, local.getSharedW2()), {}, "mp");
   if (!local.getSharedGate())
@@ -341,8 +332,7 @@ FailureOr<Values> BaselineBuilder::build() {
     dispatchedType = RankedTensorType::get({rows, xType.getDimSize(1)}, xType.getElementType());
   else
     dispatchedType = RankedTensorType::get(
-        {layer.getNumExperts(), static_cast<int64_t>(route.getCapacity()) * localGroups, xType.getDimSize(1)},
-        xType.getElementType());
+        {layer.getNumExperts(), route.getCapacity() * localGroups, xType.getDimSize(1)}, xType.getElementType());
   bool weighInputs = layer.getWeighInputs();
   Value dispatched =
       builder.create<DispatchOp>(loc, dispatchedType, x, route.getSlots(), weighInputs ? route.getWeights() : Value());

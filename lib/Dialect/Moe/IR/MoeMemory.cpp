@@ -10,9 +10,7 @@ using namespace mlir::moe;
 static RankedTensorType getPartType(RankedTensorType type, int64_t parts) {
   if (type.getRank() == 0 || parts < 1 || type.getDimSize(0) % parts != 0)
     return {};
-  SmallVector<int64_t> shape(type.getShape());
-  shape[0] /= parts;
-  return RankedTensorType::get(shape, type.getElementType());
+  return withDim(type, 0, type.getDimSize(0) / parts);
 }
 
 static LogicalResult verifyParts(Operation *op, RankedTensorType whole, TypeRange parts) {
@@ -79,7 +77,7 @@ LogicalResult MicroBatchOp::verify() {
 }
 bool MicroBatchOp::isAlias() { return true; }
 std::optional<RankPart> MicroBatchOp::getAliasPart(unsigned) {
-  return RankPart{GroupAttr(), static_cast<int64_t>(getIndex()), getInput().getType().getDimSize(0)};
+  return RankPart{GroupAttr(), getIndex(), getInput().getType().getDimSize(0)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -87,10 +85,7 @@ std::optional<RankPart> MicroBatchOp::getAliasPart(unsigned) {
 //===----------------------------------------------------------------------===//
 
 void ConcatOp::build(OpBuilder &builder, OperationState &state, ValueRange parts) {
-  auto part = cast<RankedTensorType>(parts.front().getType());
-  SmallVector<int64_t> shape(part.getShape());
-  shape[0] *= static_cast<int64_t>(parts.size());
-  build(builder, state, RankedTensorType::get(shape, part.getElementType()), parts);
+  build(builder, state, scaleDim(parts.front(), 0, static_cast<int64_t>(parts.size()), 1), parts);
 }
 LogicalResult ConcatOp::verify() { return verifyParts(*this, getResult().getType(), getParts().getTypes()); }
 SmallVector<Value> ConcatOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {

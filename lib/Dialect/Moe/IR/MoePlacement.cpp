@@ -343,7 +343,7 @@ LogicalResult AllToAllOp::inferPlacements(const AxisPlacements &along, SmallVect
 
 LogicalResult AllToAllPhaseOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // A phase brings values from all members of a block, but from one block alone.
-  FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / static_cast<int64_t>(getPhases()), getGroup());
+  FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / getPhases(), getGroup());
   FailureOr<bool> copies = getStoredInput() == getInput() ? FailureOr<bool>(false) : FailureOr<bool>();
   return along.infer(getGroup(), along.operands, results, [&](Placement operand) {
     return exchange(operand, getConcatDim(), getSplitDim(), copies, whole);
@@ -363,8 +363,8 @@ LogicalResult AllToAllVOp::inferPlacements(const AxisPlacements &along, SmallVec
   if (getAddend())
     values.push_back(along.operands[3]);
   bool toExperts = getDirection() == Direction::to_experts;
-  FailureOr<bool> copies = along.isInBlocksOf(toExperts ? static_cast<int64_t>(getCopies()) : 1, getGroup());
-  FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / static_cast<int64_t>(getPhases()), getGroup());
+  FailureOr<bool> copies = along.isInBlocksOf(toExperts ? getCopies() : 1, getGroup());
+  FailureOr<bool> whole = along.isInBlocksOf(getGroup().getSize() / getPhases(), getGroup());
   return along.infer(getGroup(), values, results, [&](Placement operand) {
     // Any parts of packed rows divide the tokens of each expert.
     if (toExperts && operand == Placement::shard(0))
@@ -388,7 +388,7 @@ LogicalResult SliceCountsOp::inferPlacements(const AxisPlacements &, SmallVector
 
 LogicalResult LocalSlotsOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {
   // Neighbours that divide the columns of the same experts make the same choices.
-  FailureOr<bool> copies = along.isInBlocksOf(static_cast<int64_t>(getCopies()), getGroup());
+  FailureOr<bool> copies = along.isInBlocksOf(getCopies(), getGroup());
   results.push_back({Kind::Unknown});
   results.push_back({Kind::Unknown});
   SmallVector<Placement> slots;

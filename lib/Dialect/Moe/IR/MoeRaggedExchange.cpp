@@ -72,9 +72,9 @@ bool AllToAllVOp::canAccumulate(Value addend) {
   int64_t phases = getPhases();
   llvm::SmallBitVector seen(phases);
   for (AllToAllVOp op = *this; op; op = addend.getDefiningOp<AllToAllVOp>()) {
-    if (op != *this && (op.getDirection() != getDirection() || !op.getGroup().hasSameRanks(getGroup()) ||
-                        op.getBlockCounts() != getBlockCounts() || op.getCopies() != getCopies() ||
-                        static_cast<int64_t>(op.getPhases()) != phases))
+    if (op != *this &&
+        (op.getDirection() != getDirection() || !op.getGroup().hasSameRanks(getGroup()) ||
+         op.getBlockCounts() != getBlockCounts() || op.getCopies() != getCopies() || op.getPhases() != phases))
       return false;
     if (getDirection() != Direction::from_experts || seen.test(op.getPhase()))
       return false;
@@ -101,7 +101,7 @@ Operation *AllToAllVOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, S
   auto clone = cast<AllToAllVOp>(cloneOnShadows(*this, builder, mapping));
   clone.setGroupAttr(scope.getGroup(getGroup()));
   if (getDirection() == Direction::to_experts) {
-    int64_t rows = clone.getRows().getType().getDimSize(0) / static_cast<int64_t>(getCopies());
+    int64_t rows = clone.getRows().getType().getDimSize(0) / getCopies();
     RankedTensorType type = getResult().getType();
     clone.getResult().setType(
         RankedTensorType::get({rows * clone.getGroup().getSize(), type.getDimSize(1)}, type.getElementType()));
@@ -115,14 +115,14 @@ OpCost AllToAllVOp::getOpCost() {
   // back a member sends the rows that its experts received.
   bool toExperts = getDirection() == Direction::to_experts;
   OpCost cost = getExchangeCost(*this, Collective::AllToAll, toExperts ? Value(getRows()) : Value(getResult()));
-  auto phases = static_cast<int64_t>(getPhases());
+  int64_t phases = getPhases();
   int64_t rows = getBlockSideType().getDimSize(0);
   cost.raggedRows = static_cast<int64_t>(llvm::divideCeil(rows, phases));
   cost.payload = rows ? cost.payload / rows * cost.raggedRows : 0;
   cost.bytesRead = cost.bytesWritten = cost.payload;
-  cost.phase = static_cast<int64_t>(getPhase());
+  cost.phase = getPhase();
   cost.phases = phases;
-  cost.copies = static_cast<int64_t>(getCopies());
+  cost.copies = getCopies();
   cost.countsInput = toExperts ? 1 : 2;
   cost.peerDim = toExperts ? 1 : 0;
   return cost;
@@ -136,17 +136,16 @@ SmallVector<CountsRule> AllToAllVOp::getCountsRules() {
 Value AllToAllVOp::getStoredRows() {
   auto dump = getRows().getDefiningOp<DumpOp>();
   bool whole = dump && getDirection() == Direction::to_experts && dump.getDim() == 0 && dump.getBlocks() == 1 &&
-               dump.getCopies() == static_cast<int64_t>(getCopies());
+               dump.getCopies() == getCopies();
   return whole ? dump.getInput() : getRows();
 }
 SmallVector<Value> AllToAllVOp::getKernelInputs() {
   return {getStoredRows(), getBlockCounts(), getExpertCounts(), getAddend()};
 }
 SmallVector<Attribute> AllToAllVOp::getKernelParams() {
-  auto copies = static_cast<int64_t>(getCopies());
-  return getIntParams(getContext(),
-                      {static_cast<int64_t>(getDirection()), copies, getStoredRows() == getRows() ? copies : 1,
-                       static_cast<int64_t>(getPhase()), static_cast<int64_t>(getPhases())});
+  int64_t copies = getCopies();
+  return getIntParams(getContext(), {static_cast<int64_t>(getDirection()), copies,
+                                     getStoredRows() == getRows() ? copies : 1, getPhase(), getPhases()});
 }
 OpFoldResult AllToAllVOp::fold(FoldAdaptor) {
   // One block of one rank is already sorted by expert.

@@ -85,7 +85,7 @@ SmallVector<Value> BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cota
 }
 OpCost BroadcastOp::getOpCost() {
   OpCost cost = getExchangeCost(*this, Collective::Broadcast, getInput());
-  cost.root = static_cast<int64_t>(getRoot());
+  cost.root = getRoot();
   return cost;
 }
 SmallVector<Attribute> BroadcastOp::getKernelParams() { return {getRootAttr()}; }
@@ -97,7 +97,7 @@ SmallVector<Value> ReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotange
 }
 OpCost ReduceOp::getOpCost() {
   OpCost cost = getReductionCost(*this, Collective::Reduce, getInput());
-  cost.root = static_cast<int64_t>(getRoot());
+  cost.root = getRoot();
   return cost;
 }
 SmallVector<Attribute> ReduceOp::getKernelParams() { return {getRootAttr()}; }

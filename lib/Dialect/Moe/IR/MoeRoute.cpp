@@ -1,23 +1,10 @@
 //===- MoeRoute.cpp - routing, dispatch, combine --------------------------===//
-#include "ExpertGroups.h"
+#include "MoeComm.h"
 
 #include "llvm/Support/MathExtras.h"
 
-#include "moe/Dialect/Moe/IR/ElementTypes.h"
-#include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/IR/SpmdAxes.h"
-
 using namespace mlir;
 using namespace mlir::moe;
-
-static SmallVector<Attribute> getParams(MLIRContext *context, ArrayRef<int64_t> ints, double last) {
-  Builder builder(context);
-  SmallVector<Attribute> params;
-  for (int64_t value : ints)
-    params.push_back(builder.getI64IntegerAttr(value));
-  params.push_back(builder.getF64FloatAttr(last));
-  return params;
-}
 
 static LogicalResult verifyRouteShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -54,7 +41,7 @@ LogicalResult mlir::moe::verifyExpertGroups(Operation *op, int64_t experts, int6
 
 static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
   int64_t chunks = route.getChunks(), reserved = route.getChunkRows();
-  int64_t rows = static_cast<int64_t>(route.getGroups() * route.getCapacity());
+  int64_t rows = route.getGroups() * route.getCapacity();
   if (chunks < 1 || (rows > 0 && reserved == 0 && rows % chunks != 0))
     return route.emitOpError() << "expected chunks to divide the " << rows << " rows of an expert but got " << chunks;
   // Rows of an expert if there is a capacity, and of all experts otherwise.
@@ -70,20 +57,18 @@ static LogicalResult verifyHomes(RouteOp route, int64_t experts, int64_t k) {
     return route.emitOpError() << "expected homes to divide the " << experts
                                << " experts and home_stride and home_span of at least 1 but got " << homes << ", "
                                << stride << " and " << span;
-  bool limits = static_cast<int64_t>(route.getLeave()) >= 0;
-  if (limits && (static_cast<int64_t>(route.getExpertGroups()) != 1 || k > experts / homes))
+  bool limits = route.getLeave() >= 0;
+  if (limits && (route.getExpertGroups() != 1 || k > experts / homes))
     return route.emitOpError() << "expected with leave that expert_groups is 1 and that at least " << k
-                               << " experts, a token's choices, are at home, but got "
-                               << static_cast<int64_t>(route.getExpertGroups()) << " and " << experts / homes;
+                               << " experts, a token's choices, are at home, but got " << route.getExpertGroups()
+                               << " and " << experts / homes;
   return success();
 }
 /// Equal tokens are routed differently on two ranks of different homes, if homes depend on the rank.
 LogicalResult RouteOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
                                  SmallVectorImpl<AxisSet> &results) {
-  AxisSet all;
-  for (AxisSet operand : operands)
-    all = all | operand;
-  if (static_cast<int64_t>(getLeave()) >= 0 && getHomes() > 1)
+  AxisSet all = unite(operands);
+  if (getLeave() >= 0 && getHomes() > 1)
     all = all | axes.getCovering(GroupAttr::get(getContext(), "home", getHomes(), getHomeStride()));
   required.assign(operands.size(), all);
   results.assign(getNumResults(), all);
@@ -106,7 +91,7 @@ LogicalResult RouteOp::verify() {
       failed(verifyRouteShape(*this, "experts", getExperts(), {tokens, k})) ||
       failed(verifyRouteShape(*this, "slots", getSlots(), {tokens, k})) ||
       failed(verifyAccumulator(*this, "weights", getWeights(), {tokens, k}, getLogits().getType())) ||
-      failed(verifyRouteShape(*this, "counts", getCounts(), {static_cast<int64_t>(getChunks()), experts})) ||
+      failed(verifyRouteShape(*this, "counts", getCounts(), {getChunks(), experts})) ||
       failed(verifyAccumulator(*this, "aux", getAux(), {}, getLogits().getType())))
     return failure();
   if (getSelectionBias() &&
@@ -115,8 +100,8 @@ LogicalResult RouteOp::verify() {
   int64_t groups = getGroups();
   if (groups < 1 || tokens % groups != 0)
     return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
-  if (static_cast<int64_t>(getCapacity()) < 0)
-    return emitOpError() << "expected a capacity of at least 0 but got " << static_cast<int64_t>(getCapacity());
+  if (getCapacity() < 0)
+    return emitOpError() << "expected a capacity of at least 0 but got " << getCapacity();
   if (failed(verifyChunks(*this, tokens, k)) || failed(verifyHomes(*this, experts, k)))
     return failure();
   return verifyExpertGroups(*this, experts, k, getExpertGroups(), getTopGroups(), getGroupScore());
@@ -138,33 +123,25 @@ OpCost RouteOp::getOpCost() {
 SmallVector<CountsRule> RouteOp::getCountsRules() {
   CountsRule rule{getResultNumber(getCounts()), {}};
   int64_t tokens = getExperts().getType().getDimSize(0), topK = getExperts().getType().getDimSize(1);
-  auto leave = static_cast<int64_t>(getLeave()), homes = static_cast<int64_t>(getHomes());
-  auto groups = static_cast<int64_t>(getExpertGroups()), top = static_cast<int64_t>(getTopGroups());
+  int64_t leave = getLeave(), homes = getHomes();
+  int64_t groups = getExpertGroups(), top = getTopGroups();
   bool isLimited = leave >= 0 && homes > 1; // with one home no choice leaves it
   if (!isLimited && top < groups)
     rule.how = counts::RouteInGroups{tokens, topK, groups, top};
   else if (!isLimited)
     rule.how = counts::Route{tokens, topK};
   else
-    rule.how = counts::RouteNearHome{tokens,
-                                     topK,
-                                     static_cast<int64_t>(getGroups()),
-                                     leave,
-                                     homes,
-                                     static_cast<int64_t>(getHomeStride()),
-                                     static_cast<int64_t>(getHomeSpan())};
+    rule.how = counts::RouteNearHome{tokens, topK, getGroups(), leave, homes, getHomeStride(), getHomeSpan()};
   return {rule};
 }
 SmallVector<Value> RouteOp::getKernelInputs() { return {getLogits(), getSelectionBias()}; }
 SmallVector<Attribute> RouteOp::getKernelParams() {
-  return getParams(getContext(),
-                   {static_cast<int64_t>(getScore()), getRenormalize(), static_cast<int64_t>(getExpertGroups()),
-                    static_cast<int64_t>(getTopGroups()), static_cast<int64_t>(getGroupScore()),
-                    static_cast<int64_t>(getCapacity()), static_cast<int64_t>(getGroups()),
-                    static_cast<int64_t>(getChunks()), static_cast<int64_t>(getChunkRows()),
-                    static_cast<int64_t>(getLeave()), static_cast<int64_t>(getHomes()),
-                    static_cast<int64_t>(getHomeStride()), static_cast<int64_t>(getHomeSpan())},
-                   getRoutingScale().convertToDouble());
+  SmallVector<Attribute> params =
+      getIntParams(getContext(), {static_cast<int64_t>(getScore()), getRenormalize(), getExpertGroups(), getTopGroups(),
+                                  static_cast<int64_t>(getGroupScore()), getCapacity(), getGroups(), getChunks(),
+                                  getChunkRows(), getLeave(), getHomes(), getHomeStride(), getHomeSpan()});
+  params.push_back(getRoutingScaleAttr());
+  return params;
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,8 +163,7 @@ void WindowOp::build(OpBuilder &builder, OperationState &state, Value slots, Val
         before, group, sizes.workers, sizes.rows, sizes.chunkRows, sizes.phases);
 }
 WindowSizes WindowOp::getSizes() {
-  return {static_cast<int64_t>(getWorkers()), static_cast<int64_t>(getRows()), getCounts().getType().getDimSize(0),
-          static_cast<int64_t>(getChunkRows()), static_cast<int64_t>(getPhases())};
+  return {getWorkers(), getRows(), getCounts().getType().getDimSize(0), getChunkRows(), getPhases()};
 }
 LogicalResult WindowOp::verify() {
   auto [workers, rows, chunks, chunkRows, phases] = getSizes();
@@ -220,11 +196,7 @@ LogicalResult WindowOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operan
   if (!(operands[1] & *set).empty())
     return emitOpError() << "expected gathered counts that are replicated over group '" << getGroup().getName()
                          << "' but they vary over " << axes.describe(operands[1]);
-  AxisSet left = operands[1], all = *set;
-  for (AxisSet operand : operands.drop_front(2))
-    left = left | operand;
-  for (AxisSet operand : operands)
-    all = all | operand;
+  AxisSet left = unite(operands.drop_front()), all = *set | unite(operands);
   required.assign(operands.size(), left);
   required.front() = all;
   results.assign(3, all);
@@ -240,9 +212,7 @@ SmallVector<int64_t> WindowOp::getInPlaceInputs() {
   return getBefore() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
 }
 SmallVector<CountsRule> WindowOp::getCountsRules() {
-  return {{getResultNumber(getCounts()),
-           counts::Window{1, static_cast<int64_t>(getWorkers()), static_cast<int64_t>(getRows()),
-                          static_cast<int64_t>(getPhases())}}};
+  return {{getResultNumber(getCounts()), counts::Window{1, getWorkers(), getRows(), getPhases()}}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -310,9 +280,8 @@ LogicalResult RouteGradOp::verify() {
     return failure();
   if (getGradAux() && failed(verifyAccumulator(*this, "grad_aux", getGradAux(), {}, scores)))
     return failure();
-  if (static_cast<int64_t>(getGroups()) < 1 || tokens % static_cast<int64_t>(getGroups()) != 0)
-    return emitOpError() << "expected groups to divide the " << tokens << " tokens but got "
-                         << static_cast<int64_t>(getGroups());
+  if (getGroups() < 1 || tokens % getGroups() != 0)
+    return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << getGroups();
   return success();
 }
 OpCost RouteGradOp::getOpCost() {
@@ -324,9 +293,10 @@ SmallVector<Value> RouteGradOp::getKernelInputs() {
   return {getScores(), getExperts(), getGradWeights(), getGradAux()};
 }
 SmallVector<Attribute> RouteGradOp::getKernelParams() {
-  return getParams(getContext(),
-                   {static_cast<int64_t>(getScore()), getRenormalize(), static_cast<int64_t>(getGroups())},
-                   getRoutingScale().convertToDouble());
+  SmallVector<Attribute> params =
+      getIntParams(getContext(), {static_cast<int64_t>(getScore()), getRenormalize(), getGroups()});
+  params.push_back(getRoutingScaleAttr());
+  return params;
 }
 
 //===----------------------------------------------------------------------===//

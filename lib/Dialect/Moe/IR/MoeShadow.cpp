@@ -27,9 +27,9 @@ LogicalResult ChooseShadowsOp::verify() {
     return emitOpError() << "expected node_workers to divide the " << workers << " workers but got " << nodeWorkers;
   if (most < 1 || most > experts)
     return emitOpError() << "expected most to be between 1 and " << experts << " but got " << most;
-  if (static_cast<int64_t>(getRoom()) < 0 || static_cast<int64_t>(getPhases()) < 1)
-    return emitOpError() << "expected room of at least 0 and phases of at least 1 but got "
-                         << static_cast<int64_t>(getRoom()) << " and " << static_cast<int64_t>(getPhases());
+  if (getRoom() < 0 || getPhases() < 1)
+    return emitOpError() << "expected room of at least 0 and phases of at least 1 but got " << getRoom() << " and "
+                         << getPhases();
   for (APFloat seconds : {getRowCompute(), getRowSend(), getRowLocal(), getRowNode(), getExpert(), getStart()})
     if (!seconds.isFinite() || seconds.isNegative())
       return emitOpError() << "expected times of at least 0 but got " << seconds.convertToDouble();
@@ -146,10 +146,7 @@ static OpCost getShadowExchangeCost(Operation *op, Collective collective, Ranked
 
 void BroadcastExpertsOp::build(OpBuilder &builder, OperationState &state, Value values, Value shadows, int64_t places,
                                GroupAttr group) {
-  auto type = cast<RankedTensorType>(values.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape[0] = places;
-  build(builder, state, RankedTensorType::get(shape, type.getElementType()), values, shadows, group);
+  build(builder, state, withDim(getTensorType(values), 0, places), values, shadows, group);
 }
 LogicalResult BroadcastExpertsOp::verify() {
   return verifyShadowExchange(*this, getGroup(), cast<RankedTensorType>(getValues().getType()), getShadows(),

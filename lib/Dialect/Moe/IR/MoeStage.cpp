@@ -36,8 +36,8 @@ static LogicalResult failOnStates(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RepeatOp::verify() {
-  if (static_cast<int64_t>(getMost()) < 1) // (C1)
-    return emitOpError() << "expected 'most' to be at least 1 but got " << static_cast<int64_t>(getMost());
+  if (getMost() < 1) // (C1)
+    return emitOpError() << "expected 'most' to be at least 1 but got " << getMost();
   if (getTimes().getType().getDimSize(0) != 1) // (C1)
     return emitOpError() << "expected times to be [1] but got " << getTimes().getType();
   if (getResultTypes() != getCarried().getTypes()) // (C2)

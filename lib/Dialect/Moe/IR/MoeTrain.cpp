@@ -17,11 +17,6 @@ static LogicalResult verifyLabels(Operation *op, Value rows, Value labels) {
                            << " rows but got " << labels.getType();
 }
 
-static SmallVector<Attribute> getPartParams(Operation *op, int64_t parts, int64_t stride) {
-  Builder builder(op->getContext());
-  return {builder.getI64IntegerAttr(parts), builder.getI64IntegerAttr(stride)};
-}
-
 //===----------------------------------------------------------------------===//
 // Loss
 //===----------------------------------------------------------------------===//
@@ -102,7 +97,7 @@ OpCost PickOp::getOpCost() {
   cost.bytesRead = getByteSize(getLabels().getType()) + getByteSize(getResult().getType());
   return cost;
 }
-SmallVector<Attribute> PickOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
+SmallVector<Attribute> PickOp::getKernelParams() { return {getPartsAttr(), getStrideAttr()}; }
 
 LogicalResult PickGradOp::verify() {
   if (failed(verifyColumn(*this, "grads", getGrads(), getResult())) ||
@@ -120,7 +115,7 @@ OpCost PickGradOp::getOpCost() {
   return cost;
 }
 SmallVector<Value> PickGradOp::getKernelInputs() { return {getLabels(), getGrads(), getAddend()}; }
-SmallVector<Attribute> PickGradOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
+SmallVector<Attribute> PickGradOp::getKernelParams() { return {getPartsAttr(), getStrideAttr()}; }
 
 void LabelSumOp::build(OpBuilder &builder, OperationState &state, Value rows, Value labels) {
   build(builder, state, getAccumulatorTensor(getTensorType(rows), {}), rows, labels);
@@ -257,9 +252,7 @@ void CastOp::build(OpBuilder &builder, OperationState &state, Value input, Type 
 SmallVector<Value> CastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   return {builder.create<CastOp>(getLoc(), cotangents[0], getInput().getType().getElementType())};
 }
-OpFoldResult CastOp::fold(FoldAdaptor) {
-  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
-}
+OpFoldResult CastOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
 //===----------------------------------------------------------------------===//
 // Optimizers

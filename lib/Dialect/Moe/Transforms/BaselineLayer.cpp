@@ -90,7 +90,7 @@ LogicalResult Matcher::matchThere() {
     return fail("its dispatch has weights that are not those of its moe.route");
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto gather = step<AllGatherOp>()) {
-    if (static_cast<int64_t>(gather.getDim()) != dim || failed(noteEsp(gather.getGroup())))
+    if (gather.getDim() != dim || failed(noteEsp(gather.getGroup())))
       return fail("its dispatched rows are gathered in another way than in the baseline");
   }
   while (step<ToVaryingOp>())
@@ -121,7 +121,7 @@ LogicalResult Matcher::matchExperts() {
 LogicalResult Matcher::matchBack() {
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto both = step<ReduceScatterOp>()) {
-    if (static_cast<int64_t>(both.getDim()) != dim)
+    if (both.getDim() != dim)
       return fail("the sums over its experts' shards are divided along another dimension than in the baseline");
     return failure(failed(noteEsp(both.getGroup())) || failed(noteEsp(both.getGroup())));
   }
@@ -140,9 +140,8 @@ LogicalResult Matcher::matchBack() {
       return failure();
   }
   if (auto slice = step<SliceOp>())
-    return static_cast<int64_t>(slice.getDim()) == dim
-               ? noteEsp(slice.getGroup())
-               : fail("the returned rows are divided along another dimension than in the baseline");
+    return slice.getDim() == dim ? noteEsp(slice.getGroup())
+                                 : fail("the returned rows are divided along another dimension than in the baseline");
   return success();
 }
 
@@ -221,9 +220,7 @@ Value mlir::moe::cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Valu
       mapping.map(operand, counts);
   Value result = builder.clone(*op, mapping)->getResult(0);
   RankedTensorType type = getTensorType(result), rowsType = getTensorType(rows);
-  SmallVector<int64_t> shape(type.getShape());
-  shape[getRowDim(type)] = rowsType.getDimSize(getRowDim(rowsType));
-  result.setType(RankedTensorType::get(shape, type.getElementType()));
+  result.setType(withDim(type, getRowDim(type), rowsType.getDimSize(getRowDim(rowsType))));
   return result;
 }
 

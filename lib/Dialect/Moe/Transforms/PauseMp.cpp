@@ -71,12 +71,6 @@ private:
 
 } // namespace
 
-static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size) {
-  SmallVector<int64_t> shape(type.getShape());
-  shape[dim] = size;
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
 //===----------------------------------------------------------------------===//
 // Routing
 //===----------------------------------------------------------------------===//
@@ -97,13 +91,13 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
        std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(), route.getWeights()})
     result.setType(withDim(getTensorType(result), 0, share));
   // Number of its groups that the baseline routes as one of its own.
-  int64_t parts = layer.getMp() * groups / static_cast<int64_t>(layer.route.getGroups());
-  int64_t capacity = llvm::divideCeil(static_cast<int64_t>(layer.route.getCapacity()), parts);
+  int64_t parts = layer.getMp() * groups / layer.route.getGroups();
+  int64_t capacity = llvm::divideCeil(layer.route.getCapacity(), parts);
   route.setGroups(groups);
   route.setCapacity(capacity);
-  if (capacity * parts != static_cast<int64_t>(layer.route.getCapacity()))
+  if (capacity * parts != layer.route.getCapacity())
     layer.route.emitRemark() << "moe-pause-mp: expected a capacity divisible by " << parts << ", the members of '"
-                             << layer.mp.getName() << "', but got " << static_cast<int64_t>(layer.route.getCapacity())
+                             << layer.mp.getName() << "', but got " << layer.route.getCapacity()
                              << "; each member takes " << capacity;
   return route;
 }
@@ -186,7 +180,7 @@ void LayerRewriter::rewriteToS1() {
   Value tokens = slice(layer.tokens, 0);
   RouteOp route = routeShare(tokens);
   int64_t choices = route.getExperts().getType().getNumElements();
-  int64_t rows = layer.isDropless() ? choices : static_cast<int64_t>(route.getGroups() * route.getCapacity());
+  int64_t rows = layer.isDropless() ? choices : route.getGroups() * route.getCapacity();
   Value back = runExperts({dispatch(tokens, route, rows), route.getCounts()});
   Value output = gather(combine(back, route, tokens), 0);
   replaceAux(route);

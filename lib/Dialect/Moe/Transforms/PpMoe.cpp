@@ -38,14 +38,10 @@ static std::string getObstacle(const BaselineLayer &layer, const SpmdAnalysis &s
 /// members send, all of whom hold the same ones here.
 static RankedTensorType getOwnRows(BaselineLayer &layer) {
   RankedTensorType sent = layer.dispatch.getResult().getType();
-  SmallVector<int64_t> shape(sent.getShape());
-  if (layer.isDropless()) {
-    auto received = cast<RankedTensorType>(layer.experts.front()->getOperand(0).getType());
-    shape[0] = llvm::divideCeil(received.getDimSize(0), layer.getEp() * layer.getEsp());
-  } else {
-    shape[0] /= layer.getEp();
-  }
-  return RankedTensorType::get(shape, sent.getElementType());
+  if (!layer.isDropless())
+    return withDim(sent, 0, sent.getDimSize(0) / layer.getEp());
+  RankedTensorType received = getTensorType(layer.experts.front()->getOperand(0));
+  return withDim(sent, 0, llvm::divideCeil(received.getDimSize(0), layer.getEp() * layer.getEsp()));
 }
 
 /// Tokens in the state of the slots. The baseline's cast is used if it has that state, so that one cast serves all

@@ -35,7 +35,7 @@ struct MoeRingAttention : moe::impl::MoeRingAttentionBase<MoeRingAttention> {
   void runOnOperation() override {
     for (auto attention : getOperation().getOps<AttentionOp>()) {
       CutAttr cut = attention.getCutAttr();
-      if (!cut || attention.getRing() || static_cast<int64_t>(attention.getKeyShift()) >= 0)
+      if (!cut || attention.getRing() || attention.getKeyShift() >= 0)
         continue;
       Value k = findOwnRows(attention.getK(), cut.getGroup()), v = findOwnRows(attention.getV(), cut.getGroup());
       if (attention.getBias() || attention.getStep() || !k || !v) {
@@ -45,7 +45,7 @@ struct MoeRingAttention : moe::impl::MoeRingAttentionBase<MoeRingAttention> {
       }
       attention.getKMutable().assign(k);
       attention.getVMutable().assign(v);
-      attention.setKLength(static_cast<int64_t>(attention.getKLength()) / cut.getGroup().getSize());
+      attention.setKLength(attention.getKLength() / cut.getGroup().getSize());
       attention.setRing(true);
     }
   }

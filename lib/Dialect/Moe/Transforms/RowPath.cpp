@@ -56,7 +56,7 @@ Operation *RowCarrier::move(Operation *op, RankedTensorType rows) {
     all.setGroupAttr(group);
     // Each block that a rank gathered has the tokens of one rank.
     int64_t blocks = all.getBlockCounts().getType().getDimSize(0);
-    int64_t sent = rows.getDimSize(0) / static_cast<int64_t>(all.getCopies());
+    int64_t sent = rows.getDimSize(0) / all.getCopies();
     count = op == path.exchange ? getRoom(sent, tokens * blocks) : chunk.of(after);
   }
   moved->getResult(0).setType(rows.clone({count, rows.getDimSize(1)}));

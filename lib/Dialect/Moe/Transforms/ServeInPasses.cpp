@@ -105,7 +105,7 @@ bool BoundedLayer::findRoom(std::string &reason) {
     sizes = found;
     canOverflow = true;
   };
-  auto getHolders = [](auto op) { return op.getGroup().getSize() / static_cast<int64_t>(op.getCopies()); };
+  auto getHolders = [](auto op) { return op.getGroup().getSize() / op.getCopies(); };
   // Rows that go once have the same room, or room for all.
   bool isOnce = llvm::any_of(ops, [](Operation *op) { return isa<MergeChoicesOp>(op); });
   MergeChoicesOp atExperts; // the last one

@@ -101,7 +101,7 @@ ShadowedLayer::ShadowedLayer(ExpertPath path, AllToAllVOp exchange, ParallelAttr
   builder.setInsertionPointAfter(path.slots);
   int64_t experts = getTensorType(path.slots.getCounts()).getDimSize(1);
   places = std::min<int64_t>(experts, options.max ? static_cast<int64_t>(options.max) : llvm::divideCeil(experts, 4));
-  int64_t blocks = getTensorType(exchange.getBlockCounts()).getDimSize(0) * static_cast<int64_t>(exchange.getCopies());
+  int64_t blocks = getTensorType(exchange.getBlockCounts()).getDimSize(0) * exchange.getCopies();
   share = static_cast<double>(exchange.getRows().getType().getDimSize(0)) / static_cast<double>(blocks) /
           static_cast<double>(path.dispatch.getResult().getType().getDimSize(0));
 }

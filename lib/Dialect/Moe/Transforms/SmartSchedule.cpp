@@ -98,7 +98,7 @@ static int64_t countSharers(AllToAllVOp exchange, const SpmdAnalysis &states) {
 /// Number of neighbours in a block. A block has `ranks` ranks, or as few more as divide the group, whole experts, and
 /// all members that share tokens: otherwise the rows of a token could all be in one phase.
 static int64_t getBlockMembers(AllToAllVOp exchange, int64_t sharers, int64_t ranks) {
-  int64_t size = exchange.getGroup().getSize(), step = std::lcm(static_cast<int64_t>(exchange.getCopies()), sharers);
+  int64_t size = exchange.getGroup().getSize(), step = std::lcm(exchange.getCopies(), sharers);
   for (int64_t members = step; members < size; members += step)
     if (size % members == 0 && members * exchange.getGroup().getStride() >= ranks)
       return members;

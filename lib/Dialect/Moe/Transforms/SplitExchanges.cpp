@@ -32,10 +32,7 @@ static SmallVector<MoeSplittableOpInterface> getConsumers(AllToAllOp exchange, i
 static void split(AllToAllOp exchange, ArrayRef<MoeSplittableOpInterface> consumers, int64_t phases) {
   OpBuilder builder(exchange);
   builder.setInsertionPointAfter(consumers.back());
-  auto type = exchange.getResult().getType();
-  SmallVector<int64_t> shape(type.getShape());
-  shape[exchange.getConcatDim()] /= phases;
-  auto part = RankedTensorType::get(shape, type.getElementType());
+  RankedTensorType part = scaleDim(exchange.getResult(), exchange.getConcatDim(), 1, phases);
   SmallVector<Value> parts;
   for (int64_t phase = 0; phase < phases; ++phase) {
     Value value = builder.create<AllToAllPhaseOp>(exchange.getLoc(), part, exchange.getInput(), exchange.getGroup(),

@@ -45,11 +45,11 @@ struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
       return route.emitOpError() << "expected for topology-gate that nodes of " << nodeRanks << " ranks divide the "
                                  << ranks << " ranks that exchange, that mp = " << mp << " and esp = " << esp
                                  << " divide a node, and that the nodes divide the " << experts << " experts equally";
-    if (static_cast<int64_t>(route.getExpertGroups()) != 1 || k > experts / homes)
+    if (route.getExpertGroups() != 1 || k > experts / homes)
       return route.emitOpError()
              << "expected for topology-gate a gate that chooses among all experts, and for each token at "
              << "most the " << experts / homes << " experts of a node, but it chooses " << k << " of the best of "
-             << static_cast<int64_t>(route.getExpertGroups()) << " groups";
+             << route.getExpertGroups() << " groups";
     auto tokens = static_cast<double>(route.getLogits().getType().getDimSize(0) / groups);
     double links = static_cast<double>(nodeRanks) * cluster.linkBytes;
     double fraction = links > 0 ? cluster.nodeLinkBytes / links : 0;

@@ -20,7 +20,7 @@ static int64_t getColumns(Value rows) { return cast<RankedTensorType>(rows.getTy
 /// Whether the op moves rows or adds them up. Weights of rows may then be applied before it as well as after it.
 static bool passesRows(Operation *op) {
   if (auto exchange = dyn_cast<AllToAllVOp>(op))
-    return !exchange.getAddend() && static_cast<int64_t>(exchange.getPhases()) == 1;
+    return !exchange.getAddend() && exchange.getPhases() == 1;
   return isa<AllGatherOp, AllReduceOp, DumpOp, LocalReduceOp, ReduceScatterOp, SliceOp, ToVaryingOp>(op);
 }
 

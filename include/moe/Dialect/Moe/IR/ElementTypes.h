@@ -16,6 +16,12 @@ std::optional<int64_t> getCheckedByteSize(ShapedType type);
 
 /// Type of a value that is a tensor.
 inline RankedTensorType getTensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+/// `type` with dimension `dim` of that size.
+RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size);
+/// `type` with that many columns, its last dimension.
+inline RankedTensorType withColumns(RankedTensorType type, int64_t columns) {
+  return withDim(type, type.getRank() - 1, columns);
+}
 /// Type of `value` with dimension `dim` times `multiply` / `divide`.
 RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide);
 

@@ -35,6 +35,11 @@ def Moe_Index1D : Moe_RankedTensor<[I32], [1], "1-D tensor of i32">;
 def Moe_IndexTensor : Moe_StaticTensor<[I32], "static tensor of i32">;
 def Moe_Index2D : Moe_RankedTensor<[I32], [2], "2-D tensor of i32">;
 
+/// An i64, signed in C++.
+def Moe_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
+  let convertFromStorage = "$_self.getInt()";
+}
+
 /// An op of a program. Most ops verify the shapes of their values.
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)> {
   let hasVerifier = 1;

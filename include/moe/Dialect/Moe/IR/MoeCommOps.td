@@ -59,7 +59,7 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", "VaryingToReplicated", ["getK
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, Moe_Int:$dim);
   let results = (outs Moe_AnyTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$dim)>];
   let hasFolder = 1;
@@ -84,7 +84,7 @@ def Moe_SliceOp : Moe_GroupOp<"slice", "ReplicatedToVarying", ["getKernelParams"
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, Moe_Int:$dim);
   let results = (outs Moe_AnyTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$dim)>];
   let hasFolder = 1;
@@ -161,7 +161,7 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", "VaryingToVarying", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, I64Attr:$dim);
+  let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, Moe_Int:$dim);
   let results = (outs Moe_Tensor:$result);
 }
 
@@ -187,7 +187,7 @@ def Moe_AllToAllOp : Moe_Collective<"all_to_all", "VaryingToVarying", ["getKerne
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$split_dim, I64Attr:$concat_dim);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, Moe_Int:$split_dim, Moe_Int:$concat_dim);
   let results = (outs Moe_AnyTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$splitDim,
                                  "int64_t":$concatDim)>];
@@ -223,8 +223,8 @@ def Moe_AllToAllPhaseOp
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$split_dim, I64Attr:$concat_dim,
-                       I64Attr:$phase, I64Attr:$phases);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, Moe_Int:$split_dim, Moe_Int:$concat_dim,
+                       Moe_Int:$phase, Moe_Int:$phases);
   let results = (outs Moe_AnyTensor:$result);
   let extraClassDeclaration = [{
     /// The value that is in memory, as for moe.all_to_all.
@@ -301,8 +301,8 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", "VaryingToVarying", ["getKe
   }];
   let arguments = (ins Moe_AnyTensor2D:$rows, Moe_Index2D:$block_counts, Moe_Index2D:$expert_counts,
                        Optional<Moe_AnyTensor2D>:$addend, Moe_GroupAttr:$group, Moe_DirectionAttr:$direction,
-                       DefaultValuedAttr<I64Attr, "1">:$copies, DefaultValuedAttr<I64Attr, "0">:$phase,
-                       DefaultValuedAttr<I64Attr, "1">:$phases);
+                       DefaultValuedAttr<Moe_Int, "1">:$copies, DefaultValuedAttr<Moe_Int, "0">:$phase,
+                       DefaultValuedAttr<Moe_Int, "1">:$phases);
   let results = (outs Moe_AnyTensor2D:$result);
   let assemblyFormat = [{
     $rows `,` $block_counts `,` $expert_counts (`addend` `(` $addend^ `)`)? `over` $group attr-dict `:`
@@ -344,7 +344,7 @@ def Moe_PhaseOp : Moe_GroupOp<"phase", "VaryingToVarying", ["isAlias", "getAlias
     }
     ```
   }];
-  let arguments = (ins Moe_Index2D:$input, Moe_GroupAttr:$group, I64Attr:$phase, I64Attr:$phases);
+  let arguments = (ins Moe_Index2D:$input, Moe_GroupAttr:$group, Moe_Int:$phase, Moe_Int:$phases);
   let results = (outs Moe_Index2D:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$phase,
                                  "int64_t":$phases)>];
@@ -373,7 +373,7 @@ def Moe_SliceCountsOp
     }
     ```
   }];
-  let arguments = (ins Moe_Index2D:$counts, Moe_GroupAttr:$group, I64Attr:$rows);
+  let arguments = (ins Moe_Index2D:$counts, Moe_GroupAttr:$group, Moe_Int:$rows);
   let results = (outs Moe_Index2D:$result);
   let assemblyFormat = "$counts `over` $group attr-dict `:` type($result)";
 }
@@ -409,14 +409,14 @@ def Moe_LocalSlotsOp
     ```
   }];
   let arguments = (ins Moe_Index2D:$routed_slots, Moe_Index2D:$routed_counts, Moe_GroupAttr:$group,
-                       DefaultValuedAttr<I64Attr, "0">:$capacity, DefaultValuedAttr<I64Attr, "0">:$room,
-                       DefaultValuedAttr<I64Attr, "1">:$copies);
+                       DefaultValuedAttr<Moe_Int, "0">:$capacity, DefaultValuedAttr<Moe_Int, "0">:$room,
+                       DefaultValuedAttr<Moe_Int, "1">:$copies);
   let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts);
   let assemblyFormat = "$routed_slots `,` $routed_counts `over` $group attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$slots, "::mlir::Value":$counts, "::mlir::moe::GroupAttr":$group,
                                  "int64_t":$capacity, "int64_t":$room, "int64_t":$copies)>];
   let extraClassDeclaration = [{
-    bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
+    bool isDropless() { return getCapacity() == 0; }
     int64_t getChunks() { return 1; }
     /// moe.route numbers the rows.
     bool canChunk() { return false; }
@@ -443,7 +443,7 @@ def Moe_BroadcastOp : Moe_Collective<"broadcast", "VaryingToReplicated", ["getKe
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$root);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, Moe_Int:$root);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
 }
@@ -467,7 +467,7 @@ def Moe_ReduceOp : Moe_Collective<"reduce", "VaryingToVarying", ["getKernelParam
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, I64Attr:$root);
+  let arguments = (ins Moe_Tensor:$input, Moe_GroupAttr:$group, Moe_Int:$root);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
   let hasCanonicalizer = 1;

@@ -335,8 +335,8 @@ def Moe_DumpOp : Moe_Op<"dump", [
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, DefaultValuedAttr<I64Attr, "0">:$dim,
-                       DefaultValuedAttr<I64Attr, "1">:$blocks);
+  let arguments = (ins Moe_AnyTensor:$input, DefaultValuedAttr<Moe_Int, "0">:$dim,
+                       DefaultValuedAttr<Moe_Int, "1">:$blocks);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
@@ -367,7 +367,7 @@ def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor:$input, DefaultValuedAttr<I64Attr, "0">:$dim, DefaultValuedAttr<I64Attr, "1">:$blocks);
+  let arguments = (ins Moe_Tensor:$input, DefaultValuedAttr<Moe_Int, "0">:$dim, DefaultValuedAttr<Moe_Int, "1">:$blocks);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];

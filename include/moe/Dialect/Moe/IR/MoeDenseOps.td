@@ -29,7 +29,7 @@ def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_PartitionSequ
     }
     ```
   }];
-  let arguments = (ins I64Attr:$period, OptionalAttr<Moe_CutAttr>:$cut);
+  let arguments = (ins Moe_Int:$period, OptionalAttr<Moe_CutAttr>:$cut);
   let results = (outs Moe_Index1D:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
@@ -49,7 +49,7 @@ def Moe_IndexAffineOp : Moe_Op<"index_affine", [
     }
     ```
   }];
-  let arguments = (ins Moe_IndexTensor:$input, I64Attr:$factor, I64Attr:$offset);
+  let arguments = (ins Moe_IndexTensor:$input, Moe_Int:$factor, Moe_Int:$offset);
   let results = (outs Moe_IndexTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
   let hasVerifier = 0;
@@ -107,8 +107,8 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
     ```
   }];
   let arguments = (ins Moe_Index1D:$ids, Moe_Tensor2D:$table, UnitAttr:$vocabulary,
-                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
-                       DefaultValuedAttr<I64Attr, "-1">:$padding);
+                       DefaultValuedAttr<Moe_Int, "1">:$parts, DefaultValuedAttr<Moe_Int, "1">:$stride,
+                       DefaultValuedAttr<Moe_Int, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$ids `,` $table attr-dict `:` functional-type(operands, results)";
 }
@@ -135,8 +135,8 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
     ```
   }];
   let arguments = (ins Moe_Index1D:$ids, Moe_Tensor2D:$grads, Optional<Moe_Tensor2D>:$addend,
-                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
-                       DefaultValuedAttr<I64Attr, "-1">:$padding);
+                       DefaultValuedAttr<Moe_Int, "1">:$parts, DefaultValuedAttr<Moe_Int, "1">:$stride,
+                       DefaultValuedAttr<Moe_Int, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$ids `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
 }
@@ -347,7 +347,7 @@ def Moe_LinearOp : Moe_Op<"linear", [Moe_CostOwn, Moe_Partition]> {
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$weights, Optional<Moe_Tensor1D>:$bias,
-                       UnitAttr:$transpose_weights, DefaultValuedAttr<I64Attr, "0">:$column);
+                       UnitAttr:$transpose_weights, DefaultValuedAttr<Moe_Int, "0">:$column);
   let results = (outs Moe_Tensor2D:$y);
   let assemblyFormat = "$x `,` $weights (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
 }
@@ -385,8 +385,8 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$x, I64Attr:$period, I64Attr:$head_dim, DefaultValuedAttr<I64Attr, "0">:$begin,
-                       I64Attr:$rotary_dim, UnitAttr:$interleaved, UnitAttr:$inverse, UnitAttr:$unrotated,
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Int:$period, Moe_Int:$head_dim, DefaultValuedAttr<Moe_Int, "0">:$begin,
+                       Moe_Int:$rotary_dim, UnitAttr:$interleaved, UnitAttr:$inverse, UnitAttr:$unrotated,
                        F64Attr:$base,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, DefaultValuedAttr<F64Attr, "0.0">:$low,
                        DefaultValuedAttr<F64Attr, "1.0">:$high, DefaultValuedAttr<F64Attr, "1.0">:$scale,
@@ -420,7 +420,7 @@ def Moe_JoinSequencesOp : Moe_Op<"join_sequences", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$x, Moe_CutAttr:$cut, I64Attr:$sequences, I64Attr:$length, UnitAttr:$inverse);
+  let arguments = (ins Moe_Tensor2D:$x, Moe_CutAttr:$cut, Moe_Int:$sequences, Moe_Int:$length, UnitAttr:$inverse);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x attr-dict `:` type($result)";
 }
@@ -476,12 +476,12 @@ def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost
 
 /// The attributes and operands that attention and its gradients share, in the order of moert_attention.
 defvar Moe_AttentionAttrs = (ins
-    I64Attr:$q_length, I64Attr:$k_length, I64Attr:$heads, I64Attr:$k_heads,
-    DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
-    UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<I64Attr, "0">:$seed,
-    DefaultValuedAttr<I64Attr, "1">:$row_parts, DefaultValuedAttr<I64Attr, "1">:$row_stride,
-    F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<I64Attr, "0">:$block,
-    OptionalAttr<Moe_CutAttr>:$cut, DefaultValuedAttr<I64Attr, "-1">:$key_shift, UnitAttr:$ring);
+    Moe_Int:$q_length, Moe_Int:$k_length, Moe_Int:$heads, Moe_Int:$k_heads,
+    DefaultValuedAttr<Moe_Int, "1">:$parts, DefaultValuedAttr<Moe_Int, "1">:$stride,
+    UnitAttr:$causal, DefaultValuedAttr<Moe_Int, "0">:$window, DefaultValuedAttr<Moe_Int, "0">:$seed,
+    DefaultValuedAttr<Moe_Int, "1">:$row_parts, DefaultValuedAttr<Moe_Int, "1">:$row_stride,
+    F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<Moe_Int, "0">:$block,
+    OptionalAttr<Moe_CutAttr>:$cut, DefaultValuedAttr<Moe_Int, "-1">:$key_shift, UnitAttr:$ring);
 defvar Moe_AttentionInputs = (ins
     Moe_Tensor2D:$q, Moe_Tensor2D:$k, Moe_Tensor2D:$v, Optional<Moe_Tensor3D>:$bias, Optional<Moe_Tensor1D>:$sinks,
     Optional<Moe_Index0D>:$step);
@@ -665,7 +665,7 @@ def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$table, UnitAttr:$bidirectional, I64Attr:$max_distance);
+  let arguments = (ins Moe_Tensor2D:$table, UnitAttr:$bidirectional, Moe_Int:$max_distance);
   let results = (outs Moe_Tensor3D:$result);
   let assemblyFormat = "$table attr-dict `:` functional-type(operands, results)";
 }
@@ -688,7 +688,7 @@ def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
     ```
   }];
   let arguments = (ins Moe_Tensor3D:$grads, Optional<Moe_Tensor2D>:$addend, UnitAttr:$bidirectional,
-                       I64Attr:$max_distance);
+                       Moe_Int:$max_distance);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 0;
@@ -721,11 +721,11 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$x, Moe_Index0D:$step, I64Attr:$seed, DefaultValuedAttr<I64Attr, "1">:$row_parts,
-                       DefaultValuedAttr<I64Attr, "1">:$row_stride, DefaultValuedAttr<I64Attr, "1">:$column_parts,
-                       DefaultValuedAttr<I64Attr, "1">:$column_stride, UnitAttr:$jitter, F64Attr:$p,
-                       OptionalAttr<Moe_CutAttr>:$cut, DefaultValuedAttr<I64Attr, "1">:$sequences,
-                       DefaultValuedAttr<I64Attr, "1">:$length);
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Index0D:$step, Moe_Int:$seed, DefaultValuedAttr<Moe_Int, "1">:$row_parts,
+                       DefaultValuedAttr<Moe_Int, "1">:$row_stride, DefaultValuedAttr<Moe_Int, "1">:$column_parts,
+                       DefaultValuedAttr<Moe_Int, "1">:$column_stride, UnitAttr:$jitter, F64Attr:$p,
+                       OptionalAttr<Moe_CutAttr>:$cut, DefaultValuedAttr<Moe_Int, "1">:$sequences,
+                       DefaultValuedAttr<Moe_Int, "1">:$length);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $step attr-dict `:` type($x) `,` type($step)";
 }

@@ -25,9 +25,7 @@ def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
            "::llvm::SmallVectorImpl<::mlir::moe::AxisSet> &":$required,
            "::llvm::SmallVectorImpl<::mlir::moe::AxisSet> &":$results), "",
       [{
-        ::mlir::moe::AxisSet all;
-        for (::mlir::moe::AxisSet set : operands)
-          all = all | set;
+        ::mlir::moe::AxisSet all = ::mlir::moe::unite(operands);
         required.assign(operands.size(), all);
         results.assign($_op->getNumResults(), all);
         return ::mlir::success();

@@ -89,7 +89,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
     Moe_Tensor3D:$w1, Moe_Tensor3D:$w2,
     Optional<Moe_Tensor2D>:$b1, Optional<Moe_Tensor2D>:$b2,
     Optional<Moe_Tensor2D>:$shared_w1, Optional<Moe_Tensor2D>:$shared_w2, Optional<Moe_Tensor2D>:$shared_gate,
-    I64Attr:$top_k,
+    Moe_Int:$top_k,
     Moe_ActivationAttr:$activation,
     DefaultValuedAttr<F64Attr, "1.702">:$activation_alpha,
     DefaultValuedAttr<F64Attr, "7.0">:$activation_limit,
@@ -97,16 +97,16 @@ def Moe_LayerOp : Moe_Op<"layer", [
     UnitAttr:$renormalize,
     UnitAttr:$weigh_inputs,
     DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
-    DefaultValuedAttr<I64Attr, "1">:$expert_groups,
-    DefaultValuedAttr<I64Attr, "1">:$top_groups,
+    DefaultValuedAttr<Moe_Int, "1">:$expert_groups,
+    DefaultValuedAttr<Moe_Int, "1">:$top_groups,
     DefaultValuedAttr<Moe_GroupScoreAttr, "::mlir::moe::GroupScore::max">:$group_score,
     OptionalAttr<F64Attr>:$capacity_factor,
-    OptionalAttr<I64Attr>:$expert_capacity,
+    OptionalAttr<Moe_Int>:$expert_capacity,
     OptionalAttr<F64Attr>:$max_load,
-    DefaultValuedAttr<I64Attr, "1">:$groups,
-    DefaultValuedAttr<I64Attr, "-1">:$leave,
-    DefaultValuedAttr<I64Attr, "1">:$homes,
-    DefaultValuedAttr<I64Attr, "1">:$home_span);
+    DefaultValuedAttr<Moe_Int, "1">:$groups,
+    DefaultValuedAttr<Moe_Int, "-1">:$leave,
+    DefaultValuedAttr<Moe_Int, "1">:$homes,
+    DefaultValuedAttr<Moe_Int, "1">:$home_span);
   let results = (outs Moe_Tensor2D:$y, Moe_AccumulatorScalar:$aux);
   let assemblyFormat = [{
     $layer_name $x `gate` `(` $gate (`,` $gate_bias^)? `)` (`selection_bias` `(` $selection_bias^ `)`)?

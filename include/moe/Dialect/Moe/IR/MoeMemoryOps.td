@@ -129,7 +129,7 @@ def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, I64Attr:$index);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_Int:$index);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
 }

@@ -66,24 +66,24 @@ def Moe_RouteOp : Moe_Op<"route", [
     DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
     UnitAttr:$renormalize,
     DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
-    DefaultValuedAttr<I64Attr, "1">:$expert_groups,
-    DefaultValuedAttr<I64Attr, "1">:$top_groups,
+    DefaultValuedAttr<Moe_Int, "1">:$expert_groups,
+    DefaultValuedAttr<Moe_Int, "1">:$top_groups,
     DefaultValuedAttr<Moe_GroupScoreAttr, "::mlir::moe::GroupScore::max">:$group_score,
-    DefaultValuedAttr<I64Attr, "0">:$capacity,
-    DefaultValuedAttr<I64Attr, "1">:$groups,
-    DefaultValuedAttr<I64Attr, "1">:$chunks,
-    DefaultValuedAttr<I64Attr, "0">:$chunk_rows,
-    DefaultValuedAttr<I64Attr, "-1">:$leave,
-    DefaultValuedAttr<I64Attr, "1">:$homes,
-    DefaultValuedAttr<I64Attr, "1">:$home_stride,
-    DefaultValuedAttr<I64Attr, "1">:$home_span);
+    DefaultValuedAttr<Moe_Int, "0">:$capacity,
+    DefaultValuedAttr<Moe_Int, "1">:$groups,
+    DefaultValuedAttr<Moe_Int, "1">:$chunks,
+    DefaultValuedAttr<Moe_Int, "0">:$chunk_rows,
+    DefaultValuedAttr<Moe_Int, "-1">:$leave,
+    DefaultValuedAttr<Moe_Int, "1">:$homes,
+    DefaultValuedAttr<Moe_Int, "1">:$home_stride,
+    DefaultValuedAttr<Moe_Int, "1">:$home_span);
   let results = (outs Moe_Accumulator2D:$scores, Moe_Index2D:$experts, Moe_Index2D:$slots, Moe_Accumulator2D:$weights,
                       Moe_Index2D:$counts, Moe_AccumulatorScalar:$aux);
   let assemblyFormat = [{
     $logits (`selection_bias` `(` $selection_bias^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
-    bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
+    bool isDropless() { return getCapacity() == 0; }
     void setChunked(int64_t chunks, int64_t rows);
   }];
 }
@@ -124,8 +124,8 @@ def Moe_WindowOp : Moe_Op<"window", [
     ```
   }];
   let arguments = (ins Moe_Index2D:$routed_slots, Moe_Index2D:$gathered, Optional<Moe_Index1D>:$before,
-                       Moe_GroupAttr:$group, I64Attr:$workers, I64Attr:$rows,
-                       DefaultValuedAttr<I64Attr, "0">:$chunk_rows, DefaultValuedAttr<I64Attr, "1">:$phases);
+                       Moe_GroupAttr:$group, Moe_Int:$workers, Moe_Int:$rows,
+                       DefaultValuedAttr<Moe_Int, "0">:$chunk_rows, DefaultValuedAttr<Moe_Int, "1">:$phases);
   let results = (outs Moe_Index1D:$left, Moe_Index2D:$slots, Moe_Index2D:$counts);
   let assemblyFormat = [{
     $routed_slots `,` $gathered (`before` `(` $before^ `)`)? `over` $group attr-dict `:`
@@ -176,7 +176,7 @@ def Moe_MergeChoicesOp : Moe_Op<"merge_choices", [
     ```
   }];
   let arguments = (ins Moe_Index2D:$chosen, Optional<Moe_Index2D>:$routed_slots, Optional<Moe_Index2D>:$used,
-                       Moe_GroupAttr:$group, I64Attr:$experts, DefaultValuedAttr<I64Attr, "1">:$copies);
+                       Moe_GroupAttr:$group, Moe_Int:$experts, DefaultValuedAttr<Moe_Int, "1">:$copies);
   let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts, Moe_Index2D:$sent);
   let assemblyFormat = [{
     $chosen (`dropped` `(` $routed_slots^ `)`)? (`used` `(` $used^ `)`)? `over` $group attr-dict `:`
@@ -213,7 +213,7 @@ def Moe_RouteGradOp : Moe_Op<"route_grad", [
     DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
     UnitAttr:$renormalize,
     DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
-    DefaultValuedAttr<I64Attr, "1">:$groups);
+    DefaultValuedAttr<Moe_Int, "1">:$groups);
   let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = [{
     $scores `,` $experts (`weights` `(` $grad_weights^ `)`)? (`aux` `(` $grad_aux^ `)`)? attr-dict `:`

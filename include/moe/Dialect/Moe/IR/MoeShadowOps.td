@@ -37,9 +37,9 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
     ```
   }];
   let arguments = (ins
-    Moe_Index2D:$counts, Moe_ShadowPolicyAttr:$policy, I64Attr:$workers,
-    DefaultValuedAttr<I64Attr, "1">:$node_workers, I64Attr:$most,
-    DefaultValuedAttr<I64Attr, "0">:$room, DefaultValuedAttr<I64Attr, "1">:$phases,
+    Moe_Index2D:$counts, Moe_ShadowPolicyAttr:$policy, Moe_Int:$workers,
+    DefaultValuedAttr<Moe_Int, "1">:$node_workers, Moe_Int:$most,
+    DefaultValuedAttr<Moe_Int, "0">:$room, DefaultValuedAttr<Moe_Int, "1">:$phases,
     DefaultValuedAttr<F64Attr, "0.0">:$row_compute, DefaultValuedAttr<F64Attr, "0.0">:$row_send,
     DefaultValuedAttr<F64Attr, "0.0">:$row_local, DefaultValuedAttr<F64Attr, "0.0">:$row_node,
     DefaultValuedAttr<F64Attr, "0.0">:$expert, DefaultValuedAttr<F64Attr, "0.0">:$start);
@@ -72,7 +72,7 @@ def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
     ```
   }];
   let arguments = (ins Moe_Index2D:$experts, Moe_Index2D:$shadows,
-                       DefaultValuedAttr<I64Attr, "1">:$chunks, DefaultValuedAttr<I64Attr, "0">:$chunk_rows);
+                       DefaultValuedAttr<Moe_Int, "1">:$chunks, DefaultValuedAttr<Moe_Int, "0">:$chunk_rows);
   let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts, Moe_Index2D:$shadow_slots, Moe_Index2D:$shadow_counts);
   let assemblyFormat = "$experts `,` $shadows attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$experts, "::mlir::Value":$shadows, "int64_t":$places)>];

@@ -13,7 +13,7 @@ class Moe_TransferOp<string mnemonic> : Op<Moe_Dialect, mnemonic, [
   let hasVerifier = 1;
   let extraClassDefinition = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
-    std::optional<int64_t> $cppClass::getKernelPeer() { return static_cast<int64_t>(getPeer()); }
+    std::optional<int64_t> $cppClass::getKernelPeer() { return getPeer(); }
     bool $cppClass::isCollective() { return true; }
   }];
 }
@@ -39,7 +39,7 @@ def Moe_SendOp : Moe_TransferOp<"send"> {
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$peer);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, Moe_Int:$peer);
   let assemblyFormat = "$input `to` $peer `over` $group attr-dict `:` type($input)";
 }
 
@@ -60,7 +60,7 @@ def Moe_ReceiveOp : Moe_TransferOp<"receive"> {
     }
     ```
   }];
-  let arguments = (ins Moe_GroupAttr:$group, I64Attr:$peer);
+  let arguments = (ins Moe_GroupAttr:$group, Moe_Int:$peer);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "`from` $peer `over` $group attr-dict `:` type($result)";
 }
@@ -95,7 +95,7 @@ def Moe_RepeatOp : Op<Moe_Dialect, "repeat", [
     }
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$program, Moe_Index1D:$times, I64Attr:$most, Variadic<Moe_AnyTensor>:$carried,
+  let arguments = (ins FlatSymbolRefAttr:$program, Moe_Index1D:$times, Moe_Int:$most, Variadic<Moe_AnyTensor>:$carried,
                        Variadic<Moe_AnyTensor>:$inputs, OptionalAttr<DenseI64ArrayAttr>:$divided);
   let results = (outs Variadic<Moe_AnyTensor>:$results);
   let assemblyFormat = [{

@@ -99,8 +99,8 @@ def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$x, Moe_Index1D:$labels, DefaultValuedAttr<I64Attr, "1">:$parts,
-                       DefaultValuedAttr<I64Attr, "1">:$stride);
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Index1D:$labels, DefaultValuedAttr<Moe_Int, "1">:$parts,
+                       DefaultValuedAttr<Moe_Int, "1">:$stride);
   let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$x `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$labels, "int64_t":$parts, "int64_t":$stride)>];
@@ -127,7 +127,7 @@ def Moe_PickGradOp : Moe_Op<"pick_grad", [
     ```
   }];
   let arguments = (ins Moe_Index1D:$labels, Moe_Accumulator2D:$grads, Optional<Moe_Tensor2D>:$addend,
-                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
+                       DefaultValuedAttr<Moe_Int, "1">:$parts, DefaultValuedAttr<Moe_Int, "1">:$stride);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$labels `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
 }
@@ -275,7 +275,7 @@ def Moe_RouterMeansOp : Moe_Op<"router_means", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$logits, I64Attr:$top_k);
+  let arguments = (ins Moe_Tensor2D:$logits, Moe_Int:$top_k);
   let results = (outs Moe_Accumulator2D:$loads, Moe_Accumulator2D:$shares, Moe_Accumulator2D:$squares);
   let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "int64_t":$topK, "int64_t":$groups)>];

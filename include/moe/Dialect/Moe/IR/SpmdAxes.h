@@ -25,9 +25,16 @@ struct AxisSet {
   friend AxisSet operator&(AxisSet a, AxisSet b) { return {a.bits & b.bits}; }
   /// The axes of `a` that are not in `b`.
   friend AxisSet operator-(AxisSet a, AxisSet b) { return {a.bits & ~b.bits}; }
-  friend bool operator==(AxisSet a, AxisSet b) { return a.bits == b.bits; }
-  friend bool operator!=(AxisSet a, AxisSet b) { return a.bits != b.bits; }
+  bool operator==(const AxisSet &) const = default;
 };
+
+/// The union of `sets`.
+inline AxisSet unite(ArrayRef<AxisSet> sets) {
+  AxisSet all;
+  for (AxisSet set : sets)
+    all = all | set;
+  return all;
+}
 
 /// The atomic axes of a world, smallest stride first.
 class SpmdAxes {
