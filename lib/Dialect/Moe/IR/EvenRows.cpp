@@ -25,11 +25,7 @@ public:
   void apply(const counts::RouteInGroups &rule) { apply(counts::Route{rule.tokens, rule.topK}); }
   void apply(const counts::RouteNearHome &rule) { apply(counts::Route{rule.tokens, rule.topK}); }
   /// Other members have the same number of rows of each count.
-  void apply(const counts::Gather &rule) { copy(rule.input, 1); }
-  void apply(const counts::Exchange &rule) { copy(rule.input, 1); }
-  void apply(const counts::OwnExperts &rule) { copy(rule.input, 1); }
-  void apply(const counts::Window &rule) { copy(rule.input, 1); }
-  void apply(const counts::Repeat &rule) { copy(rule.input, 1); }
+  template <typename Rule> void apply(const Rule &rule) { copy(rule.input, 1); }
   void apply(const counts::SliceRows &rule) { copy(rule.input, 1 / getGroupSize()); }
   /// Flags count no rows. With even routing it is unknown which experts become shadows.
   void apply(const counts::ChooseShadows &) {}

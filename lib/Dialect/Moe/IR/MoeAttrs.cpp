@@ -301,7 +301,7 @@ FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, Pa
                          << llvm::join(getGroups(dim), " * ") << " = " << *parts;
     size /= *parts;
   }
-  return RankedTensorType::get(shape, global.getElementType());
+  return global.clone(shape);
 }
 
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {

@@ -260,7 +260,7 @@ static RankedTensorType getBiasType(Operation *op, RankedTensorType rows, Value 
     op->emitOpError() << "expected 2-D rows with counts but got " << rows;
     return {};
   }
-  return RankedTensorType::get(shape, rows.getElementType());
+  return rows.clone(shape);
 }
 
 LogicalResult BiasAddOp::verify() {

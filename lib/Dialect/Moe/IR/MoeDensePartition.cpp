@@ -128,7 +128,7 @@ FailureOr<Values> PositionsOp::partition(OpBuilder &builder, const Shards &in) {
   FailureOr<OwnRows> own = getOwnRows(*this, in.parallel, in.tokens, type.getDimSize(0), getPeriod());
   if (failed(own))
     return failure();
-  auto local = RankedTensorType::get({getTokenShard(type.getDimSize(0), in.parallel)}, type.getElementType());
+  auto local = type.clone({getTokenShard(type.getDimSize(0), in.parallel)});
   Value positions = builder.create<PositionsOp>(getLoc(), local, builder.getI64IntegerAttr(own->length), own->cut);
   return Values{builder.create<ToVaryingOp>(getLoc(), positions, in.parallel.getTokenGroup())};
 }
@@ -150,8 +150,7 @@ FailureOr<Layouts> EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArray
 FailureOr<Values> EmbeddingOp::partition(OpBuilder &builder, const Shards &in) {
   bool isOverMp = !in.layouts[1].getGroups(0).empty();
   auto table = getTensorType(in.operands[1]);
-  auto type =
-      RankedTensorType::get({getTensorType(in.operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
+  auto type = table.clone({getTensorType(in.operands[0]).getDimSize(0), table.getDimSize(1)});
   Value found = builder.create<EmbeddingOp>(getLoc(), type, in.operands[0], in.operands[1], getVocabulary(),
                                             isOverMp ? in.parallel.getMp() : 1, 1, getPadding());
   if (isOverMp)
@@ -255,7 +254,7 @@ FailureOr<Values> RotaryOp::partition(OpBuilder &builder, const Shards &in) {
   local.setPeriod(own->length);
   if (own->cut)
     local.setCutAttr(own->cut);
-  local.getResult().setType(cast<RankedTensorType>(in.operands[0].getType()));
+  local.getResult().setType(getTensorType(in.operands[0]));
   return Values{local};
 }
 
@@ -274,7 +273,7 @@ FailureOr<Layouts> AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableA
 FailureOr<Values> AppendToHeadsOp::partition(OpBuilder &builder, const Shards &in) {
   auto x = getTensorType(in.operands[0]);
   int64_t columns = getTensorType(getResult()).getDimSize(1) / (isSplit(in.layouts[0]) ? in.parallel.getMp() : 1);
-  auto type = RankedTensorType::get({x.getDimSize(0), columns}, x.getElementType());
+  auto type = x.clone({x.getDimSize(0), columns});
   return Values{builder.create<AppendToHeadsOp>(getLoc(), type, in.operands[0], in.operands[1])};
 }
 
@@ -433,7 +432,7 @@ FailureOr<Values> AttentionOp::partition(OpBuilder &builder, const Shards &in) {
   local.setRowStride(in.parallel.getGroup("dp").getStride());
   auto q = getTensorType(in.operands[0]), v = getTensorType(in.operands[2]);
   int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / getKHeads();
-  local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
+  local.getResult().setType(q.clone({q.getDimSize(0), heads * valueDim}));
   local.getLse().setType(getAccumulatorTensor(q, {q.getDimSize(0), heads}));
   if (in.parallel.getCp() > 1 && failed(divideSequences(*this, local, builder, in.tokens)))
     return failure();

@@ -59,6 +59,36 @@ ClusterRates mlir::moe::getClusterRates(Operation *op) {
   return {};
 }
 
+static StringRef getText(Attribute attribute) {
+  auto text = dyn_cast_or_null<StringAttr>(attribute);
+  return text ? text.getValue() : "";
+}
+
+StringRef mlir::moe::getRole(BlockArgument argument) {
+  auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return getText(function.getArgAttr(argument.getArgNumber(), kRoleAttrName));
+}
+
+StringRef mlir::moe::getRole(OpOperand &result) {
+  auto function = cast<FunctionOpInterface>(result.getOwner()->getParentOp());
+  return getText(function.getResultAttr(result.getOperandNumber(), kRoleAttrName));
+}
+
+DictionaryAttr mlir::moe::describeValue(StringAttr name, StringRef role, Attribute layout, StringRef updates,
+                                        ArrayAttr pieces) {
+  Builder builder(name.getContext());
+  NamedAttrList attributes;
+  attributes.set(kNameAttrName, name);
+  attributes.set(kRoleAttrName, builder.getStringAttr(role));
+  if (layout)
+    attributes.set(kLayoutAttrName, layout);
+  if (!updates.empty())
+    attributes.set(kUpdatesAttrName, builder.getStringAttr(updates));
+  if (pieces)
+    attributes.set(kPiecesAttrName, pieces);
+  return attributes.getDictionary(name.getContext());
+}
+
 void mlir::moe::inheritUnit(Operation *from, Operation *to) {
   for (StringRef name : {kMicroBatchAttrName, kStageAttrName})
     if (Attribute unit = from->getAttr(name))

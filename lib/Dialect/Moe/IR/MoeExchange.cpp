@@ -19,12 +19,12 @@ static RankedTensorType getExchangedType(RankedTensorType input, int64_t size, i
   SmallVector<int64_t> shape(input.getShape());
   shape[splitDim] /= size;
   shape[concatDim] *= size;
-  return RankedTensorType::get(shape, input.getElementType());
+  return input.clone(shape);
 }
 
 void AllToAllOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t splitDim,
                        int64_t concatDim) {
-  auto type = cast<RankedTensorType>(input.getType());
+  auto type = getTensorType(input);
   build(builder, state, getExchangedType(type, group.getSize(), splitDim, concatDim), input, group, splitDim,
         concatDim);
 }

@@ -46,7 +46,7 @@ OpCost mlir::moe::withRows(OpCost cost, Value counts, RankedTensorType rows, Moe
 
 Value mlir::moe::cloneWide(Operation *op, OpBuilder &builder) {
   Operation *wide = builder.clone(*op);
-  auto type = cast<RankedTensorType>(wide->getResult(0).getType());
+  auto type = getTensorType(wide->getResult(0));
   wide->getResult(0).setType(getAccumulatorTensor(type, type.getShape()));
   return wide->getResult(0);
 }
@@ -76,7 +76,7 @@ bool mlir::moe::canScaleRows(Operation *op, RowChunk chunk) {
 Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, RowChunk chunk) {
   Operation *clone = builder.clone(*op, mapping);
   for (OpResult result : clone->getResults()) {
-    auto type = cast<RankedTensorType>(result.getType());
+    auto type = getTensorType(result);
     if (!hasRows(type))
       continue;
     int64_t rows = keepsRows(op, type) ? countRows(clone->getOperand(0).getType()) : chunk.of(countRows(type));
@@ -87,7 +87,7 @@ Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping 
 
 GroupAttr ShadowScope::getGroup(GroupAttr group) const {
   MLIRContext *context = group.getContext();
-  if (group.getSize() == ep.getSize() && group.getStride() == ep.getStride())
+  if (group.hasSameRanks(ep))
     return GroupAttr::get(context, "self", 1, 1);
   bool both = group.getStride() == esp.getStride() && group.getSize() == ep.getSize() * esp.getSize();
   return both ? esp : group;
@@ -103,14 +103,14 @@ static int64_t rescale(RankedTensorType result, RankedTensorType before, RankedT
 
 Operation *mlir::moe::cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping) {
   Operation *clone = builder.clone(*op, mapping);
-  auto before = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto after = cast<RankedTensorType>(clone->getOperand(0).getType());
+  auto before = getTensorType(op->getOperand(0));
+  auto after = getTensorType(clone->getOperand(0));
   for (OpResult result : clone->getResults()) {
-    auto type = cast<RankedTensorType>(result.getType());
+    auto type = getTensorType(result);
     SmallVector<int64_t> shape;
     for (int64_t dim = 0; dim < type.getRank(); ++dim)
       shape.push_back(rescale(type, before, after, dim));
-    result.setType(RankedTensorType::get(shape, type.getElementType()));
+    result.setType(type.clone(shape));
   }
   return clone;
 }
@@ -130,7 +130,7 @@ Value mlir::moe::cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange ro
 
 Layouts mlir::moe::inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands) {
   if (!operands[0])
-    operands[0] = LayoutAttr::get(op->getContext(), cast<RankedTensorType>(op->getResult(0).getType()).getRank());
+    operands[0] = LayoutAttr::get(op->getContext(), getTensorType(op->getResult(0)).getRank());
   return {operands[0]};
 }
 

@@ -109,7 +109,7 @@ static double getDenseFlops(LayerOp op) {
   double weights = 0;
   for (Value value : {Value(op.getGate()), Value(op.getSharedW1()), Value(op.getSharedW2())})
     if (value)
-      weights += static_cast<double>(cast<RankedTensorType>(value.getType()).getNumElements());
+      weights += static_cast<double>(getTensorType(value).getNumElements());
   return 2.0 * static_cast<double>(op.getX().getType().getDimSize(0)) * weights;
 }
 
@@ -183,7 +183,7 @@ private:
 
   /// Casts an operand that routes or weighs rows to the accumulator type.
   Value castToAccumulator(Value value) {
-    Type elementType = cast<RankedTensorType>(value.getType()).getElementType();
+    Type elementType = getTensorType(value).getElementType();
     return builder.createOrFold<CastOp>(loc, value, getAccumulatorType(elementType));
   }
 
@@ -216,7 +216,7 @@ RouteOp BaselineBuilder::buildRoute() {
   if (Value bias = local.getGateBias())
     logits = builder.create<BiasAddOp>(loc, logits.getType(), logits, bias, Value(), builder.getF64FloatAttr(1.0));
   logits = castToAccumulator(logits);
-  auto type = cast<RankedTensorType>(logits.getType());
+  auto type = getTensorType(logits);
   int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), k = layer.getTopK();
   int64_t localGroups = groups / parallel.getTokenGroup().getSize();
   auto index = [&](int64_t rows, int64_t columns) {
@@ -226,7 +226,7 @@ RouteOp BaselineBuilder::buildRoute() {
   int64_t span = layer.getHomeSpan(), stride = std::max<int64_t>(1, span * parallel.getWorld() / groups);
   if (parallel.getWorld() > 1)
     span = localGroups;
-  Type weights = RankedTensorType::get({tokens, k}, type.getElementType());
+  Type weights = type.clone({tokens, k});
   Type aux = RankedTensorType::get({}, type.getElementType());
   return builder.create<RouteOp>(
       loc, TypeRange{type, index(tokens, k), index(tokens, k), weights, index(1, experts), aux}, logits,
@@ -252,15 +252,15 @@ BaselineBuilder::Rows BaselineBuilder::exchangeRagged(Value dispatched, Value co
   // There is no cast: the exchange back needs the counts in the state of the summed rows, replicated over esp.
   Value blockCounts = builder.create<AllGatherOp>(loc, counts, group("esp"), 0);
   Value expertCounts = builder.create<AllToAllOp>(loc, blockCounts, group("ep"), 1, 0);
-  auto type = cast<RankedTensorType>(rows.getType());
-  int64_t k = layer.getTopK(), localExperts = cast<RankedTensorType>(expertCounts.getType()).getDimSize(1);
+  auto type = getTensorType(rows);
+  int64_t k = layer.getTopK(), localExperts = getTensorType(expertCounts).getDimSize(1);
   // On average a rank's experts receive as many rows as one member sends. At worst every member sends each of its
   // tokens to as many of them as it has choices.
   int64_t mean = type.getDimSize(0);
   int64_t reserved = parallel.getEp() * (mean / k) * std::min(k, localExperts);
   if (std::optional<APFloat> load = layer.getMaxLoad())
     reserved = std::min(reserved, static_cast<int64_t>(std::ceil(load->convertToDouble() * static_cast<double>(mean))));
-  auto received = RankedTensorType::get({reserved, type.getDimSize(1)}, type.getElementType());
+  auto received = type.clone({reserved, type.getDimSize(1)});
   Value atExperts =
       builder.create<AllToAllVOp>(loc, received, rows, blockCounts, expertCounts, group("ep"), Direction::to_experts,
                                   /*copies=*/1);
@@ -272,7 +272,7 @@ Value BaselineBuilder::buildExperts(const Rows &at) {
   if (Value bias = local.getB1())
     hidden =
         builder.create<BiasAddOp>(loc, hidden.getType(), hidden, bias, at.expertCounts, builder.getF64FloatAttr(1));
-  auto type = cast<RankedTensorType>(hidden.getType());
+  auto type = getTensorType(hidden);
   Type activeType = withColumns(type, type.getShape().back() / layer.getActivationWidth());
   Value active = activate(activeType, hidden, at.expertCounts);
   Value out = builder.create<GroupedMatmulOp>(loc, active, local.getW2(), at.expertCounts);
@@ -289,13 +289,11 @@ Value BaselineBuilder::exchangeBack(const Rows &at, Value rows) {
     Value returned = builder.create<AllToAllOp>(loc, whole, group("ep"), 1, 0);
     return builder.create<SliceOp>(loc, returned, group("esp"), 1);
   }
-  auto type = cast<RankedTensorType>(whole.getType());
-  int64_t blockRows =
-      cast<RankedTensorType>(local.getX().getType()).getDimSize(0) * layer.getTopK() * parallel.getEsp();
-  Value returned =
-      builder.create<AllToAllVOp>(loc, RankedTensorType::get({blockRows, type.getDimSize(1)}, type.getElementType()),
-                                  whole, at.blockCounts, at.expertCounts, group("ep"), Direction::from_experts,
-                                  /*copies=*/1);
+  auto type = getTensorType(whole);
+  int64_t blockRows = getTensorType(local.getX()).getDimSize(0) * layer.getTopK() * parallel.getEsp();
+  Value returned = builder.create<AllToAllVOp>(loc, type.clone({blockRows, type.getDimSize(1)}), whole, at.blockCounts,
+                                               at.expertCounts, group("ep"), Direction::from_experts,
+                                               /*copies=*/1);
   return builder.create<SliceOp>(loc, returned, group("esp"), 0);
 }
 
@@ -318,7 +316,7 @@ FailureOr<Values> BaselineBuilder::build() {
     return layer.emitOpError() << "expected a multiple of " << shards.getName() << " = " << shards.getSize()
                                << " routing groups but got " << groups;
   int64_t localGroups = groups / shards.getSize();
-  if (int64_t tokens = cast<RankedTensorType>(local.getX().getType()).getDimSize(0); tokens % localGroups != 0)
+  if (int64_t tokens = getTensorType(local.getX()).getDimSize(0); tokens % localGroups != 0)
     return layer.emitOpError() << "expected the " << tokens << " tokens of a rank to be divisible by its "
                                << localGroups << " routing groups";
   RouteOp route = buildRoute();
@@ -326,10 +324,10 @@ FailureOr<Values> BaselineBuilder::build() {
   // gradient of x, the smallest value of this path.
   Value x = toVarying(local.getX(), "mp");
   Type dispatchedType = route.getLogits().getType();
-  auto xType = cast<RankedTensorType>(x.getType());
+  auto xType = getTensorType(x);
   int64_t rows = xType.getDimSize(0) * layer.getTopK();
   if (layer.isDropless())
-    dispatchedType = RankedTensorType::get({rows, xType.getDimSize(1)}, xType.getElementType());
+    dispatchedType = xType.clone({rows, xType.getDimSize(1)});
   else
     dispatchedType = RankedTensorType::get(
         {layer.getNumExperts(), route.getCapacity() * localGroups, xType.getDimSize(1)}, xType.getElementType());
@@ -354,7 +352,7 @@ static Value orderByRanks(OpBuilder &builder, Location loc, Value rows, const To
   int64_t sequences = tokens.sequences / tokens.shards, parts = tokens.cut.getGroup().getSize();
   if (sequences == 1 && !tokens.cut.getZigzag())
     return rows;
-  int64_t length = cast<RankedTensorType>(rows.getType()).getDimSize(0) / tokens.sequences / parts;
+  int64_t length = getTensorType(rows).getDimSize(0) / tokens.sequences / parts;
   return builder.create<JoinSequencesOp>(loc, rows, tokens.cut, sequences, length, !inverse);
 }
 

@@ -30,7 +30,7 @@ static LogicalResult verifyParts(Operation *op, RankedTensorType whole, TypeRang
 //===----------------------------------------------------------------------===//
 
 void SplitOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t parts) {
-  Type part = getPartType(cast<RankedTensorType>(input.getType()), parts);
+  Type part = getPartType(getTensorType(input), parts);
   build(builder, state, SmallVector<Type>(parts, part), input);
 }
 LogicalResult SplitOp::verify() { return verifyParts(*this, getInput().getType(), getParts().getTypes()); }
@@ -146,7 +146,7 @@ SmallVector<Value> UnpackOp::buildAdjoint(OpBuilder &builder, ValueRange cotange
   SmallVector<Value> pieces;
   Type elementType = getBucket().getType().getElementType();
   for (auto [piece, cotangent] : llvm::zip_equal(getPieces(), cotangents)) {
-    Type type = cast<RankedTensorType>(piece.getType()).clone(elementType);
+    Type type = getTensorType(piece).clone(elementType);
     pieces.push_back(cotangent ? cotangent
                                : builder.create<FillOp>(getLoc(), type, builder.getF64FloatAttr(0)).getResult());
   }

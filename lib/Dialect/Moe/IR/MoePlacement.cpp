@@ -17,7 +17,7 @@ using Kind = Placement::Kind;
 // Rank-local ops
 //===----------------------------------------------------------------------===//
 
-static int64_t getRank(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
+static int64_t getRank(Value value) { return getTensorType(value).getRank(); }
 
 /// Dimensions of rows of experts with columns `column`: [E, T, M], or [R, M] sorted by expert. For a matrix without
 /// experts they are rows.
@@ -154,12 +154,12 @@ static bool mayDivideSequences(Operation *op) {
 }
 /// Several groups are sequences. A part of each gives a part of the means over it.
 std::string RouterMeansOp::getIndexRule() {
-  bool several = cast<RankedTensorType>(getLoads().getType()).getDimSize(0) > 1 && !mayDivideSequences(*this);
+  bool several = getTensorType(getLoads()).getDimSize(0) > 1 && !mayDivideSequences(*this);
   return several ? "!sE -> se, se, s." : "!sE -> ?, ?, ?";
 }
 std::string RouterMeansGradOp::getIndexRule() {
   Value grads = getGradShares() ? getGradShares() : getGradSquares();
-  StringRef group = grads && cast<RankedTensorType>(grads.getType()).getDimSize(0) > 1 ? "+s." : "+..";
+  StringRef group = grads && getTensorType(grads).getDimSize(0) > 1 ? "+s." : "+..";
   return "!sE" + optional(getGradShares(), group) + optional(getGradSquares(), group) + " -> se";
 }
 /// Whether all tokens are equal, such as those with which weights are dispatched. Any part of them equals any other

@@ -93,7 +93,7 @@ Operation *AllToAllVOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, Row
   int64_t rows = type.getDimSize(0);
   rows = getDirection() == Direction::to_experts ? llvm::divideCeil(rows * chunk.part, chunk.whole) : chunk.of(rows);
   Operation *clone = builder.clone(*getOperation(), mapping);
-  clone->getResult(0).setType(RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType()));
+  clone->getResult(0).setType(type.clone({rows, type.getDimSize(1)}));
   return clone;
 }
 /// Every member of the smaller group sends all of its rows to each member.
@@ -103,8 +103,7 @@ Operation *AllToAllVOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, S
   if (getDirection() == Direction::to_experts) {
     int64_t rows = clone.getRows().getType().getDimSize(0) / getCopies();
     RankedTensorType type = getResult().getType();
-    clone.getResult().setType(
-        RankedTensorType::get({rows * clone.getGroup().getSize(), type.getDimSize(1)}, type.getElementType()));
+    clone.getResult().setType(type.clone({rows * clone.getGroup().getSize(), type.getDimSize(1)}));
   } else {
     clone.getResult().setType(getResult().getType());
   }

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 static LogicalResult verifyRouteShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
-  auto type = cast<RankedTensorType>(value.getType());
+  auto type = getTensorType(value);
   if (type.getShape() == shape)
     return success();
   InFlightDiagnostic error = op->emitOpError() << "expected " << what << " to be [";
@@ -78,7 +78,7 @@ void RouteOp::setChunked(int64_t chunks, int64_t rows) {
   setChunks(chunks);
   setChunkRows(rows);
   RankedTensorType counts = getCounts().getType();
-  getCounts().setType(RankedTensorType::get({chunks, counts.getDimSize(1)}, counts.getElementType()));
+  getCounts().setType(counts.clone({chunks, counts.getDimSize(1)}));
 }
 LogicalResult RouteOp::verify() {
   int64_t tokens = getLogits().getType().getDimSize(0), experts = getLogits().getType().getDimSize(1);
@@ -158,7 +158,7 @@ int64_t WindowSizes::countMostPasses(RankedTensorType slots, int64_t members, in
 void WindowOp::build(OpBuilder &builder, OperationState &state, Value slots, Value gathered, Value before,
                      GroupAttr group, const WindowSizes &sizes) {
   auto counts = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
-  int64_t experts = cast<RankedTensorType>(gathered.getType()).getDimSize(1);
+  int64_t experts = getTensorType(gathered).getDimSize(1);
   build(builder, state, TypeRange{counts({1}), slots.getType(), counts({sizes.chunks, experts})}, slots, gathered,
         before, group, sizes.workers, sizes.rows, sizes.chunkRows, sizes.phases);
 }
@@ -222,7 +222,7 @@ SmallVector<CountsRule> WindowOp::getCountsRules() {
 void MergeChoicesOp::build(OpBuilder &builder, OperationState &state, Value chosen, Value routedSlots, Value used,
                            GroupAttr group, int64_t experts, int64_t copies, int64_t holders, int64_t rows) {
   auto type = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
-  int64_t k = cast<RankedTensorType>(chosen.getType()).getDimSize(1);
+  int64_t k = getTensorType(chosen).getDimSize(1);
   build(builder, state, TypeRange{chosen.getType(), type({1, holders}), type({rows, k})}, chosen, routedSlots, used,
         group, experts, copies);
 }
@@ -360,9 +360,8 @@ OpCost CombineOp::getOpCost() {
 SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(), getWeights(), getUsed()}; }
 
 void SlotDotOp::build(OpBuilder &builder, OperationState &state, Value tokens, Value rows, Value slots, Value used) {
-  auto shape = cast<RankedTensorType>(slots.getType()).getShape();
-  build(builder, state, getAccumulatorTensor(cast<RankedTensorType>(tokens.getType()), shape), tokens, rows, slots,
-        used);
+  auto shape = getTensorType(slots).getShape();
+  build(builder, state, getAccumulatorTensor(getTensorType(tokens), shape), tokens, rows, slots, used);
 }
 LogicalResult SlotDotOp::verify() {
   if (failed(verifySlots(*this, getTokens().getType(), getRows().getType(), getSlots().getType(), {}, getUsed())))

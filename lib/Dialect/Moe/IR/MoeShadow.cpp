@@ -8,7 +8,7 @@ using namespace mlir::moe;
 
 /// Verifies that `shadows` is [1, experts].
 static LogicalResult verifyShadows(Operation *op, Value shadows, int64_t experts) {
-  auto type = cast<RankedTensorType>(shadows.getType());
+  auto type = getTensorType(shadows);
   if (type.getDimSize(0) != 1 || type.getDimSize(1) != experts)
     return op->emitOpError() << "expected shadows to be [1, " << experts << "] but got " << type;
   return success();
@@ -73,8 +73,7 @@ SmallVector<CountsRule> ChooseShadowsOp::getCountsRules() {
 void DivideChoicesOp::build(OpBuilder &builder, OperationState &state, Value experts, Value shadows, int64_t places) {
   auto counts = [&](int64_t columns) { return RankedTensorType::get({1, columns}, builder.getI32Type()); };
   Type choices = experts.getType();
-  build(builder, state,
-        TypeRange{choices, counts(cast<RankedTensorType>(shadows.getType()).getDimSize(1)), choices, counts(places)},
+  build(builder, state, TypeRange{choices, counts(getTensorType(shadows).getDimSize(1)), choices, counts(places)},
         experts, shadows);
 }
 LogicalResult DivideChoicesOp::verify() {
@@ -101,7 +100,7 @@ void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
   setChunks(chunks);
   setChunkRows(rows);
   RankedTensorType counts = getCounts().getType();
-  getCounts().setType(RankedTensorType::get({chunks, counts.getDimSize(1)}, counts.getElementType()));
+  getCounts().setType(counts.clone({chunks, counts.getDimSize(1)}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -149,8 +148,7 @@ void BroadcastExpertsOp::build(OpBuilder &builder, OperationState &state, Value 
   build(builder, state, withDim(getTensorType(values), 0, places), values, shadows, group);
 }
 LogicalResult BroadcastExpertsOp::verify() {
-  return verifyShadowExchange(*this, getGroup(), cast<RankedTensorType>(getValues().getType()), getShadows(),
-                              cast<RankedTensorType>(getResult().getType()));
+  return verifyShadowExchange(*this, getGroup(), getTensorType(getValues()), getShadows(), getTensorType(getResult()));
 }
 LogicalResult BroadcastExpertsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                             SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
@@ -161,15 +159,14 @@ SmallVector<Value> BroadcastExpertsOp::buildAdjoint(OpBuilder &builder, ValueRan
                                           /*addend=*/Value(), getGroup())};
 }
 OpCost BroadcastExpertsOp::getOpCost() {
-  return getShadowExchangeCost(*this, Collective::Broadcast, cast<RankedTensorType>(getResult().getType()));
+  return getShadowExchangeCost(*this, Collective::Broadcast, getTensorType(getResult()));
 }
 
 LogicalResult ReduceExpertsOp::verify() {
   if (getAddend() && getAddend().getType() != getResult().getType())
     return emitOpError() << "expected an addend of type " << getResult().getType() << " but got "
                          << getAddend().getType();
-  return verifyShadowExchange(*this, getGroup(), cast<RankedTensorType>(getResult().getType()), getShadows(),
-                              cast<RankedTensorType>(getValues().getType()));
+  return verifyShadowExchange(*this, getGroup(), getTensorType(getResult()), getShadows(), getTensorType(getValues()));
 }
 LogicalResult ReduceExpertsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                          SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
@@ -181,7 +178,7 @@ SmallVector<Value> ReduceExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange 
   return {values, Value(), getAddend() ? cotangents[0] : Value()};
 }
 OpCost ReduceExpertsOp::getOpCost() {
-  auto places = cast<RankedTensorType>(getValues().getType());
+  auto places = getTensorType(getValues());
   OpCost cost = getShadowExchangeCost(*this, Collective::Reduce, places);
   cost.flops = static_cast<double>(places.getNumElements());
   return cost;

@@ -133,7 +133,7 @@ SmallVector<Value> LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotan
 LogicalResult LabelSumGradOp::verify() {
   RankedTensorType grad = getTensorType(getGrad());
   return verifyType(*this, "the result", getResult().getType(),
-                    RankedTensorType::get({getTensorType(getLabels()).getDimSize(0), 1}, grad.getElementType()));
+                    grad.clone({getTensorType(getLabels()).getDimSize(0), 1}));
 }
 
 SmallVector<Value> DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
@@ -201,7 +201,7 @@ FailureOr<Values> RouterMeansOp::partition(OpBuilder &builder, const Shards &in)
 
 LogicalResult RouterLossOp::verify() {
   RankedTensorType loads = getTensorType(getLoads());
-  auto like = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, loads.getElementType()); };
+  auto like = [&](ArrayRef<int64_t> shape) { return loads.clone(shape); };
   return failure(failed(verifyType(*this, "shares", getShares().getType(), loads)) ||
                  failed(verifyType(*this, "squares", getSquares().getType(), like({loads.getDimSize(0), 1}))) ||
                  failed(verifyType(*this, "the loss", getLoss().getType(), like({}))));

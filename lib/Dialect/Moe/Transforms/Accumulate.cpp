@@ -27,7 +27,6 @@ public:
 
 private:
   LogicalResult checkResults();
-  StringRef getRole(BlockArgument argument);
   LogicalResult findDependent();
   void widenInputs();
   void countOnce();
@@ -52,19 +51,12 @@ private:
 } // namespace
 
 LogicalResult Accumulator::checkResults() {
-  for (unsigned index = 0; index < function.getNumResults(); ++index) {
-    auto role = function.getResultAttrOfType<StringAttr>(index, kRoleAttrName);
-    if (!role || (role.getValue() != kLossRole && role.getValue() != kMetricRole))
+  for (OpOperand &result : terminator->getOpOperands())
+    if (StringRef role = getRole(result); role != kLossRole && role != kMetricRole)
       return function.emitError()
              << "expected a step in micro-batches to have only results of role loss or metric but got role "
-             << (role ? role.getValue() : "none") << " of result " << index;
-  }
+             << (role.empty() ? "none" : role) << " of result " << result.getOperandNumber();
   return success();
-}
-
-StringRef Accumulator::getRole(BlockArgument argument) {
-  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
-  return role ? role.getValue() : "";
 }
 
 LogicalResult Accumulator::findDependent() {
@@ -93,10 +85,10 @@ void Accumulator::widenInputs() {
   for (BlockArgument argument : inputs) {
     if (getRole(argument) == kStepRole)
       continue;
-    auto type = cast<RankedTensorType>(argument.getType());
+    auto type = getTensorType(argument);
     SmallVector<int64_t> shape = {count};
     llvm::append_range(shape, type.getShape());
-    argument.setType(RankedTensorType::get(shape, type.getElementType()));
+    argument.setType(type.clone(shape));
     if (auto layout = function.getArgAttrOfType<LayoutAttr>(argument.getArgNumber(), kLayoutAttrName)) {
       SmallVector<ArrayAttr> dims = {builder.getArrayAttr({})};
       llvm::append_range(dims, layout.getDims());
@@ -141,7 +133,7 @@ void Accumulator::build(int64_t index) {
   for (BlockArgument argument : inputs) {
     if (getRole(argument) == kStepRole)
       continue;
-    auto type = cast<RankedTensorType>(argument.getType());
+    auto type = getTensorType(argument);
     auto own = builder.create<MicroBatchOp>(
         argument.getLoc(), RankedTensorType::get(type.getShape().drop_front(), type.getElementType()), argument, index);
     own->setAttr(kMicroBatchAttrName, place);

@@ -94,11 +94,6 @@ private:
 };
 } // namespace
 
-static bool isParameter(func::FuncOp function, BlockArgument argument) {
-  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
-  return role && role.getValue() == kParameterRole && isa<FloatType>(getElementTypeOrSelf(argument.getType()));
-}
-
 /// Whether the adjoint of the op that takes `use` has a gradient for it.
 static bool hasGradient(OpOperand &use) {
   Operation *op = use.getOwner();
@@ -134,7 +129,7 @@ static bool hasGradient(Value value) {
 FailureOr<Kind> Bucketer::getKind(Piece &piece) {
   unsigned number = piece.argument.getArgNumber();
   piece.layout = function.getArgAttrOfType<LayoutAttr>(number, kLayoutAttrName);
-  auto type = cast<RankedTensorType>(piece.argument.getType());
+  auto type = getTensorType(piece.argument);
   if (!piece.layout)
     piece.layout = LayoutAttr::get(function.getContext(), type.getRank());
   FailureOr<AxisSet> varies = axes.getAxes(piece.layout);
@@ -165,7 +160,8 @@ LogicalResult Bucketer::collect() {
   SmallVector<std::pair<Kind, Piece>> all;
   for (BlockArgument argument : function.getArguments()) {
     Piece piece{argument, {}, nullptr, {}};
-    if (!isParameter(function, argument) || !hasGradient(argument))
+    if (getRole(argument) != kParameterRole || !isa<FloatType>(getElementTypeOrSelf(argument.getType())) ||
+        !hasGradient(argument))
       continue;
     FailureOr<Kind> kind = getKind(piece);
     if (failed(kind))
@@ -235,7 +231,7 @@ SmallVector<Slot> Bucketer::getSlots(const Bucket &bucket, int64_t parts) {
     end += type.getNumElements();
   };
   for (const Piece &piece : bucket.pieces) {
-    add(cast<RankedTensorType>(piece.argument.getType()), &piece);
+    add(getTensorType(piece.argument), &piece);
     int64_t multiple = &piece != &bucket.pieces.back() ? kAlignment : parts > 1 ? kAlignment * parts : 1;
     if (int64_t rest = llvm::alignTo(end, multiple) - end; rest > 0)
       add(RankedTensorType::get({rest}, bucket.kind.elementType), nullptr);
@@ -265,11 +261,9 @@ BlockArgument Bucketer::addArgument(const Bucket &bucket, GroupAttr shards, Stri
     llvm::append_range(names, dim);
   if (shards)
     names.push_back(builder.getStringAttr(shards.getName()));
-  NamedAttrList attributes;
-  attributes.set(kNameAttrName, builder.getStringAttr(name));
-  attributes.set(kRoleAttrName, builder.getStringAttr(kParameterRole));
-  attributes.set(kLayoutAttrName, LayoutAttr::get(function.getContext(), {builder.getArrayAttr(names)}));
-  attributes.set(kPiecesAttrName, describe(slots));
+  auto layout = LayoutAttr::get(function.getContext(), {builder.getArrayAttr(names)});
+  NamedAttrList attributes(
+      describeValue(builder.getStringAttr(name), kParameterRole, layout, /*updates=*/"", describe(slots)));
   if (!bucket.kind.decays)
     attributes.set(kNoDecayAttrName, builder.getUnitAttr());
   BlockArgument first = bucket.pieces.front().argument;

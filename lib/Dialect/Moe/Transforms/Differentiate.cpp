@@ -56,7 +56,7 @@ private:
   Value getCotangent(Value value, Location loc);
   void addGradientResults();
   void markBackward(Operation *first);
-  StringAttr getName(DictionaryAttr attributes, StringRef fallback, unsigned index);
+  StringAttr getName(StringRef prefix, DictionaryAttr attributes, StringRef fallback, unsigned index);
 
   func::FuncOp function;
   Operation *terminator;
@@ -72,8 +72,7 @@ private:
 
 void Differentiator::findWide() {
   for (BlockArgument argument : function.getArguments())
-    if (auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
-        role && role.getValue() == kParameterRole)
+    if (getRole(argument) == kParameterRole)
       ofParameters.insert(argument);
   for (Operation &op : function.front().without_terminator())
     if (op.getNumOperands() > 0 &&
@@ -96,7 +95,7 @@ SmallVector<Value> Differentiator::buildAdjoint(Operation *op, ValueRange cotang
   Operation *wide = built.emplace_back(builder.clone(*op, mapping));
   for (Value result : wide->getResults())
     if (isNarrow(result.getType()))
-      result.setType(cast<RankedTensorType>(result.getType()).clone(builder.getF32Type()));
+      result.setType(getTensorType(result).clone(builder.getF32Type()));
   SmallVector<Value> gradients = cast<MoeDifferentiableOpInterface>(wide).buildAdjoint(builder, cotangents);
   for (Operation *one : llvm::reverse(built))
     if (one->use_empty())
@@ -124,25 +123,17 @@ void Differentiator::widen(Operation *op, Operation *before, MutableArrayRef<Val
   }
 }
 
-StringAttr Differentiator::getName(DictionaryAttr attributes, StringRef fallback, unsigned index) {
+/// Name of a value of the backward, by the name of the argument or result that it belongs to.
+StringAttr Differentiator::getName(StringRef prefix, DictionaryAttr attributes, StringRef fallback, unsigned index) {
   auto name = attributes ? attributes.getAs<StringAttr>(kNameAttrName) : StringAttr();
-  return name ? name : StringAttr::get(function.getContext(), fallback + std::to_string(index));
-}
-
-static DictionaryAttr getValueAttributes(Builder &builder, const Twine &name, StringRef role, Attribute layout) {
-  SmallVector<NamedAttribute> attributes = {builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)),
-                                            builder.getNamedAttr(kRoleAttrName, builder.getStringAttr(role))};
-  if (layout)
-    attributes.push_back(builder.getNamedAttr(kLayoutAttrName, layout));
-  return builder.getDictionaryAttr(attributes);
+  return builder.getStringAttr(prefix + (name ? name.str() : fallback.str() + std::to_string(index)));
 }
 
 /// Seeds the cotangents of losses, which are 1. Other results have none. Returns whether there is a loss.
 bool Differentiator::seedLosses() {
   bool any = false;
   for (OpOperand &operand : terminator->getOpOperands()) {
-    auto role = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kRoleAttrName);
-    if (!role || role.getValue() != kLossRole)
+    if (getRole(operand) != kLossRole)
       continue;
     Location loc = operand.get().getLoc();
     accumulate(operand.get(), builder.create<FillOp>(loc, operand.get().getType(), builder.getF64FloatAttr(1)), loc);
@@ -159,8 +150,8 @@ void Differentiator::addCotangentArguments() {
     DictionaryAttr attributes = function.getResultAttrDict(index);
     unsigned position = function.getNumArguments();
     function.insertArgument(position, operand.get().getType(),
-                            getValueAttributes(builder, "cotangent." + getName(attributes, "result", index).getValue(),
-                                               "cotangent", function.getResultAttr(index, kLayoutAttrName)),
+                            describeValue(getName("cotangent.", attributes, "result", index), kCotangentRole,
+                                          function.getResultAttr(index, kLayoutAttrName)),
                             operand.get().getLoc());
     accumulate(operand.get(), function.getArgument(position), operand.get().getLoc());
   }
@@ -244,9 +235,8 @@ void Differentiator::addGradientResults() {
       continue;
     terminator->insertOperands(terminator->getNumOperands(), gradient);
     function.insertResult(function.getNumResults(), gradient.getType(),
-                          getValueAttributes(builder,
-                                             "grad." + getName(function.getArgAttrDict(i), "argument", i).getValue(),
-                                             "gradient", function.getArgAttr(i, kLayoutAttrName)));
+                          describeValue(getName("grad.", function.getArgAttrDict(i), "argument", i), kGradientRole,
+                                        function.getArgAttr(i, kLayoutAttrName)));
   }
 }
 

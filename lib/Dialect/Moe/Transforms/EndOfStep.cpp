@@ -8,15 +8,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Arguments whose memory results take, by name.
-static llvm::StringMap<BlockArgument> getNamedArguments(func::FuncOp function) {
-  llvm::StringMap<BlockArgument> named;
-  for (BlockArgument argument : function.getArguments())
-    if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName))
-      named[name] = argument;
-  return named;
-}
-
 EndOfStep::EndOfStep(func::FuncOp function, ArrayRef<Operation *> others, OpTimer timer, int64_t devices)
     : timer(std::move(timer)), devices(devices) {
   for (Operation *op : others)

@@ -63,8 +63,6 @@ private:
 };
 } // namespace
 
-static Type getElementType(Value value) { return mlir::cast<RankedTensorType>(value.getType()).getElementType(); }
-
 static std::string getName(func::FuncOp function, unsigned argument) {
   auto name = function.getArgAttrOfType<StringAttr>(argument, kNameAttrName);
   return name ? name.str() : "argument" + std::to_string(argument);
@@ -74,7 +72,7 @@ static std::string getName(func::FuncOp function, unsigned argument) {
 /// matrices. A bucket decays unless it is marked.
 double StepBuilder::getDecay(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
-  bool isVector = mlir::cast<RankedTensorType>(argument.getType()).getRank() < 2;
+  bool isVector = getTensorType(argument).getRank() < 2;
   bool isBucket = static_cast<bool>(function.getArgAttr(number, kPiecesAttrName));
   return (isVector && !isBucket) || function.getArgAttr(number, kNoDecayAttrName) ? 0 : options.decay;
 }
@@ -87,14 +85,13 @@ LogicalResult StepBuilder::collect() {
       gradients[name.getValue()] = index;
   llvm::BitVector updated(function.getNumResults());
   for (BlockArgument argument : function.getArguments()) {
-    auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
     std::string name = getName(function, argument.getArgNumber());
     auto gradient = gradients.find("grad." + name);
-    if (!role || role.getValue() != kParameterRole || gradient == gradients.end())
+    if (getRole(argument) != kParameterRole || gradient == gradients.end())
       continue;
     auto layout = function.getArgAttrOfType<LayoutAttr>(argument.getArgNumber(), kLayoutAttrName);
     if (!layout)
-      layout = LayoutAttr::get(function.getContext(), mlir::cast<RankedTensorType>(argument.getType()).getRank());
+      layout = LayoutAttr::get(function.getContext(), getTensorType(argument).getRank());
     FailureOr<AxisSet> varies = axes.getAxes(layout);
     if (failed(varies))
       return function.emitError() << "expected the groups of the layout of '" << name << "' to be groups of "
@@ -107,20 +104,8 @@ LogicalResult StepBuilder::collect() {
     return function.emitError() << "expected gradients of parameters among the results; run moe-differentiate first";
   terminator->eraseOperands(updated);
   function.eraseResults(updated);
-  elementType = getAccumulatorType(getElementType(parameters.front().argument));
+  elementType = getAccumulatorType(getElementTypeOrSelf(parameters.front().argument));
   return success();
-}
-
-static DictionaryAttr describe(OpBuilder &builder, StringRef name, StringRef role, LayoutAttr layout,
-                               StringRef updates = "", ArrayAttr pieces = {}) {
-  SmallVector<NamedAttribute> attributes = {builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)),
-                                            builder.getNamedAttr(kRoleAttrName, builder.getStringAttr(role)),
-                                            builder.getNamedAttr(kLayoutAttrName, layout)};
-  if (!updates.empty())
-    attributes.push_back(builder.getNamedAttr(kUpdatesAttrName, builder.getStringAttr(updates)));
-  if (pieces)
-    attributes.push_back(builder.getNamedAttr(kPiecesAttrName, pieces));
-  return builder.getDictionaryAttr(attributes);
 }
 
 /// States of a bucket's pieces, named like those of parameters. Null for a parameter that is no bucket.
@@ -130,8 +115,8 @@ static ArrayAttr describePieces(OpBuilder &builder, ArrayAttr pieces, StringRef 
   SmallVector<Attribute> states;
   for (auto piece : pieces.getAsRange<DictionaryAttr>()) {
     auto type = mlir::cast<RankedTensorType>(piece.getAs<TypeAttr>("type").getValue());
-    std::string name = (piece.getAs<StringAttr>(kNameAttrName).getValue() + suffix).str();
-    NamedAttrList state(describe(builder, name, kStateRole, piece.getAs<LayoutAttr>(kLayoutAttrName)));
+    StringAttr name = builder.getStringAttr(piece.getAs<StringAttr>(kNameAttrName).getValue() + suffix);
+    NamedAttrList state(describeValue(name, kStateRole, piece.get(kLayoutAttrName)));
     state.set("at", piece.get("at"));
     state.set("type", TypeAttr::get(type.clone(elementType)));
     states.push_back(state.getDictionary(builder.getContext()));
@@ -144,8 +129,9 @@ Value StepBuilder::findOrAddScalar(StringRef name, StringRef role, Type type) {
     if (getName(function, argument.getArgNumber()) == name)
       return argument;
   unsigned position = function.getNumArguments();
-  auto layout = LayoutAttr::get(function.getContext(), 0);
-  function.insertArgument(position, RankedTensorType::get({}, type), describe(builder, name, role, layout), loc);
+  function.insertArgument(position, RankedTensorType::get({}, type),
+                          describeValue(builder.getStringAttr(name), role, LayoutAttr::get(function.getContext(), 0)),
+                          loc);
   return function.getArgument(position);
 }
 
@@ -154,14 +140,15 @@ Value StepBuilder::addState(const Parameter &parameter, StringRef suffix, Type t
   ArrayAttr pieces =
       describePieces(builder, function.getArgAttrOfType<ArrayAttr>(parameter.argument.getArgNumber(), kPiecesAttrName),
                      suffix, getElementTypeOrSelf(type));
-  function.insertArgument(
-      position, type, describe(builder, parameter.name + suffix.str(), kStateRole, parameter.layout, "", pieces), loc);
+  StringAttr name = builder.getStringAttr(parameter.name + suffix);
+  function.insertArgument(position, type, describeValue(name, kStateRole, parameter.layout, "", pieces), loc);
   return function.getArgument(position);
 }
 
 void StepBuilder::addResult(Value value, StringRef name, StringRef role, LayoutAttr layout, StringRef updates) {
   terminator->insertOperands(terminator->getNumOperands(), value);
-  function.insertResult(function.getNumResults(), value.getType(), describe(builder, name, role, layout, updates));
+  function.insertResult(function.getNumResults(), value.getType(),
+                        describeValue(builder.getStringAttr(name), role, layout, updates));
 }
 
 /// Adds up the squares of all gradients, each element once. Squares of sharded gradients are added up over their
@@ -214,11 +201,11 @@ Value StepBuilder::applyAdam(const Parameter &parameter, Value param, Value rate
 }
 
 void StepBuilder::update(const Parameter &parameter, Value rate, Value step, Value factor) {
-  Type own = getElementType(parameter.argument);
+  Type own = getElementTypeOrSelf(parameter.argument);
   Value param = parameter.argument;
   bool hasMaster = own != elementType;
   if (hasMaster)
-    param = addState(parameter, ".master", mlir::cast<RankedTensorType>(param.getType()).clone(elementType));
+    param = addState(parameter, ".master", getTensorType(param).clone(elementType));
   Value after = options.kind == OptimizerKind::Adam ? applyAdam(parameter, param, rate, step, factor)
                                                     : applySgd(parameter, param, rate, factor);
   if (hasMaster)
@@ -251,14 +238,7 @@ struct MoeOptimize : moe::impl::MoeOptimizeBase<MoeOptimize> {
     ParallelAttr parallel = getParallel(function);
     if (!parallel || !function.getBody().hasOneBlock())
       return signalPassFailure();
-    MoeOptimizeOptions options;
-    options.kind = kind;
-    options.momentum = momentum;
-    options.beta1 = beta1;
-    options.beta2 = beta2;
-    options.eps = eps;
-    options.decay = decay;
-    options.clipNorm = clipNorm;
+    MoeOptimizeOptions options{kind, momentum, beta1, beta2, eps, decay, clipNorm};
     // A bucket may be divided over a group without a name in the world.
     FailureOr<SpmdAnalysis> analysis = SpmdAnalysis::compute(function);
     if (failed(analysis) || failed(StepBuilder(function, options, parallel, analysis->getAxes()).run()))

@@ -135,7 +135,7 @@ LogicalResult FunctionPartitioner::partitionArguments() {
         getLocalType(argument, name ? name.getValue() : StringRef("argument " + std::to_string(index)));
     if (failed(type))
       return failure();
-    int64_t rows = type->getRank() > 0 ? cast<RankedTensorType>(argument.getType()).getDimSize(0) : 0;
+    int64_t rows = type->getRank() > 0 ? getTensorType(argument).getDimSize(0) : 0;
     function.setArgAttr(index, kLayoutAttrName, describe(layouts[argument], rows));
     // The L0 ops still use the argument. They are erased before its type has to fit.
     shards.map(argument, argument);
@@ -171,7 +171,7 @@ LogicalResult FunctionPartitioner::partitionResults() {
     if (wanted && wanted != layout)
       return function.emitError() << "expected result " << index << " to have the layout " << layout << " but got "
                                   << wanted;
-    auto type = cast<RankedTensorType>(operand.get().getType());
+    auto type = getTensorType(operand.get());
     function.setResultAttr(index, kLayoutAttrName, describe(layout, type.getRank() > 0 ? type.getDimSize(0) : 0));
     operand.set(shards.lookup(operand.get()));
   }

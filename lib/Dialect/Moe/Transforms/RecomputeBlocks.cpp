@@ -77,9 +77,6 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
     SmallVector<size_t> blocks = findBlocks(program);
     if (blocks.empty())
       return;
-    llvm::DenseMap<Operation *, size_t> numbers;
-    for (auto [number, op] : llvm::enumerate(program.ops))
-      numbers[op] = number;
     OpTimer timer(getOperation());
     double bytesPerSecond = getClusterRates(getOperation()).memoryBytes;
     auto isCostly = [&](Operation *op) {
@@ -94,8 +91,8 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
     for (size_t number = 0; number < blocks.back(); ++number) {
       Operation *op = program.ops[number];
       bool isHandedOver = llvm::any_of(op->getUsers(), [&](Operation *user) {
-        auto it = numbers.find(user);
-        return it != numbers.end() &&
+        auto it = program.numbers.find(user);
+        return it != program.numbers.end() &&
                (getBlock(it->second) != getBlock(number) || (hasStages && hasOtherStage(op, user)));
       });
       auto kernel = dyn_cast<MoeKernelOpInterface>(op);

@@ -36,9 +36,6 @@ private:
   /// Replaces the result of `op` by a gather of `part`.
   void replace(Operation *op, Value part);
   bool isReplicated(Value value) const;
-  bool isOverMp(GroupAttr group) const {
-    return group.getSize() == mp.getSize() && group.getStride() == mp.getStride();
-  }
 
   GroupAttr mp;
   SpmdAnalysis states;
@@ -69,7 +66,7 @@ void RowDivider::replace(Operation *op, Value part) {
 }
 
 void RowDivider::rememberGather(AllGatherOp gather) {
-  if (!isOverMp(gather.getGroup()) || gather.getDim() != 0)
+  if (!gather.getGroup().hasSameRanks(mp) || gather.getDim() != 0)
     return;
   parts[gather.getResult()] = gather.getInput();
   gathers.push_back(gather);
@@ -81,11 +78,11 @@ void RowDivider::divideSum(AllReduceOp sum) {
     auto rowwise = dyn_cast<MoeRowwiseOpInterface>(user);
     return rowwise && rowwise.canDivideRows(mp) && llvm::is_contained(getRowOperands(rowwise), sum.getResult());
   });
-  if (!isUsed || sum.getCounts() || !isOverMp(sum.getGroup()))
+  if (!isUsed || sum.getCounts() || !sum.getGroup().hasSameRanks(mp))
     return;
   OpBuilder builder(sum);
   auto type = sum.getResult().getType();
-  auto part = RankedTensorType::get({type.getDimSize(0) / mp.getSize(), type.getDimSize(1)}, type.getElementType());
+  auto part = type.clone({type.getDimSize(0) / mp.getSize(), type.getDimSize(1)});
   replace(sum, builder.create<ReduceScatterOp>(sum.getLoc(), part, sum.getInput(), mp, 0));
 }
 

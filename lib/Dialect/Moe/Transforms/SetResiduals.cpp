@@ -72,7 +72,7 @@ llvm::SetVector<Operation *> ResidualSetter::getAncestors(Operation *from) {
 
 void ResidualSetter::repeat(Operation *op) {
   // Counts are small and kept.
-  if (!isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType()))
+  if (!isa<FloatType>(getTensorType(op->getResult(0)).getElementType()))
     return;
   set(op, isCollective(op) ? Residual::recommunicate : Residual::recompute);
 }

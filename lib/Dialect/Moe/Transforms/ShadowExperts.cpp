@@ -166,7 +166,7 @@ void ShadowedLayer::shrinkReservation() {
     if (op != exchange && (!isNext || isa<AllToAllVOp>(op)))
       continue;
     Value result = op->getResult(0);
-    result.setType(RankedTensorType::get({after, getTensorType(result).getDimSize(1)}, type.getElementType()));
+    result.setType(type.clone({after, getTensorType(result).getDimSize(1)}));
     resized.insert(result);
   }
 }
@@ -212,7 +212,7 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
     ParallelAttr parallel = getParallel(getOperation());
     if (!parallel)
       return signalPassFailure();
-    MoeShadowExpertsOptions options = getOptions();
+    MoeShadowExpertsOptions options{max, policy, phases, shrink};
     if (options.max < 0 || options.phases < 1) {
       getOperation().emitError() << "expected max of at least 0 and phases of at least 1 but got " << options.max
                                  << " and " << options.phases;
@@ -227,8 +227,6 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
   }
-
-  MoeShadowExpertsOptions getOptions() { return {max, policy, phases, shrink}; }
 
   void rewrite(DispatchOp dispatch, ParallelAttr parallel, const MoeShadowExpertsOptions &options) {
     auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-shadow-experts", reason); };

@@ -153,7 +153,7 @@ static void rewrite(Round round, ArrayRef<int64_t> order, RowChunk chunk) {
     for (Value counts : round.getExpertCounts())
       mapping.map(counts, builder.create<PhaseOp>(round.to.getLoc(), counts, round.to.getGroup(), phase, phases));
     auto to = buildPhase(builder, round.to, mapping, /*addend=*/{}, phase, phases);
-    to.getResult().setType(RankedTensorType::get({chunk.part, rows.getDimSize(1)}, rows.getElementType()));
+    to.getResult().setType(rows.clone({chunk.part, rows.getDimSize(1)}));
     mapping.map(round.to.getResult(), to.getResult());
     ops.push_back(to);
     for (Operation *op : round.experts)

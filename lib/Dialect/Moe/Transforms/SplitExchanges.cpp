@@ -1,7 +1,6 @@
 //===- SplitExchanges.cpp - moe-split-exchanges ---------------------------===//
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ExpertPath.h"
 
-#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
@@ -22,7 +21,7 @@ static SmallVector<MoeSplittableOpInterface> getConsumers(AllToAllOp exchange, i
     if (!splittable || user->getOperand(0) != value || !splittable.canSplit(parts, exchange.getGroup()))
       break;
     consumers.push_back(splittable);
-    if (auto kernel = dyn_cast<MoeKernelOpInterface>(user); kernel && kernel.isCollective())
+    if (isCollective(user))
       upToExchange = consumers.size();
   }
   consumers.truncate(upToExchange);

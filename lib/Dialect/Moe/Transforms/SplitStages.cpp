@@ -3,7 +3,6 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallBitVector.h"
-#include "llvm/ADT/StringMap.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
@@ -27,7 +26,8 @@ struct DeviceProgram {
 class StageSplitter {
 public:
   StageSplitter(func::FuncOp whole, GroupAttr pipeline, int64_t ranks)
-      : whole(whole), pipeline(pipeline), ranks(ranks), portable(findPortableOps(whole)) {
+      : whole(whole), pipeline(pipeline), ranks(ranks), portable(findPortableOps(whole)),
+        arguments(getNamedArguments(whole)) {
     if (auto devices = whole->getAttrOfType<DenseI64ArrayAttr>(kStageDevicesAttrName))
       llvm::append_range(stageDevices, devices.asArrayRef());
     whole->removeAttr(kStageDevicesAttrName);
@@ -59,14 +59,14 @@ private:
   SmallVector<int64_t> stageDevices; ///< device by stage; empty: in turn
   /// Device of each op that is not portable.
   llvm::DenseMap<Operation *, int64_t> devices;
-  llvm::StringMap<Value> arguments;
+  llvm::StringMap<BlockArgument> arguments;
   /// Devices that need a value, by value.
   llvm::DenseMap<Value, llvm::SmallBitVector> needs;
   std::vector<DeviceProgram> programs;
 };
 } // namespace
 
-static int64_t getNumElements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+static int64_t getNumElements(Value value) { return getTensorType(value).getNumElements(); }
 
 /// Device of an op's stage. An op without a stage, such as one that adds up results of two stages or updates a
 /// parameter, goes to the device of its largest operand, so that the least is moved, and of the last one of equal
@@ -118,9 +118,6 @@ llvm::SmallBitVector StageSplitter::getResultDevices(OpOperand &result) {
 }
 
 void StageSplitter::requireAll() {
-  for (BlockArgument argument : whole.getArguments())
-    if (auto name = whole.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName))
-      arguments[name.getValue()] = argument;
   for (auto [op, device] : devices)
     for (Value operand : op->getOperands())
       require(operand, device);

@@ -1,8 +1,13 @@
 //===- SpmdAnalysis.cpp - over which axes each value varies ---------------===//
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOEINSERTTOVARYING
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -80,3 +85,43 @@ FailureOr<SpmdAnalysis> SpmdAnalysis::compute(func::FuncOp function) {
       return failure();
   return analysis;
 }
+
+//===----------------------------------------------------------------------===//
+// Casts
+//===----------------------------------------------------------------------===//
+
+LogicalResult mlir::moe::insertToVarying(func::FuncOp function) {
+  FailureOr<SpmdAnalysis> analysis = SpmdAnalysis::compute(function);
+  if (failed(analysis))
+    return failure();
+  llvm::DenseMap<std::pair<Value, uint64_t>, Value> casts;
+  OpBuilder builder(function.getContext());
+  auto castTo = [&](Value value, AxisSet missing) {
+    Value &varying = casts[{value, missing.bits}];
+    if (varying)
+      return varying;
+    builder.setInsertionPointAfterValue(value);
+    varying = value;
+    for (GroupAttr group : analysis->getAxes().getGroups(missing))
+      varying = builder.create<ToVaryingOp>(value.getLoc(), varying, group);
+    return varying;
+  };
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    SmallVector<AxisSet> required = analysis->getRequired(&op);
+    for (auto [operand, wanted] : llvm::zip(op.getOpOperands(), required))
+      if (AxisSet missing = wanted - analysis->getState(operand.get()); !missing.empty())
+        operand.set(castTo(operand.get(), missing));
+  }
+  return success();
+}
+
+namespace {
+struct MoeInsertToVarying : moe::impl::MoeInsertToVaryingBase<MoeInsertToVarying> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(insertToVarying(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace

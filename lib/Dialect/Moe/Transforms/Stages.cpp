@@ -1,6 +1,8 @@
 //===- Stages.cpp - what stages of a pipeline share -----------------------===//
 #include "Stages.h"
 
+#include "ExpertPath.h"
+
 #include "llvm/ADT/BitVector.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -10,27 +12,23 @@ using namespace mlir;
 using namespace mlir::moe;
 
 /// Whether an argument is an input, which differs in every micro-batch.
-static bool isInput(func::FuncOp function, BlockArgument argument) {
-  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
-  StringRef text = role ? role.getValue() : StringRef(kInputRole);
-  return text == kInputRole || text == kStepRole || text == kCotangentRole;
+static bool isInput(BlockArgument argument) {
+  StringRef role = getRole(argument);
+  return role.empty() || role == kInputRole || role == kStepRole || role == kCotangentRole;
 }
 
 static bool isNextToNothing(Operation *op) {
-  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-  if (kernel && kernel.isAlias())
-    return true;
-  return llvm::all_of(op->getResultTypes(), [](Type type) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.getRank() == 0;
-  });
+  return isAlias(op) || llvm::all_of(op->getResultTypes(), [](Type type) {
+           auto tensor = dyn_cast<RankedTensorType>(type);
+           return tensor && tensor.getRank() == 0;
+         });
 }
 
 llvm::DenseSet<Operation *> mlir::moe::findPortableOps(func::FuncOp function) {
   llvm::DenseSet<Operation *> portable;
   llvm::DenseSet<Value> ofInputs;
   for (BlockArgument argument : function.getArguments())
-    if (isInput(function, argument))
+    if (isInput(argument))
       ofInputs.insert(argument);
   for (Operation &op : function.front().without_terminator()) {
     bool hasInputs = llvm::any_of(op.getOperands(), [&](Value operand) { return ofInputs.contains(operand); });
@@ -50,15 +48,12 @@ llvm::DenseSet<Operation *> mlir::moe::findPortableOps(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 static void findCrossing(ProgramCuts &program) {
-  llvm::DenseMap<Operation *, size_t> numbers;
-  for (auto [number, op] : llvm::enumerate(program.ops))
-    numbers[op] = number;
   program.crossing.assign(program.ops.size() + 1, 0);
   for (auto [number, op] : llvm::enumerate(program.ops))
     for (Value result : op->getResults()) {
       size_t last = number;
       for (Operation *user : result.getUsers())
-        if (auto it = numbers.find(user); it != numbers.end())
+        if (auto it = program.numbers.find(user); it != program.numbers.end())
           last = std::max(last, it->second);
       // The list has differences first.
       if (last > number) {
@@ -72,19 +67,18 @@ static void findCrossing(ProgramCuts &program) {
 
 /// Ops that must be on one device with the op before. A sum takes the place of the value to which it adds. If several
 /// sums, the phases of an exchange, take one value, so do their adjoints.
-static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
-  llvm::DenseMap<Operation *, size_t> numbers;
+static llvm::BitVector findTogether(const ProgramCuts &program) {
   llvm::DenseMap<Value, size_t> firstOf;
-  llvm::BitVector together(ops.size());
-  for (auto [number, op] : llvm::enumerate(ops)) {
-    numbers[op] = number;
+  llvm::BitVector together(program.ops.size());
+  for (auto [number, op] : llvm::enumerate(program.ops)) {
     auto sum = dyn_cast<MoeAccumulatingOpInterface>(op);
     if (!sum)
       continue;
     together.set(firstOf.try_emplace(op->getOperand(0), number).first->second + 1, number + 1);
     if (sum.getAddendMutable().empty())
       continue;
-    if (auto maker = numbers.find(sum.getAddendMutable()[0].get().getDefiningOp()); maker != numbers.end())
+    Operation *addend = sum.getAddendMutable()[0].get().getDefiningOp();
+    if (auto maker = program.numbers.find(addend); maker != program.numbers.end())
       together.set(maker->second + 1, number + 1);
   }
   return together;
@@ -92,16 +86,13 @@ static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
 
 /// Whether an earlier op passes integers to each op or to a later one. The decisions of a routing stay where they were
 /// made, so that the time of a device's work follows from its own launches.
-static llvm::BitVector findDecided(ArrayRef<Operation *> ops) {
-  llvm::DenseMap<Operation *, size_t> numbers;
-  for (auto [number, op] : llvm::enumerate(ops))
-    numbers[op] = number;
-  llvm::BitVector decided(ops.size());
-  for (auto [number, op] : llvm::enumerate(ops))
+static llvm::BitVector findDecided(const ProgramCuts &program) {
+  llvm::BitVector decided(program.ops.size());
+  for (auto [number, op] : llvm::enumerate(program.ops))
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers())
-        if (auto it = numbers.find(user);
-            getElementTypeOrSelf(result.getType()).isInteger() && it != numbers.end() && it->second > number)
+        if (auto it = program.numbers.find(user);
+            getElementTypeOrSelf(result.getType()).isInteger() && it != program.numbers.end() && it->second > number)
           decided.set(number + 1, it->second + 1);
   return decided;
 }
@@ -110,15 +101,17 @@ ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
   ProgramCuts program;
   llvm::DenseSet<Operation *> portable = findPortableOps(function);
   for (Operation &op : function.front().without_terminator())
-    if (!portable.contains(&op))
+    if (!portable.contains(&op)) {
+      program.numbers[&op] = program.ops.size();
       program.ops.push_back(&op);
+    }
   findCrossing(program);
   ArrayRef<int64_t> crossing = program.crossing;
   program.cuts.push_back(0);
   // No bytes cross before the first op and after the last.
   size_t last = program.ops.size() - 1;
-  llvm::BitVector together = findTogether(program.ops);
-  together |= findDecided(program.ops);
+  llvm::BitVector together = findTogether(program);
+  together |= findDecided(program);
   for (size_t number = 1; number <= last && !program.ops.empty(); ++number)
     if (!together[number] && (number == 1 || crossing[number] <= crossing[number - 1]) &&
         (number == last || crossing[number] <= crossing[number + 1]))
@@ -167,6 +160,14 @@ double OpTimer::getSeconds(Operation *op) {
 //===----------------------------------------------------------------------===//
 // Units
 //===----------------------------------------------------------------------===//
+
+llvm::StringMap<BlockArgument> mlir::moe::getNamedArguments(func::FuncOp function) {
+  llvm::StringMap<BlockArgument> named;
+  for (BlockArgument argument : function.getArguments())
+    if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName))
+      named[name] = argument;
+  return named;
+}
 
 std::optional<PipelineUnit> mlir::moe::getPipelineUnit(Operation *op) {
   auto place = op->getAttrOfType<ChunkAttr>(kMicroBatchAttrName);

@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
 
 #include "moe/Dialect/Moe/IR/EvenRows.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
@@ -20,6 +21,7 @@ llvm::DenseSet<Operation *> findPortableOps(func::FuncOp function);
 struct ProgramCuts {
   /// Ops that are not portable, in program order.
   SmallVector<Operation *> ops;
+  llvm::DenseMap<Operation *, size_t> numbers; ///< place of each in `ops`
   /// Bytes that all ops before each op pass to it and to later ones, by op, and once more at the end.
   SmallVector<int64_t> crossing;
   /// Ops before which the program can be cut, from the first to the end. The bytes that cross there are no more than
@@ -50,6 +52,9 @@ private:
   int64_t world = 0;
   EvenRows rows;
 };
+
+/// Arguments of a function, by name.
+llvm::StringMap<BlockArgument> getNamedArguments(func::FuncOp function);
 
 /// Unit of a pipeline to which an op belongs, or none. Without stages a micro-batch is one unit.
 std::optional<PipelineUnit> getPipelineUnit(Operation *op);

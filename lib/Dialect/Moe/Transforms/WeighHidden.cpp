@@ -15,8 +15,6 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
-static int64_t getColumns(Value rows) { return cast<RankedTensorType>(rows.getType()).getShape().back(); }
-
 /// Whether the op moves rows or adds them up. Weights of rows may then be applied before it as well as after it.
 static bool passesRows(Operation *op) {
   if (auto exchange = dyn_cast<AllToAllVOp>(op))
@@ -68,7 +66,7 @@ std::optional<WeighedLayer> WeighedLayer::match(CombineOp combine) {
   layer.last = rows.getDefiningOp<GroupedMatmulOp>();
   // Rows with a capacity are not weighed: their hidden rows are 3-D. Wide hidden rows take longer to weigh.
   if (!combine.getWeights() || !layer.last || !layer.last.getCounts() || !rows.hasOneUse() ||
-      getColumns(layer.last.getRows()) >= getColumns(rows))
+      layer.last.getRows().getType().getShape().back() >= getTensorType(rows).getShape().back())
     return std::nullopt;
   rows = layer.last.getRows();
   follow(rows, [](Operation *op) { return isa<ActivationOp, BiasAddOp, GroupedMatmulOp>(op); });
@@ -82,14 +80,11 @@ std::optional<WeighedLayer> WeighedLayer::match(CombineOp combine) {
 
 /// Moves the weights along the path of the tokens, as rows of one column.
 void MoeWeighHidden::rewrite(const WeighedLayer &layer) {
-  auto getType = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   GroupedMatmulOp last = layer.last;
   DispatchOp dispatch = layer.dispatch;
   CombineOp combine = layer.combine;
   Value weights = skipToVarying(combine.getWeights());
-  auto getColumn = [&](Value value) {
-    return RankedTensorType::get({getType(value).getDimSize(0), 1}, getType(weights).getElementType());
-  };
+  auto getColumn = [&](Value value) { return getTensorType(weights).clone({getTensorType(value).getDimSize(0), 1}); };
   OpBuilder builder(last);
   Location loc = combine.getLoc();
   Value one = builder.create<FillOp>(loc, getColumn(dispatch.getTokens()), builder.getF64FloatAttr(1));

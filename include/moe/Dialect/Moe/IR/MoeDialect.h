@@ -76,6 +76,13 @@ inline constexpr StringLiteral kInputRole = "input", kParameterRole = "parameter
                                kStepRole = "step", kStateRole = "state", kRateRole = "rate", kUpdateRole = "update",
                                kResidualRole = "residual";
 
+/// The role of an argument or result of a function, or an empty text.
+StringRef getRole(BlockArgument argument);
+StringRef getRole(OpOperand &result);
+/// Attributes of an argument or result. `layout`, `updates` and `pieces` may be null or empty.
+DictionaryAttr describeValue(StringAttr name, StringRef role, Attribute layout, StringRef updates = "",
+                             ArrayAttr pieces = {});
+
 /// Gives `to`, which is built for `from`, the micro-batch and stage of `from`.
 void inheritUnit(Operation *from, Operation *to);
 /// Gives `to` the micro-batch, stage, chunk and further pass of `from`.
