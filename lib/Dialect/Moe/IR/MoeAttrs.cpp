@@ -39,10 +39,6 @@ std::optional<std::pair<GroupAttr, GroupAttr>> GroupAttr::divideByNode(int64_t n
                    get(getContext(), name + "_node", inner, getStride()));
 }
 
-//===----------------------------------------------------------------------===//
-// ParallelAttr
-//===----------------------------------------------------------------------===//
-
 LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t world, int64_t pp, int64_t dp,
                                    int64_t mp, int64_t ep, int64_t esp, int64_t cp) {
   for (auto [name, value] : {std::pair<StringRef, int64_t>{"world", world},
@@ -107,10 +103,6 @@ GroupAttr ParallelAttr::getGroup(StringRef name) const {
   GroupAttr all = getGroup(whole);
   return all && all.getSize() % members == 0 ? group(members, all.getStride()) : GroupAttr();
 }
-
-//===----------------------------------------------------------------------===//
-// ClusterAttr
-//===----------------------------------------------------------------------===//
 
 /// Rates by their names in #moe.cluster.
 static constexpr std::pair<StringLiteral, double ClusterRates::*> kRates[] = {
@@ -181,10 +173,6 @@ LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// CutAttr
-//===----------------------------------------------------------------------===//
-
 Attribute CutAttr::parse(AsmParser &parser, Type) {
   FailureOr<GroupAttr> group = failure();
   bool zigzag = false;
@@ -206,10 +194,6 @@ void CutAttr::print(AsmPrinter &printer) const {
   printer << (getZigzag() ? ", zigzag>" : ">");
 }
 
-//===----------------------------------------------------------------------===//
-// ChunkAttr, RingAttr
-//===----------------------------------------------------------------------===//
-
 LogicalResult ChunkAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, int64_t chunks) {
   if (index < 0 || index >= chunks)
     return emitError() << "expected a chunk with 0 <= index < chunks but got " << index << " of " << chunks;
@@ -227,10 +211,6 @@ LogicalResult RingAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
     return emitError() << "expected a ring of depth at least 1 but got " << depth;
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// LayoutAttr
-//===----------------------------------------------------------------------===//
 
 LayoutAttr LayoutAttr::getRows(ParallelAttr parallel, int64_t rank, StringRef columns) {
   MLIRContext *context = parallel.getContext();

@@ -24,10 +24,6 @@ static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
   return addend ? verifyType(op, "the addend", getTensorType(addend), getTensorType(result)) : success();
 }
 
-//===----------------------------------------------------------------------===//
-// MatmulOp, MatmulWgradOp
-//===----------------------------------------------------------------------===//
-
 /// Type of op(a) op(b), or null if the inner dimensions or element types differ.
 static RankedTensorType getProductType(RankedTensorType a, RankedTensorType b, bool transposeA, bool transposeB) {
   if (a.getDimSize(transposeA ? 0 : 1) != b.getDimSize(transposeB ? 1 : 0) || a.getElementType() != b.getElementType())
@@ -83,10 +79,6 @@ OpCost MatmulWgradOp::getOpCost() {
   return getProductCost(*this, {1, result.getDimSize(0), result.getDimSize(1), getRows().getType().getDimSize(0)});
 }
 SmallVector<Value> MatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getAddend()}; }
-
-//===----------------------------------------------------------------------===//
-// AddOp, ScaleOp
-//===----------------------------------------------------------------------===//
 
 SmallVector<Value> AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents) { return {cotangents[0], cotangents[0]}; }
 
@@ -148,10 +140,6 @@ OpFoldResult ScaleOp::fold(FoldAdaptor) {
   return getFactor().isExactlyValue(1.0) ? OpFoldResult(getInput()) : OpFoldResult();
 }
 
-//===----------------------------------------------------------------------===//
-// RowScaleOp, RowDotOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult RowScaleOp::verify() {
   return verifyType(*this, "factors", getFactors().getType(), getAccumulatorColumn(getRows().getType()));
 }
@@ -173,10 +161,6 @@ SmallVector<Value> RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotange
           builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0])};
 }
 OpCost RowDotOp::getOpCost() { return getElementwiseCost(*this, 2, getLhs()); }
-
-//===----------------------------------------------------------------------===//
-// Expert rows
-//===----------------------------------------------------------------------===//
 
 /// Verifies rows: [E, C, K], or [R, K] with counts [B, E].
 static LogicalResult verifyRows(Operation *op, RankedTensorType rows, Value counts, int64_t experts) {
@@ -292,10 +276,6 @@ OpCost BiasGradOp::getOpCost() {
 SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts(), getAddend()}; }
 SmallVector<Attribute> BiasGradOp::getKernelParams() { return {getScaleAttr()}; }
 
-//===----------------------------------------------------------------------===//
-// ActivationOp, ActivationGradOp
-//===----------------------------------------------------------------------===//
-
 static LogicalResult verifyActivation(Operation *op, Activation kind, RankedTensorType input, RankedTensorType output,
                                       Value counts, StringRef what) {
   int64_t width = getActivationWidth(kind);
@@ -346,10 +326,6 @@ OpCost ActivationGradOp::getOpCost() {
 SmallVector<Value> ActivationGradOp::getKernelInputs() { return {getInput(), getGrad(), getCounts()}; }
 SmallVector<Attribute> ActivationGradOp::getKernelParams() { return getActivationForm(*this); }
 SmallVector<int64_t> ActivationGradOp::getInPlaceInputs() { return {0}; }
-
-//===----------------------------------------------------------------------===//
-// DumpOp, LocalReduceOp
-//===----------------------------------------------------------------------===//
 
 /// Verifies that `large` is `small` with dimension `dim` multiplied, where `small` has `blocks` equal parts.
 static LogicalResult verifyBlocks(Operation *op, RankedTensorType small, RankedTensorType large, int64_t dim,

@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-//===----------------------------------------------------------------------===//
-// AllToAllOp
-//===----------------------------------------------------------------------===//
-
 /// Type after the exchange, or null if the dimensions do not allow it.
 static RankedTensorType getExchangedType(RankedTensorType input, int64_t size, int64_t splitDim, int64_t concatDim) {
   auto inRange = [&](int64_t dim) { return dim >= 0 && dim < input.getRank(); };
@@ -93,10 +89,6 @@ SmallVector<CountsRule> AllToAllOp::getCountsRules() {
   return {{0, counts::Exchange{0, split, concat, getCopies(getInput(), getStoredInput(), split)}}};
 }
 
-//===----------------------------------------------------------------------===//
-// AllToAllPhaseOp, JoinPhasesOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult AllToAllPhaseOp::verify() {
   int64_t phase = getPhase(), phases = getPhases(), size = getGroup().getSize();
   if (phases < 1 || size % phases != 0 || phase < 0 || phase >= phases)
@@ -153,10 +145,6 @@ StringRef JoinPhasesOp::getKernelName() { return ""; }
 std::optional<RankPart> JoinPhasesOp::getOperandPart(unsigned operand) {
   return RankPart{getGroup(), operand, static_cast<int64_t>(getParts().size())};
 }
-
-//===----------------------------------------------------------------------===//
-// PhaseOp
-//===----------------------------------------------------------------------===//
 
 void PhaseOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t phase,
                     int64_t phases) {

@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-//===----------------------------------------------------------------------===//
-// AllGatherOp
-//===----------------------------------------------------------------------===//
-
 void AllGatherOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t dim) {
   build(builder, state, scaleDim(input, dim, group.getSize(), 1), input, group, dim);
 }
@@ -41,10 +37,6 @@ OpFoldResult AllGatherOp::fold(FoldAdaptor) {
     return slice.getInput();
   return {};
 }
-
-//===----------------------------------------------------------------------===//
-// SliceOp
-//===----------------------------------------------------------------------===//
 
 void SliceOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t dim) {
   build(builder, state, scaleDim(input, dim, 1, group.getSize()), input, group, dim);
@@ -131,10 +123,6 @@ void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRConte
   patterns.add(sliceTerms);
 }
 
-//===----------------------------------------------------------------------===//
-// SliceCountsOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult SliceCountsOp::verify() {
   if (getCounts().getType().getDimSize(0) != 1)
     return emitOpError() << "expected counts of one block but got " << getCounts().getType();
@@ -153,10 +141,6 @@ Operation *SliceCountsOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, R
 }
 SmallVector<Attribute> SliceCountsOp::getKernelParams() { return {getRowsAttr()}; }
 SmallVector<CountsRule> SliceCountsOp::getCountsRules() { return {{0, counts::SliceRows{0, getRows()}}}; }
-
-//===----------------------------------------------------------------------===//
-// LocalSlotsOp
-//===----------------------------------------------------------------------===//
 
 void LocalSlotsOp::build(OpBuilder &builder, OperationState &state, Value slots, Value counts, GroupAttr group,
                          int64_t capacity, int64_t room, int64_t copies) {

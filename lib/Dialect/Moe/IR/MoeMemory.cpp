@@ -25,10 +25,6 @@ static LogicalResult verifyParts(Operation *op, RankedTensorType whole, TypeRang
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// SplitOp
-//===----------------------------------------------------------------------===//
-
 void SplitOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t parts) {
   Type part = getPartType(getTensorType(input), parts);
   build(builder, state, SmallVector<Type>(parts, part), input);
@@ -59,10 +55,6 @@ static LogicalResult foldSplit(SplitOp split, PatternRewriter &rewriter) {
 }
 void SplitOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) { patterns.add(foldSplit); }
 
-//===----------------------------------------------------------------------===//
-// MicroBatchOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult MicroBatchOp::verify() {
   RankedTensorType type = getInput().getType();
   auto expected = type.getRank() > 0 ? RankedTensorType::get(type.getShape().drop_front(), type.getElementType())
@@ -79,10 +71,6 @@ bool MicroBatchOp::isAlias() { return true; }
 std::optional<RankPart> MicroBatchOp::getAliasPart(unsigned) {
   return RankPart{GroupAttr(), getIndex(), getInput().getType().getDimSize(0)};
 }
-
-//===----------------------------------------------------------------------===//
-// ConcatOp
-//===----------------------------------------------------------------------===//
 
 void ConcatOp::build(OpBuilder &builder, OperationState &state, ValueRange parts) {
   build(builder, state, scaleDim(parts.front(), 0, static_cast<int64_t>(parts.size()), 1), parts);
@@ -101,10 +89,6 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
   auto split = getParts().front().getDefiningOp<SplitOp>();
   return split && split.getParts() == getParts() ? OpFoldResult(split.getInput()) : OpFoldResult();
 }
-
-//===----------------------------------------------------------------------===//
-// UnpackOp, PackOp
-//===----------------------------------------------------------------------===//
 
 static int64_t countElements(Type type) { return cast<RankedTensorType>(type).getNumElements(); }
 
@@ -179,10 +163,6 @@ bool PackOp::isZero(Value piece) {
 }
 StringRef PackOp::getKernelName() { return ""; }
 std::optional<RankPart> PackOp::getOperandPart(unsigned operand) { return getPiece(getPieces().getTypes(), operand); }
-
-//===----------------------------------------------------------------------===//
-// OffloadOp, FetchOp
-//===----------------------------------------------------------------------===//
 
 static OpCost getHostCopyCost(Operation *op) {
   OpCost cost = getMemoryCost(op);

@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-//===----------------------------------------------------------------------===//
-// AllToAllVOp
-//===----------------------------------------------------------------------===//
-
 RankedTensorType AllToAllVOp::getBlockSideType() {
   return getDirection() == Direction::to_experts ? getRows().getType() : getResult().getType();
 }

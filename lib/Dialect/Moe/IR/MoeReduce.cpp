@@ -19,10 +19,6 @@ static LogicalResult verifyRoot(Operation *op, GroupAttr group, int64_t root) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// AllReduceOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult AllReduceOp::verify() { return verifyCounts(*this, getInput().getType(), getCounts()); }
 LogicalResult AllReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
@@ -46,19 +42,11 @@ OpCost AllReduceOp::getOpCost() {
 SmallVector<Value> AllReduceOp::getKernelInputs() { return {getInput(), getCounts()}; }
 SmallVector<int64_t> AllReduceOp::getInPlaceInputs() { return {0}; }
 
-//===----------------------------------------------------------------------===//
-// ToVaryingOp
-//===----------------------------------------------------------------------===//
-
 SmallVector<Value> ToVaryingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   return {
       builder.create<AllReduceOp>(getLoc(), cotangents[0].getType(), cotangents[0], /*counts=*/Value(), getGroup())};
 }
 bool ToVaryingOp::isAlias() { return true; }
-
-//===----------------------------------------------------------------------===//
-// ReduceScatterOp
-//===----------------------------------------------------------------------===//
 
 LogicalResult ReduceScatterOp::verify() {
   return verifyPart(*this, getGroup(), getDim(), getInput().getType(), getResult().getType());
@@ -69,10 +57,6 @@ SmallVector<Value> ReduceScatterOp::buildAdjoint(OpBuilder &builder, ValueRange 
 }
 OpCost ReduceScatterOp::getOpCost() { return getReductionCost(*this, Collective::ReduceScatter, getInput()); }
 SmallVector<Attribute> ReduceScatterOp::getKernelParams() { return {getDimAttr()}; }
-
-//===----------------------------------------------------------------------===//
-// BroadcastOp, ReduceOp
-//===----------------------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
 SmallVector<Value> BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
@@ -124,10 +108,6 @@ struct FoldAllReduceIntoReduce : OpRewritePattern<ReduceOp> {
 void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<FoldAllReduceIntoReduce>(context);
 }
-
-//===----------------------------------------------------------------------===//
-// AssumeReplicatedOp
-//===----------------------------------------------------------------------===//
 
 SmallVector<Value> AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],

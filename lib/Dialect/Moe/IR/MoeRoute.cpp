@@ -35,10 +35,6 @@ LogicalResult mlir::moe::verifyExpertGroups(Operation *op, int64_t experts, int6
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// RouteOp, RouteGradOp
-//===----------------------------------------------------------------------===//
-
 static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
   int64_t chunks = route.getChunks(), reserved = route.getChunkRows();
   int64_t rows = route.getGroups() * route.getCapacity();
@@ -144,10 +140,6 @@ SmallVector<Attribute> RouteOp::getKernelParams() {
   return params;
 }
 
-//===----------------------------------------------------------------------===//
-// WindowOp
-//===----------------------------------------------------------------------===//
-
 /// A worker's rows are at most all choices of a chunk's tokens, and at most one of a token for each of its experts.
 int64_t WindowSizes::countMostPasses(RankedTensorType slots, int64_t members, int64_t experts) const {
   int64_t tokens = llvm::divideCeil(slots.getDimSize(0), chunks);
@@ -215,10 +207,6 @@ SmallVector<CountsRule> WindowOp::getCountsRules() {
   return {{getResultNumber(getCounts()), counts::Window{1, getWorkers(), getRows(), getPhases()}}};
 }
 
-//===----------------------------------------------------------------------===//
-// MergeChoicesOp
-//===----------------------------------------------------------------------===//
-
 void MergeChoicesOp::build(OpBuilder &builder, OperationState &state, Value chosen, Value routedSlots, Value used,
                            GroupAttr group, int64_t experts, int64_t copies, int64_t holders, int64_t rows) {
   auto type = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
@@ -266,10 +254,6 @@ SmallVector<CountsRule> MergeChoicesOp::getCountsRules() {
   return {{getResultNumber(getCounts()), rows}, {getResultNumber(getSent()), counts::SentChoices{0, rows.dropped}}};
 }
 
-//===----------------------------------------------------------------------===//
-// RouteGradOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult RouteGradOp::verify() {
   int64_t tokens = getScores().getType().getDimSize(0);
   if (getExperts().getType().getDimSize(0) != tokens)
@@ -298,10 +282,6 @@ SmallVector<Attribute> RouteGradOp::getKernelParams() {
   params.push_back(getRoutingScaleAttr());
   return params;
 }
-
-//===----------------------------------------------------------------------===//
-// DispatchOp, CombineOp, SlotDotOp
-//===----------------------------------------------------------------------===//
 
 static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedTensorType rows, RankedTensorType slots,
                                  Value weights, Value used) {

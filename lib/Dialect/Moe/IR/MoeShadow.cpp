@@ -14,10 +14,6 @@ static LogicalResult verifyShadows(Operation *op, Value shadows, int64_t experts
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// ChooseShadowsOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult ChooseShadowsOp::verify() {
   RankedTensorType counts = getCounts().getType();
   int64_t workers = getWorkers(), nodeWorkers = getNodeWorkers(), experts = counts.getDimSize(1), most = getMost();
@@ -66,10 +62,6 @@ SmallVector<CountsRule> ChooseShadowsOp::getCountsRules() {
   return {{0, rule}};
 }
 
-//===----------------------------------------------------------------------===//
-// DivideChoicesOp
-//===----------------------------------------------------------------------===//
-
 void DivideChoicesOp::build(OpBuilder &builder, OperationState &state, Value experts, Value shadows, int64_t places) {
   auto counts = [&](int64_t columns) { return RankedTensorType::get({1, columns}, builder.getI32Type()); };
   Type choices = experts.getType();
@@ -102,10 +94,6 @@ void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
   RankedTensorType counts = getCounts().getType();
   getCounts().setType(counts.clone({chunks, counts.getDimSize(1)}));
 }
-
-//===----------------------------------------------------------------------===//
-// BroadcastExpertsOp, ReduceExpertsOp
-//===----------------------------------------------------------------------===//
 
 /// The values vary over the group, and the shadows do not: members that decide differently would wait for each other.
 static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,

@@ -31,10 +31,6 @@ static LogicalResult failOnStates(Operation *op) {
          << "expected a program that is not yet divided into stages; infer its states before moe-split-stages";
 }
 
-//===----------------------------------------------------------------------===//
-// RepeatOp
-//===----------------------------------------------------------------------===//
-
 LogicalResult RepeatOp::verify() {
   if (getMost() < 1) // (C1)
     return emitOpError() << "expected 'most' to be at least 1 but got " << getMost();

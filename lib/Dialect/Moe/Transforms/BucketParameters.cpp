@@ -1,9 +1,4 @@
 //===- BucketParameters.cpp - parameters side by side, and sharded --------===//
-//
-// A rewrite of the forward program. Sums of gradients, their transfers and the optimizer's updates are the adjoints of
-// the ops that this file writes.
-//
-//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"

@@ -1,9 +1,4 @@
 //===- ChunkExperts.cpp - moe-chunk-experts ------------------------------------===//
-//
-// Rows are dispatched chunk by chunk, so that each chunk is one piece of memory. All ops up to the combine are done for
-// each chunk alone. Only the forward is written, since the adjoint of a chunk is a chunk.
-//
-//===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

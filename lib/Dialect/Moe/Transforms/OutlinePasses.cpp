@@ -1,10 +1,4 @@
 //===- OutlinePasses.cpp - moe-outline-passes -----------------------------===//
-//
-// The program has the ops of one further pass of a layer. Their results for other ops are sums with values from
-// outside. So the ops can run several times or never, if each sum replaces the value to which it adds. They become a
-// function of their own: later passes see one op, and plans have one launch.
-//
-//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseMap.h"

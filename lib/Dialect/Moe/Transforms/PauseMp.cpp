@@ -1,10 +1,4 @@
 //===- PauseMp.cpp - moe-pause-mp -----------------------------------------===//
-//
-// Parm's two schedules (section III-B) as rewrites of the baseline. In both each member of mp sends its own share of
-// the tokens, straight to the members that hold the experts' shards. S1 splits the tokens before the gate, and S2 the
-// dispatched rows after it. Only the forward is written, and moe-differentiate makes the backward.
-//
-//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"

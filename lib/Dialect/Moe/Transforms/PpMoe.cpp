@@ -1,10 +1,4 @@
 //===- PpMoe.cpp - moe-ppmoe ----------------------------------------------===//
-//
-// PPMoE's schedule (section 3.3) as a rewrite of the baseline. If all ranks that hold a layer's experts have the same
-// tokens, each computes the tokens of its own experts, and one sum of the results replaces all exchanges. Only the
-// forward is written: the casts of tokens and weights have the sums of the backward as adjoints.
-//
-//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 

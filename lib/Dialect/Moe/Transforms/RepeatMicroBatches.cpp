@@ -1,9 +1,4 @@
 //===- RepeatMicroBatches.cpp - more micro-batches like the second --------===//
-//
-// Three micro-batches define any number of them. The first and the last may differ from the others, and the last two
-// show the values that each passes on to the next.
-//
-//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"

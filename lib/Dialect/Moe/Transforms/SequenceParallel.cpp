@@ -1,10 +1,4 @@
 //===- SequenceParallel.cpp - moe-sequence-parallel -----------------------===//
-//
-// Megatron's sequence parallelism (Korthikanti et al., 2022, section 4.2.2): each member has a part of the tokens' rows
-// between the products that are divided over mp. Only the forward is written: the adjoints of its slices and gathers
-// are the exchanges of the backward.
-//
-//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"

@@ -1,9 +1,7 @@
 //===- ServeInPasses.cpp - moe-serve-in-passes ----------------------------===//
 //
-// A dropless layer with memory for fewer rows than may arrive serves them in passes, which differ in the choices that
-// they serve. So a pass is a copy of the layer's own ops on other slots and counts, in any schedule. The program has
-// one further pass, and moe-differentiate derives its backward like that of any other op. It stands before the first
-// pass, so that in the backward the gradients of the first pass exist already, and it adds to them in place.
+// A pass is a copy of the layer's own ops on other slots and counts. The further pass stands before the first one, so
+// that in the backward the gradients of the first pass exist already, and it adds to them in place.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"

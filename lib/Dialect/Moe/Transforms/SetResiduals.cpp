@@ -1,9 +1,4 @@
 //===- SetResiduals.cpp - moe-set-residuals -------------------------------===//
-//
-// MPipeMoE's four strategies are two settings: how the backward gets the experts' inputs (T_DI), and the values inside
-// the experts (T_M). Values are found by their places on a layer's path, so that any schedule can have them.
-//
-//===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

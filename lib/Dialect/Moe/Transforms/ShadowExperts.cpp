@@ -1,10 +1,4 @@
 //===- ShadowExperts.cpp - moe-shadow-experts -----------------------------===//
-//
-// The choices of experts that become shadows have a path of their own. It is a copy of the experts' path without the
-// ops that leave the rank: the same ops on other slots, counts and weights. Only the forward is written: the reduction
-// of the shadows' gradients is the adjoint of the broadcast of their weights.
-//
-//===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,9 +1,4 @@
 //===- SmartSchedule.cpp - moe-smart-schedule -----------------------------===//
-//
-// An exchange to the experts, the experts and the exchange back become one of each for every group of neighbours. Only
-// the forward is written, since the adjoint of a phase is a phase.
-//
-//===----------------------------------------------------------------------===//
 #include "ExpertPath.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

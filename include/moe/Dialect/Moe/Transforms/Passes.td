@@ -77,8 +77,8 @@ def MoeWeighHidden : MoePass<"moe-weigh-hidden"> {
 def MoeSequenceParallel : MoePass<"moe-sequence-parallel"> {
   let summary = "compute norms, dropout and residual sums on each rank's part of the tokens";
   let description = [{
-    Megatron's sequence parallelism (Korthikanti et al., 2022) over mp. The pass does not depend on the schedule that made
-    the program.
+    Megatron's sequence parallelism (Korthikanti et al., 2022, section 4.2.2) over mp. The pass does not depend on the
+    schedule that made the program.
 
     Some ops work row by row (MoeRowwiseOpInterface), such as norms. If such an op takes the result of an all_reduce over
     mp, the all_reduce becomes a reduce_scatter of rows and an all_gather. The op then works on its member's part of the
