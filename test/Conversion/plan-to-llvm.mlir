@@ -111,7 +111,7 @@ module attributes {
 // CHECK:       %[[OK:.*]] = llvm.mlir.constant(0 : i32)
 // CHECK:       llvm.cond_br %[[DONE]], ^[[EXIT:.*]](%[[OK]] : i32), ^
 // CHECK:       %[[STATUS:.*]] = llvm.call %{{.*}}(%[[R]], %[[OP]], %[[ROW]], %[[BUFFERS]], %[[I]])
-// CHECK:       %[[FAILED:.*]] = llvm.icmp "ne" %[[STATUS]], %[[OK]]
+// CHECK:       %[[FAILED:.*]] = llvm.icmp "ne" %[[STATUS]]
 // CHECK:       llvm.cond_br %[[FAILED]], ^[[EXIT]](%[[STATUS]] : i32), ^
 // CHECK:       llvm.br ^[[HEAD]](
 // CHECK:     ^[[EXIT]](%[[RESULT:.*]]: i32):

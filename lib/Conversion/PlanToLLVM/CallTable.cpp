@@ -11,26 +11,34 @@ using namespace mlir::plan;
 //===----------------------------------------------------------------------===//
 
 DataBuilder::DataBuilder(Operation *place)
-    : OpBuilder(place), loc(place->getLoc()), i32(getI32Type()), i64(getI64Type()),
+    : ImplicitLocOpBuilder(place->getLoc(), place), i32(getI32Type()), i64(getI64Type()),
       ptr(LLVM::LLVMPointerType::get(place->getContext())) {}
 
-Value DataBuilder::createInt(int64_t value, Type type) {
-  return create<LLVM::ConstantOp>(loc, type ? type : i64, value);
+Value DataBuilder::createInt(int64_t value, Type type) { return create<LLVM::ConstantOp>(type ? type : i64, value); }
+
+Value DataBuilder::createBuffer(Value base, Value number, Value iteration, Value parts) {
+  if (parts)
+    number = create<LLVM::AddOp>(number, create<LLVM::URemOp>(iteration, parts));
+  return createPlace(LLVM::LLVMArrayType::get(i64, kBufferWords), base, {number});
+}
+
+void DataBuilder::createCheck(Value status, Block *exit, Block *next) {
+  Value hasFailed = create<LLVM::ICmpOp>(LLVM::ICmpPredicate::ne, status, createInt(0, i32));
+  create<LLVM::CondBrOp>(hasFailed, exit, status, next, ValueRange());
 }
 
 Value DataBuilder::createAggregate(Type type, ArrayRef<Value> fields) {
-  Value aggregate = create<LLVM::UndefOp>(loc, type);
+  Value aggregate = create<LLVM::UndefOp>(type);
   for (auto [index, field] : llvm::enumerate(fields))
-    aggregate = create<LLVM::InsertValueOp>(loc, aggregate, field, static_cast<int64_t>(index));
+    aggregate = create<LLVM::InsertValueOp>(aggregate, field, static_cast<int64_t>(index));
   return aggregate;
 }
 
 LLVM::GlobalOp DataBuilder::createConstant(const Twine &name, Type type, function_ref<Value()> initializer) {
-  auto global =
-      create<LLVM::GlobalOp>(loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(), Attribute());
+  auto global = create<LLVM::GlobalOp>(type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(), Attribute());
   InsertionGuard guard(*this);
   createBlock(&global.getInitializerRegion());
-  create<LLVM::ReturnOp>(loc, initializer());
+  create<LLVM::ReturnOp>(initializer());
   return global;
 }
 
@@ -38,14 +46,14 @@ LLVM::GlobalOp DataBuilder::createArray(const Twine &name, DenseIntElementsAttr 
   Type type = values.getElementType();
   for (int64_t size : llvm::reverse(values.getType().getShape()))
     type = LLVM::LLVMArrayType::get(type, size);
-  return create<LLVM::GlobalOp>(loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(), values);
+  return create<LLVM::GlobalOp>(type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(), values);
 }
 
 LLVM::GlobalOp DataBuilder::createText(const Twine &name, StringRef text, LLVM::Linkage linkage) {
   // LLVM's strings are not terminated.
   std::string ended(text);
   ended.push_back('\0');
-  return create<LLVM::GlobalOp>(loc, LLVM::LLVMArrayType::get(getI8Type(), ended.size()), /*isConstant=*/true, linkage,
+  return create<LLVM::GlobalOp>(LLVM::LLVMArrayType::get(getI8Type(), ended.size()), /*isConstant=*/true, linkage,
                                 name.str(), getStringAttr(ended));
 }
 
@@ -106,27 +114,20 @@ public:
   RowReader(DataBuilder &builder, Block *block) : builder(builder), block(block) {}
 
   Value next() {
-    Value at = builder.create<LLVM::GEPOp>(builder.loc, builder.ptr, builder.i32, block->getArgument(2),
-                                           ArrayRef<LLVM::GEPArg>{place++});
-    Value loaded = builder.create<LLVM::LoadOp>(builder.loc, builder.i32, at);
-    return builder.create<LLVM::ZExtOp>(builder.loc, builder.i64, loaded);
+    Value at = builder.createPlace(builder.i32, block->getArgument(2), {place++});
+    return builder.create<LLVM::ZExtOp>(builder.i64, builder.create<LLVM::LoadOp>(builder.i32, at));
   }
   Value nextEvent(bool isMoving) {
     Value event = next();
     if (!isMoving)
       return event;
-    Value sum = builder.create<LLVM::AddOp>(builder.loc, block->getArgument(4), next());
-    Value turn = builder.create<LLVM::URemOp>(builder.loc, sum, next());
-    return builder.create<LLVM::AddOp>(builder.loc, event, turn);
+    Value sum = builder.create<LLVM::AddOp>(block->getArgument(4), next());
+    Value turn = builder.create<LLVM::URemOp>(sum, next());
+    return builder.create<LLVM::AddOp>(event, turn);
   }
   Value nextBuffer(bool isMoving) {
-    Value number = next();
-    if (isMoving) {
-      Value moved = builder.create<LLVM::URemOp>(builder.loc, block->getArgument(4), next());
-      number = builder.create<LLVM::AddOp>(builder.loc, number, moved);
-    }
-    return builder.create<LLVM::GEPOp>(builder.loc, builder.ptr, LLVM::LLVMArrayType::get(builder.i64, kBufferWords),
-                                       block->getArgument(3), ArrayRef<LLVM::GEPArg>{number});
+    Value number = next(), parts = isMoving ? next() : Value();
+    return builder.createBuffer(block->getArgument(3), number, block->getArgument(4), parts);
   }
 
 private:
@@ -152,31 +153,31 @@ SmallVector<Value> CallTable::makeArguments(DataBuilder &builder, const Kind &ki
   int64_t operand = 0;
   for (int64_t position = 0, end = kind.buffers + kind.absent.size(); position < end; ++position)
     arguments.push_back(llvm::is_contained(kind.absent, position)
-                            ? builder.create<LLVM::ZeroOp>(builder.loc, builder.ptr).getResult()
+                            ? Value(builder.create<LLVM::ZeroOp>(builder.ptr))
                             : row.nextBuffer(llvm::is_contained(kind.moving, operand++)));
   if (kind.params)
     for (auto param : kind.params.getAsRange<TypedAttr>())
-      arguments.push_back(builder.create<LLVM::ConstantOp>(builder.loc, param));
+      arguments.push_back(builder.create<LLVM::ConstantOp>(param));
   if (kind.peer)
     arguments.push_back(builder.createInt(kind.peer.getInt()));
   if (kind.group) {
     auto index = static_cast<int64_t>(llvm::find(groups, kind.group) - groups.begin());
-    arguments.push_back(builder.create<LLVM::AddressOfOp>(builder.loc, builder.ptr, getSymbol("group" + Twine(index))));
+    arguments.push_back(builder.createAddress(getSymbol("group" + Twine(index))));
   }
   return arguments;
 }
 
 void CallTable::emitKind(DataBuilder &builder, unsigned number, const Kind &kind) {
   OpBuilder::InsertionGuard guard(builder);
-  auto function = builder.create<LLVM::LLVMFuncOp>(builder.loc, getSymbol("call" + Twine(number)),
-                                                   getKindFunctionType(builder), LLVM::Linkage::Internal);
+  auto function = builder.create<LLVM::LLVMFuncOp>(getSymbol("call" + Twine(number)), getKindFunctionType(builder),
+                                                   LLVM::Linkage::Internal);
   Block *block = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
   SmallVector<Value> arguments = makeArguments(builder, kind, block);
   arguments.push_back(builder.createInt(kind.stream));
   LLVM::LLVMFuncOp callee = getRuntimeFunction(kind.name, ValueRange(arguments).getTypes());
-  auto call = builder.create<LLVM::CallOp>(builder.loc, callee, arguments);
-  builder.create<LLVM::ReturnOp>(builder.loc, call.getResult());
+  auto call = builder.create<LLVM::CallOp>(callee, arguments);
+  builder.create<LLVM::ReturnOp>(call.getResult());
 }
 
 void CallTable::emitGroups(DataBuilder &builder) {
@@ -185,9 +186,8 @@ void CallTable::emitGroups(DataBuilder &builder) {
     std::string symbol = getSymbol("group" + Twine(index)), nameSymbol = getSymbol("group_name" + Twine(index));
     builder.createText(nameSymbol, group.getName());
     builder.createConstant(symbol, type, [&, group = group] {
-      Value name = builder.create<LLVM::AddressOfOp>(builder.loc, builder.ptr, nameSymbol);
-      return builder.createAggregate(type,
-                                     {name, builder.createInt(group.getSize()), builder.createInt(group.getStride())});
+      return builder.createAggregate(type, {builder.createAddress(nameSymbol), builder.createInt(group.getSize()),
+                                            builder.createInt(group.getStride())});
     });
   }
 }
@@ -204,7 +204,7 @@ void CallTable::emitKinds(DataBuilder &builder) {
     SmallVector<Value> entries;
     for (auto [number, entry] : llvm::enumerate(kinds)) {
       const Kind &kind = entry.second;
-      Value function = builder.create<LLVM::AddressOfOp>(builder.loc, builder.ptr, getSymbol("call" + Twine(number)));
+      Value function = builder.createAddress(getSymbol("call" + Twine(number)));
       entries.push_back(builder.createAggregate(
           kindType, {function, builder.createInt(kind.getRowLength()), builder.createInt(kind.isLaunch)}));
     }
@@ -215,9 +215,9 @@ void CallTable::emitKinds(DataBuilder &builder) {
 void CallTable::emitLoop(DataBuilder &builder) {
   OpBuilder::InsertionGuard guard(builder);
   Type i32 = builder.i32, i64 = builder.i64, ptr = builder.ptr, kindType = getKindType(builder);
-  Location loc = builder.loc;
+  Location loc = builder.getLoc();
   auto type = LLVM::LLVMFunctionType::get(i32, {ptr, ptr, ptr, ptr, i64, i64});
-  auto function = builder.create<LLVM::LLVMFuncOp>(loc, getRunSymbol(), type, LLVM::Linkage::Internal);
+  auto function = builder.create<LLVM::LLVMFuncOp>(getRunSymbol(), type, LLVM::Linkage::Internal);
   Block *entry = function.addEntryBlock(builder);
   Value rank = entry->getArgument(0), end = entry->getArgument(2), buffers = entry->getArgument(3),
         iteration = entry->getArgument(5);
@@ -229,31 +229,27 @@ void CallTable::emitLoop(DataBuilder &builder) {
   Value row = head->getArgument(0), op = head->getArgument(1);
 
   builder.setInsertionPointToEnd(entry);
-  builder.create<LLVM::BrOp>(loc, ValueRange{entry->getArgument(1), entry->getArgument(4)}, head);
+  builder.create<LLVM::BrOp>(ValueRange{entry->getArgument(1), entry->getArgument(4)}, head);
   builder.setInsertionPointToEnd(head);
-  Value isDone = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::eq, row, end);
-  Value ok = builder.createInt(0, i32);
-  builder.create<LLVM::CondBrOp>(loc, isDone, exit, ok, call, ValueRange());
+  Value isDone = builder.create<LLVM::ICmpOp>(LLVM::ICmpPredicate::eq, row, end);
+  builder.create<LLVM::CondBrOp>(isDone, exit, builder.createInt(0, i32), call, ValueRange());
 
   builder.setInsertionPointToEnd(call);
-  Value number = builder.create<LLVM::LoadOp>(loc, i32, row);
-  Value kinds = builder.create<LLVM::AddressOfOp>(loc, ptr, getSymbol("calls"));
-  Value kind = builder.create<LLVM::GEPOp>(loc, ptr, kindType, kinds, ArrayRef<LLVM::GEPArg>{number});
-  auto loadField = [&](Type fieldType, int32_t field) {
-    Value at = builder.create<LLVM::GEPOp>(loc, ptr, kindType, kind, ArrayRef<LLVM::GEPArg>{0, field});
-    return builder.create<LLVM::LoadOp>(loc, fieldType, at).getResult();
+  Value number = builder.create<LLVM::LoadOp>(i32, row);
+  Value kind = builder.createPlace(kindType, builder.createAddress(getSymbol("calls")), {number});
+  auto loadField = [&](Type fieldType, int32_t field) -> Value {
+    return builder.create<LLVM::LoadOp>(fieldType, builder.createPlace(kindType, kind, {0, field}));
   };
   Value arguments[] = {loadField(ptr, 0), rank, op, row, buffers, iteration};
-  Value status = builder.create<LLVM::CallOp>(loc, getKindFunctionType(builder), ValueRange(arguments)).getResult();
-  Value hasFailed = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, ok);
-  builder.create<LLVM::CondBrOp>(loc, hasFailed, exit, status, next, ValueRange());
+  auto run = builder.create<LLVM::CallOp>(getKindFunctionType(builder), ValueRange(arguments));
+  builder.createCheck(run.getResult(), exit, next);
 
   builder.setInsertionPointToEnd(next);
-  Value nextRow = builder.create<LLVM::GEPOp>(loc, ptr, i32, row, ArrayRef<LLVM::GEPArg>{loadField(i64, 1)});
-  Value nextOp = builder.create<LLVM::AddOp>(loc, op, loadField(i64, 2));
-  builder.create<LLVM::BrOp>(loc, ValueRange{nextRow, nextOp}, head);
+  Value nextRow = builder.createPlace(i32, row, {loadField(i64, 1)});
+  Value nextOp = builder.create<LLVM::AddOp>(op, loadField(i64, 2));
+  builder.create<LLVM::BrOp>(ValueRange{nextRow, nextOp}, head);
   builder.setInsertionPointToEnd(exit);
-  builder.create<LLVM::ReturnOp>(loc, exit->getArgument(0));
+  builder.create<LLVM::ReturnOp>(exit->getArgument(0));
 }
 
 void CallTable::emit(DataBuilder &builder) {

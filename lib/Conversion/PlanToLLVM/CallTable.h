@@ -10,7 +10,7 @@
 #define MOE_LIB_CONVERSION_PLANTOLLVM_CALLTABLE_H
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/Builders.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/bit.h"
@@ -35,11 +35,20 @@ static_assert(llvm::endianness::native == llvm::endianness::little && offsetof(m
 inline constexpr int64_t kStayingWords = 1, kMovingWords = 2;
 
 /// Builds globals of constant data, and other parts that all tables need.
-class DataBuilder : public OpBuilder {
+class DataBuilder : public ImplicitLocOpBuilder {
 public:
   /// Inserts before `place`.
   explicit DataBuilder(Operation *place);
   Value createInt(int64_t value, Type type = {});
+  Value createAddress(const Twine &symbol) { return create<LLVM::AddressOfOp>(ptr, symbol.str()); }
+  /// Address of a part of the array of `type` at `base`.
+  Value createPlace(Type type, Value base, ArrayRef<LLVM::GEPArg> indices) {
+    return create<LLVM::GEPOp>(ptr, type, base, indices);
+  }
+  /// Address of a moert_buffer in the table at `base`. If `parts` is not null, it is `iteration` mod `parts` further.
+  Value createBuffer(Value base, Value number, Value iteration, Value parts);
+  /// Branches to `exit` with `status` unless that is 0, or else to `next`.
+  void createCheck(Value status, Block *exit, Block *next);
   /// Inserts `fields` into a struct or array, in order.
   Value createAggregate(Type type, ArrayRef<Value> fields);
   /// Creates an internal constant with the value that `initializer` makes.
@@ -48,7 +57,6 @@ public:
   LLVM::GlobalOp createArray(const Twine &name, DenseIntElementsAttr values);
   LLVM::GlobalOp createText(const Twine &name, StringRef text, LLVM::Linkage linkage = LLVM::Linkage::Internal);
 
-  Location loc;
   Type i32, i64, ptr;
 };
 

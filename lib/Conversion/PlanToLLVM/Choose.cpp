@@ -6,11 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "Choose.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/Builders.h"
-
 #include <cmath>
 
+#include "CallTable.h"
 #include "Metadata.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -141,38 +139,37 @@ LogicalResult mlir::plan::checkVariants(ModuleOp plan) {
 }
 
 void mlir::plan::emitChoose(ModuleOp plan) {
-  Location loc = plan.getLoc();
-  auto builder = OpBuilder::atBlockEnd(plan.getBody());
-  Type i64 = builder.getI64Type(), f64 = builder.getF64Type();
-  auto function = builder.create<LLVM::LLVMFuncOp>(loc, (kSymbolPrefix + "choose").str(),
-                                                   LLVM::LLVMFunctionType::get(i64, {i64, i64}));
+  DataBuilder builder(plan);
+  builder.setInsertionPointToEnd(plan.getBody());
+  Type i64 = builder.i64, f64 = builder.getF64Type();
+  auto function =
+      builder.create<LLVM::LLVMFuncOp>((kSymbolPrefix + "choose").str(), LLVM::LLVMFunctionType::get(i64, {i64, i64}));
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToEnd(entry);
   Value batch = entry->getArgument(0), sequence = entry->getArgument(1);
-  auto createInt = [&](int64_t value) -> Value { return builder.create<LLVM::ConstantOp>(loc, i64, value); };
   auto createReal = [&](double value) -> Value {
-    return builder.create<LLVM::ConstantOp>(loc, f64, builder.getF64FloatAttr(value));
+    return builder.create<LLVM::ConstantOp>(f64, builder.getF64FloatAttr(value));
   };
   auto isEqual = [&](Value value, int64_t constant) -> Value {
-    return builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::eq, value, createInt(constant));
+    return builder.create<LLVM::ICmpOp>(LLVM::ICmpPredicate::eq, value, builder.createInt(constant));
   };
   // If this wraps around, no variant has the shape.
-  Value product = builder.create<LLVM::MulOp>(loc, batch, sequence);
-  Value tokens = builder.create<LLVM::SIToFPOp>(loc, f64, product);
-  Value best = createInt(-1), least = createReal(HUGE_VAL);
+  Value product = builder.create<LLVM::MulOp>(batch, sequence);
+  Value tokens = builder.create<LLVM::SIToFPOp>(f64, product);
+  Value best = builder.createInt(-1), least = createReal(HUGE_VAL);
   for (auto [index, variant] : llvm::enumerate(getVariants(plan))) {
     if (getHalf(variant) == kBackwardHalf)
       continue;
     Shape shape = getShape(variant);
-    Value isBetter = builder.create<LLVM::AndOp>(loc, isEqual(batch, shape.batch), isEqual(sequence, shape.sequence));
+    Value isBetter = builder.create<LLVM::AndOp>(isEqual(batch, shape.batch), isEqual(sequence, shape.sequence));
     if (std::optional<Seconds> seconds = getSeconds(variant)) {
-      Value rest = builder.create<LLVM::FMulOp>(loc, createReal(seconds->beta), tokens);
-      Value sum = builder.create<LLVM::FAddOp>(loc, createReal(seconds->alpha), rest);
-      Value isLess = builder.create<LLVM::FCmpOp>(loc, LLVM::FCmpPredicate::olt, sum, least);
-      isBetter = builder.create<LLVM::AndOp>(loc, isBetter, isLess);
-      least = builder.create<LLVM::SelectOp>(loc, isBetter, sum, least);
+      Value rest = builder.create<LLVM::FMulOp>(createReal(seconds->beta), tokens);
+      Value sum = builder.create<LLVM::FAddOp>(createReal(seconds->alpha), rest);
+      Value isLess = builder.create<LLVM::FCmpOp>(LLVM::FCmpPredicate::olt, sum, least);
+      isBetter = builder.create<LLVM::AndOp>(isBetter, isLess);
+      least = builder.create<LLVM::SelectOp>(isBetter, sum, least);
     }
-    best = builder.create<LLVM::SelectOp>(loc, isBetter, createInt(static_cast<int64_t>(index)), best);
+    best = builder.create<LLVM::SelectOp>(isBetter, builder.createInt(static_cast<int64_t>(index)), best);
   }
-  builder.create<LLVM::ReturnOp>(loc, best);
+  builder.create<LLVM::ReturnOp>(best);
 }

@@ -87,7 +87,6 @@ private:
   void writePieces(ArrayAttr pieces, moe::LayoutAttr bucket, moe::ParallelAttr ranks);
   void writeTables(func::FuncOp program, moe::ParallelAttr ranks);
   std::string getOp(LaunchOp launch, bool hasGroups);
-  void writeShape(StringRef key, ArrayRef<int64_t> shape);
   void writeSource(DictionaryAttr source);
 
   ModuleOp module;
@@ -100,7 +99,7 @@ private:
 } // namespace
 
 /// Ranks of a program by its own attribute, which the reference has, or by the module's.
-static moe::ParallelAttr getRanks(func::FuncOp program, moe::ParallelAttr parallel) {
+static moe::ParallelAttr getParallelOf(func::FuncOp program, moe::ParallelAttr parallel) {
   auto own = program->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName);
   return own ? own : parallel;
 }
@@ -181,15 +180,13 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
 }
 
 void MetadataWriter::writeProgram(func::FuncOp program) {
-  moe::ParallelAttr ranks = getRanks(program, parallel);
-  auto inputs = program->getAttrOfType<IntegerAttr>(kInputsAttrName);
-  unsigned numInputs = inputs ? inputs.getInt() : program.getNumArguments();
+  moe::ParallelAttr ranks = getParallelOf(program, parallel);
+  unsigned numInputs = getNumInputs(program);
   json.objectBegin();
   // The reference has no ranks of a world.
   if (!program->hasAttr(moe::kParallelAttrName)) {
-    auto share = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
-    json.attribute("first_rank", share ? share[0] : 0);
-    json.attribute("ranks", share ? share[1] : ranks.getWorld());
+    json.attribute("first_rank", getRanks(program).first);
+    json.attribute("ranks", getRanks(program, ranks.getWorld()).count);
   }
   json.attribute("symbol", prefix + program.getName().str());
   for (bool isResult : {false, true}) {
@@ -201,13 +198,6 @@ void MetadataWriter::writeProgram(func::FuncOp program) {
   }
   writeTables(program, ranks);
   json.objectEnd();
-}
-
-void MetadataWriter::writeShape(StringRef key, ArrayRef<int64_t> shape) {
-  json.attributeArray(key, [&] {
-    for (int64_t size : shape)
-      json.value(size);
-  });
 }
 
 void MetadataWriter::writeValue(func::FuncOp program, unsigned argument, moe::ParallelAttr ranks, bool isResult) {
@@ -232,8 +222,8 @@ void MetadataWriter::writeDescription(DictionaryAttr attributes, StringRef name,
   json.attribute("name", name);
   json.attribute("role", role);
   json.attribute("dtype", getDTypeName(type.getElementType()));
-  writeShape("shape", global);
-  writeShape("local_shape", type.getShape());
+  json.attribute("shape", json::Array(global));
+  json.attribute("local_shape", json::Array(type.getShape()));
   json.attributeArray("layout", [&] {
     for (unsigned dim = 0; dim < global.size(); ++dim)
       json.array([&] {
@@ -287,10 +277,7 @@ void MetadataWriter::writeSource(DictionaryAttr source) {
     for (NamedAttribute entry : source) {
       StringRef key = entry.getName();
       if (auto names = dyn_cast<ArrayAttr>(entry.getValue()))
-        json.attributeArray(key, [&] {
-          for (auto name : names.getAsRange<StringAttr>())
-            json.value(name.getValue());
-        });
+        json.attribute(key, json::Array(names.getAsValueRange<StringAttr>()));
       else if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
         json.attribute(key, number.getInt());
       else if (auto text = dyn_cast<StringAttr>(entry.getValue()))
@@ -302,20 +289,12 @@ void MetadataWriter::writeSource(DictionaryAttr source) {
 }
 
 void MetadataWriter::writeTables(func::FuncOp program, moe::ParallelAttr ranks) {
-  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
   json.attributeObject("arenas", [&] {
-    for (Space space : {Space::device, Space::host_pinned}) {
-      auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr();
-      json.attribute(stringifySpace(space), bytes ? bytes.getInt() : 0);
-    }
+    for (Space space : {Space::device, Space::host_pinned})
+      json.attribute(stringifySpace(space), getArenaBytes(program, space).value_or(0));
   });
-  json.attributeArray("streams", [&] {
-    for (StringRef stream : getStreams(program))
-      json.value(stream);
-  });
-  int64_t events = 0;
-  program.walk([&](RecordOp record) { events = std::max(events, record.getEndOfEvents()); });
-  json.attribute("events", events);
+  json.attribute("streams", json::Array(getStreams(program)));
+  json.attribute("events", getNumEvents(program));
   // Micro-batches and layers repeat launches. A repeated launch is the number of the first one.
   llvm::StringMap<int64_t> first;
   int64_t number = 0;
@@ -354,8 +333,7 @@ std::string MetadataWriter::getOp(LaunchOp launch, bool hasGroups) {
 }
 
 std::string mlir::plan::getProgramPrefix(std::optional<size_t> variant) {
-  std::string number = variant ? "v" + std::to_string(*variant) + "_" : "";
-  return kSymbolPrefix.str() + number;
+  return kSymbolPrefix.str() + (variant ? "v" + std::to_string(*variant) + "_" : "");
 }
 
 /// Checks that a plan of one shape, or a variant, can have metadata.
@@ -366,22 +344,12 @@ static LogicalResult checkPlan(ModuleOp module) {
   SmallVector<func::FuncOp> programs = getRankPrograms(module);
   if (programs.empty())
     return emitError(module.getLoc()) << "expected a rank program '" << kRankProgram << "'";
-  int64_t next = 0;
-  for (func::FuncOp program : programs) {
-    auto share = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
-    int64_t first = share ? share[0] : 0;
-    if (first != next)
-      return program.emitOpError("expected each rank to have one program but '")
-             << program.getName() << "' starts at rank " << first << " and the programs before it end at " << next;
-    next += share ? share[1] : parallel.getWorld();
-  }
-  if (next != parallel.getWorld())
-    return programs.back().emitOpError("expected rank programs for ")
-           << parallel.getWorld() << " ranks but got " << next;
+  if (failed(verifyCoverage(programs, parallel.getWorld())))
+    return failure();
   if (auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram))
     programs.push_back(reference);
   for (func::FuncOp program : programs)
-    if (failed(checkLayouts(program, getRanks(program, parallel))))
+    if (failed(checkLayouts(program, getParallelOf(program, parallel))))
       return failure();
   return success();
 }

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -37,7 +38,7 @@ class ProgramEmitter {
 public:
   /// Emits before `place`, with symbols that begin with `prefix`. Calls become kinds of `calls`.
   ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, CallTable &calls);
-  LogicalResult emit();
+  void emit();
 
 private:
   /// Fields of moert_buffer that describe a view.
@@ -62,19 +63,18 @@ private:
     SmallVector<Segment> segments;
   };
 
-  LogicalResult addSegments(Block::iterator begin, Block::iterator end, int64_t count);
-  LogicalResult addSegment(Block::iterator begin, Block::iterator end, LoopOp loop, Iterated &iterated);
-  LogicalResult addRow(Operation &op);
+  void addSegments(Block::iterator begin, Block::iterator end, int64_t count);
+  void addSegment(Block::iterator begin, Block::iterator end, LoopOp loop, Iterated &iterated);
   template <class EventOp> void addEvent(StringRef call, EventOp op);
-  LogicalResult addLaunch(LaunchOp launch);
+  void addLaunch(LaunchOp launch);
   /// Buffer of `value`. `iteration` is the iteration of the loop around the view, or the number of iterations before
   /// `value` after the loop.
-  FailureOr<BufferKey> getKey(Value value, int64_t iteration);
-  FailureOr<std::vector<BufferKey>> getKeys(Value value, int64_t first, int64_t count);
+  BufferKey getKey(Value value, int64_t iteration);
+  std::vector<BufferKey> getKeys(Value value, int64_t first, int64_t count);
   void addBuffers(ArrayRef<BufferKey> keys);
-  FailureOr<unsigned> getTurns(Value value, ViewOp moving);
-  FailureOr<unsigned> getBuffers(Value value, ViewOp moving);
-  LLVM::GlobalOp createBufferTable();
+  unsigned getTurns(Value value, ViewOp moving);
+  unsigned getBuffers(Value value, ViewOp moving);
+  void createBufferTable();
   void emitCall(StringRef function, ValueRange arguments, Block *&block, Block *exit);
   void emitRows(const Segment &segment, Value iteration, Block *&block, Block *exit);
   void emitRepeated(const Segment &segment, Value iteration, Block *&block, Block *exit);
@@ -114,26 +114,23 @@ static ViewOp getMovingView(Value value) {
   return {};
 }
 
-LogicalResult ProgramEmitter::emit() {
+void ProgramEmitter::emit() {
   Block &ops = program.getBody().front();
   Block::iterator begin = ops.begin();
   for (auto loop : llvm::make_early_inc_range(ops.getOps<LoopOp>())) {
     if (loop.getTimes())
       continue;
     Block &body = loop.getBody().front();
-    if (failed(addSegments(begin, loop->getIterator(), 1)) ||
-        failed(addSegments(body.begin(), body.end(), getCount(loop))))
-      return failure();
+    addSegments(begin, loop->getIterator(), 1);
+    addSegments(body.begin(), body.end(), loop.getCount());
     begin = std::next(loop->getIterator());
-    done = getCount(loop);
+    done = loop.getCount();
   }
-  if (failed(addSegments(begin, ops.end(), 1)))
-    return failure();
-  auto function = builder.create<LLVM::LLVMFuncOp>(program.getLoc(), symbol,
-                                                   LLVM::LLVMFunctionType::get(builder.i32, {builder.ptr}));
+  addSegments(begin, ops.end(), 1);
+  auto function = builder.create<LLVM::LLVMFuncOp>(symbol, LLVM::LLVMFunctionType::get(builder.i32, {builder.ptr}));
   Block *block = function.addEntryBlock(builder);
-  Block *exit = builder.createBlock(&function.getBody(), {}, {builder.i32}, {builder.loc});
-  builder.create<LLVM::ReturnOp>(builder.loc, exit->getArgument(0));
+  Block *exit = builder.createBlock(&function.getBody(), {}, {builder.i32}, {builder.getLoc()});
+  builder.create<LLVM::ReturnOp>(exit->getArgument(0));
   builder.setInsertionPoint(function);
   // An empty array has no address.
   if (rows.empty())
@@ -142,76 +139,61 @@ LogicalResult ProgramEmitter::emit() {
   builder.createArray(symbol + "_rows", DenseIntElementsAttr::get(rowsType, ArrayRef(rows)));
   createBufferTable();
   builder.setInsertionPointToEnd(block);
-  timesOut = builder.create<LLVM::AllocaOp>(builder.loc, builder.ptr, builder.i64, builder.createInt(1));
+  timesOut = builder.create<LLVM::AllocaOp>(builder.ptr, builder.i64, builder.createInt(1));
   for (const Iterated &one : iterated)
     emitIterated(one, block, exit);
   builder.setInsertionPointToEnd(block);
-  builder.create<LLVM::BrOp>(builder.loc, builder.createInt(0, builder.i32), exit);
-  return success();
+  builder.create<LLVM::BrOp>(builder.createInt(0, builder.i32), exit);
 }
 
-LogicalResult ProgramEmitter::addSegments(Block::iterator begin, Block::iterator end, int64_t count) {
+void ProgramEmitter::addSegments(Block::iterator begin, Block::iterator end, int64_t count) {
   Iterated one{count, {}};
   for (auto at = begin; at != end; ++at) {
     auto loop = dyn_cast<LoopOp>(*at);
     if (!loop)
       continue;
     Block &body = loop.getBody().front();
-    if (failed(addSegment(begin, at, {}, one)) || failed(addSegment(body.begin(), body.end(), loop, one)))
-      return failure();
+    addSegment(begin, at, {}, one);
+    addSegment(body.begin(), body.end(), loop, one);
     begin = std::next(at);
   }
-  if (failed(addSegment(begin, end, {}, one)))
-    return failure();
+  addSegment(begin, end, {}, one);
   if (!one.segments.empty())
     iterated.push_back(std::move(one));
-  return success();
 }
 
-LogicalResult ProgramEmitter::addSegment(Block::iterator begin, Block::iterator end, LoopOp loop, Iterated &one) {
+void ProgramEmitter::addSegment(Block::iterator begin, Block::iterator end, LoopOp loop, Iterated &one) {
   Segment segment{static_cast<int64_t>(rows.size()), nextOp};
   for (Operation &op : llvm::make_range(begin, end))
-    if (failed(addRow(op)))
-      return failure();
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case([&](LaunchOp launch) { addLaunch(launch); })
+        .Case([&](RecordOp record) { addEvent("record", record); })
+        .Case([&](WaitOp wait) { addEvent("wait", wait); });
   segment.end = rows.size();
   if (segment.end == segment.begin)
-    return success();
+    return;
   if ((segment.loop = loop)) {
     ViewOp moving = getMovingView(loop.getTimes());
-    FailureOr<unsigned> times = getBuffers(loop.getTimes(), moving);
-    if (failed(times))
-      return failure();
-    segment.times = *times;
-    segment.parts = moving ? static_cast<int64_t>(moving.getParts()) : 1;
+    segment.times = getBuffers(loop.getTimes(), moving);
+    segment.parts = moving ? moving.getParts() : 1;
   }
   one.segments.push_back(segment);
-  return success();
 }
 
 /// Emits a call at the end of `block`, which becomes the block after it.
 void ProgramEmitter::emitCall(StringRef function, ValueRange arguments, Block *&block, Block *exit) {
-  Location loc = builder.loc;
-  Value status = builder.create<LLVM::CallOp>(loc, TypeRange(builder.i32), function, arguments).getResult();
-  Value ok = builder.createInt(0, builder.i32);
-  Value hasFailed = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, ok);
-  Block *next;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    next = builder.createBlock(exit);
-  }
-  builder.create<LLVM::CondBrOp>(loc, hasFailed, exit, status, next, ValueRange());
-  builder.setInsertionPointToEnd(block = next);
+  auto call = builder.create<LLVM::CallOp>(TypeRange(builder.i32), function, arguments);
+  Block *last = std::exchange(block, builder.createBlock(exit));
+  builder.setInsertionPointToEnd(last);
+  builder.createCheck(call.getResult(), exit, block);
+  builder.setInsertionPointToEnd(block);
 }
 
 void ProgramEmitter::emitRows(const Segment &segment, Value iteration, Block *&block, Block *exit) {
-  Location loc = builder.loc;
-  Value table = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_rows");
-  auto getRow = [&](int64_t place) -> Value {
-    return builder.create<LLVM::GEPOp>(loc, builder.ptr, builder.i32, table,
-                                       ArrayRef<LLVM::GEPArg>{builder.createInt(place)});
-  };
-  Value begin = getRow(segment.begin), end = getRow(segment.end);
-  Value known = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_buffers");
+  Value table = builder.createAddress(symbol + "_rows");
+  Value begin = builder.createPlace(builder.i32, table, {builder.createInt(segment.begin)});
+  Value end = builder.createPlace(builder.i32, table, {builder.createInt(segment.end)});
+  Value known = builder.createAddress(symbol + "_buffers");
   Value arguments[] = {block->getParent()->getArgument(0), begin,    end, known,
                        builder.createInt(segment.firstOp), iteration};
   emitCall(getRunSymbol(), arguments, block, exit);
@@ -219,41 +201,30 @@ void ProgramEmitter::emitRows(const Segment &segment, Value iteration, Block *&b
 
 /// Asks the runtime for the number of runs of the rows, and tells it the number of each run.
 void ProgramEmitter::emitRepeated(const Segment &segment, Value iteration, Block *&block, Block *exit) {
-  Location loc = builder.loc;
   Value rank = block->getParent()->getArgument(0);
   Value number = builder.createInt(segment.times);
-  if (segment.parts > 1) {
-    Value moved = builder.create<LLVM::URemOp>(loc, iteration, builder.createInt(segment.parts));
-    number = builder.create<LLVM::AddOp>(loc, number, moved);
-  }
-  Value known = builder.create<LLVM::AddressOfOp>(loc, builder.ptr, symbol + "_buffers");
-  Value buffer = builder.create<LLVM::GEPOp>(loc, builder.ptr, LLVM::LLVMArrayType::get(builder.i64, kBufferWords),
-                                             known, ArrayRef<LLVM::GEPArg>{number});
-  LoopOp loop = segment.loop;
-  Value ask[] = {rank, buffer, builder.createInt(getCount(loop)), builder.createInt(streams.lookup(kComputeStream)),
-                 timesOut};
+  Value parts = segment.parts > 1 ? builder.createInt(segment.parts) : Value();
+  Value buffer = builder.createBuffer(builder.createAddress(symbol + "_buffers"), number, iteration, parts);
+  Value most = builder.createInt(LoopOp(segment.loop).getCount());
+  Value ask[] = {rank, buffer, most, builder.createInt(streams.lookup(kComputeStream)), timesOut};
   emitCall(calls.getRuntimeFunction("repeat", ValueRange(ArrayRef(ask)).getTypes()).getName(), ask, block, exit);
-  Value times = builder.create<LLVM::LoadOp>(loc, builder.i64, timesOut);
+  Value times = builder.create<LLVM::LoadOp>(builder.i64, timesOut);
   StringRef note = calls.getRuntimeFunction("iteration", {builder.ptr, builder.i64}).getName();
 
-  Block *before = block, *head, *after;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    head = builder.createBlock(exit, {builder.i64}, {loc});
-    block = builder.createBlock(exit);
-    after = builder.createBlock(exit);
-  }
+  Block *before = block, *head = builder.createBlock(exit, {builder.i64}, {builder.getLoc()});
+  block = builder.createBlock(exit);
+  Block *after = builder.createBlock(exit);
   builder.setInsertionPointToEnd(before);
-  builder.create<LLVM::BrOp>(loc, builder.createInt(0), head);
+  builder.create<LLVM::BrOp>(builder.createInt(0), head);
   builder.setInsertionPointToEnd(head);
   Value time = head->getArgument(0);
-  Value isDone = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::eq, time, times);
-  builder.create<LLVM::CondBrOp>(loc, isDone, after, block);
+  Value isDone = builder.create<LLVM::ICmpOp>(LLVM::ICmpPredicate::eq, time, times);
+  builder.create<LLVM::CondBrOp>(isDone, after, block);
   builder.setInsertionPointToEnd(block);
   emitCall(note, {rank, time}, block, exit);
   emitRows(segment, iteration, block, exit);
-  Value following = builder.create<LLVM::AddOp>(loc, time, builder.createInt(1));
-  builder.create<LLVM::BrOp>(loc, following, head);
+  Value following = builder.create<LLVM::AddOp>(time, builder.createInt(1));
+  builder.create<LLVM::BrOp>(following, head);
   after->moveBefore(exit);
   builder.setInsertionPointToEnd(block = after);
   emitCall(note, {rank, builder.createInt(-1)}, block, exit);
@@ -261,31 +232,20 @@ void ProgramEmitter::emitRepeated(const Segment &segment, Value iteration, Block
 
 /// Emits after `block`, which becomes the block after the segments.
 void ProgramEmitter::emitIterated(const Iterated &one, Block *&block, Block *exit) {
-  Location loc = builder.loc;
-  Block *head = builder.createBlock(exit, {builder.i64}, {loc});
+  Block *head = builder.createBlock(exit, {builder.i64}, {builder.getLoc()});
   builder.setInsertionPointToEnd(block);
-  builder.create<LLVM::BrOp>(loc, builder.createInt(0), head);
+  builder.create<LLVM::BrOp>(builder.createInt(0), head);
   builder.setInsertionPointToEnd(block = head);
   Value iteration = head->getArgument(0);
   for (const Segment &segment : one.segments)
     segment.loop ? emitRepeated(segment, iteration, block, exit) : emitRows(segment, iteration, block, exit);
-  Value following = builder.create<LLVM::AddOp>(loc, iteration, builder.createInt(1));
-  Value goesOn = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, following, builder.createInt(one.count));
+  Value following = builder.create<LLVM::AddOp>(iteration, builder.createInt(1));
+  Value goesOn = builder.create<LLVM::ICmpOp>(LLVM::ICmpPredicate::ne, following, builder.createInt(one.count));
   Block *last = block;
   block = builder.createBlock(exit);
   builder.setInsertionPointToEnd(last);
-  builder.create<LLVM::CondBrOp>(loc, goesOn, head, following, block, ValueRange());
+  builder.create<LLVM::CondBrOp>(goesOn, head, following, block, ValueRange());
   builder.setInsertionPointToEnd(block);
-}
-
-LogicalResult ProgramEmitter::addRow(Operation &op) {
-  if (auto launch = dyn_cast<LaunchOp>(op))
-    return addLaunch(launch);
-  if (auto record = dyn_cast<RecordOp>(op))
-    addEvent("record", record);
-  else if (auto wait = dyn_cast<WaitOp>(op))
-    addEvent("wait", wait);
-  return success();
 }
 
 template <class EventOp> void ProgramEmitter::addEvent(StringRef call, EventOp op) {
@@ -297,7 +257,7 @@ template <class EventOp> void ProgramEmitter::addEvent(StringRef call, EventOp o
                        ArrayRef<int32_t>{static_cast<int32_t>(*op.getShift()), static_cast<int32_t>(*op.getTurns())});
 }
 
-LogicalResult ProgramEmitter::addLaunch(LaunchOp launch) {
+void ProgramEmitter::addLaunch(LaunchOp launch) {
   SmallVector<int64_t> moving;
   for (auto [number, value] : llvm::enumerate(launch.getOperands()))
     if (getMovingView(value))
@@ -306,17 +266,13 @@ LogicalResult ProgramEmitter::addLaunch(LaunchOp launch) {
   ++nextOp;
   for (Value value : launch.getOperands()) {
     ViewOp view = getMovingView(value);
-    FailureOr<unsigned> first = getBuffers(value, view);
-    if (failed(first))
-      return failure();
-    rows.push_back(*first);
+    rows.push_back(getBuffers(value, view));
     if (view)
       rows.push_back(view.getParts());
   }
-  return success();
 }
 
-FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t iteration) {
+ProgramEmitter::BufferKey ProgramEmitter::getKey(Value value, int64_t iteration) {
   auto type = cast<MemRefType>(value.getType());
   auto dtype = int32_t{getDType(type.getElementType())};
   Part part;
@@ -334,24 +290,17 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value, int64_t
   }
   Value memory = getMemory(value);
   if (auto argument = dyn_cast<BlockArgument>(memory))
-    return BufferKey{MOERT_SPACE_ARGUMENT, dtype, argument.getArgNumber(), type.getShape().vec(), part};
+    return {MOERT_SPACE_ARGUMENT, dtype, argument.getArgNumber(), type.getShape().vec(), part};
   auto buffer = memory.getDefiningOp<BufferOp>();
-  if (!buffer.getOffset())
-    return buffer.emitOpError("expected an offset; run plan-assign-memory first");
-  auto space = static_cast<int32_t>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
-  int64_t offset = static_cast<int64_t>(*buffer.getOffset()) + std::exchange(part.begin, 0);
-  return BufferKey{space, dtype, offset, type.getShape().vec(), part};
+  int64_t offset = *buffer.getOffset() + std::exchange(part.begin, 0);
+  return {static_cast<int32_t>(buffer.getSpace()), dtype, offset, type.getShape().vec(), part};
 }
 
 /// Buffers of `value` in `count` iterations from `first` on.
-FailureOr<std::vector<ProgramEmitter::BufferKey>> ProgramEmitter::getKeys(Value value, int64_t first, int64_t count) {
+std::vector<ProgramEmitter::BufferKey> ProgramEmitter::getKeys(Value value, int64_t first, int64_t count) {
   std::vector<BufferKey> keys;
-  for (int64_t iteration = first; iteration < first + count; ++iteration) {
-    FailureOr<BufferKey> key = getKey(value, iteration);
-    if (failed(key))
-      return failure();
-    keys.push_back(*key);
-  }
+  for (int64_t iteration = first; iteration < first + count; ++iteration)
+    keys.push_back(getKey(value, iteration));
   return keys;
 }
 
@@ -369,54 +318,39 @@ void ProgramEmitter::addBuffers(ArrayRef<BufferKey> keys) {
 
 /// Number of the first buffer of a view of a ring, which goes from slot to slot. The table has all slots twice, so any
 /// slot can be the first.
-FailureOr<unsigned> ProgramEmitter::getTurns(Value value, ViewOp moving) {
-  auto parts = static_cast<int64_t>(moving.getParts()), shift = static_cast<int64_t>(moving.getShift());
+unsigned ProgramEmitter::getTurns(Value value, ViewOp moving) {
+  int64_t parts = moving.getParts(), shift = moving.getShift();
   // The first two parts determine the others.
-  FailureOr<std::vector<BufferKey>> begin = getKeys(value, parts - shift, 2);
-  if (failed(begin))
-    return failure();
-  auto [it, isNew] = turns.try_emplace({*begin, parts}, bufferWords.size() / kBufferWords);
-  if (isNew) {
-    FailureOr<std::vector<BufferKey>> all = getKeys(value, parts - shift, 2 * parts - 1);
-    if (failed(all))
-      return failure();
-    addBuffers(*all);
-  }
+  auto [it, isNew] = turns.try_emplace({getKeys(value, parts - shift, 2), parts}, bufferWords.size() / kBufferWords);
+  if (isNew)
+    addBuffers(getKeys(value, parts - shift, 2 * parts - 1));
   return it->second + shift;
 }
 
 /// Number of the first buffer of `value`. There is one buffer, or one for each part if `moving` moves it.
-FailureOr<unsigned> ProgramEmitter::getBuffers(Value value, ViewOp moving) {
+unsigned ProgramEmitter::getBuffers(Value value, ViewOp moving) {
   if (auto known = bufferOf.find(value); known != bufferOf.end())
     return known->second;
   // Views of arguments have no turns. Their parts are the inputs of micro-batches.
-  if (moving && moving.getStep() == 1 && !isa<BlockArgument>(getMemory(value))) {
-    FailureOr<unsigned> first = getTurns(value, moving);
-    if (succeeded(first))
-      bufferOf[value] = *first;
-    return first;
-  }
-  FailureOr<std::vector<BufferKey>> keys = moving ? getKeys(value, 0, moving.getParts()) : getKeys(value, done, 1);
-  if (failed(keys))
-    return failure();
-  auto [it, isNew] = buffers.try_emplace(*keys, bufferWords.size() / kBufferWords);
+  if (moving && moving.getStep() == 1 && !isa<BlockArgument>(getMemory(value)))
+    return bufferOf[value] = getTurns(value, moving);
+  std::vector<BufferKey> keys = moving ? getKeys(value, 0, moving.getParts()) : getKeys(value, done, 1);
+  auto [it, isNew] = buffers.try_emplace(keys, bufferWords.size() / kBufferWords);
   if (isNew)
-    addBuffers(*keys);
+    addBuffers(keys);
   return bufferOf[value] = it->second;
 }
 
-LLVM::GlobalOp ProgramEmitter::createBufferTable() {
+void ProgramEmitter::createBufferTable() {
   if (bufferWords.empty())
     bufferWords.resize(kBufferWords);
   auto type =
       RankedTensorType::get({static_cast<int64_t>(bufferWords.size()) / kBufferWords, kBufferWords}, builder.i64);
-  return builder.createArray(symbol + "_buffers", DenseIntElementsAttr::get(type, ArrayRef(bufferWords)));
+  builder.createArray(symbol + "_buffers", DenseIntElementsAttr::get(type, ArrayRef(bufferWords)));
 }
 
 namespace {
 struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanToLLVM> {
-  using Base::Base;
-
   void runOnOperation() override {
     ModuleOp plan = getOperation();
     if (failed(checkVariants(plan)))
@@ -437,14 +371,12 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
       emitChoose(plan);
     CallTable calls(plan);
     for (func::FuncOp program : getPrograms(plan)) {
-      if (failed(ProgramEmitter(program, program, getProgramPrefix(), calls).emit()))
-        return signalPassFailure();
+      ProgramEmitter(program, program, getProgramPrefix(), calls).emit();
       program.erase();
     }
     for (auto [index, variant] : llvm::enumerate(variants)) {
       for (func::FuncOp program : getPrograms(variant))
-        if (failed(ProgramEmitter(program, variant, getProgramPrefix(index), calls).emit()))
-          return signalPassFailure();
+        ProgramEmitter(program, variant, getProgramPrefix(index), calls).emit();
       variant.erase();
     }
     DataBuilder builder(plan);
@@ -458,15 +390,15 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
   }
 
   LogicalResult check(func::FuncOp program) {
-    if (failed(verifyRankProgram(program)))
+    if (failed(verifyRankProgram(program)) || failed(verifyStreams(program)))
       return failure();
-    WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult {
-      if (!launch.getStream())
-        return launch.emitOpError("expected ")
-               << launch.describe() << " to have a stream; run plan-assign-streams first";
-      return verifyRuntimeCall(launch);
-    });
-    return failure(walk.wasInterrupted());
+    WalkResult walk = program.walk([](LaunchOp launch) -> WalkResult { return verifyRuntimeCall(launch); });
+    if (walk.wasInterrupted())
+      return failure();
+    for (auto buffer : program.getOps<BufferOp>())
+      if (!buffer.getOffset())
+        return buffer.emitOpError("expected an offset; run plan-assign-memory first");
+    return success();
   }
 };
 } // namespace
