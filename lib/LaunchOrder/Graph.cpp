@@ -4,6 +4,7 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -114,6 +115,12 @@ void Graph::setSpeeds(const CostModel &model) {
     }
 }
 
+Order mlir::moe::getProgramOrder(size_t count) {
+  Order order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  return order;
+}
+
 void mlir::moe::moveTask(Order &order, size_t from, size_t to) {
   auto begin = order.begin();
   if (from < to)
@@ -132,31 +139,12 @@ std::vector<double> mlir::moe::getTails(const Graph &graph, ArrayRef<unsigned> o
   return tails;
 }
 
-namespace {
-/// Picks tasks one by one.
-class Picker {
-public:
-  Picker(const Graph &graph, ArrayRef<unsigned> preference);
-  Order run();
-
-private:
-  /// Returns the place of the next task in the preference.
-  std::optional<unsigned> pick();
-  void take(unsigned place);
-
-  const Graph &graph;
-  ArrayRef<unsigned> preference;
-  std::vector<unsigned> placeOf, missing;
-  std::vector<std::vector<unsigned>> streams; ///< sorted places, by stream
-  SmallVector<size_t, 4> heads;               ///< index in the stream's places, by stream
-  std::set<unsigned> ready;                   ///< places of ready tasks
-  std::vector<bool> taken;                    ///< by place
-};
-} // namespace
-
-Picker::Picker(const Graph &graph, ArrayRef<unsigned> preference)
-    : graph(graph), preference(preference), placeOf(graph.size()), streams(graph.numStreams), heads(graph.numStreams),
-      taken(graph.size()) {
+Order mlir::moe::makePossible(const Graph &graph, ArrayRef<unsigned> preference) {
+  std::vector<unsigned> placeOf(graph.size()), missing;         // by task
+  std::vector<std::vector<unsigned>> streams(graph.numStreams); // sorted places
+  SmallVector<size_t, 4> heads(graph.numStreams);               // index in the places, by stream
+  std::vector<bool> taken(graph.size());                        // by place
+  std::set<unsigned> ready;                                     // places
   for (auto [place, task] : llvm::enumerate(preference)) {
     placeOf[task] = place;
     streams[graph.tasks[task].stream].push_back(place);
@@ -166,41 +154,23 @@ Picker::Picker(const Graph &graph, ArrayRef<unsigned> preference)
     if (missing[task] == 0)
       ready.insert(placeOf[task]);
   }
-}
-
-std::optional<unsigned> Picker::pick() {
-  std::optional<unsigned> best;
-  for (auto [stream, head] : llvm::zip_equal(streams, heads)) {
-    while (head < stream.size() && taken[stream[head]])
-      ++head;
-    if (head < stream.size() && missing[preference[stream[head]]] == 0 && (!best || stream[head] < *best))
-      best = stream[head];
-  }
-  if (best || ready.empty())
-    return best;
-  // The streams' heads wait for each other.
-  return *ready.begin();
-}
-
-void Picker::take(unsigned place) {
-  taken[place] = true;
-  ready.erase(place);
-  for (unsigned next : graph.after[preference[place]])
-    if (--missing[next] == 0)
-      ready.insert(placeOf[next]);
-}
-
-Order Picker::run() {
   Order order;
-  while (std::optional<unsigned> place = pick()) {
-    order.push_back(preference[*place]);
-    take(*place);
+  while (!ready.empty()) {
+    std::optional<unsigned> best;
+    for (auto [stream, head] : llvm::zip_equal(streams, heads)) {
+      while (head < stream.size() && taken[stream[head]])
+        ++head;
+      if (head < stream.size() && missing[preference[stream[head]]] == 0 && (!best || stream[head] < *best))
+        best = stream[head];
+    }
+    // The streams' heads may wait for each other.
+    unsigned place = best.value_or(*ready.begin());
+    taken[place] = true;
+    ready.erase(place);
+    order.push_back(preference[place]);
+    for (unsigned next : graph.after[preference[place]])
+      if (--missing[next] == 0)
+        ready.insert(placeOf[next]);
   }
-  if (order.size() < graph.size())
-    order.clear();
-  return order;
-}
-
-Order mlir::moe::makePossible(const Graph &graph, ArrayRef<unsigned> preference) {
-  return Picker(graph, preference).run();
+  return order.size() < graph.size() ? Order() : order;
 }

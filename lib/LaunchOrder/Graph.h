@@ -50,6 +50,9 @@ private:
   void separateBackward(ArrayRef<plan::LaunchOp> launches);
 };
 
+/// Numbers of `count` launches in program order.
+Order getProgramOrder(size_t count);
+
 /// Moves the task at place `from` to place `to`. The tasks between close up.
 void moveTask(Order &order, size_t from, size_t to);
 

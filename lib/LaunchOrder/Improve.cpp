@@ -1,5 +1,5 @@
 //===- Improve.cpp - local search on the streams' orders ------------------===//
-#include "Improve.h"
+#include "Search.h"
 
 #include "Timeline.h"
 
@@ -30,21 +30,20 @@ private:
   std::vector<Move> findMoves() const;
   /// Adds moves of the tasks on places `first` to `last` of a stream, which all waited for their predecessors.
   void addMoves(unsigned stream, unsigned first, unsigned last, std::vector<Move> &moves) const;
-  void apply(const Move &move);
+  void apply(const Move &move) { moveTask(sequences[move.stream], move.from, move.to); }
   void undo(const Move &move) { apply({move.stream, move.to, move.from}); }
+  /// Pairs of tasks that change places if `move` is applied. The first task of a pair is before the second one.
+  std::vector<std::pair<unsigned, unsigned>> getPairs(const Move &move) const;
   bool isTabu(const Move &move) const;
-  void forbidUndoing(const Move &move);
-  void evaluate();
   /// Takes the best allowed move. Returns false if there is none.
   bool step();
-  bool isBetter(double seconds, double sumOfEnds, double thanSeconds, double thanSum) const;
 
   const Graph &graph;
   TimelineRunner runner;
   Sequences sequences;
   Timeline current;
   Order best;
-  double bestSeconds, bestSum;
+  Ends bestEnds;
   uint64_t budget;
   unsigned number = 0;
   /// Step until which the first task of a pair must not come before the second.
@@ -53,16 +52,8 @@ private:
 } // namespace
 
 TabuSearch::TabuSearch(const Graph &graph, ArrayRef<unsigned> order, uint64_t budget)
-    : graph(graph), runner(graph), sequences(getSequences(graph, order)), budget(budget) {
-  evaluate();
-  best = current.order;
-  bestSeconds = current.seconds;
-  bestSum = current.sumOfEnds;
-}
-
-void TabuSearch::evaluate() { current = runner.runToChange(sequences); }
-
-void TabuSearch::apply(const Move &move) { moveTask(sequences[move.stream], move.from, move.to); }
+    : graph(graph), runner(graph), sequences(getSequences(graph, order)), current(runner.runToChange(sequences)),
+      best(current.order), bestEnds(current), budget(budget) {}
 
 /// A task moves to an end of the row or changes places with its neighbour.
 void TabuSearch::addMoves(unsigned stream, unsigned first, unsigned last, std::vector<Move> &moves) const {
@@ -101,63 +92,51 @@ std::vector<Move> TabuSearch::findMoves() const {
   return some;
 }
 
+std::vector<std::pair<unsigned, unsigned>> TabuSearch::getPairs(const Move &move) const {
+  const Order &sequence = sequences[move.stream];
+  unsigned task = sequence[move.from];
+  std::vector<std::pair<unsigned, unsigned>> pairs;
+  for (unsigned place = move.from + 1; place <= move.to; ++place)
+    pairs.push_back({task, sequence[place]});
+  for (unsigned place = move.to; place < move.from; ++place)
+    pairs.push_back({sequence[place], task});
+  return pairs;
+}
+
 bool TabuSearch::isTabu(const Move &move) const {
-  const Order &sequence = sequences[move.stream];
-  unsigned task = sequence[move.from];
-  auto isForbidden = [&](unsigned first, unsigned second) {
-    auto found = tabu.find({first, second});
-    return found != tabu.end() && found->second > number;
-  };
-  for (unsigned place = move.from + 1; place <= move.to; ++place)
-    if (isForbidden(sequence[place], task))
-      return true;
-  for (unsigned place = move.to; place < move.from; ++place)
-    if (isForbidden(task, sequence[place]))
-      return true;
-  return false;
+  return llvm::any_of(getPairs(move), [&](auto pair) { return tabu.lookup({pair.second, pair.first}) > number; });
 }
 
-/// Must be called before `move` is applied.
-void TabuSearch::forbidUndoing(const Move &move) {
-  const Order &sequence = sequences[move.stream];
-  unsigned task = sequence[move.from];
-  for (unsigned place = move.from + 1; place <= move.to; ++place)
-    tabu[{task, sequence[place]}] = number + tenure;
-  for (unsigned place = move.to; place < move.from; ++place)
-    tabu[{sequence[place], task}] = number + tenure;
-}
-
-bool TabuSearch::isBetter(double seconds, double sumOfEnds, double thanSeconds, double thanSum) const {
-  if (seconds < thanSeconds * (1 - kTimeTolerance) || seconds > thanSeconds * (1 + kTimeTolerance))
-    return seconds < thanSeconds;
-  return sumOfEnds < thanSum * (1 - kTimeTolerance);
+static bool isBetter(const Ends &ends, const Ends &than) {
+  if (ends.seconds < than.seconds * (1 - kTimeTolerance) || ends.seconds > than.seconds * (1 + kTimeTolerance))
+    return ends.seconds < than.seconds;
+  return ends.sumOfEnds < than.sumOfEnds * (1 - kTimeTolerance);
 }
 
 bool TabuSearch::step() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::optional<Move> chosen;
-  double seconds = infinity, sum = infinity;
+  Ends least{infinity, infinity};
   for (const Move &move : findMoves()) {
     bool forbidden = isTabu(move);
-    double most = std::min(seconds, forbidden ? bestSeconds : infinity) * (1 + kTimeTolerance);
+    double most = std::min(least.seconds, forbidden ? bestEnds.seconds : infinity) * (1 + kTimeTolerance);
     apply(move);
     Ends tried = runner.rerun(sequences, move.stream, std::min(move.from, move.to), most);
     undo(move);
     budget -= std::min<uint64_t>(budget, graph.size());
-    bool isBest = isBetter(tried.seconds, tried.sumOfEnds, bestSeconds, bestSum);
-    if (tried.seconds == infinity || (forbidden && !isBest))
+    if (tried.seconds == infinity || (forbidden && !isBetter(tried, bestEnds)))
       continue;
-    if (!chosen || isBetter(tried.seconds, tried.sumOfEnds, seconds, sum)) {
+    if (!chosen || isBetter(tried, least)) {
       chosen = move;
-      seconds = tried.seconds;
-      sum = tried.sumOfEnds;
+      least = tried;
     }
   }
   if (!chosen)
     return false;
-  forbidUndoing(*chosen);
+  for (auto pair : getPairs(*chosen))
+    tabu[pair] = number + tenure;
   apply(*chosen);
-  evaluate();
+  current = runner.runToChange(sequences);
   return true;
 }
 
@@ -167,14 +146,13 @@ Order TabuSearch::run() {
   for (unsigned since = 0; budget > 0 && since < patience; ++number, ++since) {
     if (!step())
       break;
-    if (!isBetter(current.seconds, current.sumOfEnds, bestSeconds, bestSum))
+    if (!isBetter(current, bestEnds))
       continue;
     // Improvements that do not shorten the step do not extend the search.
-    if (current.seconds < bestSeconds * (1 - kTimeTolerance))
+    if (current.seconds < bestEnds.seconds * (1 - kTimeTolerance))
       since = 0;
     best = current.order;
-    bestSeconds = current.seconds;
-    bestSum = current.sumOfEnds;
+    bestEnds = current;
   }
   return best;
 }

@@ -1,5 +1,5 @@
 //===- Lean.cpp - the same order with fewer bytes alive -------------------===//
-#include "Lean.h"
+#include "Search.h"
 
 #include "Timeline.h"
 
@@ -9,64 +9,41 @@ using namespace mlir::moe;
 /// Number of rounds over all launches. The second round finds few moves.
 static constexpr unsigned maxRounds = 2;
 
-namespace {
-class LeanSearch {
-public:
-  LeanSearch(const Graph &graph, Order order, const Pricer &pricer, double seconds)
-      : graph(graph), order(std::move(order)), runner(graph), pricer(pricer), seconds(seconds),
-        bytes(pricer.getLiveBytes(this->order)) {}
-
-  Order run();
-
-private:
-  void setPlaces();
-  /// Whether the task moves from `from` to `to` without passing another task of its stream. Then the streams do not
-  /// change.
-  bool keepsStreams(size_t from, size_t to) const;
-  /// Moves the task at `from` to `to` if that is better. Returns whether it did.
-  bool tryMove(size_t from, size_t to);
-
-  const Graph &graph;
-  Order order;
-  std::vector<size_t> places; ///< by task
-  TimelineRunner runner;
-  const Pricer &pricer;
-  double seconds;
-  LiveBytes bytes;
-};
-} // namespace
-
-void LeanSearch::setPlaces() {
-  places.resize(order.size());
-  for (auto [place, task] : llvm::enumerate(order))
-    places[task] = place;
-}
-
-bool LeanSearch::keepsStreams(size_t from, size_t to) const {
-  ArrayRef<unsigned> passed =
-      from < to ? ArrayRef(order).slice(from + 1, to - from) : ArrayRef(order).slice(to, from - to);
+/// Whether the task moves from `from` to `to` without passing another task of its stream. Then the streams do not
+/// change.
+static bool keepsStreams(const Graph &graph, ArrayRef<unsigned> order, size_t from, size_t to) {
+  ArrayRef<unsigned> passed = from < to ? order.slice(from + 1, to - from) : order.slice(to, from - to);
   return llvm::none_of(passed,
                        [&](unsigned task) { return graph.tasks[task].stream == graph.tasks[order[from]].stream; });
 }
 
-bool LeanSearch::tryMove(size_t from, size_t to) {
-  if (from == to)
-    return false;
-  Order moved = order;
-  moveTask(moved, from, to);
-  LiveBytes its = pricer.getLiveBytes(moved);
-  if (!(its < bytes) || (!keepsStreams(from, to) && !runner.isWithin(getSequences(graph, moved), seconds)))
-    return false;
-  order = std::move(moved);
-  bytes = its;
+Order mlir::moe::makeLean(const Graph &graph, Order order, const Pricer &pricer, double seconds) {
+  TimelineRunner runner(graph);
+  LiveBytes bytes = pricer.getLiveBytes(order);
+  std::vector<size_t> places(order.size()); // by task
+  auto setPlaces = [&] {
+    for (auto [place, task] : llvm::enumerate(order))
+      places[task] = place;
+  };
+  // Returns whether it moves the task, because that is better.
+  auto tryMove = [&](size_t from, size_t to) {
+    if (from == to)
+      return false;
+    Order moved = order;
+    moveTask(moved, from, to);
+    LiveBytes its = pricer.getLiveBytes(moved);
+    if (!(its < bytes) ||
+        (!keepsStreams(graph, order, from, to) && !runner.isWithin(getSequences(graph, moved), seconds)))
+      return false;
+    order = std::move(moved);
+    bytes = its;
+    setPlaces();
+    return true;
+  };
   setPlaces();
-  return true;
-}
-
-Order LeanSearch::run() {
-  setPlaces();
-  for (unsigned round = 0; round < maxRounds; ++round) {
-    bool any = false;
+  bool any = true;
+  for (unsigned round = 0; round < maxRounds && any; ++round) {
+    any = false;
     for (size_t number = order.size(); number-- > 0;) {
       unsigned task = order[number];
       size_t last = order.size() - 1, first = 0;
@@ -77,12 +54,6 @@ Order LeanSearch::run() {
         first = std::max(first, places[before] + 1);
       any |= !graph.before[task].empty() && tryMove(places[task], first);
     }
-    if (!any)
-      break;
   }
   return order;
-}
-
-Order mlir::moe::makeLean(const Graph &graph, const Order &order, const Pricer &pricer, double seconds) {
-  return LeanSearch(graph, order, pricer, seconds).run();
 }

@@ -4,7 +4,6 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <map>
-#include <numeric>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -40,9 +39,6 @@ void PaperOrders::findGroups(ArrayRef<plan::LaunchOp> launches) {
 /// does not need them.
 void PaperOrders::findParts(const plan::Dependences &dependences) {
   size_t count = groupOf.size();
-  // Whether a launch has a product before or after it, an exchange of S after it, or an exchange of R before it, in its
-  // chunk.
-  std::vector<bool> productBefore(count), productAfter(count), sendAfter(count), returnBefore(count);
   auto isProduct = [&](unsigned launch) {
     plan::LaunchOp op = dependences.getLaunches()[launch];
     return op.getOpCost().resource == Resource::Matrix;
@@ -57,23 +53,23 @@ void PaperOrders::findParts(const plan::Dependences &dependences) {
     plan::LaunchOp op = dependences.getLaunches()[launch];
     return groupOf[launch] >= 0 && op.getCollective();
   };
-  for (unsigned launch = 0; launch < count; ++launch)
-    forEachPair(launch, [&](unsigned other) {
-      productBefore[launch] = productBefore[launch] || productBefore[other] || isProduct(other);
-    });
-  for (unsigned launch = count; launch-- > 0;)
-    forEachPair(launch, [&](unsigned other) {
-      productAfter[other] = productAfter[other] || productAfter[launch] || isProduct(launch);
-    });
+  // By launch, whether such a launch is before or after it in its chunk.
+  auto findBefore = [&](auto isSuch) {
+    std::vector<bool> before(count);
+    for (unsigned launch = 0; launch < count; ++launch)
+      forEachPair(launch, [&](unsigned other) { before[launch] = before[launch] || before[other] || isSuch(other); });
+    return before;
+  };
+  auto findAfter = [&](auto isSuch) {
+    std::vector<bool> after(count);
+    for (unsigned launch = count; launch-- > 0;)
+      forEachPair(launch, [&](unsigned other) { after[other] = after[other] || after[launch] || isSuch(launch); });
+    return after;
+  };
+  std::vector<bool> productBefore = findBefore(isProduct), productAfter = findAfter(isProduct);
   auto isSend = [&](unsigned it) { return isCollective(it) && !productBefore[it] && productAfter[it]; };
   auto isReturn = [&](unsigned it) { return isCollective(it) && productBefore[it] && !productAfter[it]; };
-  for (unsigned launch = 0; launch < count; ++launch)
-    forEachPair(launch, [&](unsigned other) {
-      returnBefore[launch] = returnBefore[launch] || returnBefore[other] || isReturn(other);
-    });
-  for (unsigned launch = count; launch-- > 0;)
-    forEachPair(launch,
-                [&](unsigned other) { sendAfter[other] = sendAfter[other] || sendAfter[launch] || isSend(launch); });
+  std::vector<bool> returnBefore = findBefore(isReturn), sendAfter = findAfter(isSend);
   for (unsigned launch = 0; launch < count; ++launch)
     if (groupOf[launch] >= 0)
       parts[launch] = isReturn(launch)                      ? ChunkPart::Return
@@ -107,8 +103,7 @@ Order PaperOrders::getOrder(const Group &group, OrderPolicy policy) const {
 }
 
 Order PaperOrders::getPreference(OrderPolicy policy) const {
-  Order order(groupOf.size());
-  std::iota(order.begin(), order.end(), 0u);
+  Order order = getProgramOrder(groupOf.size());
   if (policy == OrderPolicy::Program)
     return order;
   for (const Group &group : groups)

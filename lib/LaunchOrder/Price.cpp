@@ -4,37 +4,26 @@
 #include "moe/Dialect/Plan/Transforms/AssignStreams.h"
 #include "moe/Simulator/Simulator.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-/// A wait of launch `launch` for launch `other` of another stream.
-struct Wait {
-  unsigned launch;
-  unsigned other;
-};
-} // namespace
-
 SimProgram Pricer::reorder(ArrayRef<unsigned> order) const {
-  std::vector<Wait> waits;
+  std::vector<SmallVector<unsigned, 2>> waits(order.size()); // by launch: the launches that it waits for
   std::vector<int64_t> events(order.size(), -1);
   plan::WaitPlanner planner(order.size(), program.streams.size());
   SimProgram result = program;
   result.ops.clear();
-  for (unsigned launch : order)
-    for (unsigned other : planner.issue(launch, program.launches[launch].stream, dependences.get(launch))) {
-      waits.push_back({launch, other});
+  for (unsigned launch : order) {
+    waits[launch] = planner.issue(launch, program.launches[launch].stream, dependences.get(launch));
+    for (unsigned other : waits[launch])
       if (events[other] < 0)
         events[other] = result.numEvents++;
-    }
-  const Wait *wait = waits.data();
+  }
   for (auto [number, launch] : llvm::enumerate(order)) {
     result.launches[number] = program.launches[launch];
     uint32_t stream = program.launches[launch].stream;
-    for (; wait != waits.data() + waits.size() && wait->launch == launch; ++wait)
-      result.ops.push_back({SimOp::Kind::Wait, stream, static_cast<uint32_t>(events[wait->other])});
+    for (unsigned other : waits[launch])
+      result.ops.push_back({SimOp::Kind::Wait, stream, static_cast<uint32_t>(events[other])});
     result.ops.push_back({SimOp::Kind::Launch, stream, static_cast<uint32_t>(number)});
     if (events[launch] >= 0)
       result.ops.push_back({SimOp::Kind::Record, stream, static_cast<uint32_t>(events[launch])});
@@ -124,8 +113,7 @@ llvm::Expected<std::vector<double>> Pricer::getLaunchSeconds() {
       return seconds.takeError();
     return std::move(seconds->front());
   }
-  std::vector<unsigned> order(program.launches.size());
-  std::iota(order.begin(), order.end(), 0u);
+  Order order = getProgramOrder(program.launches.size());
   llvm::Expected<SimResult> result = run(order, routing->getIterations().front());
   if (!result)
     return result.takeError();

@@ -6,12 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "Search.h"
 
-#include "Improve.h"
-#include "Lean.h"
 #include "Timeline.h"
 
 #include <map>
-#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -81,11 +78,10 @@ void Candidates::addReversed(ArrayRef<unsigned> rank) {
 }
 
 std::vector<Order> Candidates::getBest(size_t count) const {
-  std::vector<size_t> numbers(orders.size());
-  std::iota(numbers.begin(), numbers.end(), size_t(0));
-  llvm::stable_sort(numbers, [&](size_t a, size_t b) { return orders[a].first < orders[b].first; });
+  Order numbers = getProgramOrder(orders.size());
+  llvm::stable_sort(numbers, [&](unsigned a, unsigned b) { return orders[a].first < orders[b].first; });
   std::vector<Order> best;
-  for (size_t number : ArrayRef(numbers).take_front(count))
+  for (unsigned number : ArrayRef(numbers).take_front(count))
     best.push_back(orders[number].second);
   return best;
 }
@@ -107,8 +103,7 @@ static std::vector<double> getByteChanges(const SimProgram &program) {
 
 /// Ranks of tasks sorted by `first`, then by `second`, then by program order.
 static Order rankBy(ArrayRef<double> first, ArrayRef<double> second) {
-  Order order(first.size()), rank(first.size());
-  std::iota(order.begin(), order.end(), 0u);
+  Order order = getProgramOrder(first.size()), rank(first.size());
   llvm::stable_sort(
       order, [&](unsigned a, unsigned b) { return std::pair(first[a], second[a]) < std::pair(first[b], second[b]); });
   for (auto [place, task] : llvm::enumerate(order))
@@ -125,24 +120,23 @@ static std::vector<double> getRanks(const Order &order) {
 
 /// 0 for one part of a chunk, 2 for another, 1 for all other launches.
 static std::vector<double> getPartRanks(const PaperOrders &papers, size_t count, ChunkPart first, ChunkPart last) {
-  std::vector<double> rank(count, 1);
+  std::vector<double> rank;
   for (unsigned task = 0; task < count; ++task)
-    rank[task] = papers.getPart(task) == first ? 0 : papers.getPart(task) == last ? 2 : 1;
+    rank.push_back(papers.getPart(task) == first ? 0 : papers.getPart(task) == last ? 2 : 1);
   return rank;
 }
 
 static void addListSchedules(Candidates &candidates, const Graph &graph, const PaperOrders &papers,
-                             const SimProgram &program) {
+                             const SimProgram &simulated) {
   Graph reverse = graph.getReverse();
-  Order identity(graph.size());
-  std::iota(identity.begin(), identity.end(), 0u);
-  std::vector<double> path = getTails(graph, makePossible(graph, identity));
-  std::vector<double> heads = getTails(reverse, makePossible(reverse, identity)), chunk(graph.size(), 0);
+  Order program = getProgramOrder(graph.size());
+  std::vector<double> path = getTails(graph, makePossible(graph, program)), chunk;
+  std::vector<double> heads = getTails(reverse, makePossible(reverse, program));
   for (auto *tails : {&path, &heads})
     for (double &seconds : *tails)
       seconds = -seconds;
-  for (unsigned task = 0; task < graph.size(); ++task)
-    chunk[task] = papers.getChunk(task);
+  for (unsigned task : program)
+    chunk.push_back(papers.getChunk(task));
   auto add = [&](ArrayRef<double> first) { candidates.addRanked(rankBy(first, path)); };
   add(path);
   for (OrderPolicy policy : {OrderPolicy::Program, OrderPolicy::MPipeMoe, OrderPolicy::FasterMoe})
@@ -150,7 +144,7 @@ static void addListSchedules(Candidates &candidates, const Graph &graph, const P
   add(getPartRanks(papers, graph.size(), ChunkPart::Return, ChunkPart::Send));
   add(getPartRanks(papers, graph.size(), ChunkPart::Send, ChunkPart::Return));
   add(chunk);
-  add(getByteChanges(program));
+  add(getByteChanges(simulated));
   candidates.addReversed(rankBy(heads, heads));
 }
 
@@ -198,12 +192,12 @@ static std::vector<double> describePart(const Graph &part) {
 
 Order LayerSearch::improvePart(ArrayRef<unsigned> part) {
   Graph its = graph.getPart(part);
-  Order identity(part.size());
-  std::iota(identity.begin(), identity.end(), 0u);
   std::vector<double> key = describePart(its);
   auto found = known.find(key);
   if (found == known.end()) {
-    Order better = known.size() < maxWindows ? improve(its, identity, windowBudget) : identity;
+    Order better = getProgramOrder(part.size());
+    if (known.size() < maxWindows)
+      better = improve(its, better, windowBudget);
     found = known.emplace(std::move(key), std::move(better)).first;
   }
   Order order;

@@ -94,12 +94,6 @@ Ends TimelineRunner::finish() {
   return state.ends;
 }
 
-void TimelineRunner::keep() {
-  if (numKept == kept.size())
-    kept.emplace_back();
-  kept[numKept++] = state;
-}
-
 void TimelineRunner::makeReady(unsigned task) {
   readyAt[task] = state.now;
   if (sequences)
@@ -190,8 +184,11 @@ double TimelineRunner::getSpeed(const Stream &stream) const {
 
 /// Begins all possible tasks, then moves on to the next time at which a task ends or is issued.
 bool TimelineRunner::step() {
-  if (keeps)
-    keep();
+  if (keeps) {
+    if (numKept == kept.size())
+      kept.emplace_back();
+    kept[numKept++] = state;
+  }
   for (bool changed = true; changed;) {
     changed = false;
     for (auto [index, stream] : llvm::enumerate(state.streams))

@@ -82,7 +82,6 @@ private:
   void start(double most);
   const Timeline &run();
   Ends finish();
-  void keep();
   void makeReady(unsigned task);
   bool takeNext(Stream &stream, unsigned index);
   void begin(Stream &stream);
