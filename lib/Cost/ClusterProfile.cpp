@@ -19,23 +19,25 @@ using namespace mlir::moe::profile;
 using llvm::StringRef;
 using llvm::Twine;
 
-Range mlir::moe::profile::readRange(JsonReader &reader, StringRef key, int64_t max) {
+std::pair<int64_t, int64_t> mlir::moe::profile::readRange(JsonReader &reader, StringRef key, int64_t max) {
   const llvm::json::Value *value = reader.find(key);
   if (!value || !value->getAsObject()) {
     int64_t number = reader.getInteger(key, 1, max);
     return {number, number};
   }
   JsonReader object = reader.getObject(key);
-  Range range;
-  range.min = object.getInteger("min", 1, max);
-  range.max = object.getInteger("max", range.min, max);
+  int64_t least = object.getInteger("min", 1, max), most = object.getInteger("max", least, max);
   object.refuseOtherKeys();
-  return range;
+  return {least, most};
 }
 
 void mlir::moe::profile::readSource(JsonReader &reader) {
   reader.getString("source");
   reader.refuseOtherKeys();
+}
+
+std::optional<double> mlir::moe::profile::readError(JsonReader &reader) {
+  return reader.find("relative_error") ? std::optional(reader.getNumber("relative_error", kNotNegative)) : std::nullopt;
 }
 
 std::string mlir::moe::profile::readDtype(JsonReader &reader, size_t count) {
@@ -52,38 +54,31 @@ namespace {
 constexpr int64_t maxDevicesPerNode = 1 << 10;
 constexpr int64_t maxProcessors = 1 << 12;
 
-std::vector<Interference> readInterference(JsonReader &root) {
-  std::vector<Interference> sets;
-  for (JsonReader &reader : root.getObjects("interference")) {
-    Interference set;
-    const struct {
-      StringRef name;
-      bool &isBusy;
-      double &speed;
-    } kinds[] = {{"compute", set.compute, set.computeSpeed},
-                 {"communication", set.communication, set.communicationSpeed},
-                 {"copy", set.copy, set.copySpeed}};
-    std::vector<std::string> running = reader.getStrings("running");
-    for (const auto &[i, name] : llvm::enumerate(running)) {
-      const auto *kind = llvm::find_if(kinds, [&](const auto &k) { return k.name == name; });
-      if (kind == std::end(kinds) || kind->isBusy)
-        reader.fail(("running[" + Twine(i) + "]").str(), "another one of \"compute\", \"communication\", \"copy\"");
-      else
-        kind->isBusy = true;
-    }
-    if (running.size() < 2)
-      reader.fail("running", "at least two of \"compute\", \"communication\", \"copy\"");
-    if (llvm::any_of(sets, [&](const Interference &other) {
-          return other.compute == set.compute && other.communication == set.communication && other.copy == set.copy;
-        }))
-      reader.fail("running", "a set that no earlier entry has");
-    for (const auto &kind : kinds)
-      if (kind.isBusy)
-        kind.speed = reader.getNumber(kind.name, kFraction);
-    readSource(reader);
-    sets.push_back(set);
+void readInterference(JsonReader &reader, Interference &set, llvm::ArrayRef<Interference> earlier) {
+  const struct {
+    StringRef name;
+    bool &isBusy;
+    double &speed;
+  } kinds[] = {{"compute", set.compute, set.computeSpeed},
+               {"communication", set.communication, set.communicationSpeed},
+               {"copy", set.copy, set.copySpeed}};
+  std::vector<std::string> running = reader.getStrings("running");
+  for (const auto &[i, name] : llvm::enumerate(running)) {
+    const auto *kind = llvm::find_if(kinds, [&](const auto &k) { return k.name == name; });
+    if (kind == std::end(kinds) || kind->isBusy)
+      reader.fail(("running[" + Twine(i) + "]").str(), "another one of \"compute\", \"communication\", \"copy\"");
+    else
+      kind->isBusy = true;
   }
-  return sets;
+  if (running.size() < 2)
+    reader.fail("running", "at least two of \"compute\", \"communication\", \"copy\"");
+  if (llvm::any_of(earlier, [&](const Interference &other) {
+        return other.compute == set.compute && other.communication == set.communication && other.copy == set.copy;
+      }))
+    reader.fail("running", "a set that no earlier entry has");
+  for (const auto &kind : kinds)
+    if (kind.isBusy)
+      kind.speed = reader.getNumber(kind.name, kFraction);
 }
 
 Processors readProcessors(JsonReader &root) {
@@ -118,18 +113,13 @@ llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef f
   if (!llvm::all_of(profile.name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.'; }))
     root->fail("name", "letters, digits, '-', '_' and '.'");
   profile.description = root->getString("description");
-  Range nodes = readRange(*root, "nodes", nodesLimit);
-  profile.minNodes = nodes.min;
-  profile.maxNodes = nodes.max;
+  profile.maxNodes = readRange(*root, "nodes", nodesLimit).second;
   profile.devicesPerNode = root->getInteger("devices_per_node", 1, maxDevicesPerNode);
   JsonReader device = root->getObject("device");
   readDevice(device, profile);
-  profile.links = readLinks(*root, profile.devicesPerNode);
-  profile.fabric = readFabric(*root);
-  profile.algorithms = readAlgorithms(*root);
-  profile.protocols = readProtocols(*root);
-  profile.interference = readInterference(*root);
-  profile.collectives = readCollectives(*root, profile);
+  readNetwork(*root, profile);
+  profile.interference = readList<Interference>(*root, "interference", readInterference);
+  readCollectives(*root, profile);
   profile.processors = readProcessors(*root);
   if (profile.processors.count > 0 && !profile.hosts.empty())
     device.fail("hosts", "none where devices share 'processors', which issue launches themselves,");

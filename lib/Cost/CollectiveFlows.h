@@ -48,25 +48,9 @@ inline constexpr size_t kSendsAtOnce = 2;
 /// Makes the phases of an exchange among n members, which are `exchange.ranks`. Rank r is on node r / devicesPerNode.
 /// The payload x is as in OpCost. Only the first `senders` members send. The text of an error is the expectation.
 ///
-/// A group of several nodes has *channels*, as many as there are exits of each node with members. Each channel has an
-/// equal part of the bytes. Channel c leaves every node at the last member with exit c.
-///
-/// - ring: one pipelined phase, with a ring of all members, node by node, in each channel. Each member sends x (n - 1)
-///   / n to the next one (all_gather, reduce_scatter), twice that (all_reduce), or x (broadcast, reduce). In a
-///   broadcast the root receives nothing, and in a reduce it sends nothing.
-/// - tree (broadcast, reduce): a pipelined binomial tree with x on each edge. The longest strides are next to the root.
-/// - tree (all_reduce): data goes up and down a chain in each node, from the member where the channel leaves, and two
-///   binary trees of nodes. Inner nodes of one tree are leaves of the other, and each tree has half of the bytes.
-/// - nvls (all_reduce), with d members on each node: the switch of a node adds up and copies. x (1 + 1 / d) go from
-/// each
-///   member to the switch and back. x / d of each member go over the tree's nodes, or once to the network and back if
-///   the network adds up.
-/// - pairwise (all_to_all): one phase of n - 1 sends, to the next node, then to the one after it, and so on, with sends
-///   inside the node in between. Each send has x / n, or the bytes of the matrix, without those that are zero.
-/// - hierarchical, with d members on each of k nodes. Members with the same place in their nodes have the same index.
-///   all_to_all is pairwise inside nodes, for all members of the same index, and then pairwise between same indices.
-///   reduce_scatter and all_gather are one pipelined phase, with rings of x / d inside nodes and of x / n between same
-///   indices. all_reduce has twice that. With one node, or one member on each node, one of both parts remains.
+/// docs/CostModel.md describes the algorithms. A group of several nodes has *channels*, as many as there are exits of
+/// each node with members. Each channel has an equal part of the bytes. Channel c leaves every node at the last member
+/// with exit c.
 ///
 /// One of several phases of an all_to_all is pairwise with any algorithm: x / members of a block to each of its peers.
 llvm::Expected<std::vector<Phase>> makePhases(const GroupExchange &exchange, Algorithm algorithm,

@@ -7,7 +7,7 @@
 #include "moe/Cost/CostModel.h"
 
 #include "Forms.h"
-#include "LinkNames.h"
+#include "ProfileReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
@@ -28,20 +28,12 @@ CostModel::CostModel(std::unique_ptr<State> state)
     : profile(state->profile), ranks(state->ranks), state(std::move(state)) {}
 CostModel::~CostModel() = default;
 
-static Expected<std::unique_ptr<Topology>> makeTopology(const ClusterProfile &profile, int64_t ranks) {
-  Expected<Topology> topology = Topology::create(profile, ranks);
-  if (!topology)
-    return topology.takeError();
-  return std::make_unique<Topology>(std::move(*topology));
-}
-
 static llvm::Error addFaults(CostModel::State &state, llvm::ArrayRef<LinkFault> faults) {
   if (!state.topology)
     return llvm::createStringError("cluster '" + state.profile.name + "' has no links to slow down");
-  Expected<std::unique_ptr<Topology>> faulty = makeTopology(state.profile, state.ranks);
-  if (!faulty)
-    return faulty.takeError();
-  state.healthy = std::exchange(state.topology, std::move(*faulty));
+  state.healthy = std::move(state.topology);
+  if (llvm::Error error = Topology::create(state.profile, state.ranks).moveInto(state.topology))
+    return error;
   for (const LinkFault &fault : faults)
     if (llvm::Error error = state.topology->slowDown(fault.from, fault.to, fault.factor))
       return error;
@@ -53,21 +45,19 @@ Expected<std::unique_ptr<CostModel>> CostModel::create(const ClusterProfile &pro
   if (ranks < 1 || ranks > profile.getMaxDevices())
     return llvm::createStringError("cluster '" + profile.name + "' has " + Twine(profile.getMaxDevices()) +
                                    " devices, but the plan is for " + Twine(ranks) + " ranks");
-  auto state = std::make_unique<State>(State{profile, ranks, nullptr, nullptr, {}, {}, {}, {}, {}});
+  auto state = std::make_unique<State>(State{profile, ranks, {}, {}, {}, {}, {}, {}, {}});
   for (const KernelRate &kernel : profile.kernels)
     state->kernels[kernel.kernel].push_back(&kernel);
   if (form == CostForm::LinkLevel && profile.links.empty())
     return llvm::createStringError("cluster '" + profile.name + "' has no links, which the link-level form needs");
   if (!profile.links.empty()) {
-    Expected<std::unique_ptr<Topology>> topology = makeTopology(profile, ranks);
-    if (!topology)
-      return topology.takeError();
-    state->topology = std::move(*topology);
+    if (llvm::Error error = Topology::create(profile, ranks).moveInto(state->topology))
+      return error;
     state->layout.exits = state->topology->getExits();
   }
   state->layout.devicesPerNode = profile.devicesPerNode;
   for (const LinkPattern &link : profile.links)
-    (link.to == kNetwork ? state->layout.networkReduces : state->layout.nodeReduces) |= link.reduces;
+    (link.to == profile::kNetwork ? state->layout.networkReduces : state->layout.nodeReduces) |= link.reduces;
   if (!faults.empty())
     if (llvm::Error error = addFaults(*state, faults))
       return error;

@@ -8,44 +8,27 @@
 #include "moe/Cost/Topology.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/StringMap.h"
 
-#include <string>
+#include <tuple>
 
 namespace mlir::moe {
 
 /// Results for collectives of groups, by ranks.
 template <typename T> class GroupCache {
 public:
-  /// Null if there is no result yet.
+  /// Null if there is no result yet. Valid until the next insertion.
   T *find(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) {
-    auto it = entries.find(getKey(collective, ranks, dtype));
-    if (it == entries.end())
-      return nullptr;
-    for (const std::unique_ptr<Entry> &entry : it->second)
-      if (entry->collective == collective && entry->dtype == dtype && llvm::ArrayRef(entry->ranks) == ranks)
-        return &entry->value;
-    return nullptr;
+    auto it = entries.find({collective, ranks, dtype});
+    return it == entries.end() ? nullptr : &it->second;
   }
-  /// Valid as long as the cache.
   T &insert(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype, T value) {
-    auto &same = entries[getKey(collective, ranks, dtype)];
-    same.push_back(std::make_unique<Entry>(Entry{collective, ranks.vec(), dtype.str(), std::move(value)}));
-    return same.back()->value;
+    return entries[{collective, ranks.copy(storage), dtype.copy(storage)}] = std::move(value);
   }
 
 private:
-  struct Entry {
-    Collective collective;
-    std::vector<int64_t> ranks;
-    std::string dtype;
-    T value;
-  };
-  static size_t getKey(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) {
-    return llvm::hash_combine(collective, ranks.size(), ranks.front(), ranks.back(), ranks[ranks.size() / 2], dtype);
-  }
-  llvm::DenseMap<size_t, llvm::SmallVector<std::unique_ptr<Entry>, 1>> entries;
+  llvm::DenseMap<std::tuple<Collective, llvm::ArrayRef<int64_t>, llvm::StringRef>, T> entries;
+  llvm::BumpPtrAllocator storage; ///< memory of the keys
 };
 
 /// Times of an exchange on links, if its siblings in an SPMD program exchange at the same time.
@@ -71,10 +54,8 @@ struct GroupTime : CostModel::AlphaBeta {
 struct CostModel::State {
   const ClusterProfile &profile;
   int64_t ranks;
-  /// Null if the profile has no links.
-  std::unique_ptr<Topology> topology;
-  /// The topology without faults; null if there are none.
-  std::unique_ptr<Topology> healthy;
+  std::optional<Topology> topology; ///< none if the profile has no links
+  std::optional<Topology> healthy;  ///< the topology without faults; none if there are no faults
   NodeLayout layout;
   llvm::StringMap<llvm::SmallVector<const KernelRate *>> kernels;
   std::array<GroupCache<LinkTimes>, kNumAlgorithms> links, healthyLinks; ///< by algorithm

@@ -118,18 +118,6 @@ static bool isGrouped(const DeviceRate &rate, const EfficiencyCurve &curve) {
   return curve.groups.back() > 1 || (rate.grouped && &curve == &*rate.grouped);
 }
 
-/// Seconds of one product of [rows, depth] and [depth, columns].
-static double getProductSeconds(const ClusterProfile &profile, const DeviceRate &rate, RowsCurve &curve, double rows,
-                                double columns, double depth) {
-  if (rows <= 0 || columns <= 0 || depth <= 0)
-    return 0;
-  // Fewer rows than the first of the curve take as long as those.
-  double paidRows = std::max(rows, curve.getFirst());
-  double compute = 2 * paidRows * columns * depth / (rate.flopsPerSecond * curve.getEfficiency(paidRows));
-  double bytes = (rows * depth + depth * columns + rows * columns) * getElementBytes(rate.dtype);
-  return std::max(compute, bytes / profile.memoryBytesPerSecond);
-}
-
 /// Seconds of products that run together in a launch, by a curve for whole launches. In a weight gradient, the experts'
 /// rows are the depth of products. A product has the same operations and bytes if its sizes change places, so these
 /// rows are the curve's rows too.
@@ -197,48 +185,34 @@ static double getAttentionSeconds(const DeviceRate &rate, const AttentionCurve &
   return cost.gemm.getFlops() / (rate.flopsPerSecond * efficiency);
 }
 
-static Expected<const DeviceRate *> getRate(const ClusterProfile &profile, const Work &work) {
-  if (const DeviceRate *rate = profile.getRate(work.dtype))
-    return rate;
-  std::string known =
-      llvm::join(llvm::map_range(profile.rates, [](const DeviceRate &rate) { return rate.dtype; }), ", ");
-  return llvm::createStringError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " +
-                                 known);
-}
-
 /// Seconds of products that run one after the other in a launch.
 static double getSeparateSeconds(const ClusterProfile &profile, const DeviceRate &rate, const EfficiencyCurve &curve,
                                  const Work &work) {
   const GemmShape &gemm = work.cost->gemm;
-  auto getProduct = [&](RowsCurve &byRows, int64_t rows, int64_t depth) {
-    return getProductSeconds(profile, rate, byRows, rows, gemm.columns, depth);
+  double columns = gemm.columns;
+  auto getProduct = [&](RowsCurve &byRows, double rows, double depth) -> double {
+    if (rows <= 0 || columns <= 0 || depth <= 0)
+      return 0;
+    // Fewer rows than the first of the curve take as long as those.
+    double paidRows = std::max(rows, byRows.getFirst());
+    double compute = 2 * paidRows * columns * depth / (rate.flopsPerSecond * byRows.getEfficiency(paidRows));
+    double bytes = (rows * depth + depth * columns + rows * columns) * getElementBytes(rate.dtype);
+    return std::max(compute, bytes / profile.memoryBytesPerSecond);
   };
-  if (work.rows.empty() || !work.cost->raggedDepth) {
-    RowsCurve byRows(curve, gemm.columns, gemm.depth, 1);
-    if (work.rows.empty())
-      return gemm.groups * getProduct(byRows, gemm.rows, gemm.depth);
-    double seconds = 0;
-    for (int64_t rows : work.rows)
-      seconds += getProduct(byRows, rows, gemm.depth);
-    return seconds;
-  }
+  RowsCurve byRows(curve, columns, gemm.depth, 1);
+  if (work.rows.empty())
+    return gemm.groups * getProduct(byRows, gemm.rows, gemm.depth);
   double seconds = 0;
-  for (int64_t depth : work.rows) {
-    RowsCurve byRows(curve, gemm.columns, depth, 1);
-    seconds += getProduct(byRows, gemm.rows, depth);
+  for (int64_t rows : work.rows) {
+    if (!work.cost->raggedDepth) {
+      seconds += getProduct(byRows, rows, gemm.depth);
+      continue;
+    }
+    RowsCurve byDepth(curve, columns, rows, 1);
+    seconds += getProduct(byDepth, gemm.rows, rows);
   }
   return seconds;
 }
-
-namespace {
-
-/// Bytes that a launch of products moves.
-struct ProductBytes {
-  double plain = 0; ///< matrices of all products, in the type of the operands
-  double extra = 0; ///< further bytes: values that the results are added to, and results of a wider type
-};
-
-} // namespace
 
 /// Used share of a ragged launch's rows; 1 for other launches.
 static double getUse(const Work &work) {
@@ -250,7 +224,9 @@ static double getUse(const Work &work) {
   return used / static_cast<double>(work.cost->raggedRows);
 }
 
-static ProductBytes countBytes(const DeviceRate &rate, const Work &work) {
+/// Bytes that a launch of products moves: the matrices of all products, in the type of the operands, and further bytes.
+/// These are values that the results are added to, and results of a wider type.
+static std::pair<double, double> countBytes(const DeviceRate &rate, const Work &work) {
   const OpCost &cost = *work.cost;
   double groups = cost.gemm.groups, rows = cost.gemm.rows, columns = cost.gemm.columns, depth = cost.gemm.depth;
   double perElement = groups * getElementBytes(rate.dtype);
@@ -261,16 +237,19 @@ static ProductBytes countBytes(const DeviceRate &rate, const Work &work) {
 }
 
 static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Work &work) {
-  Expected<const DeviceRate *> rate = getRate(profile, work);
-  if (!rate)
-    return rate.takeError();
-  if (auto [below, above] = findAttention(profile, **rate, work); below)
-    return getAttentionSeconds(**rate, *below, *above, *work.cost);
-  const EfficiencyCurve &curve = getCurve(**rate, work);
-  double seconds = isGrouped(**rate, curve) ? getGroupedSeconds(**rate, curve, work)
-                                            : getSeparateSeconds(profile, **rate, curve, work);
+  const DeviceRate *rate = profile.getRate(work.dtype);
+  if (!rate) {
+    auto known = llvm::map_range(profile.rates, [](const DeviceRate &rate) { return rate.dtype; });
+    return llvm::createStringError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype +
+                                   "'; it has " + llvm::join(known, ", "));
+  }
+  if (auto [below, above] = findAttention(profile, *rate, work); below)
+    return getAttentionSeconds(*rate, *below, *above, *work.cost);
+  const EfficiencyCurve &curve = getCurve(*rate, work);
+  double seconds =
+      isGrouped(*rate, curve) ? getGroupedSeconds(*rate, curve, work) : getSeparateSeconds(profile, *rate, curve, work);
   // Curves include the matrices of their products, which may move faster than the profile's memory bandwidth.
-  auto [plain, extra] = countBytes(**rate, work);
+  auto [plain, extra] = countBytes(*rate, work);
   if (extra == 0 || seconds == 0)
     return seconds;
   double bandwidth = std::max(profile.memoryBytesPerSecond, plain / seconds);

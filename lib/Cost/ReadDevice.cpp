@@ -33,8 +33,7 @@ template <typename Curve> void readValues(JsonReader &reader, Curve &curve, size
   curve.values = reader.getNumbers("values", kFraction);
   if (curve.values.size() != points)
     reader.fail("values", Twine(points) + " numbers, one for each of " + axes + ",");
-  if (double error = reader.getNumber("relative_error", kNotNegative, 0); reader.find("relative_error"))
-    curve.relativeError = error;
+  curve.relativeError = readError(reader);
   readSource(reader);
 }
 
@@ -51,40 +50,29 @@ EfficiencyCurve readCurve(JsonReader &reader) {
   return curve;
 }
 
-std::vector<AttentionCurve> readAttention(JsonReader &device) {
-  std::vector<AttentionCurve> curves;
-  for (JsonReader &reader : device.getObjects("attention")) {
-    AttentionCurve &curve = curves.emplace_back();
-    curve.dtype = readDtype(reader, numComputeDtypes);
-    curve.headColumns = reader.getInteger("head_columns", 1, maxHeadColumns);
-    curve.products = reader.getInteger("products", 1, maxProducts);
-    if (llvm::any_of(llvm::ArrayRef(curves).drop_back(), [&](const AttentionCurve &other) {
-          return other.dtype == curve.dtype && other.products == curve.products &&
-                 other.headColumns >= curve.headColumns;
-        }))
-      reader.fail("head_columns", "more columns than in earlier entries of the same dtype and products");
-    curve.length = readAxis(reader, "length");
-    curve.heads = readAxis(reader, "heads");
-    readValues(reader, curve, curve.length.size() * curve.heads.size(), "length x heads");
-  }
-  return curves;
+void readAttention(JsonReader &reader, AttentionCurve &curve, llvm::ArrayRef<AttentionCurve> earlier) {
+  curve.dtype = readDtype(reader, numComputeDtypes);
+  curve.headColumns = reader.getInteger("head_columns", 1, maxHeadColumns);
+  curve.products = reader.getInteger("products", 1, maxProducts);
+  if (llvm::any_of(earlier, [&](const AttentionCurve &other) {
+        return other.dtype == curve.dtype && other.products == curve.products && other.headColumns >= curve.headColumns;
+      }))
+    reader.fail("head_columns", "more columns than in earlier entries of the same dtype and products");
+  curve.length = readAxis(reader, "length");
+  curve.heads = readAxis(reader, "heads");
+  readValues(reader, curve, curve.length.size() * curve.heads.size(), "length x heads");
 }
 
-std::vector<SpecialCurve> readSpecialCurves(JsonReader &rate) {
-  std::vector<SpecialCurve> curves;
-  for (JsonReader &reader : rate.getObjects("special")) {
-    SpecialCurve &curve = curves.emplace_back();
-    for (JsonReader &calls : reader.getObjects("calls")) {
-      curve.calls.push_back({calls.getString("kernel"), readParams(calls)});
-      calls.refuseOtherKeys();
-    }
-    curve.columnsMultiple = reader.getInteger("columns_multiple_of", 1, std::numeric_limits<int32_t>::max(), 1);
-    curve.isRagged = reader.getBool("ragged", false);
-    if (curve.calls.empty() && curve.columnsMultiple == 1 && !curve.isRagged)
-      reader.fail("calls", "a list of calls, 'columns_multiple_of' above 1, or 'ragged',");
-    curve.efficiency = readCurve(reader);
+void readSpecial(JsonReader &reader, SpecialCurve &curve, llvm::ArrayRef<SpecialCurve>) {
+  for (JsonReader &calls : reader.getObjects("calls")) {
+    curve.calls.push_back({calls.getString("kernel"), readParams(calls)});
+    calls.refuseOtherKeys();
   }
-  return curves;
+  curve.columnsMultiple = reader.getInteger("columns_multiple_of", 1, std::numeric_limits<int32_t>::max(), 1);
+  curve.isRagged = reader.getBool("ragged", false);
+  if (curve.calls.empty() && curve.columnsMultiple == 1 && !curve.isRagged)
+    reader.fail("calls", "a list of calls, 'columns_multiple_of' above 1, or 'ragged',");
+  curve.efficiency = readCurve(reader);
 }
 
 /// Reads the curves of an element type, or takes those of an earlier entry.
@@ -102,46 +90,32 @@ void readCurves(JsonReader &reader, llvm::ArrayRef<DeviceRate> earlier, DeviceRa
   }
   JsonReader efficiency = reader.getObject("efficiency");
   rate.efficiency = readCurve(efficiency);
-  rate.special = readSpecialCurves(reader);
+  rate.special = readList<SpecialCurve>(reader, "special", readSpecial);
   if (reader.find("grouped")) {
     JsonReader grouped = reader.getObject("grouped");
     rate.grouped = readCurve(grouped);
   }
 }
 
-std::vector<DeviceRate> readRates(JsonReader &device) {
-  std::vector<DeviceRate> rates;
-  for (JsonReader &reader : device.getObjects("rates")) {
-    DeviceRate rate;
-    rate.dtype = readDtype(reader, numComputeDtypes);
-    if (llvm::any_of(rates, [&](const DeviceRate &other) { return other.dtype == rate.dtype; }))
-      reader.fail("dtype", "an element type that no earlier entry has");
-    rate.flopsPerSecond = reader.getNumber("flop_per_s", kPositive);
-    readCurves(reader, rates, rate);
-    readSource(reader);
-    rates.push_back(std::move(rate));
-  }
-  return rates;
+void readRate(JsonReader &reader, DeviceRate &rate, llvm::ArrayRef<DeviceRate> earlier) {
+  rate.dtype = readDtype(reader, numComputeDtypes);
+  if (llvm::any_of(earlier, [&](const DeviceRate &other) { return other.dtype == rate.dtype; }))
+    reader.fail("dtype", "an element type that no earlier entry has");
+  rate.flopsPerSecond = reader.getNumber("flop_per_s", kPositive);
+  readCurves(reader, earlier, rate);
 }
 
-std::vector<KernelRate> readKernels(JsonReader &device) {
-  std::vector<KernelRate> kernels;
-  for (JsonReader &reader : device.getObjects("kernels")) {
-    KernelRate rate;
-    rate.kernel = reader.getString("kernel");
-    rate.dtype = readOptionalDtype(reader);
-    rate.params = readParams(reader);
-    if (llvm::any_of(kernels, [&](const KernelRate &other) {
-          return other.kernel == rate.kernel && other.dtype == rate.dtype && other.params == rate.params;
-        }))
-      reader.fail("kernel", "a kernel, dtype and params that no earlier entry has");
-    rate.latency = reader.getNumber("latency_s", kNotNegative);
-    rate.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
-    readFit(reader, rate);
-    readSource(reader);
-    kernels.push_back(std::move(rate));
-  }
-  return kernels;
+void readKernel(JsonReader &reader, KernelRate &rate, llvm::ArrayRef<KernelRate> earlier) {
+  rate.kernel = reader.getString("kernel");
+  rate.dtype = readOptionalDtype(reader);
+  rate.params = readParams(reader);
+  if (llvm::any_of(earlier, [&](const KernelRate &other) {
+        return other.kernel == rate.kernel && other.dtype == rate.dtype && other.params == rate.params;
+      }))
+    reader.fail("kernel", "a kernel, dtype and params that no earlier entry has");
+  rate.latency = reader.getNumber("latency_s", kNotNegative);
+  rate.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
+  readFit(reader, rate);
 }
 
 /// Reads `launch_s`: one number for all launches, or one for each resource.
@@ -159,20 +133,13 @@ std::array<double, kNumResources> readLaunchSeconds(JsonReader &reader) {
   return seconds;
 }
 
-std::vector<HostIssue> readHosts(JsonReader &device) {
-  std::vector<HostIssue> hosts;
-  for (JsonReader &reader : device.getObjects("hosts")) {
-    HostIssue host;
-    host.name = reader.getString("name");
-    if (host.name.empty() || llvm::any_of(hosts, [&](const HostIssue &other) { return other.name == host.name; }))
-      reader.fail("name", "a name that no earlier entry has");
-    host.launchSeconds = readLaunchSeconds(reader);
-    if (reader.find("counts_s"))
-      host.countsSeconds = reader.getNumber("counts_s", kNotNegative);
-    readSource(reader);
-    hosts.push_back(std::move(host));
-  }
-  return hosts;
+void readHost(JsonReader &reader, HostIssue &host, llvm::ArrayRef<HostIssue> earlier) {
+  host.name = reader.getString("name");
+  if (host.name.empty() || llvm::any_of(earlier, [&](const HostIssue &other) { return other.name == host.name; }))
+    reader.fail("name", "a name that no earlier entry has");
+  host.launchSeconds = readLaunchSeconds(reader);
+  if (reader.find("counts_s"))
+    host.countsSeconds = reader.getNumber("counts_s", kNotNegative);
 }
 
 } // namespace
@@ -188,11 +155,11 @@ void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile)
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
   // This key is documentation only: the runtime decides which products wait.
   reader.getNumber("counts_s", kNotNegative, 0);
-  profile.hosts = readHosts(reader);
+  profile.hosts = readList<HostIssue>(reader, "hosts", readHost);
   profile.sustained = reader.getNumber("sustained", kFraction, 1);
-  profile.rates = readRates(reader);
-  profile.attention = readAttention(reader);
-  profile.kernels = readKernels(reader);
+  profile.rates = readList<DeviceRate>(reader, "rates", readRate);
+  profile.attention = readList<AttentionCurve>(reader, "attention", readAttention);
+  profile.kernels = readList<KernelRate>(reader, "kernels", readKernel);
   if (reader.find("host_link")) {
     JsonReader link = reader.getObject("host_link");
     profile.hostBytesPerSecond = link.getNumber("bytes_per_s", kPositive);

@@ -1,6 +1,6 @@
 //===- Topology.cpp - a cluster's links and the paths over them -----------===//
 #include "moe/Cost/Topology.h"
-#include "LinkNames.h"
+#include "ProfileReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -9,6 +9,7 @@
 #include <algorithm>
 
 using namespace mlir::moe;
+using namespace mlir::moe::profile;
 using llvm::StringRef;
 using llvm::Twine;
 
@@ -155,13 +156,7 @@ std::string getVertexName(int64_t node, StringRef vertex) { return ("node" + Twi
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<Topology> Topology::create(const ClusterProfile &profile, int64_t ranks) {
-  if (ranks < 1 || ranks > profile.getMaxDevices())
-    return llvm::createStringError("cluster '" + profile.name + "': expected from 1 to " +
-                                   Twine(profile.getMaxDevices()) + " ranks, which is " + Twine(profile.maxNodes) +
-                                   " nodes of " + Twine(profile.devicesPerNode) + " devices, but got " + Twine(ranks));
-  if (ranks > 1 && profile.links.empty())
-    return llvm::createStringError("cluster '" + profile.name +
-                                   "': expected links between its devices, but its profile has none");
+  assert(ranks >= 1 && ranks <= profile.getMaxDevices() && "CostModel::create checks them");
   llvm::Expected<NodeGraph> node = NodeGraph::create(profile);
   if (!node)
     return llvm::createStringError("cluster '" + profile.name + "': " + llvm::toString(node.takeError()));

@@ -74,7 +74,6 @@ struct KernelRate {
   std::vector<int64_t> params; ///< leading parameters of the call; empty for any
   double latency = 0;
   double bytesPerSecond = 0;
-  double r2 = 1;
   std::optional<double> relativeError; ///< mean over the measurements, if the source states it
   std::vector<MeasuredPoint> points;
 };
@@ -149,7 +148,6 @@ struct CollectiveFit {
   double alpha = 0;
   double perMember = 0;
   double beta = 0;
-  double r2 = 1;
   std::optional<double> relativeError; ///< mean over the measurements, if the source states it
   std::vector<MeasuredPoint> points;
 };
@@ -174,7 +172,7 @@ struct Processors {
 
 struct ClusterProfile {
   std::string name, description;
-  int64_t minNodes = 1, maxNodes = 1;
+  int64_t maxNodes = 1;
   int64_t devicesPerNode = 1;
 
   std::string deviceName;

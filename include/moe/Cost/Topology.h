@@ -19,8 +19,7 @@ namespace mlir::moe {
 /// fabric level are named `<level><number>`; the vertex above the last level is `network`.
 class Topology {
 public:
-  /// Fails if the profile has too few nodes, no links for several ranks, or two ranks without a path. The error names
-  /// them.
+  /// The profile has as many devices as `ranks`. Fails if two ranks have no path. The error names them.
   static llvm::Expected<Topology> create(const ClusterProfile &profile, int64_t ranks);
 
   int64_t getNumRanks() const { return ranks; }
