@@ -17,20 +17,8 @@ using llvm::Expected;
 
 namespace {
 
-class ClosedForm final : public CostModel {
-public:
-  explicit ClosedForm(std::unique_ptr<State> state) : CostModel(std::move(state)) {}
-  using CostModel::getSeconds;
-  Expected<double> getSeconds(const GroupExchange &exchange) const override;
-  std::unique_ptr<Network> createNetwork() const override;
-  bool hasContention() const override { return false; }
-
-private:
-  Expected<double> getSharedSeconds(const GroupExchange &exchange) const;
-};
-
 /// Exchanges that do not affect each other, in a heap sorted by end. If the end of an exchange changes, it gets a
-/// second entry, and advance() skips the outdated one.
+/// second entry, and getNextTime() drops the outdated one.
 class ClosedFormNetwork final : public Network {
 public:
   explicit ClosedFormNetwork(const CostModel &model) : model(model) {}
@@ -56,13 +44,24 @@ private:
     }
   };
   void push(uint32_t exchange);
-  void dropOld();
 
   const CostModel &model;
   std::vector<Running> running;
   llvm::SmallVector<uint32_t> freeNumbers;
   std::vector<End> ends;
   uint64_t version = 0;
+};
+
+class ClosedForm final : public CostModel {
+public:
+  explicit ClosedForm(std::unique_ptr<State> state) : CostModel(std::move(state)) {}
+  using CostModel::getSeconds;
+  Expected<double> getSeconds(const GroupExchange &exchange) const override;
+  std::unique_ptr<Network> createNetwork() const override { return std::make_unique<ClosedFormNetwork>(*this); }
+  bool hasContention() const override { return false; }
+
+private:
+  Expected<double> getSharedSeconds(const GroupExchange &exchange) const;
 };
 
 } // namespace
@@ -106,8 +105,6 @@ Expected<double> ClosedForm::getSharedSeconds(const GroupExchange &exchange) con
   return seconds;
 }
 
-std::unique_ptr<Network> ClosedForm::createNetwork() const { return std::make_unique<ClosedFormNetwork>(*this); }
-
 std::unique_ptr<CostModel> mlir::moe::makeClosedForm(std::unique_ptr<CostModel::State> state) {
   return std::make_unique<ClosedForm>(std::move(state));
 }
@@ -116,11 +113,11 @@ Expected<uint32_t> ClosedFormNetwork::start(double now, const GroupExchange &exc
   Expected<double> seconds = model.getSeconds(exchange);
   if (!seconds)
     return seconds.takeError();
-  uint32_t number = running.size();
-  if (freeNumbers.empty())
+  if (freeNumbers.empty()) {
+    freeNumbers.push_back(running.size());
     running.emplace_back();
-  else
-    number = freeNumbers.pop_back_val();
+  }
+  uint32_t number = freeNumbers.pop_back_val();
   Running &one = running[number];
   one.remaining = *seconds;
   one.since = now;
@@ -149,15 +146,11 @@ void ClosedFormNetwork::setSpeed(double now, uint32_t number, uint32_t member, d
   push(number);
 }
 
-void ClosedFormNetwork::dropOld() {
+double ClosedFormNetwork::getNextTime() {
   while (!ends.empty() && ends.front().version != running[ends.front().exchange].version) {
     std::pop_heap(ends.begin(), ends.end());
     ends.pop_back();
   }
-}
-
-double ClosedFormNetwork::getNextTime() {
-  dropOld();
   return ends.empty() ? std::numeric_limits<double>::infinity() : ends.front().time;
 }
 

@@ -2,6 +2,7 @@
 #include "moe/OpFacts/CountsRule.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/ADT/bit.h"
@@ -10,8 +11,10 @@
 
 using namespace mlir::moe;
 
-template <typename Visitor> static void visitFields(const CountsRule &rule, Visitor &&visitor) {
+/// Returns the visitor after it has seen the rule's fields.
+template <typename Visitor> static Visitor visitFields(const CountsRule &rule, Visitor visitor = {}) {
   std::visit([&](const auto &how) { counts::visit(how, visitor); }, rule.how);
+  return visitor;
 }
 
 Members CountsRule::getMembers() const {
@@ -32,18 +35,17 @@ std::optional<counts::Route> CountsRule::getRouted() const {
   return std::nullopt;
 }
 
-std::optional<int64_t> CountsRule::getNumChoices() const {
-  std::optional<counts::Route> routed = getRouted();
-  return routed ? std::optional(routed->tokens * routed->topK) : std::nullopt;
-}
-
 namespace {
-struct InputCollector {
+struct Collector {
   llvm::SmallVector<int64_t, 2> inputs;
+  llvm::hash_code code{0}; ///< hash of all fields
 
-  void input(llvm::StringRef, int64_t value) { inputs.push_back(value); }
-  void integer(llvm::StringRef, int64_t, int64_t, int64_t) {}
-  void real(llvm::StringRef, double) {}
+  void input(llvm::StringRef, int64_t value) {
+    inputs.push_back(value);
+    code = llvm::hash_combine(code, value);
+  }
+  void integer(llvm::StringRef, int64_t value, int64_t, int64_t) { code = llvm::hash_combine(code, value); }
+  void real(llvm::StringRef, double value) { code = llvm::hash_combine(code, llvm::bit_cast<uint64_t>(value)); }
 };
 
 struct Checker {
@@ -65,49 +67,34 @@ struct Checker {
       fail("expected " + key + " to be finite and not negative");
   }
 };
-
-struct Hasher {
-  llvm::hash_code code;
-
-  void input(llvm::StringRef, int64_t value) { code = llvm::hash_combine(code, value); }
-  void integer(llvm::StringRef, int64_t value, int64_t, int64_t) { code = llvm::hash_combine(code, value); }
-  void real(llvm::StringRef, double value) { code = llvm::hash_combine(code, llvm::bit_cast<uint64_t>(value)); }
-};
 } // namespace
 
-llvm::SmallVector<int64_t, 2> CountsRule::getInputs() const {
-  InputCollector collector;
-  visitFields(*this, collector);
-  return collector.inputs;
-}
+llvm::SmallVector<int64_t, 2> CountsRule::getInputs() const { return visitFields<Collector>(*this).inputs; }
 
 std::string CountsRule::getError() const {
   Checker checker;
   checker.integer("output", output, 0, counts::kMost);
-  visitFields(*this, checker);
-  return checker.error;
+  return visitFields(*this, checker).error;
 }
 
-template <size_t index = 0> static std::optional<CountsRule> createFrom(llvm::StringRef name) {
-  if constexpr (index < std::variant_size_v<CountsRule::Variant>) {
-    using Rule = std::variant_alternative_t<index, CountsRule::Variant>;
-    return name == Rule::name ? CountsRule{0, Rule()} : createFrom<index + 1>(name);
-  } else {
-    return std::nullopt;
-  }
+/// A rule of each kind, with the defaults of its fields.
+static llvm::ArrayRef<CountsRule> getRules() {
+  static const CountsRule rules[] = {
+#define COUNTS_RULE(Type, key, role) {0, counts::Type()},
+#include "moe/OpFacts/CountsRules.def"
+  };
+  return rules;
 }
-std::optional<CountsRule> CountsRule::create(llvm::StringRef name) { return createFrom(name); }
 
-template <size_t... index> static std::string joinNames(std::index_sequence<index...>) {
-  llvm::StringRef names[] = {std::variant_alternative_t<index, CountsRule::Variant>::name...};
-  return llvm::join(llvm::ArrayRef(names), ", ");
+std::optional<CountsRule> CountsRule::create(llvm::StringRef name) {
+  const auto *found = llvm::find_if(getRules(), [&](const CountsRule &rule) { return rule.getName() == name; });
+  return found == getRules().end() ? std::nullopt : std::optional(*found);
 }
+
 std::string CountsRule::getNames() {
-  return joinNames(std::make_index_sequence<std::variant_size_v<CountsRule::Variant>>());
+  return llvm::join(llvm::map_range(getRules(), [](const CountsRule &rule) { return rule.getName(); }), ", ");
 }
 
 llvm::hash_code mlir::moe::hash_value(const CountsRule &rule) {
-  Hasher hasher{llvm::hash_combine(rule.output, rule.how.index())};
-  visitFields(rule, hasher);
-  return hasher.code;
+  return llvm::hash_combine(rule.output, rule.how.index(), visitFields<Collector>(rule).code);
 }

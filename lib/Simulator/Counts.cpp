@@ -89,13 +89,19 @@ static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch)
   return shape[0] > 0 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
 }
 
+/// Number of choices that each rank makes in a routing launch.
+static int64_t getNumChoices(const SimLaunch &launch) {
+  counts::Route routed = *launch.getRouting()->getRouted();
+  return routed.tokens * routed.topK;
+}
+
 static llvm::Error makeTraceError(const SimProgram &program, uint32_t launch, const llvm::Twine &expected) {
   return makeLaunchError(program, launch, "routing trace: expected " + expected);
 }
 
 /// Checks that each rank of the program makes as many choices as the launch says.
 llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts) const {
-  int64_t experts = trace->getNumExperts(), choices = *program.launches[launch].getRouting()->getNumChoices();
+  int64_t experts = trace->getNumExperts(), choices = getNumChoices(program.launches[launch]);
   for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
     int64_t sum = 0;
     for (int32_t count : llvm::ArrayRef(counts).slice(rank * experts, experts)) {
@@ -152,7 +158,7 @@ const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_
   const SimLaunch &launch = program.launches[index];
   if (trace)
     return *trace->getCounts(iteration, layers.lookup(launch.label));
-  int64_t experts = getNumExperts(program, launch), choices = *launch.getRouting()->getNumChoices();
+  int64_t experts = getNumExperts(program, launch), choices = getNumChoices(launch);
   std::vector<int32_t> &counts = evenCounts[{experts, choices}];
   if (counts.empty())
     counts = makeEvenCounts(world.getNumRanks(), experts, choices);

@@ -336,15 +336,15 @@ llvm::Error ProgramMaker::addOp(Operation *op, int64_t iteration) {
     if (llvm::Error error = checkCost(launch))
       return error;
     addLaunch(launch, iteration);
-  } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
-    program.ops.push_back(
-        {SimOp::Kind::Record, getStream(record.getStream()), static_cast<uint32_t>(record.getEventAt(iteration))});
-    program.numEvents = std::max<uint32_t>(program.numEvents, record.getEndOfEvents());
-  } else if (auto wait = dyn_cast<plan::WaitOp>(op)) {
-    program.ops.push_back(
-        {SimOp::Kind::Wait, getStream(wait.getStream()), static_cast<uint32_t>(wait.getEventAt(iteration))});
-    program.numEvents = std::max<uint32_t>(program.numEvents, wait.getEndOfEvents());
   }
+  auto addEvent = [&](SimOp::Kind kind, auto event) {
+    program.ops.push_back({kind, getStream(event.getStream()), static_cast<uint32_t>(event.getEventAt(iteration))});
+    program.numEvents = std::max<uint32_t>(program.numEvents, event.getEndOfEvents());
+  };
+  if (auto record = dyn_cast<plan::RecordOp>(op))
+    addEvent(SimOp::Kind::Record, record);
+  else if (auto wait = dyn_cast<plan::WaitOp>(op))
+    addEvent(SimOp::Kind::Wait, wait);
   return llvm::Error::success();
 }
 
@@ -379,17 +379,22 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
       return llvm::createStringError(error);
   if (programs.empty())
     return llvm::createStringError("expected a plan with a rank program, as moe-compile --emit=plan writes it");
+  if (llvm::Error error = checkRanks(programs, parallel.getWorld()))
+    return error;
+  return programs;
+}
+
+llvm::Error mlir::moe::checkRanks(llvm::ArrayRef<SimProgram> programs, int64_t ranks) {
   int64_t next = 0;
   for (const SimProgram &program : programs) {
     if (program.firstRank != next)
-      return llvm::createStringError("expected each rank to have one program, but rank " + llvm::Twine(next) +
+      return llvm::createStringError("expected each rank to have one program, but rank " + Twine(next) +
                                      " has none or several");
     next += program.numRanks;
   }
-  if (next != parallel.getWorld())
-    return llvm::createStringError("expected programs for " + llvm::Twine(parallel.getWorld()) + " ranks but got " +
-                                   llvm::Twine(next));
-  return programs;
+  if (next != ranks)
+    return llvm::createStringError("expected programs for " + Twine(ranks) + " ranks but got " + Twine(next));
+  return llvm::Error::success();
 }
 
 const CountsRule *SimLaunch::getRouting() const {

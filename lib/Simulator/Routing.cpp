@@ -25,52 +25,41 @@ using llvm::Twine;
 // Traces
 //===----------------------------------------------------------------------===//
 
-/// Joins the rows of all ranks. If they differ in length, the result is empty and `error` describes the difference.
-static std::vector<int32_t> flatten(const std::vector<std::vector<int32_t>> &counts, std::string &error) {
-  std::vector<int32_t> flat;
-  size_t experts = counts.front().size();
-  for (auto [rank, row] : llvm::enumerate(counts)) {
-    if (row.size() != experts) {
-      error = ("'counts[" + Twine(rank) + "]': expected " + Twine(experts) + " counts, as for rank 0, but got " +
-               Twine(row.size()))
-                  .str();
-      return {};
-    }
-    llvm::append_range(flat, row);
-  }
-  return flat;
-}
-
-/// Joins the choices of all ranks. The result is empty if `error` describes what is wrong with them.
-static std::vector<RoutingTrace::Choice> flattenChoices(const moert::RoutingLine &line, std::string &error) {
-  std::vector<RoutingTrace::Choice> flat;
-  auto fail = [&](size_t rank, const Twine &text) {
-    error = ("'choices[" + Twine(rank) + "]': " + text).str();
-    return std::vector<RoutingTrace::Choice>();
-  };
-  if (line.choices.size() != line.counts.size()) {
-    error = ("'choices': expected lists of " + Twine(line.counts.size()) + " ranks, as 'counts' has, but got " +
-             Twine(line.choices.size()))
-                .str();
-    return {};
-  }
+/// Fault of a line, or an empty text.
+static std::string getLineError(const moert::RoutingLine &line) {
+  size_t experts = line.counts.front().size();
+  for (auto [rank, row] : llvm::enumerate(line.counts))
+    if (row.size() != experts)
+      return ("'counts[" + Twine(rank) + "]': expected " + Twine(experts) + " counts, as for rank 0, but got " +
+              Twine(row.size()))
+          .str();
+  if (!line.choices.empty() && line.choices.size() != line.counts.size())
+    return ("'choices': expected lists of " + Twine(line.counts.size()) + " ranks, as 'counts' has, but got " +
+            Twine(line.choices.size()))
+        .str();
   for (auto [rank, row] : llvm::enumerate(line.choices)) {
+    auto fail = [rank = rank](const Twine &text) { return ("'choices[" + Twine(rank) + "]': " + text).str(); };
     if (row.size() != line.choices.front().size())
-      return fail(rank, "expected " + Twine(line.choices.front().size()) + " choices, as of rank 0, but got " +
-                            Twine(row.size()));
-    std::vector<int32_t> counts(line.counts[rank].size());
+      return fail("expected " + Twine(line.choices.front().size()) + " choices, as of rank 0, but got " +
+                  Twine(row.size()));
+    std::vector<int32_t> counts(experts);
     for (int32_t expert : row) {
-      if (expert >= static_cast<int32_t>(counts.size()) || expert >= RoutingTrace::kNoChoice)
-        return fail(rank, "expected experts up to " +
-                              Twine(std::min<size_t>(counts.size(), RoutingTrace::kNoChoice) - 1) + " but got " +
-                              Twine(expert));
+      if (expert >= static_cast<int32_t>(experts) || expert >= RoutingTrace::kNoChoice)
+        return fail("expected experts up to " + Twine(std::min<size_t>(experts, RoutingTrace::kNoChoice) - 1) +
+                    " but got " + Twine(expert));
       ++counts[expert];
-      flat.push_back(static_cast<RoutingTrace::Choice>(expert));
     }
     if (counts != line.counts[rank])
-      return fail(rank, "expected as many choices of each expert as 'counts[" + Twine(rank) + "]' has");
+      return fail("expected as many choices of each expert as 'counts[" + Twine(rank) + "]' has");
   }
-  return flat;
+  return "";
+}
+
+template <typename Number> static std::vector<Number> joinRows(const std::vector<std::vector<int32_t>> &rows) {
+  std::vector<Number> all;
+  for (const std::vector<int32_t> &row : rows)
+    llvm::append_range(all, row);
+  return all;
 }
 
 Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
@@ -80,12 +69,7 @@ Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
     return llvm::createStringError(fileName + ":" + Twine(reader.number()) + ": error: " + message);
   };
   for (moert::RoutingLine line; reader.next(line);) {
-    std::string error;
-    std::vector<int32_t> counts = flatten(line.counts, error);
-    std::vector<Choice> choices;
-    if (error.empty() && !line.choices.empty())
-      choices = flattenChoices(line, error);
-    if (!error.empty())
+    if (std::string error = getLineError(line); !error.empty())
       return fail(error);
     int64_t ranks = line.counts.size(), experts = line.counts.front().size();
     if (trace.ranks && (ranks != trace.ranks || experts != trace.experts))
@@ -93,9 +77,9 @@ Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
                   " experts, as before, but got " + Twine(ranks) + " and " + Twine(experts));
     if (trace.getCounts(line.iteration, line.layer))
       return fail("iteration " + Twine(line.iteration) + ", layer " + Twine(line.layer) + ": expected only once");
-    trace.setCounts(line.iteration, line.layer, ranks, experts, std::move(counts));
-    if (!choices.empty())
-      trace.setChoices(line.iteration, line.layer, std::move(choices));
+    trace.setCounts(line.iteration, line.layer, ranks, experts, joinRows<int32_t>(line.counts));
+    if (!line.choices.empty())
+      trace.setChoices(line.iteration, line.layer, joinRows<Choice>(line.choices));
   }
   return reader.error().empty() ? Expected<RoutingTrace>(std::move(trace)) : fail(reader.error());
 }

@@ -157,57 +157,6 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
   return checkCounts(program, index);
 }
 
-/// Checks that each launch has one op, on its own stream and in order.
-static llvm::Error checkOps(const SimProgram &program) {
-  uint32_t next = 0;
-  for (const SimOp &op : program.ops) {
-    if (op.stream >= program.streams.size())
-      return llvm::createStringError("program '" + program.name + "': expected streams below " +
-                                     llvm::Twine(program.streams.size()));
-    if (op.kind != SimOp::Kind::Launch)
-      continue;
-    if (op.index != next || op.index >= program.launches.size() || program.launches[op.index].stream != op.stream)
-      return llvm::createStringError("program '" + program.name +
-                                     "': expected its launches in order, on their streams");
-    ++next;
-  }
-  if (next != program.launches.size())
-    return llvm::createStringError("program '" + program.name + "': expected an op for each launch");
-  return llvm::Error::success();
-}
-
-static llvm::Error check(const SimProgram &program, int64_t ranks) {
-  for (const SimGroup &group : program.groups)
-    if (llvm::Error error = checkGroup(program, group, ranks))
-      return error;
-  for (uint32_t launch = 0; launch < program.launches.size(); ++launch)
-    if (llvm::Error error = checkLaunch(program, launch))
-      return error;
-  return checkOps(program);
-}
-
-static llvm::Error assignRanks(SimWorld &world, int64_t ranks) {
-  world.programOfRank.assign(ranks, ~0u);
-  for (auto [index, program] : llvm::enumerate(world.programs)) {
-    if (program.firstRank < 0 || program.numRanks < 0 || program.numRanks > ranks ||
-        program.firstRank > ranks - program.numRanks)
-      return llvm::createStringError("program '" + program.name + "': expected ranks below " + llvm::Twine(ranks) +
-                                     " but got " + llvm::Twine(program.numRanks) + " from " +
-                                     llvm::Twine(program.firstRank));
-    for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
-      if (world.programOfRank[rank] != ~0u)
-        return llvm::createStringError("expected one program for rank " + llvm::Twine(rank) + " but got '" +
-                                       world.programs[world.programOfRank[rank]].name + "' and '" + program.name + "'");
-      world.programOfRank[rank] = index;
-    }
-  }
-  auto missing = llvm::find(world.programOfRank, ~0u);
-  if (missing != world.programOfRank.end())
-    return llvm::createStringError("expected a program for each of " + llvm::Twine(ranks) + " ranks but rank " +
-                                   llvm::Twine(missing - world.programOfRank.begin()) + " has none");
-  return llvm::Error::success();
-}
-
 //===----------------------------------------------------------------------===//
 // Links
 //===----------------------------------------------------------------------===//
@@ -273,6 +222,7 @@ void Linker::linkSuccessors() {
 llvm::Error Linker::link() {
   for (const SimOp &op : program.ops) {
     if (op.kind == SimOp::Kind::Launch) {
+      assert(program.launches[op.index].stream == op.stream && "each launch has an op on its stream");
       linkLaunch(op.index);
     } else if (op.kind == SimOp::Kind::Record) {
       events[op.index] = pending[op.stream];
@@ -323,11 +273,16 @@ static void linkMeetings(SimWorld &world, const SimProgram &program, LinkedProgr
 llvm::Expected<SimWorld> SimWorld::create(llvm::ArrayRef<SimProgram> programs, int64_t ranks) {
   SimWorld world;
   world.programs = programs;
-  if (llvm::Error error = assignRanks(world, ranks))
+  if (llvm::Error error = checkRanks(programs, ranks))
     return error;
-  for (const SimProgram &program : programs) {
-    if (llvm::Error error = check(program, ranks))
-      return error;
+  for (auto [index, program] : llvm::enumerate(programs)) {
+    world.programOfRank.insert(world.programOfRank.end(), program.numRanks, index);
+    for (const SimGroup &group : program.groups)
+      if (llvm::Error error = checkGroup(program, group, ranks))
+        return error;
+    for (uint32_t launch = 0; launch < program.launches.size(); ++launch)
+      if (llvm::Error error = checkLaunch(program, launch))
+        return error;
     LinkedProgram &linked = world.linked.emplace_back();
     linkMeetings(world, program, linked);
     if (llvm::Error error = Linker(program, linked).link())

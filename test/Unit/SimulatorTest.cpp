@@ -629,10 +629,10 @@ TEST(Simulator, BadPrograms) {
   Maker maker(2);
   uint32_t s = maker.stream("compute");
   maker.compute(s, 1);
-  expectContains(fail(maker, 1), "expected ranks below 1 but got 2 from 0");
+  expectContains(fail(maker, 1), "expected programs for 1 ranks but got 2");
   Maker other = maker;
   other.program.numRanks = 1;
-  expectContains(fail(other), "rank 1 has none");
+  expectContains(fail(other), "expected programs for 2 ranks but got 1");
   other = maker;
   other.wait(3, s);
   expectContains(fail(other), "waits for event 3, which was not recorded before");

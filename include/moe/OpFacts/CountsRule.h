@@ -82,8 +82,6 @@ struct CountsRule {
   template <typename Rule> const Rule *getIf() const { return std::get_if<Rule>(&how); }
   /// Tokens and choices of each, of a rule for the choices of a rank's tokens. None for other rules.
   std::optional<counts::Route> getRouted() const;
-  /// Number of these choices.
-  std::optional<int64_t> getNumChoices() const;
   Members getMembers() const;
   llvm::StringRef getName() const;
   /// The numbers of the call's inputs that the rule reads.

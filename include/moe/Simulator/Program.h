@@ -145,6 +145,9 @@ enum class LoopForm { Unrolled, Once };
 llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world, LoopForm loops = LoopForm::Unrolled,
                                           int64_t leftOut = 0);
 
+/// Fails if the programs do not cover each of `ranks` ranks once, in order.
+llvm::Error checkRanks(llvm::ArrayRef<SimProgram> programs, int64_t ranks);
+
 /// The rank programs of a module at the plan stage, without the one-rank reference. Fails if there is none, or if they
 /// do not cover each rank of the module's `moe.parallel` once.
 llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan, LoopForm loops = LoopForm::Unrolled,
