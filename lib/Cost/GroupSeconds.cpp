@@ -217,11 +217,9 @@ static Expected<GroupTime> getFastest(CostModel::State &state, const Shape &shap
     }
     LinkTimes inner;
     if (measured) {
-      Expected<LinkTimes> found = state.getLinkTimes(
-          shape.collective, getInnerGroup(group, measured.members, state.layout.devicesPerNode), algorithm, isHealthy);
-      if (!found)
-        return found.takeError();
-      inner = *found;
+      std::vector<int64_t> members = getInnerGroup(group, measured.members, state.layout.devicesPerNode);
+      if (auto error = state.getLinkTimes(shape.collective, members, algorithm, isHealthy).moveInto(inner))
+        return error;
     }
     for (const Protocol &protocol : state.profile.protocols) {
       if (!protocol.algorithms.empty() && !llvm::is_contained(protocol.algorithms, algorithm))
@@ -249,18 +247,6 @@ static llvm::Error makeNoGroupError(const ClusterProfile &profile, const Shape &
                                  Twine(shape.members) + " members, " + nodes);
 }
 
-/// Measurements were made without faults. Faults slow a measured group as much as its links.
-static llvm::Error slowDown(CostModel::State &state, const Shape &shape, llvm::ArrayRef<int64_t> group,
-                            GroupTime &time) {
-  Expected<LinkTimes> faulty = state.getLinkTimes(shape.collective, group, time.algorithm, /*isHealthy=*/false);
-  if (!faulty)
-    return faulty.takeError();
-  if (time.linkBeta > 0)
-    time.beta *= faulty->getBeta() / time.linkBeta;
-  time.linkBeta = faulty->getBeta();
-  return llvm::Error::success();
-}
-
 static Expected<GroupTime> computeTime(CostModel::State &state, const Shape &shape, llvm::ArrayRef<int64_t> group,
                                        double payload) {
   const CollectiveFit *fit = shape.perNode ? findFit(state.profile, shape) : nullptr;
@@ -271,11 +257,9 @@ static Expected<GroupTime> computeTime(CostModel::State &state, const Shape &sha
     return makeNoGroupError(state.profile, shape);
   GroupTime time;
   if (state.topology) {
-    Expected<GroupTime> links =
-        getFastest(state, shape, isMeasured ? Measured() : measured, group, payload, isMeasured || measured);
-    if (!links)
-      return links;
-    time = *links;
+    const Measured &inside = isMeasured ? Measured() : measured;
+    if (auto error = getFastest(state, shape, inside, group, payload, isMeasured || measured).moveInto(time))
+      return error;
   }
   if (isLine) {
     time.alpha = fit->alpha + fit->perMember * static_cast<double>(group.size());
@@ -290,9 +274,15 @@ static Expected<GroupTime> computeTime(CostModel::State &state, const Shape &sha
     time.isExtrapolated = !measured.contains(payload);
   }
   time.measured = time.measured || isMeasured;
-  if (state.healthy && time.measured)
-    if (llvm::Error error = slowDown(state, shape, group, time))
-      return error;
+  if (!state.healthy || !time.measured)
+    return time;
+  // Measurements were made without faults. Faults slow a measured group as much as its links.
+  Expected<LinkTimes> faulty = state.getLinkTimes(shape.collective, group, time.algorithm, /*isHealthy=*/false);
+  if (!faulty)
+    return faulty.takeError();
+  if (time.linkBeta > 0)
+    time.beta *= faulty->getBeta() / time.linkBeta;
+  time.linkBeta = faulty->getBeta();
   return time;
 }
 

@@ -44,7 +44,10 @@ public:
   Expected<Plan> plan(const GroupExchange &exchange) const;
 
   const Paths &getPaths() const { return paths; }
-  std::vector<double> getBandwidths() const;
+  std::vector<double> getBandwidths() const {
+    auto links = llvm::map_range(state->topology->getLinks(), [](const Link &link) { return link.bytesPerSecond; });
+    return {links.begin(), links.end()};
+  }
 
 private:
   Paths paths;
@@ -150,13 +153,6 @@ Paths::Paths(const Topology &topology) : ranks(topology.getNumRanks()) {
 // Model
 //===----------------------------------------------------------------------===//
 
-std::vector<double> LinkLevel::getBandwidths() const {
-  std::vector<double> bandwidths;
-  for (const Link &link : state->topology->getLinks())
-    bandwidths.push_back(link.bytesPerSecond);
-  return bandwidths;
-}
-
 Expected<LinkLevel::Plan> LinkLevel::plan(const GroupExchange &exchange) const {
   if (llvm::Error error = check(exchange))
     return error;
@@ -198,18 +194,6 @@ std::unique_ptr<CostModel> mlir::moe::makeLinkLevel(std::unique_ptr<CostModel::S
 // Network
 //===----------------------------------------------------------------------===//
 
-/// Counts the receives of each member and the sends of each phase.
-static void countSends(Running &exchange) {
-  size_t members = exchange.members.size();
-  exchange.awaited.assign(exchange.plan.phases.size() * members, 0);
-  exchange.left.clear();
-  for (const auto &[number, phase] : llvm::enumerate(exchange.plan.phases)) {
-    exchange.left.push_back(phase.sends.size());
-    for (const Send &send : phase.sends)
-      ++exchange.awaited[number * members + send.to];
-  }
-}
-
 Expected<uint32_t> LinkLevelNetwork::start(double now, const GroupExchange &exchange) {
   Expected<LinkLevel::Plan> plan = model.plan(exchange);
   if (!plan)
@@ -225,7 +209,13 @@ Expected<uint32_t> LinkLevelNetwork::start(double now, const GroupExchange &exch
   one.plan = std::move(*plan);
   one.members.assign(one.ranks.size(), {});
   one.unreported = one.ranks.size();
-  countSends(one);
+  one.awaited.assign(one.plan.phases.size() * one.members.size(), 0);
+  one.left.clear();
+  for (const auto &[index, phase] : llvm::enumerate(one.plan.phases)) {
+    one.left.push_back(phase.sends.size());
+    for (const Send &send : phase.sends)
+      ++one.awaited[index * one.members.size() + send.to];
+  }
   for (uint32_t member = 0; member < one.ranks.size(); ++member)
     proceed(number, member);
   return number;

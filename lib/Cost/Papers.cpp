@@ -23,12 +23,10 @@ struct Passes {
 static constexpr Passes forwardPasses[] = {{2, 2, 0}, {2, 2, 5}, {2, 2, 4}, {2, 2, 1}, {2, 2, 0}};
 static constexpr Passes backwardPasses[] = {{4, 2, 0}, {4, 2, 5}, {4, 3, 4}, {5, 2, 1}, {5, 3, 0}};
 
-bool mpipemoe::doesOffload(Strategy strategy) { return forwardPasses[static_cast<unsigned>(strategy)].copy > 0; }
-
 double mpipemoe::getSeconds(const Layer &layer, Strategy strategy, const Rates &rates) {
-  double communication = doesOffload(strategy) ? rates.communicationAll : rates.communication;
-  double embedded = layer.tokens * layer.embedding;
   auto row = static_cast<unsigned>(strategy);
+  double communication = forwardPasses[row].copy > 0 ? rates.communicationAll : rates.communication;
+  double embedded = layer.tokens * layer.embedding;
   double seconds = 0;
   for (const Passes &passes : {forwardPasses[row], backwardPasses[row]}) {
     double compute = passes.compute * embedded * layer.hidden / (rates.compute * rates.computePerSecond);

@@ -1,26 +1,9 @@
 //===- Exchanges.cpp - exchanges of groups --------------------------------===//
 #include "Exchanges.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <cmath>
-#include <tuple>
 
 using namespace mlir::moe;
-
-Exchanges::Exchanges(const SimWorld &world, Counts &counts) : world(world), counts(counts) {
-  std::map<std::tuple<Collective, int32_t, llvm::StringRef, int64_t, int64_t, int64_t, int64_t>, uint32_t> numbers;
-  for (auto [program, linked] : llvm::zip_equal(world.programs, world.linked)) {
-    std::vector<uint32_t> &kind = kinds.emplace_back(program.launches.size());
-    for (auto [index, launch] : llvm::enumerate(program.launches))
-      if (linked.launches[index].exchanges()) {
-        const OpCost &cost = launch.cost;
-        std::tuple key(cost.collective, linked.launches[index].group, llvm::StringRef(launch.dtype), cost.payload,
-                       cost.root, cost.getSendPhase(), cost.phases);
-        kind[index] = numbers.try_emplace(key, numbers.size()).first->second;
-      }
-  }
-}
 
 /// With even routing, members differ by no more than a remainder, and the payload is enough.
 bool Exchanges::hasMatrix(const SimLaunch &launch) const {

@@ -11,7 +11,7 @@ namespace mlir::moe {
 /// Makes the cost model's exchanges from launches in which members meet.
 class Exchanges {
 public:
-  Exchanges(const SimWorld &world, Counts &counts);
+  Exchanges(const SimWorld &world, Counts &counts) : world(world), counts(counts) {}
 
   /// Ranks that meet in the launch, by member. Valid until the next call.
   llvm::ArrayRef<int64_t> getMembers(int64_t rank, uint32_t launch);
@@ -23,9 +23,6 @@ public:
   /// Adds the bytes that a rank sends to each other rank to `to[rank]`.
   llvm::Error addBytesSent(int64_t rank, uint32_t launch, llvm::MutableArrayRef<double> to, double times);
 
-  /// Exchanges that differ only in ranks and used rows have the same kind.
-  uint32_t getKind(uint32_t program, uint32_t launch) const { return kinds[program][launch]; }
-
 private:
   /// Share of a ragged exchange's rows that a rank sends; 1 for other exchanges.
   llvm::Expected<double> getUse(int64_t rank, uint32_t launch);
@@ -34,7 +31,6 @@ private:
 
   const SimWorld &world;
   Counts &counts;
-  std::vector<std::vector<uint32_t>> kinds;
   llvm::SmallVector<int64_t> ranks, matrix;
 };
 

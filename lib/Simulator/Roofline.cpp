@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir::moe;
+using llvm::StringRef;
 
 /// Most ranks for which the bound of the links comes from a matrix of all ranks. If ranks stand for more than that, the
 /// bound comes from the exchanges of each simulated rank, because the matrix would cost more than the simulation.
@@ -20,18 +21,25 @@ struct RepeatedExchange {
 
 using ExchangeLists = std::vector<std::vector<RepeatedExchange>>;
 
-/// Exchanges by program. Ragged exchanges differ in their rows, so each stands alone.
+/// Exchanges by program. Those that differ only in ranks are the same. Ragged exchanges differ in their rows, so each
+/// stands alone.
 static ExchangeLists getExchanges(const Execution &execution) {
   ExchangeLists all;
   for (auto [number, program] : llvm::enumerate(execution.world.programs)) {
     std::vector<RepeatedExchange> &list = all.emplace_back();
-    llvm::DenseMap<uint32_t, uint32_t> known; // index in the list, by kind
+    std::map<std::tuple<Collective, int32_t, StringRef, int64_t, int64_t, int64_t, int64_t>, size_t> known;
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
-      if (!execution.world.linked[number].launches[index].exchanges())
+      const OpCost &cost = launch.cost;
+      const LinkedLaunch &linked = execution.world.linked[number].launches[index];
+      if (!linked.exchanges())
         continue;
       size_t place = list.size();
-      if (launch.cost.raggedRows == 0)
-        place = known.try_emplace(execution.exchanges.getKind(number, index), place).first->second;
+      if (cost.raggedRows == 0)
+        place = known
+                    .try_emplace({cost.collective, linked.group, launch.dtype, cost.payload, cost.root,
+                                  cost.getSendPhase(), cost.phases},
+                                 place)
+                    .first->second;
       if (place == list.size())
         list.push_back({static_cast<uint32_t>(index), 0});
       list[place].times += execution.getTimes(number, index);
@@ -169,7 +177,7 @@ static Confidence findConfidence(const Execution &execution, const SimProgram &p
   exchange.phase = launch.cost.phase;
   exchange.phases = launch.cost.phases;
   exchange.ranks = execution.exchanges.getMembers(program.firstRank, index);
-  return exchange.ranks.size() == 1 ? Confidence() : execution.model.getConfidence(exchange);
+  return execution.model.getConfidence(exchange);
 }
 
 std::vector<std::vector<Confidence>> mlir::moe::findConfidences(const Execution &execution) {

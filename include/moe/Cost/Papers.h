@@ -23,8 +23,6 @@ namespace mlir::moe::mpipemoe {
 
 /// How T_DI and T_M get from the forward to the backward: kept, copied to the host, or computed again.
 enum class Strategy { None, S1, S2, S3, S4 };
-/// Whether the strategy copies to the host. Computation, communication and copies then share the device.
-bool doesOffload(Strategy strategy);
 
 /// Rates of one device, each alone, and the fraction that is left of them when they are used together.
 struct Rates {
