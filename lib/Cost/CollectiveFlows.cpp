@@ -27,7 +27,6 @@ private:
   bool buildRing();
   bool buildTree();
   bool buildNvls();
-  bool buildPairwise();
   void buildPhase();
   bool buildHierarchical();
 
@@ -327,13 +326,6 @@ void FlowBuilder::addPairwise(llvm::ArrayRef<MemberList> sets, bool isAcross,
   endPhase(/*isPipelined=*/false);
 }
 
-bool FlowBuilder::buildPairwise() {
-  if (exchange.collective != Collective::AllToAll)
-    return false;
-  addPairwise(nodes, /*isAcross=*/true, [&](uint32_t from, uint32_t to) { return bytesBetween(from, to); });
-  return true;
-}
-
 /// Builds one phase of an all_to_all. Each member sends to those of one block, first to the one in its own place. Skips
 /// zero bytes of a matrix.
 void FlowBuilder::buildPhase() {
@@ -408,7 +400,10 @@ bool FlowBuilder::build(Algorithm algorithm) {
   case Algorithm::Tree:
     return buildTree();
   case Algorithm::Pairwise:
-    return buildPairwise();
+    if (exchange.collective != Collective::AllToAll)
+      return false;
+    addPairwise(nodes, /*isAcross=*/true, [&](uint32_t from, uint32_t to) { return bytesBetween(from, to); });
+    return true;
   case Algorithm::Hierarchical:
     return buildHierarchical();
   case Algorithm::Nvls:

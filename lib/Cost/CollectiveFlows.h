@@ -45,14 +45,9 @@ struct Phase {
 /// of nodes idle. NCCL has up to eight, which is at most 5% faster than two and takes ten times as long to compute.
 inline constexpr size_t kSendsAtOnce = 2;
 
-/// Makes the phases of an exchange among n members, which are `exchange.ranks`. Rank r is on node r / devicesPerNode.
-/// The payload x is as in OpCost. Only the first `senders` members send. The text of an error is the expectation.
-///
-/// docs/CostModel.md describes the algorithms. A group of several nodes has *channels*, as many as there are exits of
-/// each node with members. Each channel has an equal part of the bytes. Channel c leaves every node at the last member
-/// with exit c.
-///
-/// One of several phases of an all_to_all is pairwise with any algorithm: x / members of a block to each of its peers.
+/// Makes the phases of an exchange, as docs/CostModel.md describes the algorithms. Only the first `senders` members
+/// send. Rank r is on node r / devicesPerNode. Channel c leaves every node at the last member with exit c. The text of
+/// an error is the expectation.
 llvm::Expected<std::vector<Phase>> makePhases(const GroupExchange &exchange, Algorithm algorithm,
                                               const NodeLayout &layout, size_t senders = ~size_t(0));
 

@@ -118,7 +118,7 @@ llvm::Error ChakraStep::prepare() {
 /// Time at which all that the launch depends on has ended.
 double ChakraStep::getReady(uint32_t rankClass, uint32_t launch) const {
   double ready = 0;
-  for (uint32_t dep : world.linked[step.ranks[rankClass].program].getDeps(launch))
+  for (uint32_t dep : world.linked[step.ranks[rankClass].program].launches[launch].deps)
     ready = std::max(ready, classes[rankClass][dep].time->end);
   return ready;
 }
@@ -352,7 +352,7 @@ uint64_t ChakraStep::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostrea
   if (const std::string &label = program.launches[launch].label; !label.empty())
     name += " " + label;
   Node node = makeNode(traced.firstNode, llvm::json::fixUTF8(name), traced.time->begin, traced.time->end);
-  for (uint32_t dep : world.getLinked(rank).getDeps(launch))
+  for (uint32_t dep : world.getLinked(rank).launches[launch].deps)
     addDeps(node, getTraced(rank, dep));
   if (traced.host)
     node.add_data_deps(traced.firstNode - 1);

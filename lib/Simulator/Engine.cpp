@@ -50,7 +50,6 @@ public:
   std::vector<SimTime> times;
 
 private:
-  void makeRoom();
   void beginAll();
   void step();
   void advanceNetwork();
@@ -81,7 +80,6 @@ private:
   uint32_t getMemberSlot(const MeetingId &id, int64_t member) const;
   /// Index in `ranks` of the rank that stands for `rank`.
   uint32_t getIndex(int64_t rank) const;
-  Arrivals &getArrivals(const MeetingId &id);
   /// Whether the arriving rank stands for all members. The two members of a channel are of different classes.
   bool isAlone(const MeetingId &id) const { return representative && !world.groups[id.group].isChannel(); }
 
@@ -95,15 +93,14 @@ private:
 
   FirstError error;
   double now = 0;
-  IndexedHeap heap; ///< for slots
+  size_t numLaunches = 0; ///< on all ranks
+  IndexedHeap heap;       ///< for slots
   std::vector<Slot> slots;
-  std::vector<HostProgram> hostPrograms;                 ///< parallel to the world's programs
-  std::vector<HostClock> hosts;                          ///< by rank
-  std::vector<uint32_t> missing;                         ///< dependencies that have not ended, by rank and launch
-  std::vector<size_t> firstMissing;                      ///< by rank
-  std::vector<Arrivals> meetings;                        ///< by group, instance and number
-  std::vector<size_t> firstMeeting;                      ///< by group
-  std::vector<uint32_t> numMeetings;                     ///< number of meetings of each instance, by group
+  std::vector<HostProgram> hostPrograms;      ///< parallel to the world's programs
+  std::vector<HostClock> hosts;               ///< by rank
+  std::vector<std::vector<uint32_t>> missing; ///< dependencies that have not ended, by rank and launch
+  /// Meetings that wait for members, by group, instance and number.
+  llvm::DenseMap<std::tuple<uint32_t, uint32_t, uint32_t>, Arrivals> meetings;
   std::vector<Running> running;                          ///< by number in the network
   std::vector<std::array<uint16_t, kNumResources>> busy; ///< number of launches that use each resource, by rank
   std::array<std::array<double, numMasks>, kNumResources> speeds; ///< NaN until asked for
@@ -130,38 +127,20 @@ Engine::Engine(const Execution &execution)
   const HostIssue &host = execution.model.getProfile().host;
   for (const SimProgram &program : world.programs)
     hostPrograms.emplace_back(program, host);
-  for (const SimRank &rank : ranks)
-    hosts.emplace_back(hostPrograms[rank.program], host.countsSeconds.value_or(0));
-  makeRoom();
-}
-
-void Engine::makeRoom() {
-  size_t numLaunches = 0;
   for (const SimRank &rank : ranks) {
-    firstMissing.push_back(numLaunches);
-    numLaunches += world.linked[rank.program].launches.size();
+    hosts.emplace_back(hostPrograms[rank.program], host.countsSeconds.value_or(0));
+    std::vector<uint32_t> &numbers = missing.emplace_back();
+    for (const LinkedLaunch &launch : world.linked[rank.program].launches)
+      numbers.push_back(launch.deps.size());
+    numLaunches += numbers.size();
   }
   times.reserve(numLaunches);
-  missing.reserve(numLaunches);
-  for (const SimRank &rank : ranks)
-    for (const LinkedLaunch &launch : world.linked[rank.program].launches)
-      missing.push_back(launch.getNumDeps());
-  size_t numAll = 0;
-  for (auto [index, group] : llvm::enumerate(world.groups)) {
-    size_t most = 0;
-    for (const LinkedProgram &linked : world.linked)
-      most = std::max(most, linked.meetings[index].size());
-    firstMeeting.push_back(numAll);
-    numMeetings.push_back(most);
-    numAll += most * (representative ? ranks.size() : group.getNumInstances(world.getNumRanks()));
-  }
-  meetings.resize(numAll);
 }
 
 void Engine::beginAll() {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank)
     for (auto [launch, linked] : llvm::enumerate(getLinked(rank).launches))
-      if (linked.getNumDeps() == 0)
+      if (linked.deps.empty())
         makeReady(rank, launch, -1);
   settle();
 }
@@ -219,9 +198,8 @@ void Engine::end(uint32_t index) {
   if (slot.state != Slot::State::Idle)
     changeBusy(rank, slot.resource, -1);
   slot.state = Slot::State::Idle;
-  uint32_t *remaining = missing.data() + firstMissing[rank];
-  for (uint32_t next : getLinked(rank).getSuccessors(launch))
-    if (--remaining[next] == 0)
+  for (uint32_t next : getLinked(rank).launches[launch].successors)
+    if (--missing[rank][next] == 0)
       makeReady(rank, next, time);
   if (!hosts[rank].end(launch, now, time))
     return;
@@ -248,19 +226,15 @@ uint32_t Engine::getMemberSlot(const MeetingId &id, int64_t member) const {
   return index * numStreams + getLinked(index).launches[launch].stream;
 }
 
-/// If ranks stand for classes, the class of the first member stands for the instance.
-Arrivals &Engine::getArrivals(const MeetingId &id) {
-  size_t instance = representative ? getIndex(world.getRank(id, 0)) : id.instance;
-  return meetings[firstMeeting[id.group] + instance * numMeetings[id.group] + id.number];
-}
-
 void Engine::arrive(uint32_t index) {
   MeetingId id = getMeeting(index);
   if (isAlone(id))
     return startExchange(index);
   slots[index].state = Slot::State::Arrived;
   int64_t rank = ranks[getRankOf(index)].rank;
-  Arrivals &meeting = getArrivals(id);
+  // If ranks stand for classes, the class of the first member stands for the instance.
+  uint32_t instance = representative ? getIndex(world.getRank(id, 0)) : id.instance;
+  Arrivals &meeting = meetings[{id.group, instance, id.number}];
   if (meeting.arrived == 0)
     meeting.firstRank = rank;
   else
@@ -385,7 +359,7 @@ llvm::Error Engine::run() {
   beginAll();
   while (!error && !(std::isinf(heap.getTime()) && std::isinf(network->getNextTime())))
     step();
-  return error || times.size() == missing.size() ? error.get() : hang();
+  return error || times.size() == numLaunches ? error.get() : hang();
 }
 
 /// Names the first rank that waits in a meeting, and the first member that does not come.

@@ -1,5 +1,5 @@
 //===- LaunchCosts.cpp - costs of launches on each rank -------------------===//
-#include "LaunchCosts.h"
+#include "Engine.h"
 
 #include "llvm/ADT/STLExtras.h"
 

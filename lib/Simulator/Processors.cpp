@@ -287,7 +287,7 @@ int32_t Executor::addTime(int64_t stream) {
 /// was ready.
 int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t launch) const {
   int32_t cause = -1;
-  for (uint32_t dep : world.getLinked(rank).getDeps(launch))
+  for (uint32_t dep : world.getLinked(rank).launches[launch].deps)
     if (int32_t time = timeOf[rank][dep]; isLater(time, cause))
       cause = time;
   if (isLater(processor.trigger, cause))

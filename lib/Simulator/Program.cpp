@@ -36,7 +36,6 @@ private:
   uint32_t getStream(StringRef name) const;
   llvm::Error addOp(Operation *op, int64_t iteration);
   void addLaunch(plan::LaunchOp op, int64_t iteration);
-  void addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &launch);
   void noteLoop(plan::Iterations iterations);
   void reserve(plan::Iterations iterations);
 
@@ -182,17 +181,6 @@ uint32_t ProgramMaker::getStream(StringRef name) const {
   return llvm::find(program.streams, name) - program.streams.begin();
 }
 
-void ProgramMaker::addInputs(plan::LaunchOp op, int64_t iteration, SimLaunch &launch) {
-  auto absent = op.getAbsentInputs();
-  for (Value input : op.getInputs()) {
-    while (llvm::is_contained(absent, static_cast<int64_t>(launch.inputs.size())))
-      launch.inputs.push_back(-1);
-    launch.inputs.push_back(touch(input, iteration, /*isWritten=*/false));
-  }
-  while (llvm::is_contained(absent, static_cast<int64_t>(launch.inputs.size())))
-    launch.inputs.push_back(-1);
-}
-
 /// Number of micro-batches from one iteration of the loop around `op` to the next.
 static int64_t getMicroBatchStep(plan::LaunchOp op) {
   auto loop = op->getParentOfType<plan::LoopOp>();
@@ -226,7 +214,10 @@ void ProgramMaker::addLaunch(plan::LaunchOp op, int64_t iteration) {
     for (Attribute param : params)
       if (auto value = dyn_cast<IntegerAttr>(param))
         launch.params.push_back(value.getInt());
-  addInputs(op, iteration, launch);
+  auto present = op.getInputs().begin();
+  ArrayRef<int64_t> absent = op.getAbsentInputs();
+  for (size_t input = 0; input < op.getInputs().size() + absent.size(); ++input)
+    launch.inputs.push_back(llvm::is_contained(absent, input) ? -1 : touch(*present++, iteration, /*isWritten=*/false));
   for (Value output : op.getOutputs())
     launch.outputs.push_back(touch(output, iteration, /*isWritten=*/true));
   for (Value value : op->getOperands())

@@ -37,33 +37,26 @@ std::optional<uint32_t> SimWorld::getMeetingLaunch(int64_t rank, const MeetingId
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// Checks that both ends of a channel are ranks of the world.
-static llvm::Error checkChannel(const SimProgram &program, const SimGroup &group, int64_t ranks) {
-  auto isInside = [&](int64_t first) { return first >= 0 && group.span <= ranks && first <= ranks - group.span; };
-  if (group.size == 2 && std::abs(group.stride) >= group.span && std::abs(group.stride) < ranks &&
-      isInside(group.first) && isInside(group.first + group.stride))
-    return llvm::Error::success();
-  return llvm::createStringError("program '" + program.name + "': group '" + group.name +
-                                 "': expected both members of a channel among " + llvm::Twine(ranks) +
-                                 " ranks but got " + llvm::Twine(group.span) + " from " + llvm::Twine(group.first) +
-                                 " and from " + llvm::Twine(group.first + group.stride));
-}
-
 static llvm::Error checkGroup(const SimProgram &program, const SimGroup &group, int64_t ranks) {
-  if (group.isChannel())
-    return checkChannel(program, group, ranks);
-  bool fits = group.size >= 1 && group.stride >= 1 && group.size <= ranks && group.stride <= ranks &&
-              ranks % (group.size * group.stride) == 0;
-  if (fits)
-    return llvm::Error::success();
-  return llvm::createStringError("program '" + program.name + "': group '" + group.name +
-                                 "': expected size times stride to divide " + llvm::Twine(ranks) + " ranks but got " +
-                                 llvm::Twine(group.size) + " times " + llvm::Twine(group.stride));
+  auto fail = [&](const llvm::Twine &expected) {
+    return llvm::createStringError("program '" + program.name + "': group '" + group.name + "': expected " + expected);
+  };
+  auto isInside = [&](int64_t first) { return first >= 0 && group.span <= ranks && first <= ranks - group.span; };
+  if (group.isChannel() &&
+      !(group.size == 2 && std::abs(group.stride) >= group.span && std::abs(group.stride) < ranks &&
+        isInside(group.first) && isInside(group.first + group.stride)))
+    return fail("both members of a channel among " + llvm::Twine(ranks) + " ranks but got " + llvm::Twine(group.span) +
+                " from " + llvm::Twine(group.first) + " and from " + llvm::Twine(group.first + group.stride));
+  if (!group.isChannel() && !(group.size >= 1 && group.stride >= 1 && group.size <= ranks && group.stride <= ranks &&
+                              ranks % (group.size * group.stride) == 0))
+    return fail("size times stride to divide " + llvm::Twine(ranks) + " ranks but got " + llvm::Twine(group.size) +
+                " times " + llvm::Twine(group.stride));
+  return llvm::Error::success();
 }
 
-static bool hasRaggedCounts(const SimProgram &program, const SimLaunch &launch) {
-  int64_t input = launch.cost.countsInput;
-  return input >= 0 && input < static_cast<int64_t>(launch.inputs.size()) && launch.inputs[input] >= 0;
+/// Whether a launch has a buffer of that number among its inputs or outputs.
+static bool isThere(llvm::ArrayRef<int32_t> buffers, int64_t number) {
+  return number >= 0 && number < static_cast<int64_t>(buffers.size()) && buffers[number] >= 0;
 }
 
 /// Returns an error if sizes violate an assumption of a rule; else an empty text.
@@ -77,19 +70,16 @@ static std::string getSizeError(const SimProgram &program, const SimLaunch &laun
     if (int64_t members = program.groups[launch.group].size; members % exchange->copies != 0)
       return "expected copies to divide the " + std::to_string(members) + " members but got " +
              std::to_string(exchange->copies);
-  if (const auto *route = rule.getIf<counts::RouteInGroups>()) {
-    const auto &shape = program.buffers[launch.outputs[rule.output]].shape;
+  llvm::ArrayRef<int64_t> shape = program.buffers[launch.outputs[rule.output]].shape;
+  if (const auto *route = rule.getIf<counts::RouteInGroups>())
     if (shape.empty() || shape.back() % route->groups != 0 || route->topGroups > route->groups ||
         route->topK > route->topGroups * (shape.back() / route->groups))
       return "expected equal groups of experts, of which " + std::to_string(route->topGroups) + " of " +
              std::to_string(route->groups) + " hold " + std::to_string(route->topK) + " choices";
-  }
-  if (const auto *gate = rule.getIf<counts::RouteNearHome>()) {
-    const auto &shape = program.buffers[launch.outputs[rule.output]].shape;
+  if (const auto *gate = rule.getIf<counts::RouteNearHome>())
     if (shape.empty() || shape.back() % gate->homes != 0 || gate->tokens % gate->groups != 0)
       return "expected homes to divide the experts, and groups the tokens, but got " + std::to_string(gate->homes) +
              " and " + std::to_string(gate->groups);
-  }
   return "";
 }
 
@@ -99,9 +89,6 @@ static llvm::Error checkCounts(const SimProgram &program, uint32_t index) {
   for (const CountsRule &rule : launch.counts) {
     auto fail = [&](const llvm::Twine &what) {
       return makeLaunchError(program, index, "counts by rule '" + rule.getName() + "': " + what);
-    };
-    auto isThere = [](llvm::ArrayRef<int32_t> buffers, int64_t number) {
-      return number < static_cast<int64_t>(buffers.size()) && buffers[number] >= 0;
     };
     if (std::string error = rule.getError(); !error.empty())
       return fail(error);
@@ -136,7 +123,7 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
     return fail("expected a collective to use the network or nothing");
   if (launch.group >= 0 && (cost.root < 0 || cost.root >= program.groups[launch.group].size))
     return fail("expected the root to be a member of the group");
-  if (cost.raggedRows < 0 || (cost.raggedRows > 0 && !hasRaggedCounts(program, launch)))
+  if (cost.raggedRows < 0 || (cost.raggedRows > 0 && !isThere(launch.inputs, cost.countsInput)))
     return fail("expected a ragged launch to have the counts of its rows among its inputs");
   bool needsPeers = cost.raggedRows > 0 && cost.collective == Collective::AllToAll;
   if (needsPeers && cost.peerDim != 0 && cost.peerDim != 1)
@@ -171,11 +158,10 @@ public:
   llvm::Error link();
 
 private:
-  using Launches = llvm::SmallVector<uint32_t, 4>;
+  using Launches = llvm::SmallVector<uint32_t, 2>;
 
   void add(Launches &to, uint32_t launch) const;
   void linkLaunch(uint32_t launch);
-  void linkSuccessors();
 
   const SimProgram &program;
   LinkedProgram &linked;
@@ -197,26 +183,11 @@ void Linker::add(Launches &to, uint32_t launch) const {
 }
 
 void Linker::linkLaunch(uint32_t launch) {
-  LinkedLaunch &it = linked.launches[launch];
-  Launches &before = pending[it.stream];
-  it.firstDep = linked.deps.size();
-  llvm::append_range(linked.deps, before);
-  it.endDep = linked.deps.size();
+  Launches &before = pending[linked.launches[launch].stream];
+  for (uint32_t dep : before)
+    linked.launches[dep].successors.push_back(launch);
+  linked.launches[launch].deps = before;
   before.assign(1, launch);
-}
-
-void Linker::linkSuccessors() {
-  std::vector<uint32_t> count(linked.launches.size() + 1, 0);
-  for (uint32_t dep : linked.deps)
-    ++count[dep + 1];
-  for (auto [launch, it] : llvm::enumerate(linked.launches)) {
-    count[launch + 1] += count[launch];
-    it.firstSuccessor = it.endSuccessor = count[launch];
-  }
-  linked.successors.resize(linked.deps.size());
-  for (uint32_t launch = 0; launch < linked.launches.size(); ++launch)
-    for (uint32_t dep : linked.getDeps(launch))
-      linked.successors[linked.launches[dep].endSuccessor++] = launch;
 }
 
 llvm::Error Linker::link() {
@@ -236,7 +207,6 @@ llvm::Error Linker::link() {
         add(pending[op.stream], launch);
     }
   }
-  linkSuccessors();
   return llvm::Error::success();
 }
 

@@ -3,7 +3,6 @@
 
 #include "moe/Dialect/Moe/IR/EvenRows.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/OpFacts/TokenDraw.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -104,28 +104,18 @@ public:
   const ClusterProfile &getProfile() const { return profile; }
   int64_t getNumRanks() const { return ranks; }
 
-  /// Seconds on the device alone, without the launch itself:
-  /// - matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or the bytes of its three matrices
-  ///   over memory bandwidth if that is longer, all divided by the sustained part. docs/CostModel.md describes sizes
-  ///   outside the efficiency's grid.
-  /// - memory: the kernel's measured latency and rate if the profile has them, or bytes over memory bandwidth.
-  /// - host link: its latency, and bytes over its bandwidth.
-  /// At least the profile's kernelSeconds, but 0 for Resource::None. Fails for a dtype without a rate, for a profile
-  /// without a host link, and for exchanges.
+  /// Seconds on the device alone, without the launch itself (docs/CostModel.md). At least the profile's kernelSeconds,
+  /// but 0 for Resource::None. Fails for a dtype without a rate, for a profile without a host link, and for exchanges.
   llvm::Expected<double> getSeconds(const Work &work) const;
   /// Confidence in getSeconds(work): the error of its fit or curve, and whether the sizes are outside the grid of the
   /// curve.
   Confidence getConfidence(const Work &work) const;
-  /// Seconds of an exchange alone, from the arrival of its last member to the end of the last member. In closed form, a
-  /// ragged exchange takes alpha + beta * (the most bytes that a member sends to or receives from others) * members /
-  /// (members - 1). A phase takes the share peers / (members - 1) of the whole exchange in closed form, or nothing
-  /// without peers. In a ragged phase this share is only of alpha, because its bytes are its own.
+  /// Seconds of an exchange alone, from the arrival of its last member to the end of the last member.
+  /// docs/CostModel.md says how the closed form counts phases and ragged exchanges.
   virtual llvm::Expected<double> getSeconds(const GroupExchange &exchange) const = 0;
   /// Confidence in getSeconds(exchange). A time that comes from links, in whole or in part, is extrapolated.
   Confidence getConfidence(const GroupExchange &exchange) const;
   /// Seconds of one member's share of an exchange on a processor, by the profile's fit, if devices share processors.
-  /// The payload of a ragged exchange is what the member receives, with its own part. A phase takes its share, as
-  /// above, and a ragged phase its share of alpha.
   llvm::Expected<double> getShareSeconds(const GroupExchange &exchange, unsigned member) const;
   /// alpha and beta of a collective and group near some payload: t = alpha + beta * payload.
   struct AlphaBeta {

@@ -8,8 +8,7 @@
 #ifndef MOE_OPFACTS_COUNTSRULE_H
 #define MOE_OPFACTS_COUNTSRULE_H
 
-#include "moe/OpFacts/TokenDraw.h"
-
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -22,6 +21,19 @@
 #include <variant>
 
 namespace mlir::moe {
+
+/// A random choice of experts: a token chooses `topK` different experts of `experts`, all from `topGroups` of `groups`
+/// equal groups. All groups are equally likely.
+struct TokenDraw {
+  int64_t experts = 1, topK = 1, groups = 1, topGroups = 1;
+
+  /// Probability that a token chooses some of the neighbouring experts from `first` on, each of which it chooses with
+  /// its probability of `chances`. It is exact if all chances are equal and each group has the same number of these
+  /// experts, and approximate otherwise.
+  double getChanceOfSome(int64_t first, llvm::ArrayRef<double> chances) const;
+  /// Probability of one expert if all are equally likely.
+  double getEvenChance() const { return static_cast<double>(topK) / static_cast<double>(experts); }
+};
 
 /// Role of the members of the launch's group in a rule.
 enum class Members : uint8_t {

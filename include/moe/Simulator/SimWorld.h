@@ -19,27 +19,16 @@ struct LinkedLaunch {
   Resource resource = Resource::None;
   int32_t group = -1;   ///< index in SimWorld::groups; -1 if the launch is no collective
   uint32_t meeting = 0; ///< number among the program's collectives of that group
-  /// Ranges of LinkedProgram::deps and LinkedProgram::successors. Dependencies include the stream's previous launch.
-  uint32_t firstDep = 0, endDep = 0;
-  uint32_t firstSuccessor = 0, endSuccessor = 0;
+  /// Launches that this one waits for, with the stream's previous launch, and launches that wait for it.
+  llvm::SmallVector<uint32_t, 2> deps, successors;
 
   /// Whether members exchange data. Other collectives only check or describe values, and take no time.
   bool exchanges() const { return group >= 0 && resource == Resource::Network; }
-  uint32_t getNumDeps() const { return endDep - firstDep; }
 };
 
 struct LinkedProgram {
   std::vector<LinkedLaunch> launches;
-  std::vector<uint32_t> deps, successors;
   std::vector<std::vector<uint32_t>> meetings; ///< launches in program order, by group of the world
-
-  llvm::ArrayRef<uint32_t> getDeps(uint32_t launch) const {
-    return llvm::ArrayRef(deps).slice(launches[launch].firstDep, launches[launch].getNumDeps());
-  }
-  llvm::ArrayRef<uint32_t> getSuccessors(uint32_t launch) const {
-    const LinkedLaunch &linked = launches[launch];
-    return llvm::ArrayRef(successors).slice(linked.firstSuccessor, linked.endSuccessor - linked.firstSuccessor);
-  }
 };
 
 /// A meeting of one instance of a group.
