@@ -3,14 +3,11 @@
 #define MOE_TOOLS_REGISTER_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 #include "moe/Compiler/Passes.h"
 #include "moe/Conversion/Passes.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
@@ -34,8 +31,7 @@ namespace mlir::moe {
 #define GEN_PASS_REGISTRATION
 #include "moe/Planner/Passes.h.inc"
 
-/// Registers the dialects that the compiler uses; registering all of MLIR would triple the tools' build and start-up
-/// time.
+/// Registers the compiler's dialects alone: all of MLIR would triple the tools' build and start-up time.
 inline void registerToolDialects(DialectRegistry &registry) {
   registry.insert<MoeDialect, plan::PlanDialect, func::FuncDialect, arith::ArithDialect, LLVM::LLVMDialect>();
 }

@@ -12,13 +12,8 @@
 
 #include "moe/Conversion/Passes.h"
 #include "moe/Conversion/Variants.h"
-#include "moe/Cost/CostModel.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
-#include "moe/Simulator/Simulator.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -65,8 +60,7 @@ static llvm::Expected<std::vector<std::vector<double>>> getSeconds(ModuleOp plan
   return getLaunchSeconds(*programs, **model);
 }
 
-/// Sets `seconds` of the plan's exchanges and host copies on the cluster, and the cluster's name; neither if the
-/// profile does not have enough.
+/// Sets `seconds` of exchanges and host copies, and the cluster's name; neither if the profile does not have enough.
 static void setTransferSeconds(ModuleOp plan, const CompileOptions &options) {
   llvm::Expected<std::vector<std::vector<double>>> all = getSeconds(plan, options);
   if (!all)

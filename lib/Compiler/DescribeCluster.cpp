@@ -3,7 +3,6 @@
 
 #include "llvm/ADT/Sequence.h"
 
-#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Support/UsageError.h"
 
@@ -55,8 +54,7 @@ double Measure::getRows() {
          static_cast<double>(layer.getTopK() * parallel.getEsp());
 }
 
-/// Rate of the first product of an expert with twice as many rows as the mean. Experts that are worth shadowing have
-/// more rows.
+/// Rate of the first product of an expert with twice the mean rows: experts that are worth shadowing have more.
 llvm::Expected<double> Measure::getFlopsPerSecond() {
   auto w1 = cast<RankedTensorType>(layer.getW1().getType());
   int64_t experts = std::max<int64_t>(1, w1.getDimSize(0) / parallel.getEp());

@@ -1,9 +1,6 @@
 //===- OrderPrograms.cpp - the order of a plan's launches -----------------===//
 #include "Stages.h"
 
-#include "moe/Cost/ClusterProfile.h"
-#include "moe/Cost/CostModel.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/UsageError.h"
 
@@ -24,8 +21,7 @@ static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &s
   return orderPlan(program, OrderPolicy::Search, model->get());
 }
 
-/// Whether the launches of a rank program are put into another order. The programs of a pipeline share one order: to
-/// change it in one of them alone could make programs wait for each other.
+/// Whether a rank program's launches get another order. Programs of a pipeline keep theirs: others may wait for them.
 static bool isOrdered(func::FuncOp program, const ParsedSchedule &schedule, const CompileOptions &options) {
   return options.order || (schedule.canOverlap() && !program->hasAttr(plan::kRanksAttrName));
 }
@@ -49,8 +45,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
 }
 
 namespace {
-/// plan-order with a cluster that was read already. It also knows the schedule: whether routing is even, and whether
-/// another order will do if the search fails.
+/// plan-order with a cluster that was read already, and with the schedule, which tells whether routing is even.
 struct OrderPrograms : PassWrapper<OrderPrograms, OperationPass<func::FuncOp>> {
   OrderPrograms(const ParsedSchedule &schedule, const CompileOptions &options) : schedule(schedule), options(options) {
     policy = moe::getName(options.order.value_or(OrderPolicy::Search)).str();

@@ -1,10 +1,7 @@
 //===- ParmAlgorithm1.cpp - moe-parm-algorithm1 ---------------------------===//
 #include "moe/Compiler/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 #include "moe/Cost/Papers.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 
 namespace mlir::moe {

@@ -2,8 +2,6 @@
 #include "Stages.h"
 
 #include "moe/Compiler/Passes.h"
-#include "moe/Cost/ClusterProfile.h"
-#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/EvenRows.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 

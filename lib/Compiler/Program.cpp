@@ -5,7 +5,6 @@
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Conversion/Passes.h"
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
@@ -55,10 +54,9 @@ static LogicalResult copyGate(RouteOp route, LayerOp layer, int64_t world) {
   return success();
 }
 
-/// Gives each layer of `graph` the routing groups that it has in `rank`, the forward program that was made of it, so
-/// that the reference drops the same tokens where S1 routes parts of the layer's own groups. A part takes its share of
-/// what a group may take. Capacities are not read from the schedule: one that changes them does not pass the
-/// comparison.
+/// Gives each layer of `graph` the routing groups that it has in `rank`, its forward program, so that the reference
+/// drops the same tokens. A part takes its share of what a group may take. Capacities are not read from the schedule:
+/// one that changes them does not pass the comparison.
 static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
   FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(rank);
   if (failed(states))
@@ -82,8 +80,7 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
   return success();
 }
 
-/// Gives the ops of `small` the stages and residuals that the same ops have in `large`, and its parameters the bytes
-/// that they have there.
+/// Gives the ops of `small` the stages and residuals of the same ops in `large`, and its parameters their bytes there.
 static LogicalResult copyChoices(func::FuncOp large, func::FuncOp small) {
   auto from = llvm::to_vector(llvm::make_pointer_range(large.getOps()));
   auto to = llvm::to_vector(llvm::make_pointer_range(small.getOps()));
@@ -141,8 +138,7 @@ static FailureOr<CompiledProgram> compileForm(ModuleOp graph, const ParsedSchedu
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// Whether the micro-batches of a program may become a loop. They may not if a search orders all launches of a step, if
-/// chunks are in a ring, or if something else than the plan is asked for.
+/// Whether micro-batches may become a loop: no search orders all launches, and no chunks are in a ring.
 static bool mayHaveLoop(const ParsedSchedule &schedule, const CompileOptions &options, bool reference) {
   if (!options.hasLoop || options.stage != Stage::Plan || options.leaveOutOrder || options.markParts)
     return false;
@@ -157,8 +153,7 @@ static int64_t getPeriod(const CompileOptions &options, bool reference) {
   return reference ? 1 : (isInterleaved ? options.parallel.getPp() : 1) * options.sideBySide;
 }
 
-/// Number of micro-batches in which a pipeline is filled, does the same at least twice, and is emptied. It was found by
-/// experiment: orders that are searched may need more.
+/// Number of micro-batches in which a pipeline is filled, does the same at least twice, and is emptied: by experiment.
 static int64_t chooseWritten(const CompileOptions &options, bool reference) {
   int64_t pp = reference ? 1 : options.parallel.getPp(), period = getPeriod(options, reference);
   bool isInterleaved = period > options.sideBySide;

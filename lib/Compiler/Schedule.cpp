@@ -162,8 +162,7 @@ struct Entry {
   StringLiteral excludedFor = "";
   /// Whether a rewrite of layers leaves such exchanges.
   bool leavesExchanges = true;
-  /// Whether a rewrite of layers lets members of mp share the tokens that all of them have. Then 'auto' tries it with
-  /// mp > 1 alone.
+  /// Whether a rewrite of layers lets members of mp share their equal tokens. Then 'auto' tries it with mp > 1 alone.
   bool sharesTokens = false;
   /// Whether 'auto' tries it (getCombinations), and with which arguments; a null one: without.
   bool isCombined = false;

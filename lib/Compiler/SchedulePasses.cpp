@@ -4,7 +4,6 @@
 #include "mlir/Transforms/Passes.h"
 
 #include "moe/Compiler/Passes.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;

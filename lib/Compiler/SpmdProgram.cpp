@@ -6,10 +6,7 @@
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -4,7 +4,6 @@
 #include "mlir/Transforms/Passes.h"
 
 #include "moe/Conversion/Passes.h"
-#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
@@ -30,26 +29,11 @@ static void addSimplification(PassManager &passes) {
   passes.addNestedPass<func::FuncOp>(createCSEPass());
 }
 
-/// The least time to compute a value that is kept, in times the time to write it. On an H100, `cheap` keeps attention
-/// and products that sum over more than about 4000 columns; `cheap-8` 3000, and `cheap-4` 1400. Rows of experts count
-/// with the room that is kept for them. `light` keeps norms and sums, and recomputes the activations of experts and the
-/// rows for experts.
-static double getCostlyFrom(Recompute recompute) {
-  switch (recompute) {
-  case Recompute::Light:
-    return 1.75;
-  case Recompute::Cheap4:
-    return 4;
-  case Recompute::Cheap6:
-    return 6;
-  case Recompute::Cheap8:
-    return 8;
-  case Recompute::Cheap:
-    return 12;
-  default:
-    return 0;
-  }
-}
+/// By level: the least time to compute a value that is kept, in times the time to write it. On an H100, `cheap` keeps
+/// attention and products that sum over more than about 4000 columns; `cheap-8` 3000, and `cheap-4` 1400. Rows of
+/// experts count with the room that is kept for them. `light` keeps norms and sums, and recomputes activations of
+/// experts and rows for them.
+static constexpr double kCostlyFrom[] = {0, 1.75, 0, 4, 6, 8, 12, 0};
 
 /// Appends the passes that decide by the times of ops and by bytes: stages, and recomputation.
 static void addChoices(PassManager &passes, const CompileOptions &options) {
@@ -59,8 +43,8 @@ static void addChoices(PassManager &passes, const CompileOptions &options) {
   else if (options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
   if (options.recompute != Recompute::None)
-    passes.addNestedPass<func::FuncOp>(
-        createMoeRecomputeBlocks({options.recompute <= Recompute::Selective, getCostlyFrom(options.recompute)}));
+    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks(
+        {options.recompute <= Recompute::Selective, kCostlyFrom[static_cast<unsigned>(options.recompute)]}));
 }
 
 void mlir::moe::addForwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
@@ -89,8 +73,7 @@ void mlir::moe::addForwardPasses(PassManager &passes, const ParsedSchedule &sche
     passes.addNestedPass<func::FuncOp>(createMoeServeInPasses());
 }
 
-/// Bounds on a bucket. Smaller ones would be more exchanges and updates, and gain next to nothing if start-ups are
-/// short.
+/// Bounds on a bucket. Smaller ones would be more exchanges and updates, and gain little if start-ups are short.
 static constexpr int64_t kLeastBucketBytes = int64_t(64) << 20, kMostBucketBytes = int64_t(1) << 30;
 /// The largest share of a bucket's exchange that may be its start-up.
 static constexpr double kStartUpShare = 0.1;

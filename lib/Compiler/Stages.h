@@ -9,13 +9,11 @@ namespace mlir::moe {
 #ifdef NDEBUG
 inline constexpr bool kVerifySteps = false;
 #else
-/// Whether IR is verified after each pass, also of the long programs of whole steps. compileSchedule() verifies the
-/// plan in any case.
+/// Whether IR of whole steps is verified after each pass. compileSchedule() verifies the plan in any case.
 inline constexpr bool kVerifySteps = true;
 #endif
 
-/// Runs the passes that `add` appends. This is the only place where the compiler makes a pass manager, so that `runner`
-/// sees all stages.
+/// Runs the passes that `add` appends. No other function makes a pass manager, so that `runner` sees all stages.
 LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
                        function_ref<void(PassManager &)> add, bool verify = true);
 
@@ -49,8 +47,7 @@ void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const Compi
 /// `schedule` without the parts whose passes left every layer of `forward` as it is.
 ParsedSchedule getApplied(ParsedSchedule schedule, func::FuncOp forward);
 
-/// Number of phases of Parm's SAA; 1 if it is not possible. The exchange must leave the node and the gather over mp
-/// must not, so that they are on different streams.
+/// Number of phases of Parm's SAA; 1 unless the exchange leaves the node and the gather over mp does not.
 int64_t getSaaPhases(const CompileOptions &options);
 
 //===----------------------------------------------------------------------===//
@@ -59,8 +56,7 @@ int64_t getSaaPhases(const CompileOptions &options);
 
 /// The form of a program with many micro-batches.
 struct ProgramForm {
-  /// Micro-batches that the program writes out. A loop in the plan stands for the others. 0: all are written, and there
-  /// is no loop.
+  /// Micro-batches that are written out; a loop in the plan stands for the others. 0: all, without a loop.
   int64_t written = 0;
   /// Whether passes see three micro-batches, which stand for all that are written (moe-repeat-micro-batches).
   bool repeats = true;
@@ -69,12 +65,10 @@ struct ProgramForm {
 /// Number of micro-batches that stand for any larger number.
 inline constexpr int64_t kRepeated = 3;
 
-/// The rates of options.cluster that the passes of `schedule` need, for `graph`, a model graph. Fails with an error if
-/// there is no cluster and one is needed, or if it does not have them.
+/// The rates of options.cluster that the passes of `schedule` need. Fails with an error if there are none.
 FailureOr<ClusterAttr> describeCluster(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options);
 
-/// Appends passes from the model graph to the forward rank program in its schedule, or to the reference, which has no
-/// `cluster`.
+/// Appends passes from the model graph to the forward rank program, or without a `cluster` to the reference.
 void addForwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                       ModuleOp graph, ClusterAttr cluster);
 /// Appends passes from the forward program to the whole rank program.

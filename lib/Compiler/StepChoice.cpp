@@ -11,21 +11,11 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
-    {Recompute::None, "none"},      {Recompute::Light, "light"},    {Recompute::Selective, "selective"},
-    {Recompute::Cheap4, "cheap-4"}, {Recompute::Cheap6, "cheap-6"}, {Recompute::Cheap8, "cheap-8"},
-    {Recompute::Cheap, "cheap"},    {Recompute::Block, "block"}};
+static constexpr StringLiteral kRecomputes[] = {"none",    "light",   "selective", "cheap-4",
+                                                "cheap-6", "cheap-8", "cheap",     "block"};
 
-StringRef mlir::moe::getName(Recompute recompute) {
-  return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
-}
-
-std::optional<Recompute> mlir::moe::parseRecompute(StringRef name) {
-  for (const auto &[recompute, known] : kRecomputeNames)
-    if (name == known)
-      return recompute;
-  return std::nullopt;
-}
+StringRef mlir::moe::getName(Recompute recompute) { return kRecomputes[static_cast<unsigned>(recompute)]; }
+std::optional<Recompute> mlir::moe::parseRecompute(StringRef name) { return parseName<Recompute>(kRecomputes, name); }
 
 std::string ChoiceInfo::getKey() const {
   std::string key = option.str();

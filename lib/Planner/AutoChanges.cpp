@@ -1,13 +1,10 @@
 //===- AutoChanges.cpp - what the choice of a schedule depends on ---------===//
 #include "LayerSamples.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Planner/AutoSchedule.h"
-#include "moe/Simulator/Prediction.h"
 
 using namespace mlir;
 using namespace mlir::moe;

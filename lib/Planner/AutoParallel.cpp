@@ -1,9 +1,6 @@
 //===- AutoParallel.cpp - the best groups for a model on a cluster --------===//
 #include "ParallelSearch.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/STLExtras.h"
-
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/Text.h"
 
@@ -180,11 +177,8 @@ static GroupsExplanation explain(ParallelSearch &search, Contest contest, Candid
 /// Compiles `candidate` in the schedule and to the stage that are asked for.
 static FailureOr<OwningOpRef<ModuleOp>> compileOne(ParallelSearch &search, const Candidate &candidate) {
   const ParallelQuestion &question = search.question;
-  PlanOptions one = question.getOptions(candidate);
-  one.stage = question.options.stage;
-  one.reference = question.options.reference;
-  one.memoryLimit = question.options.memoryLimit;
-  one.findChanges = question.options.findChanges;
+  PlanOptions one = question.options;
+  static_cast<StepChoice &>(one) = candidate;
   if (!search.isStopped())
     one.schedule = question.options.schedule;
   if (question.options.schedule == "auto" && !search.isStopped())
@@ -277,9 +271,8 @@ void mlir::moe::measureCandidates(const ModelSource &source, const PlanOptions &
   forAll(options.parallel.getContext(), candidates.size(), [&](size_t index) {
     Candidate &one = candidates[index];
     one.reason.clear();
-    ModelForm form{one.parallel.getDp(), one.batch, one.maxLoad};
-    std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, form), getChoiceOptions(one, options),
-                                                         /*limit=*/0, one.reason);
+    std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, ParallelQuestion::getForm(one)),
+                                                         getChoiceOptions(one, options), /*limit=*/0, one.reason);
     one.verdict = whole ? Verdict::Compiled : Verdict::Illegal;
     one.whole = whole ? whole->step : StepFigures();
   });

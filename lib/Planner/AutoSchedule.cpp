@@ -5,13 +5,8 @@
 #include "LayerSamples.h"
 #include "ModelStep.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
-#include "moe/Cost/ClusterProfile.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Planner/SearchSpace.h"
@@ -31,9 +26,8 @@ public:
   ScheduleExplanation run();
 
 private:
-  /// Schedules that differ only in their chunks and in the values that they keep for the backward. The first one has no
-  /// chunks and keeps all. The others do the same work in more pieces or twice, and take at least as long on each
-  /// stream.
+  /// Schedules that differ only in chunks and in the values that they keep for the backward. All do the work of the
+  /// first in more pieces or twice, and take at least as long on each stream.
   struct Class {
     ParsedSchedule schedule; ///< the first one
     size_t first;            ///< place of its candidate in the result
@@ -137,8 +131,7 @@ void AutoSearch::simulate(const ParsedSchedule &schedule, Candidate &candidate) 
   }
 }
 
-/// Decides the fate of the candidate that was applied last. The first of a class is always simulated, to know the gain
-/// of chunks.
+/// Decides the fate of the candidate that was applied last. The first of a class shows the gain of chunks.
 void AutoSearch::decide(const ParsedSchedule &schedule, Candidate &candidate, bool isFirst) {
   ++result.applied;
   if (candidate.verdict == Verdict::Illegal)
@@ -334,8 +327,7 @@ static LogicalResult chooseForModel(ModuleOp graph, const PlanOptions &options, 
   return success();
 }
 
-/// Searches only schedules that keep everything for the backward, for a model whose memory is limited. None if none of
-/// them fits. The others are several times as many, and seldom faster.
+/// Searches only schedules that keep everything for the backward. The others are many, and seldom faster.
 static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const PlanOptions &options) {
   if (options.memoryLimit == 0 || options.exhaustive || isOneLayer(graph))
     return std::nullopt;

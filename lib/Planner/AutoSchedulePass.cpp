@@ -1,10 +1,6 @@
 //===- AutoSchedulePass.cpp - moe-auto-schedule ---------------------------===//
 #include "moe/Planner/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
-#include "moe/Cost/ClusterProfile.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Planner/Planner.h"
 #include "moe/Support/InputFile.h"

@@ -3,11 +3,7 @@
 
 #include "Evaluator.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Builders.h"
-
 #include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Planner/SearchSpace.h"
 
 using namespace mlir;

@@ -3,7 +3,6 @@
 
 #include "llvm/Support/Format.h"
 
-#include "moe/Compiler/Schedule.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Support/UsageError.h"
 

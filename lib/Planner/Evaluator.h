@@ -3,12 +3,10 @@
 #define MOE_LIB_PLANNER_EVALUATOR_H
 
 #include "moe/Compiler/Schedule.h"
-#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Planner/Candidate.h"
 #include "moe/Planner/Planner.h"
 #include "moe/Simulator/Prediction.h"
-#include "moe/Simulator/Routing.h"
 
 namespace mlir::moe {
 
@@ -72,8 +70,7 @@ private:
 /// Simulates a plan that was compiled with `options`.
 llvm::Expected<StepFigures> simulatePlan(OwningOpRef<ModuleOp> &plan, const PlanOptions &options);
 
-/// MPipeMoE's Eq. 10: seconds of the first layer of `graph` in `schedule`, by strategy from None to S4. Fails if the
-/// cluster does not have the rates.
+/// MPipeMoE's Eq. 10: seconds of the first layer of `graph` by strategy, from None to S4. Fails without rates.
 llvm::Expected<SmallVector<double, 5>> getStrategySeconds(ModuleOp graph, const ParsedSchedule &schedule,
                                                           const PlanOptions &options);
 

@@ -1,25 +1,13 @@
 //===- Explanation.cpp - why a schedule and groups were taken -------------===//
 //
-// The fields of each struct, with their names, are listed once, in visit(). A FieldWriter makes a dictionary of them, a
-// FieldReader reads it back.
-//
+// visit() lists the fields of each struct. A FieldWriter makes a dictionary of them, a FieldReader reads it back.
 //===----------------------------------------------------------------------===//
 #include "moe/Planner/Explanation.h"
 
-#include "mlir/IR/Builders.h"
-#include "llvm/ADT/STLExtras.h"
-
-#include "moe/Compiler/Compiler.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-
-/// The value of an enum whose names are in order.
-template <class Enum> static std::optional<Enum> parseName(ArrayRef<StringLiteral> names, StringRef name) {
-  const auto *found = llvm::find(names, name);
-  return found == names.end() ? std::nullopt : std::optional(static_cast<Enum>(found - names.begin()));
-}
 
 static constexpr StringLiteral kVerdicts[] = {"illegal", "same",      "bounded",   "dominated", "too large", "skipped",
                                               "slower",  "estimated", "simulated", "compiled",  "chosen"};
@@ -55,6 +43,11 @@ std::optional<Margin> mlir::moe::getMargin(const Choice &best, SmallVector<Choic
       margin.uncertainty = std::max(margin.uncertainty, getUncertainty(one));
     }
   return margin;
+}
+
+const Candidate *GroupsExplanation::getChosen() const {
+  auto chosen = llvm::find_if(candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
+  return chosen == candidates.end() ? nullptr : &*chosen;
 }
 
 SmallVector<const Candidate *> mlir::moe::sortBySeconds(ArrayRef<Candidate> candidates) {
@@ -198,36 +191,19 @@ class FieldWriter {
 public:
   FieldWriter(MLIRContext *context, bool all) : builder(context), all(all) {}
 
-  void operator()(StringRef name, const std::string &text) {
-    if (all || !text.empty())
-      fields.append(name, builder.getStringAttr(text));
-  }
-  void operator()(StringRef name, double number) {
-    if (all || number != 0)
-      fields.append(name, builder.getF64FloatAttr(number));
-  }
-  void operator()(StringRef name, int64_t number) {
-    if (all || number != 0)
-      fields.append(name, builder.getI64IntegerAttr(number));
-  }
-  void operator()(StringRef name, bool flag) {
-    if (all || flag)
-      fields.append(name, builder.getBoolAttr(flag));
-  }
-  void operator()(StringRef name, Verdict verdict) { (*this)(name, getName(verdict).str()); }
-  void operator()(StringRef name, Objective objective) { (*this)(name, getName(objective).str()); }
+  void operator()(StringRef name, const std::string &text) { add(name, text.empty(), builder.getStringAttr(text)); }
+  void operator()(StringRef name, double number) { add(name, number == 0, builder.getF64FloatAttr(number)); }
+  void operator()(StringRef name, int64_t number) { add(name, number == 0, builder.getI64IntegerAttr(number)); }
+  void operator()(StringRef name, bool flag) { add(name, !flag, builder.getBoolAttr(flag)); }
   void operator()(StringRef name, const SmallVector<int64_t> &numbers) {
-    if (all || !numbers.empty())
-      fields.append(name, builder.getI64ArrayAttr(numbers));
+    add(name, numbers.empty(), builder.getI64ArrayAttr(numbers));
   }
-  void operator()(StringRef name, OrderPolicy order) { (*this)(name, getName(order).str()); }
-  void operator()(StringRef name, Recompute recompute) {
-    if (all || recompute != Recompute::None)
-      (*this)(name, getName(recompute).str());
-  }
-  void operator()(StringRef name, PipelineOrder order) {
-    if (all || order != PipelineOrder::OneForwardOneBackward)
-      (*this)(name, getName(order).str());
+  template <class Enum>
+    requires std::is_enum_v<Enum>
+  void operator()(StringRef name, Enum value) {
+    // Only choices of a step have a default.
+    constexpr bool hasDefault = std::is_same_v<Enum, Recompute> || std::is_same_v<Enum, PipelineOrder>;
+    add(name, hasDefault && value == Enum(), builder.getStringAttr(getName(value)));
   }
   void operator()(StringRef name, ParallelAttr parallel) { (*this)(name, describe(parallel)); }
   template <class T> void operator()(StringRef name, const std::optional<T> &value) {
@@ -235,8 +211,7 @@ public:
       (*this)(name, *value);
   }
   void operator()(StringRef name, const std::vector<std::string> &texts) {
-    if (all || !texts.empty())
-      fields.append(name, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(texts)));
+    add(name, texts.empty(), builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(texts)));
   }
   template <class Fields, class T> void list(StringRef name, const std::vector<T> &values) {
     fields.append(name, getArray<Fields, T>(values, builder.getContext()));
@@ -263,6 +238,11 @@ public:
   }
 
 private:
+  void add(StringRef name, bool isEmpty, Attribute value) {
+    if (all || !isEmpty)
+      fields.append(name, value);
+  }
+
   Builder builder;
   bool all;
   NamedAttrList fields;

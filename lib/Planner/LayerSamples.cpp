@@ -3,9 +3,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
 #include <cmath>
@@ -82,8 +80,7 @@ static bool isParameterGradient(func::FuncOp program, Value value, const llvm::S
   return text.consume_front("grad.") && parameters.contains(text);
 }
 
-/// Divides the cost of sums of gradients by the number of micro-batches: a step sums gradients once, and the plan is of
-/// one micro-batch.
+/// Divides the cost of sums of gradients by the number of micro-batches, since a step sums gradients once.
 static void divideGradientSums(ModuleOp plan, int64_t microBatches) {
   for (func::FuncOp program : plan::getRankPrograms(plan)) {
     llvm::StringSet<> parameters = getParameters(program);

@@ -4,8 +4,6 @@
 
 #include "Evaluator.h"
 
-#include "moe/Compiler/Schedule.h"
-
 namespace mlir::moe {
 
 /// Whether a model graph is one layer and nothing else.
@@ -28,8 +26,7 @@ public:
     return limit == 0 || candidate.estimate.bytes <= limit;
   }
 
-  /// Compiles `schedule` in the program's order, and sets verdict, reason, bound and bytes of `candidate`. The plans
-  /// stay until the next call.
+  /// Compiles plans in the program's order, which stay until the next call, and sets verdict, reason, bound and bytes.
   void apply(const ParsedSchedule &schedule, Candidate &candidate);
   /// Simulates the plans of apply() in the candidate's order, or in the default order.
   void simulate(const ParsedSchedule &schedule, Candidate &candidate);

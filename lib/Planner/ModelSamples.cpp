@@ -1,8 +1,6 @@
 //===- ModelSamples.cpp - what a model costs, from a few of its blocks ----===//
 #include "ModelSamples.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -70,14 +68,7 @@ struct WholeSample {
   WholeSample operator-(const WholeSample &other) const {
     return {each - other.each, once - other.once, held - other.held, arena - other.arena};
   }
-  SampledPart get() const {
-    SampledPart part;
-    part.cost.forward = each;
-    part.cost.once = once;
-    part.cost.held = held;
-    part.cost.kept = arena;
-    return part;
-  }
+  SampledPart get() const { return {{.forward = each, .once = once, .held = held, .kept = arena}}; }
 };
 } // namespace
 

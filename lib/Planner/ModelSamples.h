@@ -15,8 +15,7 @@ GraphReader readBlocks(const ModelSource &source, ModelForm form, ArrayRef<int64
 struct ModelCost {
   SmallVector<SampledPart> begin, end;             ///< before the first block, and after the last
   std::vector<SmallVector<SampledPart>> kindParts; ///< parts of a block of each kind
-  /// The most bytes that a stage may receive from the one before it: with more, it would begin inside a part of a block
-  /// that hands over several values.
+  /// The most bytes that a stage may receive: with more, it would begin inside a part that hands over several values.
   double mostReceived = std::numeric_limits<double>::infinity();
 };
 

@@ -3,7 +3,6 @@
 
 #include "mlir/Parser/Parser.h"
 
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/UsageError.h"
 
@@ -83,16 +82,6 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   return whole;
 }
 
-/// The parts that moe-cut-stages recorded; none if it did not run.
-static SmallVector<SampledPart> getParts(ModuleOp plan) {
-  SmallVector<SampledPart> parts;
-  func::FuncOp program = plan::getRankPrograms(plan).front();
-  if (auto bytes = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName))
-    for (double received : bytes.asArrayRef())
-      parts.push_back({{}, received});
-  return parts;
-}
-
 std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
@@ -101,7 +90,12 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   std::optional<Evaluator::Plan> plan = compile(few);
   if (!plan)
     return std::nullopt;
-  SmallVector<SampledPart> parts = getParts(plan->getModule());
+  // moe-cut-stages recorded the parts.
+  SmallVector<SampledPart> parts;
+  func::FuncOp program = plan::getRankPrograms(plan->getModule()).front();
+  if (auto bytes = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName))
+    for (double received : bytes.asArrayRef())
+      parts.push_back({{}, received});
   if (parts.empty()) {
     reason = "expected a sample whose parts are marked";
     return std::nullopt;

@@ -1,15 +1,13 @@
 //===- ParallelEstimates.cpp - groups of whole models, from samples -------===//
 #include "ParallelSearch.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Factors on estimated memory: for a candidate unlike all that were compiled, and for one whose estimate is already
-/// scaled to a compiled step.
+/// Factors on estimated memory: of a candidate unlike all compiled ones, and of one that is scaled to a compiled step.
 static constexpr double kMemoryMargin = 1.03, kKnownMemoryMargin = 1.005;
 
 /// Whether an estimate fits, with room for gaps between buffers.
@@ -44,11 +42,9 @@ public:
 
   /// Compares `one` alone. Whether it fits.
   bool compare(Candidate one);
-  /// Compares `like` in a schedule, in each order that is estimated and with each number of stages on a device that the
-  /// order allows. Whether all fit.
+  /// Compares `like` in each order that is estimated, and in all numbers of stages on a device. Whether all fit.
   bool compareAll(Candidate like, StringRef schedule, Recompute recompute);
-  /// Compares `like` with ever less kept for the backward until it fits: to keep less makes no step faster. Whether all
-  /// fit that keep the most.
+  /// Compares `like` with ever less kept until it fits: that makes no step faster. Whether all fit that keep the most.
   bool compareRecomputes(const Candidate &like);
   /// Compares levels that keep more than the best does and lie between two that were compared, while they are better.
   void compareFinerRecompute();
@@ -127,8 +123,7 @@ void BestVariant::compareFinerRecompute() {
 }
 
 void BestVariant::compareBatches() {
-  // Each batch keeps as much for the backward as fits. Otherwise a large one that must recompute would be compared with
-  // a small one that recomputes without need.
+  // Each batch keeps as much as fits, so that none is compared with one that recomputes without need.
   if (space.batches.back() > best->batch)
     compareFinerRecompute();
   for (int64_t batch : space.batches) {
@@ -210,8 +205,7 @@ static BestVariant compareRoughly(ParallelSearch &search, const Candidate &candi
   return rough;
 }
 
-/// Estimates candidates whose groups differ in pp alone, as if all had many data-parallel ranks: fewer ranks divide the
-/// optimizer's states among fewer, and need more memory.
+/// Estimates candidates whose groups differ in pp alone, as if all had many data-parallel ranks to divide states among.
 static void estimateRoughly(ParallelSearch &search, ArrayRef<Candidate *> alike) {
   // More ranks than that hold little less each, and take as long to add gradients up.
   int64_t dp = limitDp(alike.front()->parallel, /*most=*/64);

@@ -1,8 +1,6 @@
 //===- ParallelPlans.cpp - plans of the nearest candidates ----------------===//
 #include "ParallelSearch.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -49,8 +47,7 @@ void mlir::moe::compileAll(ParallelSearch &search, MutableArrayRef<Candidate> ca
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How many times as long as estimated compiled steps took, at least. What the estimates of all compiled steps leave
-/// out is taken to be left out of the others of their kind, too.
+/// Factors by which compiled steps took longer than estimated, at least, for the other estimates of their kind.
 class Corrections {
 public:
   Corrections() = default;
@@ -59,8 +56,7 @@ public:
   void apply(Candidate &one) const;
 
 private:
-  /// How much of the exchanges windows hide depends on all of these: the order, recomputation, and the sizes of the
-  /// exchanges' groups.
+  /// Facts that decide how much of the exchanges windows hide: order, recomputation, and sizes of groups.
   using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t, int64_t>;
   static Kind getKind(const Candidate &one) {
     ParallelAttr all = one.parallel;
@@ -125,8 +121,7 @@ static bool setStages(ParallelSearch &search, Candidate &candidate) {
   return candidate.getPipelineShape(train).check().empty();
 }
 
-/// `asked` in the order of its estimate, and in the open orders that are not estimated. On one device these are windows
-/// of a forward and a backward, and two micro-batches side by side.
+/// `asked` in its order, and in the open orders that are not estimated. On one device these have two micro-batches.
 static std::vector<Candidate> getOrdersOf(ParallelSearch &search, const Candidate &asked) {
   const StepSpace &space = search.question.request.space;
   std::vector<Candidate> all = {asked};
@@ -166,8 +161,7 @@ static std::optional<WholeModel> measureOrders(ParallelSearch &search, Candidate
   return best;
 }
 
-/// Whether the candidate's plan is possible, and fits. A candidate that needs more memory than estimated is estimated
-/// again with that much more: it may fit with less kept for the backward.
+/// Whether the candidate's plan is possible and fits. If it needs more memory than estimated, it is estimated again.
 static bool compileWhole(ParallelSearch &search, const Corrections &corrections, Candidate &candidate) {
   const ParallelQuestion &question = search.question;
   std::string reason;
@@ -195,8 +189,7 @@ static bool compileWhole(ParallelSearch &search, const Corrections &corrections,
   return false;
 }
 
-/// Compiles the nearest by estimate, then all that may be faster than the fastest of these. Returns what their steps
-/// say of the other estimates.
+/// Compiles the nearest by estimate, then all that may be faster. Returns what their steps say of other estimates.
 static Corrections compileFastest(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
   constexpr size_t compared = 2;
   const ParallelQuestion &question = search.question;

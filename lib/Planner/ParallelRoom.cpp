@@ -1,8 +1,6 @@
 //===- ParallelRoom.cpp - what a choice of groups depends on --------------===//
 #include "ParallelSearch.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <cmath>
 
 using namespace mlir;

@@ -1,7 +1,6 @@
 //===- ParallelSearch.cpp - a search through groups under way -------------===//
 #include "ParallelSearch.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -30,18 +29,14 @@ void mlir::moe::refuseSize(const ParallelQuestion &question, Candidate &candidat
   refuse(candidate, Verdict::TooLarge, reason);
 }
 
-/// How little is known of a candidate: 0 for a compiled one. None if it cannot be taken.
-static std::optional<int> getDoubt(const Candidate &candidate) {
-  switch (candidate.verdict) {
-  case Verdict::Compiled:
-    return 0;
-  case Verdict::Estimated:
-    return 1;
-  case Verdict::Slower:
-    return 2;
-  default:
-    return std::nullopt;
-  }
+/// How little is known of a candidate: 0 for a compiled one; 3 if it cannot be taken.
+static int64_t getDoubt(const Candidate &candidate) {
+  static constexpr Verdict known[] = {Verdict::Compiled, Verdict::Estimated, Verdict::Slower};
+  return llvm::find(known, candidate.verdict) - std::begin(known);
+}
+
+static std::pair<int64_t, double> getRank(const ParallelQuestion &question, const Candidate &one) {
+  return {getDoubt(one), question.getCost(one)};
 }
 
 SmallVector<Candidate *> mlir::moe::sortBest(const ParallelQuestion &question, MutableArrayRef<Candidate> candidates) {
@@ -49,10 +44,7 @@ SmallVector<Candidate *> mlir::moe::sortBest(const ParallelQuestion &question, M
   for (Candidate &candidate : candidates)
     if (candidate.verdict == Verdict::Estimated || candidate.verdict == Verdict::Compiled)
       sorted.push_back(&candidate);
-  llvm::stable_sort(sorted, [&](Candidate *a, Candidate *b) {
-    auto key = [&](Candidate *one) { return std::pair(*getDoubt(*one), question.getCost(*one)); };
-    return key(a) < key(b);
-  });
+  llvm::stable_sort(sorted, [&](Candidate *a, Candidate *b) { return getRank(question, *a) < getRank(question, *b); });
   return sorted;
 }
 
@@ -62,11 +54,8 @@ ParallelSearch::ParallelSearch(const ParallelQuestion &question) : question(ques
 }
 
 void ParallelSearch::noteBest(const Candidate &candidate) {
-  if (!getDoubt(candidate))
-    return;
-  auto rank = [&](const Candidate &one) { return std::pair(*getDoubt(one), question.getCost(one)); };
   std::lock_guard lock(mutex);
-  if (!bestSoFar || rank(candidate) < rank(*bestSoFar))
+  if (getDoubt(candidate) < 3 && (!bestSoFar || getRank(question, candidate) < getRank(question, *bestSoFar)))
     bestSoFar = candidate;
 }
 

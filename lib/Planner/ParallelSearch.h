@@ -15,7 +15,6 @@
 #include "BestPlan.h"
 #include "StepEstimator.h"
 
-#include "moe/Planner/AutoParallel.h"
 #include "moe/Simulator/Routing.h"
 
 #include <atomic>
@@ -83,9 +82,7 @@ void refuseSize(const ParallelQuestion &question, Candidate &candidate, StringRe
 /// The candidates that may be taken: those that were compiled before those that were estimated, each the fastest first.
 SmallVector<Candidate *> sortBest(const ParallelQuestion &question, MutableArrayRef<Candidate> candidates);
 
-//===----------------------------------------------------------------------===//
-// Space
-//===----------------------------------------------------------------------===//
+// ParallelSpace.cpp
 
 FailureOr<ParallelQuestion> readQuestion(const ModelSource &source, const ParallelRequest &request,
                                          const PlanOptions &options);
@@ -99,27 +96,21 @@ void setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t ba
 SmallVector<std::string> getSchedules(const ParallelQuestion &question, ParallelAttr parallel);
 SmallVector<int64_t> getInterleaves(const ParallelQuestion &question, const Candidate &candidate, PipelineOrder order);
 
-//===----------------------------------------------------------------------===//
-// Estimates
-//===----------------------------------------------------------------------===//
+// ParallelEstimates.cpp
 
 /// Estimates all candidates roughly, and the nearest closely until enough fit.
 void estimateCandidates(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
 /// Turns `candidate` into its fastest variant that fits, by close estimates. All open choices are varied in turn.
 void estimate(ParallelSearch &search, Candidate &candidate);
 
-//===----------------------------------------------------------------------===//
-// Plans
-//===----------------------------------------------------------------------===//
+// ParallelPlans.cpp
 
 /// Compiles the nearest of the estimated candidates, and then those that may be faster than the fastest of these.
 void compileNearest(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
 /// Compiles all candidates of a graph without samples.
 void compileAll(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
 
-//===----------------------------------------------------------------------===//
-// Room
-//===----------------------------------------------------------------------===//
+// ParallelRoom.cpp
 
 /// Sets what the room for dropless rows in `best` depends on. `maxLoads` are the bounds that were not refused.
 void explainRoom(ParallelSearch &search, const Candidate &best, ArrayRef<double> maxLoads,

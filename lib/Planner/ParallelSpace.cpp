@@ -1,11 +1,6 @@
 //===- ParallelSpace.cpp - all groups that are compared -------------------===//
 #include "ParallelSearch.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/STLExtras.h"
-
-#include "moe/Compiler/Schedule.h"
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Planner/SearchSpace.h"
@@ -108,19 +103,15 @@ static std::optional<double> getMaxLoad(const ParallelQuestion &question, ArrayR
   return best;
 }
 
-/// The routing of a layer whose experts are balanced in the way that its inputs tell.
-static const RoutingPreset &getPreset(LayerOp layer) {
-  return layer.getSelectionBias() ? kAuxFreeRouting : kAuxLossRouting;
-}
-
+/// Loads of layers whose experts are balanced in the way that their inputs tell.
 static std::vector<RankLoads> getRankLoads(ModuleOp graph) {
   std::vector<RankLoads> loads;
   std::set<std::tuple<bool, int64_t, int64_t>> known;
   graph.walk([&](LayerOp layer) {
     int64_t experts = layer.getW1().getType().getDimSize(0), topK = layer.getTopK();
-    const RoutingPreset &preset = getPreset(layer);
-    if (known.insert({&preset == &kAuxFreeRouting, experts, topK}).second)
-      loads.emplace_back(preset, experts, topK);
+    bool isAuxFree = layer.getSelectionBias() != nullptr;
+    if (known.insert({isAuxFree, experts, topK}).second)
+      loads.emplace_back(isAuxFree ? kAuxFreeRouting : kAuxLossRouting, experts, topK);
   });
   return loads;
 }
@@ -212,8 +203,7 @@ PlanOptions mlir::moe::getChoiceOptions(const StepChoice &choice, const PlanOpti
   return one;
 }
 
-/// Whether tokens that go once, or by node, may save time: between nodes, and where no member of mp has the same
-/// tokens.
+/// Whether sending tokens once or by node may save time: between nodes, if no member of mp has the same tokens.
 static bool mayPay(const ParallelQuestion &question, const ParsedSchedule &byNode, ParallelAttr parallel) {
   bool hasNodes = !byNode.once || byNode.once->hasNodes, hasOwnTokens = parallel.getMp() == 1 || byNode.sharesTokens();
   return hasNodes && hasOwnTokens &&

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "PartCosts.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <map>
@@ -234,8 +233,7 @@ void PartCosts::findGathered() {
   }
 }
 
-/// Gives a launch of the tail, and its other operands, the part of its largest operand, as when a pipeline is divided
-/// into stages.
+/// Gives a launch of the tail, and its other operands, the part of its largest operand, as moe-split-stages does.
 void PartCosts::assignTail() {
   partOf.assign(blocks.size(), -1);
   for (auto [number, block] : llvm::enumerate(blocks))

@@ -5,8 +5,6 @@
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Simulator/Simulator.h"
 
-#include "llvm/ADT/SmallVector.h"
-
 namespace mlir::moe {
 
 /// A part of a model on one rank, between two places at which moe-cut-stages may cut.
@@ -21,7 +19,7 @@ struct PartCost {
   double kept = 0;      ///< bytes between forward and backward, for each micro-batch under way
   /// Most bytes in use during the forward and the backward, without the bytes above.
   double forwardPeak = 0, backwardPeak = 0;
-  std::string layer; ///< the name of the layer that takes most of its time, up to a dot
+  std::string layer{}; ///< the name of the layer that takes most of its time, up to a dot
 };
 
 /// The parts of a program whose launches are marked with their part (CompileOptions::markParts), on the first simulated

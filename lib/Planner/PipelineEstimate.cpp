@@ -1,8 +1,6 @@
 //===- PipelineEstimate.cpp - a step of a pipeline, from its parts --------===//
 #include "PipelineEstimate.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include "moe/Scheduling/StageCut.h"
 
 using namespace mlir;
@@ -107,17 +105,12 @@ void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
   }
 }
 
-/// Parts that may begin a stage: the first, and those that receive no more than `most` bytes.
-static SmallVector<size_t> findNarrow(ArrayRef<const SampledPart *> parts, double most) {
-  SmallVector<size_t> narrow = {0};
-  for (size_t part = 1; part < parts.size(); ++part)
-    if (parts[part]->receivedBytes <= most)
-      narrow.push_back(part);
-  return narrow;
-}
-
 bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
-  SmallVector<size_t> begins = findNarrow(parts, mostReceived);
+  // Parts that may begin a stage, and the number of parts.
+  SmallVector<size_t> begins = {0};
+  for (size_t part = 1; part < parts.size(); ++part)
+    if (parts[part]->receivedBytes <= mostReceived)
+      begins.push_back(part);
   begins.push_back(parts.size());
   StageCutProblem problem{{}, {}, shape.stages};
   for (auto [begin, end] : llvm::zip(begins, ArrayRef(begins).drop_front())) {
@@ -207,10 +200,7 @@ std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cos
                                                             const PipelineShape &shape, PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
   SmallVector<const SampledPart *> parts;
-  auto add = [&](ArrayRef<SampledPart> some) {
-    for (const SampledPart &part : some)
-      parts.push_back(&part);
-  };
+  auto add = [&](ArrayRef<SampledPart> some) { llvm::append_range(parts, llvm::make_pointer_range(some)); };
   add(cost.begin);
   for (size_t kind : kindOf)
     add(cost.kindParts[kind]);

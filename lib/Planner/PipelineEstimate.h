@@ -4,15 +4,12 @@
 
 #include "ModelSamples.h"
 
-#include "moe/Scheduling/Pipeline.h"
-
 #include <map>
 #include <mutex>
 
 namespace mlir::moe {
 
-/// Whether steps in this order are estimated as such. The others are estimated as 1F1B: they depend on the time of
-/// weight gradients, which samples do not tell.
+/// Whether steps in this order are estimated as such, not as 1F1B. Samples do not tell times of weight gradients.
 bool isEstimated(PipelineOrder order);
 
 /// Orders of pipelines with equal times, each made once. Several threads may use them.

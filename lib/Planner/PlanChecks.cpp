@@ -1,11 +1,8 @@
 //===- PlanChecks.cpp - warnings about plans, and memory ------------------===//
 #include "moe/Planner/Remedies.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include "moe/Cost/ClusterProfile.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"

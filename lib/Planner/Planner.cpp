@@ -178,8 +178,7 @@ static FailureOr<OwningOpRef<ModuleOp>> searchToFit(ModuleOp graph, const Parsed
 // One plan
 //===----------------------------------------------------------------------===//
 
-/// Compiles a plan without options.runPasses: it may need too much memory, and only the plan that is returned may be
-/// seen.
+/// Compiles a plan that may need too much memory, and so without options.runPasses.
 static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const ParsedSchedule &schedule,
                                                          const PlanOptions &options) {
   PlanOptions unseen = options;
@@ -191,8 +190,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const P
   return compileSchedule(graph, schedule, unseen);
 }
 
-/// The most bytes that devices of the pipeline may keep for gradients in a plan that fits; none if none is found. An
-/// order knows only the values that it keeps, so that plans must tell how much room there is.
+/// The most bytes that devices may keep for gradients in a plan that fits; none if none is found. Only plans tell it.
 static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedule &schedule, PlanOptions options) {
   constexpr int64_t maxPlans = 7;
   options.runPasses = nullptr;

@@ -4,11 +4,9 @@
 #include "BestPlan.h"
 #include "ModelStep.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Support/Text.h"
 
 #include <chrono>

@@ -1,9 +1,6 @@
 //===- SearchSpace.cpp - what the planner chooses from --------------------===//
 #include "moe/Planner/SearchSpace.h"
 
-#include "mlir/IR/Diagnostics.h"
-
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;

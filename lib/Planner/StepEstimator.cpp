@@ -1,11 +1,7 @@
 //===- StepEstimator.cpp - steps of whole models, from samples ------------===//
 #include "StepEstimator.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-
-#include "moe/Compiler/Schedule.h"
-#include "moe/Cost/ClusterProfile.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -111,8 +107,7 @@ int64_t mlir::moe::limitDp(ParallelAttr parallel, int64_t most) {
   return dp;
 }
 
-/// Ranks of a sample of micro-batches: all that exchange with one another in a stage, and the others of their nodes.
-/// More data-parallel ranks do the same.
+/// Data-parallel ranks of a sample: all that exchange in a stage, and the others of their nodes. More do the same.
 static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
   int64_t others = parallel.getCp() * parallel.getMp();
   int64_t ranks = std::max({others, parallel.getEp() * parallel.getEsp(), devicesPerNode});
@@ -122,8 +117,7 @@ static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
   return isPart ? dp : parallel.getDp();
 }
 
-/// Scales the costs that `parts` have once to those of `like` in sum: each its share, or equal shares if no part has
-/// any.
+/// Scales costs that `parts` have once to those of `like` in sum, each its share, or equally if no part has any.
 static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> like) {
   auto scale = [&](double PartCost::*member) {
     double own = 0, all = 0;

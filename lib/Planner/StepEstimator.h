@@ -28,8 +28,8 @@ public:
   /// `source` is of a whole model.
   StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world);
 
-  /// None if the candidate is not possible; `reason` says why. With `roughDp` the samples have one micro-batch, and the
-  /// work that is done once is that on so many data-parallel ranks.
+  /// None if it is not possible; `reason` says why. With `roughDp` the samples have one micro-batch, and the work that
+  /// is done once is that on so many data-parallel ranks.
   std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
                                            std::optional<int64_t> roughDp = std::nullopt);
   /// None if there is no sample of the candidate; `reason` says why.

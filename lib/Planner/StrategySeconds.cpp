@@ -77,18 +77,6 @@ static llvm::Error setRate(double &rate, double amount, llvm::Expected<double> s
   return llvm::Error::success();
 }
 
-static llvm::Error setSpeed(double &fraction, const CostModel &model, Resource resource,
-                            std::initializer_list<Resource> busy) {
-  unsigned set = 0;
-  for (Resource other : busy)
-    set |= 1U << static_cast<unsigned>(other);
-  llvm::Expected<double> speed = model.getSpeed(resource, set);
-  if (!speed)
-    return speed.takeError();
-  fraction = *speed;
-  return llvm::Error::success();
-}
-
 static llvm::Expected<mpipemoe::Rates> getRates(const CostModel &model, const Chunk &chunk) {
   mpipemoe::Rates rates;
   constexpr Resource matrix = Resource::Matrix, network = Resource::Network, copy = Resource::HostLink;
@@ -98,14 +86,17 @@ static llvm::Expected<mpipemoe::Rates> getRates(const CostModel &model, const Ch
     return error;
   if (llvm::Error error = setRate(rates.copyPerSecond, chunk.getElements(), getCopySeconds(model, chunk)))
     return error;
-  if (llvm::Error error = setSpeed(rates.compute, model, matrix, {matrix, network}))
-    return error;
-  if (llvm::Error error = setSpeed(rates.communication, model, network, {matrix, network}))
-    return error;
-  if (llvm::Error error = setSpeed(rates.communicationAll, model, network, {matrix, network, copy}))
-    return error;
-  if (llvm::Error error = setSpeed(rates.copyAll, model, copy, {matrix, network, copy}))
-    return error;
+  auto bits = [](auto... some) { return ((1U << static_cast<unsigned>(some)) | ...); };
+  std::tuple<double &, Resource, unsigned> speeds[] = {{rates.compute, matrix, bits(matrix, network)},
+                                                       {rates.communication, network, bits(matrix, network)},
+                                                       {rates.communicationAll, network, bits(matrix, network, copy)},
+                                                       {rates.copyAll, copy, bits(matrix, network, copy)}};
+  for (auto [fraction, resource, busy] : speeds) {
+    llvm::Expected<double> speed = model.getSpeed(resource, busy);
+    if (!speed)
+      return speed.takeError();
+    fraction = *speed;
+  }
   return rates;
 }
 

@@ -137,13 +137,12 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
       json.attribute("micro_batch_size", chosen.batch);
       json.attribute("gradient_accumulation_steps", chosen.microBatches);
     });
-    json.attribute("parallel", describe(all));
-    json.attribute("pipeline", getName(chosen.pipelineOrder));
-    json.attribute("recompute", getName(chosen.recompute));
-    json.attribute("zero", chosen.zero);
-    json.attribute("sequence_parallel", chosen.sequenceParallel);
-    json.attribute("ring_attention", chosen.ringAttention);
-    json.attribute("schedule", chosen.schedule);
+    visitChoices([&](auto member, const ChoiceInfo &info) {
+      if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(chosen.*member)>>)
+        json.attribute(info.getKey(), chosen.*member);
+      else if (std::string text = getText(chosen.*member); !text.empty())
+        json.attribute(info.getKey(), text);
+    });
     json.attribute("options", describeOptions(chosen));
     json.attribute("is_estimate", chosen.whole.seconds == 0);
     json.attribute("seconds", step.seconds);

@@ -1,7 +1,6 @@
 //===- CompileCommandLine.cpp - what tools that compile have in common ----===//
 #include "CompileCommandLine.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -10,8 +9,6 @@
 
 #include "moe/Compiler/Schedule.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/UsageError.h"
@@ -96,10 +93,7 @@ LogicalResult CompileCommandLine::checkInput() const {
   if (isGraph() || job)
     return success();
   llvm::Expected<std::string> path = findShareFile("models", input);
-  if (path)
-    return success();
-  llvm::errs() << llvm::toString(path.takeError()) << "\n";
-  return failure();
+  return path ? success() : printError(path.takeError());
 }
 
 /// The upper end of published capacity factors: docs/Routing.md, "Room for dropless rows".
@@ -138,7 +132,7 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
   options.parallel = *fixed;
   options.schedule = schedule;
   options.train = mode == "train";
-  options.memoryLimit = memoryLimit.count;
+  options.memoryLimit = memoryLimit.number;
   options.reference = reference;
   options.exhaustive = exhaustive;
   options.devicesPerNode = cluster.devicesPerNode;
@@ -235,10 +229,8 @@ FailureOr<ModelSource> CompileCommandLine::getSource(Session &session, ImportSha
     graph = std::move(*read);
   } else {
     llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input);
-    if (!kinds) {
-      llvm::errs() << llvm::toString(kinds.takeError()) << "\n";
-      return failure();
-    }
+    if (!kinds)
+      return printError(kinds.takeError());
     source.kinds = std::move(*kinds);
   }
   source.read = makeReader(graph ? *graph : ModuleOp(), shape);
@@ -322,16 +314,11 @@ std::string CompileCommandLine::findCluster() const {
 
 FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context) const {
   llvm::Expected<std::string> path = findShareFile("clusters", cluster);
-  if (!path) {
-    llvm::errs() << llvm::toString(path.takeError()) << "\n";
-    return failure();
-  }
+  if (!path)
+    return printError(path.takeError());
   llvm::Expected<ClusterProfile> profile = ClusterProfile::load(*path);
-  if (!profile) {
-    // The error has its own place.
-    llvm::errs() << llvm::toString(profile.takeError()) << "\n";
-    return failure();
-  }
+  if (!profile)
+    return printError(profile.takeError());
   if (llvm::Error error = host.empty() ? llvm::Error::success() : profile->useHost(host))
     return reportError(context, std::move(error));
   return std::move(*profile);
@@ -341,8 +328,7 @@ FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
   llvm::Expected<llvm::SmallVector<ImportShape>> shapes = importing.getShapes();
   if (shapes)
     return std::move(*shapes);
-  llvm::errs() << llvm::toString(shapes.takeError()) << "\n";
-  return failure();
+  return printError(shapes.takeError());
 }
 
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(Session &session, const ModelForm &form,
@@ -353,18 +339,15 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(Session &session
         importing.importFile(session.context, input, form, /*loss=*/mode == "train", shape, reduced);
     if (module)
       return std::move(*module);
-    llvm::errs() << llvm::toString(module.takeError()) << "\n";
-    return failure();
+    return printError(module.takeError());
   }
   if (StringRef given = importing.getGivenOption(); !given.empty())
     return emitUsageError(session.context)
            << "--" << given << " cannot be combined with '" << input << "': it is a model graph, and no configuration";
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(input);
   llvm::Error error = file ? checkMlirText((*file)->getBuffer(), input) : file.takeError();
-  if (error) {
-    llvm::errs() << llvm::toString(std::move(error)) << "\n";
-    return failure();
-  }
+  if (error)
+    return printError(std::move(error));
   session.sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(session.sources, &session.context);
   if (!module)
@@ -385,10 +368,9 @@ static std::string describeBatches(const Candidate &one, bool isFixed) {
 
 void CompileCommandLine::noteChoice(ModuleOp plan, PlanOptions options) const {
   std::optional<GroupsExplanation> groups = getGroupsExplanation(plan);
-  auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };
-  if (!groups || llvm::none_of(groups->candidates, isChosen))
+  if (!groups || !groups->getChosen())
     return;
-  const Candidate &chosen = *llvm::find_if(groups->candidates, isChosen);
+  const Candidate &chosen = *groups->getChosen();
   ParallelAttr all = options.parallel = chosen.parallel;
   options.microBatches = chosen.microBatches;
   std::string text = llvm::formatv(

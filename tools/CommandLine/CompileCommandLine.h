@@ -5,11 +5,9 @@
 #include "llvm/Support/ThreadPool.h"
 
 #include "ImportCommandLine.h"
-#include "Parsers.h"
 #include "SearchWatch.h"
 #include "Session.h"
 #include "StepCommandLine.h"
-#include "moe/Cost/ClusterProfile.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
 
@@ -51,8 +49,7 @@ public:
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
   /// Fails if no model has the input's name. Reading the input finds further errors.
   LogicalResult checkInput() const;
-  /// Options of planAndCompile(), which refer to the cluster. Also bounds dropless rows by default, in plans for
-  /// devices.
+  /// Returns options that refer to the cluster. Also bounds dropless rows by default, in plans for devices.
   FailureOr<PlanOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster);
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
@@ -60,11 +57,9 @@ public:
   bool isOpen() const { return parallel == "auto" || llvm::StringRef(parallel).starts_with("auto,"); }
   /// `options` are getOptions()'.
   FailureOr<ParallelSearchInput> getSearch(Session &session, const PlanOptions &options) const;
-  /// The plan of the best groups; `options` are getOptions()'. Shows progress; an interrupt ends it. A note says which
-  /// groups were chosen.
+  /// The plan of the best groups, which a note names; `options` are getOptions()'. Shows progress.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(Session &session, const PlanOptions &options) const;
-  /// Flags that are not given and would make the plan of `asked`, of `bytes`, fit into `limit`, as describeRemedies()
-  /// says it. Each is tried. Empty if none is known to help.
+  /// Flags that would make the plan of `asked`, of `bytes`, fit into `limit`, each of which is tried; may be empty.
   std::string describeRemedies(Session &session, const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
   std::string findCluster() const;
@@ -72,8 +67,7 @@ public:
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
-  /// Reads the module of an MLIR file as it is, or the graph of a configuration in `form`, of the smallest sizes for
-  /// `reduced`. Without a `shape` the options must give one.
+  /// Reads an MLIR file as it is, or a configuration in `form`, in the smallest sizes for `reduced`.
   FailureOr<OwningOpRef<ModuleOp>> readModule(Session &session, const ModelForm &form,
                                               std::optional<ImportShape> shape = std::nullopt,
                                               const ReducedSizes *reduced = nullptr) const;
@@ -108,8 +102,7 @@ private:
 /// Notes the bound of dropless rows that was taken by default in `module`, a model or a plan.
 void noteDefaultMaxLoad(ModuleOp module);
 
-/// Shows how far a search is, on a terminal, and ends it with the best so far at the first interrupt. A second one ends
-/// the program.
+/// Shows progress on a terminal. The first interrupt ends a search with the best so far, a second one the program.
 void watchInterrupts(PlanOptions &options);
 
 } // namespace mlir::moe

@@ -3,11 +3,8 @@
 
 #include "moe/Support/InputFile.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -116,8 +113,8 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
     options.capacityFactor = capacityFactor;
   if (!maxLoad.getNumOccurrences())
     options.defaultMaxLoad = defaultMaxLoad;
-  else if (std::isfinite(maxLoad.factor))
-    options.maxLoad = maxLoad.factor;
+  else if (std::isfinite(maxLoad.number))
+    options.maxLoad = maxLoad.number;
   return options;
 }
 
@@ -130,12 +127,9 @@ llvm::Expected<const MegatronArguments *> ImportCommandLine::getMegatron() const
   llvm::Expected<MegatronArguments> arguments = parseMegatronArguments((*file)->getBuffer(), megatronFile);
   if (!arguments)
     return arguments.takeError();
-  for (const ConfigRemark &remark : arguments->remarks) {
-    std::string place = llvm::formatv("{0}:{1}:{2}", megatronFile, remark.place.line, remark.place.column);
-    if (strict)
-      return llvm::createStringError(place + ": error: " + remark.text);
-    llvm::errs() << place << ": warning: " << remark.text << "\n";
-  }
+  for (const ConfigRemark &remark : arguments->remarks)
+    if (llvm::Error error = report(megatronFile, remark))
+      return error;
   megatron = std::move(*arguments);
   return &*megatron;
 }
@@ -144,20 +138,14 @@ llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input) cons
   std::scoped_lock lock(mutex);
   if (parsed)
     return *parsed;
-  llvm::Expected<ModelConfig> config = megatronFile.empty() ? parseFile(input) : parseMegatron();
+  llvm::Expected<ModelConfig> config = parseFile(input);
   if (!config)
     return config;
-  if (llvm::Error error = checkKeys(*config))
-    return error;
+  if (config->otherKeys)
+    if (llvm::Error error = report(config->fileName, *config->otherKeys, "; --strict makes this an error"))
+      return error;
   parsed = *config;
   return config;
-}
-
-llvm::Expected<ModelConfig> ImportCommandLine::parseMegatron() const {
-  llvm::Expected<const MegatronArguments *> arguments = getMegatron();
-  if (!arguments)
-    return arguments.takeError();
-  return readMegatronModel(**arguments, whole);
 }
 
 int64_t ImportCommandLine::countBlocks(const ModelConfig &config) const {
@@ -166,6 +154,10 @@ int64_t ImportCommandLine::countBlocks(const ModelConfig &config) const {
 }
 
 llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input) const {
+  if (!megatronFile.empty()) {
+    llvm::Expected<const MegatronArguments *> arguments = getMegatron();
+    return arguments ? readMegatronModel(**arguments, whole) : arguments.takeError();
+  }
   std::string path = input.str();
   if (path != "-") {
     llvm::Expected<std::string> found = findShareFile("models", input);
@@ -179,14 +171,11 @@ llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input) 
   return parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
 }
 
-llvm::Error ImportCommandLine::checkKeys(const ModelConfig &config) const {
-  if (!config.otherKeys)
-    return llvm::Error::success();
-  const ConfigRemark &keys = *config.otherKeys;
-  std::string place = llvm::formatv("{0}:{1}:{2}", config.fileName, keys.place.line, keys.place.column);
+llvm::Error ImportCommandLine::report(llvm::StringRef file, const ConfigRemark &remark, llvm::StringRef hint) const {
+  std::string place = llvm::formatv("{0}:{1}:{2}", file, remark.place.line, remark.place.column);
   if (strict)
-    return llvm::createStringError(place + ": error: " + keys.text);
-  llvm::errs() << place << ": warning: " << keys.text << "; --strict makes this an error\n";
+    return llvm::createStringError(place + ": error: " + remark.text);
+  llvm::errs() << place << ": warning: " << remark.text << hint << "\n";
   return llvm::Error::success();
 }
 
@@ -295,15 +284,6 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
 }
 
 llvm::StringRef ImportCommandLine::getDType() const {
-  switch (dtype) {
-  case ImportType::f32:
-    return "f32";
-  case ImportType::f64:
-    return "f64";
-  case ImportType::bf16:
-    return "bf16";
-  case ImportType::f16:
-    return "f16";
-  }
-  llvm_unreachable("all types have a name");
+  static constexpr llvm::StringLiteral names[] = {"f32", "f64", "bf16", "f16"};
+  return names[static_cast<unsigned>(dtype.getValue())];
 }

@@ -3,7 +3,6 @@
 #define MOE_TOOLS_COMMANDLINE_IMPORTCOMMANDLINE_H
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/CommandLine.h"
 
 #include "Parsers.h"
 #include "moe/Import/Import.h"
@@ -29,8 +28,7 @@ public:
   /// The name of an option that was given, or an empty string.
   llvm::StringRef getGivenOption() const;
 
-  /// Each --batch with each --seq, in the order given; one shape unless lists were given. An error is a complete
-  /// diagnostic.
+  /// Each --batch with each --seq, in the order given. An error is a complete diagnostic.
   llvm::Expected<llvm::SmallVector<ImportShape>> getShapes() const;
 
   /// Imports the configuration at `input` (a path, the name of a shared model, or - for standard input) in `form`, in
@@ -40,12 +38,10 @@ public:
                                                    bool loss, std::optional<ImportShape> shape = std::nullopt,
                                                    const ReducedSizes *reduced = nullptr) const;
 
-  /// Flags that are not given, with which a plan for `shape` needs less memory. With `hasGlobalBatch` a smaller batch
-  /// makes more micro-batches, not a smaller step.
+  /// Flags with which a plan for `shape` needs less. With a global batch, a smaller batch makes more micro-batches.
   std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch, const ModelForm &asked) const;
 
-  /// For each block of the whole model at `input` that is used, the first block that is like it. Empty without
-  /// --whole-model and for models of an encoder and a decoder.
+  /// The first block that is like each block that is used. Empty without --whole-model, and with an encoder.
   llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input) const;
 
   /// --megatron-args, whose model is imported instead of the `input`; empty if it is not given.
@@ -70,17 +66,15 @@ public:
 
 private:
   llvm::Expected<ModelConfig> parseFile(llvm::StringRef input) const;
-  llvm::Expected<ModelConfig> parseMegatron() const;
-  /// Warns of keys that are not understood; with --strict they are an error.
-  llvm::Error checkKeys(const ModelConfig &config) const;
+  /// Warns of what is not understood in `file`; with --strict it is an error.
+  llvm::Error report(llvm::StringRef file, const ConfigRemark &remark, llvm::StringRef hint = "") const;
   /// Warns of options that say how experts take tokens, once of each file, where no block that is taken has experts.
   void warnOfNoExperts(const ModelConfig &config) const;
   ImportOptions getOptions(ImportShape shape) const;
 
   llvm::cl::list<int64_t> batch, seq;
   llvm::cl::opt<int64_t> layers;
-  llvm::cl::opt<bool> residual;
-  llvm::cl::opt<bool> whole;
+  llvm::cl::opt<bool> residual, whole;
   llvm::cl::opt<double> capacityFactor;
   llvm::cl::opt<bool> dropless;
   llvm::cl::opt<Bound> maxLoad;

@@ -1,7 +1,6 @@
 //===- JobCommandLine.cpp - a job of another framework --------------------===//
 #include "CompileCommandLine.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -9,12 +8,6 @@
 
 using namespace mlir;
 using namespace mlir::moe;
-
-/// An error that says its own place.
-static LogicalResult print(llvm::Error error) {
-  llvm::errs() << llvm::toString(std::move(error)) << "\n";
-  return failure();
-}
 
 void CompileCommandLine::setStepDefaults(bool isOpen) {
   setDefault("seq", llvm::Twine(job->sequence));
@@ -47,12 +40,12 @@ LogicalResult CompileCommandLine::takeJob(MLIRContext &context, int64_t ranks) {
   setDefault("whole-model", "true");
   llvm::Expected<ModelConfig> model = importing.parse(input);
   if (!model)
-    return print(model.takeError());
+    return printError(model.takeError());
   if (!model->model)
     return emitUsageError(context) << "expected --whole-model with --megatron-args, which is a job of a whole model";
   llvm::Expected<const MegatronArguments *> arguments = importing.getMegatron();
   if (!arguments)
-    return print(arguments.takeError());
+    return printError(arguments.takeError());
   bool isSearched = ranks > 0 || isOpen();
   if (ranks == 0)
     ranks = world > 0 ? int64_t(world) : getMegatronRanks(**arguments);
@@ -63,7 +56,7 @@ LogicalResult CompileCommandLine::takeJob(MLIRContext &context, int64_t ranks) {
   llvm::Expected<MegatronJob> read =
       readMegatronJob(&context, **arguments, ranks, importing.countBlocks(*model), model->layer.experts);
   if (!read)
-    return print(read.takeError());
+    return printError(read.takeError());
   job = std::move(*read);
   for (const ConfigRemark &remark : job->remarks)
     llvm::errs() << llvm::formatv("{0}:{1}:{2}: warning: {3}\n", file, remark.place.line, remark.place.column,
@@ -127,7 +120,7 @@ FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, cons
   llvm::Expected<ModelConfig> model = importing.parse(input);
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (!model)
-    return print(model.takeError());
+    return printError(model.takeError());
   if (failed(shapes))
     return failure();
   if (!model->model)

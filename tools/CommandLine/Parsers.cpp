@@ -38,30 +38,18 @@ void mlir::moe::setDefault(StringRef name, const llvm::Twine &value) {
 
 bool mlir::moe::isGiven(StringRef name) { return cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0; }
 
-bool cl::parser<Bytes>::parse(Option &option, StringRef, StringRef text, Bytes &bytes) {
+std::string Bytes::parse(StringRef text) {
   llvm::Expected<int64_t> parsed = parseByteSize(text);
   if (!parsed)
-    return option.error(llvm::toString(parsed.takeError()));
-  bytes.count = *parsed;
-  return false;
+    return llvm::toString(parsed.takeError());
+  number = *parsed;
+  return "";
 }
 
-void cl::parser<Bytes>::printOptionDiff(const Option &option, const Bytes &bytes, const OptVal &, size_t width) const {
-  printOptionName(option, width);
-  llvm::outs() << "= " << bytes.count << "\n";
-}
-
-bool cl::parser<Bound>::parse(Option &option, StringRef, StringRef text, Bound &bound) {
-  if (text == "none") {
-    bound.factor = HUGE_VAL;
-    return false;
-  }
-  if (!text.getAsDouble(bound.factor) && std::isfinite(bound.factor))
-    return false;
-  return option.error("expected a number of at least 1, or none, but got '" + text + "'");
-}
-
-void cl::parser<Bound>::printOptionDiff(const Option &option, const Bound &bound, const OptVal &, size_t width) const {
-  printOptionName(option, width);
-  llvm::outs() << "= " << bound.factor << "\n";
+std::string Bound::parse(StringRef text) {
+  if (text == "none")
+    number = HUGE_VAL;
+  else if (text.getAsDouble(number) || !std::isfinite(number))
+    return ("expected a number of at least 1, or none, but got '" + text + "'").str();
+  return "";
 }

@@ -3,7 +3,6 @@
 #define MOE_TOOLS_COMMANDLINE_PARSERS_H
 
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Support/LLVM.h"
 #include "llvm/Support/CommandLine.h"
 
 #include <cmath>
@@ -40,38 +39,37 @@ public:
 
 /// The value of an option that takes bytes (parseByteSize).
 struct Bytes {
-  int64_t count = 0;
+  static constexpr StringLiteral kName = "bytes";
+  int64_t number = 0;
+  /// Returns the mistake in `text`; empty if there is none.
+  std::string parse(StringRef text);
 };
 
 /// The value of an option that takes a number from 1 on, or `none`, which is infinity.
 struct Bound {
-  double factor = HUGE_VAL;
+  static constexpr StringLiteral kName = "number|none";
+  double number = HUGE_VAL;
+  std::string parse(StringRef text);
 };
 
 } // namespace mlir::moe
 
-namespace llvm::cl {
-
-template <> class parser<mlir::moe::Bytes> : public basic_parser<mlir::moe::Bytes> {
+/// Parser of such values.
+template <class T>
+  requires requires(T value) { value.parse(llvm::StringRef()); }
+class llvm::cl::parser<T> : public llvm::cl::basic_parser<T> {
 public:
-  using basic_parser::basic_parser;
+  using basic_parser<T>::basic_parser;
 
-  bool parse(Option &option, StringRef name, StringRef text, mlir::moe::Bytes &bytes);
-  StringRef getValueName() const override { return "bytes"; }
-  void printOptionDiff(const Option &option, const mlir::moe::Bytes &bytes, const OptVal &otherwise,
-                       size_t width) const;
+  bool parse(Option &option, StringRef, StringRef text, T &value) {
+    std::string mistake = value.parse(text);
+    return !mistake.empty() && option.error(mistake);
+  }
+  StringRef getValueName() const override { return T::kName; }
+  void printOptionDiff(const Option &option, const T &value, const OptionValue<T> &, size_t width) const {
+    this->printOptionName(option, width);
+    outs() << "= " << value.number << "\n";
+  }
 };
-
-template <> class parser<mlir::moe::Bound> : public basic_parser<mlir::moe::Bound> {
-public:
-  using basic_parser::basic_parser;
-
-  bool parse(Option &option, StringRef name, StringRef text, mlir::moe::Bound &bound);
-  StringRef getValueName() const override { return "number|none"; }
-  void printOptionDiff(const Option &option, const mlir::moe::Bound &bound, const OptVal &otherwise,
-                       size_t width) const;
-};
-
-} // namespace llvm::cl
 
 #endif // MOE_TOOLS_COMMANDLINE_PARSERS_H

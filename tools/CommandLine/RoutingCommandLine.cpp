@@ -1,8 +1,6 @@
 //===- RoutingCommandLine.cpp - what tokens choose, by options ------------===//
 #include "RoutingCommandLine.h"
 
-#include "mlir/IR/Diagnostics.h"
-
 #include "CompileCommandLine.h"
 
 using namespace mlir;

@@ -16,7 +16,6 @@ public:
 
   /// None for even routing. Errors are reported at an unknown place.
   FailureOr<std::optional<RoutingSource>> getSource(MLIRContext &context) const;
-  bool isGiven() const { return isSynthetic() || !file.empty(); }
   bool isSynthetic() const { return synthetic.getNumOccurrences() > 0; }
   /// "even", "synthetic preset=aux-loss,seed=1", or the file. After getSource, which reports wrong options.
   std::string describe() const;

@@ -5,7 +5,6 @@
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <condition_variable>
 #include <thread>

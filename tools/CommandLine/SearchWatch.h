@@ -12,8 +12,7 @@ namespace mlir::moe {
 /// Shows on standard error how far a search is, and ends it soon after an interrupt (Ctrl-C). One for each program.
 class SearchWatch {
 public:
-  /// `writeBest` writes what a search has found when it is interrupted in a step that takes long; null: one line on
-  /// standard error says it.
+  /// `writeBest` writes what a search has found when it is interrupted; null: one line says it.
   explicit SearchWatch(std::function<void(const Candidate &)> writeBest = nullptr);
 
   /// Lets the search report here, and asks here whether it is to stop. Both must not outlive the watch.

@@ -6,8 +6,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 
-#include "../StandardOutput.h"
-#include "../Version.h"
+#include "../BeginTool.h"
 #include "CompileCommandLine.h"
 #include "moe/Support/UsageError.h"
 
@@ -45,23 +44,27 @@ Session::Session(MLIRContext &context, StringRef tool, std::string command)
   context.printOpOnDiagnostic(false);
 }
 
-int mlir::moe::runTool(int argc, char **argv, const char *tool, StringRef overview, const CompileCommandLine &compiling,
+int mlir::moe::runTool(int argc, char **argv, const char *tool, StringRef overview, const CompileCommandLine *compiling,
                        function_ref<LogicalResult(Session &)> run) {
   constexpr int badInput = 2;
-  keepStandardOutputClosed();
+  beginTool(tool);
   std::string command = getCommand(argc, argv);
   llvm::InitLLVM init(argc, argv);
-  setVersion(tool);
   if (!llvm::cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
     return badInput;
   DialectRegistry registry;
   registerDialects(registry);
-  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling.makeThreads();
+  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling ? compiling->makeThreads() : nullptr;
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   if (threads)
     context.setThreadPool(*threads);
   Session session(context, tool, std::move(command));
   return succeeded(run(session)) ? 0 : badInput;
+}
+
+LogicalResult mlir::moe::printError(llvm::Error error) {
+  llvm::errs() << llvm::toString(std::move(error)) << "\n";
+  return failure();
 }
 
 LogicalResult mlir::moe::reportError(MLIRContext &context, llvm::Error error) {

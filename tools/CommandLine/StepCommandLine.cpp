@@ -3,8 +3,6 @@
 
 #include "Parsers.h"
 
-#include "mlir/IR/Diagnostics.h"
-
 #include "moe/Support/Text.h"
 #include "moe/Support/UsageError.h"
 

@@ -2,8 +2,6 @@
 #ifndef MOE_TOOLS_COMMANDLINE_STEPCOMMANDLINE_H
 #define MOE_TOOLS_COMMANDLINE_STEPCOMMANDLINE_H
 
-#include "llvm/Support/CommandLine.h"
-
 #include "moe/Planner/AutoParallel.h"
 
 namespace mlir::moe {
@@ -18,9 +16,8 @@ class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
 
-  /// Sets the options of the step in `options`, whose mode and groups are set. A global batch gives the micro-batches.
-  /// With `isOpen` the groups are not known, and nothing that depends on them is checked or set. Errors are
-  /// reported at an unknown place.
+  /// Sets the step's `options`, whose mode and groups are set. A global batch gives the micro-batches. With `isOpen`,
+  /// nothing that depends on groups is checked or set. Errors are reported at an unknown place.
   LogicalResult setOptions(MLIRContext &context, PlanOptions &options, std::optional<GlobalBatch> globalBatch,
                            bool isOpen) const;
 

@@ -1,8 +1,6 @@
 //===- PassOptions.cpp - MLIR's own options for passes --------------------===//
 #include "PassOptions.h"
 
-#include "mlir/Pass/PassManager.h"
-
 #include "../Register.h"
 
 using namespace mlir;

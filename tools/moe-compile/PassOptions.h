@@ -4,15 +4,11 @@
 
 #include <deque>
 
-#include "mlir/Support/Timing.h"
-#include "llvm/Support/CommandLine.h"
-
 #include "moe/Compiler/Compiler.h"
 
 namespace mlir::moe {
 
-/// Registers MLIR's options for passes; --help lists the short ones in `category`. Call it before the command line is
-/// parsed.
+/// Registers MLIR's options for passes, before the command line is parsed; --help lists the short ones.
 void registerPassOptions(llvm::cl::OptionCategory &category);
 
 /// Applies MLIR's options to each stage of a compilation that it runs, and reports times at its end.

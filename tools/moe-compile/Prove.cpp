@@ -6,17 +6,13 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
 #include "moe/Compiler/Schedule.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
-#include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/IR/SameProgram.h"
-#include "moe/Planner/AutoParallel.h"
-#include "moe/Planner/Explanation.h"
 #include "moe/Support/UsageError.h"
 #include "moe/Target/Object.h"
 
@@ -144,8 +140,7 @@ FailureOr<llvm::json::Object> Prover::run(ModuleOp module, StringRef flag, Strin
   std::optional<llvm::json::Object> verification = readVerification(read(out));
   if (!verification && status == 0)
     return emitError() << "moe-run gave no report for the proof";
-  // Status 1 means wrong results or a step that does not work. Other statuses mean that it could not run, for example
-  // for want of memory.
+  // Status 1 means wrong results or a step that does not work, others that it could not run, as for want of memory.
   if (status != 0) {
     std::string said = read(errors);
     proof.isWrong = status == 1;
@@ -247,11 +242,10 @@ Proof Prover::prove() {
 /// Sets the groups, schedule and shape that a search chose.
 static LogicalResult setChosen(Subject &subject) {
   std::optional<GroupsExplanation> groups = getGroupsExplanation(subject.plan);
-  auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };
-  if (!groups || llvm::none_of(groups->candidates, isChosen))
+  if (!groups || !groups->getChosen())
     return emitError(UnknownLoc::get(subject.plan.getContext()))
            << "cannot prove the plan: it does not say which groups were chosen";
-  const Candidate &chosen = *llvm::find_if(groups->candidates, isChosen);
+  const Candidate &chosen = *groups->getChosen();
   subject.options = getChoiceOptions(chosen, subject.options);
   subject.form.maxLoad = chosen.maxLoad;
   if (subject.shape)

@@ -12,12 +12,10 @@ namespace mlir::moe {
 struct Proof {
   int64_t ranks = 0, programs = 0;
   int64_t deviceBytes = 0; ///< bytes of the rank that needs the most
-  /// The small model: tokens of a sequence, micro-batches, and its multiple of the smallest size; 0 if the plan itself
-  /// was run.
+  /// Sizes of the small model, `factor` times the smallest; 0 if the plan itself was run.
   int64_t sequence = 0, microBatches = 0, factor = 0;
   int64_t results = 0, draws = 0;
-  /// Relative difference between the gradients of the small model on one rank and difference quotients of its loss, in
-  /// f64; absent if that was not run.
+  /// Relative error of the small model's gradients, by difference quotients in f64; absent if that was not run.
   std::optional<double> gradientError;
   /// Reasons why the plan is not proved, a line each: it is wrong, or no small model has its programs.
   std::vector<std::string> failures;
@@ -29,11 +27,9 @@ struct Proof {
   StringRef schedule;
 };
 
-/// Proves that `plan`, which was compiled with `options` and has passed plan-verify, computes its model. Compiles the
-/// model in its smallest sizes in the same way, checks that the programs are the same except for sizes
-/// (moe/Dialect/Plan/IR/SameProgram.h), and runs them in exact arithmetic with the moe-run beside this program. A plan
-/// from an MLIR file is run in its own sizes. Returns a proof for each shape of `plan`. Fails after an error if there
-/// is nothing to prove.
+/// Proves that `plan`, which has passed plan-verify, computes its model: a model in the smallest sizes has the same
+/// programs (moe/Dialect/Plan/IR/SameProgram.h), and moe-run runs them in exact arithmetic. A plan from an MLIR file is
+/// run in its own sizes. Returns a proof for each shape of `plan`. Fails after an error if there is nothing to prove.
 FailureOr<SmallVector<Proof>> proveResults(ModuleOp plan, const CompileCommandLine &command, const PlanOptions &options,
                                            Session &session);
 

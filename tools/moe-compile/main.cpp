@@ -1,17 +1,13 @@
 //===- main.cpp - moe-compile: a model graph to a plan --------------------===//
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Planner/AutoSchedule.h"
 #include "moe/Planner/BatchShapes.h"
 #include "moe/Report/Explanations.h"
@@ -26,6 +22,7 @@
 #include "Prove.h"
 
 using namespace mlir;
+using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 /// Exit status if --prove found a plan wrong, or could not prove it.
@@ -39,12 +36,12 @@ static cl::OptionCategory category("moe-compile options");
 static cl::OptionCategory
     passCategory("MLIR options", "Options of MLIR itself. They concern the passes that make the plan that is written");
 
-static moe::CompileCommandLine compiling(category);
-static moe::RoutingCommandLine routingOptions(category);
+static CompileCommandLine compiling(category);
+static RoutingCommandLine routingOptions(category);
 static cl::opt<std::string>
     output("o", cl::desc("Output file; - means standard output. A plan .so needs a file. Default: -"),
            cl::value_desc("file"), cl::init("-"), cl::cat(category));
-static cl::opt<Emit, false, moe::NameParser<Emit>>
+static cl::opt<Emit, false, NameParser<Emit>>
     emit("emit", cl::desc("Form of the output. Default: so"), cl::init(Emit::SharedLibrary),
          cl::values(clEnumValN(Emit::L0, "l0", "The model graph, before it is divided over ranks"),
                     clEnumValN(Emit::Spmd, "spmd",
@@ -97,44 +94,39 @@ static bool isJson(StringRef path) { return path.ends_with(".json"); }
 static LogicalResult writeDigest(MLIRContext &context, StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!file)
-    return moe::emitUsageError(context) << "cannot read '" << path << "': " << file.getError().message();
+    return emitUsageError(context) << "cannot read '" << path << "': " << file.getError().message();
   auto sum = llvm::SHA256::hash(llvm::arrayRefFromStringRef((*file)->getBuffer()));
-  return moe::writeFile(context, (path + ".sha256").str(), [&](llvm::raw_pwrite_stream &os) {
+  return writeFile(context, (path + ".sha256").str(), [&](llvm::raw_pwrite_stream &os) {
     os << llvm::toHex(sum, /*LowerCase=*/true) << "  " << llvm::sys::path::filename(path) << "\n";
-    return success();
   });
 }
 
 static LogicalResult writeModule(ModuleOp module) {
   MLIRContext &context = *module.getContext();
-  auto print = [&](llvm::raw_pwrite_stream &os) {
-    module.print(os);
-    os << "\n";
-    return success();
-  };
   switch (emit) {
   case Emit::L0:
   case Emit::Spmd:
   case Emit::Plan:
-    return moe::writeFile(context, output, print);
+    return writeFile(context, output, [&](llvm::raw_pwrite_stream &os) {
+      module.print(os);
+      os << "\n";
+    });
   case Emit::LLVM:
-    return moe::writeFile(context, output, [&](llvm::raw_pwrite_stream &os) { return moe::emitLLVMIR(module, os); });
+    return writeFile(context, output, [&](llvm::raw_pwrite_stream &os) { return emitLLVMIR(module, os); });
   case Emit::Object:
-    return moe::writeFile(
-        context, output, [&](llvm::raw_pwrite_stream &os) { return moe::emitObject(module, os); }, /*isBinary=*/true);
+    return writeFile(
+        context, output, [&](llvm::raw_pwrite_stream &os) { return emitObject(module, os); }, /*isBinary=*/true);
   case Emit::SharedLibrary:
-    if (failed(moe::emitSharedLibrary(module, output)))
+    if (failed(emitSharedLibrary(module, output)))
       return failure();
     return digest ? writeDigest(context, output) : success();
   }
   llvm_unreachable("all kinds of output are handled");
 }
 
-/// Writes a report of a plan of one shape: tables, or JSON. Figures that the cluster's profile lacks leave the
-/// prediction out, with a reason.
-static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &cluster, bool asJson,
-                                 llvm::raw_ostream &os) {
-  llvm::Expected<moe::Prediction> prediction = moe::predict(plan, compiling.getInput(), cluster);
+/// Writes a report of a plan of one shape. Figures that the profile lacks leave the prediction out, with a reason.
+static LogicalResult printReport(ModuleOp plan, const ClusterProfile &cluster, bool asJson, llvm::raw_ostream &os) {
+  llvm::Expected<Prediction> prediction = predict(plan, compiling.getInput(), cluster);
   std::string reason = prediction ? "" : llvm::toString(prediction.takeError());
   if (!reason.empty())
     emitWarning(UnknownLoc::get(plan.getContext())) << "no prediction: " << reason;
@@ -142,26 +134,26 @@ static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &clust
     std::string json;
     llvm::raw_string_ostream text(json);
     if (prediction) {
-      llvm::Expected<moe::SimResult> whole = moe::writeOut(std::move(prediction->result), plan);
+      llvm::Expected<SimResult> whole = writeOut(std::move(prediction->result), plan);
       if (!whole)
         return emitError(UnknownLoc::get(plan.getContext())) << llvm::toString(whole.takeError());
-      moe::writeJson(prediction->header, *whole, prediction->report, /*comparison=*/nullptr, text);
+      writeJson(prediction->header, *whole, prediction->report, /*comparison=*/nullptr, text);
     }
-    moe::writePlanReport(plan, text.str(), os);
+    writePlanReport(plan, text.str(), os);
     return success();
   }
-  if (failed(moe::printReport(plan, os)))
+  if (failed(printReport(plan, os)))
     return failure();
   os << "\n";
   if (prediction)
-    moe::printText(prediction->header, prediction->result, prediction->report, os);
+    printText(prediction->header, prediction->result, prediction->report, os);
   else
     os << "no prediction: " << reason << "\n";
   return success();
 }
 
 /// Writes the report of each variant under its shape and schedule.
-static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster, bool asJson,
+static LogicalResult printReports(ArrayRef<ModuleOp> variants, const ClusterProfile &cluster, bool asJson,
                                   llvm::raw_ostream &os) {
   struct Item {
     int64_t batch, sequence;
@@ -185,7 +177,7 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
          << item.text << "\n";
     return success();
   }
-  moe::writeVariants(
+  writeVariants(
       items,
       [](const Item &item, llvm::json::OStream &json) {
         json.attribute("batch", item.batch);
@@ -199,26 +191,26 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
   return success();
 }
 
-static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster, StringRef path) {
+static LogicalResult writeReport(ModuleOp plan, const ClusterProfile &cluster, StringRef path) {
   if (emit == Emit::Spmd)
     return plan.emitError() << "--report needs a plan: --emit=spmd makes none";
   SmallVector<ModuleOp> variants = plan::getVariants(plan);
-  return moe::writeFile(*plan.getContext(), path, [&](llvm::raw_pwrite_stream &os) {
+  return writeFile(*plan.getContext(), path, [&](llvm::raw_pwrite_stream &os) {
     return variants.empty() ? printReport(plan, cluster, isJson(path), os)
                             : printReports(variants, cluster, isJson(path), os);
   });
 }
 
 /// Writes one object for one plan, and for several a list of them, each with its shape.
-static void writeJsonExplanations(ArrayRef<moe::PlanExplanation> plans, MLIRContext *context, llvm::raw_ostream &os) {
+static void writeJsonExplanations(ArrayRef<PlanExplanation> plans, MLIRContext *context, llvm::raw_ostream &os) {
   if (plans.size() == 1)
-    return moe::writeExplanation(plans.front(), context, os);
-  moe::writeVariants(
+    return writeExplanation(plans.front(), context, os);
+  writeVariants(
       plans,
-      [&](const moe::PlanExplanation &plan, llvm::json::OStream &json) {
+      [&](const PlanExplanation &plan, llvm::json::OStream &json) {
         std::string text;
         llvm::raw_string_ostream stream(text);
-        moe::writeExplanation(plan, context, stream);
+        writeExplanation(plan, context, stream);
         json.attribute("batch", plan.batch);
         json.attribute("sequence", plan.sequence);
         json.attributeBegin("explanation");
@@ -229,78 +221,74 @@ static void writeJsonExplanations(ArrayRef<moe::PlanExplanation> plans, MLIRCont
 }
 
 /// Finds the arguments of frameworks for the chosen plan of a whole model; none if no groups were chosen.
-static FailureOr<std::optional<moe::FrameworkAdvice>> findAdvice(ModuleOp module, moe::Session &session,
-                                                                 const moe::PlanOptions &options) {
-  std::optional<moe::GroupsExplanation> groups = moe::getGroupsExplanation(module);
-  if (!groups || compiling.isGraph() || !moe::isGiven("whole-model") || !options.train)
-    return std::optional<moe::FrameworkAdvice>();
-  auto chosen = llvm::find_if(groups->candidates, [](const auto &one) { return one.verdict == moe::Verdict::Chosen; });
+static FailureOr<std::optional<FrameworkAdvice>> findAdvice(ModuleOp module, Session &session,
+                                                            const PlanOptions &options) {
+  std::optional<GroupsExplanation> groups = getGroupsExplanation(module);
+  if (!groups || compiling.isGraph() || !isGiven("whole-model") || !options.train)
+    return std::optional<FrameworkAdvice>();
   MLIRContext &context = *module.getContext();
-  FailureOr<moe::ParallelSearchInput> search = compiling.getSearch(session, options);
-  if (failed(search) || chosen == groups->candidates.end())
+  FailureOr<ParallelSearchInput> search = compiling.getSearch(session, options);
+  if (failed(search) || !groups->getChosen())
     return failure();
-  FailureOr<moe::FrameworkAdvice> advice = compiling.advise(context, *search, *chosen, moe::kFrameworks);
-  return failed(advice) ? FailureOr<std::optional<moe::FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
+  FailureOr<FrameworkAdvice> advice = compiling.advise(context, *search, *groups->getChosen(), kFrameworks);
+  return failed(advice) ? FailureOr<std::optional<FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
 }
 
 /// Writes the reasons for each shape's plan.
-static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfile &cluster, StringRef command,
-                                       StringRef file, const std::optional<moe::FrameworkAdvice> &advice) {
+static LogicalResult writeExplanations(ModuleOp module, const ClusterProfile &cluster, StringRef command,
+                                       StringRef file, const std::optional<FrameworkAdvice> &advice) {
   MLIRContext *context = module.getContext();
-  std::vector<moe::PlanExplanation> plans;
+  std::vector<PlanExplanation> plans;
   for (ModuleOp variant : plan::getVariants(module))
-    plans.push_back(moe::getExplanation(variant));
+    plans.push_back(getExplanation(variant));
   if (plans.empty())
-    plans.push_back(moe::getExplanation(module));
-  if (llvm::none_of(plans, [](const moe::PlanExplanation &plan) { return plan.groups || plan.schedules; }))
+    plans.push_back(getExplanation(module));
+  if (llvm::none_of(plans, [](const PlanExplanation &plan) { return plan.groups || plan.schedules; }))
     return emitError(UnknownLoc::get(context))
            << "--explain needs --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was "
               "chosen";
-  return moe::writeFile(*context, file, [&](llvm::raw_pwrite_stream &os) {
-    if (file.ends_with(".html")) {
-      moe::writeExplanationPage(command, compiling.getInput(), cluster, plans, advice ? &*advice : nullptr, context,
-                                os);
-      return success();
-    }
+  return writeFile(*context, file, [&](llvm::raw_pwrite_stream &os) {
+    if (file.ends_with(".html"))
+      return writeExplanationPage(command, compiling.getInput(), cluster, plans, advice ? &*advice : nullptr, context,
+                                  os);
     if (isJson(file))
       writeJsonExplanations(plans, context, os);
     else
-      llvm::for_each(plans, [&](const moe::PlanExplanation &plan) { moe::printExplanation(plan, os); });
+      llvm::for_each(plans, [&](const PlanExplanation &plan) { printExplanation(plan, os); });
     if (advice && !isJson(file))
-      moe::printAdvice(*advice, os);
-    return success();
+      printAdvice(*advice, os);
   });
 }
 
 /// Compiles one plan for all `shapes`.
-static FailureOr<OwningOpRef<ModuleOp>> compileShapes(moe::Session &session, ArrayRef<moe::ImportShape> shapes,
-                                                      const moe::PlanOptions &options) {
-  SmallVector<moe::Variant> variants;
-  for (moe::ImportShape shape : shapes) {
+static FailureOr<OwningOpRef<ModuleOp>> compileShapes(Session &session, ArrayRef<ImportShape> shapes,
+                                                      const PlanOptions &options) {
+  SmallVector<Variant> variants;
+  for (ImportShape shape : shapes) {
     FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()}, shape);
     if (failed(graph))
       return failure();
     if (variants.empty())
-      moe::warnOfNoExperts(**graph, options);
+      warnOfNoExperts(**graph, options);
     size_t first = variants.size();
-    if (failed(moe::compileVariants(**graph, options, variants)))
-      return moe::emitUsageError(session.context) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
-    for (moe::Variant &variant : MutableArrayRef(variants).drop_front(first)) {
+    if (failed(compileVariants(**graph, options, variants)))
+      return emitUsageError(session.context) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
+    for (Variant &variant : MutableArrayRef(variants).drop_front(first)) {
       variant.batch = shape.batch;
       variant.sequence = shape.seq;
     }
   }
-  return moe::mergeVariants(&session.context, variants);
+  return mergeVariants(&session.context, variants);
 }
 
 /// Makes the forward and the backward of each variant of a plan, or of the plan itself.
-static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::PlanOptions &options) {
+static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const PlanOptions &options) {
   SmallVector<ModuleOp> variants = plan::getVariants(module);
   if (variants.empty())
-    return moe::compileHalves(module, options);
+    return compileHalves(module, options);
   OwningOpRef<ModuleOp> merged = ModuleOp::create(module.getLoc());
   for (ModuleOp variant : variants) {
-    FailureOr<OwningOpRef<ModuleOp>> pair = moe::compileHalves(variant, options);
+    FailureOr<OwningOpRef<ModuleOp>> pair = compileHalves(variant, options);
     if (failed(pair))
       return failure();
     for (ModuleOp half : plan::getVariants(**pair)) {
@@ -316,59 +304,58 @@ static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const moe::P
 /// Refuses options that a rank program or a plan has already decided. The others concern later stages.
 static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
   if (emit == Emit::L0 || (emit == Emit::Spmd && what == "plan"))
-    return moe::emitUsageError(context) << "expected --emit=" << (what == "plan" ? "" : "spmd, ")
-                                        << "plan, llvm, obj or so with '" << compiling.getInput()
-                                        << "', which is already a " << what;
+    return emitUsageError(context) << "expected --emit=" << (what == "plan" ? "" : "spmd, ")
+                                   << "plan, llvm, obj or so with '" << compiling.getInput() << "', which is already a "
+                                   << what;
   static constexpr StringLiteral behind[] = {"cluster", "digest",         "emit",  "explain",   "num-threads", "o",
                                              "order",   "print-pipeline", "prove", "reference", "report"};
   for (const auto &option : cl::getRegisteredOptions())
     if (option.getValue()->getNumOccurrences() > 0 && llvm::is_contained(option.getValue()->Categories, &category) &&
         !llvm::is_contained(behind, option.getKey()))
-      return moe::emitUsageError(context)
-             << "expected --" << option.getKey() << " with a model only: '" << compiling.getInput() << "' is a " << what
-             << ", in which this is fixed; leave the option out";
+      return emitUsageError(context) << "expected --" << option.getKey() << " with a model only: '"
+                                     << compiling.getInput() << "' is a " << what
+                                     << ", in which this is fixed; leave the option out";
   return success();
 }
 
 /// Compiles the input to the stage that --emit asks for, or to the plan before it.
-static FailureOr<OwningOpRef<ModuleOp>> compileInput(moe::Session &session, const moe::PlanOptions &options) {
+static FailureOr<OwningOpRef<ModuleOp>> compileInput(Session &session, const PlanOptions &options) {
   if (compiling.isOpen()) {
     if (emit == Emit::L0 || emit == Emit::Spmd)
-      return moe::emitUsageError(session.context) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
+      return emitUsageError(session.context) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
     return compiling.compileAuto(session, options);
   }
-  FailureOr<SmallVector<moe::ImportShape>> shapes = compiling.getShapes();
+  FailureOr<SmallVector<ImportShape>> shapes = compiling.getShapes();
   if (failed(shapes))
     return failure();
   if (shapes->size() > 1) {
     if (emit == Emit::L0 || emit == Emit::Spmd)
-      return moe::emitUsageError(session.context)
-             << "expected one --batch and one --seq with --emit=l0 or spmd but got " << shapes->size()
-             << " shapes; plan, llvm, obj and so hold several";
+      return emitUsageError(session.context) << "expected one --batch and one --seq with --emit=l0 or spmd but got "
+                                             << shapes->size() << " shapes; plan, llvm, obj and so hold several";
     return compileShapes(session, *shapes, options);
   }
   FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()});
   if (failed(graph))
     return failure();
-  if (moe::isSpmdProgram(**graph)) {
+  if (isSpmdProgram(**graph)) {
     if (failed(checkSpmdOptions(session.context, "rank program")))
       return failure();
-    return moe::compileSpmd(**graph, options);
+    return compileSpmd(**graph, options);
   }
   if (!plan::getRankPrograms(**graph).empty()) {
-    if (failed(checkSpmdOptions(session.context, "plan")) || failed(moe::provePlan(**graph, options)))
+    if (failed(checkSpmdOptions(session.context, "plan")) || failed(provePlan(**graph, options)))
       return failure();
     return graph;
   }
   if (emit == Emit::L0)
     return graph;
-  moe::warnOfNoExperts(**graph, options);
-  return moe::planAndCompile(**graph, options);
+  warnOfNoExperts(**graph, options);
+  return planAndCompile(**graph, options);
 }
 
 /// Checks --halves, which divides one step of layers.
-static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &options) {
-  auto emitError = [&] { return mlir::moe::emitUsageError(context); };
+static LogicalResult checkHalves(MLIRContext &context, const PlanOptions &options) {
+  auto emitError = [&] { return emitUsageError(context); };
   if (emit == Emit::L0 || emit == Emit::Spmd)
     return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
   if (options.parallel.getPp() > 1 || options.optimizer || options.microBatches > 1 || !options.train)
@@ -378,16 +365,13 @@ static LogicalResult checkHalves(MLIRContext &context, const moe::PlanOptions &o
 }
 
 /// Sets `isProved` if the plan computes its model, and writes the verdict for --prove.
-static LogicalResult prove(ModuleOp plan, moe::Session &session, const moe::PlanOptions &options, bool &isProved) {
-  FailureOr<SmallVector<moe::Proof>> proofs = moe::proveResults(plan, compiling, options, session);
+static LogicalResult prove(ModuleOp plan, Session &session, const PlanOptions &options, bool &isProved) {
+  FailureOr<SmallVector<Proof>> proofs = proveResults(plan, compiling, options, session);
   if (failed(proofs))
     return failure();
-  isProved = llvm::all_of(*proofs, [](const moe::Proof &one) { return one.failures.empty(); });
-  return moe::writeFile(*plan.getContext(), proof.empty() ? StringRef("-") : StringRef(proof),
-                        [&](llvm::raw_pwrite_stream &os) {
-                          moe::writeProofs(*proofs, isJson(proof), os);
-                          return success();
-                        });
+  isProved = llvm::all_of(*proofs, [](const Proof &one) { return one.failures.empty(); });
+  return writeFile(*plan.getContext(), proof.empty() ? StringRef("-") : StringRef(proof),
+                   [&](llvm::raw_pwrite_stream &os) { writeProofs(*proofs, isJson(proof), os); });
 }
 
 /// Checks --print-pipeline, which writes nothing else.
@@ -396,50 +380,50 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, std::addressof(reports),
                                                                            std::addressof(explanations), &digest})
     if (other->getNumOccurrences() > 0)
-      return moe::emitUsageError(context) << "--print-pipeline cannot be combined with '" << other->ArgStr
-                                          << "': it prints the passes and writes nothing else";
+      return emitUsageError(context) << "--print-pipeline cannot be combined with '" << other->ArgStr
+                                     << "': it prints the passes and writes nothing else";
   if (emit == Emit::L0)
-    return moe::emitUsageError(context)
+    return emitUsageError(context)
            << "expected --emit=spmd, plan, llvm, obj or so with --print-pipeline: no pass makes the model graph";
   return success();
 }
 
 /// Runs the tool. Sets `isProved` to false if --prove fails.
-static LogicalResult run(moe::Session &session, bool &isProved) {
+static LogicalResult run(Session &session, bool &isProved) {
   MLIRContext &context = session.context;
-  moe::PassWatcher watcher(context);
+  PassWatcher watcher(context);
   if (printPipeline)
     watcher.printPipelines();
   if (printPipeline && failed(checkPrintPipeline(context)))
     return failure();
   if (emit != Emit::SharedLibrary && digest)
-    return moe::emitUsageError(context) << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
+    return emitUsageError(context) << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
   if (failed(compiling.takeJob(context)))
     return failure();
-  FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context);
+  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context);
   if (failed(cluster))
     return failure();
-  FailureOr<moe::PlanOptions> options = compiling.getOptions(context, *cluster);
+  FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options) || failed(compiling.checkInput()))
     return failure();
   const bool proves = proof.getNumOccurrences() > 0;
   if (proves && (emit == Emit::L0 || emit == Emit::Spmd || halves))
-    return moe::emitUsageError(context) << "--prove needs a plan of a whole step";
+    return emitUsageError(context) << "--prove needs a plan of a whole step";
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline && !proves)
-    return moe::emitUsageError(context) << "expected -o FILE for a plan .so";
+    return emitUsageError(context) << "expected -o FILE for a plan .so";
   if (failed(compiling.setJobStages(session, *options)))
     return failure();
   options->findChanges = !explanations.empty();
   if (halves && failed(checkHalves(context, *options)))
     return failure();
-  options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
-  FailureOr<std::optional<moe::RoutingSource>> routing = routingOptions.getSource(context);
+  options->stage = emit == Emit::Spmd ? Stage::Spmd : Stage::Plan;
+  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
   options->clusterPath = compiling.findCluster();
   options->runPasses = watcher.getRunner();
-  moe::watchInterrupts(*options);
+  watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(session, *options);
   if (failed(module))
     return failure();
@@ -447,7 +431,7 @@ static LogicalResult run(moe::Session &session, bool &isProved) {
   if (printPipeline) {
     if (halves)
       module = makeHalves(**module, *options);
-    return failed(module) || !isLowered ? LogicalResult(module) : moe::lowerToLLVM(**module, options->runPasses);
+    return failed(module) || !isLowered ? LogicalResult(module) : lowerToLLVM(**module, options->runPasses);
   }
   if (emit == Emit::L0)
     return writeModule(**module);
@@ -460,15 +444,15 @@ static LogicalResult run(moe::Session &session, bool &isProved) {
   for (ModuleOp plan : plans) {
     // A plan that can be simulated may be too large to run.
     if (emit == Emit::Plan)
-      moe::warnOfMemory(plan, *cluster);
-    else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
+      warnOfMemory(plan, *cluster);
+    else if (options->stage == Stage::Plan && failed(checkMemory(plan, *cluster, describeRemedies)))
       return failure();
   }
   for (const std::string &path : reports)
     if (failed(writeReport(**module, *cluster, path)))
       return failure();
   if (!explanations.empty()) {
-    FailureOr<std::optional<moe::FrameworkAdvice>> advice = findAdvice(**module, session, *options);
+    FailureOr<std::optional<FrameworkAdvice>> advice = findAdvice(**module, session, *options);
     if (failed(advice))
       return failure();
     for (const std::string &path : explanations)
@@ -481,18 +465,18 @@ static LogicalResult run(moe::Session &session, bool &isProved) {
     return success();
   if (halves)
     module = makeHalves(**module, *options);
-  if (failed(module) || (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses))))
+  if (failed(module) || (isLowered && failed(lowerToLLVM(**module, options->runPasses))))
     return failure();
   return writeModule(**module);
 }
 
 int main(int argc, char **argv) {
-  moe::registerPassOptions(passCategory);
+  registerPassOptions(passCategory);
   cl::HideUnrelatedOptions({&category, &passCategory});
   bool isProved = true;
-  int status = moe::runTool(argc, argv, "moe-compile",
-                            "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
-                            "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n",
-                            compiling, [&](moe::Session &session) { return run(session, isProved); });
+  int status = runTool(argc, argv, "moe-compile",
+                       "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
+                       "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n",
+                       &compiling, [&](Session &session) { return run(session, isProved); });
   return status || isProved ? status : notProved;
 }

@@ -1,13 +1,11 @@
 //===- main.cpp - mlir-opt for MoePlan ---------------------------------===//
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
+#include "../BeginTool.h"
 #include "../Register.h"
-#include "../StandardOutput.h"
-#include "../Version.h"
 
 int main(int argc, char **argv) {
-  mlir::moe::keepStandardOutputClosed();
-  mlir::moe::setVersion("moe-opt");
+  mlir::moe::beginTool("moe-opt");
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);
   mlir::moe::registerToolPasses();

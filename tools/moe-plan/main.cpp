@@ -1,10 +1,8 @@
 //===- main.cpp - moe-plan: how to split a model over GPUs ----------------===//
 //
-// Answers the first questions of a training run: which groups, how long is a step, does it fit? All options of
-// moe-compile that make a plan are options here, with the defaults of a training run of a whole model.
-//
+// Answers which groups a training run needs, how long a step is, and whether it fits. All options of moe-compile that
+// make a plan are options here, with the defaults of a training run of a whole model.
 //===----------------------------------------------------------------------===//
-#include "mlir/IR/MLIRContext.h"
 
 #include "CompileCommandLine.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
@@ -48,8 +46,7 @@ static void shiftArguments() {
   compiling.setInput("");
 }
 
-/// Sets defaults: a step of 4 sequences for each GPU, and at least 256, since the batches of published runs are of this
-/// size or larger.
+/// Sets defaults: a step of at least 256 sequences, and 4 for each GPU, since published runs have such batches.
 static LogicalResult setDefaults(MLIRContext &context) {
   int64_t world = 0;
   shiftArguments();
@@ -109,10 +106,6 @@ static LogicalResult checkOutputs(MLIRContext &context) {
 
 static StringRef getJsonPath() { return jsonFile.empty() ? StringRef("-") : StringRef(jsonFile); }
 
-static const Candidate &getChosen(const GroupsExplanation &explanation) {
-  return *llvm::find_if(explanation.candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
-}
-
 /// Frameworks that the outputs need.
 static SmallVector<Framework> getFrameworks() {
   bool isFull = jsonFile.getNumOccurrences() || !htmlFile.empty();
@@ -136,16 +129,13 @@ static void printAll(const PlanExplanation &explanation, const PlanQuestion &que
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
                               StringRef command, const GroupsExplanation &groups, const Candidate *job,
                               const std::optional<FrameworkAdvice> &advice) {
-  const Candidate &chosen = getChosen(groups);
+  const Candidate &chosen = *groups.getChosen();
   PlanExplanation explanation{groups, std::nullopt, describeDefaultMaxLoad(chosen.maxLoad, chosen.parallel)};
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
   if (emit.getNumOccurrences()) {
     auto one = llvm::find_if(advice->all, [](const Advice &advice) { return advice.framework == emit.getValue(); });
-    if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) {
-          writeArguments(*one, advice->job, os);
-          return success();
-        })))
+    if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) { writeArguments(*one, advice->job, os); })))
       return failure();
   } else if (!isJsonGiven || jsonPath != "-") {
     printAll(explanation, question, chosen, job);
@@ -157,14 +147,12 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
         if (advice)
           writeAdvice(*advice, elsewhere);
         writeAnswer(question, chosen, parts, os);
-        return success();
       })))
     return failure();
   if (htmlFile.empty())
     return success();
   return writeFile(context, htmlFile, [&](llvm::raw_pwrite_stream &os) {
     writeExplanationPage(command, question.model, cluster, explanation, advice ? &*advice : nullptr, &context, os);
-    return success();
   });
 }
 
@@ -189,10 +177,8 @@ static LogicalResult run(Session &session) {
   SearchWatch watch([&](const Candidate &best) {
     if (!jsonFile.getNumOccurrences())
       return printAnswer(question, best, /*job=*/nullptr, llvm::outs());
-    (void)writeFile(context, getJsonPath(), [&](llvm::raw_pwrite_stream &os) {
-      writeAnswer(question, best, AnswerParts(), os);
-      return success();
-    });
+    (void)writeFile(context, getJsonPath(),
+                    [&](llvm::raw_pwrite_stream &os) { writeAnswer(question, best, AnswerParts(), os); });
   });
   watch.attach(search->request, search->options);
   FailureOr<GroupsExplanation> explanation = failure();
@@ -204,7 +190,7 @@ static LogicalResult run(Session &session) {
   std::optional<Candidate> job = compiling.measureJob(*search);
   std::optional<FrameworkAdvice> advice;
   if (SmallVector<Framework> frameworks = getFrameworks(); !frameworks.empty()) {
-    FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, getChosen(*explanation), frameworks);
+    FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, *explanation->getChosen(), frameworks);
     if (failed(found))
       return failure();
     advice = std::move(*found);
@@ -220,5 +206,5 @@ int main(int argc, char **argv) {
                  "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
                  "With --megatron-args=FILE it also compares a Megatron-LM job with the best plan. "
                  "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",
-                 compiling, run);
+                 &compiling, run);
 }

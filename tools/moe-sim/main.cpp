@@ -1,5 +1,4 @@
 //===- main.cpp - moe-sim: a plan in virtual time -------------------------===//
-#include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -7,7 +6,6 @@
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Report/Chakra.h"
 #include "moe/Report/SimOutput.h"
 #include "moe/Simulator/Prediction.h"
@@ -97,8 +95,7 @@ static FailureOr<OwningOpRef<ModuleOp>> readInput(Session &session, const PlanOp
 
 static bool isPlan(ModuleOp module) { return llvm::any_of(module.getOps<func::FuncOp>(), plan::isRankProgram); }
 
-/// Splits the schedules of --roofline. Commas also stand inside a schedule: a number or one of these words continues
-/// the schedule before it.
+/// Splits the schedules of --roofline. A number or one of these words continues the schedule before its comma.
 static SmallVector<std::string> getRooflineSchedules() {
   SmallVector<StringRef> parts;
   StringRef(rooflineSchedules).split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!rooflineSchedules.empty());
@@ -155,8 +152,7 @@ static FailureOr<std::vector<LinkFault>> parseLinkFaults(MLIRContext &context) {
   return result;
 }
 
-/// Makes the routing that the options ask for; none for an even one. Writes a synthetic one for --write-routing if
-/// `isFirst`.
+/// Makes the options' routing; none for an even one. Writes a synthetic one for --write-routing if `isFirst`.
 static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, ModuleOp plan, bool isFirst) {
   FailureOr<std::optional<RoutingSource>> source = routingOptions.getSource(context);
   if (failed(source))
@@ -173,10 +169,8 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
     return reportError(context, trace.takeError());
   if (trace->getNumLayers() == 0)
     return emitUsageError(context) << "--synthetic-routing needs a plan with MoE layers";
-  if (isFirst && !writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
-        trace->write(os);
-        return success();
-      })))
+  if (isFirst && !writeRouting.empty() &&
+      failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) { trace->write(os); })))
     return failure();
   return std::optional<RoutingTrace>(std::move(*trace));
 }
@@ -203,11 +197,7 @@ static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, 
   auto write = [&](const Twine &name, llvm::function_ref<void(llvm::raw_ostream &)> print) {
     SmallString<128> path(chakraFolder);
     llvm::sys::path::append(path, name);
-    auto printAll = [&](llvm::raw_ostream &os) {
-      print(os);
-      return success();
-    };
-    return writeFile(context, path, printAll, /*isBinary=*/true);
+    return writeFile(context, path, print, /*isBinary=*/true);
   };
   for (int64_t rank = 0; rank < traces->getNumRanks(); ++rank)
     if (failed(write("moeplan." + Twine(rank) + ".et", [&](llvm::raw_ostream &os) { traces->write(rank, os); })))
@@ -236,24 +226,19 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
     comparison = std::move(*compared);
   }
   const Comparison *compared = comparison ? &*comparison : nullptr;
-  auto write = [&](StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> print) {
-    return writeFile(context, path, [&](llvm::raw_ostream &os) {
-      print(os);
-      return success();
-    });
-  };
-  if (!traceFile.empty() && failed(write(traceFile, [&](llvm::raw_ostream &os) { writeTrace(result, os); })))
+  if (!traceFile.empty() &&
+      failed(writeFile(context, traceFile, [&](llvm::raw_ostream &os) { writeTrace(result, os); })))
     return failure();
   if (!chakraFolder.empty() && failed(writeChakra(context, header, result)))
     return failure();
-  if (!htmlFile.empty() && failed(write(htmlFile, [&](llvm::raw_ostream &os) {
+  if (!htmlFile.empty() && failed(writeFile(context, htmlFile, [&](llvm::raw_ostream &os) {
         writeHtml(command, header, result, report, measured, compared, os);
       })))
     return failure();
   auto printJson = [&](llvm::raw_ostream &os) { writeJson(header, result, report, compared, os); };
-  if (isJson() && !isJsonPrinted() && failed(write(jsonFile, printJson)))
+  if (isJson() && !isJsonPrinted() && failed(writeFile(context, jsonFile, printJson)))
     return failure();
-  return write("-", [&](llvm::raw_ostream &os) {
+  return writeFile(context, "-", [&](llvm::raw_ostream &os) {
     if (isJsonPrinted())
       return printJson(os);
     printText(header, result, report, os);
@@ -371,5 +356,5 @@ int main(int argc, char **argv) {
   return runTool(argc, argv, "moe-sim",
                  "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
                  "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n",
-                 compiling, run);
+                 &compiling, run);
 }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 
 #include "moe/Compiler/StepChoice.h"
@@ -28,8 +27,7 @@ enum class Stage { Forward, Spmd, Plan };
 /// Bound on micro-batches, more than any step has: the length of a plan without a loop grows with them.
 inline constexpr int64_t kMaxMicroBatches = 65536;
 
-/// Runs a stage of the compiler. It is given the stage's name, its passes, and a function that runs them, which it must
-/// call.
+/// Runs a stage of the compiler, given its name, its passes and a function that runs them, which it must call.
 using PassRunner = std::function<LogicalResult(llvm::StringRef, PassManager &, llvm::function_ref<LogicalResult()>)>;
 
 struct CompileOptions : StepChoice {
@@ -38,8 +36,7 @@ struct CompileOptions : StepChoice {
   Stage stage = Stage::Plan;
   /// Whether the plan has the one-rank reference, which moe-run --verify needs.
   bool reference = true;
-  /// Whether many micro-batches may become a loop, in which case the size of the plan does not grow with them. In a
-  /// loop, each stage of a device has memory of its own. If that does not fit, a plan without a loop is made.
+  /// Whether many micro-batches may become a loop, which keeps the plan short. Each stage has memory of its own in it.
   bool hasLoop = true;
   /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. A plan
   /// that needs more is tried in more chunks and with less kept for the backward, before that with the order `search`
@@ -65,8 +62,7 @@ struct CompileOptions : StepChoice {
   std::optional<OrderPolicy> order;
   /// Decides by times. May be null if nothing depends on times.
   const ClusterProfile *cluster = nullptr;
-  /// The forward program (Stage::Forward) of the same model in larger sizes. It decides all that passes decide by times
-  /// and bytes: the stages, recomputation, and the parameters of a bucket. May be null.
+  /// The forward program of the same model in larger sizes, which decides what depends on times and bytes. May be null.
   ModuleOp choices;
   /// Leaves out moe-verify-spmd and plan-verify, of plans that are only compared.
   bool leaveOutProofs = false;
@@ -87,8 +83,7 @@ int64_t getTokens(ModuleOp graph);
 /// The work of a step for the model, on all ranks together. compileSchedule() records it.
 StepWork getModelWork(ModuleOp graph, const CompileOptions &options);
 
-/// A copy of a model graph (one function) for `options`, without dead layers. Fails if the graph or the options cannot
-/// be compiled in any schedule.
+/// A copy of a model graph for `options`, without dead layers. Fails if no schedule can compile the graph with them.
 FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const CompileOptions &options);
 
 /// Compiles a prepared graph in a schedule that is not open, without regard to memory, to a module with the rank
@@ -98,8 +93,7 @@ FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const CompileOptio
 FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
                                                  const CompileOptions &options);
 
-/// The fewest micro-batches whose programs differ from those of options.microBatches only in how often loops run. Each
-/// of the `further` steps adds a few.
+/// The fewest micro-batches whose programs differ in how often loops run alone. Each `further` step adds a few.
 int64_t getFewestMicroBatches(const CompileOptions &options, int64_t further = 0);
 
 /// Completes the plan that compileSchedule() made with these options and leaveOutOrder. `order` may be another.

@@ -2,11 +2,8 @@
 #ifndef MOE_COMPILER_SCHEDULE_H
 #define MOE_COMPILER_SCHEDULE_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 #include "moe/Compiler/Compiler.h"
 #include "moe/Cost/Papers.h"
-#include "moe/Dialect/Moe/Transforms/ScheduleOptions.h"
 
 namespace mlir::moe {
 
@@ -48,8 +45,7 @@ struct ParsedSchedule {
   std::optional<SmartSchedule> smart;
   bool topologyGate = false;
   std::optional<OnceSchedule> once;
-  /// hier[:RANKS]: a layer with a capacity exchanges between nodes of RANKS ranks, and inside each. 0: the cluster's
-  /// nodes.
+  /// hier[:RANKS]: a layer with a capacity exchanges between nodes of RANKS ranks, and inside each. 0: the cluster's.
   std::optional<int64_t> hierRanks;
   /// Whether it is auto, and all of this is open.
   bool everything = false;
@@ -85,9 +81,8 @@ FailureOr<ParsedSchedule> parseSchedule(MLIRContext *context, StringRef schedule
 /// Whether the parts can be combined.
 bool isPossible(const ParsedSchedule &schedule);
 
-/// Every combination of rewrites of layers, their overlap, exchanges by node, shadows and the smart schedule that
-/// 'auto' may take. The passes refuse some of them. The topology-aware gate is left out, since it changes the experts
-/// that tokens choose.
+/// Every combination of parts that 'auto' may take. The passes refuse some of them. The topology-aware gate is left
+/// out, since it changes the experts that tokens choose.
 SmallVector<ParsedSchedule> getCombinations();
 
 /// The schedule that stands for S2 where 'parm-auto' chooses between it and 's1' on these options' cluster.

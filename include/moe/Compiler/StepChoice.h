@@ -15,6 +15,12 @@
 
 namespace mlir::moe {
 
+/// The value of an enum whose names are in order.
+template <class Enum> std::optional<Enum> parseName(ArrayRef<StringLiteral> names, StringRef name) {
+  const auto *found = llvm::find(names, name);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<Enum>(found - names.begin()));
+}
+
 /// Activations that the backward computes again instead of keeping them, from none to most: ops that only move memory
 /// and save many bytes for their time; all that only move memory; all of a block that takes less than 4, 6, 8 or 12
 /// times as long to compute as to write; all of a block.
@@ -23,8 +29,7 @@ enum class Recompute { None, Light, Selective, Cheap4, Cheap6, Cheap8, Cheap, Bl
 StringRef getName(Recompute recompute);
 std::optional<Recompute> parseRecompute(StringRef name);
 
-/// The choices of a step. compileSchedule() takes the schedule parsed, and a graph that has the batch and the bound of
-/// dropless rows.
+/// The choices of a step. compileSchedule() takes the schedule parsed, and a graph with the batch and `maxLoad`.
 struct StepChoice {
   ParallelAttr parallel; ///< null where a search does not vary it
   int64_t batch = 1;     ///< sequences of each data-parallel rank in a micro-batch
@@ -35,8 +40,7 @@ struct StepChoice {
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   /// Neighbouring micro-batches whose forwards are ordered together, and whose backwards are. It divides microBatches.
   int64_t sideBySide = 1;
-  /// Beginnings of the stages, as moe-cut-stages takes them. Empty: stages take about equal time at the cluster's
-  /// rates.
+  /// Beginnings of the stages, as moe-cut-stages takes them. Empty: stages take about equal time.
   SmallVector<int64_t> stageBoundaries;
   Recompute recompute = Recompute::None;
   int64_t zero = 0; ///< stage of ZeRO, with an optimizer

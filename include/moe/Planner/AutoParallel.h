@@ -17,14 +17,12 @@
 
 namespace mlir::moe {
 
-/// Values that the search may choose besides groups and the schedule. Each list of values has at least one, and the
-/// first one is tried first.
+/// Values that the search may choose besides groups and the schedule; the first of each is tried first.
 struct StepSpace {
   /// More than one batch only if a global batch is given, since candidates would differ in the tokens of a step.
   SmallVector<int64_t> batches = {1};
   SmallVector<int64_t> interleaves = {1};
-  /// Orders that split the backward without windows are compared in whole plans alone, since they are estimated as
-  /// 1F1B. The same holds for all orders of one device.
+  /// Orders for which isEstimated() is false, and all orders of one device, are compared in whole plans alone.
   SmallVector<PipelineOrder> pipelineOrders = {PipelineOrder::OneForwardOneBackward};
   /// Whether two micro-batches may be side by side on one device.
   bool mayBeSideBySide = false;
@@ -33,13 +31,11 @@ struct StepSpace {
   SmallVector<int64_t> zeros = {0};
   /// Choices that are off, and may be on.
   SmallVector<bool StepChoice::*> flags;
-  /// Bounds of dropless rows, as ModelForm has them, ever smaller; may be empty. With less room more plans fit, but a
-  /// step takes longer if tokens choose less evenly. The next bound is tried if nothing fits.
+  /// Bounds of dropless rows (ModelForm::maxLoad), ever smaller; may be empty. The next is tried if nothing fits.
   SmallVector<double> maxLoads;
 };
 
-/// The space around the choices of `options`, for options that `isOpen` leaves to a search. Batches and bounds of
-/// dropless rows are the caller's.
+/// The space around the choices of `options`, without batches and bounds of dropless rows.
 StepSpace getStepSpace(const PlanOptions &options, function_ref<bool(StringRef option)> isOpen);
 
 /// Progress of a search.
@@ -53,8 +49,7 @@ struct SearchProgress {
 struct ParallelRequest {
   int64_t world = 1;
   int64_t microBatches = 1;
-  /// Sequences of a step of the whole world: batch * dp * micro-batches. They give the number of micro-batches. Absent:
-  /// candidates differ in it.
+  /// Sequences of a step: batch * dp * micro-batches, which it gives. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
   GivenGroups given;
   StepSpace space;

@@ -13,11 +13,9 @@
 
 namespace mlir::moe {
 
-/// Goes through the space for `graph`, which prepareGraph() has made. Times and bytes
-/// of several layers that are not alike are sums over all of them. There is no best one if none is legal, or fits.
+/// Searches the space for a prepared graph. Figures are sums over its layers. None is best if none is legal or fits.
 ScheduleExplanation searchSpace(ModuleOp graph, const PlanOptions &options);
-/// Adds changes that would change the choice: candidates that are near are simulated again with a slower and a faster
-/// network, on slower and faster devices, and with fewer and more tokens. If it is stopped, it adds none.
+/// Adds changes of networks, devices and tokens that would change the choice; none if it is stopped.
 void addChanges(ModuleOp graph, const PlanOptions &options, ScheduleExplanation &result);
 
 /// Calls searchSpace(). For a model of many layers it then compiles the fastest few whole, simulates them, and takes

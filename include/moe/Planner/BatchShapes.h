@@ -13,8 +13,7 @@ struct Variant {
   OwningOpRef<ModuleOp> module;
   /// Sequences of a data-parallel rank, and tokens of a sequence.
   int64_t batch = 0, sequence = 0;
-  /// Alpha and beta: alpha + beta * (batch * sequence) seconds are predicted, of communication or of the whole step.
-  /// All variants have it if several are for one shape.
+  /// Predicted seconds: alpha + beta * (batch * sequence). All variants have it if several are for one shape.
   std::optional<std::pair<double, double>> seconds;
 };
 

@@ -11,8 +11,6 @@
 #include <string>
 
 #include "moe/Compiler/Compiler.h"
-#include "moe/LaunchOrder/Order.h"
-#include "moe/Simulator/Report.h"
 
 namespace mlir::moe {
 
@@ -37,8 +35,7 @@ std::optional<Verdict> parseVerdict(StringRef name);
 /// A simulated step of a plan, or the sum of several plans' that stand for a model. Counts are those of one rank.
 struct StepFigures {
   double seconds = 0; ///< 0: nothing was simulated
-  /// Seconds from one micro-batch to the next once the pipeline is full: those of the slowest stage. 0 if the step does
-  /// not tell.
+  /// Seconds of the slowest stage from one micro-batch to the next in a full pipeline. 0 if the step does not tell.
   double interval = 0;
   /// Parts of the seconds of the step, and of those of `interval`; of the mean rank.
   StepParts parts, intervalParts;

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "mlir/IR/BuiltinOps.h"
-
 #include "moe/Planner/Candidate.h"
 
 namespace mlir::moe {
@@ -55,8 +53,7 @@ struct ScheduleExplanation {
 /// Candidates that were simulated, the fastest first.
 SmallVector<const Candidate *> sortBySeconds(ArrayRef<Candidate> candidates);
 
-/// Goals: the most tokens a second and device, or the fewest seconds of a step. Both order candidates alike whose steps
-/// have equally many tokens.
+/// The most tokens a second and device, or the fewest seconds of a step. They differ if the tokens of steps do.
 enum class Objective { Throughput, StepTime };
 /// "throughput", "step-time".
 StringRef getName(Objective objective);
@@ -68,8 +65,7 @@ struct GroupsExplanation {
   Objective objective = Objective::Throughput;
   bool isComplete = true;
   std::optional<Margin> margin; ///< from those that were compared in the same way as the choice
-  /// The share of layers that need further passes of dropless rows, with routing that is balanced as the model's.
-  /// Absent if the room was not looked for.
+  /// The share of layers that need further passes of dropless rows, with balanced routing. Absent: not looked for.
   std::optional<double> furtherPasses;
   /// The room for dropless rows with which nothing fits, if the choice has less.
   std::optional<double> refusedLoad;
@@ -80,6 +76,9 @@ struct GroupsExplanation {
   std::vector<Candidate> withLessRoom;
   /// Seconds of the choice in 1F1B relative to its own, by estimates. Absent if its order overlaps no micro-batches.
   std::optional<double> timesWithoutOverlap;
+
+  /// Null if none was chosen.
+  const Candidate *getChosen() const;
 };
 
 /// The fields of an explanation, as a module keeps them.

@@ -1,8 +1,6 @@
 //===- Planner.h - the best plan of a model graph ---------------*- C++ -*-===//
 //
-// The planner searches what a request leaves open. It compiles each candidate (moe/Compiler/Compiler.h) and compares
-// their memory and their simulated times.
-//
+// The planner searches what a request leaves open, by compiling and simulating candidates.
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_PLANNER_H
 #define MOE_PLANNER_PLANNER_H
@@ -33,8 +31,7 @@ struct PlanOptions : CompileOptions {
   bool isStoppedEarly() const { return isStopped && isStopped(); }
 };
 
-/// Compiles a model graph (one function) as compileSchedule does, after deciding what options.schedule leaves open.
-/// Errors are reported at the ops.
+/// Compiles a model graph after deciding what options.schedule leaves open. Errors are reported at the ops.
 FailureOr<OwningOpRef<ModuleOp>> planAndCompile(ModuleOp graph, const PlanOptions &options);
 
 /// Differences between the graphs of a model. Absent values are as the user asks for them.

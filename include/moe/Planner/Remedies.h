@@ -1,8 +1,6 @@
 //===- Remedies.h - warnings about plans, and what makes them fit -*- C++ -*-===//
 //
-// A plan that needs more memory than a device has is refused. The error names flags with which it needs less, and how
-// much: each was compiled.
-//
+// A plan that does not fit is refused. The error names flags with which it needs less, each of which was compiled.
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_REMEDIES_H
 #define MOE_PLANNER_REMEDIES_H
@@ -23,8 +21,7 @@ struct MemoryFlag {
   std::function<void(PlanRequest &)> apply;
 };
 
-/// Flags that change `options` alone: --recompute, --zero and --sequence-parallel, if they are not given and have an
-/// effect.
+/// Returns --recompute, --zero and --sequence-parallel, if they are not given and have an effect.
 std::vector<MemoryFlag> getMemoryFlags(const PlanOptions &options);
 
 /// One way to need less memory.
@@ -51,8 +48,7 @@ void warnOfNoExperts(ModuleOp graph, const PlanOptions &options);
 
 /// Warns of a module at the plan stage that needs more memory than the cluster's devices have.
 void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
-/// Fails for such a module, with an error that has the memory table and the remedies for a plan of so many bytes that
-/// must fit into a limit. If ranks share a host's memory, it warns.
+/// Fails for such a module, with its memory table and remedies. If ranks share a host's memory, it warns.
 LogicalResult checkMemory(ModuleOp plan, const ClusterProfile &cluster,
                           function_ref<std::string(int64_t bytes, int64_t limit)> describeRemedies);
 
