@@ -7,14 +7,13 @@
 //===----------------------------------------------------------------------===//
 #include "moe/Report/Chakra.h"
 
-#include "ChakraGroups.h"
 #include "chakra.pb.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/LEB128.h"
 
 #include <cmath>
+#include <set>
 
 using namespace mlir::moe;
 namespace chakra = ::moe_chakra;
@@ -30,93 +29,124 @@ static constexpr double leastWait = 1e-9;
 /// Rounds begins and ends instead of durations, which keeps errors from adding up along a stream.
 static uint64_t toMicros(double seconds) { return std::llround(seconds * 1e6); }
 
-namespace mlir::moe {
-class ChakraStep {
-public:
-  /// A transfer from one rank to another.
-  struct Transfer {
-    bool isSend = false;
-    int64_t peer = 0, bytes = 0;
-  };
-
-  /// Time in which the host of a rank is busy before it issues a launch that was late.
-  struct HostWait {
-    double begin = 0, end = 0; ///< seconds
-    int32_t after = -1;        ///< launch that the host waited for, if any
-  };
-
-  /// A launch of all ranks of a class.
-  struct TracedLaunch {
-    const SimTime *time = nullptr;
-    std::optional<HostWait> host;
-    uint64_t firstNode = 0, numNodes = 0; ///< node of the launch; the node of its host precedes it
-  };
-  using RankClass = std::vector<TracedLaunch>;
-
-  ChakraStep(const SimHeader &header, const SimResult &step) : header(header), step(step) {}
-  llvm::Error prepare();
-  uint64_t write(int64_t rank, llvm::raw_ostream &os) const;
-  std::vector<std::string> getNotes() const;
-
-  const SimHeader &header;
-  const SimResult &step;
-  SimWorld world;
-  ChakraGroups groups;
-
-private:
-  void findHostWaits(uint32_t rankClass);
-  void numberNodes(uint32_t rankClass);
-  double getReady(uint32_t rankClass, uint32_t launch) const;
-  double getReadyOfAll(uint32_t rankClass, uint32_t launch) const;
-
-  uint32_t getClass(int64_t rank) const;
-  const TracedLaunch &getTraced(int64_t rank, uint32_t launch) const { return classes[getClass(rank)][launch]; }
-  double getUse(int64_t rank, uint32_t launch) const;
-  int64_t getCollectiveBytes(int64_t rank, uint32_t launch) const;
-  std::vector<Transfer> getTransfers(int64_t rank, uint32_t launch) const;
-  int64_t getTag(int64_t rank, uint32_t launch) const;
-
-  uint64_t writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before, llvm::raw_ostream &os) const;
-  uint64_t writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const;
-  void setWork(Node &node, int64_t rank, uint32_t launch) const;
-  void setCollective(Node &node, int64_t rank, uint32_t launch) const;
-  void setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const;
-
-  std::vector<RankClass> classes; ///< in the order of step.ranks
-  /// Results of getCollectiveBytes for ragged collectives, by group, instance and number.
-  mutable llvm::DenseMap<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, int64_t> knownBytes;
+namespace {
+/// Form in which a launch takes place between ranks.
+enum class ExchangeForm {
+  None,       ///< no other rank takes part
+  Channel,    ///< one rank sends, and one receives
+  Phase,      ///< a part of an all_to_all, in which members send to some of the others
+  Collective, ///< all members of a group take part in one operation
 };
-} // namespace mlir::moe
+} // namespace
+
+static ExchangeForm getExchangeForm(const SimWorld &world, uint32_t program, uint32_t index) {
+  const LinkedLaunch &linked = world.linked[program].launches[index];
+  if (!linked.exchanges() || world.groups[linked.group].size == 1)
+    return ExchangeForm::None;
+  if (world.groups[linked.group].isChannel())
+    return ExchangeForm::Channel;
+  return world.programs[program].launches[index].cost.phases > 1 ? ExchangeForm::Phase : ExchangeForm::Collective;
+}
+
+//===----------------------------------------------------------------------===//
+// Communicators
+//===----------------------------------------------------------------------===//
+
+static llvm::StringRef getStreamName(const SimWorld &world, int64_t rank, uint32_t launch) {
+  const SimProgram &program = world.getProgram(rank);
+  return program.streams[program.launches[launch].stream];
+}
+
+std::pair<ChakraTraces::Instance, std::string> ChakraTraces::getGroupKey(int64_t rank, uint32_t launch) const {
+  MeetingId id = world.getMeeting(rank, launch);
+  return {{id.group, id.instance}, getStreamName(world, rank, launch).str()};
+}
+
+void ChakraTraces::addGroup(int64_t rank, uint32_t launch) {
+  if (!groupIds.try_emplace(getGroupKey(rank, launch), groupMembers.size() + 1).second)
+    return;
+  MeetingId id = world.getMeeting(rank, launch);
+  std::vector<int64_t> &ranks = groupMembers.emplace_back();
+  for (int64_t member = 0; member < world.groups[id.group].size; ++member)
+    ranks.push_back(world.getRank(id, member));
+}
+
+/// Finds a launch of each communicator of the ranks of a program.
+static std::vector<uint32_t> findCommunicators(const SimWorld &world, uint32_t program) {
+  std::set<std::pair<int32_t, uint32_t>> seen; // group and stream
+  std::vector<uint32_t> found;
+  for (auto [index, launch] : llvm::enumerate(world.linked[program].launches))
+    if (getExchangeForm(world, program, index) == ExchangeForm::Collective &&
+        seen.insert({launch.group, launch.stream}).second)
+      found.push_back(index);
+  return found;
+}
+
+/// Checks that two programs come to the same collectives of a group on streams of the same names.
+static llvm::Error checkStreams(const SimWorld &world, uint32_t group, int64_t rank, int64_t other) {
+  llvm::ArrayRef<uint32_t> meetings = world.getLinked(rank).meetings[group];
+  llvm::ArrayRef<uint32_t> others = world.getLinked(other).meetings[group];
+  for (auto [launch, otherLaunch] : llvm::zip(meetings, others)) {
+    llvm::StringRef name = getStreamName(world, rank, launch), otherName = getStreamName(world, other, otherLaunch);
+    if (name != otherName)
+      return makeLaunchError(world.getProgram(other), otherLaunch,
+                             "expected stream '" + name + "', on which rank " + Twine(rank) + " takes part, but got '" +
+                                 otherName + "': the collectives of a Chakra trace have one order for all members");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ChakraTraces::findGroups() {
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> compared; // group, and programs of two members
+  for (auto [program, its] : llvm::enumerate(world.programs))
+    for (uint32_t launch : findCommunicators(world, program))
+      for (int64_t rank = its.firstRank; rank < its.firstRank + its.numRanks; ++rank) {
+        addGroup(rank, launch);
+        MeetingId id = world.getMeeting(rank, launch);
+        int64_t first = world.getRank(id, 0);
+        if (compared.insert({id.group, world.programOfRank[first], program}).second)
+          if (llvm::Error error = checkStreams(world, id.group, first, rank))
+            return error;
+      }
+  return llvm::Error::success();
+}
+
+void ChakraTraces::writeGroups(llvm::raw_ostream &os) const {
+  llvm::json::OStream json(os);
+  json.object([&] {
+    for (auto [index, ranks] : llvm::enumerate(groupMembers))
+      json.attribute(std::to_string(index + 1), ranks);
+  });
+  os << "\n";
+}
 
 //===----------------------------------------------------------------------===//
 // Preparation
 //===----------------------------------------------------------------------===//
 
-llvm::Error ChakraStep::prepare() {
+llvm::Expected<ChakraTraces> ChakraTraces::create(const SimHeader &header, const SimResult &step) {
   int64_t ranks = 0;
   for (const SimRank &rank : step.ranks)
     ranks += rank.count;
-  llvm::Expected<SimWorld> made = SimWorld::create(step.programs, ranks);
-  if (!made)
-    return made.takeError();
-  world = std::move(*made);
-  llvm::Expected<ChakraGroups> found = ChakraGroups::create(world);
-  if (!found)
-    return found.takeError();
-  groups = std::move(*found);
+  llvm::Expected<SimWorld> world = SimWorld::create(step.programs, ranks);
+  if (!world)
+    return world.takeError();
+  ChakraTraces traces(header, step, std::move(*world));
+  if (llvm::Error error = traces.findGroups())
+    return error;
   for (const SimRank &rank : step.ranks)
-    classes.emplace_back(step.programs[rank.program].launches.size());
+    traces.classes.emplace_back(step.programs[rank.program].launches.size());
   for (const SimTime &time : step.times)
-    classes[time.rank][time.launch].time = &time;
-  for (uint32_t index = 0; index < classes.size(); ++index)
-    findHostWaits(index);
-  for (uint32_t index = 0; index < classes.size(); ++index)
-    numberNodes(index);
-  return llvm::Error::success();
+    traces.classes[time.rank][time.launch].time = &time;
+  for (uint32_t index = 0; index < traces.classes.size(); ++index)
+    traces.findHostWaits(index);
+  for (uint32_t index = 0; index < traces.classes.size(); ++index)
+    traces.numberNodes(index);
+  return traces;
 }
 
 /// Time at which all that the launch depends on has ended.
-double ChakraStep::getReady(uint32_t rankClass, uint32_t launch) const {
+double ChakraTraces::getReady(uint32_t rankClass, uint32_t launch) const {
   double ready = 0;
   for (uint32_t dep : world.linked[step.ranks[rankClass].program].launches[launch].deps)
     ready = std::max(ready, classes[rankClass][dep].time->end);
@@ -124,7 +154,7 @@ double ChakraStep::getReady(uint32_t rankClass, uint32_t launch) const {
 }
 
 /// The same for all members of an exchange, which begins with the last one.
-double ChakraStep::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
+double ChakraTraces::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
   const SimRank &rank = step.ranks[rankClass];
   if (getExchangeForm(world, rank.program, launch) == ExchangeForm::None)
     return getReady(rankClass, launch);
@@ -139,7 +169,7 @@ double ChakraStep::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
 
 /// Finds waits: a launch that begins later than it is ready has waited for its host. The simulator knows the launch
 /// that the host had waited for. From its end on, or from the end of the host's work before, the host was busy.
-void ChakraStep::findHostWaits(uint32_t rankClass) {
+void ChakraTraces::findHostWaits(uint32_t rankClass) {
   double hostEnd = 0;
   for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
     const SimTime *time = traced.time;
@@ -158,7 +188,7 @@ void ChakraStep::findHostWaits(uint32_t rankClass) {
   }
 }
 
-void ChakraStep::numberNodes(uint32_t rankClass) {
+void ChakraTraces::numberNodes(uint32_t rankClass) {
   uint64_t next = 0;
   for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
     traced.firstNode = next + (traced.host ? 1 : 0);
@@ -171,14 +201,14 @@ void ChakraStep::numberNodes(uint32_t rankClass) {
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-uint32_t ChakraStep::getClass(int64_t rank) const {
+uint32_t ChakraTraces::getClass(int64_t rank) const {
   // A class has consecutive ranks.
   auto next = llvm::partition_point(step.ranks, [&](const SimRank &it) { return it.rank <= rank; });
   return next - step.ranks.begin() - 1;
 }
 
 /// Share of a ragged launch's rows that a rank uses; 1 for others.
-double ChakraStep::getUse(int64_t rank, uint32_t launch) const {
+double ChakraTraces::getUse(int64_t rank, uint32_t launch) const {
   int64_t most = world.getLaunch(rank, launch).cost.raggedRows;
   if (most == 0)
     return 1;
@@ -187,7 +217,7 @@ double ChakraStep::getUse(int64_t rank, uint32_t launch) const {
 
 /// Size of a collective as ASTRA-sim defines it: the bytes of a member. Members have the same size there, so a ragged
 /// collective takes that of the member with the most rows. A size of 0 would never end.
-int64_t ChakraStep::getCollectiveBytes(int64_t rank, uint32_t launch) const {
+int64_t ChakraTraces::getCollectiveBytes(int64_t rank, uint32_t launch) const {
   const OpCost &cost = world.getLaunch(rank, launch).cost;
   MeetingId id = world.getMeeting(rank, launch);
   int64_t members = world.groups[id.group].size;
@@ -207,7 +237,7 @@ int64_t ChakraStep::getCollectiveBytes(int64_t rank, uint32_t launch) const {
 }
 
 /// Transfers of a launch; none of a collective, or without another rank.
-std::vector<ChakraStep::Transfer> ChakraStep::getTransfers(int64_t rank, uint32_t launch) const {
+std::vector<ChakraTraces::Transfer> ChakraTraces::getTransfers(int64_t rank, uint32_t launch) const {
   ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
   if (form != ExchangeForm::Channel && form != ExchangeForm::Phase)
     return {};
@@ -235,7 +265,7 @@ std::vector<ChakraStep::Transfer> ChakraStep::getTransfers(int64_t rank, uint32_
 }
 
 /// Tag of a transfer, the same for both ends, and different for each meeting of two ranks.
-int64_t ChakraStep::getTag(int64_t rank, uint32_t launch) const {
+int64_t ChakraTraces::getTag(int64_t rank, uint32_t launch) const {
   MeetingId id = world.getMeeting(rank, launch);
   return static_cast<int64_t>(id.number) * static_cast<int64_t>(world.groups.size()) + id.group;
 }
@@ -267,14 +297,14 @@ static Node makeNode(uint64_t id, const std::string &name, double begin, double 
   return node;
 }
 
-static void addDeps(Node &node, const ChakraStep::TracedLaunch &launch) {
+void ChakraTraces::addDeps(Node &node, const TracedLaunch &launch) {
   for (uint64_t id = launch.firstNode; id < launch.firstNode + launch.numNodes; ++id)
     node.add_data_deps(id);
 }
 
 /// Sets the work of one rank. ASTRA-sim's roofline divides by the operations, so a launch that only moves bytes has
 /// one.
-void ChakraStep::setWork(Node &node, int64_t rank, uint32_t launch) const {
+void ChakraTraces::setWork(Node &node, int64_t rank, uint32_t launch) const {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &its = program.launches[launch];
   const SimTime &time = *getTraced(rank, launch).time;
@@ -313,16 +343,16 @@ static chakra::CollectiveCommType getCommType(Collective collective) {
   llvm_unreachable("a launch that uses the network has a collective");
 }
 
-void ChakraStep::setCollective(Node &node, int64_t rank, uint32_t launch) const {
+void ChakraTraces::setCollective(Node &node, int64_t rank, uint32_t launch) const {
   node.set_type(chakra::COMM_COLL_NODE);
   addAttribute(node, "is_cpu_op").set_bool_val(false);
   addAttribute(node, "comm_type").set_int64_val(getCommType(world.getLaunch(rank, launch).cost.collective));
   addAttribute(node, "comm_size").set_int64_val(getCollectiveBytes(rank, launch));
   addAttribute(node, "comm_priority").set_int32_val(0);
-  addAttribute(node, "pg_name").set_string_val(std::to_string(groups.getId(world, rank, launch)));
+  addAttribute(node, "pg_name").set_string_val(std::to_string(groupIds.at(getGroupKey(rank, launch))));
 }
 
-void ChakraStep::setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const {
+void ChakraTraces::setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const {
   node.set_type(transfer.isSend ? chakra::COMM_SEND_NODE : chakra::COMM_RECV_NODE);
   addAttribute(node, "is_cpu_op").set_bool_val(false);
   addAttribute(node, "comm_size").set_int64_val(std::max<int64_t>(1, transfer.bytes));
@@ -332,8 +362,8 @@ void ChakraStep::setTransfer(Node &node, int64_t rank, uint32_t launch, const Tr
 }
 
 /// Writes the node of the host before a late launch; `before` is its last node.
-uint64_t ChakraStep::writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before,
-                               llvm::raw_ostream &os) const {
+uint64_t ChakraTraces::writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before,
+                                 llvm::raw_ostream &os) const {
   const TracedLaunch &traced = getTraced(rank, launch);
   Node node = makeNode(traced.firstNode - 1, "host", traced.host->begin, traced.host->end);
   node.set_type(chakra::COMP_NODE);
@@ -345,7 +375,7 @@ uint64_t ChakraStep::writeHost(int64_t rank, uint32_t launch, std::optional<uint
   return writeMessage(node, os);
 }
 
-uint64_t ChakraStep::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const {
+uint64_t ChakraTraces::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const {
   const SimProgram &program = world.getProgram(rank);
   const TracedLaunch &traced = getTraced(rank, launch);
   std::string name = getLaunchName(program, launch);
@@ -372,7 +402,7 @@ uint64_t ChakraStep::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostrea
   return bytes;
 }
 
-uint64_t ChakraStep::write(int64_t rank, llvm::raw_ostream &os) const {
+uint64_t ChakraTraces::write(int64_t rank, llvm::raw_ostream &os) const {
   chakra::GlobalMetadata metadata;
   metadata.set_version(schemaVersion);
   addAttribute(metadata, "plan").set_string_val(header.plan);
@@ -394,10 +424,11 @@ uint64_t ChakraStep::write(int64_t rank, llvm::raw_ostream &os) const {
 // The traces
 //===----------------------------------------------------------------------===//
 
-std::vector<std::string> ChakraStep::getNotes() const {
+std::vector<std::string> ChakraTraces::getNotes() const {
   // ASTRA-sim has 500000000 tags for sends and as many for collectives (Sys::FrontEndSendRecvType), and counts those of
   // communicator i from 1000000 i on (CommunicatorGroup::set_id).
-  constexpr int64_t mostGroups = 499, mostTags = 500'000'000;
+  constexpr size_t mostGroups = 499;
+  constexpr int64_t mostTags = 500'000'000;
   bool hasReduce = false, hasBroadcast = false, hasCopy = false;
   int64_t lastTag = 0;
   for (const SimProgram &program : step.programs)
@@ -416,8 +447,8 @@ std::vector<std::string> ChakraStep::getNotes() const {
   if (hasCopy)
     notes.emplace_back("copies to and from the host are loads and stores of ASTRA-sim's remote memory, so its "
                        "--remote-memory-configuration needs one");
-  if (groups.getCount() > mostGroups)
-    notes.push_back(("the plan has " + Twine(groups.getCount()) + " communicators, but ASTRA-sim tells " +
+  if (groupMembers.size() > mostGroups)
+    notes.push_back(("the plan has " + Twine(groupMembers.size()) + " communicators, but ASTRA-sim tells " +
                      Twine(mostGroups) + " apart and may take a message of one for another's")
                         .str());
   if (lastTag >= mostTags)
@@ -427,28 +458,9 @@ std::vector<std::string> ChakraStep::getNotes() const {
   return notes;
 }
 
-ChakraTraces::ChakraTraces(std::unique_ptr<ChakraStep> step) : step(std::move(step)) {}
-ChakraTraces::ChakraTraces(ChakraTraces &&) = default;
-ChakraTraces::~ChakraTraces() = default;
-
-llvm::Expected<ChakraTraces> ChakraTraces::create(const SimHeader &header, const SimResult &result) {
-  auto step = std::make_unique<ChakraStep>(header, result);
-  if (llvm::Error error = step->prepare())
-    return error;
-  return ChakraTraces(std::move(step));
-}
-
-int64_t ChakraTraces::getNumRanks() const { return step->world.getNumRanks(); }
-
-uint64_t ChakraTraces::write(int64_t rank, llvm::raw_ostream &os) const { return step->write(rank, os); }
-
 uint64_t ChakraTraces::getBytes() const {
   uint64_t bytes = 0;
-  for (const SimRank &rank : step->step.ranks)
-    bytes += rank.count * step->write(rank.rank, llvm::nulls());
+  for (const SimRank &rank : step.ranks)
+    bytes += rank.count * write(rank.rank, llvm::nulls());
   return bytes;
 }
-
-void ChakraTraces::writeGroups(llvm::raw_ostream &os) const { step->groups.write(os); }
-
-std::vector<std::string> ChakraTraces::getNotes() const { return step->getNotes(); }

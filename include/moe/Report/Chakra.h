@@ -8,12 +8,17 @@
 #define MOE_REPORT_CHAKRA_H
 
 #include "moe/Simulator/Report.h"
+#include "moe/Simulator/SimWorld.h"
 
-#include <memory>
+#include "llvm/ADT/DenseMap.h"
+
+#include <map>
+
+namespace moe_chakra {
+class Node;
+}
 
 namespace mlir::moe {
-
-class ChakraStep;
 
 /// The traces of all ranks of a step. Ranks that share a simulated rank share its times.
 class ChakraTraces {
@@ -21,10 +26,8 @@ public:
   /// Fails if members of a group meet on streams of different names. `step` has all iterations (writeOut), and outlives
   /// the traces.
   static llvm::Expected<ChakraTraces> create(const SimHeader &header, const SimResult &step);
-  ChakraTraces(ChakraTraces &&);
-  ~ChakraTraces();
 
-  int64_t getNumRanks() const;
+  int64_t getNumRanks() const { return world.getNumRanks(); }
   /// Writes the trace of a rank, and returns its bytes.
   uint64_t write(int64_t rank, llvm::raw_ostream &os) const;
   /// Approximate bytes of all traces: ranks that do the same differ by some bytes.
@@ -35,8 +38,60 @@ public:
   std::vector<std::string> getNotes() const;
 
 private:
-  explicit ChakraTraces(std::unique_ptr<ChakraStep> step);
-  std::unique_ptr<ChakraStep> step;
+  /// A transfer from one rank to another.
+  struct Transfer {
+    bool isSend = false;
+    int64_t peer = 0, bytes = 0;
+  };
+  /// Time in which the host of a rank is busy before it issues a launch that was late.
+  struct HostWait {
+    double begin = 0, end = 0; ///< seconds
+    int32_t after = -1;        ///< launch that the host waited for, if any
+  };
+  /// A launch of all ranks of a class.
+  struct TracedLaunch {
+    const SimTime *time = nullptr;
+    std::optional<HostWait> host;
+    uint64_t firstNode = 0, numNodes = 0; ///< node of the launch; the node of its host precedes it
+  };
+  /// The world's group and its instance.
+  using Instance = std::pair<uint32_t, uint32_t>;
+
+  ChakraTraces(const SimHeader &header, const SimResult &step, SimWorld world)
+      : header(header), step(step), world(std::move(world)) {}
+  llvm::Error findGroups();
+  void addGroup(int64_t rank, uint32_t launch);
+  std::pair<Instance, std::string> getGroupKey(int64_t rank, uint32_t launch) const;
+  void findHostWaits(uint32_t rankClass);
+  void numberNodes(uint32_t rankClass);
+  double getReady(uint32_t rankClass, uint32_t launch) const;
+  double getReadyOfAll(uint32_t rankClass, uint32_t launch) const;
+
+  uint32_t getClass(int64_t rank) const;
+  const TracedLaunch &getTraced(int64_t rank, uint32_t launch) const { return classes[getClass(rank)][launch]; }
+  double getUse(int64_t rank, uint32_t launch) const;
+  int64_t getCollectiveBytes(int64_t rank, uint32_t launch) const;
+  std::vector<Transfer> getTransfers(int64_t rank, uint32_t launch) const;
+  int64_t getTag(int64_t rank, uint32_t launch) const;
+
+  static void addDeps(moe_chakra::Node &node, const TracedLaunch &launch);
+  uint64_t writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before, llvm::raw_ostream &os) const;
+  uint64_t writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const;
+  void setWork(moe_chakra::Node &node, int64_t rank, uint32_t launch) const;
+  void setCollective(moe_chakra::Node &node, int64_t rank, uint32_t launch) const;
+  void setTransfer(moe_chakra::Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const;
+
+  const SimHeader &header;
+  const SimResult &step;
+  SimWorld world;
+  std::vector<std::vector<TracedLaunch>> classes; ///< in the order of step.ranks
+  /// Communicators of collectives, from 1 on: ASTRA-sim takes 0 for all ranks. There is one for each set of ranks and
+  /// each name of a stream, so that all members come to its collectives in one order. ASTRA-sim relies on that, since
+  /// it counts the collectives of a communicator.
+  std::map<std::pair<Instance, std::string>, int64_t> groupIds;
+  std::vector<std::vector<int64_t>> groupMembers; ///< ranks in rising order, by id - 1
+  /// Results of getCollectiveBytes for ragged collectives, by instance and number.
+  mutable llvm::DenseMap<std::pair<Instance, uint32_t>, int64_t> knownBytes;
 };
 
 } // namespace mlir::moe
