@@ -1,6 +1,6 @@
 //===- Checkpoint.cpp - parameters and published checkpoints --------------===//
 
-#include "Checkpoint.h"
+#include "Family.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -24,23 +24,36 @@ static std::pair<const Rule *, std::string> findRule(const CheckpointNames &name
   bool isDecoder = !names.decoderBlock.empty() && block >= encoderBlocks;
   auto [before, after] = (isDecoder ? names.decoderBlock : names.block).split("{i}");
   std::string prefix = (before + llvm::Twine(isDecoder ? block - encoderBlocks : block) + after).str();
-  if (isDecoder)
-    return {find(names.ofDecoderBlock, name), prefix};
-  for (ArrayRef<Rule> rules : names.ofBlock)
+  for (ArrayRef<Rule> rules : isDecoder ? names.ofDecoderBlock : names.ofBlock)
     if (const Rule *rule = find(rules, name))
       return {rule, prefix};
   return {nullptr, ""};
 }
 
+/// Finds the weights that the bias `parameter` belongs to; empty if it is no bias.
+static std::string getWeights(StringRef parameter) {
+  constexpr std::pair<StringRef, StringRef> ends[] = {
+      {"_bias", ""}, {".beta", ".gamma"}, {".b1", ".w1"}, {".b2", ".w2"}};
+  for (auto [bias, weights] : ends)
+    if (parameter.consume_back(bias))
+      return (parameter + weights).str();
+  return "";
+}
+
 DictionaryAttr mlir::moe::getSource(Builder &builder, const CheckpointNames &names, const ModelSpec &model,
                                     StringRef parameter, RankedTensorType type) {
-  auto [rule, prefix] = findRule(names, static_cast<int64_t>(model.blocks.size()), parameter);
+  auto blocksOfEncoder = static_cast<int64_t>(model.blocks.size());
+  auto [rule, prefix] = findRule(names, blocksOfEncoder, parameter);
+  const bool isBias = !rule;
+  if (isBias)
+    std::tie(rule, prefix) = findRule(names, blocksOfEncoder, getWeights(parameter));
   if (!rule)
     return {};
   SmallVector<Attribute> tensors;
   for (StringRef tensor : {rule->tensor, rule->second})
     if (!tensor.empty())
-      tensors.push_back(builder.getStringAttr(prefix + tensor));
+      tensors.push_back(
+          builder.getStringAttr(prefix + (isBias ? tensor.drop_back(StringRef("weight").size()) + "bias" : tensor)));
   SmallVector<NamedAttribute> source = {builder.getNamedAttr("tensors", builder.getArrayAttr(tensors))};
   auto add = [&](bool present, StringRef key, Attribute value) {
     if (present)
@@ -52,7 +65,7 @@ DictionaryAttr mlir::moe::getSource(Builder &builder, const CheckpointNames &nam
   int64_t of = rule->parts * columns + getSize(rule->before) + getSize(rule->after);
   bool isInside = !names.prefix.empty() && StringRef(prefix + rule->tensor.str()).starts_with(names.prefix);
   add(isInside, "prefix", builder.getStringAttr(names.prefix));
-  add(rule->transpose, "transpose", builder.getUnitAttr());
+  add(rule->transpose && !isBias, "transpose", builder.getUnitAttr());
   add(rule->tensor.contains("{e}") || rule->stacked > 0, "experts", builder.getI64IntegerAttr(type.getDimSize(0)));
   add(of > columns, "begin", builder.getI64IntegerAttr(begin));
   add(of > columns, "of", builder.getI64IntegerAttr(of));

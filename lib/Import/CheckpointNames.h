@@ -1,12 +1,12 @@
 //===- CheckpointNames.h - names of published checkpoints' tensors -*- C++ -*-//
 //
-// Tables of names. In them {i} is a block and {e} an expert.
+// Tables of names. In them {i} is a block and {e} an expert. A bias `x.bias` follows from the rule of its `x.weight`.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_IMPORT_CHECKPOINTNAMES_H
 #define MOE_LIB_IMPORT_CHECKPOINTNAMES_H
 
-#include "Checkpoint.h"
+#include "Family.h"
 
 namespace mlir::moe::names {
 
@@ -32,13 +32,9 @@ inline constexpr Rule kLlamaModel[] = {
 inline constexpr Rule kLlamaBlock[] = {
     copy("norm1.gamma", "input_layernorm.weight"),
     linear("attention.q", "self_attn.q_proj.weight"),
-    copy("attention.q_bias", "self_attn.q_proj.bias"),
     linear("attention.k", "self_attn.k_proj.weight"),
-    copy("attention.k_bias", "self_attn.k_proj.bias"),
     linear("attention.v", "self_attn.v_proj.weight"),
-    copy("attention.v_bias", "self_attn.v_proj.bias"),
     linear("attention.o", "self_attn.o_proj.weight"),
-    copy("attention.o_bias", "self_attn.o_proj.bias"),
     copy("attention.q_norm", "self_attn.q_norm.weight"),
     copy("attention.k_norm", "self_attn.k_norm.weight"),
     copy("attention.sinks", "self_attn.sinks"),
@@ -50,13 +46,10 @@ inline constexpr Rule kLlamaBlock[] = {
 /// Rules that precede Llama's: two parameters share the columns of one tensor, and of kv_b_proj head by head.
 inline constexpr Rule kLatentAttention[] = {
     linear("attention.q_a", "self_attn.q_a_proj.weight"),
-    copy("attention.q_a_bias", "self_attn.q_a_proj.bias"),
     copy("attention.q_a_norm", "self_attn.q_a_layernorm.weight"),
     linear("attention.q_b", "self_attn.q_b_proj.weight"),
     {"attention.kv_a", "self_attn.kv_a_proj_with_mqa.weight", {}, true, 0, 1, nullptr, getRotaryDim},
-    {"attention.kv_a_bias", "self_attn.kv_a_proj_with_mqa.bias", {}, false, 0, 1, nullptr, getRotaryDim},
     {"attention.k_shared", "self_attn.kv_a_proj_with_mqa.weight", {}, true, 0, 1, getRank},
-    {"attention.k_shared_bias", "self_attn.kv_a_proj_with_mqa.bias", {}, false, 0, 1, getRank},
     copy("attention.kv_a_norm", "self_attn.kv_a_layernorm.weight"),
     {"attention.k", "self_attn.kv_b_proj.weight", {}, true, 0, 1, nullptr, getValueDim, true},
     {"attention.v", "self_attn.kv_b_proj.weight", {}, true, 0, 1, getPlainDim, nullptr, true},
@@ -87,42 +80,31 @@ inline constexpr Rule kQwenExperts[] = {
 
 /// Stacks of experts, [in, out], with alternating gate and up columns; not quantised.
 inline constexpr Rule kGptOssExperts[] = {
-    linear("gate", "mlp.router.weight"),    copy("gate_bias", "mlp.router.bias"),
-    copy("w1", "mlp.experts.gate_up_proj"), copy("b1", "mlp.experts.gate_up_proj_bias"),
-    copy("w2", "mlp.experts.down_proj"),    copy("b2", "mlp.experts.down_proj_bias"),
+    linear("gate", "mlp.router.weight"),         copy("w1", "mlp.experts.gate_up_proj"),
+    copy("b1", "mlp.experts.gate_up_proj_bias"), copy("w2", "mlp.experts.down_proj"),
+    copy("b2", "mlp.experts.down_proj_bias"),
 };
 
 inline constexpr Rule kGpt2Model[] = {
     copy("embedding", "transformer.wte.weight"),
     copy("positions", "transformer.wpe.weight"),
     copy("norm.gamma", "transformer.ln_f.weight"),
-    copy("norm.beta", "transformer.ln_f.bias"),
     linear("head", "lm_head.weight"),
 };
 
 /// Conv1D keeps weights as [in, out].
 inline constexpr Rule kGpt2Block[] = {
     copy("norm1.gamma", "ln_1.weight"),
-    copy("norm1.beta", "ln_1.bias"),
     {"attention.q", "attn.c_attn.weight", {}, false, 0, 3},
-    {"attention.q_bias", "attn.c_attn.bias", {}, false, 0, 3},
     {"attention.k", "attn.c_attn.weight", {}, false, 1, 3},
-    {"attention.k_bias", "attn.c_attn.bias", {}, false, 1, 3},
     {"attention.v", "attn.c_attn.weight", {}, false, 2, 3},
-    {"attention.v_bias", "attn.c_attn.bias", {}, false, 2, 3},
     copy("attention.o", "attn.c_proj.weight"),
-    copy("attention.o_bias", "attn.c_proj.bias"),
     copy("norm2.gamma", "ln_2.weight"),
-    copy("norm2.beta", "ln_2.bias"),
     copy("ffn.w1", "mlp.c_fc.weight"),
-    copy("ffn.b1", "mlp.c_fc.bias"),
     copy("ffn.w2", "mlp.c_proj.weight"),
-    copy("ffn.b2", "mlp.c_proj.bias"),
     linear("gate", "mlp.gate.weight"),
     copy("w1", "mlp.experts.{e}.c_fc.weight"),
-    copy("b1", "mlp.experts.{e}.c_fc.bias"),
     copy("w2", "mlp.experts.{e}.c_proj.weight"),
-    copy("b2", "mlp.experts.{e}.c_proj.bias"),
 };
 
 inline constexpr Rule kBertModel[] = {
@@ -130,37 +112,24 @@ inline constexpr Rule kBertModel[] = {
     copy("positions", "bert.embeddings.position_embeddings.weight"),
     copy("token_types", "bert.embeddings.token_type_embeddings.weight"),
     copy("embedding_norm.gamma", "bert.embeddings.LayerNorm.weight"),
-    copy("embedding_norm.beta", "bert.embeddings.LayerNorm.bias"),
     linear("head_transform", "cls.predictions.transform.dense.weight"),
-    copy("head_transform_bias", "cls.predictions.transform.dense.bias"),
     copy("norm.gamma", "cls.predictions.transform.LayerNorm.weight"),
-    copy("norm.beta", "cls.predictions.transform.LayerNorm.bias"),
     linear("head", "cls.predictions.decoder.weight"),
     copy("head_bias", "cls.predictions.bias"),
 };
 
 inline constexpr Rule kBertBlock[] = {
     linear("attention.q", "attention.self.query.weight"),
-    copy("attention.q_bias", "attention.self.query.bias"),
     linear("attention.k", "attention.self.key.weight"),
-    copy("attention.k_bias", "attention.self.key.bias"),
     linear("attention.v", "attention.self.value.weight"),
-    copy("attention.v_bias", "attention.self.value.bias"),
     linear("attention.o", "attention.output.dense.weight"),
-    copy("attention.o_bias", "attention.output.dense.bias"),
     copy("norm1.gamma", "attention.output.LayerNorm.weight"),
-    copy("norm1.beta", "attention.output.LayerNorm.bias"),
     linear("ffn.w1", "intermediate.dense.weight"),
-    copy("ffn.b1", "intermediate.dense.bias"),
     linear("ffn.w2", "output.dense.weight"),
-    copy("ffn.b2", "output.dense.bias"),
     copy("norm2.gamma", "output.LayerNorm.weight"),
-    copy("norm2.beta", "output.LayerNorm.bias"),
     linear("gate", "moe.gate.weight"),
     linear("w1", "moe.experts.{e}.intermediate.dense.weight"),
-    copy("b1", "moe.experts.{e}.intermediate.dense.bias"),
     linear("w2", "moe.experts.{e}.output.dense.weight"),
-    copy("b2", "moe.experts.{e}.output.dense.bias"),
 };
 
 inline constexpr Rule kSwitchModel[] = {
@@ -174,27 +143,22 @@ inline constexpr Rule kSwitchModel[] = {
     linear("head", "lm_head.weight"),
 };
 
-inline constexpr Rule kSwitchEncoderBlock[] = {
-    copy("norm1.gamma", "0.layer_norm.weight"),
-    linear("attention.q", "0.SelfAttention.q.weight"),
-    linear("attention.k", "0.SelfAttention.k.weight"),
-    linear("attention.v", "0.SelfAttention.v.weight"),
+inline constexpr Rule kSwitchAttention[] = {
+    copy("norm1.gamma", "0.layer_norm.weight"),        linear("attention.q", "0.SelfAttention.q.weight"),
+    linear("attention.k", "0.SelfAttention.k.weight"), linear("attention.v", "0.SelfAttention.v.weight"),
     linear("attention.o", "0.SelfAttention.o.weight"),
+};
+
+inline constexpr Rule kSwitchEncoder[] = {
     copy("norm2.gamma", "1.layer_norm.weight"),
     linear("ffn.w1", "1.mlp.wi.weight"),
     linear("ffn.w2", "1.mlp.wo.weight"),
     linear("gate", "1.mlp.router.classifier.weight"),
-    copy("gate_bias", "1.mlp.router.classifier.bias"),
     linear("w1", "1.mlp.experts.expert_{e}.wi.weight"),
     linear("w2", "1.mlp.experts.expert_{e}.wo.weight"),
 };
 
-inline constexpr Rule kSwitchDecoderBlock[] = {
-    copy("norm1.gamma", "0.layer_norm.weight"),
-    linear("attention.q", "0.SelfAttention.q.weight"),
-    linear("attention.k", "0.SelfAttention.k.weight"),
-    linear("attention.v", "0.SelfAttention.v.weight"),
-    linear("attention.o", "0.SelfAttention.o.weight"),
+inline constexpr Rule kSwitchDecoder[] = {
     copy("norm_cross.gamma", "1.layer_norm.weight"),
     linear("cross.q", "1.EncDecAttention.q.weight"),
     linear("cross.k", "1.EncDecAttention.k.weight"),
@@ -204,7 +168,6 @@ inline constexpr Rule kSwitchDecoderBlock[] = {
     linear("ffn.w1", "2.mlp.wi.weight"),
     linear("ffn.w2", "2.mlp.wo.weight"),
     linear("gate", "2.mlp.router.classifier.weight"),
-    copy("gate_bias", "2.mlp.router.classifier.bias"),
     linear("w1", "2.mlp.experts.expert_{e}.wi.weight"),
     linear("w2", "2.mlp.experts.expert_{e}.wo.weight"),
 };
@@ -280,19 +243,9 @@ inline int64_t getQueriesAndKeys(const AttentionSpec &attention) { return getQue
 /// One matrix makes queries, keys and values. The matrices of all experts form one tensor, one below the other.
 inline constexpr Rule kDbrxBlock[] = {
     copy("norm1.gamma", "norm_attn_norm.norm_1.weight"),
-    {.parameter = "attention.q",
-     .tensor = "norm_attn_norm.attn.Wqkv.weight",
-     .transpose = true,
-     .after = getKeysAndValues},
-    {.parameter = "attention.k",
-     .tensor = "norm_attn_norm.attn.Wqkv.weight",
-     .transpose = true,
-     .before = getQueries,
-     .after = getKeys},
-    {.parameter = "attention.v",
-     .tensor = "norm_attn_norm.attn.Wqkv.weight",
-     .transpose = true,
-     .before = getQueriesAndKeys},
+    {"attention.q", "norm_attn_norm.attn.Wqkv.weight", {}, true, 0, 1, nullptr, getKeysAndValues},
+    {"attention.k", "norm_attn_norm.attn.Wqkv.weight", {}, true, 0, 1, getQueries, getKeys},
+    {"attention.v", "norm_attn_norm.attn.Wqkv.weight", {}, true, 0, 1, getQueriesAndKeys},
     linear("attention.o", "norm_attn_norm.attn.out_proj.weight"),
     copy("norm2.gamma", "norm_attn_norm.norm_2.weight"),
     linear("gate", "ffn.router.layer.weight"),

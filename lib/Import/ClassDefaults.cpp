@@ -1,6 +1,6 @@
 //===- ClassDefaults.cpp - what holds for keys that a config lacks --------===//
 
-#include "ClassDefaults.h"
+#include "Family.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,18 +5,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
-#include "Family.h"
 
 using namespace mlir::moe;
 
 /// The blocks before number `first_k_dense_replace` are dense.
-static SparseKeys getSparseKeys(int64_t defaultDense) {
-  return {.offset = 0, .first = "first_k_dense_replace", .defaultFirst = defaultDense};
-}
+static constexpr SparseKeys kBlocks = {.first = "first_k_dense_replace"};
 
-/// Refuses other values of `moe_layer_freq` than 1, with which DeepSeek's own code makes more blocks dense and
-/// transformers does not. The blocks for predicting further tokens are no part of the model, and the selection bias
-/// balances without a loss.
+/// With a `moe_layer_freq` other than 1, DeepSeek's own code makes more blocks dense, but transformers does not. The
+/// blocks that predict further tokens are no part of the model, and the selection bias balances without a loss.
 static FixedKeys getFixedKeys() {
   return {.mustBeFalse = {"mlp_bias"},
           .mustBeOne = {"moe_layer_freq"},
@@ -30,22 +26,17 @@ static void readHeadDim(JsonReader &reader, const ModelSpec &model) {
     reader.fail("head_dim", "'qk_rope_head_dim', " + llvm::Twine(columns) + ",");
 }
 
-static AttentionSpec getLatentAttention() {
-  return {.rotary = RotarySpec{.base = 1e4},
-          .latent = LatentSpec{.queryRank = 1536, .rank = 512, .plainDim = 128, .rotaryDim = 64, .valueDim = 128}};
-}
-
 static CheckpointNames getNames() {
   return {"model.layers.{i}.",
           {names::kLatentAttention, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
           names::kLlamaModel};
 }
 
-/// DeepSeek's own code adds the loss if the configuration has its coefficient. transformers never adds it, whatever
-/// output_router_logits says.
+/// DeepSeek's own code adds the loss if the configuration has its coefficient. transformers never adds it.
 static void readV2(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   readHeadDim(reader, model);
   model.routerLoss.isAdded = model.routerLoss.balance > 0;
+  model.routerLoss.isOverLayers = false;
 }
 
 /// DeepSeek-V2: softmax; weights are scaled and not renormalised.
@@ -60,11 +51,10 @@ static Family getV2() {
                                             .otherValue = "greedy"},
                         .sharedCount = "n_shared_experts",
                         .fixed = {.mustBeFalse = {"norm_topk_prob"}, .mustBe = {{"scoring_func", "softmax"}}}},
-          .model = {.eps = 1e-6, .attention = getLatentAttention()},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
+          .model = {.attention = {.latent = LatentSpec()}},
+          .modelKeys = {.biases = "attention_bias",
                         .routerLoss = {.balance = "aux_loss_alpha"},
-                        .sparse = getSparseKeys(0),
+                        .sparse = kBlocks,
                         .fixed = getFixedKeys(),
                         .readMore = readV2},
           .checkpoint = getNames()};
@@ -81,24 +71,15 @@ static void readV3(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
 static Family getV3() {
   return {.architectures = {"DeepseekV3ForCausalLM"},
           .modelTypes = {"deepseek_v3", "kimi_k2"},
-          .layer = {.score = Score::sigmoid,
-                    .renormalize = true,
-                    .routingScale = 2.5,
-                    .expertGroups = 8,
-                    .topGroups = 4,
-                    .selectionBias = true},
+          .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = {.experts = "n_routed_experts",
                         .renormalize = "norm_topk_prob",
                         .scale = "routed_scaling_factor",
                         .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2},
                         .sharedCount = "n_shared_experts",
                         .fixed = {.mustBe = {{"scoring_func", "sigmoid"}, {"topk_method", "noaux_tc"}}}},
-          .model = {.eps = 1e-6, .attention = getLatentAttention()},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
-                        .sparse = getSparseKeys(3),
-                        .fixed = getFixedKeys(),
-                        .readMore = readV3},
+          .model = {.attention = {.latent = LatentSpec()}},
+          .modelKeys = {.biases = "attention_bias", .sparse = kBlocks, .fixed = getFixedKeys(), .readMore = readV3},
           .checkpoint = getNames()};
 }
 

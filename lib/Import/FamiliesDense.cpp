@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
-#include "Family.h"
 
 using namespace mlir::moe;
 
@@ -18,10 +17,7 @@ static Family getLlama() {
   return {.architectures = {"LlamaForCausalLM"},
           .modelTypes = {"llama"},
           .layerKeys = getLayerKeys(),
-          .model = {.eps = 1e-6, .attention = {.rotary = RotarySpec{.base = 1e4}}},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
-                        .fixed = {.mustBeFalse = {"mlp_bias"}}},
+          .modelKeys = {.biases = "attention_bias", .fixed = {.mustBeFalse = {"mlp_bias"}}},
           .checkpoint = getDenseNames()};
 }
 
@@ -36,7 +32,6 @@ static Family getMistral() {
   return {.architectures = {"MistralForCausalLM"},
           .modelTypes = {"mistral"},
           .layerKeys = getLayerKeys(),
-          .model = {.eps = 1e-6, .attention = {.rotary = RotarySpec{.base = 1e4}}},
           .modelKeys = {.readMore = readMistralWindow},
           .checkpoint = getDenseNames()};
 }
@@ -46,7 +41,7 @@ static Family getDenseQwen2() {
   return {.architectures = {"Qwen2ForCausalLM"},
           .modelTypes = {"qwen2"},
           .layerKeys = getLayerKeys(),
-          .model = {.eps = 1e-6, .attention = {.inputBiases = true, .rotary = RotarySpec{.base = 1e4}}},
+          .model = {.attention = {.inputBiases = true}},
           .modelKeys = {.headDim = {}, .fixed = refuseQwenWindow()},
           .checkpoint = getDenseNames()};
 }
@@ -56,9 +51,8 @@ static Family getDenseQwen3() {
   return {.architectures = {"Qwen3ForCausalLM"},
           .modelTypes = {"qwen3"},
           .layerKeys = getLayerKeys(),
-          .model = {.eps = 1e-6,
-                    .attention = {.headDim = 128, .headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 1e4}}},
-          .modelKeys = {.inputBiases = "attention_bias", .outputBias = "attention_bias", .fixed = refuseQwenWindow()},
+          .model = {.attention = {.headDim = 128, .headNorm = HeadNorm::head}},
+          .modelKeys = {.biases = "attention_bias", .fixed = refuseQwenWindow()},
           .checkpoint = getDenseNames()};
 }
 

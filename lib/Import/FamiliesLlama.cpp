@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
-#include "Family.h"
 
 using namespace mlir::moe;
 
@@ -16,7 +15,6 @@ static Family getMixtral() {
           .modelTypes = {"mixtral"},
           .layer = {.renormalize = true},
           .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts"},
-          .model = {.eps = 1e-5, .attention = {.rotary = RotarySpec{.base = 1e6}}, .routerLoss = getRouterLoss(0.001)},
           .modelKeys = {.jitter = "router_jitter_noise",
                         .routerLoss = getRouterLossKeys(),
                         .window = {.size = "sliding_window"}},
@@ -36,9 +34,7 @@ static Family getQwen2() {
           .modelTypes = {"qwen2_moe"},
           .layer = {.sharedGate = true},
           .layerKeys = {.renormalize = "norm_topk_prob", .sharedHidden = "shared_expert_intermediate_size"},
-          .model = {.eps = 1e-6,
-                    .attention = {.inputBiases = true, .rotary = RotarySpec{.base = 1e4}},
-                    .routerLoss = getRouterLoss(0.001)},
+          .model = {.attention = {.inputBiases = true}},
           .modelKeys = {.inputBiases = "qkv_bias",
                         .routerLoss = getRouterLossKeys(),
                         .sparse = getQwenBlocks(),
@@ -51,11 +47,8 @@ static Family getQwen3() {
   return {.architectures = {"Qwen3MoeForCausalLM"},
           .modelTypes = {"qwen3_moe"},
           .layerKeys = {.renormalize = "norm_topk_prob"},
-          .model = {.eps = 1e-6,
-                    .attention = {.headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 1e4}},
-                    .routerLoss = getRouterLoss(0.001)},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
+          .model = {.attention = {.headNorm = HeadNorm::head}},
+          .modelKeys = {.biases = "attention_bias",
                         .routerLoss = getRouterLossKeys(),
                         .sparse = getQwenBlocks(),
                         .fixed = refuseQwenWindow()},
@@ -73,16 +66,8 @@ static Family getOlmoe() {
   return {.architectures = {"OlmoeForCausalLM"},
           .modelTypes = {"olmoe"},
           .layerKeys = {.expertHidden = "intermediate_size", .renormalize = "norm_topk_prob"},
-          .model = {.padding = 1,
-                    .eps = 1e-5,
-                    .attention = {.headNorm = HeadNorm::projection,
-                                  .clipAfterNorm = true,
-                                  .rotary = RotarySpec{.base = 1e4}},
-                    .routerLoss = getRouterLoss(0.01)},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
-                        .routerLoss = getRouterLossKeys(),
-                        .readMore = readOlmoeClip},
+          .model = {.attention = {.headNorm = HeadNorm::projection, .clipAfterNorm = true}},
+          .modelKeys = {.biases = "attention_bias", .routerLoss = getRouterLossKeys(), .readMore = readOlmoeClip},
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
@@ -106,12 +91,8 @@ static Family getGptOss() {
                     .activations = kGptOssActivations,
                     .fixed = {.ignored = {"experts_per_token", "initial_context_length"}}, // keys of OpenAI's own code
                     .readMore = readClamp},
-      .model =
-          {.eps = 1e-5,
-           .attention = {.inputBiases = true, .outputBias = true, .rotary = RotarySpec{.base = 150000}, .sinks = true},
-           .routerLoss = getRouterLoss(0.001)},
-      .modelKeys = {.inputBiases = "attention_bias",
-                    .outputBias = "attention_bias",
+      .model = {.attention = {.inputBiases = true, .outputBias = true, .sinks = true}},
+      .modelKeys = {.biases = "attention_bias",
                     .routerLoss = getRouterLossKeys(),
                     .window = {.size = "sliding_window", .isNeeded = true, .every = 2, .types = "layer_types"}},
       .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kGptOssExperts}, names::kLlamaModel}};

@@ -1,7 +1,6 @@
 //===- FamiliesOther.cpp - families with blocks of their own --------------===//
 
 #include "CheckpointNames.h"
-#include "Family.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,11 +60,9 @@ static Family getSwitch() {
                                   .ignored = {"n_positions", "router_type", "router_ignore_padding_tokens",
                                               "add_router_probs", "is_decoder", "add_cross_attention"}},
                         .readMore = readSwitchLayer},
-          .model = {.eps = 1e-6,
-                    .tiedHead = true,
-                    .attention = {.headDim = 64, .scale = 1, .relativeBuckets = 32, .maxDistance = 128},
-                    .dropout = {.embedding = 0.1, .attention = 0.1, .residual = 0.1, .hidden = 0.1, .jitter = 0.01},
-                    .routerLoss = {.balance = 0.001, .square = 0.001, .isOverLayers = true, .isBySequence = true}},
+          .model = {.attention =
+                        {.headDim = 64, .rotary = std::nullopt, .scale = 1, .relativeBuckets = 32, .maxDistance = 128},
+                    .routerLoss = {.isBySequence = true}},
           .modelKeys = {.blocks = {},
                         .padding = {},
                         .eps = "layer_norm_epsilon",
@@ -85,17 +82,17 @@ static Family getSwitch() {
                         .denseHidden = {},
                         .readMore = readSwitchModel},
           .checkpoint = {"encoder.block.{i}.layer.",
-                         {names::kSwitchEncoderBlock},
+                         {names::kSwitchAttention, names::kSwitchEncoder},
                          names::kSwitchModel,
                          "decoder.block.{i}.layer.",
-                         names::kSwitchDecoderBlock}};
+                         {names::kSwitchAttention, names::kSwitchDecoder}}};
 }
 
 //===----------------------------------------------------------------------===//
 // GPT-2 and BERT with MoE in place of every `moe_every`-th feed-forward block, as GShard and Switch have it
 //===----------------------------------------------------------------------===//
 
-static constexpr SparseKeys kEverySecond = {.step = "moe_every", .defaultStep = 2};
+static constexpr SparseKeys kSparseBlocks = {.step = "moe_every"};
 
 /// Reads the scale of scores, which may lack the root of a head's columns, and may fall from block to block.
 static void readScale(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
@@ -106,8 +103,7 @@ static void readScale(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
       model.blocks[i].scoreScale = 1 / static_cast<double>(i + 1);
 }
 
-/// GPT-2: learned positions, layer norms before the branches, biases everywhere. Experts have biases, too, and are
-/// dropless without a capacity factor.
+/// GPT-2: learned positions, layer norms before the branches, biases everywhere; dropless without a capacity factor.
 static Family getGpt2() {
   return {.architectures = {"GPT2MoEForCausalLM"},
           .modelTypes = {"gpt2_moe"},
@@ -120,12 +116,9 @@ static Family getGpt2() {
                         .renormalize = "norm_topk_prob",
                         .capacityFactor = "expert_capacity_factor"},
           .model = {.norm = Norm::layer,
-                    .eps = 1e-5,
-                    .tiedHead = true,
-                    .attention = {.inputBiases = true, .outputBias = true},
+                    .attention = {.inputBiases = true, .outputBias = true, .rotary = std::nullopt},
                     .denseBiases = true,
-                    .dropout = {.embedding = 0.1, .attention = 0.1, .residual = 0.1},
-                    .routerLoss = {.isAdded = true, .balance = 0.01}},
+                    .routerLoss = {.isAdded = true, .isOverLayers = false}},
           .modelKeys = {.blocks = "n_layer",
                         .padding = {},
                         .eps = "layer_norm_epsilon",
@@ -137,7 +130,7 @@ static Family getGpt2() {
                         .attentionDropout = "attn_pdrop",
                         .residualDropout = "resid_pdrop",
                         .routerLoss = getRouterLossKeys(),
-                        .sparse = kEverySecond,
+                        .sparse = kSparseBlocks,
                         .denseHidden = {},
                         .fixed = {.mustBeFalse = {"add_cross_attention"},
                                   .ignored = {"n_ctx", "reorder_and_upcast_attn", "summary_activation",
@@ -175,19 +168,14 @@ static Family getBert() {
                         .activations = kPlainActivations,
                         .renormalize = "norm_topk_prob",
                         .capacityFactor = "expert_capacity_factor"},
-          .model = {.padding = 0,
-                    .tokenTypes = 2,
-                    .norm = Norm::layer,
-                    .eps = 1e-12,
+          .model = {.norm = Norm::layer,
                     .embeddingNorm = true,
                     .postNorm = true,
                     .headTransform = true,
                     .headBias = true,
-                    .tiedHead = true,
-                    .attention = {.causal = false, .inputBiases = true, .outputBias = true},
+                    .attention = {.causal = false, .inputBiases = true, .outputBias = true, .rotary = std::nullopt},
                     .denseBiases = true,
-                    .dropout = {.embedding = 0.1, .attention = 0.1, .residual = 0.1},
-                    .routerLoss = {.isAdded = true, .balance = 0.01}},
+                    .routerLoss = {.isAdded = true, .isOverLayers = false}},
           .modelKeys = {.eps = "layer_norm_eps",
                         .keyHeads = {},
                         .headDim = {},
@@ -197,7 +185,7 @@ static Family getBert() {
                         .attentionDropout = "attention_probs_dropout_prob",
                         .residualDropout = "hidden_dropout_prob",
                         .routerLoss = getRouterLossKeys(),
-                        .sparse = kEverySecond,
+                        .sparse = kSparseBlocks,
                         .denseHidden = {},
                         .fixed = {.mustBeFalse = {"add_cross_attention"}},
                         .readMore = readDecoder},

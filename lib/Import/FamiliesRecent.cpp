@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointNames.h"
-#include "Family.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -20,11 +19,6 @@ static constexpr StringRef kBlock = "model.layers.{i}.";
 //===----------------------------------------------------------------------===//
 // Routing like DeepSeek-V3's: sigmoid scores, a selection bias, a scale, shared experts, dense blocks first
 //===----------------------------------------------------------------------===//
-
-static LayerSpec getV3Layer(bool renormalizes) {
-  return {
-      .score = Score::sigmoid, .renormalize = renormalizes, .expertGroups = 1, .topGroups = 1, .selectionBias = true};
-}
 
 static LayerKeys getV3LayerKeys() {
   return {.experts = "n_routed_experts",
@@ -54,11 +48,10 @@ static Family getDots() {
   keys.fixed.mustBe.push_back({"scoring_func", "sigmoid"});
   return {.architectures = {"Dots1ForCausalLM"},
           .modelTypes = {"dots1"},
-          .layer = getV3Layer(/*renormalizes=*/false),
+          .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = std::move(keys),
-          .model = {.eps = 1e-6, .attention = {.headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 1e4}}},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
+          .model = {.attention = {.headNorm = HeadNorm::head}},
+          .modelKeys = {.biases = "attention_bias",
                         .window = {.size = "sliding_window", .types = "layer_types"},
                         .sparse = {.first = "first_k_dense_replace"},
                         .readMore = readDotsWindows},
@@ -74,12 +67,11 @@ static void readGlmNorm(JsonReader &reader, const LayerSpec &, ModelSpec &model)
 static Family getGlm() {
   return {.architectures = {"Glm4MoeForCausalLM"},
           .modelTypes = {"glm4_moe"},
-          .layer = getV3Layer(/*renormalizes=*/true),
+          .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = getV3LayerKeys(),
-          .model = {.eps = 1e-5, .attention = {.rotary = RotarySpec{.base = 1e4}}},
           .modelKeys = {.inputBiases = "attention_bias",
-                        .rotary = {.isPartial = true, .share = 0.5},
-                        .sparse = {.first = "first_k_dense_replace", .defaultFirst = 1},
+                        .rotary = {.isPartial = true},
+                        .sparse = {.first = "first_k_dense_replace"},
                         .fixed = {.ignored = {"num_nextn_predict_layers", "num_mtp_layers"}},
                         .readMore = readGlmNorm},
           .checkpoint = getV3Names()};
@@ -89,9 +81,9 @@ static Family getGlm() {
 static Family getSolar() {
   return {.architectures = {"SolarOpenForCausalLM"},
           .modelTypes = {"solar_open"},
-          .layer = getV3Layer(/*renormalizes=*/true),
+          .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = getV3LayerKeys(),
-          .model = {.eps = 1e-5, .attention = {.headDim = 128, .rotary = RotarySpec{.base = 1e6}}},
+          .model = {.attention = {.headDim = 128}},
           .modelKeys = {.inputBiases = "attention_bias"},
           .checkpoint = getV3Names()};
 }
@@ -122,9 +114,7 @@ static Family getMiniMax() {
                         .fixed = {.mustBe = {{"scoring_func", "sigmoid"}, {"qk_norm_type", "per_layer"}},
                                   .ignored = {"use_mtp", "num_mtp_modules", "mtp_transformer_layers"}},
                         .readMore = readMiniMaxLayer},
-          .model = {.eps = 1e-6,
-                    .attention = {.headDim = 128, .headNorm = HeadNorm::projection, .rotary = RotarySpec{.base = 5e6}},
-                    .routerLoss = getRouterLoss(0.001)},
+          .model = {.attention = {.headDim = 128, .headNorm = HeadNorm::projection}},
           .modelKeys = {.jitter = "router_jitter_noise",
                         .routerLoss = getRouterLossKeys(),
                         .rotary = {.isPartial = true, .columns = "rotary_dim"}},
@@ -151,13 +141,10 @@ static Family getErnie() {
                         .topK = "moe_k",
                         .sharedCount = "moe_num_shared_experts",
                         .fixed = {.ignored = {"moe_norm_min"}}},
-          .model = {.eps = 1e-5,
-                    .tiedHead = true,
-                    .attention = {.rotary = RotarySpec{.base = 5e5, .interleaved = true}},
-                    .routerLoss = getRouterLoss(0.001)},
+          .model = {.attention = {.rotary = RotarySpec{.interleaved = true}}},
           .modelKeys = {.attentionDropout = {},
                         .routerLoss = getRouterLossKeys(),
-                        .sparse = {.step = "moe_layer_interval", .first = "moe_layer_start_index", .defaultFirst = 1},
+                        .sparse = {.step = "moe_layer_interval", .first = "moe_layer_start_index"},
                         .fixed = {.mustBeFalse = {"use_bias"}},
                         .readMore = readErnieBlocks},
           .checkpoint = {kBlock,
@@ -165,8 +152,7 @@ static Family getErnie() {
                          names::kLlamaModel}};
 }
 
-/// Hunyuan gives some figures as lists with one for each block. transformers takes the size of experts and of the one
-/// shared expert from `intermediate_size`.
+/// transformers takes the size of experts and of the one shared expert from `intermediate_size`.
 static void readHunyuanLayer(JsonReader &reader, LayerSpec &layer) {
   layer.sharedHidden = layer.expertHidden;
   reader.accept({"moe_intermediate_size", "num_shared_expert", "use_mixed_mlp_moe", "moe_layer_num_skipped",
@@ -181,10 +167,8 @@ static Family getHunyuan() {
       .modelTypes = {"hunyuan_v1_moe"},
       .layer = {.renormalize = true},
       .layerKeys = {.expertHidden = "intermediate_size", .topK = "moe_topk", .readMore = readHunyuanLayer},
-      .model = {.eps = 1e-5,
-                .attention = {.headNorm = HeadNorm::head, .normAfterRotary = true, .rotary = RotarySpec{.base = 1e4}}},
-      .modelKeys = {.inputBiases = "attention_bias",
-                    .outputBias = "attention_bias",
+      .model = {.attention = {.headNorm = HeadNorm::head, .normAfterRotary = true}},
+      .modelKeys = {.biases = "attention_bias",
                     .rotary = {.hasAlpha = true},
                     .fixed = {.mustBeFalse = {"mlp_bias", "use_cla"},
                               .ignored = {"eod_token_id", "use_qk_norm", "use_rotary_pos_emb", "attention_head_dim"}}},
@@ -193,7 +177,6 @@ static Family getHunyuan() {
 
 /// Granite multiplies embeddings, branches and products of queries and keys, and divides the logits.
 static void readGraniteScales(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
-  model.attention.scale = 1;
   readNumber(reader, "attention_multiplier", kPositive, model.attention.scale);
   readNumber(reader, "embedding_multiplier", kPositive, model.embeddingScale);
   readNumber(reader, "residual_multiplier", kPositive, model.residualScale);
@@ -206,10 +189,8 @@ static Family getGranite() {
           .modelTypes = {"granitemoe"},
           .layer = {.renormalize = true},
           .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts"},
-          .model = {.eps = 1e-6, .attention = {.rotary = RotarySpec{.base = 1e4}}, .routerLoss = getRouterLoss(0.001)},
           .modelKeys = {.headDim = {},
-                        .inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
+                        .biases = "attention_bias",
                         .routerLoss = getRouterLossKeys(),
                         .readMore = readGraniteScales},
           .checkpoint = {kBlock, {names::kLlamaBlock, names::kGraniteExperts}, names::kLlamaModel}};
@@ -219,8 +200,7 @@ static Family getGranite() {
 // Llama 4
 //===----------------------------------------------------------------------===//
 
-/// Returns for each block whether it sees chunks of positions. By default the blocks with rotary positions do; a list
-/// may say otherwise.
+/// Returns for each block whether it sees chunks of positions; by default those with rotary positions do.
 static std::vector<bool> readLlama4Chunks(JsonReader &reader, const std::vector<bool> &rotary) {
   StringRef key = "layer_types";
   std::vector<std::string> types = reader.getStrings(key);
@@ -286,12 +266,8 @@ static Family getLlama4(StringRef architecture, StringRef nested, StringRef bloc
                                    : llvm::SmallVector<StringRef, 2>{"llama4_text", "llama4"},
       .layer = {.topK = 1, .score = Score::sigmoid, .weighInputs = true},
       .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts", .readMore = readLlama4Shared},
-      .model = {.eps = 1e-5,
-                .attention = {.headDim = 128,
-                              .normAfterRotary = true,
-                              .rotary = RotarySpec{.base = 5e5, .interleaved = true}}},
-      .modelKeys = {.inputBiases = "attention_bias",
-                    .outputBias = "attention_bias",
+      .model = {.attention = {.headDim = 128, .normAfterRotary = true, .rotary = RotarySpec{.interleaved = true}}},
+      .modelKeys = {.biases = "attention_bias",
                     .window = {.types = "layer_types"},
                     .sparse = {.step = "interleave_moe_layer_step"},
                     .denseHidden = {},
@@ -311,11 +287,8 @@ static Family getQwen3Vl() {
           .modelTypes = {"qwen3_vl_moe_text", "qwen3_vl_moe"},
           .layer = {.renormalize = true},
           .layerKeys = {.fixed = {.ignored = {"norm_topk_prob"}}},
-          .model = {.eps = 1e-6,
-                    .attention = {.headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 5e5}},
-                    .routerLoss = getRouterLoss(0.001)},
-          .modelKeys = {.inputBiases = "attention_bias",
-                        .outputBias = "attention_bias",
+          .model = {.attention = {.headNorm = HeadNorm::head}},
+          .modelKeys = {.biases = "attention_bias",
                         .routerLoss = getRouterLossKeys(),
                         .sparse = {.step = "decoder_sparse_step", .denseList = "mlp_only_layers"}},
           .checkpoint = {"model.language_model.layers.{i}.",
@@ -353,7 +326,7 @@ static void readDbrxLayer(JsonReader &reader, LayerSpec &layer) {
 }
 
 static void readDbrxModel(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
-  model.routerLoss = getRouterLoss(reader.getObject("ffn_config").getNumber("moe_loss_weight", kNotNegative, 0.01));
+  model.routerLoss.balance = reader.getObject("ffn_config").getNumber("moe_loss_weight", kNotNegative, 0.01);
   readFlag(reader, "output_router_logits", model.routerLoss.isAdded);
   AttentionSpec &attention = model.attention;
   JsonReader own = reader.getObject("attn_config");
@@ -370,30 +343,29 @@ static void readDbrxModel(JsonReader &reader, const LayerSpec &, ModelSpec &mode
 
 /// DBRX: layer norms without beta; queries, keys and values are bounded.
 static Family getDbrx() {
-  return {
-      .architectures = {"DbrxForCausalLM", "DBRXForCausalLM"},
-      .modelTypes = {"dbrx"},
-      .layer = {.topK = 1},
-      .layerKeys = {.hidden = "d_model",
-                    .expertHidden = "ffn_hidden_size",
-                    .object = "ffn_config",
-                    .experts = "moe_num_experts",
-                    .topK = "moe_top_k",
-                    .activation = {},
-                    .readMore = readDbrxLayer},
-      .model = {.norm = Norm::layer, .normBias = false, .eps = 1e-5, .attention = {.rotary = RotarySpec{.base = 1e4}}},
-      .modelKeys = {.blocks = "n_layers",
-                    .eps = {},
-                    .heads = "n_heads",
-                    .keyHeads = {},
-                    .headDim = {},
-                    .embeddingDropout = "emb_pdrop",
-                    .attentionDropout = {},
-                    .residualDropout = "resid_pdrop",
-                    .fixed = {.mustBeFalse = {"tie_word_embeddings"},
-                              .ignored = {"max_seq_len", "num_key_value_heads"}},
-                    .readMore = readDbrxModel},
-      .checkpoint = {"transformer.blocks.{i}.", {names::kDbrxBlock}, names::kDbrxModel}};
+  return {.architectures = {"DbrxForCausalLM", "DBRXForCausalLM"},
+          .modelTypes = {"dbrx"},
+          .layer = {.topK = 1},
+          .layerKeys = {.hidden = "d_model",
+                        .expertHidden = "ffn_hidden_size",
+                        .object = "ffn_config",
+                        .experts = "moe_num_experts",
+                        .topK = "moe_top_k",
+                        .activation = {},
+                        .readMore = readDbrxLayer},
+          .model = {.norm = Norm::layer, .normBias = false, .eps = 1e-5},
+          .modelKeys = {.blocks = "n_layers",
+                        .eps = {},
+                        .heads = "n_heads",
+                        .keyHeads = {},
+                        .headDim = {},
+                        .embeddingDropout = "emb_pdrop",
+                        .attentionDropout = {},
+                        .residualDropout = "resid_pdrop",
+                        .fixed = {.mustBeFalse = {"tie_word_embeddings"},
+                                  .ignored = {"max_seq_len", "num_key_value_heads"}},
+                        .readMore = readDbrxModel},
+          .checkpoint = {"transformer.blocks.{i}.", {names::kDbrxBlock}, names::kDbrxModel}};
 }
 
 static Family getPhi() {

@@ -13,10 +13,11 @@
 #ifndef MOE_LIB_IMPORT_FAMILY_H
 #define MOE_LIB_IMPORT_FAMILY_H
 
-#include "Checkpoint.h"
-
 #include "moe/Import/ModelConfig.h"
 #include "moe/Support/JsonReader.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 #include <utility>
 
@@ -45,8 +46,7 @@ struct FixedKeys {
   llvm::SmallVector<llvm::StringRef> ignored = {};                            ///< may have any value
 };
 
-/// Keys of the groups of experts, of which only the best are chosen from. Defaults are those of the family's LayerSpec,
-/// and 0 means that the keys are needed.
+/// Keys of the groups of experts, of which only the best are chosen from.
 struct GroupKeys {
   llvm::StringRef groups = "n_group", topGroups = "topk_group";
   GroupScore score = GroupScore::max; ///< if there is more than one group
@@ -66,7 +66,6 @@ struct LayerKeys {
   llvm::StringRef activation = "hidden_act";
   llvm::ArrayRef<ActivationName> activations = kGatedActivations;
   llvm::StringRef renormalize = {};
-  bool renormalizesOne = true; ///< true if the weight of a single choice is renormalised
   llvm::StringRef scale = {};
   std::optional<GroupKeys> groups = {};
   /// Inner columns of the shared expert, or their number in multiples of an expert's.
@@ -79,21 +78,14 @@ struct LayerKeys {
 
 /// Keys of the columns that have rotary positions.
 struct RotaryKeys {
-  /// True if `partial_rotary_factor` gives the part of a head's columns; `share` is its default. Otherwise all columns
-  /// have positions.
-  bool isPartial = false;
-  double share = 1;
+  bool isPartial = false;       ///< `partial_rotary_factor` gives the part of a head's columns
   llvm::StringRef columns = {}; ///< key of their number, which precedes `partial_rotary_factor`
   bool hasAlpha = false;        ///< "dynamic" scaling with `alpha` enlarges the base (Hunyuan)
 };
 
-/// Keys of the MoE blocks: block i is MoE if (i + offset) % step == 0, first <= i, and no list excludes it.
+/// Keys of the MoE blocks: block i is MoE if (i + 1) % step == 0, first <= i, and no list excludes it.
 struct SparseKeys {
-  llvm::StringRef step = {};
-  int64_t defaultStep = 1, offset = 1;
-  llvm::StringRef first = {};
-  int64_t defaultFirst = 0;
-  llvm::StringRef denseList = {};
+  llvm::StringRef step = {}, first = {}, denseList = {};
 };
 
 /// Keys of the blocks whose attention has a window.
@@ -111,8 +103,6 @@ struct RouterLossKeys {
 inline RouterLossKeys getRouterLossKeys() {
   return {.balance = "router_aux_loss_coef", .added = "output_router_logits"};
 }
-/// The loss of transformers, if it adds one.
-inline RouterLossSpec getRouterLoss(double balance) { return {.balance = balance, .isOverLayers = true}; }
 
 /// Keys that describe a whole model. The family's ModelSpec gives the value of an empty name or a missing key; a size
 /// of 0 there means that the key is needed.
@@ -125,7 +115,7 @@ struct ModelKeys {
   llvm::StringRef heads = "num_attention_heads";
   llvm::StringRef keyHeads = "num_key_value_heads"; ///< missing: as many as heads
   llvm::StringRef headDim = "head_dim";             ///< missing: the heads share the hidden columns
-  llvm::StringRef inputBiases = {}, outputBias = {};
+  llvm::StringRef biases = {}, inputBiases = {};    ///< of all of attention's projections, and of its inputs
   llvm::StringRef learnedPositions = {}, tokenTypes = {};
   llvm::StringRef relativeBuckets = {}, maxDistance = {};
   llvm::StringRef embeddingDropout = {}, attentionDropout = "attention_dropout", residualDropout = {};
@@ -134,11 +124,40 @@ struct ModelKeys {
   RotaryKeys rotary = {};
   WindowKeys window = {};
   SparseKeys sparse = {};
-  /// Inner columns of dense blocks, needed if there are such blocks. Empty: dense blocks have the size and activation
-  /// of experts.
+  /// Inner columns of dense blocks, if there are any. Empty: dense blocks have the size and activation of experts.
   llvm::StringRef denseHidden = "intermediate_size";
   FixedKeys fixed = {};
   void (*readMore)(JsonReader &, const LayerSpec &, ModelSpec &) = nullptr; ///< reads the rest
+};
+
+/// Sources of a parameter.
+struct Rule {
+  llvm::StringRef parameter;
+  llvm::StringRef tensor;
+  llvm::StringRef second = {}; ///< tensor whose columns alternate with the first's
+  bool transpose = false;
+  /// Index of the part of the tensor's columns, and the number of equal parts.
+  int64_t part = 0, parts = 1;
+  /// Numbers of the tensor's columns before and after the parameter's; null: none.
+  int64_t (*before)(const AttentionSpec &) = nullptr, (*after)(const AttentionSpec &) = nullptr;
+  bool ofHeads = false; ///< the columns before and after belong to each head
+  /// Dimensions of the tensor of all experts: 3 for [E, rows, columns], 2 for [E rows, columns]; 0: one for each
+  /// expert.
+  int64_t stacked = 0;
+  bool halves = false; ///< columns of the tensor's two halves alternate
+  bool isRow = false;  ///< the tensor has a dimension of 1 before the others
+};
+
+/// The names of a family's tensors.
+struct CheckpointNames {
+  llvm::StringRef block = {}; ///< prefix of the names of a block's tensors
+  /// Rules in search order. The names of blocks' parameters lack "layer{i}.".
+  llvm::SmallVector<llvm::ArrayRef<Rule>, 2> ofBlock = {};
+  llvm::ArrayRef<Rule> ofModel = {};
+  llvm::StringRef decoderBlock = {};
+  llvm::SmallVector<llvm::ArrayRef<Rule>, 2> ofDecoderBlock = {};
+  /// Prefix of the names, except for those of the head's tensors, unless the checkpoint lacks the head.
+  llvm::StringRef prefix = {};
 };
 
 struct Family {
@@ -167,6 +186,13 @@ llvm::SmallVector<Family, 0> getDenseFamilies();
 /// Refuses windows: versions of Qwen's code differ in the blocks that have them.
 FixedKeys refuseQwenWindow();
 
+/// Adds the defaults that transformers' configuration class of `modelType` gives to missing keys, and the class's other
+/// names of keys. An unknown class changes nothing.
+void addClassDefaults(JsonReader &reader, llvm::StringRef modelType);
+
+/// True if `key`, at any depth, changes neither the logits nor the loss of any model of transformers.
+bool isHarmlessKey(llvm::StringRef key);
+
 /// Reads the MoE layer of the family's model. Errors are kept in the reader.
 LayerSpec readLayer(JsonReader &reader, const Family &family);
 
@@ -181,11 +207,16 @@ double readLatentScale(JsonReader &reader, const AttentionSpec &attention);
 /// Reports keys with another value than the necessary one.
 void checkFixedKeys(JsonReader &reader, const FixedKeys &keys);
 
-/// Read the value of `key`, and keep `value` if it is missing. A size of 0 means that the key is needed. An empty key
-/// is always missing.
+/// Read the value of `key`, and keep `value` if it is missing or empty. A size of 0 means that the key is needed.
 void readSize(JsonReader &reader, llvm::StringRef key, int64_t max, int64_t &value);
 void readFlag(JsonReader &reader, llvm::StringRef key, bool &value);
 void readNumber(JsonReader &reader, llvm::StringRef key, const NumberRange &range, double &value);
+
+/// Lists the tensors of a published checkpoint that make a parameter of a whole model, with the keys of
+/// docs/Checkpoints.md. Null if the checkpoint has none for it. Blocks after the last of model.blocks are the
+/// decoder's.
+DictionaryAttr getSource(Builder &builder, const CheckpointNames &names, const ModelSpec &model,
+                         llvm::StringRef parameter, RankedTensorType type);
 
 } // namespace mlir::moe
 

@@ -1,13 +1,12 @@
 //===- MegatronArguments.cpp - the arguments of a Megatron-LM job ---------===//
 #include "moe/Import/MegatronArguments.h"
 
-#include "ShellWords.h"
-
 #include "moe/Import/MegatronFlags.h"
 #include "moe/Support/Text.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -19,6 +18,190 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 using llvm::Twine;
 
+//===----------------------------------------------------------------------===//
+// Words of a shell script
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ShellWord {
+  std::string text; ///< without quotes, and with the values of variables that the script sets before
+  ConfigPlace place;
+  /// Variable in it that the script sets to different values, of which `text` has the last one; empty: none.
+  std::string doubtful;
+  bool isQuoted = false; ///< a part of it is in quotes, which makes it no word of the shell
+};
+
+/// Splits a script into words. It knows comments, quotes, `\` at line ends, NAME=value, NAME=(words) and NAME="words
+/// with --flags", whose words become those of the script, followed by a `)`. The rest are words like any others.
+class ShellReader {
+public:
+  explicit ShellReader(StringRef script) : rest(script) {}
+
+  std::vector<ShellWord> run();
+
+private:
+  void skip(size_t count);
+  bool skipSpace();
+  void readAssignment();
+  void readWord();
+  void readVariable(ShellWord &word);
+  void readQuoted(ShellWord &word);
+  /// Marks the end of a variable's words.
+  void endWords() { words.push_back({")", {line, column}, "", false}); }
+
+  struct Variable {
+    std::string value;
+    bool isDoubtful = false;
+  };
+  StringRef rest;
+  unsigned line = 1, column = 1;
+  bool isInQuotes = false; ///< the words are those of a variable's value in quotes
+  int arrays = 0;          ///< number of open ones
+  std::vector<ShellWord> words;
+  llvm::StringMap<Variable> variables;
+};
+} // namespace
+
+void ShellReader::skip(size_t count) {
+  for (char c : rest.take_front(count)) {
+    line += c == '\n';
+    column = c == '\n' ? 1 : column + 1;
+  }
+  rest = rest.drop_front(count);
+}
+
+/// Returns false at the end.
+bool ShellReader::skipSpace() {
+  while (!rest.empty()) {
+    if (rest.starts_with("\\\n") || rest.starts_with("\\\r\n"))
+      skip(rest.find('\n') + 1);
+    else if (isInQuotes && rest.front() == '"') {
+      isInQuotes = false;
+      endWords();
+      skip(1);
+    } else if (llvm::isSpace(rest.front()))
+      skip(1);
+    else if (rest.front() == '#')
+      skip(std::min(rest.find('\n'), rest.size()));
+    else
+      return true;
+  }
+  return false;
+}
+
+static size_t getNameLength(StringRef text) {
+  size_t length = text.find_if_not([](char c) { return llvm::isAlnum(c) || c == '_'; });
+  return std::min(length, text.size());
+}
+
+/// Skips the text before the words of a variable's value, if there is any.
+void ShellReader::readAssignment() {
+  size_t length = getNameLength(rest);
+  StringRef after = rest.drop_front(length);
+  bool adds = after.consume_front("+");
+  if (length == 0 || llvm::isDigit(rest.front()) || !after.consume_front("="))
+    return;
+  length += adds + 1;
+  if (after.starts_with("(")) {
+    ++arrays;
+    return skip(length + 1);
+  }
+  if (after.starts_with("\"") && after.drop_front().take_until([](char c) { return c == '"'; }).contains("--")) {
+    isInQuotes = true;
+    skip(length + 1);
+  }
+}
+
+/// Reads `$NAME`, `${NAME}` or `${NAME:-default}`. A variable that the script does not set stays as it is.
+void ShellReader::readVariable(ShellWord &word) {
+  StringRef inner = rest.drop_front(), otherwise;
+  size_t length = 0;
+  if (inner.starts_with("{") && inner.contains('}')) {
+    inner = inner.drop_front().take_until([](char c) { return c == '}'; });
+    length = inner.size() + 3;
+    std::tie(inner, otherwise) = inner.split(":-");
+  } else {
+    inner = inner.take_front(getNameLength(inner));
+    length = inner.size() + 1;
+  }
+  auto known = variables.find(inner);
+  if (known != variables.end()) {
+    word.text += known->second.value;
+    if (known->second.isDoubtful)
+      word.doubtful = inner.str();
+  } else {
+    word.text += otherwise.empty() ? rest.take_front(length) : otherwise.trim("\"'");
+  }
+  skip(length);
+}
+
+void ShellReader::readQuoted(ShellWord &word) {
+  char quote = rest.front();
+  word.isQuoted = true;
+  skip(1);
+  while (!rest.empty() && rest.front() != quote) {
+    if (quote == '"' && rest.front() == '$') {
+      readVariable(word);
+      continue;
+    }
+    if (quote == '"' && rest.front() == '\\' && rest.size() > 1)
+      skip(1);
+    word.text += rest.front();
+    skip(1);
+  }
+  skip(1);
+}
+
+void ShellReader::readWord() {
+  ShellWord word;
+  word.place = {line, column};
+  StringRef ends = isInQuotes ? " \t\r\n\"" : " \t\r\n";
+  while (!rest.empty() && !ends.contains(rest.front()) && !rest.starts_with("\\\n")) {
+    char c = rest.front();
+    if (c == '$') {
+      readVariable(word);
+    } else if (c == '\'' || (c == '"' && !isInQuotes)) {
+      readQuoted(word);
+    } else if (c == '\\' && rest.size() > 1) {
+      word.text += rest[1];
+      skip(2);
+    } else {
+      word.text += c;
+      skip(1);
+    }
+  }
+  StringRef text = word.text;
+  const bool endsArray = arrays > 0 && !word.isQuoted && text.ends_with(")") && text.count(')') > text.count('(');
+  if (endsArray) {
+    --arrays;
+    word.text.pop_back();
+  }
+  size_t length = getNameLength(word.text);
+  if (StringRef value = StringRef(word.text).substr(length); length > 0 && value.consume_front("=")) {
+    auto [known, isNew] = variables.try_emplace(StringRef(word.text).take_front(length));
+    known->second.isDoubtful |= !isNew && known->second.value != value;
+    known->second.value = value.str();
+  }
+  if (!word.text.empty())
+    words.push_back(std::move(word));
+  if (endsArray)
+    endWords();
+}
+
+std::vector<ShellWord> ShellReader::run() {
+  while (skipSpace()) {
+    size_t before = rest.size();
+    readAssignment();
+    if (rest.size() == before)
+      readWord();
+  }
+  return std::move(words);
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
 namespace {
 struct Argument {
   ConfigPlace place;
@@ -28,7 +211,7 @@ struct Argument {
 
 class ArgumentsReader {
 public:
-  ArgumentsReader(StringRef text, StringRef fileName) : words(splitShellWords(text)) {
+  ArgumentsReader(StringRef text, StringRef fileName) : words(ShellReader(text).run()) {
     result.fileName = fileName.str();
   }
 
@@ -196,11 +379,9 @@ void ArgumentsReader::write() {
 
 llvm::Expected<MegatronArguments> ArgumentsReader::run() {
   while (next < words.size()) {
-    if (!isFlag(words[next])) {
+    if (!isFlag(words[next]))
       ++next;
-      continue;
-    }
-    if (llvm::Error error = readFlag())
+    else if (llvm::Error error = readFlag())
       return error;
   }
   if (arguments.empty())

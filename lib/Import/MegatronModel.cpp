@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 #include "moe/Import/MegatronArguments.h"
 
-#include "BlockPattern.h"
 #include "Family.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -34,8 +33,7 @@ static Activation getActivation(JsonReader &reader) {
 static void readRouter(JsonReader &reader, LayerSpec &layer) {
   bool isSigmoid = reader.getChoice("moe_router_score_function", {"softmax", "sigmoid"}, 0) == 1;
   layer.score = isSigmoid ? Score::sigmoid : Score::softmax;
-  // The softmax over the chosen experts' logits equals the renormalised whole softmax. Sigmoids are always
-  // renormalised.
+  // The softmax over the chosen experts' logits is the renormalised whole one. Sigmoids are always renormalised.
   layer.renormalize = layer.topK > 1 && (isSigmoid || !reader.getBool("moe_router_pre_softmax", false));
   layer.selectionBias = reader.getBool("moe_router_enable_expert_bias", false);
   layer.groupScore = layer.expertGroups == 1 ? GroupScore::max : isSigmoid ? GroupScore::top2 : GroupScore::max;
@@ -55,8 +53,97 @@ static void readMoeLayer(JsonReader &reader, LayerSpec &layer) {
 // The model around it
 //===----------------------------------------------------------------------===//
 
-/// Returns for each block whether `pattern` has a number other than 0 there. An integer N selects the blocks that
-/// `isEvery` accepts.
+namespace {
+/// A list, or a number that multiplies lists.
+struct PatternValue {
+  std::vector<int64_t> list;
+  std::optional<int64_t> number;
+};
+
+/// Parses a list as Megatron-LM takes it for --moe-layer-freq: sums and multiples of lists of numbers, such as
+/// `([0]*3+[1]*58)`. Null if it is no list, or has more than 10000 numbers.
+class PatternParser {
+public:
+  explicit PatternParser(StringRef text) : rest(text) {}
+
+  std::optional<std::vector<int64_t>> run() {
+    std::optional<PatternValue> value = parseSum();
+    if (!value || value->number || !rest.trim().empty())
+      return std::nullopt;
+    return std::move(value->list);
+  }
+
+private:
+  bool consume(StringRef text) {
+    rest = rest.ltrim();
+    return rest.consume_front(text);
+  }
+  std::optional<PatternValue> parseSum();
+  std::optional<PatternValue> parseProduct();
+  std::optional<PatternValue> parseFactor();
+  std::optional<int64_t> parseNumber() {
+    int64_t number = 0;
+    rest = rest.ltrim();
+    return rest.consumeInteger(10, number) ? std::nullopt : std::optional(number);
+  }
+
+  StringRef rest;
+  int depth = 0;
+};
+} // namespace
+
+std::optional<PatternValue> PatternParser::parseFactor() {
+  constexpr int deepest = 100;
+  PatternValue value;
+  if (consume("[")) {
+    for (; !consume("]"); consume(","))
+      if (std::optional<int64_t> number = parseNumber())
+        value.list.push_back(*number);
+      else
+        return std::nullopt;
+    return value;
+  }
+  if (!consume("(")) {
+    value.number = parseNumber();
+    return value.number ? std::optional(value) : std::nullopt;
+  }
+  if (++depth > deepest)
+    return std::nullopt;
+  std::optional<PatternValue> inner = parseSum();
+  --depth;
+  return consume(")") ? inner : std::nullopt;
+}
+
+std::optional<PatternValue> PatternParser::parseProduct() {
+  std::optional<PatternValue> value = parseFactor();
+  while (value && consume("*")) {
+    std::optional<PatternValue> other = parseFactor();
+    if (!other || value->number.has_value() == other->number.has_value())
+      return std::nullopt;
+    if (value->number)
+      std::swap(value, other);
+    int64_t times = *other->number;
+    if (times < 0 || times > kMaxBlocks || static_cast<int64_t>(value->list.size()) * times > kMaxBlocks)
+      return std::nullopt;
+    std::vector<int64_t> once = std::exchange(value->list, {});
+    for (int64_t i = 0; i < times; ++i)
+      llvm::append_range(value->list, once);
+  }
+  return value;
+}
+
+std::optional<PatternValue> PatternParser::parseSum() {
+  std::optional<PatternValue> value = parseProduct();
+  while (value && consume("+")) {
+    std::optional<PatternValue> other = parseProduct();
+    if (!other || value->number || other->number)
+      return std::nullopt;
+    llvm::append_range(value->list, other->list);
+  }
+  return value;
+}
+
+/// Returns for each block whether the pattern has a number other than 0 there. An integer selects by `isEvery`.
 static std::vector<bool> readPattern(JsonReader &reader, StringRef key, size_t blocks, bool otherwise,
                                      llvm::function_ref<bool(int64_t block, int64_t every)> isEvery) {
   std::vector<bool> result(blocks, otherwise);
@@ -65,7 +152,7 @@ static std::vector<bool> readPattern(JsonReader &reader, StringRef key, size_t b
     return result;
   int64_t every = value->getAsInteger().value_or(0);
   std::optional<std::vector<int64_t>> listed =
-      value->getAsString() ? parseBlockPattern(*value->getAsString()) : std::nullopt;
+      value->getAsString() ? PatternParser(*value->getAsString()).run() : std::nullopt;
   if (every < 1 && (!listed || listed->size() != blocks)) {
     reader.fail(key, "a number, or a list of " + Twine(blocks) + " numbers such as ([0]*1+[1]*" + Twine(blocks - 1) +
                          "), one for each block,");
@@ -164,7 +251,7 @@ static void setPositions(JsonReader &reader, Family &family) {
   size_t type = reader.getChoice("position_embedding_type", {"learned_absolute", "rope", "yarn", "none"}, 0);
   if (type == 1 || type == 2 || reader.getBool("use_rotary_position_embeddings", false) ||
       reader.getBool("multi_latent_attention", false)) {
-    family.model.attention.rotary = RotarySpec{.base = 1e4};
+    family.model.attention.rotary = RotarySpec();
     family.modelKeys.rotary = {.isPartial = true};
   } else if (type == 0 && !reader.getBool("no_position_embedding", false)) {
     family.modelKeys.learnedPositions = "max_position_embeddings";
@@ -201,7 +288,11 @@ static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
                       .groups = GroupKeys{.groups = "moe_router_num_groups", .topGroups = "moe_router_group_topk"},
                       .capacityFactor = "moe_expert_capacity_factor",
                       .readMore = readMoeLayer};
-  family.model = {.eps = 1e-5, .denseHidden = ffn, .dropout = {.attention = 0.1, .residual = 0.1}};
+  family.model = {.eps = 1e-5,
+                  .attention = {.rotary = std::nullopt},
+                  .denseHidden = ffn,
+                  .dropout = {.attention = 0.1, .residual = 0.1},
+                  .routerLoss = {.isOverLayers = false}};
   family.modelKeys = {.blocks = "num_layers",
                       .vocabulary = {},
                       .padding = {},

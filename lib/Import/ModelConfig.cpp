@@ -2,7 +2,6 @@
 
 #include "moe/Import/ModelConfig.h"
 
-#include "ClassDefaults.h"
 #include "Family.h"
 
 #include "llvm/ADT/STLExtras.h"

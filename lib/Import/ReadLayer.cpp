@@ -97,12 +97,6 @@ static void readGroups(JsonReader &reader, const GroupKeys &keys, const LayerKey
   layer.groupScore = layer.expertGroups > 1 ? keys.score : GroupScore::max;
 }
 
-static void readWeights(JsonReader &reader, const LayerKeys &keys, LayerSpec &layer) {
-  readFlag(reader, keys.renormalize, layer.renormalize);
-  layer.renormalize &= layer.topK > 1 || keys.renormalizesOne;
-  readNumber(reader, keys.scale, kPositive, layer.routingScale);
-}
-
 LayerSpec mlir::moe::readLayer(JsonReader &model, const Family &family) {
   const LayerKeys &keys = family.layerKeys;
   LayerSpec layer = family.layer;
@@ -116,7 +110,8 @@ LayerSpec mlir::moe::readLayer(JsonReader &model, const Family &family) {
     return layer;
   if (keys.groups)
     readGroups(reader, *keys.groups, keys, layer);
-  readWeights(reader, keys, layer);
+  readFlag(reader, keys.renormalize, layer.renormalize);
+  readNumber(reader, keys.scale, kPositive, layer.routingScale);
   readFlag(reader, keys.gateBias, layer.gateBias);
   if (!keys.capacityFactor.empty() && reader.find(keys.capacityFactor))
     layer.capacityFactor = reader.getNumber(keys.capacityFactor, kPositive);

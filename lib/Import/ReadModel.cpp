@@ -74,8 +74,8 @@ static void readAttention(JsonReader &reader, const ModelKeys &keys, const Layer
     readLatent(reader, keys, attention);
   else
     readHeads(reader, keys, layer, attention);
-  readFlag(reader, keys.inputBiases, attention.inputBiases);
-  readFlag(reader, keys.outputBias, attention.outputBias);
+  readFlag(reader, keys.biases, attention.outputBias);
+  readFlag(reader, keys.biases.empty() ? keys.inputBiases : keys.biases, attention.inputBiases);
   readPositions(reader, keys, attention);
 }
 
@@ -117,16 +117,14 @@ static void readWindows(JsonReader &reader, const WindowKeys &keys, ModelSpec &m
 }
 
 static void readSparseBlocks(JsonReader &reader, const SparseKeys &keys, const LayerSpec &layer, ModelSpec &model) {
-  int64_t step = keys.defaultStep, first = keys.defaultFirst;
+  int64_t step = 1;
   readSize(reader, keys.step, kMaxBlocks, step);
-  if (!keys.first.empty())
-    first = reader.getInteger(keys.first, 0, kMaxBlocks, first);
+  int64_t first = keys.first.empty() ? 0 : reader.getInteger(keys.first, 0, kMaxBlocks, 0);
   std::vector<int64_t> dense;
   if (!keys.denseList.empty())
     dense = reader.getIntegers(keys.denseList, 0, kMaxBlocks);
   for (int64_t i = 0; i < static_cast<int64_t>(model.blocks.size()); ++i)
-    model.blocks[i].isMoe =
-        layer.experts > 0 && (i + keys.offset) % step == 0 && i >= first && !llvm::is_contained(dense, i);
+    model.blocks[i].isMoe = layer.experts > 0 && (i + 1) % step == 0 && i >= first && !llvm::is_contained(dense, i);
 }
 
 static void readBlocks(JsonReader &reader, const ModelKeys &keys, const LayerSpec &layer, ModelSpec &model) {
@@ -149,8 +147,7 @@ static void readBlocks(JsonReader &reader, const ModelKeys &keys, const LayerSpe
 // The model
 //===----------------------------------------------------------------------===//
 
-/// Reads the id of the padding. Hugging Face counts a negative id from the end. Without a key the family's embedding
-/// trains all rows.
+/// Reads the id of the padding, which counts from the end if negative. Without a key the embedding trains all rows.
 static void readPadding(JsonReader &reader, StringRef key, ModelSpec &model) {
   if (key.empty())
     return reader.accept({"pad_token_id"});
@@ -160,9 +157,6 @@ static void readPadding(JsonReader &reader, StringRef key, ModelSpec &model) {
     model.padding = -1;
   else if (reader.find(key))
     model.padding = reader.getInteger(key, -model.vocabulary, model.vocabulary - 1);
-  else if (model.padding >= model.vocabulary)
-    reader.fail(key, "an id below 'vocab_size', " + Twine(model.vocabulary) + ", but the family's default is " +
-                         Twine(model.padding) + ",");
   if (reader.find(key) && model.padding < 0)
     model.padding += model.vocabulary;
 }

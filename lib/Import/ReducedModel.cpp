@@ -38,8 +38,7 @@ static void reduceLayer(LayerSpec &layer, int64_t seq, int64_t reducedSeq, const
   layer.hidden = hidden;
   if (layer.sharedHidden)
     layer.sharedHidden = reduce(layer.sharedHidden, 2 * sizes.factor, shards);
-  // A rank with several experts keeps several, a group of experts has more than are scored in it, and some experts are
-  // not chosen.
+  // A rank with several experts keeps several, groups have more experts than are scored, and some are not chosen.
   const int64_t ofRank = std::min<int64_t>(2 * sizes.factor, layer.experts / groups.getEp());
   const int64_t ofGroup = layer.expertGroups > 1 ? std::max<int64_t>(3, layer.topK / layer.topGroups + 1) : 1;
   const int64_t least = std::max({groups.getEp() * ofRank, layer.expertGroups * ofGroup, layer.topK + 1});

@@ -21,8 +21,7 @@ static double getYarnScale(double factor, double multiple) {
   return factor <= 1 ? 1.0 : 0.1 * multiple * std::log(factor) + 1;
 }
 
-/// Number of positions before they were stretched. As in transformers the key beside the others precedes the one among
-/// them.
+/// Number of positions before they were stretched. As in transformers the outer key precedes the inner one.
 static double getOriginalPositions(JsonReader &reader, JsonReader &scaling) {
   StringRef key = "original_max_position_embeddings";
   int64_t longest = reader.getInteger("max_position_embeddings", 1, kMaxVocabulary, 4096);
@@ -87,8 +86,7 @@ static void readAlpha(JsonReader &scaling, int64_t dim, RotarySpec &rotary) {
   scaling.accept({"beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"}); // unread by "dynamic"
 }
 
-/// Key of the object that describes the scaling of positions. As in transformers, `rope_scaling` replaces
-/// `rope_parameters` unless it is empty.
+/// Key of the scaling of positions. As in transformers, `rope_scaling` replaces `rope_parameters` unless it is empty.
 static StringRef getScalingKey(const JsonReader &reader) {
   const llvm::json::Value *older = reader.find("rope_scaling");
   bool isEmpty = !older || (older->getAsObject() && older->getAsObject()->empty());
@@ -140,8 +138,6 @@ void mlir::moe::readRotary(JsonReader &reader, const RotaryKeys &keys, StringRef
   if (dim % 2 != 0)
     reader.fail(dimKey, "an even size of heads, as rotary positions need it, " + Twine(dim) + " being odd,");
   readNumber(reader, "rope_theta", kPositive, rotary.base);
-  if (keys.share < 1)
-    rotary.dim = static_cast<int64_t>(static_cast<double>(dim) * keys.share);
   readShare(reader, keys, dim, rotary);
   StringRef key = getScalingKey(reader);
   if (!reader.find(key))

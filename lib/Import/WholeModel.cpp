@@ -57,8 +57,7 @@ private:
   Value rotate(Location loc, Value x, int64_t head, int64_t begin, int64_t dim, bool interleaved);
   Value normHeads(Location loc, const Twine &normName, Value x);
   Value clip(Location loc, Value x);
-  /// Applies the norm, the clip and the positions of queries or keys. `warms` adds the temperature in a block without
-  /// positions.
+  /// Applies norm, clip and positions of queries or keys. `warms` adds the temperature in a block without positions.
   Value placeHeads(StringRef name, StringRef normName, Value x, const BlockSpec &block, bool warms);
   Heads projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block);
   Heads projectLatent(StringRef name, Value x);
@@ -67,8 +66,7 @@ private:
   Value feedForward(int64_t index, bool isMoe, Value x);
   /// Returns `x + branch(x)`, with the norm at the model's place.
   Value addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch);
-  /// Builds the first blocks of `blocks`, which are numbered from `first` on, with attention to `memory` unless it is
-  /// null.
+  /// Builds the first blocks of `blocks`, numbered from `first` on, with attention to `memory` unless it is null.
   Value buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory = {});
   Value buildDecoder(Value encoded);
   Value buildLogits(Value x);
@@ -233,8 +231,7 @@ Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory, const Bl
   return {q, k, v};
 }
 
-/// Makes heads from short vectors with a norm. Only the keys' columns with positions, which all heads share, come from
-/// the token.
+/// Makes heads from short vectors with a norm. The keys' columns with positions come from the token, for all heads.
 Heads ModelBuilder::projectLatent(StringRef name, Value x) {
   Location loc = getLoc(name);
   const LatentSpec &latent = *attention.latent;
@@ -378,8 +375,7 @@ Value ModelBuilder::buildRouterLoss() {
   return sum;
 }
 
-/// Warns that experts drop no values: the row of a token in an expert, and with it the random draw, depends on the
-/// partitioning.
+/// Warns that experts drop no values: the row of a token in an expert, and so its draw, depends on the partitioning.
 void ModelBuilder::warnOfExperts() {
   auto isMoe = [](const BlockSpec &block) { return block.isMoe; };
   if (options.loss && model.dropout.hidden > 0 &&

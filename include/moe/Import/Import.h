@@ -26,9 +26,8 @@ struct ImportOptions {
   std::optional<double> maxLoad;
   /// Default of `maxLoad` for a dropless model, which the module records as `moe.default_max_load`.
   std::optional<double> defaultMaxLoad;
-  /// Number of blocks of tokens that are routed apart from each other, for the whole graph; data parallelism may need
-  /// more. By default it is the model's own: the number of sequences, or 1. An expert's capacity in a sequence becomes
-  /// that of a block in proportion.
+  /// Number of blocks of tokens that are routed apart; data parallelism may need more. Default: the model's own, which
+  /// is the number of sequences, or 1. An expert's capacity in a sequence becomes that of a block in proportion.
   std::optional<int64_t> groups;
   /// The graph has batch * seq * dataParallel tokens.
   int64_t dataParallel = 1;
@@ -46,8 +45,7 @@ struct ImportOptions {
 /// A whole model is `@model(tokens, labels, step, parameters..) -> (logits, aux)`, or `-> (loss, cross_entropy)` of
 /// roles "loss" and "metric", with `loss` the cross entropy plus the model's coefficient times aux. The argument labels
 /// exists only with a loss, and step (role "step") only with dropout. `moe.below` on tokens and labels bounds the ids.
-/// `moe.source` on a parameter gives its place in a published checkpoint; docs/Checkpoints.md lists both, and all
-/// names.
+/// `moe.source` is a parameter's place in a published checkpoint. docs/Checkpoints.md lists both, and all names.
 llvm::Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const ModelConfig &config,
                                                   const ImportOptions &options);
 

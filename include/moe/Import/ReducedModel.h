@@ -19,8 +19,8 @@ struct ReducedSizes {
   int64_t chunks = 1;
   /// Multiple of the smallest sizes: 1, or a power of two if a smaller model would be divided in another way.
   int64_t factor = 1;
-  /// True if the embedding leaves out the row of the padding in training, as the model does. Its gradient then differs
-  /// from the loss's derivative.
+  /// Does not train the padding's row of the embedding, as in the model. Its gradient is then no derivative of the
+  /// loss.
   bool keepsPadding = true;
 };
 
