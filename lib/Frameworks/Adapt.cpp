@@ -62,10 +62,8 @@ void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
 /// Takes 1F1B with as many stages as the plan has, if the number of micro-batches allows that.
 static void takePlainOrder(Candidate &one) {
   one.pipelineOrder = Order::OneForwardOneBackward;
-  int64_t pp = one.parallel.getPp();
-  if (one.interleave == 1 || one.microBatches % pp == 0)
-    return;
-  one.interleave = 1;
+  if (one.microBatches % one.parallel.getPp() != 0)
+    one.interleave = 1;
 }
 
 void Adapter::adaptOrder(StringRef reason) {
@@ -132,8 +130,7 @@ static bool hasTorchtitanOrder(const Candidate &plan) {
          plan.pipelineOrder == Order::DualPipeV;
 }
 
-/// Reason against the groups of experts, whose ranks torchtitan takes from data and tensor parallelism; empty if it has
-/// them.
+/// Reason against the groups of experts, whose ranks torchtitan takes from data and tensor parallelism; empty: none.
 static std::string refuseExperts(ParallelAttr all) {
   int64_t tp = all.getMp(), etp = all.getEsp(), ep = all.getEp();
   if (etp != 1 && etp != tp)

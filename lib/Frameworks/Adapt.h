@@ -8,16 +8,14 @@
 
 namespace mlir::moe {
 
-/// A feature that a framework lacks, and the change that removes it from a plan. Without a change MoePlan has no such
-/// plan.
+/// A feature that a framework lacks, and the change that removes it from a plan; null if MoePlan has no such plan.
 struct Adaptation {
   Omission omission;
   std::function<void(Candidate &)> apply;
   std::function<void(Candidate &)> other = nullptr; ///< another change, which may be better; may be null
 };
 
-/// The adaptations of a plan, in order: each is for the plan that those before it leave. Cuts inside blocks are not
-/// among them.
+/// The adaptations of a plan, but for cuts inside blocks: each is for the plan that those before it leave.
 std::vector<Adaptation> adaptToMegatron(const PlannedJob &job);
 std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job);
 
@@ -25,6 +23,32 @@ std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job);
 std::vector<std::string> findMegatronGaps(const ModelConfig &model);
 /// Name of torchtitan's model of this architecture; empty if it has none.
 StringRef getTorchtitanModel(const ModelConfig &model);
+
+/// An argument of Megatron-LM, which lib/Import/MegatronFlags.cpp lists.
+struct Setting {
+  StringRef flag;                  ///< without dashes
+  SmallVector<std::string> values; ///< none: a switch
+  std::string bridgeValue = {};    ///< Python for Megatron-Bridge, if it is not the value of the flag
+};
+
+struct SettingGroup {
+  std::string title;
+  std::string remark = {}; ///< behind the title
+  std::vector<Setting> settings = {};
+
+  void add(StringRef flag) { settings.push_back({flag, {}}); }
+  void add(StringRef flag, const Twine &value) { settings.push_back({flag, {value.str()}}); }
+  void add(StringRef flag, int64_t value) { add(flag, Twine(value)); }
+  void addIf(bool present, StringRef flag) {
+    if (present)
+      add(flag);
+  }
+};
+
+/// Settings that run `advice.runnable`.
+std::vector<SettingGroup> getPlanSettings(const Advice &advice, const PlannedJob &job);
+/// Settings that describe the model, as far as there are arguments for it.
+std::vector<SettingGroup> getModelSettings(const ModelConfig &model, int64_t sequence);
 
 /// Write the part of a file after its comments, for writeArguments().
 void writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);

@@ -12,29 +12,18 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-struct FrameworkNames {
-  StringRef name, title, version;
-};
-} // namespace
-
-/// Names in the order of the enum.
-static constexpr FrameworkNames kNames[] = {{"megatron", "Megatron-LM", "core_v0.15"},
-                                            {"megatron-bridge", "Megatron-Bridge", "v0.2"},
-                                            {"torchtitan", "torchtitan", "v0.2.1"}};
-
-static const FrameworkNames &getNames(Framework framework) { return kNames[static_cast<size_t>(framework)]; }
-
-StringRef mlir::moe::getName(Framework framework) { return getNames(framework).name; }
-StringRef mlir::moe::getTitle(Framework framework) { return getNames(framework).title; }
-StringRef mlir::moe::getVersion(Framework framework) { return getNames(framework).version; }
+const FrameworkNames &mlir::moe::getNames(Framework framework) {
+  static constexpr FrameworkNames names[] = {{"megatron", "Megatron-LM", "core_v0.15"},
+                                             {"megatron-bridge", "Megatron-Bridge", "v0.2"},
+                                             {"torchtitan", "torchtitan", "v0.2.1"}};
+  return names[static_cast<size_t>(framework)];
+}
 
 //===----------------------------------------------------------------------===//
 // Stages of whole blocks
 //===----------------------------------------------------------------------===//
 
-/// First blocks of the stages: each is nearest to the boundary, and every stage has a block. Null if there are too few
-/// blocks.
+/// First blocks of the stages, nearest to the boundaries; every stage has a block. Null if there are too few.
 static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> boundaries, ArrayRef<int64_t> blockParts) {
   auto blocks = static_cast<int64_t>(blockParts.size()) - 2;
   auto stages = static_cast<int64_t>(boundaries.size()) - 1;
@@ -193,7 +182,8 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
   auto printStep = [&](double seconds) {
     os << llvm::format("%.1f ms (%+.1f%%)", seconds * 1e3, 100 * (seconds / plan.getStepSeconds() - 1));
   };
-  os << "# For " << getTitle(advice.framework) << " " << getVersion(advice.framework) << ", by MoePlan.\n"
+  const FrameworkNames &names = getNames(advice.framework);
+  os << "# For " << names.title << " " << names.version << ", by MoePlan.\n"
      << "# The plan: " << describe(plan.parallel) << "; " << describeChoices(plan)
      << llvm::format("; %.1f ms a step.\n", plan.getStepSeconds() * 1e3);
   for (const std::string &gap : advice.modelGaps)

@@ -234,8 +234,7 @@ void JobReader::readPrecision() {
     remark("use_distributed_optimizer", "MoePlan sums gradients beside the backward, as with --overlap-grad-reduce");
 }
 
-/// Reads the schedule: with sequence parallelism each member of a tensor parallel group sends its own tokens to
-/// experts, as in S1.
+/// Reads the schedule. With sequence parallelism tensor parallel ranks send tokens of their own to experts, as in S1.
 void JobReader::readMoe() {
   Candidate &plan = job.plan;
   int64_t tp = getSize("tensor_model_parallel_size"), ep = getSize("expert_model_parallel_size");

@@ -4,7 +4,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Adapt.h"
-#include "Settings.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -212,50 +211,36 @@ std::vector<SettingGroup> mlir::moe::getModelSettings(const ModelConfig &model, 
 // Gaps of the arguments
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct GapList {
-  std::vector<std::string> all;
-
-  LLVM_ATTRIBUTE_NOINLINE void addIf(bool isGap, const char *text) {
-    if (isGap)
-      all.emplace_back(text);
-  }
-};
-} // namespace
-
-static void findAttentionGaps(const AttentionSpec &attention, GapList &gaps) {
-  gaps.addIf(attention.relativeBuckets > 0, "biases of relative positions");
-  gaps.addIf(!attention.causal, "attention to later tokens (pretrain_bert.py trains such models)");
-  gaps.addIf(attention.clip > 0, "bounds of queries, keys and values");
-  gaps.addIf(attention.headNorm == HeadNorm::projection, "one norm of all queries and one of all keys");
-  gaps.addIf(attention.headNorm == HeadNorm::plain, "norms of queries and keys without weights");
-  gaps.addIf(attention.normAfterRotary, "norms of queries and keys behind rotary positions");
-  gaps.addIf(attention.temperature > 0, "a temperature of attention that depends on the position");
-  gaps.addIf(attention.outputBias && !attention.inputBiases, "a bias of attention's output alone");
-}
-
-static void findLayerGaps(const LayerSpec &layer, GapList &gaps) {
-  gaps.addIf(layer.score == Score::sigmoid && !layer.renormalize && layer.topK > 1,
-             "sigmoid weights that are not renormalised");
-  gaps.addIf(layer.expertCapacity.has_value(), "a capacity of experts that does not grow with the tokens");
-  gaps.addIf(
-      !llvm::is_contained({Activation::swiglu, Activation::swiglu_clamped, Activation::gelu_tanh}, layer.activation),
-      "this activation function (Megatron-LM takes GELU)");
-}
-
 std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) {
   const ModelSpec &model = *config.model;
-  GapList gaps;
-  gaps.addIf(!model.decoder.empty(), "a decoder beside the encoder");
-  gaps.addIf(model.postNorm || model.headTransform || model.embeddingNorm,
-             "norms after the sums, and the head of BERT");
-  gaps.addIf(model.embeddingScale != 1 || model.residualScale != 1 || model.headScale != 1,
-             "factors of embeddings, branches and logits");
-  gaps.addIf(llvm::any_of(model.blocks, [](const BlockSpec &block) { return block.chunk > 0; }),
-             "attention inside chunks");
-  gaps.addIf(model.norm == Norm::layer && !model.normBias, "layer norms without biases");
-  findAttentionGaps(model.attention, gaps);
-  if (config.layer.experts > 0)
-    findLayerGaps(config.layer, gaps);
-  return std::move(gaps.all);
+  const AttentionSpec &attention = model.attention;
+  const LayerSpec &layer = config.layer;
+  const bool hasExperts = layer.experts > 0;
+  const bool hasChunks = llvm::any_of(model.blocks, [](const BlockSpec &block) { return block.chunk > 0; });
+  const bool hasActivation =
+      llvm::is_contained({Activation::swiglu, Activation::swiglu_clamped, Activation::gelu_tanh}, layer.activation);
+  const std::pair<bool, const char *> known[] = {
+      {!model.decoder.empty(), "a decoder beside the encoder"},
+      {model.postNorm || model.headTransform || model.embeddingNorm, "norms after the sums, and the head of BERT"},
+      {model.embeddingScale != 1 || model.residualScale != 1 || model.headScale != 1,
+       "factors of embeddings, branches and logits"},
+      {hasChunks, "attention inside chunks"},
+      {model.norm == Norm::layer && !model.normBias, "layer norms without biases"},
+      {attention.relativeBuckets > 0, "biases of relative positions"},
+      {!attention.causal, "attention to later tokens (pretrain_bert.py trains such models)"},
+      {attention.clip > 0, "bounds of queries, keys and values"},
+      {attention.headNorm == HeadNorm::projection, "one norm of all queries and one of all keys"},
+      {attention.headNorm == HeadNorm::plain, "norms of queries and keys without weights"},
+      {attention.normAfterRotary, "norms of queries and keys behind rotary positions"},
+      {attention.temperature > 0, "a temperature of attention that depends on the position"},
+      {attention.outputBias && !attention.inputBiases, "a bias of attention's output alone"},
+      {hasExperts && layer.score == Score::sigmoid && !layer.renormalize && layer.topK > 1,
+       "sigmoid weights that are not renormalised"},
+      {hasExperts && layer.expertCapacity, "a capacity of experts that does not grow with the tokens"},
+      {hasExperts && !hasActivation, "this activation function (Megatron-LM takes GELU)"}};
+  std::vector<std::string> gaps;
+  for (auto [isGap, text] : known)
+    if (isGap)
+      gaps.emplace_back(text);
+  return gaps;
 }

@@ -3,7 +3,7 @@
 // The arguments that run each feature of a plan. lib/Import/MegatronFlags.cpp has the fields of Megatron-Bridge.
 //
 //===----------------------------------------------------------------------===//
-#include "Settings.h"
+#include "Adapt.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,6 +1,5 @@
 //===- WriteMegatron.cpp - arguments of Megatron-LM and Megatron-Bridge ---===//
 #include "Adapt.h"
-#include "Settings.h"
 
 #include "llvm/ADT/StringExtras.h"
 

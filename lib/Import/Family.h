@@ -115,7 +115,7 @@ struct ModelKeys {
   llvm::StringRef heads = "num_attention_heads";
   llvm::StringRef keyHeads = "num_key_value_heads"; ///< missing: as many as heads
   llvm::StringRef headDim = "head_dim";             ///< missing: the heads share the hidden columns
-  llvm::StringRef biases = {}, inputBiases = {};    ///< of all of attention's projections, and of its inputs
+  llvm::StringRef biases = {}, inputBiases = {};    ///< keys of all biases of attention, or of q, k and v
   llvm::StringRef learnedPositions = {}, tokenTypes = {};
   llvm::StringRef relativeBuckets = {}, maxDistance = {};
   llvm::StringRef embeddingDropout = {}, attentionDropout = "attention_dropout", residualDropout = {};

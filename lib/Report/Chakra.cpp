@@ -302,8 +302,7 @@ void ChakraTraces::addDeps(Node &node, const TracedLaunch &launch) {
     node.add_data_deps(id);
 }
 
-/// Sets the work of one rank. ASTRA-sim's roofline divides by the operations, so a launch that only moves bytes has
-/// one.
+/// Sets the work of one rank. A launch that only moves bytes has one operation, since ASTRA-sim divides by them.
 void ChakraTraces::setWork(Node &node, int64_t rank, uint32_t launch) const {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &its = program.launches[launch];

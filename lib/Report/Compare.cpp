@@ -1,7 +1,5 @@
 //===- Compare.cpp - a measured step beside the predicted one -------------===//
-#include "moe/Report/Compare.h"
-
-#include "moe/Simulator/Report.h"
+#include "moe/Report/SimOutput.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

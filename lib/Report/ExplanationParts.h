@@ -17,8 +17,7 @@ std::string formatFigure(double value);
 /// Writes `part` of `whole` in per cent: "27.3"; a dash if `whole` is 0.
 std::string formatShare(double part, double whole);
 
-/// Prints whether predictions decide, or measurements have to. `isOpen` means that something was not simulated that may
-/// be close.
+/// Prints whether predictions decide, or measurements have to. If `isOpen`, what was not simulated may be close.
 void printMargin(const std::optional<Margin> &margin, bool isOpen, llvm::raw_ostream &os);
 /// True if `name` is as good as the choice, as far as the profile can tell.
 bool isClose(const std::optional<Margin> &margin, const std::string &name);

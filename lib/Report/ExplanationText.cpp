@@ -167,8 +167,7 @@ void mlir::moe::printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostre
     os << "the profile does not say how far its times may be off\n";
 }
 
-/// Prints the gain of a choice that exchanges in another way between nodes than inside, against the fastest that does
-/// not.
+/// Prints the gain of a choice that exchanges by node, against the fastest that does not.
 static void printByNode(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
   auto isByNode = [](const Candidate *one) { return one->byNode; };
   const auto *chosen = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });

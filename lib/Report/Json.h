@@ -21,8 +21,7 @@ void writeObjects(llvm::json::OStream &json, llvm::StringRef key, const Elements
   });
 }
 
-/// Writes the attributes of writeJson's object that the page has, too: those that do not grow with the number of ranks
-/// and launches.
+/// Writes the attributes of writeJson's object that the page has, too. They do not grow with ranks and launches.
 void writeReportSums(llvm::json::OStream &json, const SimHeader &header, const SimResult &result,
                      const SimReport &report, const Comparison *comparison);
 /// Writes the attributes of its "memory", without the points.

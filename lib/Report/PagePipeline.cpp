@@ -28,8 +28,7 @@ static bool isExchange(const SimProgram &program, const SimLaunch &launch) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Joins launches, in order of their begins, to pieces. A piece ends where its device waits for longer than
-/// `longestGap`.
+/// Joins launches, in order of their begins, to pieces, which end where their device waits longer than `longestGap`.
 class PieceMaker {
 public:
   PieceMaker(const SimProgram &program, double longestGap)

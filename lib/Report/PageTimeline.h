@@ -7,8 +7,7 @@
 #ifndef MOE_LIB_REPORT_PAGETIMELINE_H
 #define MOE_LIB_REPORT_PAGETIMELINE_H
 
-#include "moe/Report/Compare.h"
-#include "moe/Simulator/Report.h"
+#include "moe/Report/SimOutput.h"
 
 #include <cmath>
 
@@ -76,8 +75,7 @@ struct PagePiece {
 struct PageDevice {
   std::string name; ///< name of the rank
   std::vector<PagePiece> pieces;
-  /// Begins and ends of the times in which an exchange with ranks of the same stage is under way and nothing is
-  /// computed.
+  /// Begins and ends of times with an exchange between ranks of the same stage, and without computation.
   std::vector<std::pair<double, double>> exposed;
 };
 

@@ -1,5 +1,5 @@
 //===- PlanFigures.cpp - a plan in figures --------------------------------===//
-#include "moe/Report/PlanFigures.h"
+#include "moe/Report/PlanReport.h"
 
 #include "Json.h"
 

@@ -1,5 +1,5 @@
 //===- PlanTable.cpp - what a plan does, in words -------------------------===//
-#include "moe/Report/PlanTable.h"
+#include "moe/Report/PlanReport.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/Format.h"

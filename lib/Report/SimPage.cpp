@@ -101,21 +101,6 @@ static std::vector<std::pair<double, double>> findIdle(const SimProgram &program
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Numbers for the names on the timelinePage, in order of first use.
-class Names {
-public:
-  int64_t getNumber(const std::string &name) {
-    return numbers.try_emplace(name, static_cast<int64_t>(numbers.size())).first->second;
-  }
-  void write(json::OStream &json) const {
-    for (const auto &[name, number] : numbers)
-      json.value(json::fixUTF8(name));
-  }
-
-private:
-  llvm::MapVector<std::string, int64_t, std::map<std::string, unsigned>> numbers;
-};
-
 /// Rows, FLOPs and bytes of a launch on a rank.
 struct Figures {
   int64_t rows = -1;
@@ -123,34 +108,12 @@ struct Figures {
   auto operator<=>(const Figures &) const = default;
 };
 
-/// A program's launches on the page, by their numbers in the program, each with its number on the page and the
-/// figures of the first rank that ran it.
+/// A launch's number on the page, and its figures on the first rank that ran it.
 struct ShownLaunch {
   int64_t number = 0;
   std::optional<Figures> figures;
 };
 using ShownLaunches = llvm::MapVector<uint32_t, ShownLaunch>;
-
-/// Writes a time as the gap since the last end on the stream and the duration, both small numbers.
-class GapWriter {
-public:
-  GapWriter(const PageTimeline &timeline, json::OStream &json) : timeline(timeline), json(json) {}
-
-  void write(int64_t launch, size_t stream, double begin, double end) {
-    if (stream >= ends.size())
-      ends.resize(stream + 1);
-    int64_t beginTicks = timeline.getTicks(begin), endTicks = timeline.getTicks(end);
-    json.value(launch);
-    json.value(beginTicks - ends[stream]);
-    json.value(endTicks - beginTicks);
-    ends[stream] = endTicks;
-  }
-
-private:
-  const PageTimeline &timeline;
-  json::OStream &json;
-  std::vector<int64_t> ends;
-};
 
 class TimelineWriter {
 public:
@@ -178,11 +141,19 @@ private:
   const SimReport &report;
   const PageTimeline &timeline;
   std::vector<ShownLaunches> shown; ///< in the order of SimResult::programs
-  Names names;
+  /// Numbers of the names on the page, in order of first use.
+  llvm::MapVector<std::string, int64_t, std::map<std::string, unsigned>> names;
 };
 } // namespace
 
 static Figures getFigures(const SimTime &time) { return {time.rows, time.flops, time.bytes}; }
+
+/// Writes a time as the gap since the end of the one before, which it replaces, and the duration: small numbers.
+static void writeTime(json::OStream &json, int64_t begin, int64_t end, int64_t &last) {
+  json.value(begin - last);
+  json.value(end - begin);
+  last = end;
+}
 
 void TimelineWriter::findShown() {
   shown.resize(result.programs.size());
@@ -208,13 +179,15 @@ void TimelineWriter::writeProgram(const SimProgram &program, const ShownLaunches
   std::vector<Resource> kinds = getStreamKinds(program, timeline.rows, result);
   json.attribute("streams", json::Array(llvm::map_range(program.streams, json::fixUTF8)));
   json.attribute("kinds", json::Array(llvm::map_range(kinds, [](Resource kind) { return static_cast<int>(kind); })));
+  auto getNumber = [&](const std::string &name) {
+    return names.try_emplace(name, static_cast<int64_t>(names.size())).first->second;
+  };
   // Writes fives: the number in the program, kernel, label, stream, kind of work.
   json.attributeArray("launches", [&] {
     for (const auto &[number, one] : launches) {
       const SimLaunch &launch = program.launches[number];
-      for (int64_t value :
-           {int64_t{number}, names.getNumber(getLaunchName(program, number)), names.getNumber(launch.label),
-            int64_t{launch.stream}, static_cast<int64_t>(launch.cost.resource)})
+      for (int64_t value : {int64_t{number}, getNumber(getLaunchName(program, number)), getNumber(launch.label),
+                            int64_t{launch.stream}, static_cast<int64_t>(launch.cost.resource)})
         json.value(value);
     }
   });
@@ -253,10 +226,13 @@ void TimelineWriter::writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, do
   const SimProgram &program = getProgram(result, row);
   ShownLaunches &launches = shown[result.ranks[row.simulated].program];
   json.attributeArray("launches", [&] {
-    GapWriter writer(timeline, json);
+    std::vector<int64_t> ends(program.streams.size());
     for (const PageSpan &span : spans)
-      if (isShown(span))
-        writer.write(launches[span.launch].number, program.launches[span.launch].stream, span.begin, span.end);
+      if (isShown(span)) {
+        json.value(launches[span.launch].number);
+        writeTime(json, timeline.getTicks(span.begin), timeline.getTicks(span.end),
+                  ends[program.launches[span.launch].stream]);
+      }
   });
   json.attributeArray("figures", [&] {
     int64_t number = 0;
@@ -275,11 +251,8 @@ void TimelineWriter::writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, do
     int64_t last = 0;
     for (auto [begin, idleEnd] : idle) {
       int64_t beginTicks = timeline.getTicks(begin), endTicks = timeline.getTicks(idleEnd);
-      if (!timeline.isShown(begin, idleEnd) || endTicks == beginTicks)
-        continue;
-      json.value(beginTicks - last);
-      json.value(endTicks - beginTicks);
-      last = endTicks;
+      if (timeline.isShown(begin, idleEnd) && endTicks > beginTicks)
+        writeTime(json, beginTicks, endTicks, last);
     }
   });
   if (isWhole())
@@ -358,7 +331,7 @@ void TimelineWriter::write() {
                [&](json::OStream &, const auto &one) { writeProgram(std::get<0>(one), std::get<1>(one)); });
   writeObjects(json, "rows", timeline.rows, [&](json::OStream &, const PageRow &row) { writeRow(row); });
   writeCritical();
-  json.attributeArray("names", [&] { names.write(json); });
+  json.attribute("names", json::Array(llvm::map_range(llvm::make_first_range(names), json::fixUTF8)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -383,11 +356,8 @@ static void writeDevice(json::OStream &json, const PageTimeline &timeline, const
   });
   json.attributeArray("exposed", [&] {
     int64_t last = 0;
-    for (auto [begin, end] : device.exposed) {
-      json.value(timeline.getTicks(begin) - last);
-      json.value(timeline.getTicks(end) - timeline.getTicks(begin));
-      last = timeline.getTicks(end);
-    }
+    for (auto [begin, end] : device.exposed)
+      writeTime(json, timeline.getTicks(begin), timeline.getTicks(end), last);
   });
 }
 

@@ -54,8 +54,8 @@ static llvm::Error makeError(StringRef fileName, Place place, const Twine &messa
 
 namespace {
 
-/// Walks JSON text, valid or not, and reports the places of the root, of each key and of each element of a list. A path
-/// is `a.b[2].c`, and empty for the root.
+/// Walks JSON text, valid or not, and reports the places of the root (an empty path), of keys and of elements,
+/// `a[2].b`.
 class PlaceFinder {
 public:
   using Visitor = llvm::function_ref<void(StringRef path, Place place, bool repeated)>;

@@ -14,12 +14,11 @@ namespace mlir::moe {
 
 enum class Framework { Megatron, MegatronBridge, Torchtitan };
 inline constexpr Framework kFrameworks[] = {Framework::Megatron, Framework::MegatronBridge, Framework::Torchtitan};
-/// Name that --emit takes: "megatron", ..
-StringRef getName(Framework framework);
-/// Name for people: "Megatron-LM", ..
-StringRef getTitle(Framework framework);
-/// Version whose arguments are written.
-StringRef getVersion(Framework framework);
+struct FrameworkNames {
+  StringRef name, title; ///< for --emit, as in "megatron", and for people, as in "Megatron-LM"
+  StringRef version;     ///< version whose arguments are written
+};
+const FrameworkNames &getNames(Framework framework);
 
 /// A plan and its job.
 struct PlannedJob {
@@ -54,8 +53,7 @@ struct Advice {
   SmallVector<int64_t> stageBlocks; ///< blocks of each stage, in the order of stages; empty without a pipeline
 };
 
-/// Adapts a plan to `framework`, and measures the cost of each omission. `source` and `options` are those of the search
-/// that made the plan.
+/// Adapts a plan to `framework`, and measures each omission's cost. `source` and `options` are those of its search.
 Advice advise(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options);
 
 /// A plan in several frameworks.

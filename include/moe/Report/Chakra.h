@@ -23,8 +23,7 @@ namespace mlir::moe {
 /// The traces of all ranks of a step. Ranks that share a simulated rank share its times.
 class ChakraTraces {
 public:
-  /// Fails if members of a group meet on streams of different names. `step` has all iterations (writeOut), and outlives
-  /// the traces.
+  /// Fails if members of a group meet on streams of different names. `step` has all iterations and outlives the traces.
   static llvm::Expected<ChakraTraces> create(const SimHeader &header, const SimResult &step);
 
   int64_t getNumRanks() const { return world.getNumRanks(); }
@@ -85,9 +84,8 @@ private:
   const SimResult &step;
   SimWorld world;
   std::vector<std::vector<TracedLaunch>> classes; ///< in the order of step.ranks
-  /// Communicators of collectives, from 1 on: ASTRA-sim takes 0 for all ranks. There is one for each set of ranks and
-  /// each name of a stream, so that all members come to its collectives in one order. ASTRA-sim relies on that, since
-  /// it counts the collectives of a communicator.
+  /// Communicators of collectives, from 1 on: ASTRA-sim takes 0 for all ranks. Each set of ranks has one for each name
+  /// of a stream, since ASTRA-sim counts its collectives, and relies on the same order for all members.
   std::map<std::pair<Instance, std::string>, int64_t> groupIds;
   std::vector<std::vector<int64_t>> groupMembers; ///< ranks in rising order, by id - 1
   /// Results of getCollectiveBytes for ragged collectives, by instance and number.

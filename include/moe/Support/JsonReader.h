@@ -60,8 +60,7 @@ public:
   /// Makes `alias` and `key` names of one key. It is an error if both have different values.
   void addAlias(llvm::StringRef alias, llvm::StringRef key);
 
-  /// Value of `key`, or its default. Null if both are missing, or if the value is JSON null, which Hugging Face writes
-  /// for an unset key.
+  /// Value of `key`, or its default. Null if both are missing, or if the value is JSON null, which means an unset key.
   const llvm::json::Value *find(llvm::StringRef key) const;
   /// Whether the value, or the default, is JSON null. For keys in which null and missing have different meanings.
   bool isNull(llvm::StringRef key) const;
@@ -102,8 +101,7 @@ public:
   /// default), and keys whose last part satisfies `isHarmless`.
   std::vector<Key> getOtherKeys(llvm::function_ref<bool(llvm::StringRef key)> isHarmless) const;
 
-  /// Keeps the first error: `'path.key': expected <expected> but got <the value>`, at the key's place. `key` may be an
-  /// element of a list, `key[3]`.
+  /// Keeps the first error: `'path.key': expected <expected> but got <the value>`. `key` may be an element, `key[3]`.
   void fail(llvm::StringRef key, const llvm::Twine &expected);
   bool hasFailed() const { return !file->error.empty(); }
   /// Takes the error as a complete diagnostic.
