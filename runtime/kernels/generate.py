@@ -293,6 +293,17 @@ def rest_of_check(kernel):
     return f"void checkRestOf{kind(kernel)}(Checker &check, {parameters(kernel)[0]});"
 
 
+def call_of_checked(kernel):
+    return f"void {camel(kernel.name)}(Checker &check, {parameters(kernel)[0]});"
+
+
+def checked_call(kernel):
+    """Writes a call for host/Kernels.cpp, which checks the operands."""
+    (declared, arguments), name = parameters(kernel), camel(kernel.name)
+    return (f"Status {name}({declared}) {{ Checker check = checkOperands(Kind::{kind(kernel)}, check{kind(kernel)}, {arguments}); "
+            f"if (check.ok()) host::{name}(check, {arguments}); return check.take(); }}")
+
+
 def shape_flags(kernel):
     """Returns the flags on which shapes depend."""
     words = {word for operand in kernel.operands for word, _ in operand.shapes}
@@ -413,6 +424,8 @@ def cxx_table(kernels):
         "MOERT_LAUNCH_BY_HAND": [launch_by_hand(kernel) for kernel in computing if kernel.by_hand and kernel.extra],
         "MOERT_COLLECTIVE": [f"MOERT_COLLECTIVE({kind(kernel)})" for kernel in kernels if kernel.call],
         "MOERT_RESTS_OF_CHECKS": [rest_of_check(kernel) for kernel in computing if kernel.checked],
+        "MOERT_CALLS_OF_CHECKED": [call_of_checked(kernel) for kernel in computing],
+        "MOERT_CHECKED_CALLS": [checked_call(kernel) for kernel in computing],
         "MOERT_CHECK": [check_of(kernel) for kernel in computing],
         "MOERT_ATTRIBUTES": [attributes(kernel) for kernel in ordered if kernel.values],
         "MOERT_POSITIONS": [positions(kernel) for kernel in ordered],

@@ -2,7 +2,7 @@
 
 #include "calibrate/Measure.h"
 #include "core/Convert.h"
-#include "host/HostKernels.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <cassert>

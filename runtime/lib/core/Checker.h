@@ -25,10 +25,16 @@ inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1
 /// values.
 class Checker {
 public:
-  explicit Checker(Kind kernel, Status status = {}) : kernel(kernel), status(std::move(status)) {}
+  explicit Checker(Kind kernel) : kernel(kernel) {}
 
   bool ok() const { return status.ok(); }
   Status take() { return std::move(status); }
+  /// Keeps the error of a step of the kernel.
+  Checker &also(Status other) {
+    if (ok())
+      status = std::move(other);
+    return *this;
+  }
 
   /// Fails with "'kernel': message" unless `condition`; the parts make the message.
   template <class... Parts> Checker &that(bool condition, const Parts &...parts) {

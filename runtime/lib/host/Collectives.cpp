@@ -5,6 +5,7 @@
 #include "core/Convert.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace moert::host {
@@ -127,7 +128,7 @@ Status pullExchange(Share &share) {
   thread_local std::vector<Pieces> received;
   piecesReceived(share.mine(), share.size(), share.member, received);
   for (int64_t source = 0; source < share.size(); ++source)
-    if (const Pieces &pieces = received[static_cast<size_t>(source)]; !pieces.empty())
+    if (const Pieces &pieces = received[source]; !pieces.empty())
       MOERT_RETURN_IF_ERROR(pullFrom(share, source, pieces));
   fillUnsent(share.mine(), share.size(), share.member);
   return {};
@@ -135,15 +136,15 @@ Status pullExchange(Share &share) {
 
 /// Does an exchange for all members, and lists once what each sends.
 Status exchangeWhole(Calls calls, std::span<int64_t> received) {
-  const auto size = static_cast<int64_t>(calls.size());
+  const auto size = std::ssize(calls);
   thread_local std::vector<std::vector<Pieces>> sent;
   thread_local std::vector<Pieces> expected;
   sent.resize(std::max(sent.size(), calls.size()));
   for (int64_t member = 0; member < size; ++member) {
-    const Call &call = *calls[static_cast<size_t>(member)];
+    const Call &call = *calls[member];
     MOERT_RETURN_IF_ERROR(checkExchangeValues(call, size, member));
     MOERT_RETURN_IF_ERROR(checkAlike(call, member, *calls[0]));
-    piecesSentToAll(call, size, member, sent[static_cast<size_t>(member)]);
+    piecesSentToAll(call, size, member, sent[member]);
   }
   for (size_t member = 0; member < calls.size(); ++member) {
     const Call &call = *calls[member];
@@ -249,6 +250,63 @@ Status pullCollective(Share &share, int phase, const Group &group, int64_t insta
   default:
     return pullExchange(share);
   }
+}
+
+Status pullReduceExperts(Share &share) {
+  using operands::ReduceExperts;
+  const View &addend = share.mine().views[ReduceExperts::addend], &out = share.mine().views[ReduceExperts::out];
+  MOERT_RETURN_IF_ERROR(checkExchangeValues(share.mine(), share.size(), share.member));
+  MOERT_RETURN_IF_ERROR(checkAlike(share.mine(), share.member, share.of(0)));
+  const int32_t *shadows = share.mine().views[ReduceExperts::shadows].as<int32_t>();
+  OwnedExperts own(share.mine(), share.member);
+  int64_t bytes = own.bytes, place = own.place;
+  std::vector<const void *> sources;
+  for (int64_t i = 0; i < own.count; ++i) {
+    char *to = out.as<char>() + i * bytes;
+    const char *added = addend ? addend.as<char>() + i * bytes : nullptr;
+    if (shadows[own.first + i]) {
+      sources.clear();
+      for (const Call *call : share.calls)
+        sources.push_back(call->views[ReduceExperts::in].as<char>() + place * bytes);
+      // The addend comes last, so that it is added to the sum of the members.
+      if (added)
+        sources.push_back(added);
+      share.received += (share.size() - 1) * bytes;
+      MOERT_RETURN_IF_ERROR(sumInOrder(sources, to, own.elements, out.dtype));
+      ++place;
+    } else if (added) {
+      share.copy(share.member, to, added, bytes);
+    } else {
+      std::memset(to, 0, static_cast<size_t>(bytes));
+    }
+  }
+  return {};
+}
+
+Status compareReplicas(const View &mine, const View &first, int64_t member, const Group &group, int64_t instance) {
+  if (member == 0)
+    return {};
+  // Equal NaNs pass too. The check of the results finds them.
+  if (std::memcmp(mine.data, first.data, static_cast<size_t>(mine.bytes())) == 0)
+    return {};
+  double difference = 0, norm = 0;
+  for (int64_t i = 0, e = mine.elements(); i < e; ++i) {
+    double a = elementAt(mine.data, mine.dtype, i), b = elementAt(first.data, first.dtype, i);
+    difference += (a - b) * (a - b);
+    norm += b * b;
+  }
+  double limit = roundingTolerance(mine.dtype) * std::sqrt(norm);
+  // This comparison fails for NaN.
+  if (std::sqrt(difference) <= limit)
+    return {};
+  std::string ranks;
+  for (int64_t i = 0; i < std::min<int64_t>(group.size, 8); ++i)
+    ranks += (i ? ", " : "") + std::to_string(group.rankOf(instance, i));
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g, norm %.3g", std::sqrt(difference), std::sqrt(norm));
+  return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '", group.name, "' (ranks ", ranks,
+                       group.size > 8 ? ", ..." : "", "), but ranks ", group.rankOf(instance, 0), " and ",
+                       group.rankOf(instance, member), " differ (norm of the difference ", text, ")");
 }
 
 } // namespace moert::host

@@ -26,9 +26,9 @@ struct Share {
   int64_t member;
   int64_t received = 0; ///< bytes
 
-  const Call &of(int64_t other) const { return *calls[static_cast<size_t>(other)]; }
+  const Call &of(int64_t other) const { return *calls[other]; }
   const Call &mine() const { return of(member); }
-  int64_t size() const { return static_cast<int64_t>(calls.size()); }
+  int64_t size() const { return std::ssize(calls); }
   /// Copies bytes of `source`.
   void copy(int64_t source, char *to, const char *from, int64_t bytes);
 };
@@ -48,9 +48,9 @@ void fillUnsent(const Call &call, int64_t size, int64_t member);
 /// Sums sources[i][0..count) in the order of i; `out` may be one of the sources.
 Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count, int32_t dtype);
 
-/// Sums the gradients of shadows (CollectivesShadow.cpp).
+/// Sums the gradients of shadows.
 Status pullReduceExperts(Share &share);
-/// Compares a value that is assumed replicated with member 0's (CollectivesReplicas.cpp).
+/// Compares a value that is assumed replicated with member 0's.
 Status compareReplicas(const View &mine, const View &first, int64_t member, const Group &group, int64_t instance);
 
 } // namespace moert::host

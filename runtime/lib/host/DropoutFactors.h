@@ -5,8 +5,6 @@
 #include "core/Philox.h"
 #include "host/KernelSupport.h"
 
-#include <algorithm>
-
 namespace moert::host {
 
 /// Some counters, word by word. They advance round by round, so that the loop over them can be vectorised.

@@ -26,7 +26,7 @@ Status HostClient::execute(const Executor::Place &, const Call &call) {
 /// Whether one thread moves the whole exchange, because dividing it would take longer. All members' calls give the same
 /// answer.
 bool HostClient::isPulledWhole(const Call &call) const {
-  const int64_t size = groups[static_cast<size_t>(call.group)].size;
+  const int64_t size = groups[call.group].size;
   return std::max(sentOperand(call).bytes(), receivedOperand(call).bytes()) * size <= wholeBytes;
 }
 
@@ -34,7 +34,7 @@ int HostClient::phases(const Call &call) const { return isPulledWhole(call) ? 0 
 
 Status HostClient::pull(const Executor::Gathering &gathering, int64_t member, int phase) {
   Share share{gathering.calls, member};
-  const Group &group = groups[static_cast<size_t>(share.mine().group)];
+  const Group &group = groups[share.mine().group];
   if (isPulledWhole(share.mine())) {
     Status status = pullWhole(gathering.calls, gathering.received, group, gathering.instance);
     if (instrument && status.ok())
@@ -42,7 +42,7 @@ Status HostClient::pull(const Executor::Gathering &gathering, int64_t member, in
     return status;
   }
   Status status = pullCollective(share, phase, group, gathering.instance);
-  gathering.received[static_cast<size_t>(member)] += share.received;
+  gathering.received[member] += share.received;
   return status;
 }
 
@@ -62,7 +62,7 @@ private:
 /// Makes a backend with all ranks in this process.
 Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
               const BackendOptions &options, Backend &backend) {
-  std::vector<int64_t> all(static_cast<size_t>(world));
+  std::vector<int64_t> all(world);
   std::iota(all.begin(), all.end(), 0);
   auto client = std::make_unique<HostClient>(groups, options);
   auto executor = std::make_unique<Executor>(

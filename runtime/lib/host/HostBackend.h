@@ -4,7 +4,7 @@
 
 #include "host/Collectives.h"
 #include "host/HostDevice.h"
-#include "host/HostKernels.h"
+#include "host/Kernels.h"
 
 namespace moert::host {
 

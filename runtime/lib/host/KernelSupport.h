@@ -7,15 +7,18 @@
 #define MOERT_HOST_KERNELSUPPORT_H
 
 #include "core/Checker.h"
-#include "core/Checks.h"
 #include "core/Field.h"
 #include "core/Inline.h"
 #include "core/Shapes.h"
 #include "host/HostMemory.h"
+#include "host/Kernels.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <vector>
 
 // Loops under MOERT_SIMD are vectorised with -fopenmp-simd; iterations must be independent of each other. Exact
@@ -50,36 +53,10 @@ namespace moert::host {
 
 // --- Checks ------------------------------------------------------------------
 
-/// Host kernels do not compute with 16-bit floats.
-inline void refuseNarrow(Checker &check, View view) {
-  check.require(MOERT_ERROR_UNSUPPORTED, !isNarrow(view.dtype), dtypeName(view.dtype),
-                " runs on no host kernel; compile with --dtype=f32 or f64");
-}
-
-/// Refuses operands of 16 bits and then calls `check`, one of core/Checks.h, with all arguments of a kernel. The kernel
-/// uses the returned checker for errors in the values that it reads.
-template <class... Parameters, class... Args>
-Checker checkOperands(Kind kernel, Status (*check)(Parameters...), const Args &...args) {
-  Checker refusal(kernel);
-  auto refuse = [&](const auto &arg) {
-    using Arg = std::decay_t<decltype(arg)>;
-    if constexpr (std::is_same_v<Arg, View>)
-      refuseNarrow(refusal, arg);
-    else if constexpr (std::is_same_v<Arg, AttentionInputs>)
-      for (View view : {arg.q, arg.k, arg.v, arg.bias, arg.sinks, arg.step})
-        refuseNarrow(refusal, view);
-  };
-  (refuse(args), ...);
-  return refusal.ok() ? Checker(kernel, check(args...)) : refusal;
-}
-
 /// Returns the first row of each expert in a ragged buffer of `capacity` rows: offsets [E+1] from counts [sources,E].
 /// The result lies in scratch memory of the calling thread until its next call.
 inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64_t capacity) {
   thread_local std::vector<int64_t> offsets;
-  offsets.assign(1, 0);
-  if (!check.ok())
-    return offsets;
   const int64_t sources = counts.dims[0], experts = counts.dims[1];
   offsets.assign(experts + 1, 0);
   bool positive = true;
@@ -96,6 +73,18 @@ inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64
                 " rows in all at most but got ", offsets.back());
   return offsets;
 }
+
+/// Checks that `indices` [count] are from `lowest` to below parts * size of `part`.
+inline void checkIndices(Checker &check, const char *name, View indices, int64_t lowest, Part part, int64_t size) {
+  const int32_t *values = indices.as<const int32_t>();
+  const int64_t end = part.parts * size;
+  for (int64_t i = 0; i < indices.dims[0]; ++i)
+    check.that(values[i] >= lowest && values[i] < end, "expected '", name, lowest == 0 ? "' from 0 to " : "' below ",
+               lowest == 0 ? end - 1 : end, " but got ", values[i], " at ", i);
+}
+
+/// Lowest index for checkIndices if negative indices mean no element.
+inline constexpr int64_t kAnyNegative = std::numeric_limits<int32_t>::min();
 
 // --- Types and memory --------------------------------------------------------
 
@@ -241,6 +230,15 @@ private:
 
 // --- Vectorised loops --------------------------------------------------------
 
+/// Sets element i of `out` to f(i).
+template <class T, class Function> void setElements(View out, Function f) {
+  T *to = out.as<T>();
+  const int64_t count = out.elements();
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = f(i);
+}
+
 template <class T> MOERT_INLINE T dotProduct(const T *a, const T *b, int64_t count) {
   T sum = 0;
   MOERT_SIMD_SUM(sum)
@@ -248,6 +246,65 @@ template <class T> MOERT_INLINE T dotProduct(const T *a, const T *b, int64_t cou
     sum += a[i] * b[i];
   return sum;
 }
+
+/// Sets out to addend, or to zeros if it is absent.
+inline void startFrom(View addend, View out) {
+  if (!addend)
+    std::memset(out.data, 0, out.bytes());
+  else if (addend.data != out.data)
+    std::memmove(out.data, addend.data, out.bytes());
+}
+
+/// Number of elements that are summed in T before they join a sum in double.
+inline constexpr int64_t kSumPart = 512;
+
+/// Sets out to exp(in - reference) for `count` elements, such as kSumPart, and returns their sum in T. It has two
+/// loops: in one loop that also adds, GCC calls the scalar exp.
+template <class T> MOERT_INLINE T expPart(const T *in, T *out, int64_t count, T reference, T limit) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = expOfDifference(in[i], reference, limit);
+  T sum = 0;
+  MOERT_SIMD_SUM(sum)
+  for (int64_t i = 0; i < count; ++i)
+    sum += out[i];
+  return sum;
+}
+
+/// Returns the largest element, and skips NaNs.
+template <class T> MOERT_INLINE T maximum(const T *in, int64_t count) {
+  T largest = -std::numeric_limits<T>::infinity();
+  _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; ++i) largest =
+      in[i] > largest ? in[i] : largest;
+  return largest;
+}
+/// Fields have no vectorised maximum.
+MOERT_INLINE Field maximum(const Field *in, int64_t count) {
+  return std::accumulate(in, in + count, -Field::infinity(), [](Field a, Field b) { return std::max(a, b); });
+}
+
+/// Adds in to sum, which is wider, because T loses digits in sums of many terms.
+template <class T> MOERT_INLINE void addTo(Wide<T> *sum, const T *in, int64_t count) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    sum[i] += static_cast<Wide<T>>(in[i]);
+}
+
+// --- Matrix products ---------------------------------------------------------
+
+/// c [m,n] = alpha op(a) op(b), with op(a) [m,k], op(b) [k,n]; `accumulate` adds it to c. A leading dimension is the
+/// distance of two rows of the stored matrix, 0 if they follow each other. Any size may be 0.
+struct GemmShape {
+  int64_t m, n, k;
+  bool transposeA, transposeB;
+  bool accumulate = false;
+  double alpha = 1.0;
+  int64_t leadingA = 0, leadingB = 0, leadingC = 0;
+};
+
+Status gemm(const GemmShape &shape, const float *a, const float *b, float *c);
+Status gemm(const GemmShape &shape, const double *a, const double *b, double *c);
+Status gemm(const GemmShape &shape, const Field *a, const Field *b, Field *c);
 
 } // namespace moert::host
 

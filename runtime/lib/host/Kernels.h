@@ -14,6 +14,10 @@
 
 #include "core/Kernels.h"
 
+namespace moert {
+class Checker;
+}
+
 namespace moert::host {
 
 /// Makes the math libraries run single threaded in the calling thread. Every worker calls it once.
@@ -21,6 +25,28 @@ void initialiseThread();
 
 #define MOERT_METHOD(kind, method, parameters, arguments) Status method parameters;
 #include "moert/kernels.inc"
+
+/// Does the same for operands that core/Checks.h has accepted. `check` gets errors of the values that a kernel reads.
+#define MOERT_CALLS_OF_CHECKED
+#include "moert/kernels.inc"
+
+/// Calls the functions of host/Kernels.h. It has no state, so that any number of threads may share one.
+class HostKernels final : public Kernels {
+public:
+#define MOERT_METHOD(kind, method, parameters, arguments)                                                              \
+  Status method parameters override { return host::method arguments; }
+#include "moert/kernels.inc"
+
+  Status forcedChoices(RoutingPage &page, View experts, View &forced) override {
+    forced = experts;
+    forced.data = page.forced.data();
+    return {};
+  }
+  Status recordChoices(View experts, RoutingPage &page) override {
+    page.chosen.assign(experts.as<int32_t>(), experts.as<int32_t>() + experts.elements());
+    return {};
+  }
+};
 
 } // namespace moert::host
 

@@ -8,8 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "host/DropoutFactors.h"
-#include "host/Gemm.h"
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -389,56 +388,45 @@ template <class T> T mergeHead(const T *a, T lseA, const T *b, T lseB, T *to, in
 
 } // namespace
 
-Status mergeAttention(View a, View lseA, View b, View lseB, View out, View lse) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::MergeAttention, checkMergeAttention, a, lseA, b, lseB, out, lse).take());
+void mergeAttention(Checker &, View a, View lseA, View b, View lseB, View out, View lse) {
   withFloating(a.dtype, [&]<class T>(T) {
     const int64_t heads = lse.elements(), width = heads > 0 ? a.elements() / heads : 0;
     for (int64_t h = 0; h < heads; ++h)
       lse.as<T>()[h] = mergeHead(a.as<const T>() + h * width, lseA.as<const T>()[h], b.as<const T>() + h * width,
                                  lseB.as<const T>()[h], out.as<T>() + h * width, width);
   });
-  return {};
 }
 
-Status attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Attention, checkAttention, inputs, out, lse, options).take());
-  return withFloating(inputs.q.dtype, [&]<class T>(T) {
+void attention(Checker &check, const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
+  check.also(withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
     return problem.forEachBlock(
         [&](const QueryBlock &block) { return problem.forward(block, out.as<T>(), lse.as<T>()); });
-  });
+  }));
 }
 
-Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ, View gradK,
-                     View gradV, const AttentionOptions &options) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::AttentionGrad, checkAttentionGrad, inputs, attended, lse, grads, gradQ, gradK, gradV, options)
-          .take());
+void attentionGrad(Checker &check, const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ,
+                   View gradK, View gradV, const AttentionOptions &options) {
   startFrom({}, gradK);
   startFrom({}, gradV);
-  return withFloating(inputs.q.dtype, [&]<class T>(T) {
+  check.also(withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
     return problem.forEachBlock([&](const QueryBlock &block) -> Status {
       MOERT_RETURN_IF_ERROR(problem.gradScores(block, attended.as<const T>(), lse.as<const T>(), grads.as<const T>()));
       return problem.backward(block, grads.as<const T>(), gradQ.as<T>(), gradK.as<T>(), gradV.as<T>());
     });
-  });
+  }));
 }
 
-Status attentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
-                         const AttentionOptions &options) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::AttentionBiasGrad, checkAttentionBiasGrad, inputs, attended, lse, grads, out, options)
-          .take());
-  return withFloating(inputs.q.dtype, [&]<class T>(T) {
+void attentionBiasGrad(Checker &check, const AttentionInputs &inputs, View attended, View lse, View grads, View out,
+                       const AttentionOptions &options) {
+  check.also(withFloating(inputs.q.dtype, [&]<class T>(T) {
     Attention<T> problem(inputs, options);
     return sumBiasGrads<T>(problem, attended.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>());
-  });
+  }));
 }
 
-Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::AttentionSinksGrad, checkAttentionSinksGrad, sinks, lse, attended, grads, out).take());
+void attentionSinksGrad(Checker &, View sinks, View lse, View attended, View grads, View out) {
   withFloating(sinks.dtype, [&]<class T>(T) {
     const int64_t heads = sinks.dims[0], rows = lse.dims[0], width = attended.dims[1] / heads;
     for (int64_t h = 0; h < heads; ++h) {
@@ -451,7 +439,6 @@ Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View 
                                     grads.as<const T>() + h * width, rows, heads, width, static_cast<Wide<T>>(sink)));
     }
   });
-  return {};
 }
 
 } // namespace moert::host

@@ -2,7 +2,7 @@
 
 #include "core/Positions.h"
 #include "host/DropoutFactors.h"
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -29,9 +29,8 @@ void dropRows(const T *x, T *out, int64_t rows, int64_t columns, Mask mask, int6
 
 } // namespace
 
-Status dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise, SequenceOrder order) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::Dropout, checkDropout, x, step, out, seed, rows, columns, noise, order).take());
+void dropout(Checker &, View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise,
+             SequenceOrder order) {
   auto run = [&](auto mask) {
     withFloating(x.dtype, [&]<class T>(T) {
       dropRows(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask, rows.index() * x.dims[0],
@@ -42,7 +41,6 @@ Status dropout(View x, View step, View out, int64_t seed, Part rows, Part column
     run(JitterMask(seed, at, noise.p));
   else
     run(DropoutMask(seed, at, noise.p));
-  return {};
 }
 
 } // namespace moert::host

@@ -4,10 +4,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
-#include "host/Kernels.h"
-
-#include <algorithm>
-#include <cstring>
 
 namespace moert::host {
 namespace {
@@ -146,8 +142,6 @@ template <class T, class Use> void withActivation(ActivationForm form, Use use) 
 
 /// Number of used elements of `half`, which has the shape of the activation of `in`.
 int64_t usedElements(Checker &check, View in, View counts, View half) {
-  if (!check.ok())
-    return 0;
   return (counts ? readCounts(check, counts, in.dims[0]).back() : rowsOf(in)) * columnsOf(half);
 }
 
@@ -196,11 +190,9 @@ void sumRows(const T *rows, const T *addend, T *out, Wide<T> *sum, int64_t count
 std::vector<int64_t> offsetsOf(Checker &check, View rows, View counts) {
   if (counts)
     return readCounts(check, counts, rows.dims[0]);
-  std::vector<int64_t> offsets{0};
-  if (!check.ok())
-    return offsets;
   if (rows.rank == 2)
     return {0, rows.dims[0]};
+  std::vector<int64_t> offsets{0};
   for (int64_t e = 1; e <= rows.dims[0]; ++e)
     offsets.push_back(e * rows.dims[1]);
   return offsets;
@@ -233,47 +225,40 @@ template <class T> void reduceMiddle(const T *in, T *out, int64_t outer, int64_t
 
 } // namespace
 
-Status activation(View in, View counts, View out, ActivationForm form) {
-  Checker check = checkOperands(Kind::Activation, checkActivation, in, counts, out, form);
+void activation(Checker &check, View in, View counts, View out, ActivationForm form) {
   const int64_t count = usedElements(check, in, counts, out);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(in.dtype, [&]<class T>(T) {
     withActivation<T>(form, [&](auto f) { forward(f, in.as<const T>(), out.as<T>(), count); });
   });
-  return {};
 }
 
-Status activationGrad(View in, View grad, View counts, View out, ActivationForm form) {
-  Checker check = checkOperands(Kind::ActivationGrad, checkActivationGrad, in, grad, counts, out, form);
+void activationGrad(Checker &check, View in, View grad, View counts, View out, ActivationForm form) {
   const int64_t count = usedElements(check, in, counts, grad);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(in.dtype, [&]<class T>(T) {
     withActivation<T>(form, [&](auto f) { backward(f, in.as<const T>(), grad.as<const T>(), out.as<T>(), count); });
   });
-  return {};
 }
 
-Status biasAdd(View rows, View bias, View counts, View out, double scale) {
-  Checker check = checkOperands(Kind::BiasAdd, checkBiasAdd, rows, bias, counts, out, scale);
+void biasAdd(Checker &check, View rows, View bias, View counts, View out, double scale) {
   const std::vector<int64_t> offsets = offsetsOf(check, rows, counts);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(rows.dtype, [&]<class T>(T) {
     const int64_t columns = columnsOf(rows);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
       biasRows(rows.as<const T>() + offsets[e] * columns, bias.as<const T>() + e * columns,
                out.as<T>() + offsets[e] * columns, offsets[e + 1] - offsets[e], columns, T(scale));
   });
-  return {};
 }
 
-Status biasGrad(View grads, View counts, View addend, View out, double scale) {
-  Checker check = checkOperands(Kind::BiasGrad, checkBiasGrad, grads, counts, addend, out, scale);
+void biasGrad(Checker &check, View grads, View counts, View addend, View out, double scale) {
   const std::vector<int64_t> offsets = offsetsOf(check, grads, counts);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(grads.dtype, [&]<class T>(T) {
     struct Tag;
     const int64_t columns = columnsOf(grads);
@@ -282,75 +267,52 @@ Status biasGrad(View grads, View counts, View addend, View out, double scale) {
       sumRows(grads.as<const T>() + offsets[e] * columns, addend ? addend.as<const T>() + e * columns : nullptr,
               out.as<T>() + e * columns, sum, offsets[e + 1] - offsets[e], columns, scale);
   });
-  return {};
 }
 
-Status add(View a, View b, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Add, checkAdd, a, b, out).take());
+void add(Checker &, View a, View b, View out) {
   withFloating(a.dtype, [&]<class T>(T) {
-    const T *x = a.as<const T>(), *y = b.as<const T>();
-    T *sum = out.as<T>();
-    const int64_t count = a.elements();
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      sum[i] = x[i] + y[i];
+    setElements<T>(out, [x = a.as<const T>(), y = b.as<const T>()](int64_t i) { return x[i] + y[i]; });
   });
-  return {};
 }
 
-Status scale(View in, View out, double factor) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Scale, checkScale, in, out, factor).take());
+void scale(Checker &, View in, View out, double factor) {
   withFloating(in.dtype, [&]<class T>(T) {
-    const T *from = in.as<const T>(), by = T(factor);
-    T *to = out.as<T>();
-    const int64_t count = in.elements();
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = by * from[i];
+    setElements<T>(out, [from = in.as<const T>(), by = T(factor)](int64_t i) { return by * from[i]; });
   });
-  return {};
 }
 
-Status copy(View in, View out) {
-  Checker check = checkOperands(Kind::Copy, checkCopy, in, out);
-  if (check.ok() && in.bytes() > 0 && in.data != out.data)
+void copy(Checker &check, View in, View out) {
+  if (in.bytes() > 0 && in.data != out.data)
     std::memmove(out.data, in.data, in.bytes());
-  return check.take();
 }
 
-Status slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
-  Checker check = checkOperands(Kind::Slice, checkSlice, in, out, dim, index, size);
-  if (!check.ok() || out.elements() == 0)
-    return check.take();
+void slice(Checker &check, View in, View out, int64_t dim, int64_t index, int64_t size) {
+  if (out.elements() == 0)
+    return;
   const int64_t outer = product(in, 0, dim);
   const int64_t block = product(out, dim, out.rank) * static_cast<int64_t>(dtypeSize(in.dtype));
   for (int64_t o = 0; o < outer; ++o)
     std::memcpy(out.as<char>() + o * block, in.as<char>() + (o * size + index) * block, block);
-  return {};
 }
 
-Status dump(View in, View out, int64_t dim, int64_t blocks) {
-  Checker check = checkOperands(Kind::Dump, checkDump, in, out, dim, blocks);
-  if (!check.ok() || out.elements() == 0)
-    return check.take();
+void dump(Checker &check, View in, View out, int64_t dim, int64_t blocks) {
+  if (out.elements() == 0)
+    return;
   const int64_t copies = copiesAlong(in, out, dim);
   const int64_t outer = product(in, 0, dim) * blocks;
   const int64_t block = in.bytes() / outer;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t c = 0; c < copies; ++c)
       std::memcpy(out.as<char>() + (o * copies + c) * block, in.as<char>() + o * block, block);
-  return {};
 }
 
-Status localReduce(View in, View out, int64_t dim, int64_t blocks) {
-  Checker check = checkOperands(Kind::LocalReduce, checkLocalReduce, in, out, dim, blocks);
-  if (!check.ok() || out.elements() == 0)
-    return check.take();
+void localReduce(Checker &check, View in, View out, int64_t dim, int64_t blocks) {
+  if (out.elements() == 0)
+    return;
   const int64_t copies = copiesAlong(out, in, dim);
   const int64_t outer = product(out, 0, dim) * blocks;
   withFloating(in.dtype,
                [&]<class T>(T) { reduceMiddle(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer); });
-  return {};
 }
 
 } // namespace moert::host

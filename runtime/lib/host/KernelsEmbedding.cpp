@@ -1,7 +1,7 @@
 //===- KernelsEmbedding.cpp - ids, constants, casts and embeddings ---------===//
 
 #include "core/Convert.h"
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -67,18 +67,15 @@ void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, Wide<T>
 
 } // namespace
 
-Status positions(View out, int64_t period, SequenceCut cut) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Positions, checkPositions, out, period, cut).take());
+void positions(Checker &, View out, int64_t period, SequenceCut cut) {
   const RowPlaces places(period, cut);
   for (int64_t s = 0, row = 0; s < out.dims[0]; ++s) {
     out.as<int32_t>()[s] = static_cast<int32_t>(places.at(row));
     row = row + 1 == period ? 0 : row + 1;
   }
-  return {};
 }
 
-Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
-  Checker check = checkOperands(Kind::IndexAffine, checkIndexAffine, in, out, factor, offset);
+void indexAffine(Checker &check, View in, View out, int64_t factor, int64_t offset) {
   for (int64_t i = 0, end = check.ok() ? in.elements() : 0; i < end; ++i) {
     int64_t value = 0;
     const bool isWide = __builtin_mul_overflow(factor, int64_t(in.as<int32_t>()[i]), &value) ||
@@ -88,39 +85,28 @@ Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
       break;
     out.as<int32_t>()[i] = static_cast<int32_t>(value);
   }
-  return check.take();
 }
 
-Status fill(View out, double value) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Fill, checkFill, out, value).take());
+void fill(Checker &, View out, double value) {
   if (out.dtype == MOERT_I32)
     std::fill_n(out.as<int32_t>(), out.elements(), static_cast<int32_t>(value));
   else
     withFloating(out.dtype, [&]<class T>(T) { std::fill_n(out.as<T>(), out.elements(), T(value)); });
-  return {};
 }
 
-Status cast(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkCast(in, out));
-  withAnyFloating(in.dtype, [&](auto from) {
+void cast(Checker &, View in, View out) {
+  withAnyFloating(in.dtype, [&]<class From>(From) {
     withAnyFloating(out.dtype, [&]<class To>(To) {
-      const auto *source = in.as<const decltype(from)>();
-      To *target = out.as<To>();
-      const int64_t count = in.elements();
-      MOERT_SIMD
-      for (int64_t i = 0; i < count; ++i)
-        target[i] = convert<To>(source[i]);
+      setElements<To>(out, [source = in.as<const From>()](int64_t i) { return convert<To>(source[i]); });
     });
   });
-  return {};
 }
 
-Status embedding(View ids, View table, View out, Part part) {
-  Checker check = checkOperands(Kind::Embedding, checkEmbedding, ids, table, out, part);
+void embedding(Checker &check, View ids, View table, View out, Part part) {
   const int64_t tokens = ids.dims[0], size = table.dims[0], columns = table.dims[1];
   checkIndices(check, "ids", ids, 0, part, size);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(table.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < tokens; ++s) {
       const int64_t row = ids.as<const int32_t>()[s] - part.index() * size;
@@ -131,22 +117,19 @@ Status embedding(View ids, View table, View out, Part part) {
         std::fill_n(to, columns, T(0));
     }
   });
-  return {};
 }
 
-Status embeddingGrad(View ids, View grads, View addend, View out, Part part, int64_t padding) {
-  Checker check = checkOperands(Kind::EmbeddingGrad, checkEmbeddingGrad, ids, grads, addend, out, part, padding);
+void embeddingGrad(Checker &check, View ids, View grads, View addend, View out, Part part, int64_t padding) {
   const int64_t tokens = grads.dims[0], size = out.dims[0], columns = grads.dims[1];
   checkIndices(check, "ids", ids, 0, part, size);
   if (!check.ok())
-    return check.take();
+    return;
   const TokensOfRows sorted = sortByRow(ids.as<const int32_t>(), tokens, part.index() * size, size, padding);
   withFloating(grads.dtype, [&]<class T>(T) {
     struct Tag;
     sumTokens(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(), scratch<Tag, Wide<T>>(columns), size,
               columns);
   });
-  return {};
 }
 
 } // namespace moert::host

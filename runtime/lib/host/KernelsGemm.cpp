@@ -4,13 +4,9 @@
 // many kernels at once. No library has products of Fields.
 //
 //===----------------------------------------------------------------------===//
-#include "host/Gemm.h"
 #include "host/KernelSupport.h"
-#include "host/Kernels.h"
 
-#include <algorithm>
 #include <cblas.h>
-#include <cstring>
 #include <dnnl.h>
 #include <mutex>
 
@@ -118,13 +114,10 @@ Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) { 
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) { return anyProduct(shape, a, b, c); }
 Status gemm(const GemmShape &shape, const Field *a, const Field *b, Field *c) { return anyProduct(shape, a, b, c); }
 
-Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
-  Checker check = checkOperands(Kind::Matmul, checkMatmul, a, b, c, transposeA, transposeB);
+void matmul(Checker &check, View a, View b, View c, bool transposeA, bool transposeB) {
   const int64_t m = c.dims[0], n = c.dims[1], k = a.dims[transposeA ? 0 : 1];
-  if (!check.ok())
-    return check.take();
-  return withFloating(
-      a.dtype, [&]<class T>(T) { return gemm({m, n, k, transposeA, transposeB}, a.as<T>(), b.as<T>(), c.as<T>()); });
+  check.also(withFloating(
+      a.dtype, [&]<class T>(T) { return gemm({m, n, k, transposeA, transposeB}, a.as<T>(), b.as<T>(), c.as<T>()); }));
 }
 
 /// Copies the addend of a product to its output, if there is one.
@@ -133,46 +126,43 @@ static void copyAddend(View addend, View out) {
     std::memmove(out.data, addend.data, out.bytes());
 }
 
-Status matmulWgrad(View rows, View grads, View addend, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::MatmulWgrad, checkMatmulWgrad, rows, grads, addend, out).take());
+void matmulWgrad(Checker &check, View rows, View grads, View addend, View out) {
   copyAddend(addend, out);
-  return withFloating(rows.dtype, [&]<class T>(T) {
+  check.also(withFloating(rows.dtype, [&]<class T>(T) {
     return gemm({out.dims[0], out.dims[1], rows.dims[0], true, false, bool(addend)}, rows.as<T>(), grads.as<T>(),
                 out.as<T>());
-  });
+  }));
 }
 
-Status groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {
-  Checker check = checkOperands(Kind::GroupedMatmul, checkGroupedMatmul, rows, weights, counts, out, transposeWeights);
+void groupedMatmul(Checker &check, View rows, View weights, View counts, View out, bool transposeWeights) {
   const ExpertRows experts(check, rows, counts);
   const int64_t k = experts.columns, n = columnsOf(out);
   if (!check.ok())
-    return check.take();
-  return withFloating(rows.dtype, [&]<class T>(T) -> Status {
+    return;
+  check.also(withFloating(rows.dtype, [&]<class T>(T) -> Status {
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
       MOERT_RETURN_IF_ERROR(gemm({count, n, k, false, transposeWeights}, rows.as<T>() + first * k,
                                  weights.as<T>() + e * k * n, out.as<T>() + first * n));
     }
     return {};
-  });
+  }));
 }
 
-Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View out) {
-  Checker check = checkOperands(Kind::GroupedMatmulWgrad, checkGroupedMatmulWgrad, rows, grads, counts, addend, out);
+void groupedMatmulWgrad(Checker &check, View rows, View grads, View counts, View addend, View out) {
   const ExpertRows experts(check, rows, counts);
   const int64_t k = experts.columns, n = columnsOf(grads);
   if (!check.ok())
-    return check.take();
+    return;
   copyAddend(addend, out);
-  return withFloating(rows.dtype, [&]<class T>(T) -> Status {
+  check.also(withFloating(rows.dtype, [&]<class T>(T) -> Status {
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
       MOERT_RETURN_IF_ERROR(gemm({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,
                                  grads.as<T>() + first * n, out.as<T>() + e * k * n));
     }
     return {};
-  });
+  }));
 }
 
 } // namespace moert::host

@@ -1,11 +1,10 @@
 //===- KernelsHeads.cpp - heads with columns that all share ----------------===//
 
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 
-Status appendToHeads(View x, View shared, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::AppendToHeads, checkAppendToHeads, x, shared, out).take());
+void appendToHeads(Checker &, View x, View shared, View out) {
   const HeadShape shape(x, shared, out);
   withFloating(out.dtype, [&]<class T>(T) {
     const T *own = x.as<const T>(), *common = shared.as<const T>();
@@ -14,12 +13,9 @@ Status appendToHeads(View x, View shared, View out) {
       for (int64_t h = 0; h < shape.heads; ++h, own += shape.own)
         to = std::copy_n(common, shape.shared, std::copy_n(own, shape.own, to));
   });
-  return {};
 }
 
-Status appendToHeadsGrad(View grads, View gradX, View gradShared) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::AppendToHeadsGrad, checkAppendToHeadsGrad, grads, gradX, gradShared).take());
+void appendToHeadsGrad(Checker &, View grads, View gradX, View gradShared) {
   const HeadShape shape(gradX, gradShared, grads);
   withFloating(grads.dtype, [&]<class T>(T) {
     struct Tag;
@@ -35,7 +31,6 @@ Status appendToHeadsGrad(View grads, View gradX, View gradShared) {
       common = std::transform(sums, sums + shape.shared, common, [](Wide<T> sum) { return static_cast<T>(sum); });
     }
   });
-  return {};
 }
 
 } // namespace moert::host

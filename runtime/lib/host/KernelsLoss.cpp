@@ -3,7 +3,7 @@
 // The logits are by far the largest value of a step, so each call reads them once.
 //
 //===----------------------------------------------------------------------===//
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -60,45 +60,38 @@ int64_t columnOf(int32_t label, int64_t first, int64_t size) {
 
 } // namespace
 
-Status rowLogsumexp(View x, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowLogsumexp, checkRowLogsumexp, x, out).take());
+void rowLogsumexp(Checker &, View x, View out) {
   withFloating(x.dtype, [&]<class T>(T) {
     const T limit = opaque(expLimit<T>);
     for (int64_t s = 0; s < x.dims[0]; ++s)
       out.as<T>()[s] = logsumexp(x.as<const T>() + s * x.dims[1], x.dims[1], limit);
   });
-  return {};
 }
 
-Status rowLogsumexpGrad(View x, View lse, View grads, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowLogsumexpGrad, checkRowLogsumexpGrad, x, lse, grads, out).take());
+void rowLogsumexpGrad(Checker &, View x, View lse, View grads, View out) {
   withFloating(x.dtype, [&]<class T>(T) {
     logsumexpGradRows(x.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>(), x.dims[0], x.dims[1]);
   });
-  return {};
 }
 
-Status pick(View x, View labels, View out, Part part) {
-  Checker check = checkOperands(Kind::Pick, checkPick, x, labels, out, part);
+void pick(Checker &check, View x, View labels, View out, Part part) {
   const int64_t rows = x.dims[0], columns = x.dims[1];
   checkIndices(check, "labels", labels, kAnyNegative, part, columns);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(x.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < rows; ++s) {
       const int64_t column = columnOf(labels.as<int32_t>()[s], part.index() * columns, columns);
       out.as<T>()[s] = column < 0 ? T(0) : x.as<T>()[s * columns + column];
     }
   });
-  return {};
 }
 
-Status pickGrad(View labels, View grads, View addend, View out, Part part) {
-  Checker check = checkOperands(Kind::PickGrad, checkPickGrad, labels, grads, addend, out, part);
+void pickGrad(Checker &check, View labels, View grads, View addend, View out, Part part) {
   const int64_t rows = out.dims[0], columns = out.dims[1];
   checkIndices(check, "labels", labels, kAnyNegative, part, columns);
   if (!check.ok())
-    return check.take();
+    return;
   startFrom(addend, out);
   withFloating(out.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < rows; ++s) {
@@ -107,11 +100,9 @@ Status pickGrad(View labels, View grads, View addend, View out, Part part) {
         out.as<T>()[s * columns + column] += grads.as<T>()[s];
     }
   });
-  return {};
 }
 
-Status labelSum(View rows, View labels, View sum) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::LabelSum, checkLabelSum, rows, labels, sum).take());
+void labelSum(Checker &, View rows, View labels, View sum) {
   withFloating(rows.dtype, [&]<class T>(T) {
     Wide<T> total = 0;
     for (int64_t s = 0; s < rows.dims[0]; ++s)
@@ -119,33 +110,26 @@ Status labelSum(View rows, View labels, View sum) {
         total += static_cast<Wide<T>>(rows.as<T>()[s]);
     *sum.as<T>() = static_cast<T>(total);
   });
-  return {};
 }
 
-Status labelCount(View labels, View count) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::LabelCount, checkLabelCount, labels, count).take());
+void labelCount(Checker &, View labels, View count) {
   const int32_t *first = labels.as<const int32_t>();
   const auto used = std::count_if(first, first + labels.elements(), [](int32_t label) { return label >= 0; });
   withFloating(count.dtype, [&]<class T>(T) { *count.as<T>() = static_cast<T>(used); });
-  return {};
 }
 
-Status labelSumGrad(View labels, View grad, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::LabelSumGrad, checkLabelSumGrad, labels, grad, out).take());
+void labelSumGrad(Checker &, View labels, View grad, View out) {
   withFloating(out.dtype, [&]<class T>(T) {
     for (int64_t s = 0; s < out.dims[0]; ++s)
       out.as<T>()[s] = labels.as<int32_t>()[s] >= 0 ? *grad.as<T>() : T(0);
   });
-  return {};
 }
 
-Status divide(View a, View b, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Divide, checkDivide, a, b, out).take());
+void divide(Checker &, View a, View b, View out) {
   withFloating(a.dtype, [&]<class T>(T) {
     const T divisor = *b.as<T>();
     *out.as<T>() = divisor == 0 ? T(0) : *a.as<T>() / divisor;
   });
-  return {};
 }
 
 } // namespace moert::host

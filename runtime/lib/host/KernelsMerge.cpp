@@ -1,9 +1,5 @@
 //===- KernelsMerge.cpp - one row for all choices of a holder --------------===//
 #include "host/KernelSupport.h"
-#include "host/Kernels.h"
-
-#include <algorithm>
-#include <numeric>
 
 namespace moert::host {
 namespace {
@@ -50,15 +46,11 @@ int64_t usedTokens(Checker &check, View experts, View used) {
 
 } // namespace
 
-Status mergeChoices(View experts, View dropped, View used, View slots, View counts, View sent,
-                    const MergeOptions &options) {
-  Checker check =
-      checkOperands(Kind::MergeChoices, checkMergeChoices, experts, dropped, used, slots, counts, sent, options);
-  if (!check.ok())
-    return check.take();
+void mergeChoices(Checker &check, View experts, View dropped, View used, View slots, View counts, View sent,
+                  const MergeOptions &options) {
   const int64_t tokens = usedTokens(check, experts, used), choices = experts.dims[1], holders = counts.dims[1];
   if (!check.ok())
-    return check.take();
+    return;
   auto of = [&](int64_t s) {
     const int32_t *drops = dropped ? dropped.as<const int32_t>() + s * choices : nullptr;
     return TokenChoices(experts.as<const int32_t>() + s * choices, drops, choices, holders, options);
@@ -70,7 +62,7 @@ Status mergeChoices(View experts, View dropped, View used, View slots, View coun
   const int64_t rows = std::accumulate(count, count + holders, int64_t(0)), room = sent.dims[0];
   check.require(MOERT_ERROR_OVERFLOW, rows <= room, rows, " rows of tokens are sent, with room for ", room);
   if (!check.ok())
-    return check.take();
+    return;
   struct Tag;
   auto *next = scratch<Tag, int32_t>(holders);
   std::exclusive_scan(count, count + holders, next, 0);
@@ -82,7 +74,6 @@ Status mergeChoices(View experts, View dropped, View used, View slots, View coun
         slots.as<int32_t>()[s * choices + j] = next[holder]++;
       sent.as<int32_t>()[(next[holder] - 1) * choices + j] = experts.as<const int32_t>()[s * choices + j];
     });
-  return {};
 }
 
 } // namespace moert::host

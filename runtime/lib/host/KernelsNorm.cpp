@@ -3,7 +3,7 @@
 // Norms are bound by memory: a block of columns is read from memory once, and later loops find it in the cache.
 //
 //===----------------------------------------------------------------------===//
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -138,26 +138,21 @@ void normWgradBlocks(const T *x, const T *grads, Wide<T> *sum, int64_t blocks, i
 
 } // namespace
 
-Status norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Norm, checkNorm, x, gamma, beta, out, kind, eps).take());
+void norm(Checker &, View x, View gamma, View beta, View out, int64_t kind, double eps) {
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&]<class T>(T) {
     normBlocks(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks, count, kind, eps);
   });
-  return {};
 }
 
-Status normGrad(View x, View gamma, View grads, View out, int64_t kind, double eps) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::NormGrad, checkNormGrad, x, gamma, grads, out, kind, eps).take());
+void normGrad(Checker &, View x, View gamma, View grads, View out, int64_t kind, double eps) {
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&]<class T>(T) {
     normGradBlocks(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks, count, kind, eps);
   });
-  return {};
 }
 
-Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::NormWgrad, checkNormWgrad, x, grads, addend, out, kind, eps).take());
+void normWgrad(Checker &, View x, View grads, View addend, View out, int64_t kind, double eps) {
   const int64_t count = out.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&]<class T>(T) {
     struct Tag;
@@ -168,61 +163,33 @@ Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double
     for (int64_t i = 0; i < count; ++i)
       out.as<T>()[i] = static_cast<T>(sum[i]);
   });
-  return {};
 }
 
-Status inverseRoot(View in, View out, double scale, double eps) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::InverseRoot, checkInverseRoot, in, out, scale, eps).take());
+void inverseRoot(Checker &, View in, View out, double scale, double eps) {
   withFloating(in.dtype, [&]<class T>(T) {
     const T *x = in.as<const T>(), factor = T(scale), least = T(eps);
-    T *root = out.as<T>();
-    const int64_t count = in.elements();
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      root[i] = 1 / squareRoot(factor * x[i] + least);
+    setElements<T>(out, [=](int64_t i) { return 1 / squareRoot(factor * x[i] + least); });
   });
-  return {};
 }
 
-Status inverseRootGrad(View root, View grads, View out, double scale) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::InverseRootGrad, checkInverseRootGrad, root, grads, out, scale).take());
+void inverseRootGrad(Checker &, View root, View grads, View out, double scale) {
   withFloating(root.dtype, [&]<class T>(T) {
     const T *y = root.as<const T>(), *grad = grads.as<const T>(), factor = T(-scale / 2);
-    T *to = out.as<T>();
-    const int64_t count = root.elements();
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = factor * (y[i] * y[i] * y[i]) * grad[i];
+    setElements<T>(out, [=](int64_t i) { return factor * (y[i] * y[i] * y[i]) * grad[i]; });
   });
-  return {};
 }
 
-Status clamp(View in, View out, double limit) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Clamp, checkClamp, in, out, limit).take());
+void clamp(Checker &, View in, View out, double limit) {
   withFloating(in.dtype, [&]<class T>(T) {
-    const T *x = in.as<const T>();
-    const Bound<T> bound(limit);
-    T *to = out.as<T>();
-    const int64_t count = in.elements();
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = bound.nearest(x[i]);
+    setElements<T>(out, [x = in.as<const T>(), bound = Bound<T>(limit)](int64_t i) { return bound.nearest(x[i]); });
   });
-  return {};
 }
 
-Status clampGrad(View in, View grads, View out, double limit) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::ClampGrad, checkClampGrad, in, grads, out, limit).take());
+void clampGrad(Checker &, View in, View grads, View out, double limit) {
   withFloating(in.dtype, [&]<class T>(T) {
     const T *x = in.as<const T>(), *grad = grads.as<const T>();
-    const Bound<T> bound(limit);
-    T *to = out.as<T>();
-    const int64_t count = in.elements();
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = bound.contains(x[i]) ? grad[i] : T(0);
+    setElements<T>(out, [=, bound = Bound<T>(limit)](int64_t i) { return bound.contains(x[i]) ? grad[i] : T(0); });
   });
-  return {};
 }
 
 } // namespace moert::host

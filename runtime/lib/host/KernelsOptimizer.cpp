@@ -3,7 +3,7 @@
 // Optimizers are bound by memory: each step is one pass over the parameters and their state.
 //
 //===----------------------------------------------------------------------===//
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -75,49 +75,35 @@ template <class T> T factorOf(View factor) { return factor ? *factor.as<const T>
 
 } // namespace
 
-Status sumSquares(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::SumSquares, checkSumSquares, in, out).take());
+void sumSquares(Checker &, View in, View out) {
   withFloating(in.dtype,
                [&]<class T>(T) { *out.as<T>() = static_cast<T>(squaresOf(in.as<const T>(), in.elements())); });
-  return {};
 }
 
-Status clipFactor(View sumSquares, View out, double most) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::ClipFactor, checkClipFactor, sumSquares, out, most).take());
+void clipFactor(Checker &, View sumSquares, View out, double most) {
   withFloating(out.dtype, [&]<class T>(T) {
     *out.as<T>() = static_cast<T>(clipping(static_cast<Wide<T>>(*sumSquares.as<const T>()), most));
   });
-  return {};
 }
 
-Status squareRoot(View in, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::SquareRoot, checkSquareRoot, in, out).take());
+void squareRoot(Checker &, View in, View out) {
   withFloating(in.dtype, [&]<class T>(T) { *out.as<T>() = host::squareRoot(*in.as<const T>()); });
-  return {};
 }
 
-Status sgd(View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
-           double momentum, double decay) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::Sgd, checkSgd, param, grad, velocity, rate, factor, paramOut, velocityOut, momentum, decay)
-          .take());
+void sgd(Checker &, View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
+         double momentum, double decay) {
   withFloating(param.dtype, [&]<class T>(T) {
     sgdStep(param.as<const T>(), grad.as<const T>(), velocity.as<const T>(), paramOut.as<T>(), velocityOut.as<T>(),
             param.elements(), factorOf<T>(factor), *rate.as<T>(), T(momentum), T(decay));
   });
-  return {};
 }
 
-Status adam(View param, View grad, View first, View second, View rate, View step, View factor, View paramOut,
-            View firstOut, View secondOut, const AdamOptions &options) {
-  Checker check = checkOperands(Kind::Adam, checkAdam, param, grad, first, second, rate, step, factor, paramOut,
-                                firstOut, secondOut, options);
-  if (!check.ok())
-    return check.take();
+void adam(Checker &check, View param, View grad, View first, View second, View rate, View step, View factor,
+          View paramOut, View firstOut, View secondOut, const AdamOptions &options) {
   const int64_t steps = int64_t(*step.as<const int32_t>()) + 1;
   check.that(steps >= 1, "expected 'step' of 0 or more but got ", steps - 1);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(param.dtype, [&]<class T>(T) {
     const auto learning = static_cast<Wide<T>>(*rate.as<const T>());
     const auto t = static_cast<double>(steps);
@@ -134,7 +120,6 @@ Status adam(View param, View grad, View first, View second, View rate, View step
     adamStep(param.as<const T>(), grad.as<const T>(), first.as<const T>(), second.as<const T>(), paramOut.as<T>(),
              firstOut.as<T>(), secondOut.as<T>(), param.elements(), with);
   });
-  return {};
 }
 
 } // namespace moert::host

@@ -1,9 +1,7 @@
 //===- KernelsPositions.cpp - rotary positions and relative biases ---------===//
 
 #include "core/Positions.h"
-#include "host/ModelSupport.h"
-
-#include <cstring>
+#include "host/KernelSupport.h"
 
 // <cmath> declares glibc's vector functions only under -ffast-math, see KernelSupport.h.
 #if defined(MOERT_X86) && !defined(__clang__) && defined(__GLIBC__)
@@ -92,8 +90,7 @@ const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bi
 
 } // namespace
 
-Status rotary(View x, View out, const RotaryOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::Rotary, checkRotary, x, out, options).take());
+void rotary(Checker &, View x, View out, const RotaryOptions &options) {
   const int64_t columns = x.dims[1], pairs = options.rotaryDim / 2;
   const RotaryShape shape{columns / options.headDim, options.headDim, options.begin, pairs, options.interleaved};
   const double *frequency = frequencies(options);
@@ -110,24 +107,20 @@ Status rotary(View x, View out, const RotaryOptions &options) {
         rotateRow(x.as<const T>() + s * columns, out.as<T>() + s * columns, cosine, sine, shape);
     }
   });
-  return {};
 }
 
-Status joinSequences(View x, View out, SequenceOrder order, bool inverse) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::JoinSequences, checkJoinSequences, x, out, order, inverse).take());
+void joinSequences(Checker &, View x, View out, SequenceOrder order, bool inverse) {
   const auto bytes = static_cast<size_t>(x.dims[1]) * dtypeSize(x.dtype);
   for (int64_t row = 0; row < x.dims[0]; ++row) {
     const int64_t whole = wholeRow(order, row), from = inverse ? whole : row, to = inverse ? row : whole;
     std::memcpy(out.as<char>() + static_cast<size_t>(to) * bytes, x.as<char>() + static_cast<size_t>(from) * bytes,
                 bytes);
   }
-  return {};
 }
 
-Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistance) {
-  Checker check = checkOperands(Kind::RelativeBias, checkRelativeBias, table, out, bidirectional, maxDistance);
-  if (!check.ok() || out.elements() == 0)
-    return check.take();
+void relativeBias(Checker &check, View table, View out, bool bidirectional, int64_t maxDistance) {
+  if (out.elements() == 0)
+    return;
   const int64_t heads = out.dims[0], queries = out.dims[1], keys = out.dims[2];
   const int64_t *bucket = bucketsOf(queries, keys, table.dims[0], bidirectional, maxDistance);
   withFloating(out.dtype, [&]<class T>(T) {
@@ -140,16 +133,12 @@ Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistanc
         std::copy_n(values + queries - 1 - i, keys, out.as<T>() + (h * queries + i) * keys);
     }
   });
-  return {};
 }
 
-Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::RelativeBiasGrad, checkRelativeBiasGrad, grads, addend, out, bidirectional, maxDistance)
-          .take());
+void relativeBiasGrad(Checker &, View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
   startFrom(addend, out);
   if (grads.elements() == 0)
-    return {};
+    return;
   const int64_t heads = grads.dims[0], queries = grads.dims[1], keys = grads.dims[2], buckets = out.dims[0];
   const int64_t *bucket = bucketsOf(queries, keys, buckets, bidirectional, maxDistance);
   withFloating(out.dtype, [&]<class T>(T) {
@@ -165,7 +154,6 @@ Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, i
         out.as<T>()[b * heads + h] += static_cast<T>(ofBuckets[b]);
     }
   });
-  return {};
 }
 
 } // namespace moert::host

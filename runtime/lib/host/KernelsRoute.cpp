@@ -5,7 +5,7 @@
 // group, which are the same in both.
 //
 //===----------------------------------------------------------------------===//
-#include "host/ModelSupport.h"
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -502,14 +502,12 @@ void checkForced(Checker &check, View forced, const RouteShape &shape) {
 
 } // namespace
 
-Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
-             View aux, const RouteOptions &options, View forced) {
-  Checker check = checkOperands(Kind::Route, checkRoute, logits, selectionBias, scores, experts, slots, weights, counts,
-                                aux, options, forced);
+void route(Checker &check, View logits, View selectionBias, View scores, View experts, View slots, View weights,
+           View counts, View aux, const RouteOptions &options, View forced) {
   const RouteShape shape{logits.dims[0], logits.dims[1], experts.dims[1], options.groups};
   checkForced(check, forced, shape);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(logits.dtype, [&]<class T>(T) {
     if (options.score == MOERT_SOFTMAX)
       softmaxRows(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
@@ -529,19 +527,16 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
   else
     fillDroplessSlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.chunks,
                       options.chunkRows);
-  return {};
 }
 
-Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
-                 bool renormalize, int64_t groups, double routingScale) {
-  Checker check = checkOperands(Kind::RouteGrad, checkRouteGrad, scores, experts, gradWeights, gradAux, gradLogits,
-                                score, renormalize, groups, routingScale);
+void routeGrad(Checker &check, View scores, View experts, View gradWeights, View gradAux, View gradLogits,
+               int64_t score, bool renormalize, int64_t groups, double routingScale) {
   const RouteShape shape{scores.dims[0], scores.dims[1], experts.dims[1], groups};
   for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
     check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts,
                "expected 'experts' from 0 to ", shape.experts - 1, " but got ", experts.as<int32_t>()[i]);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(scores.dtype, [&]<class T>(T) {
     struct ToScores;
     GradientArguments<T> arguments{};
@@ -556,7 +551,6 @@ Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View
     arguments.routingScale = T(routingScale);
     gradientOfGroups<T>(arguments, gradAux);
   });
-  return {};
 }
 
 } // namespace moert::host

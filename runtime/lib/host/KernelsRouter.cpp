@@ -1,10 +1,6 @@
 //===- KernelsRouter.cpp - what losses of routers are made of --------------===//
 
-#include "host/ModelSupport.h"
-
-#include <cmath>
-#include <numeric>
-#include <vector>
+#include "host/KernelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -14,7 +10,7 @@ template <class T> struct TokenRouting {
   Wide<T> lse = 0;                    ///< logarithm of the sum of their exponentials
   std::vector<Wide<T>> probabilities; ///< their softmax
 
-  explicit TokenRouting(int64_t experts) : probabilities(static_cast<size_t>(experts)) {}
+  explicit TokenRouting(int64_t experts) : probabilities(experts) {}
 
   void read(const T *logits) {
     Wide<T> largest = -std::numeric_limits<Wide<T>>::infinity();
@@ -37,7 +33,7 @@ template <class T> struct IsBefore {
 
 template <class T>
 void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, int64_t experts, int64_t topK) {
-  std::vector<Wide<T>> load(static_cast<size_t>(experts)), share(load);
+  std::vector<Wide<T>> load(experts), share(load);
   std::vector<int64_t> order(load.size());
   TokenRouting<T> token(experts);
   Wide<T> squares = 0;
@@ -47,7 +43,7 @@ void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, in
     std::iota(order.begin(), order.end(), 0);
     std::partial_sort(order.begin(), order.begin() + topK, order.end(), IsBefore<T>{logits});
     for (int64_t j = 0; j < topK; ++j)
-      load[static_cast<size_t>(order[static_cast<size_t>(j)])] += 1;
+      load[order[j]] += 1;
     for (size_t e = 0; e < share.size(); ++e)
       share[e] += token.probabilities[e];
   }
@@ -60,21 +56,16 @@ void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, in
 
 } // namespace
 
-Status routerMeans(View logits, View loads, View shares, View squares, int64_t topK) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::RouterMeans, checkRouterMeans, logits, loads, shares, squares, topK).take());
+void routerMeans(Checker &, View logits, View loads, View shares, View squares, int64_t topK) {
   const int64_t groups = loads.dims[0], tokens = logits.dims[0] / groups, experts = logits.dims[1];
   withFloating(logits.dtype, [&]<class T>(T) {
     for (int64_t g = 0; g < groups; ++g)
       meansOf(logits.as<const T>() + g * tokens * experts, loads.as<T>() + g * experts, shares.as<T>() + g * experts,
               squares.as<T>() + g, tokens, experts, topK);
   });
-  return {};
 }
 
-Status routerMeansGrad(View logits, View gradShares, View gradSquares, View gradLogits) {
-  MOERT_RETURN_IF_ERROR(
-      checkOperands(Kind::RouterMeansGrad, checkRouterMeansGrad, logits, gradShares, gradSquares, gradLogits).take());
+void routerMeansGrad(Checker &, View logits, View gradShares, View gradSquares, View gradLogits) {
   const int64_t groups = gradShares ? gradShares.dims[0] : gradSquares ? gradSquares.dims[0] : 1;
   const int64_t tokens = logits.dims[0] / groups, experts = logits.dims[1];
   withFloating(logits.dtype, [&]<class T>(T) {
@@ -85,14 +76,13 @@ Status routerMeansGrad(View logits, View gradShares, View gradSquares, View grad
       const T *toShares = gradShares ? gradShares.as<const T>() + group * experts : nullptr;
       Wide<T> toAll = gradSquares ? 2 * token.lse * static_cast<Wide<T>>(gradSquares.as<const T>()[group]) : Wide<T>(0);
       for (int64_t e = 0; toShares && e < experts; ++e)
-        toAll -= token.probabilities[static_cast<size_t>(e)] * static_cast<Wide<T>>(toShares[e]);
+        toAll -= token.probabilities[e] * static_cast<Wide<T>>(toShares[e]);
       for (int64_t e = 0; e < experts; ++e)
         gradLogits.as<T>()[s * experts + e] =
-            static_cast<T>(token.probabilities[static_cast<size_t>(e)] / static_cast<Wide<T>>(tokens) *
+            static_cast<T>(token.probabilities[e] / static_cast<Wide<T>>(tokens) *
                            (toAll + (toShares ? static_cast<Wide<T>>(toShares[e]) : Wide<T>(0))));
     }
   });
-  return {};
 }
 
 } // namespace moert::host

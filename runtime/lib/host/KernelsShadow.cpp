@@ -4,9 +4,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
-#include "host/Kernels.h"
-
-#include <algorithm>
 
 namespace moert::host {
 namespace {
@@ -61,41 +58,36 @@ void fillShadowSlots(const int32_t *experts, const int32_t *places, View slots, 
 
 } // namespace
 
-Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
-  Checker check = checkOperands(Kind::ChooseShadows, checkChooseShadows, counts, shadows, policy, costs);
+void chooseShadows(Checker &check, View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
   for (int64_t i = 0; check.ok() && i < counts.elements(); ++i)
     check.that(counts.as<int32_t>()[i] >= 0, "expected 'counts' of 0 or more but got ", counts.as<int32_t>()[i]);
   if (!check.ok())
-    return check.take();
+    return;
   std::fill_n(shadows.as<int32_t>(), shadows.elements(), 0);
   if (counts.elements() == 0)
-    return {};
+    return;
   costs.size = sizeof(costs);
   costs.policy = static_cast<uint32_t>(policy);
   const int32_t code =
       moert_shadows_choose(&costs, counts.as<int32_t>(), counts.dims[0], counts.dims[1], shadows.as<int32_t>());
   check.require(MOERT_ERROR_OUT_OF_MEMORY, code == 0, "there is not enough memory to choose shadows");
-  return check.take();
 }
 
-Status divideChoices(View experts, View shadows, View slots, View counts, View shadowSlots, View shadowCounts,
-                     int64_t chunks, int64_t chunkRows) {
-  Checker check = checkOperands(Kind::DivideChoices, checkDivideChoices, experts, shadows, slots, counts, shadowSlots,
-                                shadowCounts, chunks, chunkRows);
+void divideChoices(Checker &check, View experts, View shadows, View slots, View counts, View shadowSlots,
+                   View shadowCounts, int64_t chunks, int64_t chunkRows) {
   const int64_t expertCount = shadows.dims[1], room = columnsOf(shadowCounts);
   checkExperts(check, experts, expertCount);
   if (!check.ok())
-    return check.take();
+    return;
   const int32_t *places = placesOfShadows(check, shadows, room), *chosen = experts.as<int32_t>();
   if (!check.ok())
-    return check.take();
+    return;
   const int64_t tokens = experts.dims[0], choices = experts.dims[1];
   std::fill_n(counts.as<int32_t>(), counts.elements(), 0);
   for (int64_t c = 0; c < chunks; ++c)
     fillSlots(chosen, places, slots.as<int32_t>(), counts.as<int32_t>() + c * expertCount, expertCount,
               firstToken(c, chunks, tokens) * choices, firstToken(c + 1, chunks, tokens) * choices, c * chunkRows);
   fillShadowSlots(chosen, places, shadowSlots, shadowCounts);
-  return {};
 }
 
 } // namespace moert::host

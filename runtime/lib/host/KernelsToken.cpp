@@ -4,10 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
-#include "host/Kernels.h"
 #include "moert/Window.h"
-
-#include <algorithm>
 
 namespace moert::host {
 namespace {
@@ -20,8 +17,6 @@ template <class T> void scaleRow(const T *in, T *out, T factor, int64_t count) {
 
 /// Checks that slots [S,k] are rows of a buffer of `rows` rows, or -1.
 void checkSlots(Checker &check, View slots, int64_t rows) {
-  if (!check.ok())
-    return;
   const int32_t *slot = slots.as<int32_t>();
   for (int64_t i = 0, end = slots.elements(); i < end; ++i)
     check.that(slot[i] >= -1 && slot[i] < rows, "expected 'slots' from -1 to ", rows - 1, " but got ", slot[i]);
@@ -118,41 +113,36 @@ void dispatchAll(const T *tokens, const int64_t *source, const T *weights, T *ou
 
 } // namespace
 
-Status dispatch(View tokens, View slots, View weights, View used, View out) {
-  Checker check = checkOperands(Kind::Dispatch, checkDispatch, tokens, slots, weights, used, out);
+void dispatch(Checker &check, View tokens, View slots, View weights, View used, View out) {
   const int64_t rows = rowsOf(out), columns = columnsOf(out);
   checkSlots(check, slots, rows);
   if (!check.ok() || out.elements() == 0)
-    return check.take();
+    return;
   const int64_t *source = invertSlots(check, slots, rows);
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(tokens.dtype, [&]<class T>(T) {
     dispatchAll(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1], columns,
                 /*clears=*/!used);
   });
-  return {};
 }
 
-Status combine(View rows, View slots, View weights, View used, View out) {
-  Checker check = checkOperands(Kind::Combine, checkCombine, rows, slots, weights, used, out);
+void combine(Checker &check, View rows, View slots, View weights, View used, View out) {
   const int64_t count = slots.dims[0], choices = slots.dims[1], columns = columnsOf(rows);
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok() || out.elements() == 0)
-    return check.take();
+    return;
   withFloating(rows.dtype, [&]<class T>(T) {
     struct Tag;
     combineAll(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(), count, choices,
                columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
   });
-  return {};
 }
 
-Status slotDot(View tokens, View rows, View slots, View used, View out) {
-  Checker check = checkOperands(Kind::SlotDot, checkSlotDot, tokens, rows, slots, used, out);
+void slotDot(Checker &check, View tokens, View rows, View slots, View used, View out) {
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok())
-    return check.take();
+    return;
   withFloating(tokens.dtype, [&]<class T>(T) {
     const int64_t choices = slots.dims[1], columns = tokens.dims[1];
     for (int64_t i = 0; i < slots.elements(); ++i) {
@@ -161,26 +151,23 @@ Status slotDot(View tokens, View rows, View slots, View used, View out) {
       out.as<T>()[i] = row < 0 ? T(0) : dotProduct(token, rows.as<const T>() + row * columns, columns);
     }
   });
-  return {};
 }
 
-Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
-  Checker check = checkOperands(Kind::SliceCounts, checkSliceCounts, counts, out, rows, index, size);
+void sliceCounts(Checker &check, View counts, View out, int64_t rows, int64_t index, int64_t size) {
   const std::vector<int64_t> &offsets = readCounts(check, counts, rows);
   if (!check.ok())
-    return check.take();
+    return;
   const int64_t part = rows / size;
   auto clamped = [&](int64_t row) { return std::clamp(row, index * part, (index + 1) * part); };
   for (size_t e = 0; e + 1 < offsets.size(); ++e)
     out.as<int32_t>()[e] = static_cast<int32_t>(clamped(offsets[e + 1]) - clamped(offsets[e]));
-  return {};
 }
 
-Status localSlots(View slots, View counts, View localSlots, View localCounts, const LocalOptions &options) {
-  Checker check = checkOperands(Kind::LocalSlots, checkLocalSlots, slots, counts, localSlots, localCounts, options);
+void localSlots(Checker &check, View slots, View counts, View localSlots, View localCounts,
+                const LocalOptions &options) {
   const std::vector<int64_t> &offsets = readCounts(check, counts, slots.elements());
   if (!check.ok())
-    return check.take();
+    return;
   const int64_t own = localCounts.dims[1], first = options.firstExpert(columnsOf(counts));
   const bool packed = options.capacity == 0;
   const int64_t begin = packed ? offsets[first] : first * options.capacity;
@@ -189,12 +176,11 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
                 " rows are for the experts of member ", options.index, ", whose buffer has room for ", options.room,
                 "; compile with a larger --max-load, or with --max-load=none for the worst case");
   if (!check.ok())
-    return check.take();
+    return;
   const int32_t *slot = slots.as<int32_t>();
   for (int64_t i = 0, e = slots.elements(); i < e; ++i)
     localSlots.as<int32_t>()[i] = slot[i] >= begin && slot[i] < end ? static_cast<int32_t>(slot[i] - begin) : -1;
   std::copy_n(counts.as<int32_t>() + first, own, localCounts.as<int32_t>());
-  return {};
 }
 
 namespace {
@@ -212,20 +198,18 @@ void placeServed(const SentRows &sent, const WindowOptions &options, int64_t chu
 }
 } // namespace
 
-Status window(View slots, View gathered, View before, View left, View passSlots, View passCounts,
-              const WindowOptions &options) {
-  Checker check =
-      checkOperands(Kind::Window, checkWindow, slots, gathered, before, left, passSlots, passCounts, options);
+void window(Checker &check, View slots, View gathered, View before, View left, View passSlots, View passCounts,
+            const WindowOptions &options) {
   readCounts(check, gathered, std::numeric_limits<int64_t>::max());
   if (!check.ok())
-    return check.take();
+    return;
   const int64_t chunks = passCounts.dims[0], experts = gathered.dims[1];
   const int64_t slotsOfChunk = chunks > 1 ? options.chunkRows : slots.elements(), allSlots = chunks * slotsOfChunk;
   const SentRows sent{gathered.as<const int32_t>(), options.size, experts, options.workers, chunks, options.phases};
   const int64_t passes = countPasses(sent, options.rows), behind = before ? before.as<const int32_t>()[0] : passes;
   check.that(behind >= 1 && behind <= passes, "expected 'before' of 1 to ", passes, " passes but got ", behind);
   if (!check.ok())
-    return check.take();
+    return;
   struct Tag;
   int32_t *places = scratch<Tag, int32_t>(allSlots);
   std::fill_n(places, allSlots, -1);
@@ -235,7 +219,7 @@ Status window(View slots, View gathered, View before, View left, View passSlots,
     own.data = gathered.as<int32_t>() + (options.index * chunks + chunk) * experts;
     const std::vector<int64_t> &offsets = readCounts(check, own, slotsOfChunk);
     if (!check.ok())
-      return check.take();
+      return;
     placeServed(sent, options, chunk, passes - behind, offsets, places, passCounts);
   }
   left.as<int32_t>()[0] = static_cast<int32_t>(behind - 1);
@@ -243,27 +227,22 @@ Status window(View slots, View gathered, View before, View left, View passSlots,
     const int32_t slot = slots.as<const int32_t>()[i];
     passSlots.as<int32_t>()[i] = slot >= 0 && slot < allSlots ? places[slot] : -1;
   }
-  return {};
 }
 
-Status rowScale(View rows, View factors, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowScale, checkRowScale, rows, factors, out).take());
+void rowScale(Checker &, View rows, View factors, View out) {
   withFloating(rows.dtype, [&]<class T>(T) {
     const int64_t columns = rows.dims[1];
     for (int64_t s = 0; s < rows.dims[0]; ++s)
       scaleRow(rows.as<const T>() + s * columns, out.as<T>() + s * columns, factors.as<const T>()[s], columns);
   });
-  return {};
 }
 
-Status rowDot(View a, View b, View out) {
-  MOERT_RETURN_IF_ERROR(checkOperands(Kind::RowDot, checkRowDot, a, b, out).take());
+void rowDot(Checker &, View a, View b, View out) {
   withFloating(a.dtype, [&]<class T>(T) {
     const int64_t columns = a.dims[1];
     for (int64_t s = 0; s < a.dims[0]; ++s)
       out.as<T>()[s] = dotProduct(a.as<const T>() + s * columns, b.as<const T>() + s * columns, columns);
   });
-  return {};
 }
 
 } // namespace moert::host

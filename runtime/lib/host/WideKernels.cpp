@@ -28,7 +28,7 @@ struct Place {
 };
 
 Status widen(Place &place) {
-  place.values.resize(static_cast<size_t>(place.narrow.elements()));
+  place.values.resize(place.narrow.elements());
   return cast(place.narrow, place.wide());
 }
 

@@ -5,7 +5,7 @@
 #include "core/Convert.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/RaggedGroups.h"
-#include "host/HostKernels.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <cmath>
