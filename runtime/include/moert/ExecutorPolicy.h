@@ -37,11 +37,11 @@ public:
   std::vector<std::vector<Item>> items; ///< by stream
   std::vector<Signal> signals;
 
-  explicit IssuedQueues(int64_t streams = 0) : items(static_cast<size_t>(streams)) {}
+  explicit IssuedQueues(int64_t streams = 0) : items(streams) {}
   void submit(int64_t stream, int32_t call) { add(stream, {Item::Type::Call, call}); }
   void record(int64_t stream, int64_t event) {
     lastSignal.resize(std::max(lastSignal.size(), static_cast<size_t>(event) + 1), -1);
-    lastSignal[static_cast<size_t>(event)] = static_cast<int32_t>(signals.size());
+    lastSignal[event] = static_cast<int32_t>(signals.size());
     add(stream, {Item::Type::Record, static_cast<int32_t>(signals.size())});
     signals.push_back({event, stream});
   }
@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  void add(int64_t stream, Item item) { items[static_cast<size_t>(stream)].push_back(item); }
+  void add(int64_t stream, Item item) { items[stream].push_back(item); }
 
   std::vector<int32_t> lastSignal; ///< by event, -1 if never recorded
 };
@@ -97,9 +97,9 @@ public:
   /// on.
   void addRank(const IssuedQueues &queues, int64_t pool = 0) {
     for (const std::vector<Item> &items : queues.items)
-      streams.push_back({static_cast<int64_t>(ranks.size()), &items});
+      streams.push_back({std::ssize(ranks), &items});
     ranks.push_back({&queues, pool, {}});
-    firstStream.push_back(static_cast<int64_t>(streams.size()));
+    firstStream.push_back(std::ssize(streams));
     ready.resize(std::max(ready.size(), static_cast<size_t>(pool) + 1));
   }
   /// Goes back to the beginning.
@@ -119,8 +119,8 @@ public:
   }
 
   // Streams are numbered rank by rank.
-  int64_t rankOf(int64_t stream) const { return streams[static_cast<size_t>(stream)].rank; }
-  int64_t indexOf(int64_t rank, int64_t stream) const { return firstStream[static_cast<size_t>(rank)] + stream; }
+  int64_t rankOf(int64_t stream) const { return streams[stream].rank; }
+  int64_t indexOf(int64_t rank, int64_t stream) const { return firstStream[rank] + stream; }
   int64_t endOf(int64_t rank) const { return indexOf(rank + 1, 0); }
 
   /// Makes the rank's issuing ready.
@@ -130,13 +130,13 @@ public:
   }
   /// Says that the rank's calls are in `queues`. Until reset it has issued nothing else.
   void use(int64_t rank, const IssuedQueues &queues) {
-    ranks[static_cast<size_t>(rank)].queues = &queues;
+    ranks[rank].queues = &queues;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
-      streams[static_cast<size_t>(stream)].items = &queues.items[static_cast<size_t>(stream - indexOf(rank, 0))];
+      streams[stream].items = &queues.items[stream - indexOf(rank, 0)];
   }
   /// Says that the rank has issued. Returns the number of streams that became ready.
   int64_t endIssue(int64_t rank, const Note &note = {}) {
-    ranks[static_cast<size_t>(rank)].signals.assign(ranks[static_cast<size_t>(rank)].queues->signals.size(), {});
+    ranks[rank].signals.assign(ranks[rank].queues->signals.size(), {});
     int64_t before = --unfinished;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
       if (head(stream)) {
@@ -148,14 +148,14 @@ public:
 
   /// Item at the head of the stream; null at its end.
   const Item *head(int64_t stream) const {
-    const Stream &queue = streams[static_cast<size_t>(stream)];
+    const Stream &queue = streams[stream];
     return queue.head < queue.items->size() ? &(*queue.items)[queue.head] : nullptr;
   }
   /// Drops the head, which is done. Returns whether the worker goes on with the next item; if not, it leaves the
   /// stream.
   bool pass(int64_t stream) {
     bool isCall = head(stream)->type == Item::Type::Call;
-    ++streams[static_cast<size_t>(stream)].head;
+    ++streams[stream].head;
     return head(stream) && !(emulate && isCall);
   }
   /// Leaves the stream at its end, or to let others go first.
@@ -167,7 +167,7 @@ public:
   }
   /// Drops the head, which is done, of a stream that no worker has.
   void resume(int64_t stream, const Note &note = {}) {
-    ++streams[static_cast<size_t>(stream)].head;
+    ++streams[stream].head;
     makeReady(stream, note);
   }
 
@@ -176,7 +176,7 @@ public:
     Signal &signal = signalOf(stream, item);
     int64_t *last = &signal.firstWaiting;
     while (!signal.done && *last >= 0)
-      last = &streams[static_cast<size_t>(*last)].nextWaiting;
+      last = &streams[*last].nextWaiting;
     if (!signal.done)
       *last = stream;
     return !signal.done;
@@ -188,21 +188,21 @@ public:
     int64_t count = 0;
     for (int64_t waiting = signal.firstWaiting; waiting >= 0; ++count) {
       makeReady(waiting, note);
-      waiting = std::exchange(streams[static_cast<size_t>(waiting)].nextWaiting, -1);
+      waiting = std::exchange(streams[waiting].nextWaiting, -1);
     }
     return count;
   }
 
   /// Returns whether the member is the last.
   static bool arrive(Meeting &meeting, int64_t member, int64_t stream) {
-    meeting.streams[static_cast<size_t>(member)] = stream;
-    return ++meeting.arrived == static_cast<int64_t>(meeting.streams.size());
+    meeting.streams[member] = stream;
+    return ++meeting.arrived == std::ssize(meeting.streams);
   }
   /// Begins the next of `phases` phases, if there is one. 0: one job does all members' shares.
   bool startPhase(Meeting &meeting, int phases, const Note &note = {}) {
     if (++meeting.phase >= std::max(1, phases))
       return false;
-    meeting.remaining = phases == 0 ? 1 : static_cast<int64_t>(meeting.streams.size());
+    meeting.remaining = phases == 0 ? 1 : std::ssize(meeting.streams);
     for (int64_t member = 0; member < meeting.remaining; ++member)
       push({Job::Type::Share, member, &meeting, note});
     return true;
@@ -227,10 +227,10 @@ public:
   Time nextEnd() const { return transfers.begin()->first; }
   std::vector<int64_t> takeTransfer() { return transfers.extract(transfers.begin()).mapped(); }
 
-  bool hasReady(int64_t pool = 0) const { return !ready[static_cast<size_t>(pool)].empty(); }
+  bool hasReady(int64_t pool = 0) const { return !ready[pool].empty(); }
   /// Takes the next job of the pool.
   Job take(int64_t pool = 0) {
-    std::deque<Job> &jobs = ready[static_cast<size_t>(pool)];
+    std::deque<Job> &jobs = ready[pool];
     Job job = jobs.front();
     jobs.pop_front();
     return job;
@@ -256,15 +256,13 @@ private:
   };
 
   void makeReady(int64_t stream, const Note &note) { push({Job::Type::Stream, stream, nullptr, note}); }
-  Signal &signalOf(int64_t stream, const Item &item) {
-    return ranks[static_cast<size_t>(rankOf(stream))].signals[static_cast<size_t>(item.index)];
-  }
+  Signal &signalOf(int64_t stream, const Item &item) { return ranks[rankOf(stream)].signals[item.index]; }
   void push(const Job &job) {
     int64_t rank = job.index;
     if (job.type != Job::Type::Issue)
-      rank = rankOf(job.meeting ? job.meeting->streams[static_cast<size_t>(job.index)] : job.index);
+      rank = rankOf(job.meeting ? job.meeting->streams[job.index] : job.index);
     if (!stopped)
-      ready[static_cast<size_t>(ranks[static_cast<size_t>(rank)].pool)].push_back(job);
+      ready[ranks[rank].pool].push_back(job);
   }
 
   std::vector<Stream> streams;

@@ -34,8 +34,8 @@ int64_t usedRows(const Call &call) {
 
 std::string callName(const Program &program, const Call &call) {
   std::string text = "op " + std::to_string(call.op) + " " + kindName(call.kind);
-  auto op = static_cast<size_t>(call.op);
-  return op < program.ops.size() && !program.ops[op].label.empty() ? text + " '" + program.ops[op].label + "'" : text;
+  const bool hasLabel = call.op < std::ssize(program.ops) && !program.ops[call.op].label.empty();
+  return hasLabel ? text + " '" + program.ops[call.op].label + "'" : text;
 }
 
 } // namespace moert

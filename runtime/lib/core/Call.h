@@ -6,9 +6,10 @@
 #ifndef MOERT_CORE_CALL_H
 #define MOERT_CORE_CALL_H
 
-#include "core/RoutingBook.h"
 #include "core/View.h"
 #include "moert/KernelTable.h"
+
+#include <vector>
 
 namespace moert {
 
@@ -31,6 +32,14 @@ struct Repetition {
 
   /// Fails if the loop must not run `count` times.
   Status check(int64_t count) const;
+};
+
+/// Choices of one call of a routing op of one rank: experts [S, k], in host memory.
+struct RoutingPage {
+  std::vector<int32_t> forced; ///< experts that it takes instead of choosing; empty: it chooses
+  bool isRecorded = false;
+  bool recordsOwn = false;     ///< record the own choices even if others are forced
+  std::vector<int32_t> chosen; ///< choices of the last step, if recorded
 };
 
 /// Operands and attributes are in the order of the C function: integers and flags, then real numbers.
@@ -59,7 +68,7 @@ struct Call {
 
 /// Calls visit(begin, end) with the bytes of each view that the call writes.
 template <class Visit> Status forOutputs(const Call &call, Visit visit) {
-  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+  for (int i = 0; i < call.viewCount; ++i)
     if (const View &view = call.views[i]; view && infoOf(call.kind).operands[i].isOutput) {
       const char *begin = view.as<const char>();
       MOERT_RETURN_IF_ERROR(visit(begin, begin + view.bytes()));

@@ -104,7 +104,7 @@ public:
   virtual Status issue(int64_t rank, int64_t stream, Call call) = 0;
 };
 
-/// Turns a call that one rank of a program issued into the call of another rank; see bindCall in core/Issue.h.
+/// Turns a call that one rank of a program issued into the call of another rank; see bindCall in core/World.h.
 using BindCall = std::function<Status(int64_t rank, Call &call)>;
 
 class Instrument;

@@ -17,13 +17,13 @@ struct BoxRuns {
   bool ofOutput; ///< whether to list places in the output
   Pieces &pieces;
 
-  void list(size_t dim = 0, int64_t inOffset = 0, int64_t outOffset = 0) {
+  void list(int64_t dim = 0, int64_t inOffset = 0, int64_t outOffset = 0) {
     inOffset = inOffset * in.dims[dim] + from[dim];
     outOffset = outOffset * outDims[dim] + to[dim];
     // If the box covers the inner dimensions, the rest is one run.
     auto width = static_cast<int64_t>(dtypeSize(in.dtype));
     bool whole = true;
-    for (size_t k = dim + 1; k < static_cast<size_t>(in.rank); ++k) {
+    for (int64_t k = dim + 1; k < in.rank; ++k) {
       whole &= box[k] == in.dims[k] && box[k] == outDims[k];
       width *= box[k];
     }
@@ -49,7 +49,7 @@ void listBox(const Call &call, int64_t size, int64_t from, int64_t to, bool ofOu
   Senders senders(its, size, to);
   if (from < senders.first || from >= senders.first + senders.count)
     return;
-  auto split = static_cast<size_t>(its.splitDim), concat = static_cast<size_t>(its.concatDim);
+  const int64_t split = its.splitDim, concat = its.concatDim;
   const View &in = sentOperand(call);
   BoxRuns runs{in, receivedOperand(call).dims, {}, {}, in.dims, ofOutput, pieces};
   runs.box[split] /= size / its.copies;
@@ -115,7 +115,7 @@ int64_t bytesOf(const Pieces &pieces) {
 
 Cut::Cut(const View &whole, int64_t dim, int64_t parts) : parts(parts) {
   for (int64_t i = 0; i < dim; ++i)
-    outer *= whole.dims[static_cast<size_t>(i)];
+    outer *= whole.dims[i];
   int64_t pieces = outer * parts;
   run = pieces ? whole.bytes() / pieces : 0;
 }
@@ -225,24 +225,24 @@ void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Piec
 }
 
 void piecesSentToAll(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &byTarget) {
-  byTarget.resize(static_cast<size_t>(size));
+  byTarget.resize(size);
   for (Pieces &pieces : byTarget)
     pieces.clear();
   if (call.kind == Kind::AllToAllV)
     return Ragged(call, size, member).listSentToAll(byTarget);
   for (int64_t to = 0; to < size; ++to)
-    piecesSent(call, size, member, to, byTarget[static_cast<size_t>(to)]);
+    piecesSent(call, size, member, to, byTarget[to]);
 }
 
 void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &bySource) {
-  bySource.resize(static_cast<size_t>(size));
+  bySource.resize(size);
   for (Pieces &pieces : bySource)
     pieces.clear();
   const View &out = receivedOperand(call);
   if (call.kind == Kind::AllToAllV)
     return Ragged(call, size, member).listReceived(bySource);
   for (int64_t source = 0; source < size; ++source) {
-    Pieces &pieces = bySource[static_cast<size_t>(source)];
+    Pieces &pieces = bySource[source];
     if (call.kind == Kind::AllGather) {
       Cut cut(out, attributes::AllGather::of(call).dim, size);
       for (int64_t o = 0; o < cut.outer; ++o)

@@ -13,12 +13,12 @@ constexpr std::chrono::seconds kGrace(2);
 
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
                    std::vector<int64_t> localRanks, Client &client, const Options &options)
-    : groups(groups), client(client), local(std::move(localRanks)), ranks(static_cast<size_t>(rankCount)),
-      bind(options.bind), keepsTimes(options.times), issuesOnce(options.issuesOnce), policy(options.emulate) {
+    : groups(groups), client(client), local(std::move(localRanks)), ranks(rankCount), bind(options.bind),
+      keepsTimes(options.times), issuesOnce(options.issuesOnce), policy(options.emulate) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
-    Rank &state = ranks[static_cast<size_t>(rank)];
+    Rank &state = ranks[rank];
     state.program = &programs[programIndex(programs, rank)];
-    state.own = IssuedQueues(static_cast<int64_t>(state.program->streams.size()));
+    state.own = IssuedQueues(std::ssize(state.program->streams));
     state.queues = &state.own;
     policy.addRank(state.own);
     for (size_t stream = 0; stream < state.program->streams.size(); ++stream)
@@ -42,13 +42,13 @@ Executor::~Executor() {
 }
 
 void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
-  Stream &queue = queueOf(indexOf(rank, stream));
-  ranks[static_cast<size_t>(rank)].own.submit(stream, queue.count);
+  Stream &queue = streams[indexOf(rank, stream)];
+  ranks[rank].own.submit(stream, queue.count);
   Call issued = call;
   issued.rank = rank;
   if (isCollective(call.kind))
-    issued.sequence = ranks[static_cast<size_t>(rank)].issued[channelOf(rank, call)]++;
-  if (!queue.calls->keep(static_cast<size_t>(queue.count), issued, static_cast<bool>(bind)))
+    issued.sequence = ranks[rank].issued[channelOf(rank, call)]++;
+  if (!queue.calls->keep(queue.count, issued, bool(bind)))
     queue.own.emplace(queue.count, issued);
   ++queue.count;
 }
@@ -70,7 +70,7 @@ static bool isAlike(const Repetition &a, const Repetition &b) {
 static bool isAlike(const Call &a, const Call &b) {
   if (a.viewCount != b.viewCount)
     return false;
-  for (size_t i = 0; i < static_cast<size_t>(a.viewCount); ++i) {
+  for (int i = 0; i < a.viewCount; ++i) {
     const moert_buffer *x = a.buffers[i], *y = b.buffers[i];
     if (bool(y) != bool(b.views[i]) || bool(x) != bool(y) || (x && !isAlike(*x, *y)))
       return false;
@@ -104,7 +104,7 @@ bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
           buffer = &copy;
         }
       };
-      for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+      for (int i = 0; i < call.viewCount; ++i)
         own(kept.call.buffers[i], kept.buffers[i]);
       own(kept.call.repetition.buffer, kept.times);
       count.store(index + 1, std::memory_order_release);
@@ -118,9 +118,9 @@ bool Executor::Calls::keep(size_t index, const Call &call, bool canBind) {
 const Call &Executor::Calls::get(size_t index) const { return at(index)->call; }
 
 const Call &Executor::issuedAt(int64_t stream, const Item &item) const {
-  const Stream &queue = streams[static_cast<size_t>(stream)];
+  const Stream &queue = streams[stream];
   auto own = queue.own.find(item.index);
-  return own != queue.own.end() ? own->second : queue.calls->get(static_cast<size_t>(item.index));
+  return own != queue.own.end() ? own->second : queue.calls->get(item.index);
 }
 
 Status Executor::bindTo(int64_t stream, Call &call) const {
@@ -133,12 +133,12 @@ Status Executor::callOf(int64_t stream, const Item &item, Call &call) const {
 }
 
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
-  ranks[static_cast<size_t>(rank)].own.record(stream, event);
+  ranks[rank].own.record(stream, event);
   return {};
 }
 
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
-  if (ranks[static_cast<size_t>(rank)].own.wait(stream, event))
+  if (ranks[rank].own.wait(stream, event))
     return {};
   return invalid(streamText(indexOf(rank, stream)), " of rank ", rank, " waits for event ", event,
                  ", which was not recorded before in this step");
@@ -182,7 +182,7 @@ Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
 void Executor::reset() {
   policy.reset();
   for (int64_t rank : local)
-    policy.use(rank, ranks[static_cast<size_t>(rank)].own);
+    policy.use(rank, ranks[rank].own);
   models.clear();
   for (auto &[place, shared] : calls)
     shared.clear();
@@ -265,9 +265,9 @@ void Executor::endTransfers() {
 /// Earliest end of the call at the head of a stream, with emulated links.
 int64_t Executor::endOf(int64_t stream) const {
   const std::vector<Op> &ops = programOf(rankOf(stream)).ops;
-  auto op = static_cast<size_t>(streams[static_cast<size_t>(stream)].head.op);
-  double seconds = op < ops.size() ? ops[op].seconds : 0;
-  return streams[static_cast<size_t>(stream)].begin + static_cast<int64_t>(seconds * 1e9);
+  const int64_t op = streams[stream].head.op;
+  double seconds = op < std::ssize(ops) ? ops[op].seconds : 0;
+  return streams[stream].begin + static_cast<int64_t>(seconds * 1e9);
 }
 
 /// Returns whether these are emulated transfers whose time is not up, so that they end later.
@@ -291,7 +291,7 @@ void Executor::runJob(const Job &job) {
 void Executor::issueRank(int64_t rank) {
   if (issuesOnce && issueLikeOthers(rank))
     return;
-  Rank &state = ranks[static_cast<size_t>(rank)];
+  Rank &state = ranks[rank];
   state.issuing = true;
   Status status = (*issue)(rank);
   state.issuing = false;
@@ -300,7 +300,7 @@ void Executor::issueRank(int64_t rank) {
     return failLocked(std::move(status));
   bool isModel = issuesOnce;
   for (int64_t stream = indexOf(rank, 0), end = indexOf(rank + 1, 0); stream < end; ++stream)
-    isModel = isModel && queueOf(stream).own.empty();
+    isModel = isModel && streams[stream].own.empty();
   if (isModel)
     models.try_emplace(state.program, &state.own);
   wake(policy.endIssue(rank) - 1);
@@ -309,7 +309,7 @@ void Executor::issueRank(int64_t rank) {
 /// Returns false if no rank of its program has issued calls for all.
 bool Executor::issueLikeOthers(int64_t rank) {
   std::lock_guard lock(mutex);
-  Rank &state = ranks[static_cast<size_t>(rank)];
+  Rank &state = ranks[rank];
   auto model = models.find(state.program);
   if (model == models.end())
     return false;
@@ -366,7 +366,7 @@ bool Executor::isSkipped(int64_t stream, const Call &call) {
 
 bool Executor::runHead(int64_t stream, const Item &item) {
   const Call &issued = issuedAt(stream, item);
-  Call &head = queueOf(stream).head;
+  Call &head = streams[stream].head;
   auto fails = [&](Status status) {
     if (!status.ok())
       fail(located(status, stream, head));
@@ -405,7 +405,7 @@ bool Executor::runCall(int64_t stream, const Call &call) {
     arrive(stream, call);
     return false;
   }
-  Stream &queue = queueOf(stream);
+  Stream &queue = streams[stream];
   queue.begin = now();
   queue.received = -1;
   queue.current = &call;
@@ -427,7 +427,7 @@ bool Executor::runCall(int64_t stream, const Call &call) {
 void Executor::startRemote(int64_t stream, const Call &call) {
   {
     std::lock_guard lock(mutex);
-    queueOf(stream).begin = now();
+    streams[stream].begin = now();
     ++remote;
   }
   client.start(placeOf(stream).rank, placeOf(stream).stream, call);
@@ -440,7 +440,7 @@ void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
     return;
   int64_t index = indexOf(rank, stream);
   --remote;
-  queueOf(index).received = received;
+  streams[index].received = received;
   completeCall(index, now());
   policy.resume(index);
   wake(1);
@@ -448,13 +448,13 @@ void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
 
 /// Notes the times of the call at the head of a stream. Only the worker that runs the stream may call it.
 void Executor::completeCall(int64_t stream, int64_t end) {
-  Stream &queue = queueOf(stream);
+  Stream &queue = streams[stream];
   if (keepsTimes)
     queue.times.push_back({queue.head.op, client.rows(queue.head), queue.begin, end, queue.received});
 }
 
 Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
-  const Group &group = groups[static_cast<size_t>(call.group)];
+  const Group &group = groups[call.group];
   Channel channel{call.group, group.instanceOf(rank)};
   if (!isPointToPoint(call.kind))
     return channel;
@@ -467,25 +467,22 @@ Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
 
 /// Index of the rank among those that meet.
 int64_t Executor::memberOf(int64_t rank, const Call &call) const {
-  return isPointToPoint(call.kind) ? call.kind == Kind::Receive
-                                   : groups[static_cast<size_t>(call.group)].memberOf(rank);
+  return isPointToPoint(call.kind) ? call.kind == Kind::Receive : groups[call.group].memberOf(rank);
 }
 
-int64_t Executor::sizeOf(const Channel &channel) const {
-  return channel.isPair() ? 2 : groups[static_cast<size_t>(channel.group)].size;
-}
+int64_t Executor::sizeOf(const Channel &channel) const { return channel.isPair() ? 2 : groups[channel.group].size; }
 
 int64_t Executor::rankOf(const Channel &channel, int64_t member) const {
   if (channel.isPair())
     member = member ? channel.to : channel.from;
-  return groups[static_cast<size_t>(channel.group)].rankOf(channel.instance, member);
+  return groups[channel.group].rankOf(channel.instance, member);
 }
 
 Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
   Channel channel = channelOf(rank, call);
-  auto size = static_cast<size_t>(sizeOf(channel));
+  const int64_t size = sizeOf(channel);
   std::deque<Meeting> &sequence = meetings[channel];
-  while (static_cast<int64_t>(sequence.size()) <= call.sequence) {
+  while (std::ssize(sequence) <= call.sequence) {
     Meeting &meeting = sequence.emplace_back();
     meeting.channel = channel;
     meeting.calls.resize(size);
@@ -493,22 +490,22 @@ Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
     meeting.places.resize(size);
     meeting.received.resize(size);
   }
-  return sequence[static_cast<size_t>(call.sequence)];
+  return sequence[call.sequence];
 }
 
 static bool sameOperands(const Call &a, const Call &b) {
   if (a.viewCount != b.viewCount)
     return false;
-  for (size_t i = 0; i < static_cast<size_t>(a.viewCount); ++i) {
+  for (int i = 0; i < a.viewCount; ++i) {
     const View &x = a.views[i], &y = b.views[i];
-    if (bool(x) != bool(y) || x.dtype != y.dtype || x.rank != y.rank || x.dims != y.dims)
+    if (bool(x) != bool(y) || x.dtype != y.dtype || !x.hasShapeOf(y))
       return false;
   }
   return true;
 }
 
 /// Whether the calls of two members can meet. Each program numbers its own ops.
-bool Executor::agree(const Meeting &meeting, size_t first, size_t second) const {
+bool Executor::agree(const Meeting &meeting, int64_t first, int64_t second) const {
   const Call &a = *meeting.calls[first], &b = *meeting.calls[second];
   if (meeting.channel.isPair())
     return sameOperands(a, b);
@@ -517,42 +514,40 @@ bool Executor::agree(const Meeting &meeting, size_t first, size_t second) const 
 }
 
 void Executor::arrive(int64_t stream, const Call &call) {
-  int64_t rank = rankOf(stream);
+  const int64_t rank = rankOf(stream), member = memberOf(rank, call);
   Meeting &meeting = meetingOf(rank, call);
-  auto member = static_cast<size_t>(memberOf(rank, call));
-  bool isLast = policy.arrive(meeting, static_cast<int64_t>(member), stream);
+  bool isLast = policy.arrive(meeting, member, stream);
   meeting.calls[member] = &call;
   meeting.places[member] = placeOf(stream);
-  for (size_t other = 0; other < meeting.calls.size(); ++other) {
+  for (int64_t other = 0; other < std::ssize(meeting.calls); ++other) {
     if (!meeting.calls[other] || other == member)
       continue;
     // All earlier members agree among themselves, so one comparison is enough.
     if (!agree(meeting, other, member))
-      return failLocked(invalid(mismatchText(meeting, static_cast<int64_t>(std::min(other, member)),
-                                             static_cast<int64_t>(std::max(other, member)))));
+      return failLocked(invalid(mismatchText(meeting, std::min(other, member), std::max(other, member))));
     break;
   }
   if (!isLast)
     return;
   for (int64_t begin = now(); int64_t other : meeting.streams)
-    queueOf(other).begin = begin;
+    streams[other].begin = begin;
   policy.startPhase(meeting, client.phases(call));
   wake(meeting.remaining - 1);
 }
 
 void Executor::pull(Meeting &meeting, int64_t member) {
-  const Call &call = *meeting.calls[static_cast<size_t>(member)];
+  const Call &call = *meeting.calls[member];
   Gathering gathering{meeting.calls, meeting.places, meeting.received, meeting.channel.instance};
   Status status = client.pull(gathering, member, meeting.phase);
   std::lock_guard lock(mutex);
   if (!status.ok())
-    return failLocked(located(status, meeting.streams[static_cast<size_t>(member)], call));
+    return failLocked(located(status, meeting.streams[member], call));
   if (!policy.endShare(meeting))
     return;
   if (policy.startPhase(meeting, client.phases(call)))
     return wake(meeting.remaining - 1);
   for (size_t i = 0; i < meeting.streams.size(); ++i)
-    queueOf(meeting.streams[i]).received = meeting.received[i];
+    streams[meeting.streams[i]].received = meeting.received[i];
   if (!delay(meeting.streams))
     complete(meeting.streams);
 }
@@ -564,7 +559,7 @@ void Executor::complete(std::span<const int64_t> done) {
     completeCall(stream, end);
     policy.resume(stream);
   }
-  wake(static_cast<int64_t>(done.size()) - 1);
+  wake(std::ssize(done) - 1);
 }
 
 void Executor::fail(Status status) {

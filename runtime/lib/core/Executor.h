@@ -112,7 +112,7 @@ public:
   const std::vector<int64_t> &localRanks() const { return local; }
 
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
-    return streams[static_cast<size_t>(indexOf(rank, stream))].times;
+    return streams[indexOf(rank, stream)].times;
   }
 
 private:
@@ -182,12 +182,11 @@ private:
   int64_t rankOf(int64_t stream) const { return policy.rankOf(stream); }
   Place placeOf(int64_t stream) const { return {rankOf(stream), stream - indexOf(rankOf(stream), 0)}; }
   int64_t indexOf(int64_t rank, int64_t stream) const { return policy.indexOf(rank, stream); }
-  Stream &queueOf(int64_t stream) { return streams[static_cast<size_t>(stream)]; }
   /// Returns a call as it was issued, perhaps by another rank.
   const Call &issuedAt(int64_t stream, const Item &item) const;
   Status bindTo(int64_t stream, Call &call) const;
   Status callOf(int64_t stream, const Item &item, Call &call) const;
-  const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
+  const Program &programOf(int64_t rank) const { return *ranks[rank].program; }
   Channel channelOf(int64_t rank, const Call &call) const;
   int64_t memberOf(int64_t rank, const Call &call) const;
   int64_t sizeOf(const Channel &channel) const;
@@ -226,7 +225,7 @@ private:
   std::string missingText(const Channel &channel, const Call &call) const;
 
   Meeting &meetingOf(int64_t rank, const Call &call);
-  bool agree(const Meeting &meeting, size_t first, size_t second) const;
+  bool agree(const Meeting &meeting, int64_t first, int64_t second) const;
   std::string streamText(int64_t stream) const;
   std::string callText(int64_t stream, const Call &call) const;
   std::string mismatchText(const Meeting &meeting, int64_t first, int64_t second) const;

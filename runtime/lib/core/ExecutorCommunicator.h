@@ -14,7 +14,7 @@ public:
       : executor(executor), groups(groups), verify(verify) {}
 
   Status issue(int64_t rank, int64_t stream, Call call) final {
-    const Group &group = groups[static_cast<size_t>(call.group)];
+    const Group &group = groups[call.group];
     MOERT_RETURN_IF_ERROR(checkCollective(call, group.size, group.memberOf(rank)));
     if (call.kind != Kind::AssumeReplicated || verify)
       submit(rank, stream, call);

@@ -18,7 +18,7 @@ static std::string listText(const std::vector<std::string> &items, const char *s
 /// "stream 'comm.intra'".
 std::string Executor::streamText(int64_t stream) const {
   int64_t rank = rankOf(stream);
-  return "stream '" + programOf(rank).streams[static_cast<size_t>(stream - indexOf(rank, 0))] + "'";
+  return "stream '" + programOf(rank).streams[stream - indexOf(rank, 0)] + "'";
 }
 
 /// "op 4 all_to_all 'layer0' on stream 'comm.intra'".
@@ -35,7 +35,7 @@ static std::string operandsText(const Call &call) {
 }
 
 std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_t second) const {
-  const std::string &group = groups[static_cast<size_t>(meeting.channel.group)].name;
+  const std::string &group = groups[meeting.channel.group].name;
   auto describe = [&](int64_t member) {
     return joined("rank ", rankOf(meeting.channel, member), " is at ",
                   callText(meeting.streams[member], *meeting.calls[member]), operandsText(*meeting.calls[member]));
@@ -49,8 +49,8 @@ std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_
 /// Describes the event that a stream waits for.
 std::string Executor::eventText(int64_t stream, const Item &item) const {
   int64_t rank = rankOf(stream);
-  const IssuedQueues &queues = *ranks[static_cast<size_t>(rank)].queues;
-  const IssuedQueues::Signal &signal = queues.signals[static_cast<size_t>(item.index)];
+  const IssuedQueues &queues = *ranks[rank].queues;
+  const IssuedQueues::Signal &signal = queues.signals[item.index];
   std::string event = "event " + std::to_string(signal.event);
   if (item.type == Item::Type::Record)
     return streamText(stream) + " is about to record " + event;
@@ -65,15 +65,14 @@ std::string Executor::missingText(const Channel &channel, const Call &call) cons
   for (int64_t member = 0; member < sizeOf(channel); ++member) {
     int64_t other = rankOf(channel, member);
     members.push_back(std::to_string(other));
-    if (sequence != meetings.end() && index < sequence->second.size() &&
-        sequence->second[index].calls[static_cast<size_t>(member)])
+    if (sequence != meetings.end() && index < sequence->second.size() && sequence->second[index].calls[member])
       continue;
     bool ended = true;
     for (int64_t s = indexOf(other, 0); s < policy.endOf(other); ++s)
       ended &= !policy.head(s);
     missing.push_back(std::to_string(other) + (ended ? " (at its end)" : ""));
   }
-  std::string text = " on group '" + groups[static_cast<size_t>(channel.group)].name + "'";
+  std::string text = " on group '" + groups[channel.group].name + "'";
   text +=
       channel.isPair() ? " from rank " + members[0] + " to rank " + members[1] : " of ranks " + listText(members, ", ");
   return missing.empty() ? text + " is not done" : text + " waits for ranks " + listText(missing, ", ");
@@ -101,10 +100,10 @@ std::string Executor::runningText() const {
 std::string Executor::runningLocked() const {
   std::vector<std::string> lines;
   for (int64_t rank : local) {
-    if (ranks[static_cast<size_t>(rank)].issuing)
+    if (ranks[rank].issuing)
       lines.push_back("rank " + std::to_string(rank) + ": its program issues its calls");
     for (int64_t stream = indexOf(rank, 0); stream < policy.endOf(rank); ++stream)
-      if (const Call *call = streams[static_cast<size_t>(stream)].current)
+      if (const Call *call = streams[stream].current)
         lines.push_back("rank " + std::to_string(rank) + ": " + callText(stream, *call));
   }
   return listText(lines, "\n  ");
@@ -112,7 +111,7 @@ std::string Executor::runningLocked() const {
 
 std::string Executor::stuckText() const {
   std::vector<std::string> lines;
-  for (int64_t stream = 0; stream < static_cast<int64_t>(streams.size()); ++stream)
+  for (int64_t stream = 0; stream < std::ssize(streams); ++stream)
     if (policy.head(stream))
       lines.push_back(waitText(stream));
   return joined("hang: ", lines.size(), " of ", streams.size(), " streams cannot go on\n  ", listText(lines, "\n  "));

@@ -1,9 +1,9 @@
-//===- Issue.cpp - checking and enqueueing what a program calls -----------===//
+//===- Issue.cpp - the calls of programs, checked and enqueued ------------===//
 
-#include "core/Issue.h"
 #include "core/Attributes.h"
 #include "core/Error.h"
 #include "core/Instrument.h"
+#include "core/World.h"
 
 #include <algorithm>
 #include <tuple>
@@ -48,7 +48,7 @@ Status place(const moert_rank &rank, const moert_buffer &buffer, int64_t begin, 
   if (rank.instrument)
     return rank.instrument->place(rank, buffer, begin, view);
   const bool isArgument = buffer.space == MOERT_SPACE_ARGUMENT;
-  view.data = (isArgument ? rank.values[static_cast<size_t>(buffer.offset)] : rank.arenas[buffer.space]) + begin;
+  view.data = (isArgument ? rank.values[buffer.offset] : rank.arenas[buffer.space]) + begin;
   return {};
 }
 
@@ -102,7 +102,7 @@ Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
   view.dtype = buffer.dtype;
   view.rank = buffer.rank;
   for (int64_t dim = 0; dim < buffer.rank; ++dim)
-    view.dims[static_cast<size_t>(dim)] = buffer.dims[dim];
+    view.dims[dim] = buffer.dims[dim];
   switch (buffer.space) {
   case MOERT_SPACE_DEVICE:
   case MOERT_SPACE_HOST_PINNED:
@@ -115,7 +115,7 @@ Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
 }
 
 Status checkStream(const moert_rank &rank, moert_stream_t stream) {
-  auto count = static_cast<int64_t>(rank.program->streams.size());
+  auto count = std::ssize(rank.program->streams);
   return stream >= 0 && stream < count ? Status{} : invalid(range("a stream", stream, count));
 }
 
@@ -154,8 +154,8 @@ Status resolveOperands(moert_rank &rank, std::initializer_list<const moert_buffe
   const KernelInfo &info = infoOf(call.kind);
   for (const moert_buffer *buffer : operands) {
     const KernelInfo::Operand &operand = info.operands[call.viewCount];
-    View &view = call.views[static_cast<size_t>(call.viewCount++)];
-    call.buffers[static_cast<size_t>(call.viewCount - 1)] = buffer;
+    View &view = call.views[call.viewCount++];
+    call.buffers[call.viewCount - 1] = buffer;
     if (!buffer && operand.isOptional)
       continue;
     Status status = buffer ? resolve(rank, *buffer, view) : invalid("expected a buffer but got null");
@@ -187,7 +187,7 @@ Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *
   int32_t index = -1;
   MOERT_RETURN_IF_ERROR(findGroup(rank, group, index));
   call.place = index;
-  call.member = (*rank.groups)[static_cast<size_t>(index)].memberOf(rank.rank);
+  call.member = (*rank.groups)[index].memberOf(rank.rank);
   call.members = group->size;
   if (!isCollective(call.kind))
     return {};
@@ -200,14 +200,14 @@ Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *
 Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
                  std::initializer_list<const moert_buffer *> operands, const moert_group *group, Call &call) {
   const Program &program = *rank.program;
-  if (op < 0 || op >= static_cast<int64_t>(program.ops.size()))
-    return invalid(range("an op", op, static_cast<int64_t>(program.ops.size())));
+  if (op < 0 || op >= std::ssize(program.ops))
+    return invalid(range("an op", op, std::ssize(program.ops)));
   MOERT_RETURN_IF_ERROR(checkStream(rank, stream));
-  const Op &entry = program.ops[static_cast<size_t>(op)];
+  const Op &entry = program.ops[op];
   if (entry.stream != stream)
-    return invalid("expected stream '", program.streams[static_cast<size_t>(entry.stream)],
-                   "', which the metadata has for this op, but the program issues it on '",
-                   program.streams[static_cast<size_t>(stream)], "'");
+    return invalid("expected stream '", program.streams[entry.stream],
+                   "', which the metadata has for this op, but the program issues it on '", program.streams[stream],
+                   "'");
   const KernelInfo &info = infoOf(call.kind);
   if (info.hasGroup)
     MOERT_RETURN_IF_ERROR(resolveGroup(rank, entry, group, call));
@@ -239,11 +239,11 @@ template <class Body> int32_t issueEvent(moert_rank_t rank, int64_t event, moert
   });
 }
 
-} // namespace
-
+/// Checks op, stream, group and operands, then passes the call to the device or communicator. Operands and attributes
+/// are those of the call's row in kernels.def; absent ones are null. Returns a moert_status.
 int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
                   std::initializer_list<const moert_buffer *> operands, std::initializer_list<int64_t> ints,
-                  std::initializer_list<double> reals, const moert_group *group) {
+                  std::initializer_list<double> reals, const moert_group *group = nullptr) {
   return guarded([&]() -> Status {
     if (!rank)
       return invalid("expected a rank but got null");
@@ -259,28 +259,49 @@ int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kin
   });
 }
 
+thread_local std::string lastMessage;
+
+} // namespace
+
+int32_t report(Status status) {
+  if (!status.ok())
+    lastMessage = std::move(status.message);
+  return status.code;
+}
+
+const std::string &lastError() { return lastMessage; }
+
 Status bindCall(moert_rank &rank, Call &call) {
   call.rank = rank.rank;
   if (call.place >= 0)
-    call.member = (*rank.groups)[static_cast<size_t>(call.place)].memberOf(rank.rank);
+    call.member = (*rank.groups)[call.place].memberOf(rank.rank);
   findCounts(call);
   if (Repetition &loop = call.repetition; loop.times)
     MOERT_RETURN_IF_ERROR(resolve(rank, *loop.buffer, loop.times));
-  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+  for (int i = 0; i < call.viewCount; ++i)
     if (call.buffers[i])
       MOERT_RETURN_IF_ERROR(resolve(rank, *call.buffers[i], call.views[i]));
   return {};
 }
 
-int32_t issueRecord(moert_rank_t rank, int64_t event, moert_stream_t stream) {
+} // namespace moert
+
+using namespace moert;
+
+extern "C" {
+
+const char *moert_last_error(void) { return lastError().c_str(); }
+
+int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream) {
   return issueEvent(rank, event, stream, [&](Device &device) { return device.record(rank->rank, event, stream); });
 }
 
-int32_t issueWait(moert_rank_t rank, int64_t event, moert_stream_t stream) {
+int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream) {
   return issueEvent(rank, event, stream, [&](Device &device) { return device.wait(rank->rank, event, stream); });
 }
 
-int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count) {
+int32_t moert_repeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream,
+                     int64_t *count) {
   return guarded([&]() -> Status {
     if (!rank || !times || !count)
       return invalid("expected a rank, a buffer and a place for a number but got null");
@@ -303,7 +324,7 @@ int32_t issueRepeat(moert_rank_t rank, const moert_buffer *times, int64_t most, 
   });
 }
 
-int32_t issueIteration(moert_rank_t rank, int64_t iteration) {
+int32_t moert_iteration(moert_rank_t rank, int64_t iteration) {
   return guarded([&]() -> Status {
     if (!rank)
       return invalid("expected a rank but got null");
@@ -312,4 +333,7 @@ int32_t issueIteration(moert_rank_t rank, int64_t iteration) {
   });
 }
 
-} // namespace moert
+#define MOERT_ENTRY_POINTS
+#include "moert/kernels.inc"
+
+} // extern "C"

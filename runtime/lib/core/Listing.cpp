@@ -4,6 +4,7 @@
 #include "core/Attributes.h"
 #include "core/Error.h"
 
+#include <algorithm>
 #include <set>
 
 namespace moert {
@@ -70,7 +71,7 @@ Status listCalls(const Program &program, const std::vector<Group> &groups, Progr
   rank.groups = &groups;
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
     rank.arenas[space] = nowhere(space);
-  rank.values.assign(static_cast<size_t>(program.valueCount()), nowhere(MOERT_SPACE_ARGUMENT));
+  rank.values.assign(program.valueCount(), nowhere(MOERT_SPACE_ARGUMENT));
   int32_t code = entry(&rank);
   return code == MOERT_OK ? Status{} : Status::error(code, lastError());
 }
@@ -83,7 +84,7 @@ Status listChannels(const WorldPrograms &programs, const std::vector<Group> &gro
     auto visit = [&](const Call &call) -> Status {
       if (call.kind != Kind::Send)
         return {};
-      const Group &group = groups[static_cast<size_t>(call.group)];
+      const Group &group = groups[call.group];
       for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank)
         found.insert({rank, group.rankOf(group.instanceOf(rank), peerOf(call))});
       return {};
@@ -91,6 +92,32 @@ Status listChannels(const WorldPrograms &programs, const std::vector<Group> &gro
     MOERT_RETURN_IF_ERROR(listCalls(program, groups, programs.entries[i], program.firstRank, visit));
   }
   channels.assign(found.begin(), found.end());
+  return {};
+}
+
+static Status addRouting(const Program &program, const Call &call, std::vector<moert_routing> &routings) {
+  if (call.kind != Kind::Route)
+    return {};
+  const View &logits = call.views[operands::Route::logits], &experts = call.views[operands::Route::experts];
+  if (logits.rank != 2 || experts.rank != 2)
+    return invalid("expected logits and experts of rank 2");
+  auto ops = std::ssize(program.ops);
+  auto before = std::count_if(routings.begin(), routings.end(),
+                              [&](const moert_routing &other) { return other.op % ops == call.op; });
+  routings.push_back({routingNumber(call.op, before, program.ops.size()), logits.dims[0], logits.dims[1],
+                      experts.dims[1], program.firstRank, program.numRanks});
+  return {};
+}
+
+Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &groups,
+                    std::vector<moert_routing> &routings) {
+  for (size_t i = 0; i < programs.programs.size(); ++i) {
+    const Program &program = programs.programs[i];
+    std::vector<moert_routing> found;
+    auto visit = [&](const Call &call) { return addRouting(program, call, found); };
+    MOERT_RETURN_IF_ERROR(listCalls(program, groups, programs.entries[i], program.firstRank, visit));
+    routings.insert(routings.end(), found.begin(), found.end());
+  }
   return {};
 }
 

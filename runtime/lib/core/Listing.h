@@ -25,6 +25,10 @@ using ChannelRanks = std::array<int64_t, 2>;
 Status listChannels(const WorldPrograms &programs, const std::vector<Group> &groups,
                     std::vector<ChannelRanks> &channels);
 
+/// Lists the routing calls of a step, program by program and in their order. Nothing runs.
+Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &groups,
+                    std::vector<moert_routing> &routings);
+
 } // namespace moert
 
 #endif // MOERT_CORE_LISTING_H

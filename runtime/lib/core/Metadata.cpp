@@ -96,15 +96,15 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRan
       fail(path, "the layout cuts '", value.name, "' into more parts than there are ranks (", ranks.count, ")");
   if (tiles == 1)
     return;
-  std::vector<bool> held(static_cast<size_t>(tiles));
+  std::vector<bool> held(tiles);
   for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
     int64_t tile = 0;
     for (size_t dim = 0; dim < value.shape.size(); ++dim)
       tile = tile * shardsOf(value, dim, groups) + shardIndex(value, dim, groups, rank);
-    held[static_cast<size_t>(tile)] = true;
+    held[tile] = true;
   }
   for (int64_t tile = 0; tile < tiles; ++tile)
-    if (!held[static_cast<size_t>(tile)])
+    if (!held[tile])
       fail(path, "no rank holds part ", tile, " of the ", tiles, " of '", value.name,
            "': the groups of its layout overlap");
 }
@@ -137,7 +137,7 @@ void parseTensors(const JsonNode &node, const std::vector<int64_t> &shape, Sourc
 
 /// Parses which columns the source takes of each tensor; a row of it has `columns`.
 void parseColumns(const JsonNode &node, int64_t columns, Source &source) {
-  int64_t count = source.halves ? 2 : static_cast<int64_t>(source.tensors.size());
+  int64_t count = source.halves ? 2 : std::ssize(source.tensors);
   if (columns % count != 0)
     node.at("tensors").fail("expected one name", source.halves ? " without 'halves'" : "", " for ", columns,
                             " columns, which two cannot share, but got 2");
@@ -187,7 +187,7 @@ void parseCut(const JsonNode &node, const std::vector<Group> &groups, Value &val
     if (!isCut(value, dim, groups))
       continue;
     isUsed = true;
-    const int64_t members = groups[static_cast<size_t>(value.layout[dim].back())].size;
+    const int64_t members = groups[value.layout[dim].back()].size;
     if (value.cutChunks != members && value.cutChunks != 2 * members)
       node.fail("expected one chunk of a sequence, or two, for each of the ", members, " members of 'cp' but got ",
                 value.cutChunks, " chunks");
@@ -203,7 +203,7 @@ Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, co
                  RankRange ranks) {
   Value value;
   value.name = node.at("name").string();
-  value.role = roles[static_cast<size_t>(indexOf(roles, node.at("role"), "role"))];
+  value.role = roles[indexOf(roles, node.at("role"), "role")];
   JsonNode dtype = node.at("dtype");
   value.dtype = dtypeFromName(dtype.string());
   if (value.dtype < 0)
@@ -247,7 +247,7 @@ void parsePieces(const JsonNode &node, const std::vector<std::string> &roles, co
   int64_t shards = 1;
   if (node.has("shards")) {
     place.shards = indexOf(namesOf(groups), node.at("shards"), "group");
-    shards = groups[static_cast<size_t>(place.shards)].size;
+    shards = groups[place.shards].size;
   }
   int64_t end = 0;
   JsonNode pieces = node.at("pieces");
@@ -327,7 +327,7 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
     if (JsonNode op = ops.at(i); !op.value.is_number())
       program.ops.push_back(parseOp(op, program.streams, groups));
     else if (i > 0)
-      program.ops.push_back(program.ops[static_cast<size_t>(op.integer(0, static_cast<int64_t>(i) - 1))]);
+      program.ops.push_back(program.ops[op.integer(0, static_cast<int64_t>(i) - 1)]);
     else
       op.fail("expected the number of an earlier op but got ", op.value.dump());
   return program;
@@ -350,7 +350,7 @@ std::string layoutText(const Value &value, const std::vector<Group> &groups) {
   for (const std::vector<int64_t> &dim : value.layout) {
     std::string names;
     for (int64_t group : dim)
-      names += (names.empty() ? "" : ", ") + groups[static_cast<size_t>(group)].name;
+      names += (names.empty() ? "" : ", ") + groups[group].name;
     text += (text.empty() ? "[" : ", [") + names + "]";
   }
   return "[" + text + "]";
@@ -449,7 +449,7 @@ std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &clu
   std::vector<Metadata> variants;
   for (size_t i = 0; i < node.size(); ++i) {
     JsonNode item = node.at(i);
-    std::string half = item.has("half") ? kHalves[static_cast<size_t>(indexOf(kHalves, item.at("half"), "half"))] : "";
+    std::string half = item.has("half") ? kHalves[indexOf(kHalves, item.at("half"), "half")] : "";
     // A forward and a backward may have the plan's one shape.
     bool hasShape = half.empty() || item.has("batch");
     int64_t batch = hasShape ? item.at("batch").integer(1, kMaxElements) : 0;
@@ -506,7 +506,7 @@ Program::Found Program::findArgument(std::string_view name) const { return findI
 Program::Found Program::findResult(std::string_view name) const {
   Found found = findIn(results, name);
   if (found.value)
-    found.index += static_cast<int64_t>(arguments.size());
+    found.index += std::ssize(arguments);
   return found;
 }
 
@@ -578,7 +578,7 @@ std::string shapeText(const std::vector<int64_t> &shape) {
 int64_t shardsOf(const Value &value, size_t dim, const std::vector<Group> &groups) {
   int64_t shards = 1;
   for (int64_t group : value.layout[dim])
-    if (__builtin_mul_overflow(shards, groups[static_cast<size_t>(group)].size, &shards))
+    if (__builtin_mul_overflow(shards, groups[group].size, &shards))
       return INT64_MAX;
   return shards;
 }
@@ -586,7 +586,7 @@ int64_t shardsOf(const Value &value, size_t dim, const std::vector<Group> &group
 int64_t shardIndex(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank) {
   int64_t index = 0;
   for (int64_t k : value.layout[dim]) {
-    const Group &group = groups[static_cast<size_t>(k)];
+    const Group &group = groups[k];
     index = index * group.size + group.memberOf(rank);
   }
   return index;
@@ -594,7 +594,7 @@ int64_t shardIndex(const Value &value, size_t dim, const std::vector<Group> &gro
 
 bool isCut(const Value &value, size_t dim, const std::vector<Group> &groups) {
   const std::vector<int64_t> &names = value.layout[dim];
-  return value.cutChunks > 0 && !names.empty() && groups[static_cast<size_t>(names.back())].name == "cp";
+  return value.cutChunks > 0 && !names.empty() && groups[names.back()].name == "cp";
 }
 
 int64_t wholePlace(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank, int64_t place) {
@@ -602,8 +602,7 @@ int64_t wholePlace(const Value &value, size_t dim, const std::vector<Group> &gro
   if (!isCut(value, dim, groups))
     return part * own + place;
   // A shard of whole sequences is divided among the group's members.
-  const int64_t members = groups[static_cast<size_t>(value.layout[dim].back())].size,
-                length = value.cutSequence / members;
+  const int64_t members = groups[value.layout[dim].back()].size, length = value.cutSequence / members;
   const RowPlaces places(length, members, part % members, value.cutChunks > members);
   return part / members * members * own + place / length * value.cutSequence + places.at(place % length);
 }

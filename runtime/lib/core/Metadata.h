@@ -105,11 +105,10 @@ struct Program {
   int64_t events = 0;
   std::vector<Op> ops;
 
-  int64_t valueCount() const { return static_cast<int64_t>(arguments.size() + results.size()); }
+  int64_t valueCount() const { return std::ssize(arguments) + std::ssize(results); }
   /// Returns an argument or result by its number of MOERT_SPACE_ARGUMENT: arguments, then results.
   const Value &value(int64_t index) const {
-    auto k = static_cast<size_t>(index);
-    return k < arguments.size() ? arguments[k] : results[k - arguments.size()];
+    return index < std::ssize(arguments) ? arguments[index] : results[index - std::ssize(arguments)];
   }
   /// An argument or a result, or a piece of the one with number `index`; null if there is none.
   struct Found {

@@ -157,7 +157,7 @@ Status readSecretFile(const std::string &path, std::string &secret) {
                    "' to be closed to other users, but they have permissions; run chmod 600 on it");
   secret.resize(kMostSecret);
   file.read(secret.data(), static_cast<std::streamsize>(secret.size()));
-  secret.resize(static_cast<size_t>(file.gcount()));
+  secret.resize(file.gcount());
   secret.erase(secret.find_last_not_of("\r\n") + 1);
   return {};
 }

@@ -80,7 +80,7 @@ void Ragged::listSentToAll(std::vector<Pieces> &byTarget) const {
   for (size_t to = 0; toExperts && to < byTarget.size(); ++to)
     listToExperts(static_cast<int64_t>(to), byTarget[to]);
   if (!toExperts)
-    forEachFromExperts([&](int64_t member, Piece piece) { byTarget[static_cast<size_t>(member)].push_back(piece); });
+    forEachFromExperts([&](int64_t member, Piece piece) { byTarget[member].push_back(piece); });
 }
 
 void Ragged::listReceived(std::vector<Pieces> &bySource) const {
@@ -91,13 +91,13 @@ void Ragged::listToExperts(int64_t to, Pieces &pieces) const {
   if (!isHolder(to))
     return;
   int64_t copy = stored > 1 ? to % copies : 0, first = firstExpert(to);
-  std::vector<int64_t> row(static_cast<size_t>(blocks));
+  std::vector<int64_t> row(blocks);
   for (int64_t b = 0; b < blocks; ++b)
-    row[static_cast<size_t>(b)] = (copy * blocks + b) * blockRows + rowsBefore(b, first);
+    row[b] = (copy * blocks + b) * blockRows + rowsBefore(b, first);
   for (int64_t e = first; e < first + ownExperts; ++e)
     for (int64_t b = 0; b < blocks; ++b) {
-      pieces.push_back(rows(row[static_cast<size_t>(b)], blockCount(b, e)));
-      row[static_cast<size_t>(b)] += blockCount(b, e);
+      pieces.push_back(rows(row[b], blockCount(b, e)));
+      row[b] += blockCount(b, e);
     }
 }
 
@@ -106,21 +106,21 @@ void Ragged::listArrived(std::vector<Pieces> &bySource) const {
   int64_t row = 0;
   for (int64_t e = 0; e < ownExperts; ++e)
     for (int64_t s = 0; s < sources(); ++s) {
-      bySource[static_cast<size_t>(firstSource + s / blocks)].push_back(rows(row, expertCount(s, e)));
+      bySource[firstSource + s / blocks].push_back(rows(row, expertCount(s, e)));
       row += expertCount(s, e);
     }
 }
 
 void Ragged::listReturned(std::vector<Pieces> &bySource) const {
   // Place of the next row of each block of each copy.
-  std::vector<int64_t> row(static_cast<size_t>(copies * blocks));
+  std::vector<int64_t> row(copies * blocks);
   for (int64_t b = 0; b < copies * blocks; ++b)
-    row[static_cast<size_t>(b)] = b * blockRows + rowsBefore(b % blocks, firstExpert(firstHolder));
+    row[b] = b * blockRows + rowsBefore(b % blocks, firstExpert(firstHolder));
   for (int64_t owner = firstHolder; owner < firstHolder + width; ++owner)
     for (int64_t e = firstExpert(owner); e < firstExpert(owner) + ownExperts; ++e)
       for (int64_t b = 0; b < blocks; ++b) {
-        int64_t &next = row[static_cast<size_t>(owner % copies * blocks + b)];
-        bySource[static_cast<size_t>(owner)].push_back(rows(next, blockCount(b, e)));
+        int64_t &next = row[owner % copies * blocks + b];
+        bySource[owner].push_back(rows(next, blockCount(b, e)));
         next += blockCount(b, e);
       }
 }

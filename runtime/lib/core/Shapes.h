@@ -31,14 +31,13 @@ inline bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT
 inline View activationResult(View in, int64_t kind) {
   in.data = nullptr;
   if (isGated(kind))
-    in.dims[static_cast<size_t>(in.rank - 1)] /= 2;
+    in.dims[in.rank - 1] /= 2;
   return in;
 }
 
 /// Number of times that `many` has each block of `one` along `dim`; 1 if `one` is empty.
 inline int64_t copiesAlong(View one, View many, int64_t dim) {
-  const auto at = static_cast<size_t>(dim);
-  return one.dims[at] > 0 && many.rank == one.rank ? many.dims[at] / one.dims[at] : 1;
+  return one.dims[dim] > 0 && many.rank == one.rank ? many.dims[dim] / one.dims[dim] : 1;
 }
 
 /// First token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). The first token of chunk 1

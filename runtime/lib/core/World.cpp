@@ -2,9 +2,7 @@
 
 #include "core/World.h"
 #include "core/Error.h"
-#include "core/Issue.h"
 #include "core/Listing.h"
-#include "core/Routings.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +20,7 @@ Status World::open() {
   BackendOptions device = options.device;
   if (instrument)
     instrument->adjust(device);
-  device.bind = [this](int64_t rank, Call &call) { return bindCall(ranks[static_cast<size_t>(rank)], call); };
+  device.bind = [this](int64_t rank, Call &call) { return bindCall(ranks[rank], call); };
   device.listChannels = [this](std::vector<ChannelRanks> &channels) {
     return moert::listChannels({programs, entries}, groups, channels);
   };
@@ -122,13 +120,13 @@ Status World::checkRoom() const {
 }
 
 Status World::allocate() {
-  ranks.resize(static_cast<size_t>(worldSize));
+  ranks.resize(worldSize);
   for (int64_t rank = 0; rank < worldSize; ++rank) {
-    ranks[static_cast<size_t>(rank)].rank = rank;
-    ranks[static_cast<size_t>(rank)].program = &programs[programIndex(programs, rank)];
+    ranks[rank].rank = rank;
+    ranks[rank].program = &programs[programIndex(programs, rank)];
   }
   for (int64_t rank : localRanks())
-    MOERT_RETURN_IF_ERROR(allocateRank(ranks[static_cast<size_t>(rank)]));
+    MOERT_RETURN_IF_ERROR(allocateRank(ranks[rank]));
   return {};
 }
 
@@ -138,7 +136,7 @@ Status World::allocateRank(moert_rank &state) {
   state.communicator = backend.communicator.get();
   state.groups = &groups;
   state.leastShadows = options.device.verify ? 1 : 0;
-  state.values.resize(static_cast<size_t>(program.valueCount()));
+  state.values.resize(program.valueCount());
   if (options.isBound)
     return {};
   if (instrument) {
@@ -216,8 +214,7 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<i
   if (begin && (*begin < 0 || bytes < 0 || *begin > whole - bytes))
     return invalid("expected bytes below ", whole, " of '", value.name, "' of one rank but got ", bytes, " from ",
                    *begin);
-  data =
-      isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] + begin.value_or(0) : nullptr;
+  data = isLocal(rank) ? ranks[rank].values[index] + begin.value_or(0) : nullptr;
   return {};
 }
 
@@ -234,7 +231,7 @@ Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {
   MOERT_RETURN_IF_ERROR(checkLocal(rank));
   MOERT_RETURN_IF_ERROR(locate(rank, index, bytes, {}, place));
   MOERT_RETURN_IF_ERROR(checkAddress(data, 16, "'" + programOf(rank).value(index).name + "'"));
-  ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] = static_cast<char *>(data);
+  ranks[rank].values[index] = static_cast<char *>(data);
   return {};
 }
 
@@ -245,16 +242,16 @@ Status World::bindArena(int64_t rank, int32_t space, void *data, int64_t bytes) 
   if (int64_t least = programOf(rank).arenaBytes[space]; bytes < least)
     return invalid("expected an arena of at least ", least, " bytes but got ", bytes);
   MOERT_RETURN_IF_ERROR(checkAddress(data, 256, "the arena"));
-  ranks[static_cast<size_t>(rank)].arenas[space] = static_cast<char *>(data);
+  ranks[rank].arenas[space] = static_cast<char *>(data);
   return {};
 }
 
 /// Checks that the caller has bound all memory.
 Status World::checkBound() const {
   for (int64_t rank : localRanks()) {
-    const moert_rank &state = ranks[static_cast<size_t>(rank)];
+    const moert_rank &state = ranks[rank];
     for (int64_t i = 0; i < state.program->valueCount(); ++i)
-      if (!state.values[static_cast<size_t>(i)] && state.program->value(i).localBytes() > 0)
+      if (!state.values[i] && state.program->value(i).localBytes() > 0)
         return invalid("'", state.program->value(i).name, "' was not bound before the step");
     for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
       if (!state.arenas[space] && state.program->arenaBytes[space] > 0)
@@ -278,7 +275,7 @@ Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes, std::
     return backend.device->read(data, place, bytes);
   std::vector<char> values;
   MOERT_RETURN_IF_ERROR(shared(rank, values, [&](std::vector<char> &local) {
-    local.resize(static_cast<size_t>(bytes));
+    local.resize(bytes);
     return backend.device->read(local.data(), place, bytes);
   }));
   std::copy(values.begin(), values.end(), static_cast<char *>(data));
@@ -296,7 +293,7 @@ Status World::meet(const Status &own) { return backend.processes ? checkAgree(*b
 
 Status World::touchedBytes(int64_t rank, int32_t space, int64_t &bytes) {
   return sharedNumber(rank, bytes, [&](int64_t &local) {
-    local = ranks[static_cast<size_t>(rank)].touched[space];
+    local = ranks[rank].touched[space];
     return Status{};
   });
 }
@@ -336,7 +333,7 @@ Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &ch
                             [&](const moert_routing &it) { return it.op == op && runsIn(it, rank); });
   if (found == routings->end())
     return invalid("expected a routing op but got op ", op, ", which is not one");
-  page = &ranks[static_cast<size_t>(rank)].routing.page(op);
+  page = &ranks[rank].routing.page(op);
   choices = found->tokens * found->choices;
   return {};
 }
@@ -346,7 +343,7 @@ Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> expert
   RoutingPage *page;
   int64_t choices;
   MOERT_RETURN_IF_ERROR(findPage(rank, op, page, choices));
-  if (auto count = static_cast<int64_t>(experts.size()); count != 0 && count != choices)
+  if (auto count = std::ssize(experts); count != 0 && count != choices)
     return invalid("expected ", choices, " experts, or none, for routing op ", op, " but got ", count);
   page->forced = std::move(experts);
   backend.device->lookIntoSteps();
@@ -359,7 +356,7 @@ Status World::recordRouting(bool isRecorded, bool own) {
   for (int64_t rank : localRanks())
     for (const moert_routing &routing : *routings)
       if (runsIn(routing, rank)) {
-        RoutingPage &page = ranks[static_cast<size_t>(rank)].routing.page(routing.op);
+        RoutingPage &page = ranks[rank].routing.page(routing.op);
         page.isRecorded = isRecorded;
         page.recordsOwn = own;
       }
@@ -371,7 +368,7 @@ Status World::readRouting(int64_t rank, int64_t op, std::vector<int32_t> &expert
   int64_t choices;
   MOERT_RETURN_IF_ERROR(findPage(rank, op, page, choices));
   return shared(rank, experts, [&](std::vector<int32_t> &local) -> Status {
-    if (static_cast<int64_t>(page->chosen.size()) != choices)
+    if (std::ssize(page->chosen) != choices)
       return invalid("no step of routing op ", op, " was recorded");
     local = page->chosen;
     return {};
@@ -400,9 +397,9 @@ Status World::slowest(double &seconds) {
 Status World::run(double *seconds) {
   auto issue = [this](int64_t rank) -> Status {
     ProgramEntry entry = entries[programIndex(programs, rank)];
-    ranks[static_cast<size_t>(rank)].routing.beginStep();
-    ranks[static_cast<size_t>(rank)].repetition = {};
-    int32_t code = entry(&ranks[static_cast<size_t>(rank)]);
+    ranks[rank].routing.beginStep();
+    ranks[rank].repetition = {};
+    int32_t code = entry(&ranks[rank]);
     if (code == MOERT_OK)
       return {};
     return Status::error(code, "rank ", rank, ": ", lastError());

@@ -6,6 +6,35 @@
 #include "core/Instrument.h"
 #include "moert/world.h"
 
+#include <map>
+
+namespace moert {
+
+/// Number of a call of `op` after `before` calls of it in the step: an op in a loop routes in each iteration. A program
+/// has `ops` ops.
+inline int64_t routingNumber(int64_t op, int64_t before, size_t ops) { return op + before * static_cast<int64_t>(ops); }
+
+/// Pages of one rank, by the number of the call. Pages are made while no step runs. In a step, the rank's issuing
+/// thread looks pages up, and each call writes its own.
+class RoutingBook {
+public:
+  RoutingPage &page(int64_t number) { return pages[number]; }
+  void beginStep() { calls.clear(); }
+  /// Returns the page of the next call of an op in a step; null if it is neither forced nor recorded.
+  RoutingPage *next(int64_t op, size_t ops) {
+    if (pages.empty())
+      return nullptr;
+    auto it = pages.find(routingNumber(op, calls[op]++, ops));
+    return it == pages.end() ? nullptr : &it->second;
+  }
+
+private:
+  std::map<int64_t, RoutingPage> pages;
+  std::map<int64_t, int64_t> calls; ///< calls of this step, by op
+};
+
+} // namespace moert
+
 /// State of one rank, which its program gets as a handle.
 struct moert_rank {
   moert::Device *device = nullptr;
@@ -25,6 +54,10 @@ struct moert_rank {
 };
 
 namespace moert {
+
+/// Turns a call of another rank of the same program into the call that `rank` issued, which has other addresses and
+/// another place in groups. Calls with `routing` cannot be bound.
+Status bindCall(moert_rank &rank, Call &call);
 
 using ProgramEntry = int32_t (*)(moert_rank_t);
 
@@ -86,7 +119,7 @@ public:
   /// Gets the last step's ops on a rank, stream by stream.
   Status timeline(int64_t rank, std::vector<moert_op_time> &times);
 
-  const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
+  const Program &programOf(int64_t rank) const { return *ranks[rank].program; }
   /// See Device::isStuck.
   bool isStuck() const { return backend.device->isStuck(); }
   /// Whether `rank` runs in this process.

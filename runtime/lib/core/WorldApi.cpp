@@ -1,9 +1,9 @@
 //===- WorldApi.cpp - the C API of world.h --------------------------------===//
 
 #include "core/Error.h"
+#include "core/Listing.h"
 #include "core/PlanLibrary.h"
 #include "core/ProcessPlace.h"
-#include "core/Routings.h"
 #include "moert/world.h"
 
 #include <algorithm>
@@ -48,11 +48,11 @@ static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_
   static const std::vector<Group> noGroups;
   if (program != MOERT_PROGRAM_REFERENCE && program != MOERT_PROGRAM_RANK)
     return invalid("expected program 0 or 1 but got ", program);
-  auto variants = static_cast<int64_t>(library.variants.size());
+  auto variants = std::ssize(library.variants);
   if (variant < 0 || variant >= variants)
     return invalid("expected a variant from 0 to ", variants - 1, " but got ", variant);
-  const Metadata &metadata = library.variants[static_cast<size_t>(variant)];
-  const PlanEntries &entries = library.entries[static_cast<size_t>(variant)];
+  const Metadata &metadata = library.variants[variant];
+  const PlanEntries &entries = library.entries[variant];
   if (program == MOERT_PROGRAM_RANK)
     chosen = {{metadata.programs, entries.ranks}, &metadata.groups, metadata.world};
   else if (metadata.reference)
@@ -145,7 +145,7 @@ template <class Body> static Status withWorld(moert_plan_t plan, const moert_wor
 
 /// Copies `from` into to[0..capacity), as far as there is room.
 template <class T> static void copyOut(const std::vector<T> &from, T *to, int64_t capacity, int64_t &count) {
-  count = static_cast<int64_t>(from.size());
+  count = std::ssize(from);
   std::copy_n(from.begin(), std::clamp<int64_t>(capacity, 0, count), to);
 }
 
@@ -156,7 +156,7 @@ static Status chooseVariant(const PlanLibrary &library, int64_t batch, int64_t s
   if (chosen < 0)
     return invalid("expected a batch and a sequence that the plan was compiled for, ", shapesText(library.variants),
                    ", but got ", batch, " x ", sequence);
-  if (chosen >= static_cast<int64_t>(library.variants.size()))
+  if (chosen >= std::ssize(library.variants))
     return Status::error(MOERT_ERROR_INTERNAL, "the plan chose variant ", chosen, " of ", library.variants.size());
   variant = chosen;
   return {};

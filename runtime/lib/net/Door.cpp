@@ -32,7 +32,7 @@ public:
   Status admitAll(Socket listener);
 
 private:
-  bool areAllHere() const { return static_cast<int64_t>(arrivals.size()) == options.count - 1; }
+  bool areAllHere() const { return std::ssize(arrivals) == options.count - 1; }
   Status late() const;
   void lookAround();
   Status acceptSome();

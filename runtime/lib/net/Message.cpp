@@ -19,7 +19,7 @@ struct Header {
 } // namespace
 
 std::string encode(const Message &message) {
-  Header header{kMagic, message.type, message.process, static_cast<int64_t>(message.text.size())};
+  Header header{kMagic, message.type, message.process, std::ssize(message.text)};
   std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
   return bytes += message.text;
 }

@@ -214,7 +214,7 @@ void Star::beginInquiry(const std::string &reason) {
   if (inquiry || !failed.ok())
     return;
   inquiry = Inquiry{reason, after(options.answer), {}};
-  inquiry->answers.resize(static_cast<size_t>(options.count));
+  inquiry->answers.resize(options.count);
   tell({Type::Query, 0, ""});
   wakeUp();
 }

@@ -92,7 +92,7 @@ void Star::handle(Lock &lock, int64_t from, const Message &message) {
     return write(peer, {Type::Answer, options.index, encode(ask(lock))});
   case Type::Answer:
     if (inquiry)
-      inquiry->answers[static_cast<size_t>(from)] = decode(message.text);
+      inquiry->answers[from] = decode(message.text);
     return;
   case Type::Ping:
     return write(peer, {Type::Pong, options.index, ""});

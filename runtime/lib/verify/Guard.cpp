@@ -54,11 +54,11 @@ static void join(std::vector<ArenaPiece> &pieces) {
 Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                   std::array<std::vector<ArenaPiece>, 2> &pieces) {
   auto visit = [&](const Call &call) -> Status {
-    for (int8_t i = 0; i < call.viewCount; ++i) {
-      const View &view = call.views[static_cast<size_t>(i)];
+    for (int i = 0; i < call.viewCount; ++i) {
+      const View &view = call.views[i];
       if (auto place = view ? arenaPlaceOf(view) : std::nullopt)
         // An empty buffer has an address, too.
-        pieces[static_cast<size_t>(place->space)].push_back(
+        pieces[place->space].push_back(
             {place->offset, place->offset + std::max<int64_t>(view.bytes(), 1), {call.op}, {}});
     }
     return {};
@@ -81,14 +81,14 @@ std::string pieceText(const Program &program, int32_t space, const ArenaPiece &p
   std::string text = joined("bytes ", piece.begin, " to ", piece.end, " of the ",
                             space == MOERT_SPACE_DEVICE ? "device" : "host", " arena, used by");
   for (size_t i = 0; i < std::min(piece.ops.size(), kMostNamed); ++i) {
-    const Op &op = program.ops[static_cast<size_t>(piece.ops[i])];
+    const Op &op = program.ops[piece.ops[i]];
     text += joined(i ? ", op " : " op ", piece.ops[i], " ", op.name, op.label.empty() ? "" : " '" + op.label + "'");
   }
   return piece.ops.size() > kMostNamed ? joined(text, " and ", piece.ops.size() - kMostNamed, " more") : text;
 }
 
 Status Fences::raise(Device &device, Fence fence) {
-  std::vector<char> pattern(static_cast<size_t>(fence.bytes), kFence);
+  std::vector<char> pattern(fence.bytes, kFence);
   fences.push_back(std::move(fence));
   return device.write(fences.back().begin, pattern.data(), fences.back().bytes);
 }
@@ -108,7 +108,7 @@ Status Fences::allocate(Device &device, int64_t rank, int32_t space, int64_t byt
 Status Fences::check(Device &device) const {
   std::vector<char> bytes;
   for (const Fence &fence : fences) {
-    bytes.resize(static_cast<size_t>(fence.bytes));
+    bytes.resize(fence.bytes);
     MOERT_RETURN_IF_ERROR(device.read(bytes.data(), fence.begin, fence.bytes));
     auto isChanged = [](char byte) { return byte != kFence; };
     const auto changed = std::count_if(bytes.begin(), bytes.end(), isChanged);

@@ -2,18 +2,40 @@
 
 #include "core/Instrument.h"
 #include "core/Device.h"
+#include "core/Field.h"
 #include "verify/Memory.h"
-#include "verify/Observe.h"
 #include "verify/Perturb.h"
+
+#include <algorithm>
+#include <mutex>
 
 namespace moert {
 namespace {
+
+/// Whether an input of the call lies in the memory of an output.
+bool isInput(const Call &call, const View &out) {
+  for (int i = 0; i < call.viewCount; ++i)
+    if (const View &in = call.views[i]; in && !infoOf(call.kind).operands[i].isOutput)
+      if (in.as<const char>() < out.as<const char>() + out.bytes() &&
+          out.as<const char>() < in.as<const char>() + in.bytes())
+        return true;
+  return false;
+}
+
+/// Forgets what memory of a call's outputs held. Rows that a ragged call does not use would keep the values of an
+/// earlier call, and the observer would take them for results.
+void forgetOutputs(const Call &call) {
+  for (int i = 0; i < call.viewCount; ++i)
+    if (const View &out = call.views[i];
+        out && out.dtype == kFieldType && infoOf(call.kind).operands[i].isOutput && !isInput(call, out))
+      std::fill_n(out.as<Field>(), out.elements(), -std::numeric_limits<Field>::infinity());
+}
 
 class VerifyInstrument final : public Instrument {
 public:
   VerifyInstrument(const VerifyModes &modes, const WorldPrograms &programs, const std::vector<Group> &groups,
                    std::optional<int64_t> guard)
-      : modes(modes), memory(programs, groups, modes, guard), observer(modes) {}
+      : modes(modes), memory(programs, groups, modes, guard) {}
 
   Status listUses() { return memory.listUses(); }
 
@@ -37,21 +59,43 @@ public:
   Status checkMemory(Device &device) const override { return memory.checkFences(device); }
 
   void begin(const Call &call) override {
-    if (observer)
-      verify::forgetOutputs(call);
+    if (modes.observe)
+      forgetOutputs(call);
   }
   void end(std::span<const Call *const> calls) override {
     for (const Call *call : calls)
       verify::perturbOutputs(*call, modes.perturbation);
-    if (observer)
-      observer.tell(calls);
+    if (modes.observe)
+      tell(calls);
   }
 
 private:
+  /// See moert_observe.
+  void tell(std::span<const Call *const> calls);
+
   const VerifyModes modes;
   verify::Memory memory;
-  verify::Observer observer;
+  std::mutex mutex; ///< held while the observer runs
 };
+
+void VerifyInstrument::tell(std::span<const Call *const> calls) {
+  std::vector<moert_operand> operands;
+  std::vector<moert_ran> ran;
+  for (const Call *call : calls) {
+    const size_t first = operands.size();
+    for (int i = 0; i < call->viewCount; ++i)
+      if (const View &view = call->views[i])
+        operands.push_back({view.data, view.bytes(), view.dtype, infoOf(call->kind).operands[i].isOutput});
+    ran.push_back({call->rank, call->op, static_cast<int64_t>(operands.size() - first), nullptr});
+  }
+  const moert_operand *next = operands.data();
+  for (moert_ran &call : ran) {
+    call.operands = next;
+    next += call.operand_count;
+  }
+  std::lock_guard lock(mutex);
+  modes.observe(modes.observeContext, ran.data(), std::ssize(ran));
+}
 
 } // namespace
 

@@ -55,12 +55,11 @@ Status Memory::listUses() {
   uses.resize(programs.programs.size());
   for (size_t i = 0; i < uses.size(); ++i) {
     auto visit = [&](const Call &call) -> Status {
-      for (int8_t v = 0; v < call.viewCount; ++v)
-        if (const View &view = call.views[static_cast<size_t>(v)]; view && view.bytes() > 0)
+      for (int v = 0; v < call.viewCount; ++v)
+        if (const View &view = call.views[v]; view && view.bytes() > 0)
           if (auto place = arenaPlaceOf(view)) {
             const auto growth = static_cast<int64_t>(dtypeSize(typeOf(view.dtype)) / dtypeSize(view.dtype));
-            uses[i][static_cast<size_t>(place->space)][classOf(growth)].push_back(
-                {place->offset, place->offset + view.bytes()});
+            uses[i][place->space][classOf(growth)].push_back({place->offset, place->offset + view.bytes()});
           }
       return {};
     };
@@ -73,9 +72,9 @@ Status Memory::listUses() {
 }
 
 Status Memory::poison(Device &device, char *data, int64_t bytes) const {
-  std::vector<char> pattern(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), kPoison);
-  for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(pattern.size())) {
-    int64_t part = std::min(bytes - done, static_cast<int64_t>(pattern.size()));
+  std::vector<char> pattern(std::min<int64_t>(bytes, 1 << 20), kPoison);
+  for (int64_t done = 0; done < bytes; done += std::ssize(pattern)) {
+    int64_t part = std::min(bytes - done, std::ssize(pattern));
     MOERT_RETURN_IF_ERROR(device.write(data + done, pattern.data(), part));
   }
   return {};
@@ -112,7 +111,7 @@ Status Memory::poisonUses(Device &device, const moert_rank &rank, const Pieces &
 Status Memory::allocateArenas(Device &device, const moert_rank &rank, Pieces &pieces) {
   const bool isWhole = isWide() && !liesApart;
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (ArenaPiece &piece : pieces[static_cast<size_t>(space)])
+    for (ArenaPiece &piece : pieces[space])
       for (int k = 0; k < sizeClasses; ++k) {
         const int64_t bytes = (piece.end - piece.begin) << k;
         const char *arena = space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena";
@@ -126,7 +125,7 @@ Status Memory::allocateArenas(Device &device, const moert_rank &rank, Pieces &pi
 
 Status Memory::allocate(Device &device, moert_rank &rank) {
   ranks.resize(std::max(ranks.size(), static_cast<size_t>(rank.rank) + 1));
-  Pieces &pieces = ranks[static_cast<size_t>(rank.rank)];
+  Pieces &pieces = ranks[rank.rank];
   MOERT_RETURN_IF_ERROR(listPiecesOf(rank, pieces));
   MOERT_RETURN_IF_ERROR(allocateArenas(device, rank, pieces));
   for (size_t i = 0; i < rank.values.size(); ++i) {
@@ -145,11 +144,10 @@ Status Memory::place(const moert_rank &rank, const moert_buffer &buffer, int64_t
   view.dtype = typeOf(view.dtype);
   const int64_t growth = static_cast<int64_t>(dtypeSize(view.dtype)) / narrowSize;
   if (buffer.space == MOERT_SPACE_ARGUMENT) {
-    view.data = rank.values[static_cast<size_t>(buffer.offset)] + begin * growth;
+    view.data = rank.values[buffer.offset] + begin * growth;
     return {};
   }
-  const ArenaPiece *piece =
-      findPiece(ranks[static_cast<size_t>(rank.rank)][static_cast<size_t>(buffer.space)], begin, end);
+  const ArenaPiece *piece = findPiece(ranks[rank.rank][buffer.space], begin, end);
   if (!piece)
     return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes ",
                    begin, " to ", end);
