@@ -2,6 +2,7 @@
 
 #include "calibrate/Calibrate.h"
 #include "core/Attributes.h"
+#include "host/Kernels.h"
 
 #include <ctime>
 #include <fstream>
@@ -28,19 +29,18 @@ void describeMachine(const Settings &settings, Profile &profile) {
   profile.memoryBytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   profile.description =
       "Ranks of the host runtime on " + std::to_string(settings.workers) + " processors of one machine";
-  profile.source = "measured by moe-calibrate on " + profile.deviceName + ", " + today();
-  if (settings.quick)
-    profile.source += ", --quick";
+  profile.source = measuredOn(settings, profile.deviceName);
 }
 
 } // namespace
 
-std::string today() {
+std::string measuredOn(const Settings &settings, const std::string &device) {
   std::time_t now = std::time(nullptr);
   std::tm parts;
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
-  return text;
+  char date[16];
+  std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return "measured by moe-calibrate " + (settings.isDevice() ? "--backend=" + settings.backend + " " : "") + "on " +
+         device + ", " + date + (settings.quick ? ", --quick" : "");
 }
 
 Status measureMemory(Pool &pool, const Settings &settings, double &bytesPerSecond) {
@@ -60,6 +60,7 @@ Status measureMemory(Pool &pool, const Settings &settings, double &bytesPerSecon
 }
 
 Status calibrateHost(const Settings &settings, Profile &profile) {
+  host::initialiseThread();
   describeMachine(settings, profile);
   for (int32_t dtype : {MOERT_F32, MOERT_F64}) {
     HostBench bench;

@@ -63,9 +63,7 @@ Status calibrateInterference(DeviceBench &bench, const Settings &settings, std::
 /// in that time, or of all if there are none. No stream is empty.
 std::vector<double> secondsTogether(const std::vector<std::vector<OpTime>> &streams);
 
-/// Today's date in the form of sources.
-std::string today();
-/// Source of measurements on a device.
+/// Source of today's measurements on a processor or a device.
 std::string measuredOn(const Settings &settings, const std::string &device);
 
 /// Measures all of a profile on the host. settings.workers must not be 0.

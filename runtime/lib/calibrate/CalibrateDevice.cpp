@@ -27,8 +27,7 @@ Status measureDeviceLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   bench.ranks().device().timeOps(false);
   Status status = bench.ranks().measure(issue, kPasses, time);
   bench.ranks().device().timeOps(true);
-  if (!status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(status);
   profile.launchSeconds = time.wall / kLaunches;
   auto scale = [&] {
     pool.beginCall();
@@ -164,34 +163,7 @@ Status describe(Device &device, const ProcessPlace &place, const Settings &setti
   return {};
 }
 
-/// Measures the memory that the driver, the libraries and the communicators take once everything has run.
-Status measureReserved(Device &device, Profile &profile) {
-  int64_t bytes = 0;
-  Status status = device.otherBytes(bytes);
-  profile.reservedBytes = static_cast<double>(bytes);
-  return status;
-}
-
-Status readPlace(const Settings &settings, ProcessPlace &place) {
-  if (settings.backend == "cuda-loopback")
-    return {};
-  return readProcessPlace([](const char *name) { return std::getenv(name); }, place);
-}
-
-/// Checks the place of the processes, on which all agree.
-Status checkPlace(const ProcessPlace &place) {
-  if (place.size % place.localSize == 0)
-    return {};
-  return invalid("expected the same number of processes on each machine, but " + std::to_string(place.localSize) +
-                 " of " + std::to_string(place.size) + " run on this one");
-}
-
 } // namespace
-
-std::string measuredOn(const Settings &settings, const std::string &device) {
-  return "measured by moe-calibrate --backend=" + settings.backend + " on " + device + ", " + today() +
-         (settings.quick ? ", --quick" : "");
-}
 
 std::string identityOf(const ProcessPlace &place, const Settings &settings, const std::vector<Group> &groups) {
   // A profile has nodes of equal size, and the ranks of a node are consecutive.
@@ -206,28 +178,37 @@ std::string identityOf(const ProcessPlace &place, const Settings &settings, cons
 
 Status calibrateDevice(const Settings &settings, Profile &profile) {
   ProcessPlace place;
-  MOERT_RETURN_IF_ERROR(readPlace(settings, place));
+  const bool isShared = settings.backend == "cuda-loopback";
+  if (!isShared)
+    MOERT_RETURN_IF_ERROR(readProcessPlace([](const char *name) { return std::getenv(name); }, place));
   RanksOptions options{settings.backend, place.size, 1, settings.device.arenaBytes,
                        allGroups(place.size, place.localSize)};
   options.identity = identityOf(place, settings, options.groups);
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
-  MOERT_RETURN_IF_ERROR(checkPlace(place));
+  // All processes agree on their place.
+  if (place.size % place.localSize != 0)
+    return invalid("expected the same number of processes on each machine, but " + std::to_string(place.localSize) +
+                   " of " + std::to_string(place.size) + " run on this one");
   MOERT_RETURN_IF_ERROR(describe(ranks->device(), place, settings, profile));
   std::unique_ptr<DeviceBench> bench;
   MOERT_RETURN_IF_ERROR(DeviceBench::create(*ranks, options.arenaBytes, settings.device.coldBytes, bench));
   MOERT_RETURN_IF_ERROR(measureDevice(*bench, settings, profile));
-  if (settings.backend == "cuda-loopback") {
+  if (isShared) {
     MOERT_RETURN_IF_ERROR(calibrateShares(settings, profile.exchanges));
-    return measureReserved(ranks->device(), profile);
+  } else {
+    MOERT_RETURN_IF_ERROR(calibrateGroups(*bench, options.groups, place.localSize, settings, profile.exchanges));
+    std::optional<size_t> all;
+    for (size_t g = 0; g < options.groups.size(); ++g)
+      if (options.groups[g].size == place.size)
+        all = g;
+    MOERT_RETURN_IF_ERROR(calibrateInterference(*bench, settings, all, profile.interference));
   }
-  MOERT_RETURN_IF_ERROR(calibrateGroups(*bench, options.groups, place.localSize, settings, profile.exchanges));
-  std::optional<size_t> all;
-  for (size_t g = 0; g < options.groups.size(); ++g)
-    if (options.groups[g].size == place.size)
-      all = g;
-  MOERT_RETURN_IF_ERROR(calibrateInterference(*bench, settings, all, profile.interference));
-  return measureReserved(ranks->device(), profile);
+  // The driver, the libraries and the communicators take their memory until everything has run.
+  int64_t bytes = 0;
+  Status status = ranks->device().otherBytes(bytes);
+  profile.reservedBytes = static_cast<double>(bytes);
+  return status;
 }
 
 } // namespace moert::calibrate

@@ -63,13 +63,12 @@ Status DeviceBench::timeStep(const std::vector<Call> &before, const std::vector<
     return code ? code : issueAll(rank, calls);
   };
   Ranks::StepTime time;
-  Status status = owner.run(issue, time);
+  MOERT_RETURN_IF_ERROR(owner.run(issue, time));
   seconds.clear();
-  if (status.ok())
-    for (const OpTime &op : owner.device().timeline(owner.local(), Ranks::kCompute))
-      seconds.push_back(static_cast<double>(op.end - op.begin) * 1e-9);
-  seconds.erase(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(status.ok() ? before.size() : 0));
-  return status;
+  for (const OpTime &op : owner.device().timeline(owner.local(), Ranks::kCompute))
+    seconds.push_back(static_cast<double>(op.end - op.begin) * 1e-9);
+  seconds.erase(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(before.size()));
+  return {};
 }
 
 /// Whether the host may have to read the rows of a call.

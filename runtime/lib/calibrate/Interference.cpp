@@ -34,11 +34,10 @@ Status runTogether(Ranks &ranks, const Works &works, std::vector<std::vector<OpT
     return code;
   };
   Ranks::StepTime time;
-  Status status = ranks.run(issue, time);
-  times.clear();
+  MOERT_RETURN_IF_ERROR(ranks.run(issue, time));
   for (const Work *work : works)
-    times.push_back(status.ok() ? ranks.device().timeline(ranks.local(), work->stream) : std::vector<OpTime>());
-  return status;
+    times.push_back(ranks.device().timeline(ranks.local(), work->stream));
+  return {};
 }
 
 /// Typical seconds of the operations whose middle is from `begin` to `end`, or of all if there are none.

@@ -21,9 +21,8 @@ constexpr int64_t kHeads = 8, kHeadDim = kColumns / kHeads, kBuckets = 32;
 
 /// Size that is fixed, or grows with the rows of a case up to a limit.
 struct Size {
-  int64_t fixed = 0, perRow = 0, most = std::numeric_limits<int64_t>::max();
-  constexpr Size(int64_t fixed) : fixed(fixed) {}
-  constexpr Size(int64_t fixed, int64_t perRow, int64_t most = std::numeric_limits<int64_t>::max())
+  int64_t fixed, perRow, most;
+  constexpr Size(int64_t fixed, int64_t perRow = 0, int64_t most = std::numeric_limits<int64_t>::max())
       : fixed(fixed), perRow(perRow), most(most) {}
   int64_t at(int64_t rows) const { return std::min(most, fixed + perRow * rows); }
 };
@@ -355,16 +354,11 @@ void addOptimizers(Cases &cases) {
 
 std::vector<KernelCase> allCases(const Settings &settings) {
   Cases cases;
-  addElementwise(cases);
-  addTokens(cases);
-  addRouting(cases);
-  addShadows(cases);
-  addNumbers(cases);
-  addNorms(cases);
+  for (auto add : {addElementwise, addTokens, addRouting, addShadows, addNumbers, addNorms})
+    add(cases);
   addAttention(cases, settings);
-  addRelativeBias(cases);
-  addLosses(cases);
-  addOptimizers(cases);
+  for (auto add : {addRelativeBias, addLosses, addOptimizers})
+    add(cases);
   return cases;
 }
 

@@ -3,7 +3,6 @@
 #include "calibrate/MoeCalibrate.h"
 #include "calibrate/ProductMethods.h"
 #include "core/OutputFile.h"
-#include "host/Kernels.h"
 #include "moert/world.h"
 
 #include <algorithm>
@@ -60,13 +59,6 @@ int write(const std::string &output, const std::function<void(std::ostream &)> &
   return status.ok() ? Done : fail(err, status.message, BadInput);
 }
 
-Status measure(const Settings &settings, Profile &profile) {
-  if (settings.isDevice())
-    return calibrateDevice(settings, profile);
-  host::initialiseThread();
-  return calibrateHost(settings, profile);
-}
-
 /// Measures methods of products in place of a profile.
 int runMethods(const Options &options, std::ostream &out, std::ostream &err) {
   MethodTable table;
@@ -93,7 +85,8 @@ int run(Options &options, std::ostream &out, std::ostream &err, bool isTerminal)
   if (isTable)
     return runMethods(options, out, err);
   Profile profile;
-  if (Status status = measure(options, profile); !status.ok())
+  Status status = options.isDevice() ? calibrateDevice(options, profile) : calibrateHost(options, profile);
+  if (!status.ok())
     return fail(err, (isFirst ? "" : "rank " + std::to_string(process) + ": ") + status.message,
                 exitStatus(status.code));
   if (!isFirst)

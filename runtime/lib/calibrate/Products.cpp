@@ -32,35 +32,24 @@ const std::vector<int64_t> kProductRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48,
 
 /// Grid of columns whose largest power of two is `multiple`; with 1, all columns that no other curve has.
 CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
-  CurveGrid grid;
-  grid.curve.calls = {{"matmul", {0, 0}}, {"grouped_matmul", {0}}};
-  grid.curve.columnsMultiple = multiple;
-  grid.curve.rows = kProductRows;
-  grid.curve.columns = std::move(columns);
-  grid.curve.depth = {64, 256, 1024};
-  return grid;
+  const std::vector<KernelCalls> calls = {{"matmul", {0, 0}}, {"grouped_matmul", {0}}};
+  return {{calls, multiple, kProductRows, std::move(columns), {64, 256, 1024}, {}}};
 }
 
 /// Grid of weight gradients, whose depth is an expert's rows.
 CurveGrid gradientGrid(int64_t multiple, std::vector<int64_t> columns) {
-  CurveGrid grid;
-  grid.transposeA = true;
-  grid.curve.calls = {{"matmul", {1, 0}}, {"matmul_wgrad", {}}, {"grouped_matmul_wgrad", {}}};
-  grid.curve.columnsMultiple = multiple;
-  grid.curve.rows = {8, 64, 192, 352, 704, 1408};
-  grid.curve.columns = std::move(columns);
-  grid.curve.depth = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024};
-  return grid;
+  const std::vector<KernelCalls> calls = {{"matmul", {1, 0}}, {"matmul_wgrad", {}}, {"grouped_matmul_wgrad", {}}};
+  const std::vector<int64_t> rows = {8, 64, 192, 352, 704, 1408},
+                             depth = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024};
+  return {{calls, multiple, rows, std::move(columns), depth, {}}, Kind::Matmul, true};
 }
 
 std::vector<CurveGrid> hostGrids() {
   std::vector<CurveGrid> grids;
   // Second operands are transposed. This curve is for all products that the others do not name.
-  CurveGrid &any = grids.emplace_back();
-  any.transposeB = true;
-  any.curve.rows = kProductRows;
-  any.curve.columns = {1, 8, 32, 64, 128, 512, 1024, 2048};
-  any.curve.depth = {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+  const std::vector<int64_t> columns = {1, 8, 32, 64, 128, 512, 1024, 2048},
+                             depth = {1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+  grids.push_back({{{}, 1, kProductRows, columns, depth, {}}, Kind::Matmul, false, true});
   grids.push_back(plainGrid(1, {1, 2, 4, 8, 16, 32, 64, 192, 704, 2880}));
   grids.push_back(plainGrid(128, {128, 640, 1408}));
   grids.push_back(plainGrid(256, {256, 768, 2816}));
