@@ -30,23 +30,28 @@ std::string replaceBytes(std::string &text) {
   return error;
 }
 
+/// Adds an option whose value has the name `value` in the help.
+template <class T>
+CLI::Option *add(CLI::App &app, const char *name, T &target, const std::string &value, const char *help) {
+  return app.add_option(name, target, help)->option_text(value);
+}
+void addCount(CLI::App &app, const char *name, int64_t &target, const char *help) {
+  add(app, name, target, "=N", help)->transform(isPositive());
+}
+
 void addRunOptions(CLI::App &app, Options &o) {
   app.add_option("plan", o.plan);
-  app.add_option("--backend", o.backend,
-                 "where the ranks run (default: host): host is threads of this process, mpi is processes of mpirun, "
-                 "cuda is one GPU for each process, and cuda-loopback is one GPU for all ranks")
-      ->option_text("=host|mpi|cuda|cuda-loopback");
-  app.add_option("--digest", o.digest,
-                 "run the plan only if its SHA-256 is this, in hexadecimal, as sha256sum prints it. The digest in a "
-                 "file PLAN.so.sha256 beside the plan must be right in any case")
-      ->option_text("=SHA256");
-  app.add_option("--batch", o.batch,
-                 "sequences of a data-parallel rank. If a plan has several shapes, --batch and --seq choose one "
-                 "(default: the first)")
-      ->option_text("=N")
-      ->transform(isPositive());
-  app.add_option("--seq", o.seq, "tokens of a sequence; see --batch")->option_text("=N")->transform(isPositive());
-  app.add_option("--iters", o.iters, "steps to run (default: 1)")->option_text("=N")->transform(isPositive());
+  add(app, "--backend", o.backend, "=host|mpi|cuda|cuda-loopback",
+      "where the ranks run (default: host): host is threads of this process, mpi is processes of mpirun, "
+      "cuda is one GPU for each process, and cuda-loopback is one GPU for all ranks");
+  add(app, "--digest", o.digest, "=SHA256",
+      "run the plan only if its SHA-256 is this, in hexadecimal, as sha256sum prints it. The digest in a "
+      "file PLAN.so.sha256 beside the plan must be right in any case");
+  addCount(app, "--batch", o.batch,
+           "sequences of a data-parallel rank. If a plan has several shapes, --batch and --seq choose one "
+           "(default: the first)");
+  addCount(app, "--seq", o.seq, "tokens of a sequence; see --batch");
+  addCount(app, "--iters", o.iters, "steps to run (default: 1)");
   app.add_flag("--verify")
       ->description(
           "also run the reference, which is the model on one rank, and compare all outputs and gradients. They "
@@ -57,58 +62,48 @@ void addRunOptions(CLI::App &app, Options &o) {
       ->option_text("[=f64|exact|gradients]")
       ->check([&o](const std::string &value) { return parseVerify(value, o); });
   app.add_flag("--reference", o.reference, "run only the reference, which is the model on one rank");
-  app.add_option("--seed", o.seed, "seed of the random values (default: 0)")
-      ->option_text("=N")
+  add(app, "--seed", o.seed, "=N", "seed of the random values (default: 0)")
       ->transform(isNumber<uint64_t>("an integer that is not negative", 0));
   // A century is the longest that the clock can count.
-  app.add_option("--timeout", o.timeout,
-                 "stop with an error if a step takes longer than this. With several processes, each wait for another "
-                 "process has this limit, too (default: no limit)")
-      ->option_text("=SECONDS")
+  add(app, "--timeout", o.timeout, "=SECONDS",
+      "stop with an error if a step takes longer than this. With several processes, each wait for another "
+      "process has this limit, too (default: no limit)")
       ->transform(isNumber<double>("a positive number of seconds", std::numeric_limits<double>::min(), 3e9));
-  app.add_option("--workers", o.workers, "number of threads (default: one for each core)")
-      ->option_text("=N")
+  add(app, "--workers", o.workers, "=N", "number of threads (default: one for each core)")
       ->transform(isNumber<int64_t>("an integer from 1 to 4096", 1, 4096));
   app.add_flag("--json", o.json, "print one JSON object instead of tables");
 }
 
 void addFileOptions(CLI::App &app, Options &o) {
   app.option_defaults()->group("Files");
-  app.add_option("--load", o.loads,
-                 "take arguments from a .safetensors file, from a Hugging Face checkpoint (a file, a "
-                 ".safetensors.index.json, or the folder of both), or from the folder of --checkpoint=DIR/. May be "
-                 "repeated. A file with some of the parameters must have all of them, and likewise for the "
-                 "optimizer's states. Arguments that no file has are random")
-      ->option_text("=PATH")
+  add(app, "--load", o.loads, "=PATH",
+      "take arguments from a .safetensors file, from a Hugging Face checkpoint (a file, a "
+      ".safetensors.index.json, or the folder of both), or from the folder of --checkpoint=DIR/. May be "
+      "repeated. A file with some of the parameters must have all of them, and likewise for the "
+      "optimizer's states. Arguments that no file has are random")
       ->take_all()
       ->allow_extra_args(false);
   app.add_flag("--allow-missing", o.allowMissing,
                "if the files of --load lack parameters or optimizer states, start these as without --load (default: "
                "stop with an error)");
-  app.add_option("--save", o.save, "write all results to a .safetensors file, each as one value of all ranks")
-      ->option_text("=FILE");
-  app.add_option("--save-checkpoint", o.saveCheckpoint,
-                 "write the final parameters to the folder or .safetensors file PATH, in the layout of the checkpoint "
-                 "of --load (without --load: files of at most --shard-bytes)")
-      ->option_text("=PATH");
-  app.add_option("--shard-bytes", o.shardBytes,
-                 "the most bytes of a file of a checkpoint; also with a unit, such as 500MB or 2GiB (default: 5GB)")
-      ->option_text("=BYTES")
+  add(app, "--save", o.save, "=FILE", "write all results to a .safetensors file, each as one value of all ranks");
+  add(app, "--save-checkpoint", o.saveCheckpoint, "=PATH",
+      "write the final parameters to the folder or .safetensors file PATH, in the layout of the checkpoint "
+      "of --load (without --load: files of at most --shard-bytes)");
+  add(app, "--shard-bytes", o.shardBytes, "=BYTES",
+      "the most bytes of a file of a checkpoint; also with a unit, such as 500MB or 2GiB (default: 5GB)")
       ->transform(CLI::Validator(replaceBytes, ""));
-  app.add_option("--routing", o.routing,
-                 "send tokens to the experts that FILE names, one iteration for each step (default: the gate chooses)")
-      ->option_text("=FILE");
-  app.add_option("--record-routing", o.recordRouting,
-                 "write the experts to which the tokens went, in the format of --routing")
-      ->option_text("=FILE");
-  app.add_option("--trace", o.trace, "write a Perfetto/Chrome trace of the last step")->option_text("=FILE");
+  add(app, "--routing", o.routing, "=FILE",
+      "send tokens to the experts that FILE names, one iteration for each step (default: the gate chooses)");
+  add(app, "--record-routing", o.recordRouting, "=FILE",
+      "write the experts to which the tokens went, in the format of --routing");
+  add(app, "--trace", o.trace, "=FILE", "write a Perfetto/Chrome trace of the last step");
 }
 
 void addHiddenOptions(CLI::App &app, Options &o) {
   app.option_defaults()->group(kHidden);
-  app.add_option("--emulate-links", o.emulateLinks,
-                 "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled")
-      ->option_text("=NAME");
+  add(app, "--emulate-links", o.emulateLinks, "=NAME",
+      "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled");
   app.add_flag("--no-cuda-graph", o.noGraph,
                "launch the calls of each step one by one. By default, backend cuda launches each step except the "
                "first and the last as one CUDA graph, unless the host must read values during a step");
@@ -121,39 +116,25 @@ void addTrainOptions(CLI::App &app, TrainOptions &o) {
   const auto isRate = isNumber<double>("a number that is not negative", 0, std::numeric_limits<double>::max());
   app.option_defaults()->group("Training");
   app.add_flag("--train", o.enabled, "train on the tokens of --data");
-  app.add_option("--data", o.data,
-                 "the tokens: a text, in which each byte is a token; an array of token ids (see --data-type); or a "
-                 ".npy file, whose header says the type of its ids")
-      ->option_text("=FILE");
-  app.add_option("--data-type", o.dataType,
-                 "little-endian type of the token ids, if the file of --data has no header (default: bytes)")
-      ->option_text("=" + tokenTypeNames("|"));
-  app.add_option("--steps", o.steps,
-                 "train up to step N, counted from the very first step, also after a checkpoint (default: 100)")
-      ->option_text("=N")
-      ->transform(isPositive());
-  app.add_option("--rate", o.rate, "learning rate after the warm-up (default: 1e-3)")
-      ->option_text("=R")
+  add(app, "--data", o.data, "=FILE",
+      "the tokens: a text, in which each byte is a token; an array of token ids (see --data-type); or a "
+      ".npy file, whose header says the type of its ids");
+  add(app, "--data-type", o.dataType, "=" + tokenTypeNames("|"),
+      "little-endian type of the token ids, if the file of --data has no header (default: bytes)");
+  addCount(app, "--steps", o.steps,
+           "train up to step N, counted from the very first step, also after a checkpoint (default: 100)");
+  add(app, "--rate", o.rate, "=R", "learning rate after the warm-up (default: 1e-3)")->transform(isRate);
+  addCount(app, "--warmup", o.warmup, "steps during which the learning rate rises (default: 0)");
+  add(app, "--final-rate", o.finalRate, "=R",
+      "learning rate of the last step, to which the rate falls along a cosine (default: it does not fall)")
       ->transform(isRate);
-  app.add_option("--warmup", o.warmup, "steps during which the learning rate rises (default: 0)")
-      ->option_text("=N")
-      ->transform(isPositive());
-  app.add_option("--final-rate", o.finalRate,
-                 "learning rate of the last step, to which the rate falls along a cosine (default: it does not fall)")
-      ->option_text("=R")
-      ->transform(isRate);
-  app.add_option("--checkpoint", o.checkpoint,
-                 "write a checkpoint every --checkpoint-every steps and at the end. Training continues from a "
-                 "checkpoint that is there. PATH is a file; or a folder, if it ends with / or is one: each process "
-                 "then writes files of its own, and no process needs memory for the whole")
-      ->option_text("=PATH");
-  app.add_option("--checkpoint-every", o.checkpointEvery, "steps between two checkpoints (default: 100)")
-      ->option_text("=N")
-      ->transform(isPositive());
-  app.add_option("--keep", o.keep, "number of checkpoints to keep in the folder of --checkpoint=DIR/ (default: 2)")
-      ->option_text("=N")
-      ->transform(isPositive());
-  app.add_option("--log", o.log, "write one line of JSON for each step to FILE")->option_text("=FILE");
+  add(app, "--checkpoint", o.checkpoint, "=PATH",
+      "write a checkpoint every --checkpoint-every steps and at the end. Training continues from a "
+      "checkpoint that is there. PATH is a file; or a folder, if it ends with / or is one: each process "
+      "then writes files of its own, and no process needs memory for the whole");
+  addCount(app, "--checkpoint-every", o.checkpointEvery, "steps between two checkpoints (default: 100)");
+  addCount(app, "--keep", o.keep, "number of checkpoints to keep in the folder of --checkpoint=DIR/ (default: 2)");
+  add(app, "--log", o.log, "=FILE", "write one line of JSON for each step to FILE");
 }
 
 /// Checks the options that --train needs and those that it excludes.
