@@ -66,9 +66,10 @@ TEST(CheckpointLayout, Files) {
   std::map<std::string, SafetensorsFile::Entry> tensors;
   for (const auto &[name, size] : std::map<std::string, int64_t>{{"a", 3}, {"b", 9}, {"c", 2}, {"d", 2}, {"e", 0}})
     tensors[name] = {"BF16", {size}};
+  std::string indexText;
   auto shape = [&](int64_t fileBytes) {
     std::vector<std::vector<std::string>> files;
-    for (const CheckpointFile &file : layOutCheckpoint(tensors, fileBytes).files) {
+    for (const CheckpointFile &file : layOutCheckpoint(tensors, fileBytes, indexText)) {
       files.emplace_back();
       for (const auto &[name, entry] : file.tensors)
         files.back().push_back(name);
@@ -77,12 +78,13 @@ TEST(CheckpointLayout, Files) {
   };
   EXPECT_THAT(shape(32), ElementsAre(ElementsAre("a", "b", "c", "d", "e")));
   EXPECT_THAT(shape(31), ElementsAre(ElementsAre("a", "b", "c"), ElementsAre("d", "e")));
+  indexText.clear();
+  EXPECT_EQ(layOutCheckpoint(tensors, 32, indexText).size(), 1u);
+  EXPECT_EQ(indexText, "");
   // A larger tensor has a file of its own.
   EXPECT_THAT(shape(8), ElementsAre(ElementsAre("a"), ElementsAre("b"), ElementsAre("c", "d", "e")));
-  EXPECT_EQ(layOutCheckpoint(tensors, 32).indexText, "");
-  CheckpointLayout layout = layOutCheckpoint(tensors, 8);
-  EXPECT_EQ(layout.files[1].path, nameOf(2, 3));
-  nlohmann::json index = nlohmann::json::parse(layout.indexText);
+  EXPECT_EQ(layOutCheckpoint(tensors, 8, indexText)[1].path, nameOf(2, 3));
+  nlohmann::json index = nlohmann::json::parse(indexText);
   EXPECT_EQ(index["metadata"]["total_size"], 32);
   EXPECT_EQ(index["weight_map"].size(), 5u);
   EXPECT_EQ(index["weight_map"]["e"], nameOf(3, 3));

@@ -16,11 +16,6 @@ namespace {
 
 constexpr int64_t kBlockBytes = 4 << 20;
 
-std::string readText(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Reads the files of an index by tensor. A file must be in the index's own folder, whoever wrote the index.
 Status parseWeightMap(const std::string &path, const std::string &text, std::map<std::string, std::string> &files) {
   auto wrong = [&](const std::string &message) { return invalid("'" + path + "': " + message); };
@@ -72,7 +67,8 @@ Status Checkpoint::openIndex(const std::string &folder) {
   std::string path = (fs::path(folder) / index).string();
   if (!fs::is_regular_file(path))
     return invalid("'" + path + "': cannot be opened for reading");
-  text = readText(path);
+  std::ifstream file(path, std::ios::binary);
+  text.assign(std::istreambuf_iterator<char>(file), {});
   std::map<std::string, std::string> weightMap;
   MOERT_RETURN_IF_ERROR(parseWeightMap(path, text, weightMap));
   std::set<std::string> names;
@@ -116,15 +112,11 @@ Status Checkpoint::open(const std::string &path) {
                    kPartial + "' off the names of the files that have it");
   if (isFolder && !fs::exists(fs::path(path) / kOneFileName))
     return invalid("'" + path + "': expected '" + kIndexName + "' or '" + kOneFileName + "' in the folder");
-  Status status = isFolder ? openFile(folder, kOneFileName) : Status{};
-  if (!isFolder) {
-    shards.push_back({fs::path(path).filename().string(), {}});
-    status = shards.back().tensors.open(path);
-  }
-  if (status.ok())
-    for (const auto &[tensor, entry] : shards[0].tensors.entries())
-      places[tensor] = 0;
-  return status;
+  shards.push_back({isFolder ? kOneFileName : fs::path(path).filename().string(), {}});
+  MOERT_RETURN_IF_ERROR(shards[0].tensors.open(isFolder ? (fs::path(path) / kOneFileName).string() : path));
+  for (const auto &[tensor, entry] : shards[0].tensors.entries())
+    places[tensor] = 0;
+  return {};
 }
 
 void Checkpoint::leaveOut(const std::string &prefix, const std::set<std::string> &tensors) {
@@ -244,23 +236,20 @@ Status Checkpoint::read(const Piece &piece, const Tensor &argument) {
 }
 
 Status Loads::checkNames(const Checkpoint &file, const std::vector<Value> &arguments) const {
-  std::vector<std::string> known, unknown;
-  for (const Value &value : arguments)
-    known.push_back(value.name);
-  for (const auto &[name, place] : file.tensors())
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      unknown.push_back(name);
-  if (unknown.empty())
+  auto isUnknown = [&](const auto &place) {
+    return std::ranges::find(arguments, place.first, &Value::name) == arguments.end();
+  };
+  auto unknown = std::ranges::find_if(file.tensors(), isUnknown);
+  if (unknown == file.tensors().end())
     return {};
-  std::string list;
-  for (const std::string &name : known)
-    list += (list.empty() ? "'" : ", '") + name + "'";
-  std::string message =
-      "'" + file.path() + "': the plan has no argument '" + unknown[0] + "'; its arguments are " + list;
-  for (const Value &value : arguments)
-    if (value.source)
-      return invalid(message + "; of a checkpoint it knows tensors such as '" + piecesOf(value)[0].tensor + "'");
-  return invalid(message);
+  std::string names, example;
+  for (const Value &value : arguments) {
+    names += (names.empty() ? "'" : ", '") + value.name + "'";
+    if (value.source && example.empty())
+      example = "; of a checkpoint it knows tensors such as '" + piecesOf(value)[0].tensor + "'";
+  }
+  return invalid("'" + file.path() + "': the plan has no argument '" + unknown->first + "'; its arguments are " +
+                 names + example);
 }
 
 Status Loads::open(const std::vector<std::string> &paths, const std::vector<Value> &arguments) {

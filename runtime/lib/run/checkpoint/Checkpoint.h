@@ -2,7 +2,6 @@
 #ifndef MOERT_RUN_CHECKPOINT_CHECKPOINT_H
 #define MOERT_RUN_CHECKPOINT_CHECKPOINT_H
 
-#include "run/checkpoint/CheckpointLayout.h"
 #include "run/checkpoint/Pieces.h"
 #include "run/checkpoint/Quantised.h"
 #include "run/checkpoint/ShardedCheckpoint.h"
@@ -11,6 +10,9 @@
 #include <set>
 
 namespace moert::run {
+
+/// Names of a folder's checkpoint: one file, or the index of several.
+constexpr const char *kOneFileName = "model.safetensors", *kIndexName = "model.safetensors.index.json";
 
 /// A file of tensors, or several files and an index that names the file of each tensor. Only headers of files are kept.
 class Checkpoint {

@@ -26,14 +26,6 @@ int64_t stepOf(const std::string &name) {
   return error == std::errc() && last == end ? step : -1;
 }
 
-/// First line of a file.
-std::string lineOf(const std::string &path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 /// Removes a checkpoint, the index first: the rest must not look like a whole checkpoint after a kill.
 std::error_code removeCheckpoint(const std::string &path) {
   std::error_code error;
@@ -100,7 +92,9 @@ Status CheckpointFolder::open(const std::string &path) {
     return others.empty() ? Status{}
                           : invalid("'" + latestFile() + "': expected a file with the name of a checkpoint" + others);
   }
-  std::string name = lineOf(latestFile());
+  std::ifstream file(latestFile());
+  std::string name;
+  std::getline(file, name);
   current = (fs::path(folder) / name).string();
   if (stepOf(name) < 0 || !fs::is_directory(current, error))
     return invalid("'" + latestFile() + "': expected the name of a folder beside it but got '" + name + "'" +

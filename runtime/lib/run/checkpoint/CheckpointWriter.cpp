@@ -2,6 +2,8 @@
 
 #include "run/checkpoint/CheckpointWriter.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -9,18 +11,12 @@
 #include <filesystem>
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 namespace moert::run {
 namespace {
 
 Status invalidSave(const std::string &message) { return invalid("--save-checkpoint: " + message); }
-
-int64_t elementsOf(const std::vector<int64_t> &shape) {
-  int64_t count = 1;
-  for (int64_t dim : shape)
-    count *= dim;
-  return count;
-}
 
 /// Argument with the most precise values of a parameter: its f32 copy, or itself.
 const Value &keptIn(const Value &parameter, const std::vector<Value> &arguments) {
@@ -42,10 +38,66 @@ fs::path folderOf(const std::string &path) {
   return folder.empty() ? fs::path(".") : folder;
 }
 
+/// Name of a file as transformers counts, "model-00001-of-00003.safetensors".
+std::string nameOf(size_t index, size_t count) {
+  char name[64];
+  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return count == 1 ? kOneFileName : name;
+}
+
+bool isNumbered(const std::string &name) {
+  unsigned index = 0, count = 0;
+  return std::sscanf(name.c_str(), "model-%5u-of-%5u.safetensors", &index, &count) == 2 && index > 0 &&
+         name == nameOf(index - 1, count);
+}
+
+/// Paths of the files in a folder that transformers takes for parts of a checkpoint or its index.
+std::vector<std::string> checkpointFilesIn(const std::string &folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (name == kOneFileName || name == kIndexName || isNumbered(name))
+      paths.push_back(it->path().string());
+  }
+  return paths;
+}
+
 /// Whether the value is not the checkpoint's, because a step changed it or another file of --load has it.
 bool differs(const Value &value, const Loads &loads) { return value.updated || !loads.isFromCheckpoint(value.name); }
 
 } // namespace
+
+std::vector<CheckpointFile> layOutCheckpoint(const std::map<std::string, SafetensorsFile::Entry> &tensors,
+                                             int64_t fileBytes, std::string &indexText) {
+  std::vector<CheckpointFile> files;
+  int64_t offset = 0, total = 0;
+  for (const auto &[name, entry] : tensors) {
+    int64_t bytes = fileDtypeSize(entry.dtype) * Region::whole(entry.shape).count;
+    if (files.empty() || (offset > 0 && bytes > fileBytes - offset)) {
+      files.emplace_back();
+      offset = 0;
+    }
+    files.back().tensors.push_back({name, {entry.dtype, entry.shape, offset, offset + bytes}});
+    offset += bytes;
+    total += bytes;
+  }
+  Json weightMap = Json::object();
+  for (size_t i = 0; i < files.size(); ++i) {
+    CheckpointFile &file = files[i];
+    file.path = nameOf(i, files.size());
+    // transformers refuses a file without this format.
+    Json header = {{"__metadata__", {{"format", "pt"}}}};
+    for (const auto &[name, entry] : file.tensors) {
+      header[name] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+      weightMap[name] = file.path;
+    }
+    file.head = headOf(header.dump());
+  }
+  if (files.size() > 1)
+    indexText = Json{{"metadata", {{"total_size", total}}}, {"weight_map", weightMap}}.dump(2) + "\n";
+  return files;
+}
 
 Status CheckpointWriter::addParameter(const Value &value, const Value &kept, Checkpoint *checkpoint) {
   for (const Piece &piece : piecesOf(value)) {
@@ -133,14 +185,12 @@ Status CheckpointWriter::layOutNew(int64_t fileBytes) {
     for (const Use &use : parts)
       covered += use.piece.elements();
     const std::vector<int64_t> &shape = parts[0].piece.shape;
-    if (covered != elementsOf(shape))
+    if (covered != Region::whole(shape).count)
       return invalidSave("expected the plan's parameters to make up tensor '" + name + "' " + shapeText(shape) +
                          " but they have " + std::to_string(covered) + " of its elements");
     tensors[name] = {fileDtype(dtypes.at(name)), shape};
   }
-  CheckpointLayout layout = layOutCheckpoint(tensors, fileBytes);
-  outputs = std::move(layout.files);
-  indexText = layout.indexText;
+  outputs = layOutCheckpoint(tensors, fileBytes, indexText);
   return {};
 }
 
@@ -234,7 +284,7 @@ Status CheckpointWriter::put(const Use &use, const RowBlock &block, const std::s
     values.resize(static_cast<size_t>(piece.span()) * dtypeSize(use.value->dtype));
     MOERT_RETURN_IF_ERROR(read(*use.value, piece.first(), piece.span(), values.data()));
   }
-  writePiece(piece, block, dtype, {use.value->dtype, values.data()});
+  writePiece(piece, block, dtype, use.value->dtype, values.data());
   return {};
 }
 

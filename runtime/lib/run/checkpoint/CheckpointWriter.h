@@ -19,6 +19,20 @@ struct WriterOptions {
   int64_t process = 0, processes = 1;
 };
 
+/// File to write.
+struct CheckpointFile {
+  std::string path; ///< path, or the name in a folder that is not known yet
+  std::string head; ///< bytes before the data
+  std::vector<std::pair<std::string, SafetensorsFile::Entry>> tensors; ///< ordered by their bytes
+  SafetensorsFile *original = nullptr;                                 ///< file that it takes bytes from, or null
+};
+
+/// Lays out a new checkpoint of tensors whose dtype and shape are given. Files have at most `fileBytes` bytes of data,
+/// in the order of names; a larger tensor has a file of its own. Names and index are those of transformers. The index
+/// stays empty if there is one file.
+std::vector<CheckpointFile> layOutCheckpoint(const std::map<std::string, SafetensorsFile::Entry> &tensors,
+                                             int64_t fileBytes, std::string &indexText);
+
 /// Writes the checkpoint of `--save-checkpoint`.
 class CheckpointWriter {
 public:

@@ -2,6 +2,7 @@
 
 #include "run/checkpoint/Pieces.h"
 #include "core/Convert.h"
+#include "run/checkpoint/Safetensors.h"
 
 #include <algorithm>
 
@@ -83,27 +84,10 @@ template <class Visit> void forEachElement(const Piece &piece, const RowBlock &b
     }
 }
 
-/// Calls visit(pointer of the file's type, pointer of the argument's type); `argument` is a Tensor or Elements.
-template <class Argument, class Visit>
-void withTypes(const std::string &dtype, char *bytes, const Argument &argument, Visit visit) {
-  auto withFile = [&](auto *inFile) {
-    if (argument.dtype == MOERT_F32)
-      visit(inFile, argument.template as<float>());
-    else if (argument.dtype == MOERT_F64)
-      visit(inFile, argument.template as<double>());
-    else if (argument.dtype == MOERT_BF16)
-      visit(inFile, argument.template as<Bf16>());
-    else if (argument.dtype == MOERT_F16)
-      visit(inFile, argument.template as<Half>());
-  };
-  if (dtype == "F32")
-    withFile(reinterpret_cast<float *>(bytes));
-  else if (dtype == "F64")
-    withFile(reinterpret_cast<double *>(bytes));
-  else if (dtype == "BF16")
-    withFile(reinterpret_cast<Bf16 *>(bytes));
-  else if (dtype == "F16")
-    withFile(reinterpret_cast<Half *>(bytes));
+/// Calls visit(File{}, Value{}) with the types of elements in a file and in an argument.
+template <class Visit> void withTypes(const std::string &inFile, int32_t inArgument, Visit visit) {
+  withAnyFloating(floatingType(inFile),
+                  [&](auto file) { withAnyFloating(inArgument, [&](auto value) { visit(file, value); }); });
 }
 
 } // namespace
@@ -140,20 +124,27 @@ std::vector<Piece> transposed(const Piece &piece) {
   return pieces;
 }
 
-bool isConvertible(const std::string &fileDtype) {
-  return fileDtype == "F32" || fileDtype == "F64" || fileDtype == "BF16" || fileDtype == "F16";
+int32_t floatingType(const std::string &dtype) {
+  for (int32_t type : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_F16})
+    if (dtype == fileDtype(type))
+      return type;
+  return -1;
 }
 
 void readPiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument) {
-  withTypes(dtype, block.bytes, argument, [&]<class File, class Value>(File *file, Value *value) {
-    forEachElement(piece, block, [&](int64_t from, int64_t to) { value[to] = convert<Value>(file[from]); });
+  withTypes(dtype, argument.dtype, [&]<class File, class Value>(File, Value) {
+    const auto *from = reinterpret_cast<const File *>(block.bytes);
+    auto *to = argument.as<Value>();
+    forEachElement(piece, block, [&](int64_t i, int64_t j) { to[j] = convert<Value>(from[i]); });
   });
 }
 
-void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Elements &elements) {
-  withTypes(dtype, block.bytes, elements, [&]<class File, class Value>(File *file, const Value *value) {
-    forEachElement(piece, block,
-                   [&](int64_t from, int64_t to) { file[from] = convert<File>(value[to - piece.first()]); });
+void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, int32_t type,
+                const char *elements) {
+  withTypes(dtype, type, [&]<class File, class Value>(File, Value) {
+    auto *to = reinterpret_cast<File *>(block.bytes);
+    const auto *from = reinterpret_cast<const Value *>(elements);
+    forEachElement(piece, block, [&](int64_t i, int64_t j) { to[i] = convert<File>(from[j - piece.first()]); });
   });
 }
 

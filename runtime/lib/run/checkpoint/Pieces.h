@@ -39,21 +39,16 @@ std::vector<Piece> piecesOf(const Value &value);
 /// has rows of it.
 std::vector<Piece> transposed(const Piece &piece);
 
-/// Whether tensors of this dtype are converted from and to the arguments' types: F32, F64, BF16 and F16.
-bool isConvertible(const std::string &fileDtype);
-
-/// Elements of an argument in memory.
-struct Elements {
-  int32_t dtype; ///< a moert_dtype
-  const char *data;
-
-  template <class T> const T *as() const { return reinterpret_cast<const T *>(data); }
-};
+/// moert_dtype of a file's floating-point type, which is converted from and to the arguments' types: F32, F64, BF16 or
+/// F16. -1 for other types.
+int32_t floatingType(const std::string &dtype);
+inline bool isConvertible(const std::string &dtype) { return floatingType(dtype) >= 0; }
 
 /// Copies the part of the piece that `block` has into the argument. `dtype` is the tensor's.
 void readPiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument);
-/// Copies in the other direction; `elements` are those of the argument from piece.first() on.
-void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Elements &elements);
+/// Copies in the other direction; `elements` are those of the argument, of type `type`, from piece.first() on.
+void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, int32_t type,
+                const char *elements);
 
 } // namespace moert::run
 

@@ -51,10 +51,7 @@ float scaleAt(const char *scales, const std::string &dtype, int64_t index) {
     int exponent = static_cast<unsigned char>(scales[index]);
     return exponent == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, exponent - 127);
   }
-  if (dtype == "F32")
-    return reinterpret_cast<const float *>(scales)[index];
-  return dtype == "BF16" ? convert<float>(reinterpret_cast<const Bf16 *>(scales)[index])
-                         : convert<float>(reinterpret_cast<const Half *>(scales)[index]);
+  return static_cast<float>(elementAt(scales, floatingType(dtype), index));
 }
 
 /// Finds how many of `size` rows (or columns) share one of `scales` scales: the number in config.json, or 128 as in all
@@ -117,9 +114,9 @@ Status describeMxfp4(const std::string &name, const std::vector<int64_t> &shape,
   constexpr int64_t kBlock = 32;
   std::string codeName = name + "_blocks", scaleName = name + "_scales";
   const Entry *codes = find(codeName), *scales = find(scaleName);
-  for (const auto &[missing, other] : {std::pair(codes ? scaleName : codeName, codes ? codeName : scaleName)})
-    if (!codes || !scales)
-      return invalid("expected tensor '" + missing + "' beside '" + other + "' but it is missing");
+  if (!codes || !scales)
+    return invalid("expected tensor '" + (codes ? scaleName : codeName) + "' beside '" +
+                   (codes ? codeName : scaleName) + "' but it is missing");
   if (shape.size() != 3 || shape[1] % kBlock != 0)
     return invalid("tensor '" + codeName +
                    "': expected MXFP4 of a tensor [experts, in, out] whose in is a multiple of 32 "

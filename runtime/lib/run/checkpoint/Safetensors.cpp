@@ -140,13 +140,11 @@ Status SafetensorsFile::open(const std::string &filePath) {
   if (!file)
     return invalid("cannot be opened for reading");
   auto size = static_cast<int64_t>(file.tellg());
-  unsigned char length[8];
-  file.seekg(0);
-  if (size < 8 || !file.read(reinterpret_cast<char *>(length), 8))
-    return invalid("expected at least the 8 bytes of the header's length but the file has " + std::to_string(size));
   uint64_t headerBytes = 0;
-  for (int i = 7; i >= 0; --i)
-    headerBytes = headerBytes << 8 | length[i];
+  auto *length = reinterpret_cast<char *>(&headerBytes);
+  file.seekg(0);
+  if (size < 8 || !file.read(length, 8))
+    return invalid("expected at least the 8 bytes of the header's length but the file has " + std::to_string(size));
   if (headerBytes > static_cast<uint64_t>(kMaxHeader))
     return invalid("the header says it has " + std::to_string(headerBytes) + " bytes, expected at most " +
                    std::to_string(kMaxHeader));
@@ -156,7 +154,7 @@ Status SafetensorsFile::open(const std::string &filePath) {
   std::string text(headerBytes, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(headerBytes)))
     return invalid("cannot be read");
-  prefix = std::string(reinterpret_cast<char *>(length), sizeof length) + text;
+  prefix = std::string(length, 8) + text;
   return parseHeader(text, size - static_cast<int64_t>(prefix.size()));
 }
 
@@ -188,10 +186,8 @@ Status SafetensorsFile::read(const Value &value, Tensor &tensor) {
 
 std::string headOf(std::string header) {
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  std::string head(8, '\0');
-  for (size_t i = 0; i < 8; ++i)
-    head[i] = static_cast<char>(static_cast<uint64_t>(header.size()) >> (8 * i));
-  return head + header;
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char *>(&length), sizeof length) + header;
 }
 
 static void writeTensors(OutputFile &file, const Tensors &tensors) {

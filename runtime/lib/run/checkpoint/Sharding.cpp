@@ -141,11 +141,6 @@ void Assembler::add(int64_t rank, const char *local) {
 
 double Assembler::disagreement() const { return std::sqrt(largest); }
 
-bool Assembler::complete() const {
-  for (bool part : seen)
-    if (!part)
-      return false;
-  return true;
-}
+bool Assembler::complete() const { return std::ranges::count(seen, false) == 0; }
 
 } // namespace moert::run
