@@ -29,10 +29,6 @@ constexpr TokenType kTypes[] = {{"bytes", "|u1", 1, readAs<uint8_t>},
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
-Status systemError(const std::string &path, const std::string &what) {
-  return invalid("'" + path + "': " + what + ": " + std::strerror(errno));
-}
-
 } // namespace
 
 std::string tokenTypeNames(const std::string &separator) {
@@ -42,56 +38,55 @@ std::string tokenTypeNames(const std::string &separator) {
   return names;
 }
 
-MappedFile::~MappedFile() {
-  if (address)
-    ::munmap(const_cast<char *>(address), static_cast<size_t>(length));
+Status TokenData::error(const std::string &message) const { return invalid("'" + path + "': " + message); }
+
+TokenData::~TokenData() {
+  if (!file.empty())
+    ::munmap(const_cast<char *>(file.data()), file.size());
   if (descriptor >= 0)
     ::close(descriptor);
 }
 
-Status MappedFile::open(const std::string &name) {
-  path = name;
+Status TokenData::map() {
   struct stat facts = {};
   descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0 || ::fstat(descriptor, &facts) != 0)
-    return systemError(path, "cannot be opened for reading");
+    return error(std::string("cannot be opened for reading: ") + std::strerror(errno));
   if (!S_ISREG(facts.st_mode))
-    return invalid("'" + path + "': expected a regular file, which can be mapped into memory");
-  length = facts.st_size;
+    return error("expected a regular file, which can be mapped into memory");
   // An empty file cannot be mapped.
-  if (length == 0)
+  if (facts.st_size == 0)
     return {};
-  void *mapped = ::mmap(nullptr, static_cast<size_t>(length), PROT_READ, MAP_SHARED, descriptor, 0);
+  const auto size = static_cast<size_t>(facts.st_size);
+  void *mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (mapped == MAP_FAILED)
-    return systemError(path, "cannot be mapped into memory");
-  address = static_cast<const char *>(mapped);
-  ::madvise(mapped, static_cast<size_t>(length), MADV_RANDOM);
+    return error(std::string("cannot be mapped into memory: ") + std::strerror(errno));
+  file = {static_cast<const char *>(mapped), size};
+  ::madvise(mapped, size, MADV_RANDOM);
   return {};
 }
 
-Status MappedFile::checkSize() const {
+/// Fails if the size of the file has changed since it was opened. Reading bytes that it has lost would end the process.
+Status TokenData::checkSize() const {
   struct stat facts = {};
   if (::fstat(descriptor, &facts) != 0)
-    return systemError(path, "cannot be read");
-  if (facts.st_size == length)
+    return error(std::string("cannot be read: ") + std::strerror(errno));
+  if (static_cast<size_t>(facts.st_size) == file.size())
     return {};
-  return invalid("'" + path + "': the file has " + std::to_string(facts.st_size) + " bytes now and had " +
-                 std::to_string(length) + " when training began: keep it as it is while it is in use");
+  return error("the file has " + std::to_string(facts.st_size) + " bytes now and had " + std::to_string(file.size()) +
+               " when training began: keep it as it is while it is in use");
 }
-
-Status TokenData::error(const std::string &message) const { return invalid("'" + path + "': " + message); }
 
 /// Parses the header, a Python dictionary: {'descr': '<i4', 'fortran_order': False, 'shape': (1000,), }.
 Status TokenData::parseNpy() {
-  const std::string_view bytes(file.bytes(), static_cast<size_t>(file.size()));
   // The header's length has two bytes in version 1, and four in later versions.
-  const size_t begin = bytes.size() > 6 && bytes[6] == 1 ? 10 : 12;
-  if (bytes.size() < begin)
+  const size_t begin = file.size() > 6 && file[6] == 1 ? 10 : 12;
+  if (file.size() < begin)
     return error("the header of the .npy file is cut off");
-  const size_t length = static_cast<size_t>(begin == 10 ? readAs<uint16_t>(&bytes[8]) : readAs<uint32_t>(&bytes[8]));
-  if (length > bytes.size() - begin)
+  const size_t length = static_cast<size_t>(begin == 10 ? readAs<uint16_t>(&file[8]) : readAs<uint32_t>(&file[8]));
+  if (length > file.size() - begin)
     return error("the header of the .npy file is cut off");
-  const std::string header(bytes.substr(begin, length));
+  const std::string header(file.substr(begin, length));
   std::smatch descr, shape;
   if (!std::regex_search(header, descr, std::regex("'descr': *'([^']*)'")) ||
       !std::regex_search(header, shape, std::regex("'shape': *\\(([^)]*)\\)")))
@@ -106,31 +101,29 @@ Status TokenData::parseNpy() {
   if (!std::regex_match(sizes, rows, std::regex(" *([0-9]{1,18}) *, *")))
     return error("expected an array of one dimension but the .npy file has one of shape (" + sizes +
                  "): write ids.ravel()");
-  const int64_t elements = std::stoll(rows[1]), rest = static_cast<int64_t>(bytes.size() - begin - length);
+  const int64_t elements = std::stoll(rows[1]), rest = static_cast<int64_t>(file.size() - begin - length);
   if (rest % found->bytes != 0 || rest / found->bytes != elements)
     return error("expected " + std::to_string(elements) + " token ids of " + std::to_string(found->bytes) +
                  " bytes after the header but the file has " + std::to_string(rest) +
                  " bytes there: it was not written to its end, or something was added to it");
   type = found;
-  first = &bytes[begin + length];
+  first = &file[begin + length];
   count = elements;
   return {};
 }
 
 /// Checks that a text has no zero bytes, which arrays of ids are full of.
 Status TokenData::checkText() const {
-  constexpr int64_t kLooked = 65536;
-  const int64_t looked = std::min(file.size(), kLooked);
-  const void *zero = looked ? std::memchr(file.bytes(), 0, static_cast<size_t>(looked)) : nullptr;
-  if (!zero)
+  constexpr size_t kLooked = 65536;
+  const size_t zero = file.substr(0, kLooked).find('\0');
+  if (zero == file.npos)
     return {};
-  return error("expected a text but byte " + std::to_string(static_cast<const char *>(zero) - file.bytes()) +
-               " is 0: say what the file holds by --data-type (" + tokenTypeNames() + ")");
+  return error("expected a text but byte " + std::to_string(zero) + " is 0: say what the file holds by --data-type (" +
+               tokenTypeNames() + ")");
 }
 
 Status TokenData::findType(const std::string &name) {
-  const bool isNpy = std::string_view(file.bytes(), static_cast<size_t>(file.size())).starts_with(kNpyMagic);
-  if (isNpy) {
+  if (file.starts_with(kNpyMagic)) {
     MOERT_RETURN_IF_ERROR(parseNpy());
     if (!name.empty() && name != type->name)
       return error("expected ids of type " + name + ", as --data-type says, but the .npy file has " + type->name +
@@ -142,19 +135,20 @@ Status TokenData::findType(const std::string &name) {
                       [&](auto &t) { return (name.empty() ? "bytes" : name) == t.name; });
   if (type == std::end(kTypes))
     return invalid("expected --data-type to be one of " + tokenTypeNames() + " but got '" + name + "'");
-  if (file.size() % type->bytes != 0)
+  const auto size = static_cast<int64_t>(file.size());
+  if (size % type->bytes != 0)
     return error("expected a multiple of the " + std::to_string(type->bytes) + " bytes of an id of type " + type->name +
-                 " but the file has " + std::to_string(file.size()) +
+                 " but the file has " + std::to_string(size) +
                  " bytes: it was not written to its end, or --data-type is another one");
-  first = file.bytes();
-  count = file.size() / type->bytes;
+  first = file.data();
+  count = size / type->bytes;
   return {};
 }
 
 Status TokenData::open(const std::string &name, const std::string &typeName, const Request &requested) {
   path = name;
   request = requested;
-  MOERT_RETURN_IF_ERROR(file.open(path));
+  MOERT_RETURN_IF_ERROR(map());
   MOERT_RETURN_IF_ERROR(findType(typeName));
   if (count > request.step)
     return {};
@@ -165,7 +159,7 @@ Status TokenData::open(const std::string &name, const std::string &typeName, con
 }
 
 Status TokenData::fill(int64_t step, Tensor &tokens, Tensor &labels) const {
-  MOERT_RETURN_IF_ERROR(file.checkSize());
+  MOERT_RETURN_IF_ERROR(checkSize());
   const uint64_t starts = static_cast<uint64_t>(count - request.sequence);
   const uint64_t key = hashOf(hashOf(request.seed) ^ static_cast<uint64_t>(step));
   for (int64_t begin = 0; begin < request.step; begin += request.sequence) {

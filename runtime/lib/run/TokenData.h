@@ -6,28 +6,6 @@
 
 namespace moert::run {
 
-/// File that is mapped into memory, read-only: the system reads only the used pages.
-class MappedFile {
-public:
-  MappedFile() = default;
-  MappedFile(const MappedFile &) = delete;
-  MappedFile &operator=(const MappedFile &) = delete;
-  ~MappedFile();
-
-  Status open(const std::string &path);
-  const char *bytes() const { return address; }
-  int64_t size() const { return length; }
-  /// Fails if the size of the file has changed since it was opened. Reading bytes that it has lost would end the
-  /// process.
-  Status checkSize() const;
-
-private:
-  std::string path;
-  int descriptor = -1;
-  const char *address = nullptr;
-  int64_t length = 0;
-};
-
 /// Representation of token ids in a file.
 struct TokenType {
   const char *name;  ///< name in --data-type
@@ -36,11 +14,16 @@ struct TokenType {
   int64_t (*read)(const char *id);
 };
 
-/// File of token ids, cut into sequences that begin at random places. The places depend only on the seed, the step and
-/// the number of the sequence in the step. So training can be resumed at any step, and the number of ranks does not
-/// matter.
+/// File of token ids, mapped into memory: the system reads only the used pages. It is cut into sequences that begin at
+/// random places. The places depend only on the seed, the step and the number of the sequence in the step. So training
+/// can be resumed at any step, and the number of ranks does not matter.
 class TokenData {
 public:
+  TokenData() = default;
+  TokenData(const TokenData &) = delete;
+  TokenData &operator=(const TokenData &) = delete;
+  ~TokenData();
+
   struct Request {
     int64_t sequence;   ///< number of tokens of a sequence
     int64_t step;       ///< number of tokens of a step of all ranks, a multiple of `sequence`
@@ -61,13 +44,16 @@ public:
   const TokenType &getType() const { return *type; }
 
 private:
+  Status map();
+  Status checkSize() const;
   Status findType(const std::string &name);
   Status parseNpy();
   Status checkText() const;
   Status error(const std::string &message) const;
 
   std::string path;
-  MappedFile file;
+  int descriptor = -1;
+  std::string_view file; ///< contents
   Request request = {};
   const TokenType *type = nullptr;
   const char *first = nullptr;
