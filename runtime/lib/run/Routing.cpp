@@ -47,34 +47,26 @@ std::vector<int32_t> countChoices(const std::vector<int32_t> &choices, int64_t e
   return counts;
 }
 
-/// Checks one line, and keeps its first error.
-class LineChecker {
-public:
-  LineChecker(const RoutingLine &line, const RoutedLayer &layer, const std::string &path)
-      : line(line), layer(layer.rank), path(path) {}
-
-  void checkRanks(const std::vector<std::vector<int32_t>> &rows, const std::string &key) {
-    if (static_cast<int64_t>(rows.size()) != layer.ranks)
-      fail(key, "expected " + text(layer.ranks) + " ranks, as the plan has with this layer, but got " +
-                    text(static_cast<int64_t>(rows.size())));
-  }
-  void checkCounts(size_t rank);
-  void checkChoices(size_t rank);
-  Status take() { return std::move(status); }
-
-private:
-  void fail(const std::string &key, const std::string &message) {
-    if (status.ok())
-      status = invalid(path + ":" + text(line.number) + ": '" + key + "': " + message);
-  }
-
+/// Checks one line.
+struct LineChecker {
   const RoutingLine &line;
   const moert_routing &layer;
   const std::string &path;
-  Status status;
+
+  Status fail(const std::string &key, const std::string &message) const {
+    return invalid(path + ":" + text(line.number) + ": '" + key + "': " + message);
+  }
+  Status checkRanks(const std::vector<std::vector<int32_t>> &rows, const std::string &key) const {
+    if (static_cast<int64_t>(rows.size()) == layer.ranks)
+      return {};
+    return fail(key, "expected " + text(layer.ranks) + " ranks, as the plan has with this layer, but got " +
+                         text(static_cast<int64_t>(rows.size())));
+  }
+  Status checkCounts(size_t rank) const;
+  Status checkChoices(size_t rank) const;
 };
 
-void LineChecker::checkCounts(size_t rank) {
+Status LineChecker::checkCounts(size_t rank) const {
   const std::vector<int32_t> &counts = line.counts[rank];
   std::string key = "counts[" + std::to_string(rank) + "]";
   if (static_cast<int64_t>(counts.size()) != layer.experts)
@@ -85,12 +77,13 @@ void LineChecker::checkCounts(size_t rank) {
       return fail(key + "[" + std::to_string(expert) + "]",
                   "expected at most " + text(layer.tokens) + ", the tokens of a rank, but got " + text(counts[expert]));
   int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t(0));
-  if (sum != layer.tokens * layer.choices)
-    fail(key, "expected " + text(layer.tokens * layer.choices) + " choices, " + text(layer.choices) + " of each of " +
-                  text(layer.tokens) + " tokens, but the counts add up to " + text(sum));
+  if (sum == layer.tokens * layer.choices)
+    return {};
+  return fail(key, "expected " + text(layer.tokens * layer.choices) + " choices, " + text(layer.choices) +
+                       " of each of " + text(layer.tokens) + " tokens, but the counts add up to " + text(sum));
 }
 
-void LineChecker::checkChoices(size_t rank) {
+Status LineChecker::checkChoices(size_t rank) const {
   const std::vector<int32_t> &choices = line.choices[rank];
   std::string key = "choices[" + std::to_string(rank) + "]";
   if (auto count = static_cast<int64_t>(choices.size()); count != layer.tokens * layer.choices)
@@ -108,7 +101,8 @@ void LineChecker::checkChoices(size_t rank) {
                              text(choices[i]) + " twice");
   }
   if (countChoices(choices, layer.experts) != line.counts[rank])
-    fail(key, "expected as many choices of each expert as 'counts[" + std::to_string(rank) + "]' has");
+    return fail(key, "expected as many choices of each expert as 'counts[" + std::to_string(rank) + "]' has");
+  return {};
 }
 
 /// Label of a layer, and the number of times its program routed for it before: with micro-batches several ops have one
@@ -178,16 +172,16 @@ Status readRoutingFile(const std::string &path, std::vector<RoutingLine> &lines)
 }
 
 Status checkLine(const RoutingLine &line, const RoutedLayer &layer, const std::string &path) {
-  LineChecker checker(line, layer, path);
-  checker.checkRanks(line.counts, "counts");
+  const LineChecker checker{line, layer.rank, path};
+  MOERT_RETURN_IF_ERROR(checker.checkRanks(line.counts, "counts"));
   for (size_t rank = 0; rank < line.counts.size(); ++rank)
-    checker.checkCounts(rank);
+    MOERT_RETURN_IF_ERROR(checker.checkCounts(rank));
   if (line.choices.empty())
-    return checker.take();
-  checker.checkRanks(line.choices, "choices");
-  for (size_t rank = 0; rank < std::min(line.counts.size(), line.choices.size()); ++rank)
-    checker.checkChoices(rank);
-  return checker.take();
+    return {};
+  MOERT_RETURN_IF_ERROR(checker.checkRanks(line.choices, "choices"));
+  for (size_t rank = 0; rank < line.choices.size(); ++rank)
+    MOERT_RETURN_IF_ERROR(checker.checkChoices(rank));
+  return {};
 }
 
 std::vector<int32_t> choicesFromCounts(const std::vector<int32_t> &counts, int64_t tokens, int64_t choices) {
@@ -199,10 +193,8 @@ std::vector<int32_t> choicesFromCounts(const std::vector<int32_t> &counts, int64
   return experts;
 }
 
-/// Whether steps change arguments. If so, the choices of each step matter, otherwise those of the last.
-static bool changesArguments(const Plan &plan) {
-  const std::vector<Value> arguments = argumentsOf(plan.programs(false));
-  return std::any_of(arguments.begin(), arguments.end(), [](const Value &value) { return value.updated; });
+bool changesArguments(std::span<const Program> programs) {
+  return std::ranges::any_of(argumentsOf(programs), &Value::updated);
 }
 
 Status Routing::open(const Options &options, const Plan &plan, Routing &routing) {
@@ -210,11 +202,10 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
   const bool isExact = options.wide == MOERT_WIDE_FIELD;
   if (options.verifies() && !isExact && options.routing.empty() && (options.backend != "cuda" || options.noGraph)) {
     routing.keeps = plan.metadata.reference && findLayers(plan, routing.layers).ok() && !routing.layers.empty();
-    routing.keepsAll = changesArguments(plan);
+    routing.keepsAll = changesArguments(plan.programs(false));
   }
   if (options.routing.empty() && options.recordRouting.empty())
     return {};
-  routing.world = plan.metadata.world;
   routing.recordsReference = options.reference;
   MOERT_RETURN_IF_ERROR(findLayers(plan, routing.layers));
   if (routing.layers.empty())
@@ -225,7 +216,6 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
     MOERT_RETURN_IF_ERROR(routing.read(options.routing));
   if (options.recordRouting.empty())
     return {};
-  routing.isRecorded = true;
   routing.recordFile = std::make_unique<OutputFile>();
   return routing.recordFile->open(options.recordRouting);
 }
@@ -257,24 +247,8 @@ Status Routing::read(const std::string &path) {
   return {};
 }
 
-std::vector<int32_t> Routing::shardChoices(const RoutingLine &line, size_t layer, int64_t shard) const {
-  const RoutedLayer &it = layers[layer];
-  auto rank = static_cast<size_t>(shard * (it.rank.ranks / it.shards));
-  return line.choices.empty() ? choicesFromCounts(line.counts[rank], it.rank.tokens, it.rank.choices)
-                              : line.choices[rank];
-}
-
-std::vector<int32_t> Routing::referenceChoices(const RoutingLine &line, size_t layer) const {
-  std::vector<int32_t> all;
-  for (int64_t shard = 0; shard < layers[layer].shards; ++shard) {
-    std::vector<int32_t> part = shardChoices(line, layer, shard);
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
-}
-
 Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool reference, int64_t step) const {
-  if (keeps || (isRecorded && reference == recordsReference))
+  if (keeps || (recordFile && reference == recordsReference))
     MOERT_RETURN_IF_ERROR(checked(moert_world_record_routing(on, keepsOwn ? 2 : 1)));
   if (iterations.empty())
     return {};
@@ -282,15 +256,23 @@ Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool
   for (size_t layer = 0; layer < layers.size(); ++layer)
     for (int64_t rank : ranks)
       if (reference || layers[layer].isOn(rank))
-        MOERT_RETURN_IF_ERROR(force(on, rank, reference, layer, lines[layer]));
+        MOERT_RETURN_IF_ERROR(force(on, rank, reference, layers[layer], lines[layer]));
   return {};
 }
 
-Status Routing::force(moert_world_t on, int64_t rank, bool reference, size_t layer, const RoutingLine &line) const {
-  const RoutedLayer &it = layers[layer];
-  std::vector<int32_t> experts =
-      reference ? referenceChoices(line, layer) : shardChoices(line, layer, it.shardOf(rank));
-  return checked(moert_world_force_routing(on, rank, reference ? it.reference.op : it.rank.op, experts.data(),
+/// Forces the choices of a rank's shard, or of all shards in the reference.
+Status Routing::force(moert_world_t on, int64_t rank, bool reference, const RoutedLayer &layer,
+                      const RoutingLine &line) const {
+  std::vector<int32_t> experts;
+  const int64_t first = reference ? 0 : layer.shardOf(rank), end = reference ? layer.shards : first + 1;
+  for (int64_t shard = first; shard < end; ++shard) {
+    const size_t from = layer.firstOf(shard);
+    const std::vector<int32_t> part = line.choices.empty()
+                                          ? choicesFromCounts(line.counts[from], layer.rank.tokens, layer.rank.choices)
+                                          : line.choices[from];
+    experts.insert(experts.end(), part.begin(), part.end());
+  }
+  return checked(moert_world_force_routing(on, rank, reference ? layer.reference.op : layer.rank.op, experts.data(),
                                            static_cast<int64_t>(experts.size())));
 }
 
@@ -312,7 +294,7 @@ Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &l
 }
 
 Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
-  const bool writes = isRecorded && reference == recordsReference;
+  const bool writes = recordFile && reference == recordsReference;
   if (!keeps && !writes)
     return {};
   std::vector<RoutingLine> lines;
@@ -341,7 +323,6 @@ Status Routing::readStep(moert_world_t on, bool reference, int64_t step, std::ve
 
 Routing Routing::followed() const {
   Routing other;
-  other.world = world;
   other.layers = layers;
   other.iterations = iterations.empty() ? kept : iterations;
   other.keeps = other.keepsOwn = keeps;
@@ -405,7 +386,7 @@ std::span<const int32_t> Routing::expertsOf(const RoutedToken &token) const {
   const auto [step, layer, shard, index] = token;
   const RoutedLayer &it = layers[static_cast<size_t>(layer)];
   const RoutingLine &line = kept[static_cast<size_t>(step)][static_cast<size_t>(layer)];
-  const std::vector<int32_t> &choices = line.choices[static_cast<size_t>(shard * (it.rank.ranks / it.shards))];
+  const std::vector<int32_t> &choices = line.choices[it.firstOf(shard)];
   const auto k = static_cast<size_t>(it.rank.choices);
   return std::span(choices).subspan(static_cast<size_t>(index) * k, k);
 }
@@ -428,6 +409,6 @@ std::string Routing::keptExperts(const RoutedToken &token) const {
   return all;
 }
 
-Status Routing::close() { return isRecorded ? recordFile->close() : Status{}; }
+Status Routing::close() { return recordFile ? recordFile->close() : Status{}; }
 
 } // namespace moert::run

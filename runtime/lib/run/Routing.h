@@ -32,10 +32,15 @@ struct RoutedLayer {
   bool isOn(int64_t r) const { return r >= rank.first_rank && r < rank.first_rank + rank.ranks; }
   /// Shard that rank `r`, one of the layer's, routes.
   int64_t shardOf(int64_t r) const { return (r - rank.first_rank) / (rank.ranks / shards); }
+  /// Index among the layer's ranks of the first one of a shard.
+  size_t firstOf(int64_t shard) const { return static_cast<size_t>(shard * (rank.ranks / shards)); }
 };
 
 /// Finds the layers, in the order of the reference or, without one, of the programs. Fails if the two do not match.
 Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers);
+
+/// Whether steps of these programs change arguments. If so, each step matters, otherwise only the last.
+bool changesArguments(std::span<const Program> programs);
 
 /// Reads a file of routing without a check against a plan. An error begins with "PATH:LINE: ".
 Status readRoutingFile(const std::string &path, std::vector<RoutingLine> &lines);
@@ -82,9 +87,8 @@ public:
 
 private:
   Status read(const std::string &path);
-  Status force(moert_world_t world, int64_t rank, bool reference, size_t layer, const RoutingLine &line) const;
-  std::vector<int32_t> shardChoices(const RoutingLine &line, size_t layer, int64_t shard) const;
-  std::vector<int32_t> referenceChoices(const RoutingLine &line, size_t layer) const;
+  Status force(moert_world_t world, int64_t rank, bool reference, const RoutedLayer &layer,
+               const RoutingLine &line) const;
   Status readRanks(moert_world_t world, bool reference, const RoutedLayer &layer,
                    std::vector<std::vector<int32_t>> &choices) const;
   Status readStep(moert_world_t world, bool reference, int64_t step, std::vector<RoutingLine> &lines) const;
@@ -92,12 +96,10 @@ private:
   template <class Visit> void forEachKept(Visit visit) const;
   int64_t countDifferences(size_t layer, const Routing &other, size_t otherLayer) const;
 
-  int64_t world = 1;
   std::vector<RoutedLayer> layers;
   std::vector<std::vector<RoutingLine>> iterations; ///< forced lines by layer; empty if nothing is forced
   bool keeps = false, keepsAll = false, keepsOwn = false;
   std::vector<std::vector<RoutingLine>> kept; ///< kept lines, as `iterations`; only the last iteration unless keepsAll
-  bool isRecorded = false;
   bool recordsReference = false;
   std::unique_ptr<OutputFile> recordFile; ///< null if nothing is recorded
 };
