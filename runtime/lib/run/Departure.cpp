@@ -3,8 +3,6 @@
 #include "run/Departure.h"
 
 #include "core/Exchange.h"
-#include "core/Field.h"
-#include "run/Diagnose.h"
 
 #include <algorithm>
 #include <utility>

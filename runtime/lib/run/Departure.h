@@ -8,6 +8,7 @@
 #ifndef MOERT_RUN_DEPARTURE_H
 #define MOERT_RUN_DEPARTURE_H
 
+#include "core/Field.h"
 #include "run/Runner.h"
 
 #include <optional>
@@ -33,6 +34,15 @@ struct Departure {
 /// `inputs`. Leaves `departure` empty if no call departs, for example if a rank reads another part of a result.
 Status findDeparture(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
                      std::optional<Departure> &departure);
+
+/// Cause of the difference between a result and the reference's, as far as the field elements show it: a factor, or a
+/// missing sum over a group. For example "it lacks a sum over group 'mp'"; empty if they show none.
+std::string diagnose(const Plan &plan, const RunResult &result, const RunResult &reference, const std::string &name);
+
+/// Text of a fraction of small numbers, "3/4"; empty for other elements.
+std::string fractionText(Field factor);
+/// Text of groups, "group 'mp' (or 'ep')".
+std::string groupText(const std::vector<std::string> &names);
 
 } // namespace moert::run
 

@@ -1,10 +1,9 @@
 //===- Diagnose.cpp - what is wrong with a result that is not exact --------===//
 
-#include "run/Diagnose.h"
+#include "run/Departure.h"
 #include "run/checkpoint/Sharding.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace moert::run {
 namespace {

@@ -1,6 +1,6 @@
 //===- Gradients.cpp - gradients against difference quotients --------------===//
 
-#include "run/Gradients.h"
+#include "run/Verify.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,33 +28,23 @@ struct Pair {
   std::vector<double> direction;
 };
 
-class Differences {
-public:
-  Differences(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
-              const RunResult &result)
-      : plan(plan), options(options), inputs(inputs), routing(routing), result(result) {
-    findPairs();
-  }
-
-  const std::vector<Pair> &getPairs() const { return pairs; }
-  /// Distance of the gradients of `some` from the difference quotient along their directions, relative to the quotient
-  /// along a random direction.
-  Status compare(std::span<const Pair> some, Comparison &comparison, std::string &what) const;
-
-private:
-  void findPairs();
-  double lossOf(const RunResult &run) const;
-  Status lossAt(std::span<const Pair> moved, double step, double &loss) const;
-
+struct Differences {
   const Plan &plan;
   const Options &options;
   const Tensors &inputs;
   const Routing &routing;
   const RunResult &result;
-  std::vector<Pair> pairs;
+
+  std::vector<Pair> findPairs() const;
+  /// Distance of the gradients of `some` from the difference quotient along their directions, relative to the quotient
+  /// along a random direction.
+  Status compare(std::span<const Pair> some, Comparison &comparison, std::string &what) const;
+  double lossOf(const RunResult &run) const;
+  Status lossAt(std::span<const Pair> moved, double step, double &loss) const;
 };
 
-void Differences::findPairs() {
+std::vector<Pair> Differences::findPairs() const {
+  std::vector<Pair> pairs;
   constexpr std::string_view kPrefix = "grad.";
   std::mt19937_64 random(options.seed);
   std::normal_distribution<double> normal;
@@ -73,6 +63,7 @@ void Differences::findPairs() {
       pair.direction.push_back(normal(random) * (size > 0 ? size : 1));
     pairs.push_back(std::move(pair));
   }
+  return pairs;
 }
 
 double Differences::lossOf(const RunResult &run) const {
@@ -89,12 +80,8 @@ double Differences::lossOf(const RunResult &run) const {
 
 Status Differences::lossAt(std::span<const Pair> moved, double step, double &loss) const {
   Tensors others;
-  for (const auto &[name, tensor] : inputs) {
-    Tensor &other = others[name];
-    if (Status status = Tensor::allocate({name, "", tensor.dtype, tensor.shape, {}, {}}, other); !status.ok())
-      return status;
-    copyElements(tensor, 0, tensor.elements(), other.as<char>());
-  }
+  for (const auto &[name, tensor] : inputs)
+    MOERT_RETURN_IF_ERROR(copyTensor(name, tensor, others[name]));
   for (const Pair &pair : moved)
     for (size_t i = 0; i < pair.direction.size(); ++i)
       others.at(pair.argument).as<double>()[i] += step * pair.direction[i];
@@ -142,8 +129,8 @@ Status Differences::compare(std::span<const Pair> some, Comparison &comparison, 
 
 Status checkGradients(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
                       const RunResult &result, Verification &verification) {
-  const Differences differences(plan, options, inputs, routing, result);
-  const std::vector<Pair> &pairs = differences.getPairs();
+  const Differences differences{plan, options, inputs, routing, result};
+  const std::vector<Pair> pairs = differences.findPairs();
   if (pairs.empty())
     return invalid("--verify=gradients: the plan has no gradients among its "
                    "results; compile it without --optimizer, to train");

@@ -2,10 +2,8 @@
 
 #include "run/MoeRun.h"
 #include "run/Agreement.h"
-#include "run/Gradients.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
-#include "run/Trace.h"
 #include "run/Train.h"
 #include "run/checkpoint/CheckpointWriter.h"
 #include "run/checkpoint/Safetensors.h"
@@ -174,7 +172,6 @@ Status Job::run() {
 }
 
 Status Job::write() {
-  static const std::vector<Group> noGroups;
   if (!isRun)
     return {};
   if (Status status = routing.close(); !status.ok() || !options.isFirst())
@@ -183,10 +180,9 @@ Status Job::write() {
     MOERT_RETURN_IF_ERROR(writeSafetensors(options.save, result.results));
   if (!options.saveCheckpoint.empty())
     MOERT_RETURN_IF_ERROR(writeCheckpoint());
-  if (!options.trace.empty())
-    MOERT_RETURN_IF_ERROR(
-        writeTrace(options.trace, programs(), options.reference ? noGroups : plan.metadata.groups, result));
   Report report{options, plan.metadata, programs(), result, options.verifies() ? &verification : nullptr};
+  if (!options.trace.empty())
+    MOERT_RETURN_IF_ERROR(writeTrace(options.trace, report));
   if (options.json)
     printJson(report, out);
   else
@@ -194,13 +190,15 @@ Status Job::write() {
   return {};
 }
 
-int runJob(Job session) {
-  Status status = session.open();
+int runJob(Job job) {
+  if (job.options.verify && job.options.wide == MOERT_WIDE_FIELD)
+    returnFreedMemory();
+  Status status = job.open();
   if (status.ok())
-    status = session.run();
+    status = job.run();
   if (status.ok())
-    status = session.write();
-  return conclude(session.options, status, session.verification.failures, session.err);
+    status = job.write();
+  return conclude(job.options, status, job.verification.failures, job.err);
 }
 
 } // namespace
@@ -215,16 +213,13 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     out << options.information;
     return Done;
   }
-  if (Status status = findProcess(options); !status.ok())
-    return conclude(options, status, {}, err);
   try {
-    if (Status status = checkDigest(options.plan, options.digest); !status.ok())
-      return conclude(options, status, {}, err);
-    if (options.train.enabled)
-      return conclude(options, train(options, out, err), {}, err);
-    if (options.verify && options.wide == MOERT_WIDE_FIELD)
-      returnFreedMemory();
-    return runJob(Job{options, out, err, isTerminal && options.isFirst()});
+    Status status = findProcess(options);
+    if (status.ok())
+      status = checkDigest(options.plan, options.digest);
+    if (status.ok() && !options.train.enabled)
+      return runJob(Job{options, out, err, isTerminal && options.isFirst()});
+    return conclude(options, status.ok() ? train(options, out, err) : status, {}, err);
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";
     return BadInput;

@@ -27,8 +27,8 @@ StepTimes stepTimes(std::vector<double> seconds) {
   return {seconds.front() * 1e3, median * 1e3, seconds.back() * 1e3};
 }
 
-/// Size as JSON; null in a plan of one shape, whose metadata has no sizes.
-json sizeJson(int64_t size) { return size ? json(size) : json(nullptr); }
+/// A number or text as JSON; null for 0 or an empty text.
+template <class T> json orNull(const T &value) { return value == T() ? json(nullptr) : json(value); }
 
 json departureJson(const std::optional<Departure> &departure) {
   if (!departure)
@@ -84,7 +84,7 @@ json collectivesJson(const Report &report) {
   forEachOp(report, [&](const Program &program, const Op &op, const OpTotals &totals) {
     if (op.group < 0 || totals.collectives == 0)
       return;
-    Sum &sum = sums[{op.name, report.metadata.groups[static_cast<size_t>(op.group)].name}];
+    Sum &sum = sums[{op.name, report.groupOf(op)}];
     sum.calls[&program] += totals.collectives / static_cast<double>(program.numRanks);
     sum.bytes += totals.bytesReceived;
   });
@@ -104,11 +104,6 @@ json collectivesJson(const Report &report) {
 json memoryJson(const ArenaUse (&arenas)[2]) {
   auto use = [](const ArenaUse &arena) { return json{{"planned", arena.planned}, {"measured", arena.measured}}; };
   return {{"device", use(arenas[MOERT_SPACE_DEVICE])}, {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])}};
-}
-
-/// Name of the emulated cluster as JSON; null if no links are emulated.
-json emulatedJson(const Options &options) {
-  return options.emulateLinks.empty() ? json(nullptr) : json(options.emulateLinks);
 }
 
 template <class... Args> std::string format(const char *pattern, Args... args) {
@@ -132,11 +127,11 @@ void printProgram(const Report &report, const Program &program, const OpTotals *
   for (size_t i = 0; i < program.ops.size(); ++i, ++totals) {
     const Op &op = program.ops[i];
     std::string name = op.label.empty() ? op.name : op.name + " (" + op.label + ")";
-    std::string group = op.group < 0 ? "" : report.metadata.groups[static_cast<size_t>(op.group)].name;
     double bytes = totals->bytesSent > 0 ? totals->bytesSent : totals->bytes;
     out << format("%5zu  %-40s %-12s %-8s %9.3f %9.3f %9.3f\n", i, fitted(name, 40).c_str(),
-                  fitted(program.streams[static_cast<size_t>(op.stream)], 12).c_str(), fitted(group, 8).c_str(),
-                  bytes / ranks * 1e-6, totals->flops / ranks * 1e-9, totals->seconds / ranks * 1e3);
+                  fitted(program.streams[static_cast<size_t>(op.stream)], 12).c_str(),
+                  fitted(report.groupOf(op), 8).c_str(), bytes / ranks * 1e-6, totals->flops / ranks * 1e-9,
+                  totals->seconds / ranks * 1e3);
   }
 }
 
@@ -211,32 +206,14 @@ void printVerification(const Verification &verification, std::ostream &out) {
   printRounding(verification, out);
 }
 
-} // namespace
-
-/// JSON of a run that only verified, without times.
-static json verdictJson(const Report &report) {
-  return {{"backend", report.options.backend},
-          {"ranks", report.result.ranks},
-          {"iters", report.result.stepSeconds.size()},
-          {"seed", report.options.seed},
-          {"batch", sizeJson(report.metadata.batch)},
-          {"sequence", sizeJson(report.metadata.sequence)},
-          {"schedule", report.metadata.schedule},
-          {"memory", memoryJson(report.result.arenas)},
-          {"verify", verificationJson(report.verification)}};
-}
-
-void printJson(const Report &report, std::ostream &out) {
-  if (report.isVerdict()) {
-    out << verdictJson(report).dump(2) << "\n";
-    return;
-  }
+/// Adds times, and what ops computed and sent.
+void addFigures(const Report &report, json &root) {
   double flops = 0;
   std::map<std::string, double> bytesSent;
   forEachOp(report, [&](const Program &, const Op &op, const OpTotals &totals) {
     flops += totals.flops;
     if (op.group >= 0)
-      bytesSent[report.metadata.groups[static_cast<size_t>(op.group)].name] += totals.bytesSent;
+      bytesSent[report.groupOf(op)] += totals.bytesSent;
   });
   json bytes = json::object();
   for (const auto &[group, sent] : bytesSent)
@@ -245,14 +222,7 @@ void printJson(const Report &report, std::ostream &out) {
   json all = json::array();
   for (double seconds : report.result.stepSeconds)
     all.push_back(seconds * 1e3);
-  json root = {{"backend", report.options.backend},
-               {"ranks", report.result.ranks},
-               {"iters", report.result.stepSeconds.size()},
-               {"seed", report.options.seed},
-               {"batch", sizeJson(report.metadata.batch)},
-               {"sequence", sizeJson(report.metadata.sequence)},
-               {"schedule", report.metadata.schedule},
-               {"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}, {"all", all}}},
+  root.update({{"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}, {"all", all}}},
                {"flops", flops},
                {"rank_flops", report.result.rankFlops},
                {"bytes", bytes},
@@ -260,10 +230,24 @@ void printJson(const Report &report, std::ostream &out) {
                {"arena_bytes",
                 {{"device", arenaBytes(report, MOERT_SPACE_DEVICE)},
                  {"host_pinned", arenaBytes(report, MOERT_SPACE_HOST_PINNED)}}},
-               {"memory", memoryJson(report.result.arenas)},
                {"other_device_bytes", report.result.otherBytes},
-               {"emulate_links", emulatedJson(report.options)},
+               {"emulate_links", orNull(report.options.emulateLinks)}});
+}
+
+} // namespace
+
+void printJson(const Report &report, std::ostream &out) {
+  json root = {{"backend", report.options.backend},
+               {"ranks", report.result.ranks},
+               {"iters", report.result.stepSeconds.size()},
+               {"seed", report.options.seed},
+               {"batch", orNull(report.metadata.batch)},
+               {"sequence", orNull(report.metadata.sequence)},
+               {"schedule", report.metadata.schedule},
+               {"memory", memoryJson(report.result.arenas)},
                {"verify", verificationJson(report.verification)}};
+  if (!report.isVerdict())
+    addFigures(report, root);
   out << root.dump(2) << "\n";
 }
 

@@ -3,18 +3,16 @@
 #include "run/Tensor.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace moert::run {
-
-void FreeDeleter::operator()(char *data) const { std::free(data); }
 
 Status Tensor::allocate(const Value &value, Tensor &tensor) {
   tensor.dtype = value.dtype;
   tensor.shape = value.shape;
   // Allocates at least one byte, so that an empty tensor has an address.
-  tensor.data.reset(static_cast<char *>(std::malloc(static_cast<size_t>(value.bytes()) + 1)));
+  tensor.data.reset(new (std::nothrow) char[static_cast<size_t>(value.bytes()) + 1]);
   if (tensor.data)
     return {};
   return Status::error(MOERT_ERROR_OUT_OF_MEMORY, "cannot allocate " + std::to_string(value.bytes()) +
@@ -28,12 +26,17 @@ int64_t Tensor::elements() const {
   return count;
 }
 
+Status copyTensor(const std::string &name, const Tensor &from, Tensor &to) {
+  MOERT_RETURN_IF_ERROR(Tensor::allocate(name, from.dtype, from.shape, to));
+  copyElements(from, 0, from.elements(), to.as<char>());
+  return {};
+}
+
 Status widen(Tensor &tensor) {
   if (!isFloating(tensor.dtype) || tensor.dtype == MOERT_F64)
     return {};
   Tensor wide;
-  if (Status status = Tensor::allocate({"a value in f64", "", MOERT_F64, tensor.shape, {}, {}}, wide); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Tensor::allocate("a value in f64", MOERT_F64, tensor.shape, wide));
   for (int64_t i = 0, e = tensor.elements(); i < e; ++i)
     wide.as<double>()[i] = elementAt(tensor.as<char>(), tensor.dtype, i);
   tensor = std::move(wide);
@@ -66,46 +69,37 @@ std::string firstNotFinite(const Tensor &tensor) {
   return "";
 }
 
-template <class T> static double sumSquares(const T *a, int64_t elements) {
-  double sum = 0;
-  for (int64_t i = 0; i < elements; ++i)
-    sum += double(a[i]) * double(a[i]);
-  return sum;
+/// Calls visit(T{}) with the element type T of a dtype.
+template <class Visit> static void withElement(int32_t dtype, Visit visit) {
+  dtype == MOERT_I32 ? visit(int32_t{}) : withAnyFloating(dtype, visit);
 }
 
-template <class T> static double sumDistance(const T *a, const T *b, int64_t elements) {
-  double sum = 0;
-  for (int64_t i = 0; i < elements; ++i)
-    sum += (double(a[i]) - double(b[i])) * (double(a[i]) - double(b[i]));
-  return sum;
-}
+static double numberOf(Field) { return 1; }
+static double numberOf(int32_t element) { return element; }
+template <class T> static double numberOf(T element) { return convert<double>(element); }
+static double differenceOf(Field a, Field b) { return a != b; }
+template <class T> static double differenceOf(T a, T b) { return numberOf(a) - numberOf(b); }
 
 double squaredNorm(const Tensor &a) {
-  if (a.dtype == MOERT_F32)
-    return sumSquares(a.as<float>(), a.elements());
-  if (a.dtype == MOERT_F64)
-    return sumSquares(a.as<double>(), a.elements());
-  if (a.dtype == kFieldType)
-    return static_cast<double>(a.elements());
   double sum = 0;
-  for (int64_t i = 0, e = a.elements(); i < e; ++i)
-    sum += std::pow(elementAt(a.as<char>(), a.dtype, i), 2);
+  withElement(a.dtype, [&]<class T>(T) {
+    for (int64_t i = 0, e = a.elements(); i < e; ++i) {
+      const double number = numberOf(a.as<T>()[i]);
+      sum += number * number;
+    }
+  });
   return sum;
 }
 
 double squaredDistance(const void *a, const void *b, int32_t dtype, int64_t elements) {
-  if (dtype == MOERT_F32)
-    return sumDistance(static_cast<const float *>(a), static_cast<const float *>(b), elements);
-  if (dtype == MOERT_F64)
-    return sumDistance(static_cast<const double *>(a), static_cast<const double *>(b), elements);
   double sum = 0;
-  if (dtype == kFieldType) {
-    for (int64_t i = 0; i < elements; ++i)
-      sum += static_cast<const Field *>(a)[i] == static_cast<const Field *>(b)[i] ? 0 : 1;
-    return sum;
-  }
-  for (int64_t i = 0; i < elements; ++i)
-    sum += std::pow(elementAt(a, dtype, i) - elementAt(b, dtype, i), 2);
+  withElement(dtype, [&]<class T>(T) {
+    const auto *x = static_cast<const T *>(a), *y = static_cast<const T *>(b);
+    for (int64_t i = 0; i < elements; ++i) {
+      const double difference = differenceOf(x[i], y[i]);
+      sum += difference * difference;
+    }
+  });
   return sum;
 }
 

@@ -10,23 +10,25 @@
 
 namespace moert::run {
 
-struct FreeDeleter {
-  void operator()(char *data) const;
-};
-
 struct Tensor {
   int32_t dtype = MOERT_F32;
   std::vector<int64_t> shape;
-  std::unique_ptr<char, FreeDeleter> data;
+  std::unique_ptr<char[]> data;
 
   /// Allocates the whole of `value`; its contents are not set.
   static Status allocate(const Value &value, Tensor &tensor);
+  /// Does the same for a value of this name and shape.
+  static Status allocate(const std::string &name, int32_t dtype, const std::vector<int64_t> &shape, Tensor &tensor) {
+    return allocate({name, "", dtype, shape, {}, {}}, tensor);
+  }
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * static_cast<int64_t>(dtypeSize(dtype)); }
   template <class T> T *as() const { return reinterpret_cast<T *>(data.get()); }
 };
 
+/// Copies a tensor. `name` is for the error if there is no memory.
+Status copyTensor(const std::string &name, const Tensor &from, Tensor &to);
 /// Converts floating-point numbers to f64.
 Status widen(Tensor &tensor);
 

@@ -1,7 +1,7 @@
 //===- Trace.cpp - a step as a Perfetto/Chrome trace ----------------------===//
 
-#include "run/Trace.h"
 #include "core/OutputFile.h"
+#include "run/Report.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,14 +16,13 @@ json nameEvent(const char *kind, int64_t rank, int64_t stream, const std::string
   return {{"ph", "M"}, {"name", kind}, {"pid", rank}, {"tid", stream}, {"args", {{"name", name}}}};
 }
 
-/// Event of an op. `several`: whether the ranks run several programs.
-json opEvent(const RankTime &entry, const Program &program, bool several, const std::vector<Group> &groups) {
+json opEvent(const RankTime &entry, const Program &program, const Report &report) {
   const moert_op_time &time = entry.time;
   const Op &op = program.ops[static_cast<size_t>(time.op)];
   double scale = op.rows > 0 && time.rows >= 0 ? static_cast<double>(time.rows) / static_cast<double>(op.rows) : 1;
   bool sends = op.group >= 0;
   json event = {{"ph", "X"},
-                {"name", sends ? op.name + " [" + groups[static_cast<size_t>(op.group)].name + "]" : op.name},
+                {"name", sends ? op.name + " [" + report.groupOf(op) + "]" : op.name},
                 {"cat", sends ? "communication" : "compute"},
                 {"pid", entry.rank},
                 {"tid", time.stream},
@@ -35,7 +34,7 @@ json opEvent(const RankTime &entry, const Program &program, bool several, const 
                   {"flops", op.flops * scale},
                   {"bytes", (sends ? op.bytesSent : op.bytes) * scale}}}};
   // The number of an op is unique only in its program.
-  if (several)
+  if (report.programs.size() > 1)
     event["args"]["first_rank"] = program.firstRank;
   if (time.rows >= 0)
     event["args"]["rows"] = time.rows;
@@ -44,8 +43,7 @@ json opEvent(const RankTime &entry, const Program &program, bool several, const 
 
 } // namespace
 
-Status writeTrace(const std::string &path, std::span<const Program> programs, const std::vector<Group> &groups,
-                  const RunResult &result) {
+Status writeTrace(const std::string &path, const Report &report) {
   OutputFile file;
   MOERT_RETURN_IF_ERROR(file.open(path));
   file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
@@ -55,14 +53,14 @@ Status writeTrace(const std::string &path, std::span<const Program> programs, co
     separator = ",\n";
   };
   std::set<int64_t> named;
-  for (const RankTime &entry : result.lastStep) {
-    const Program &program = programs[programIndex(programs, entry.rank)];
+  for (const RankTime &entry : report.result.lastStep) {
+    const Program &program = report.programs[programIndex(report.programs, entry.rank)];
     if (named.insert(entry.rank).second) {
       put(nameEvent("process_name", entry.rank, 0, "rank " + std::to_string(entry.rank)));
       for (size_t stream = 0; stream < program.streams.size(); ++stream)
         put(nameEvent("thread_name", entry.rank, static_cast<int64_t>(stream), program.streams[stream]));
     }
-    put(opEvent(entry, program, programs.size() > 1, groups));
+    put(opEvent(entry, program, report));
   }
   file << "\n]}\n";
   return file.close();

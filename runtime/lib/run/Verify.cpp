@@ -1,7 +1,6 @@
 //===- Verify.cpp - comparing a plan's results with its reference's -------===//
 
 #include "run/Verify.h"
-#include "run/Diagnose.h"
 #include "run/Inputs.h"
 
 #include <algorithm>
@@ -50,9 +49,7 @@ static double distance(const Tensor &a, const Tensor &b) {
   return std::sqrt(squaredDistance(a.as<char>(), b.as<char>(), a.dtype, a.elements()));
 }
 
-double relativeError(const Tensor &a, const Tensor &b) { return distance(a, b) / scaleOf(normOf(b, a)); }
-
-Distances distancesOf(const RunResult &a, const RunResult &b) {
+static Distances distancesOf(const RunResult &a, const RunResult &b) {
   Distances distances;
   for (const auto &[name, tensor] : a.results)
     distances[name] = distance(tensor, b.results.at(name));
@@ -161,34 +158,26 @@ void Comparisons::report(Verification &verification) const {
 namespace {
 
 /// Compares a plan's results with its reference's, and runs both again to measure rounding.
-class Verifier {
-public:
-  Verifier(const Plan &plan, const Options &options, const Tensors &inputs, Routing &routing, const RunResult &result,
-           Verification &verification)
-      : plan(plan), options(options), inputs(inputs), routing(routing), result(result), verification(verification) {}
-
-  Status run();
-
-private:
-  Status runReference();
-  Status runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const;
-  Status measureRounding(Comparisons &comparisons);
-  void addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons);
-  Status comparePlan(RunResult &base);
-  void compareChoices();
-  void reportChoices(const std::set<RoutedToken> &tokens);
-  /// Units in the last place by which values are moved: twice the error of rounding to nearest, of tf32 where it is
-  /// used.
-  int64_t ulps() const { return options.tf32 && dtypeOf(plan.metadata) == MOERT_F32 ? 1 << 13 : 1; }
-
+struct Verifier {
   const Plan &plan;
   const Options &options;
   const Tensors &inputs;
   Routing &routing;
   const RunResult &result;
   Verification &verification;
-  RunResult reference;
-  Routing referenceChoices;
+  RunResult reference = {};
+  Routing referenceChoices = {};
+
+  Status run();
+  Status runReference();
+  Status runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const;
+  Status measureRounding(Comparisons &comparisons);
+  void addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons);
+  void compareChoices();
+  void reportChoices(const std::set<RoutedToken> &tokens);
+  /// Units in the last place by which values are moved: twice the error of rounding to nearest, of tf32 where it is
+  /// used.
+  int64_t ulps() const { return options.tf32 && dtypeOf(plan.metadata) == MOERT_F32 ? 1 << 13 : 1; }
 };
 
 /// Runs all ranks in this process, without emulated links.
@@ -227,21 +216,17 @@ Status Verifier::runReference() {
   return runAgain(true, {}, referenceChoices, reference);
 }
 
-/// Runs the plan on the host, to compare with further runs on the host. Results of a device do not fit.
-Status Verifier::comparePlan(RunResult &base) {
-  Routing chosen = routing.followed();
-  return runAgain(false, {}, chosen, base);
-}
-
 Status Verifier::measureRounding(Comparisons &comparisons) {
+  // Further runs are on the host. Results of a device do not fit them.
   RunResult onHost;
   bool hasBase = options.backend == "host";
+  Routing chosen = routing.followed();
   for (uint64_t seed = 1; seed <= kMostSamples && !comparisons.isExplained(); ++seed) {
     addSample(true, seed, reference, comparisons);
     if (comparisons.isExplained())
       return {};
     if (!hasBase)
-      if (Status status = comparePlan(onHost); !status.ok())
+      if (Status status = runAgain(false, {}, chosen, onHost); !status.ok())
         return Status::error(status.code, "the plan on the host: " + status.message);
     hasBase = true;
     addSample(false, seed, options.backend == "host" ? result : onHost, comparisons);
@@ -293,9 +278,7 @@ void Verifier::reportChoices(const std::set<RoutedToken> &tokens) {
 static Status drawAgain(const Plan &plan, uint64_t seed, bool isSkewed, const Tensors &inputs, Tensors &others) {
   for (const auto &[name, tensor] : inputs) {
     Tensor &other = others[name];
-    if (Status status = Tensor::allocate({name, "", tensor.dtype, tensor.shape, {}, {}}, other); !status.ok())
-      return status;
-    copyElements(tensor, 0, tensor.elements(), other.as<char>());
+    MOERT_RETURN_IF_ERROR(copyTensor(name, tensor, other));
     for (int64_t i = 0, e = other.dtype == kFieldType ? other.elements() : 0; i < e; ++i)
       other.as<Field>()[i] = Field::of(hashOf(other.as<Field>()[i].index() + seed));
   }
@@ -389,7 +372,7 @@ Status verifyAgainstReference(const Plan &plan, const Options &options, const Te
   if (log)
     *log << "running the reference\n";
   if (plan.wide != MOERT_WIDE_FIELD)
-    return Verifier(plan, options, inputs, routing, result, verification).run();
+    return Verifier{plan, options, inputs, routing, result, verification}.run();
   return verifyExactly(plan, options, inputs, routing, result, verification);
 }
 

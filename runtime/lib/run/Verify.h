@@ -18,8 +18,9 @@ namespace moert::run {
 
 struct Comparison {
   std::string name;
-  double relativeError = 0; ///< relative error; NaN if either side has NaN
-  double bound = 0;         ///< largest relative error that rounding explains
+  /// Relative error ||a - b|| / ||b|| to the reference b, or ||a - b|| / ||a|| if b is 0; NaN if either side has NaN.
+  double relativeError = 0;
+  double bound = 0; ///< largest relative error that rounding explains
   bool ok() const { return relativeError <= bound; }
   /// Whether rounding may change a tenth of the result or more, so that little is tested.
   bool isRounding() const { return bound >= 0.1; }
@@ -42,12 +43,8 @@ struct Verification {
   double maxError() const;
 };
 
-/// Relative error ||a - b|| / ||b||, or ||a - b|| / ||a|| if b is 0; 0 for equal tensors.
-double relativeError(const Tensor &a, const Tensor &b);
-
 /// 2-norm of the difference of two runs, by result.
 using Distances = std::map<std::string, double>;
-Distances distancesOf(const RunResult &a, const RunResult &b);
 
 /// Checks that the ranks and the reference have the same arguments and results.
 Status checkComparable(const Metadata &metadata);
@@ -89,6 +86,15 @@ private:
 /// choices of the plan; `log` may be null.
 Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, Routing &routing,
                               std::ostream *log, const RunResult &result, Verification &verification);
+
+/// Compares the gradients of a plan with difference quotients, for which it runs the plan a few times more with its
+/// arguments moved along random directions. A plan and its reference are made by the same differentiation, so comparing
+/// them does not show a wrong rule. The plan has been run on `inputs` in f64 with `result`. The loss is the sum of all
+/// results of that role, and of each result with a cotangent times this cotangent. All runs choose the experts that
+/// `routing` kept. If the gradients are wrong together, each one is tried alone. Fails if the plan has no gradients
+/// among its results.
+Status checkGradients(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
+                      const RunResult &result, Verification &verification);
 
 /// Adds a failure for each result whose replicas differ by more than rounding in the plan's type. This check needs no
 /// reference.
