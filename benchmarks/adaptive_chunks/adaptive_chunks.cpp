@@ -71,8 +71,8 @@ Status Session::activate(size_t index) {
     return {};
   const Plan &plan = plans[index];
   Active &active = worlds[index];
-  active.runner = std::make_unique<Runner>(Runner::of(plan, false, options, active.result));
-  MOERT_RETURN_IF_ERROR(active.runner->create(plan, false));
+  active.runner = std::make_unique<Runner>(plan, false, options, active.result);
+  MOERT_RETURN_IF_ERROR(active.runner->create());
   Tensors inputs;
   std::ostringstream ignored;
   MOERT_RETURN_IF_ERROR(makeInputs(argumentsOf(plan.programs(false)), "", options.seed, ignored, inputs));

@@ -19,13 +19,13 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostHeader = int64_t(16) << 20, kPieces = 64, kPieceBytes = 4096;
 
 /// Shortest text that is read as the same number.
-std::string text(double value) {
+std::string valueText(double value) {
   char digits[64];
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
-std::string text(int64_t value) { return std::to_string(value); }
-std::string text(bool value) { return value ? "yes" : "no"; }
-std::string text(const std::string &value) { return value.empty() ? "none" : value; }
+std::string valueText(int64_t value) { return std::to_string(value); }
+std::string valueText(bool value) { return value ? "yes" : "no"; }
+std::string valueText(const std::string &value) { return value.empty() ? "none" : value; }
 std::string isGiven(const std::string &path) { return path.empty() ? "none" : "given"; }
 
 /// Files of a checkpoint, sorted by name, or the file itself.
@@ -120,7 +120,7 @@ static std::string checkpointText(const std::string &path) {
 std::string agreementText(const Options &options) {
   const TrainOptions &train = options.train;
   std::string lines;
-  auto add = [&](const std::string &name, const auto &value) { lines += name + ": " + text(value) + "\n"; };
+  auto add = [&](const std::string &name, const auto &value) { lines += name + ": " + valueText(value) + "\n"; };
   add("--reference", options.reference);
   add("--verify", options.verify);
   add("--batch", options.batch);

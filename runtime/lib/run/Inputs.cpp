@@ -87,10 +87,6 @@ Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor) {
   return {};
 }
 
-Status fillNew(const Value &value, uint64_t seed, Tensor &tensor) {
-  return value.fill ? fillEverywhere(value, *value.fill, tensor) : fillRandom(value, seed, tensor);
-}
-
 namespace {
 
 /// Whether an optimizer keeps the value from step to step.
@@ -147,9 +143,11 @@ Status checkComplete(const std::vector<Value> &sought, Loads &loads, const Input
 
 /// Makes a value that the files do not have.
 Status fillOther(const Value &value, const Value *parameter, const InputOptions &options, Tensors &inputs) {
-  bool hasParameter = parameter && inputs.count(parameter->name);
-  return hasParameter ? copyValue(inputs[parameter->name], value, inputs[value.name])
-                      : options.fill(value, options.seed, inputs[value.name]);
+  Tensor &tensor = inputs[value.name];
+  if (parameter && inputs.count(parameter->name))
+    return copyValue(inputs[parameter->name], value, tensor);
+  return options.isNew && value.fill ? fillEverywhere(value, *value.fill, tensor)
+                                     : fillRandom(value, options.seed, tensor);
 }
 
 } // namespace
@@ -169,8 +167,7 @@ Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const Input
       continue;
     MOERT_RETURN_IF_ERROR(fillOther(value, masterOf(value, arguments), options, inputs));
     // Reports random values only. The first states of an optimizer are not random.
-    bool isLater =
-        std::find(options.givenLater.begin(), options.givenLater.end(), value.name) != options.givenLater.end();
+    bool isLater = std::ranges::count(options.givenLater, value.name) > 0;
     if (!isState(value) && value.role != "rate" && !isLater)
       random += (random.empty() ? "'" : ", '") + value.name + "'";
   }
@@ -192,8 +189,7 @@ static Status drawElements(uint64_t key, Tensor &tensor) {
   if (!isFloating(tensor.dtype))
     return {};
   Tensor drawn;
-  if (Status status = Tensor::allocate({"a value", "", kFieldType, tensor.shape, {}, {}}, drawn); !status.ok())
-    return status;
+  MOERT_RETURN_IF_ERROR(Tensor::allocate("a value", kFieldType, tensor.shape, drawn));
   for (int64_t i = 0, e = tensor.elements(); i < e; ++i)
     drawn.as<Field>()[i] = Field::of(hashOf(key + static_cast<uint64_t>(i)));
   tensor = std::move(drawn);

@@ -13,21 +13,18 @@ namespace moert::run {
 /// seed, the name and its index in the global value only. An optimizer's states are zero, and ids are below the limit
 /// that the plan gives. An i32 value without a limit is an error.
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor);
-/// The same for a model to train: parameters with a first value in the plan get this value.
-Status fillNew(const Value &value, uint64_t seed, Tensor &tensor);
-
-using Fill = Status (*)(const Value &, uint64_t seed, Tensor &);
 
 struct InputOptions {
   uint64_t seed = 0;
-  /// Lets `fill` make parameters and states that the files lack, although the files have others.
+  /// Makes parameters and states that the files lack, although the files have others.
   bool allowMissing = false;
-  Fill fill = fillRandom;
+  /// Whether the values are for a model to train: parameters with a first value in the plan get this value.
+  bool isNew = false;
   /// Names of arguments that get a value before each step.
   std::vector<std::string> givenLater = {};
 };
 
-/// Makes a value for each of `arguments`: from `loads`, which were opened for them, or by `fill`. The f32 copy of a
+/// Makes a value for each of `arguments`: from `loads`, which were opened for them, or by fillRandom. The f32 copy of a
 /// parameter has the parameter's value. Files with some parameters must have all of them, and so must files with some
 /// states of an optimizer. If there are files, writes to `log` which values are random or were missing, and which
 /// tensors of checkpoints are unused.

@@ -1,4 +1,4 @@
-//===- Plan.cpp - handles of the C API that close themselves --------------===//
+//===- Plan.cpp - an open plan, and the variant to run --------------------===//
 
 #include "run/Plan.h"
 #include "core/Digest.h"
@@ -11,26 +11,20 @@ namespace moert::run {
 
 Status checked(int32_t code) { return code == MOERT_OK ? Status{} : Status::error(code, moert_last_error()); }
 
-static Status openHandle(const std::string &path, std::shared_ptr<moert_plan> &handle,
-                         std::vector<Metadata> &variants) {
+Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan) {
   moert_plan_t opened = nullptr;
   MOERT_RETURN_IF_ERROR(checked(moert_plan_open(path.c_str(), &opened)));
-  handle.reset(opened, moert_plan_close);
-  Status status = parseMetadata(moert_plan_metadata(opened), variants);
-  if (status.ok() && hasHalves(variants))
+  plan.handle.reset(opened, moert_plan_close);
+  std::vector<Metadata> variants;
+  MOERT_RETURN_IF_ERROR(parseMetadata(moert_plan_metadata(opened), variants));
+  if (hasHalves(variants))
     return invalid("'" + path +
                    "' has a forward and a backward for a training loop of your own (moe-compile --halves), "
                    "which moeplan.torch runs; moe-run runs plans of whole steps: compile without --halves");
-  return status;
-}
-
-Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan) {
-  std::vector<Metadata> variants;
-  MOERT_RETURN_IF_ERROR(openHandle(path, plan.handle, variants));
   if (hasShapes(variants)) {
     const Metadata &first = variants.front();
-    MOERT_RETURN_IF_ERROR(checked(moert_plan_choose(plan.handle.get(), batch ? batch : first.batch,
-                                                    sequence ? sequence : first.sequence, &plan.variant)));
+    MOERT_RETURN_IF_ERROR(checked(
+        moert_plan_choose(opened, batch ? batch : first.batch, sequence ? sequence : first.sequence, &plan.variant)));
   } else if (batch || sequence) {
     return invalid("expected --batch and --seq with a plan of several shapes only; this one has one shape");
   }
@@ -45,18 +39,16 @@ void Plan::widen(moert_wide type) {
   const int32_t dtype = type == MOERT_WIDE_F64 ? MOERT_F64 : kFieldType;
   metadata.dtype = dtypeName(dtype);
   auto widenOne = [&](Value &value) { value.dtype = isFloating(value.dtype) ? dtype : value.dtype; };
-  auto widenAll = [&](std::vector<Value> &values) {
-    for (Value &value : values) {
-      widenOne(value);
-      std::for_each(value.pieces.begin(), value.pieces.end(), widenOne);
-    }
-  };
-  for (Program &program : metadata.programs)
+  auto widenAll = [&](Program &program) {
     for (std::vector<Value> *values : {&program.arguments, &program.results})
-      widenAll(*values);
+      for (Value &value : *values) {
+        widenOne(value);
+        std::ranges::for_each(value.pieces, widenOne);
+      }
+  };
+  std::ranges::for_each(metadata.programs, widenAll);
   if (metadata.reference)
-    for (std::vector<Value> *values : {&metadata.reference->arguments, &metadata.reference->results})
-      widenAll(*values);
+    widenAll(*metadata.reference);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-//===- Plan.h - handles of the C API that close themselves ----------------===//
+//===- Plan.h - an open plan, and the variant to run ----------------------===//
 #ifndef MOERT_RUN_PLAN_H
 #define MOERT_RUN_PLAN_H
 
@@ -8,11 +8,6 @@
 #include <memory>
 
 namespace moert::run {
-
-struct WorldCloser {
-  void operator()(moert_world_t world) const { moert_world_destroy(world); }
-};
-using WorldHandle = std::unique_ptr<moert_world, WorldCloser>;
 
 /// A plan, the variant to run, and the metadata of this variant.
 struct Plan {

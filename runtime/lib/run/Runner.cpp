@@ -32,22 +32,7 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
   return config;
 }
 
-Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunResult &result) {
-  static const std::vector<Group> noGroups;
-  return {plan.programs(reference),
-          reference ? noGroups : plan.metadata.groups,
-          options,
-          result,
-          {},
-          {},
-          {},
-          nullptr,
-          reference,
-          0,
-          {}};
-}
-
-Status Runner::create(const Plan &plan, bool reference) {
+Status Runner::create() {
   moert_world_config config = makeConfig(plan, reference, options);
   config.verify = options.verify;
   config.perturb_ulps = extras.perturbation.ulps;
@@ -60,7 +45,7 @@ Status Runner::create(const Plan &plan, bool reference) {
   }
   moert_world_t handle = nullptr;
   MOERT_RETURN_IF_ERROR(checked(moert_world_create(plan.handle.get(), &config, &handle)));
-  world.reset(handle);
+  world.reset(handle, moert_world_destroy);
   const int64_t *first;
   int64_t count;
   Status status = checked(moert_world_ranks(handle, &result.ranks, &first, &count));
@@ -108,14 +93,6 @@ Status Runner::writeZeros() {
   return {};
 }
 
-Status Runner::writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes) {
-  return checked(moert_world_write_range(world.get(), rank, index, begin, data, bytes));
-}
-
-Status Runner::readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes) {
-  return checked(moert_world_read_range(world.get(), rank, index, begin, data, bytes));
-}
-
 Status Runner::meet(const Status &own) {
   return checked(moert_world_meet(world.get(), own.code, own.ok() ? nullptr : own.message.c_str()));
 }
@@ -161,13 +138,6 @@ Status Runner::addRankTimes(int64_t rank, double &flops) {
   return {};
 }
 
-Status Runner::addTimes() {
-  result.lastStep.clear();
-  for (size_t i = 0; i < everyone.size(); ++i)
-    MOERT_RETURN_IF_ERROR(addRankTimes(everyone[i], result.rankFlops[i]));
-  return {};
-}
-
 Status Runner::runStep() {
   int64_t step = nextStep++;
   double seconds = 0;
@@ -187,7 +157,9 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
     MOERT_RETURN_IF_ERROR(checked(moert_world_time_ops(world.get(), isTimed)));
     MOERT_RETURN_IF_ERROR(runStep());
     if (isTimed)
-      MOERT_RETURN_IF_ERROR(addTimes());
+      result.lastStep.clear();
+    for (int64_t rank : isTimed ? std::span<const int64_t>(everyone) : std::span<const int64_t>())
+      MOERT_RETURN_IF_ERROR(addRankTimes(rank, result.rankFlops[static_cast<size_t>(rank)]));
     timed += isTimed;
     if (progress)
       *progress << "\rstep " << step + 1 << "/" << steps << (step + 1 == steps ? "\n" : "") << std::flush;
@@ -252,12 +224,11 @@ Status Runner::read(const std::string &name, Tensor &tensor) {
   return invalid("the program has no argument or result '" + name + "'");
 }
 
-Status Runner::readResult(const Value &value, Find find) {
-  return read(value, find, result.results[value.name], result.replicaGap[value.name]);
-}
-
 /// Reads the results. Arguments that a step changes count as results.
 Status Runner::readResults() {
+  auto readResult = [&](const Value &value, Find find) {
+    return read(value, find, result.results[value.name], result.replicaGap[value.name]);
+  };
   for (const Value &value : argumentsOf(programs))
     if (value.updated)
       MOERT_RETURN_IF_ERROR(readResult(value, &Program::findArgument));
@@ -281,16 +252,14 @@ Status checkMemory(const Plan &plan, bool reference, const Options &options) {
 
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
                    std::ostream *progress, RunResult &result, const RunExtras &extras) {
-  Runner runner = Runner::of(plan, reference, options, result);
+  Runner runner(plan, reference, options, result);
   runner.extras = extras;
   // All steps start from the same arguments, but may be routed differently, so the results are those of the last step.
   // Only steps that change their arguments depend on each other.
-  const std::vector<Value> arguments = argumentsOf(plan.programs(reference));
-  bool changes = std::any_of(arguments.begin(), arguments.end(), [](const Value &value) { return value.updated; });
-  int64_t steps = reference && options.verify && !changes ? 1 : options.iters;
+  int64_t steps = reference && options.verify && !changesArguments(runner.programs) ? 1 : options.iters;
   runner.routing = routing;
   runner.nextStep = options.iters - steps;
-  MOERT_RETURN_IF_ERROR(runner.create(plan, reference));
+  MOERT_RETURN_IF_ERROR(runner.create());
   MOERT_RETURN_IF_ERROR(runner.writeInputs(inputs));
   MOERT_RETURN_IF_ERROR(runner.runSteps(steps, progress));
   return runner.readResults();

@@ -58,21 +58,24 @@ struct RunExtras {
 
 /// Runs the programs of a plan in one world, and moves values in and out.
 struct Runner {
-  std::span<const Program> programs;
-  const std::vector<Group> &groups;
+  const Plan &plan;
+  bool reference; ///< whether the programs are the reference
   const Options &options;
   RunResult &result;
-  WorldHandle world;
+  std::span<const Program> programs;
+  const std::vector<Group> &groups;
+  std::shared_ptr<moert_world> world;
   std::span<const int64_t> ranks; ///< ranks of this process
   std::vector<int64_t> everyone;  ///< all ranks; every process reads the values of all
   Routing *routing = nullptr;     ///< forced or kept choices, or null
-  bool reference = false;         ///< whether the programs are the reference
   int64_t nextStep = 0;           ///< number of the next step, for `routing`
   RunExtras extras = {};
 
-  /// Makes a runner. The plan, options and result must outlive it.
-  static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);
-  Status create(const Plan &plan, bool reference);
+  /// The plan, options and result must outlive the runner.
+  Runner(const Plan &plan, bool reference, const Options &options, RunResult &result)
+      : plan(plan), reference(reference), options(options), result(result), programs(plan.programs(reference)),
+        groups(plan.metadata.groups) {}
+  Status create();
   Status writeInputs(const Tensors &inputs);
   /// Runs steps. Adds their times to the result, and replaces the totals of ops by those of these steps. `progress` may
   /// be null.
@@ -81,9 +84,6 @@ struct Runner {
   /// Write an argument, or read an argument or result, on all ranks whose programs have it.
   Status write(const std::string &name, const Tensor &tensor);
   Status read(const std::string &name, Tensor &tensor);
-  /// Write or read bytes of the part of an argument that a rank of this process has, from byte `begin` of the part on.
-  Status writeRange(int64_t rank, int64_t index, int64_t begin, const void *data, int64_t bytes);
-  Status readRange(int64_t rank, int64_t index, int64_t begin, void *data, int64_t bytes);
   /// Waits for all processes. Returns the first error of any of them in all.
   Status meet(const Status &own);
   /// Whether timing ops changes steps, because they are launched as graphs. Then only the last one is timed.
@@ -99,8 +99,6 @@ private:
   Status writeZeros();
   Status writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor);
   Status read(const Value &value, Find find, Tensor &tensor, double &disagreement);
-  Status readResult(const Value &value, Find find);
-  Status addTimes();
   Status addRankTimes(int64_t rank, double &flops);
   Status readTimes(int64_t rank, std::vector<moert_op_time> &times);
   Status addMemory();

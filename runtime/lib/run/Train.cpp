@@ -50,28 +50,39 @@ struct StepRecord {
   }
 };
 
+/// Learning rate of step `step`. It rises to options.rate during the warm-up. Then it falls along half a wave of the
+/// cosine to options.finalRate at the last step.
+double learningRate(const TrainOptions &options, int64_t step) {
+  auto ratio = [](int64_t part, int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); };
+  if (step < options.warmup)
+    return options.rate * ratio(step + 1, options.warmup);
+  if (options.finalRate < 0)
+    return options.rate;
+  double done = std::min(1.0, ratio(step - options.warmup, std::max<int64_t>(1, options.steps - 1 - options.warmup)));
+  return options.finalRate + (options.rate - options.finalRate) * (1 + std::cos(std::numbers::pi * done)) / 2;
+}
+
 class Trainer {
 public:
-  Trainer(const Options &options, std::ostream &out, std::ostream &err) : options(options), out(out), err(err) {}
+  Trainer(const Options &options, std::ostream &out, std::ostream &err)
+      : options(options), out(out), err(err), note(options.isFirst() ? err.rdbuf() : nullptr) {}
 
   Status run();
 
 private:
   Status open();
   Status checkPlan();
-  Status openData();
   Status checkSteps();
   Status start();
   Status openCheckpoint();
   Status makeRest(bool resumed, Tensors &inputs);
   Status goOn();
-  void comparePositions() const;
+  void comparePositions();
   TrainingPosition positionAt(int64_t step) const;
   bool hasReplicas(const Value &value) const;
   Status openLog();
   Status step(int64_t number, StepRecord &record);
   Status print(const StepRecord &record);
-  Status writeCheckpoint(int64_t step);
   Status writeOneFile();
   Status writeFolder(int64_t step);
   bool isPublished(const Value &value) const;
@@ -81,6 +92,7 @@ private:
 
   const Options &options;
   std::ostream &out, &err;
+  std::ostream note; ///< `err` in process 0, and nowhere in others
   Plan plan;
   std::vector<Value> arguments, results; ///< arguments and results of all programs
   TokenData data;
@@ -125,16 +137,11 @@ Status Trainer::open() {
   std::stable_partition(results.begin(), results.end(), [](const Value &value) { return value.role == "loss"; });
   MOERT_RETURN_IF_ERROR(checkPlan());
   MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
-  return openData();
-}
-
-Status Trainer::openData() {
   const TrainOptions &train = options.train;
   const Value &tokens = *find(arguments, "tokens");
   MOERT_RETURN_IF_ERROR(
       data.open(train.data, train.dataType, {tokens.sequence, tokens.elements(), tokens.below, options.seed}));
-  if (options.isFirst())
-    err << "moe-run: '" << train.data << "' has " << data.size() << " tokens of type " << data.getType().name << "\n";
+  note << "moe-run: '" << train.data << "' has " << data.size() << " tokens of type " << data.getType().name << "\n";
   return {};
 }
 
@@ -149,8 +156,7 @@ Status Trainer::checkSteps() {
                               " ends it at that step; to train 10 more, give --steps=" + std::to_string(firstStep + 10);
   if (firstStep > steps)
     return invalid(message);
-  if (options.isFirst())
-    err << "moe-run: " << message << "\n";
+  note << "moe-run: " << message << "\n";
   return {};
 }
 
@@ -185,7 +191,7 @@ Status Trainer::makeRest(bool resumed, Tensors &inputs) {
   std::vector<Value> rest = arguments;
   if (sharded)
     std::erase_if(rest, isTrainingState);
-  InputOptions initial{options.seed, options.allowMissing, fillNew, {kGiven.begin(), kGiven.end()}};
+  InputOptions initial{options.seed, options.allowMissing, true, {kGiven.begin(), kGiven.end()}};
   return makeInputs(rest, loads, initial, err, inputs);
 }
 
@@ -195,16 +201,15 @@ Status Trainer::start() {
   bool resumed = sharded || (!checkpoint.empty() && !isFolder && std::filesystem::exists(checkpoint));
   Tensors inputs;
   MOERT_RETURN_IF_ERROR(makeRest(resumed, inputs));
-  std::ostream silent(nullptr), &log = options.isFirst() ? err : silent;
   WriterOptions writing{options.shardBytes, options.process, options.processes};
   if (!options.saveCheckpoint.empty())
-    MOERT_RETURN_IF_ERROR(writer.open(options.saveCheckpoint, arguments, loads, log, writing));
+    MOERT_RETURN_IF_ERROR(writer.open(options.saveCheckpoint, arguments, loads, note, writing));
   firstStep = sharded ? sharded->index().position.step : inputs.at("step").as<int32_t>()[0];
-  if (resumed && options.isFirst())
-    err << "moe-run: resumed from '" << (sharded ? sharded->path() : checkpoint) << "' at step " << firstStep << "\n";
+  if (resumed)
+    note << "moe-run: resumed from '" << (sharded ? sharded->path() : checkpoint) << "' at step " << firstStep << "\n";
   MOERT_RETURN_IF_ERROR(checkSteps());
-  runner.emplace(Runner::of(plan, options.reference, options, result));
-  MOERT_RETURN_IF_ERROR(runner->create(plan, options.reference));
+  runner.emplace(plan, options.reference, options, result);
+  MOERT_RETURN_IF_ERROR(runner->create());
   for (const auto &[name, tensor] : inputs)
     MOERT_RETURN_IF_ERROR(runner->write(name, tensor));
   return sharded ? goOn() : Status{};
@@ -212,10 +217,8 @@ Status Trainer::start() {
 
 /// Resumes: each process reads the parts of its ranks.
 Status Trainer::goOn() {
-  if (options.isFirst())
-    comparePositions();
-  std::ostream silent(nullptr);
-  Status status = checkShards(*runner, *sharded, isTrainingState, options.isFirst() ? err : silent);
+  comparePositions();
+  Status status = checkShards(*runner, *sharded, isTrainingState, note);
   if (status.ok())
     status = readShards(*runner, *sharded, isTrainingState);
   if (!status.ok())
@@ -228,12 +231,12 @@ TrainingPosition Trainer::positionAt(int64_t step) const {
 }
 
 /// Warns if training does not resume with the next tokens.
-void Trainer::comparePositions() const {
+void Trainer::comparePositions() {
   const TrainingPosition then = sharded->index().position, now = positionAt(firstStep);
   auto compare = [&](const char *what, auto was, auto is) {
     if (was != is)
-      err << "moe-run: warning: the checkpoint is of training with " << what << " " << was << ", which is now " << is
-          << ": from here on, steps have other tokens\n";
+      note << "moe-run: warning: the checkpoint is of training with " << what << " " << was << ", which is now " << is
+           << ": from here on, steps have other tokens\n";
   };
   compare("--seed", then.seed, now.seed);
   compare("a number of tokens in --data of", then.tokens, now.tokens);
@@ -302,8 +305,6 @@ Status Trainer::print(const StepRecord &record) {
   out << text << std::endl;
   return {};
 }
-
-Status Trainer::writeCheckpoint(int64_t step) { return isFolder ? writeFolder(step) : writeOneFile(); }
 
 /// Whether several ranks hold the same element.
 bool Trainer::hasReplicas(const Value &value) const {
@@ -414,7 +415,7 @@ Status Trainer::run() {
                            "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");
     bool due = (number + 1) % training.checkpointEvery == 0 || number + 1 == training.steps;
     if (!checkpoint.empty() && due)
-      MOERT_RETURN_IF_ERROR(writeCheckpoint(number + 1));
+      MOERT_RETURN_IF_ERROR(isFolder ? writeFolder(number + 1) : writeOneFile());
   }
   if (!options.saveCheckpoint.empty())
     MOERT_RETURN_IF_ERROR(savePublished());
@@ -424,16 +425,6 @@ Status Trainer::run() {
 }
 
 } // namespace
-
-double learningRate(const TrainOptions &options, int64_t step) {
-  auto ratio = [](int64_t part, int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); };
-  if (step < options.warmup)
-    return options.rate * ratio(step + 1, options.warmup);
-  if (options.finalRate < 0)
-    return options.rate;
-  double done = std::min(1.0, ratio(step - options.warmup, std::max<int64_t>(1, options.steps - 1 - options.warmup)));
-  return options.finalRate + (options.rate - options.finalRate) * (1 + std::cos(std::numbers::pi * done)) / 2;
-}
 
 Status train(const Options &options, std::ostream &out, std::ostream &err) { return Trainer(options, out, err).run(); }
 

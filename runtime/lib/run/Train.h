@@ -13,10 +13,6 @@ namespace moert::run {
 /// reports on `err` where it began.
 Status train(const Options &options, std::ostream &out, std::ostream &err);
 
-/// Learning rate of step `step`. It rises to options.rate during the warm-up. Then it falls along half a wave of the
-/// cosine to options.finalRate at the last step.
-double learningRate(const TrainOptions &options, int64_t step);
-
 } // namespace moert::run
 
 #endif // MOERT_RUN_TRAIN_H

@@ -39,10 +39,10 @@ Status writeBlock(Runner &runner, int64_t rank, const ShardFile::Block &block, s
                   OutputFile &file) {
   return forEachChunk(block.bytes, [&](int64_t begin, int64_t bytes) {
     buffer.resize(static_cast<size_t>(bytes));
-    Status status = runner.readRange(rank, block.argument, block.begin + begin, buffer.data(), bytes);
-    if (status.ok())
-      file.write(buffer.data(), bytes);
-    return status;
+    MOERT_RETURN_IF_ERROR(checked(
+        moert_world_read_range(runner.world.get(), rank, block.argument, block.begin + begin, buffer.data(), bytes)));
+    file.write(buffer.data(), bytes);
+    return Status{};
   });
 }
 
@@ -63,7 +63,7 @@ Status writeOwnFiles(Runner &runner, const fs::path &folder, const ShardLayout &
     return invalid("'" + folder.string() +
                    "' is not there: expected all processes to see the folder that process 0 made");
   for (const ShardFile &file : layout.files)
-    if (std::find(runner.ranks.begin(), runner.ranks.end(), file.rank) != runner.ranks.end())
+    if (std::ranges::count(runner.ranks, file.rank) > 0)
       MOERT_RETURN_IF_ERROR(writeFile(runner, (folder / file.name).string(), file));
   return {};
 }
@@ -140,7 +140,8 @@ Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue
       buffer.resize(static_cast<size_t>(bytes));
       Region wanted = block.region.part(begin / width, bytes / width);
       MOERT_RETURN_IF_ERROR(checkpoint.read(block.tensor, wanted, buffer.data()));
-      return runner.writeRange(rank, index, block.at * width + begin, buffer.data(), bytes);
+      return checked(
+          moert_world_write_range(runner.world.get(), rank, index, block.at * width + begin, buffer.data(), bytes));
     });
   });
 }
