@@ -395,10 +395,7 @@ Status launchBlocks(void (*kernel)(Params...), const Target &target, const Block
     return {};
   if (blocks.count() > std::numeric_limits<int32_t>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("'") + kindName(target.kind) + "': too many tiles");
-  Grid grid;
-  grid.blocks.x = static_cast<unsigned>(blocks.count());
-  grid.threads.x = kBlockThreads;
-  grid.sharedBytes = sharedBytes;
+  const Grid grid{dim3(static_cast<unsigned>(blocks.count())), dim3(kBlockThreads), sharedBytes};
   return launch(kernel, grid, target, args...);
 }
 

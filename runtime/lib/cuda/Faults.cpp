@@ -3,6 +3,7 @@
 #include "cuda/Faults.h"
 
 #include <new>
+#include <string_view>
 
 namespace moert::cuda {
 
@@ -19,52 +20,40 @@ Status Faults::take(int32_t &op) {
   return faultStatus(fault);
 }
 
+/// Texts of the kinds of faults, in their order. {a}, {b} and {c} stand for the values, {-} for the first one less 1.
+constexpr std::string_view kTexts[] = {
+    "",
+    "expected 'counts' of 0 or more",
+    "expected 'counts' of {a} rows in all at most but got {b}",
+    "expected 'slots' from -1 to {-} but got {b}",
+    "expected each row in 'slots' once at most but got row {a} again",
+    "expected 'before' of 1 to {a} passes but got {b}",
+    "{a} rows are for the experts of member {b}, whose buffer has room for {c}; compile with a larger --max-load, or "
+    "with "
+    "--max-load=none for the worst case",
+    "{a} rows of tokens are sent, with room for {b}",
+    "the result of {a} at {b} does not fit in i32",
+    "expected 'step' of 0 or more but got {a}",
+    "expected 'ids' from 0 to {-} but got {b} at {c}",
+    "expected 'labels' below {a} but got {b} at {c}",
+    "expected 'experts' from 0 to {-} but got {b}",
+    "expected forced experts from 0 to {-} but got {b}",
+    "expected different forced experts of token {a} but got {b} twice",
+    "expected 'counts' of 0 or more but got {a}",
+    "expected 'shadows' of 0 or 1 but expert {a} has {b}",
+    "expected at most {a} shadows, one for each place, but got {b}",
+    "there is not enough memory to choose shadows",
+};
+static_assert(std::size(kTexts) == static_cast<size_t>(FaultKind::ShadowMemory) + 1);
+
 static std::string messageOf(const Fault &fault) {
-  auto text = [](int64_t value) { return std::to_string(value); };
-  const std::string a = text(fault.values[0]), b = text(fault.values[1]), c = text(fault.values[2]);
-  const std::string beforeFirst = text(fault.values[0] - 1);
-  switch (static_cast<FaultKind>(fault.kind)) {
-  case FaultKind::None:
-    break;
-  case FaultKind::CountNegative:
-    return "expected 'counts' of 0 or more";
-  case FaultKind::CountsOverflow:
-    return "expected 'counts' of " + a + " rows in all at most but got " + b;
-  case FaultKind::SlotRange:
-    return "expected 'slots' from -1 to " + beforeFirst + " but got " + b;
-  case FaultKind::SlotTwice:
-    return "expected each row in 'slots' once at most but got row " + a + " again";
-  case FaultKind::LocalOverflow:
-    return a + " rows are for the experts of member " + b + ", whose buffer has room for " + c +
-           "; compile with a larger --max-load, or with --max-load=none for the worst case";
-  case FaultKind::SentOverflow:
-    return a + " rows of tokens are sent, with room for " + b;
-  case FaultKind::PassRange:
-    return "expected 'before' of 1 to " + a + " passes but got " + b;
-  case FaultKind::IndexWide:
-    return "the result of " + a + " at " + b + " does not fit in i32";
-  case FaultKind::StepNegative:
-    return "expected 'step' of 0 or more but got " + a;
-  case FaultKind::IdRange:
-    return "expected 'ids' from 0 to " + beforeFirst + " but got " + b + " at " + c;
-  case FaultKind::LabelRange:
-    return "expected 'labels' below " + a + " but got " + b + " at " + c;
-  case FaultKind::ExpertRange:
-    return "expected 'experts' from 0 to " + beforeFirst + " but got " + b;
-  case FaultKind::ForcedRange:
-    return "expected forced experts from 0 to " + beforeFirst + " but got " + b;
-  case FaultKind::ForcedTwice:
-    return "expected different forced experts of token " + a + " but got " + b + " twice";
-  case FaultKind::ShadowCount:
-    return "expected 'counts' of 0 or more but got " + a;
-  case FaultKind::ShadowValue:
-    return "expected 'shadows' of 0 or 1 but expert " + a + " has " + b;
-  case FaultKind::ShadowRoom:
-    return "expected at most " + a + " shadows, one for each place, but got " + b;
-  case FaultKind::ShadowMemory:
-    return "there is not enough memory to choose shadows";
-  }
-  return "an unknown fault";
+  const auto kind = static_cast<size_t>(fault.kind);
+  std::string text(kind < std::size(kTexts) ? kTexts[kind] : "an unknown fault");
+  const auto [a, b, c] = fault.values;
+  for (auto [name, value] : {std::pair("{a}", a), std::pair("{b}", b), std::pair("{c}", c), std::pair("{-}", a - 1)})
+    if (const size_t at = text.find(name); at != std::string::npos)
+      text.replace(at, 3, std::to_string(value));
+  return text;
 }
 
 Status faultStatus(const Fault &fault) {

@@ -96,8 +96,7 @@ Status sinksGrad(const Target &target, View sinks, View lse, View attended, View
   const int64_t parts = std::clamp<int64_t>(busy / heads, 1, std::max<int64_t>(rows / 64, 1));
   double *partial = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(heads * parts, partial));
-  Grid grid;
-  grid.blocks.x = static_cast<unsigned>(heads * parts);
+  const Grid grid{.blocks = dim3(static_cast<unsigned>(heads * parts))};
   constexpr int kWidth = kVector<T>;
   const bool isVector = areAligned(attended.as<T>(), grads.as<T>()) && columns % kWidth == 0;
   MOERT_RETURN_IF_ERROR(launch(isVector ? sinkPartsKernel<kWidth, T, L> : sinkPartsKernel<1, T, L>, grid, target,

@@ -105,15 +105,7 @@ struct FindStarts {
   int32_t *starts;
 
   template <int N> __device__ void run(int64_t v) const {
-    int32_t low = 0, high = *used;
-    while (low < high) {
-      const int32_t middle = low + (high - low) / 2;
-      if (rows[middle] < v)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    starts[v] = low;
+    starts[v] = static_cast<int32_t>(std::lower_bound(rows, rows + *used, v) - rows);
   }
 };
 

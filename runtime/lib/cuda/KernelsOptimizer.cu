@@ -160,8 +160,7 @@ Status CudaKernels::runSumSquares(View in, View out) {
   const int64_t count = in.elements(), blocks = std::clamp<int64_t>(divideUp(count, 16 * kThreads), 1, kMostBlocks);
   double *partial = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(blocks, partial));
-  Grid grid;
-  grid.blocks.x = static_cast<unsigned>(blocks);
+  const Grid grid{.blocks = dim3(static_cast<unsigned>(blocks))};
   return withFloating(in.dtype, [&]<class T>(Type<T>) {
     MOERT_RETURN_IF_ERROR(areAligned(in.as<T>())
                               ? launch(squaresKernel<kVector<T>, T>, grid, target, in.as<const T>(), count, partial)
@@ -192,10 +191,8 @@ Status CudaKernels::runAdam(View param, View grad, View first, View second, View
                             View paramOut, View firstOut, View secondOut, const AdamOptions &options) {
   AdamFactors *factors = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(1, factors));
-  Grid one;
-  one.threads.x = 1;
-  MOERT_RETURN_IF_ERROR(launch(adamFactorsKernel, one, target, DeviceScalar(rate), DeviceScalar(factor),
-                               step.as<const int32_t>(), options, factors, target.faults()));
+  MOERT_RETURN_IF_ERROR(launch(adamFactorsKernel, Grid{.threads = dim3(1)}, target, DeviceScalar(rate),
+                               DeviceScalar(factor), step.as<const int32_t>(), options, factors, target.faults()));
   return withStepTypes(param, grad, first, [&]<class P, class G, class S>(Type<P>, Type<G>, Type<S>) {
     using A = Acc<P, G, S>;
     const AdamStep<P, G, S> all{param.as<const P>(), grad.as<const G>(), first.as<const S>(),  second.as<const S>(),

@@ -85,22 +85,15 @@ struct StoreColumn {
 // --- Route -------------------------------------------------------------------
 
 RoutePlan planOf(const Target &target, const RouteOptions &options, View logits, View experts, View forced) {
-  RoutePlan plan{};
-  plan.groups = options.groups;
+  RoutePlan plan{options};
   plan.groupTokens = logits.dims[0] / options.groups;
   // There are more parts than fit at once, so that no multiprocessor waits long for the last ones.
   plan.parts = std::clamp<int64_t>(int64_t(target.device.multiProcessors) * 8 / plan.groups, 1,
                                    std::max<int64_t>(divideUp(plan.groupTokens, kThreads / kWarp), 1));
   plan.experts = static_cast<int>(logits.dims[1]);
   plan.choices = static_cast<int>(experts.dims[1]);
-  plan.isSoftmax = options.score == MOERT_SOFTMAX;
-  plan.renormalize = options.renormalize;
   // The gate has no effect if all choices of a group may leave, or if one home holds all experts.
   plan.isGated = !forced && options.leave >= 0 && options.leave < plan.groupTokens && options.homes > 1;
-  plan.expertGroups = static_cast<int>(options.expertGroups);
-  plan.topGroups = static_cast<int>(options.topGroups);
-  plan.isTop2 = options.groupScore == MOERT_GROUP_TOP2;
-  plan.routingScale = options.routingScale;
   return plan;
 }
 
@@ -182,8 +175,7 @@ private:
     placing.loads = static_cast<int32_t *>(blocks[2]->memory.get());
     placing.auxFactor = auxFactor();
     placing.aux = aux.as<O>();
-    Grid grid;
-    grid.blocks.x = static_cast<unsigned>(plan.parts + 1);
+    const Grid grid{.blocks = dim3(static_cast<unsigned>(plan.parts + 1))};
     MOERT_RETURN_IF_ERROR(launch(placeKernel<A, O>, grid, target, placing));
     for (int i = 0; i < 3; ++i)
       MOERT_RETURN_IF_ERROR(target.stream.tables->publish(target.stream.stream, keys[i], blocks[i]));
@@ -236,26 +228,10 @@ private:
   }
 
   Status chooseAtHome() {
-    TopologyGate<A, O> gate{};
+    const A *scores = data.wideScores;
     if constexpr (std::is_same_v<O, A>)
-      gate.scores = data.scores;
-    else
-      gate.scores = data.wideScores;
-    gate.bias = data.bias;
-    gate.chosen = data.experts;
-    gate.wanted = wanted;
-    gate.local = local;
-    gate.keys = keys;
-    gate.groups = plan.groups;
-    gate.groupTokens = plan.groupTokens;
-    gate.experts = plan.experts;
-    gate.choices = plan.choices;
-    gate.homeExperts = static_cast<int>(experts / options.homes);
-    gate.homes = options.homes;
-    gate.homeStride = options.homeStride;
-    gate.homeSpan = options.homeSpan;
-    gate.rank = options.rank;
-    gate.leave = options.leave;
+      scores = data.scores;
+    const TopologyGate<A, O> gate{plan, scores, data.bias, data.experts, wanted, local, keys};
     MOERT_RETURN_IF_ERROR(stayAtHome(target, gate, laneMemory, perWarp));
     return launch(weighKernel<O, A>, gridOf(target, tokens), target, plan, gate.scores, gate.chosen, data.weights);
   }
@@ -363,9 +339,8 @@ Status CudaKernels::recordChoices(View experts, RoutingPage &page) {
   MOERT_RETURN_IF_ERROR(
       target.stream.staging.reserve(static_cast<int64_t>(sizeof(Recording)) + experts.bytes(), memory));
   auto *recording = static_cast<Recording *>(memory);
-  Grid grid;
-  grid.threads.x = 1;
-  MOERT_RETURN_IF_ERROR(launch(noteRecordingKernel, grid, target, recording, Recording{&page, experts.elements()}));
+  MOERT_RETURN_IF_ERROR(
+      launch(noteRecordingKernel, Grid{.threads = dim3(1)}, target, recording, Recording{&page, experts.elements()}));
   MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(recording->choices(), experts.data, static_cast<size_t>(experts.bytes()),
                                               cudaMemcpyDefault, target.stream.stream),
                               "cannot copy the choices of 'route'"));

@@ -111,8 +111,7 @@ Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View sq
   return withFloating(logits.dtype, [&]<class T>(Type<T>) {
     MOERT_RETURN_IF_ERROR(
         forElements<1>(target, {tokens}, false, RouteTokens<T>{logits.as<const T>(), routed, experts, topK}));
-    Grid grid;
-    grid.blocks = dim3(static_cast<unsigned>(groups * experts));
+    const Grid grid{.blocks = dim3(static_cast<unsigned>(groups * experts))};
     return launch(meansKernel<T>, grid, target, logits.as<const T>(), routed, loads.as<T>(), shares.as<T>(),
                   squares.as<T>(), tokens / groups, experts);
   });

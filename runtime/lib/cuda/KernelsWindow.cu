@@ -128,13 +128,9 @@ __global__ void __launch_bounds__(kThreads)
     }
     // Last expert that begins there or before.
     const int32_t *begin = tables.begin + chunk * experts;
-    int64_t low = 0, high = experts;
-    while (high - low > 1) {
-      const int64_t middle = (low + high) / 2;
-      (begin[middle] <= slot - firstRow ? low : high) = middle;
-    }
-    const int64_t expert = chunk * experts + low;
-    const auto row = static_cast<int32_t>(slot - firstRow - begin[low] - tables.first[expert]);
+    const int64_t own = std::upper_bound(begin + 1, begin + experts, slot - firstRow) - begin - 1;
+    const int64_t expert = chunk * experts + own;
+    const auto row = static_cast<int32_t>(slot - firstRow - begin[own] - tables.first[expert]);
     passSlots[i] =
         row >= 0 && row < tables.count[expert] ? static_cast<int32_t>(firstRow + tables.served[expert] + row) : -1;
   }

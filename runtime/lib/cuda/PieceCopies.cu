@@ -20,17 +20,11 @@ template <int Most> struct CopyTable {
 template <class Unit, int Most>
 __global__ void __launch_bounds__(kThreads) copyPiecesKernel(const __grid_constant__ CopyTable<Most> table) {
   for (int64_t portion = blockIdx.x; portion < table.portions; portion += gridDim.x) {
-    int low = 0;
-    for (int high = table.count - 1; low < high;) {
-      const int middle = (low + high + 1) / 2;
-      if (table.firstPortion[middle] <= portion)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    const PieceCopy &copy = table.copies[low];
+    const int64_t *first = table.firstPortion;
+    const auto number = std::upper_bound(first + 1, first + table.count, portion) - first - 1;
+    const PieceCopy &copy = table.copies[number];
     const int64_t units = copy.bytes / static_cast<int64_t>(sizeof(Unit));
-    const int64_t begin = (portion - table.firstPortion[low]) * kPortion;
+    const int64_t begin = (portion - first[number]) * kPortion;
     const int64_t left = units * copy.count - begin;
     const int64_t firstRun = begin / units, firstUnit = begin % units;
     for (int i = threadIdx.x; i < kPortion && i < left; i += blockDim.x) {

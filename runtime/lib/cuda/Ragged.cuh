@@ -4,6 +4,7 @@
 
 #include "cuda/Context.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace moert::cuda {
@@ -27,15 +28,7 @@ struct ExpertRows {
   __device__ int64_t expertOf(int64_t row) const {
     if (!offsets)
       return experts == 1 ? 0 : row / capacity;
-    int64_t low = 0, high = experts - 1;
-    while (low < high) {
-      const int64_t middle = (low + high + 1) / 2;
-      if (offsets[middle] <= row)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return low;
+    return std::upper_bound(offsets + 1, offsets + experts, row) - offsets - 1;
   }
 };
 

@@ -226,11 +226,10 @@ template <class T, class C> Work<T, C> workOf(const RaggedProduct &product, cons
 
 template <class T, class C>
 Status launchWeightTiles(const Target &target, const RaggedProduct &product, const int64_t *offsets) {
-  Grid grid;
+  Grid grid{.sharedBytes = sharedBytes<T, true, true>()};
   grid.blocks.x = static_cast<unsigned>(divideUp(product.n, kTileColumns));
   grid.blocks.y = static_cast<unsigned>(divideUp(product.k, kTileRows));
   grid.blocks.z = static_cast<unsigned>(std::min<int64_t>(product.experts, 0xffff));
-  grid.sharedBytes = sharedBytes<T, true, true>();
   return launch(weightTilesKernel<T, C>, grid, target, workOf<T, C>(product, offsets));
 }
 

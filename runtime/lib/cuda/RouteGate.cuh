@@ -17,22 +17,29 @@ template <class A, class B> __device__ __forceinline__ Ordered<A> selectionKey(A
   return toOrdered(bias ? plainSum(score, convert<A>(bias[expert])) : score);
 }
 
+/// Attributes of a route, and its division into parts. A block takes one part after the other.
+struct RoutePlan : RouteOptions {
+  int64_t groupTokens = 0, parts = 0; ///< parts of a routing group
+  int experts = 0, choices = 0;
+  bool isGated = false; ///< the topology-aware gate follows
+
+  __device__ bool isSoftmax() const { return score == MOERT_SOFTMAX; }
+};
+
 /// State of the gate, which changes the choices of the plain gate. A is the type of the scores, B of the selection
 /// bias.
-template <class A, class B> struct TopologyGate {
+template <class A, class B> struct TopologyGate : RoutePlan {
   const A *scores;  ///< [S, E]
   const B *bias;    ///< may be null
   int32_t *chosen;  ///< [S, k]
   int32_t *wanted;  ///< [S, k], choices of the plain gate
   int32_t *local;   ///< [S, k], the best experts at home
   Ordered<A> *keys; ///< [S]
-  int64_t groups, groupTokens;
-  int experts, choices, homeExperts;
-  int64_t homes, homeStride, homeSpan, rank, leave;
 
+  __host__ __device__ int homeExperts() const { return experts / static_cast<int>(homes); }
   /// First expert at home.
   __device__ int firstAtHome(int64_t group) const {
-    return static_cast<int>((rank / homeStride + group / homeSpan) % homes) * homeExperts;
+    return static_cast<int>((rank / homeStride + group / homeSpan) % homes) * homeExperts();
   }
   __device__ Ordered<A> key(int64_t token, int expert) const {
     return selectionKey(scores[token * experts + expert], bias, expert);
@@ -56,7 +63,7 @@ template <class A, class B> struct TopologyGate {
 /// Ranks the experts at home of each token, with a warp for each.
 template <class A, class B>
 __global__ void __launch_bounds__(kThreads) rankLocalKernel(TopologyGate<A, B> gate, char *memory, int64_t perWarp) {
-  const int size = gate.homeExperts, lane = threadIdx.x % kWarp;
+  const int size = gate.homeExperts(), lane = threadIdx.x % kWarp;
   auto keys = LaneMemory(memory, perWarp).row<Ordered<A>, 0>(size);
   for (int64_t s = RowTeam<kWarp>::first(); s < gate.groups * gate.groupTokens; s += RowTeam<kWarp>::stride()) {
     const int first = gate.firstAtHome(s / gate.groupTokens);
@@ -115,7 +122,7 @@ template <class A, class B> __global__ void __launch_bounds__(kThreads) stayAtHo
       int64_t away = 0;
       for (int64_t s = threadIdx.x; s < tokens; s += kThreads) {
         const int expert = gate.choose(first + s, j, gate.wanted);
-        const bool isAway = expert < home || expert >= home + gate.homeExperts;
+        const bool isAway = expert < home || expert >= home + gate.homeExperts();
         keys[s] = isAway ? gate.key(first + s, expert) : 0;
         away += isAway;
       }

@@ -13,16 +13,6 @@
 
 namespace moert::cuda {
 
-/// Attributes of a route, and its division into parts. A block takes one part after the other.
-struct RoutePlan {
-  int64_t groups, groupTokens, parts; ///< parts of a routing group
-  int experts, choices;
-  bool isSoftmax, renormalize, isGated; ///< isGated: the topology-aware gate follows
-  int expertGroups, topGroups;
-  bool isTop2;
-  double routingScale;
-};
-
 /// Operands of a route. T is the type of logits, O of scores and values of that type.
 template <class T, class O> struct RouteData {
   using A = Acc<T, O>;
@@ -79,7 +69,7 @@ __device__ void scoreToken(const RoutePlan &plan, const RouteData<T, O> &data, i
     row[i] = laneColumn(i) < plan.experts ? convert<A>(data.logits[first + laneColumn(i)]) : A(0);
   });
   A factor = 1;
-  if (plan.isSoftmax)
+  if (plan.isSoftmax())
     softmax(row, plan.experts);
   else
     factor = 1 / sigmoid(row, plan.experts);
@@ -118,10 +108,10 @@ __device__ Ordered<A> groupKey(LaneRow<Ordered<A>, N> &keys, int columns, int fi
 template <class A, int N>
 __device__ void keepBestGroups(const RoutePlan &plan, LaneRow<Ordered<A>, N> &keys, LaneRow<Ordered<A>, N> &groups,
                                LaneRow<Ordered<A>, N> &kept) {
-  const int columns = plan.experts, size = columns / plan.expertGroups;
+  const int columns = plan.experts, size = columns / static_cast<int>(plan.expertGroups);
   forSteps<N>(columns, [&](int i) { groups[i] = kept[i] = 0; });
   for (int g = 0; g < plan.expertGroups; ++g) {
-    const Ordered<A> key = groupKey<A>(keys, columns, g * size, size, plan.isTop2);
+    const Ordered<A> key = groupKey<A>(keys, columns, g * size, size, plan.groupScore == MOERT_GROUP_TOP2);
     updateAt(groups, g, [=](Ordered<A>) { return key; });
   }
   for (int n = 0; n < plan.topGroups; ++n) {
