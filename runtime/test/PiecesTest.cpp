@@ -1,6 +1,6 @@
 //===- PiecesTest.cpp - MPI messages of more than an int can count ---------===//
 
-#include "mpi/Pieces.h"
+#include "mpi/Transfer.h"
 
 #include <gtest/gtest.h>
 
@@ -52,11 +52,13 @@ TEST_F(MpiAlone, MovesWhatLiesFarApart) {
 
 TEST(Parts, OfManyThings) {
   int64_t next = 0;
-  forParts(5 * kGiB + 3, kMostCount, [&](int64_t first, int count) {
+  Status status = forParts(5 * kGiB + 3, [&](int64_t first, int count) -> Status {
     EXPECT_EQ(first, next);
     EXPECT_GT(count, 0);
     next += count;
+    return {};
   });
+  EXPECT_TRUE(status.ok());
   EXPECT_EQ(next, 5 * kGiB + 3);
 }
 

@@ -54,59 +54,50 @@ struct Handle {
 
 // --- Descriptions ------------------------------------------------------------
 
+fe::DataType_t typeOf(const CudnnShape &shape) {
+  return shape.dtype == MOERT_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
+}
+
 /// Describes the operands of a shape.
 class Description {
 public:
   Description(fe::graph::Graph &graph, const CudnnShape &shape) : graph(graph), shape(shape) {}
 
-  Tensor queries() const { return tensor("q", Q, ofQueries(shape.width, shape.queryStride)); }
-  Tensor keys() const { return tensor("k", K, ofKeys(shape.width, shape.keyStride)); }
-  Tensor values() const { return tensor("v", V, ofKeys(shape.valueWidth, shape.valueStride)); }
-  Tensor result() const { return tensor("result", Result, ofQueries(shape.valueWidth, shape.resultStride)); }
-  Tensor grads() const { return tensor("grads", Grads, ofQueries(shape.valueWidth, shape.resultStride)); }
-  Tensor stats() const { return tensor("stats", Stats, ofStats()); }
-
-  void describeResult(const Tensor &tensor) const {
-    describeOutput(tensor, Result, ofQueries(shape.valueWidth, shape.resultStride));
+  Tensor input(Uid uid) const {
+    constexpr const char *kNames[] = {"", "q", "k", "v", "result", "stats", "grads"};
+    auto attributes = fe::graph::Tensor_attributes().set_name(kNames[uid]);
+    return graph.tensor(describe(attributes, uid));
   }
-  void describeStats(const Tensor &tensor) const { describeOutput(tensor, Stats, ofStats()); }
-  void describeGradients(const std::array<Tensor, 3> &tensors) const {
-    describeOutput(tensors[0], GradQ, ofQueries(shape.width, shape.queryStride));
-    describeOutput(tensors[1], GradK, ofKeys(shape.width, shape.keyStride));
-    describeOutput(tensors[2], GradV, ofKeys(shape.valueWidth, shape.valueStride));
-  }
+  void output(const Tensor &tensor, Uid uid) const { describe(*tensor, uid).set_output(true); }
 
 private:
-  using Sizes = std::vector<int64_t>;
-  struct Layout {
-    Sizes dims, strides;
-    fe::DataType_t type;
-  };
-
-  Layout ofHeads(int64_t heads, int64_t rows, int64_t columns, int64_t stride) const {
-    return {{shape.sequences, heads, rows, columns},
-            {rows * stride, columns, stride, 1},
-            shape.dtype == MOERT_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF};
+  fe::graph::Tensor_attributes &describe(fe::graph::Tensor_attributes &attributes, Uid uid) const {
+    attributes.set_uid(uid);
+    switch (uid) {
+    case Q:
+    case GradQ:
+      return ofHeads(attributes, shape.heads, shape.queries, shape.width, shape.queryStride);
+    case K:
+    case GradK:
+      return ofHeads(attributes, shape.keyHeads, shape.keys, shape.width, shape.keyStride);
+    case V:
+    case GradV:
+      return ofHeads(attributes, shape.keyHeads, shape.keys, shape.valueWidth, shape.valueStride);
+    case Result:
+    case Grads:
+      return ofHeads(attributes, shape.heads, shape.queries, shape.valueWidth, shape.resultStride);
+    case Stats:
+      break;
+    }
+    return attributes.set_dim({shape.sequences, shape.heads, shape.queries, 1})
+        .set_stride({shape.heads * shape.queries, shape.queries, 1, 1})
+        .set_data_type(fe::DataType_t::FLOAT);
   }
-  Layout ofQueries(int64_t columns, int64_t stride) const {
-    return ofHeads(shape.heads, shape.queries, columns, stride);
-  }
-  Layout ofKeys(int64_t columns, int64_t stride) const { return ofHeads(shape.keyHeads, shape.keys, columns, stride); }
-  Layout ofStats() const {
-    return {{shape.sequences, shape.heads, shape.queries, 1},
-            {shape.heads * shape.queries, shape.queries, 1, 1},
-            fe::DataType_t::FLOAT};
-  }
-  Tensor tensor(const char *name, Uid uid, const Layout &layout) const {
-    return graph.tensor(fe::graph::Tensor_attributes()
-                            .set_name(name)
-                            .set_uid(uid)
-                            .set_dim(layout.dims)
-                            .set_stride(layout.strides)
-                            .set_data_type(layout.type));
-  }
-  void describeOutput(const Tensor &tensor, Uid uid, const Layout &layout) const {
-    tensor->set_output(true).set_uid(uid).set_dim(layout.dims).set_stride(layout.strides).set_data_type(layout.type);
+  fe::graph::Tensor_attributes &ofHeads(fe::graph::Tensor_attributes &attributes, int64_t heads, int64_t rows,
+                                        int64_t columns, int64_t stride) const {
+    return attributes.set_dim({shape.sequences, heads, rows, columns})
+        .set_stride({rows * stride, columns, stride, 1})
+        .set_data_type(typeOf(shape));
   }
 
   fe::graph::Graph &graph;
@@ -128,22 +119,25 @@ template <class Attributes> Attributes attributesOf(const CudnnShape &shape, con
 }
 
 void describe(fe::graph::Graph &graph, const CudnnShape &shape) {
-  graph.set_io_data_type(shape.dtype == MOERT_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
+  graph.set_io_data_type(typeOf(shape))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   const Description of(graph, shape);
   if (shape.isGradient) {
     auto attributes = attributesOf<fe::graph::SDPA_backward_attributes>(shape, "attention_grad");
     attributes.set_deterministic_algorithm(true);
-    of.describeGradients(graph.sdpa_backward(of.queries(), of.keys(), of.values(), of.result(), of.grads(), of.stats(),
-                                             std::move(attributes)));
+    const auto [q, k, v] = graph.sdpa_backward(of.input(Q), of.input(K), of.input(V), of.input(Result), of.input(Grads),
+                                               of.input(Stats), std::move(attributes));
+    of.output(q, GradQ);
+    of.output(k, GradK);
+    of.output(v, GradV);
     return;
   }
   auto attributes = attributesOf<fe::graph::SDPA_attributes>(shape, "attention");
   attributes.set_generate_stats(true);
-  const auto [result, stats] = graph.sdpa(of.queries(), of.keys(), of.values(), std::move(attributes));
-  of.describeResult(result);
-  of.describeStats(stats);
+  const auto [result, stats] = graph.sdpa(of.input(Q), of.input(K), of.input(V), std::move(attributes));
+  of.output(result, Result);
+  of.output(stats, Stats);
 }
 
 // --- Graphs ------------------------------------------------------------------

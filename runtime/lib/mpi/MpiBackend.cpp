@@ -103,7 +103,7 @@ private:
   Channel channelOf(const Call &call) const;
   Wait waitOf(const Call &call, const Channel &channel) const;
   void queue(const Call &call, std::shared_ptr<Transfer> transfer);
-  void ended(int64_t stream, const Call &call, const Wait &wait, const Status &status, int64_t received);
+  void ended(int64_t stream, const Wait &wait, const Status &status, int64_t received);
 
   const Program &program;
   const std::vector<Group> &groups;
@@ -162,9 +162,7 @@ Wait MpiClient::waitOf(const Call &call, const Channel &channel) const {
 void MpiClient::start(int64_t rank, int64_t stream, const Call &call) {
   Channel channel = channelOf(call);
   Wait wait = waitOf(call, channel);
-  auto done = [this, stream, &call, wait](const Status &status, int64_t received) {
-    ended(stream, call, wait, status, received);
-  };
+  auto done = [this, stream, wait](const Status &status, int64_t received) { ended(stream, wait, status, received); };
   auto transfer = std::make_shared<Transfer>(call, std::move(channel), done);
   std::lock_guard lock(mutex);
   waits.emplace(wait.key, wait);
@@ -187,7 +185,7 @@ void MpiClient::queue(const Call &call, std::shared_ptr<Transfer> transfer) {
   }
 }
 
-void MpiClient::ended(int64_t stream, const Call &call, const Wait &wait, const Status &status, int64_t received) {
+void MpiClient::ended(int64_t stream, const Wait &wait, const Status &status, int64_t received) {
   {
     std::lock_guard lock(mutex);
     waits.erase(wait.key);

@@ -4,7 +4,6 @@
 #include "core/Attributes.h"
 #include "host/Collectives.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace moert::mpi {
@@ -17,6 +16,26 @@ template <int32_t dtype> void sum16(void *in, void *inout, int *count, MPI_Datat
 }
 
 } // namespace
+
+PiecesType::PiecesType(const Pieces &pieces) {
+  std::vector<int> lengths;
+  std::vector<MPI_Aint> offsets;
+  for (const Piece &piece : pieces) {
+    total += piece.bytes;
+    (void)forParts(piece.bytes, [&](int64_t first, int length) -> Status {
+      const MPI_Aint offset = piece.offset + first;
+      if (!lengths.empty() && offsets.back() + lengths.back() == offset && lengths.back() <= kMostCount - length) {
+        lengths.back() += length;
+        return {};
+      }
+      lengths.push_back(length);
+      offsets.push_back(offset);
+      return {};
+    });
+  }
+  MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), offsets.data(), MPI_BYTE, &type);
+  MPI_Type_commit(&type);
+}
 
 SumOps::SumOps() {
   MPI_Op_create(sum16<MOERT_BF16>, 1, &bf16);
@@ -174,15 +193,12 @@ Status Transfer::allReduce() {
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
   // MPI does not say how many bytes it moves.
   received = summedBytes(call, channel.size, channel.member, count);
-  Status status;
-  forParts(count, kMostCount, [&](int64_t first, int part) {
+  return forParts(count, [&](int64_t first, int part) {
     char *from = in.as<char>() + first * width, *to = out.as<char>() + first * width;
-    if (status.ok())
-      status =
-          check(MPI_Iallreduce(from == to ? MPI_IN_PLACE : from, to, part, typeOf(in), sumOf(in), channel.comm, next()),
-                "MPI_Iallreduce");
+    return check(
+        MPI_Iallreduce(from == to ? MPI_IN_PLACE : from, to, part, typeOf(in), sumOf(in), channel.comm, next()),
+        "MPI_Iallreduce");
   });
-  return status;
 }
 
 Status Transfer::reduceScatter() {
@@ -210,17 +226,14 @@ Status Transfer::reduceScatter() {
 Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
   const View &view = sentOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(view.dtype));
-  Status status;
-  forParts(count, kMostCount, [&](int64_t first, int part) {
+  return forParts(count, [&](int64_t first, int part) {
     const char *from = static_cast<const char *>(in) + first * width;
     char *to = static_cast<char *>(out) + first * width;
     bool inPlace = root == channel.member && from == to;
-    if (status.ok())
-      status = check(MPI_Ireduce(inPlace ? MPI_IN_PLACE : from, to, part, typeOf(view), sumOf(view),
-                                 static_cast<int>(root), channel.comm, next()),
-                     "MPI_Ireduce");
+    return check(MPI_Ireduce(inPlace ? MPI_IN_PLACE : from, to, part, typeOf(view), sumOf(view), static_cast<int>(root),
+                             channel.comm, next()),
+                 "MPI_Ireduce");
   });
-  return status;
 }
 
 Status Transfer::reduce() {
@@ -259,12 +272,9 @@ Status Transfer::beginReplicas() {
     std::memcpy(first, value.data, static_cast<size_t>(value.bytes()));
   else
     received = value.bytes();
-  Status status;
-  forParts(value.bytes(), kMostCount, [&](int64_t begin, int part) {
-    if (status.ok())
-      status = check(MPI_Ibcast(first + begin, part, MPI_BYTE, 0, channel.comm, next()), "MPI_Ibcast");
+  return forParts(value.bytes(), [&](int64_t begin, int part) {
+    return check(MPI_Ibcast(first + begin, part, MPI_BYTE, 0, channel.comm, next()), "MPI_Ibcast");
   });
-  return status;
 }
 
 // --- The end -------------------------------------------------------------------

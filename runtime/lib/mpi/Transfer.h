@@ -2,12 +2,40 @@
 #ifndef MOERT_MPI_TRANSFER_H
 #define MOERT_MPI_TRANSFER_H
 
+#include "core/Exchange.h"
 #include "core/Metadata.h"
 #include "host/HostMemory.h"
-#include "mpi/Pieces.h"
 #include "mpi/Session.h"
 
+#include <algorithm>
+
 namespace moert::mpi {
+
+/// Largest count that is passed to MPI, whose counts are ints.
+constexpr int64_t kMostCount = int64_t(1) << 30;
+
+/// Calls function(first, count) for `count` elements in parts of at most kMostCount, up to the first error.
+template <class Function> Status forParts(int64_t count, Function function) {
+  for (int64_t first = 0; first < count; first += kMostCount)
+    MOERT_RETURN_IF_ERROR(function(first, static_cast<int>(std::min(kMostCount, count - first))));
+  return {};
+}
+
+/// A message of pieces of an operand. Lengths and offsets may pass 2 GiB.
+class PiecesType {
+public:
+  explicit PiecesType(const Pieces &pieces);
+  ~PiecesType() { MPI_Type_free(&type); }
+  PiecesType(const PiecesType &) = delete;
+  PiecesType &operator=(const PiecesType &) = delete;
+
+  MPI_Datatype get() const { return type; }
+  int64_t bytes() const { return total; }
+
+private:
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  int64_t total = 0;
+};
 
 /// Sums of types that MPI does not know.
 struct SumOps {
