@@ -19,6 +19,7 @@
 #include "cuda/Philox.cuh"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace moert::cuda::attention {
@@ -48,6 +49,12 @@ struct Chunks {
   int columns; ///< in all, a multiple of 16
   int chunk;
 };
+
+/// Waits until all threads have what they began to load.
+__device__ __forceinline__ void awaitCopies() {
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
 
 /// Rows of a matrix in shared memory, as an operand of products. Missing rows and columns are zeros. With two buffers,
 /// one is loaded while products read the other.
@@ -87,7 +94,14 @@ public:
     __pipeline_commit();
   }
   /// Address of the columns from `column` on, a multiple of the chunk. Loads them if the operand is in chunks.
-  __device__ const T *columnsFrom(int column);
+  __device__ const T *columnsFrom(int column) {
+    if (!isChunked())
+      return tile + column;
+    __syncthreads();
+    load(column);
+    awaitCopies();
+    return tile;
+  }
 
   __device__ bool isChunked() const { return chunks.chunk < chunks.columns; }
   __device__ int columns() const { return chunks.columns; }
@@ -110,21 +124,6 @@ private:
 public:
   T *end; ///< end of its memory
 };
-
-/// Waits until all threads have what they began to load.
-__device__ __forceinline__ void awaitCopies() {
-  __pipeline_wait_prior(0);
-  __syncthreads();
-}
-
-template <class T, int Rows> __device__ const T *Operand<T, Rows>::columnsFrom(int column) {
-  if (!isChunked())
-    return tile + column;
-  __syncthreads();
-  load(column);
-  awaitCopies();
-  return tile;
-}
 
 /// sums += the warp's rows of own, times other^T. Both are loaded, except operands in chunks.
 template <class T, class A, int N, int Rows>
@@ -168,9 +167,9 @@ template <class T> __device__ __forceinline__ void storePair(T *to, T first, T s
 
 /// Row placeOf(r) of `rows` = factors of row r = laneRow() + 8 i times the sums, for the first `count` rows and
 /// `columns` columns.
-template <class T, class A, int N, class PlaceOf>
+template <class T, class A, int N, class PlaceOf = std::identity>
 __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
-                                          int count, int columns, PlaceOf placeOf) {
+                                          int count, int columns, PlaceOf placeOf = {}) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = static_cast<int>(threadIdx.x) / kWarp * kMmaRows + laneRow() + 8 * r;
@@ -182,12 +181,6 @@ __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&facto
         storePair(rows + placeOf(row) * stride + column, convert<T>(factors[r] * sums[n][2 * r]),
                   convert<T>(factors[r] * sums[n][2 * r + 1]), column + 1 < columns);
   }
-}
-
-template <class T, class A, int N>
-__device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
-                                          int count, int columns) {
-  storeRows(sums, factors, rows, stride, count, columns, [](int row) { return row; });
 }
 
 // --- One call ----------------------------------------------------------------

@@ -32,10 +32,9 @@ Status CudaKernels::runGroupedMatmul(View rows, View weights, View counts, View 
     const ProductShape shape{rows.dtype, rows.dims[1], n, k, false, transposeWeights, false, experts};
     return target.device.products.multiply(target.stream, shape, rows.data, weights.data, out.data);
   }
-  RaggedProduct product{RaggedProduct::Pass::Forward, rows.dtype, experts, rows.dims[0], n, k, transposeWeights};
-  product.a = rows.data;
-  product.b = weights.data;
-  product.c = out.data;
+  const RaggedProduct product{
+      RaggedProduct::Pass::Forward, rows.dtype,       experts,   rows.dims[0], n,       k, transposeWeights,
+      /*accumulate=*/false,         /*isWide=*/false, rows.data, weights.data, out.data};
   return multiplyRagged(target, product, counts);
 }
 

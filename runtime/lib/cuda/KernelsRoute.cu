@@ -145,7 +145,7 @@ private:
     plan.parts =
         std::clamp<int64_t>(32768 / experts, target.device.multiProcessors, int64_t(target.device.multiProcessors) * 8);
     plan.parts = std::min(plan.parts, divideUp(tokens, kThreads / kWarp));
-    const View chosen = viewOf(data.experts, {tokens, choices});
+    const View chosen{data.experts, MOERT_I32, 2, {tokens, choices}};
     const int64_t rows = tokens * choices;
     const RoutingTables::Key keys[] = {
         {Table::Offsets, counts, rows}, {Table::Sources, slots, rows}, {Table::Loads, chosen, 1}};
@@ -182,14 +182,6 @@ private:
     return {};
   }
 
-  static View viewOf(int32_t *values, std::array<int64_t, 2> dims) {
-    View view;
-    view.data = values;
-    view.dtype = MOERT_I32;
-    view.rank = 2;
-    std::copy(dims.begin(), dims.end(), view.dims.begin());
-    return view;
-  }
   double auxFactor() const {
     const double groupChoices = static_cast<double>(plan.groupTokens) * static_cast<double>(choices);
     return static_cast<double>(experts) / static_cast<double>(tokens) / groupChoices;

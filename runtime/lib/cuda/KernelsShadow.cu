@@ -66,25 +66,14 @@ __global__ void __launch_bounds__(kThreads)
     raise(site, FaultKind::ShadowRoom, room, all);
 }
 
-/// Expert of a choice that is no shadow.
-struct PlainExpert {
+/// Place of a choice's shadow, or the expert of a choice that is no shadow.
+template <bool IsShadow> struct KeyOfChoice {
   ExpertOfChoice ofChoice;
   const int32_t *places;
 
   __device__ int32_t operator()(int64_t choice) const {
-    const int32_t expert = ofChoice(choice);
-    return expert >= 0 && places[expert] < 0 ? expert : -1;
-  }
-};
-
-/// Place of a choice's shadow.
-struct ShadowOfChoice {
-  ExpertOfChoice ofChoice;
-  const int32_t *places;
-
-  __device__ int32_t operator()(int64_t choice) const {
-    const int32_t expert = ofChoice(choice);
-    return expert >= 0 ? places[expert] : -1;
+    const int32_t expert = ofChoice(choice), place = expert >= 0 ? places[expert] : -1;
+    return IsShadow ? place : place < 0 ? expert : -1;
   }
 };
 
@@ -111,8 +100,8 @@ Status CudaKernels::runDivideChoices(View experts, View shadows, View slots, Vie
   const int64_t tokens = experts.dims[0], choices = experts.dims[1], count = shadows.dims[1];
   const int64_t room = shadowCounts.dims[1];
   const ExpertOfChoice ofChoice{experts.as<const int32_t>(), count, target.faults()};
-  ChunkChoices<PlainExpert> plain{{ofChoice, nullptr}, tokens, choices, chunks};
-  ChunkChoices<ShadowOfChoice> ofShadows{{ofChoice, nullptr}, tokens, choices, 1};
+  ChunkChoices<KeyOfChoice<false>> plain{{ofChoice, nullptr}, tokens, choices, chunks};
+  ChunkChoices<KeyOfChoice<true>> ofShadows{{ofChoice, nullptr}, tokens, choices, 1};
   const Ranking ranking = plain.ranking(target, count), shadowRanking = ofShadows.ranking(target, room);
   int32_t *tileCounts = nullptr, *offsets = nullptr, *places = nullptr;
   MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {

@@ -83,7 +83,7 @@ struct RaggedProduct {
   void *c = nullptr;
 
   int32_t resultType() const { return isWide ? int32_t(MOERT_F32) : dtype; }
-  bool isWeightGradient() const { return pass == Pass::WeightGradient; }
+  constexpr bool isWeightGradient() const { return pass == Pass::WeightGradient; }
   bool operator==(const RaggedProduct &) const = default;
 };
 

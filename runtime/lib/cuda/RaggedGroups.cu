@@ -11,17 +11,10 @@ namespace {
 /// Number of products that one launch fills. They travel as its argument.
 constexpr size_t kMost = 32;
 
-struct Item {
-  const char *a, *b;
-  char *c;
-  int64_t n, k;
-  bool isWeightGradient, transposeB;
-  bool isWide; ///< c has f32
-};
 struct Items {
-  Item items[kMost];
+  RaggedProduct items[kMost];
   int64_t count = 0, experts = 0, elementBytes = 0;
-  const char *zeros = nullptr;
+  const void *zeros = nullptr;
 };
 
 int64_t bytesOf(int64_t experts) {
@@ -42,22 +35,22 @@ __global__ void __launch_bounds__(kThreads)
     fillKernel(Items items, const int64_t *offsets, char *block, int64_t bytes) {
   const int64_t experts = items.experts;
   for (int64_t i = globalThread(); i < items.count * experts; i += globalThreads()) {
-    const Item &item = items.items[i / experts];
+    const RaggedProduct &item = items.items[i / experts];
     const int64_t e = i % experts, first = offsets[e], rows = offsets[e + 1] - first, n = item.n, k = item.k;
     const int64_t weights = e * n * k;
     int64_t a = first * k, b = weights, c = first * n, m = rows, depth = k;
-    if (item.isWeightGradient) {
+    if (item.isWeightGradient()) {
       b = first * n;
       c = weights;
       m = k;
       depth = rows > 0 ? rows : kZeroRows;
     }
-    const bool isEmpty = item.isWeightGradient && rows == 0;
+    const bool isEmpty = item.isWeightGradient() && rows == 0;
     const Places to(block, i / experts, experts, bytes);
-    to.words[e] = reinterpret_cast<int64_t>(isEmpty ? items.zeros : item.a + a * items.elementBytes);
-    to.words[experts + e] = reinterpret_cast<int64_t>(isEmpty ? items.zeros : item.b + b * items.elementBytes);
-    to.words[2 * experts + e] =
-        reinterpret_cast<int64_t>(item.c + c * (item.isWide ? int64_t(sizeof(float)) : items.elementBytes));
+    auto addressOf = [](const void *data, int64_t offset) { return reinterpret_cast<int64_t>(data) + offset; };
+    to.words[e] = isEmpty ? addressOf(items.zeros, 0) : addressOf(item.a, a * items.elementBytes);
+    to.words[experts + e] = isEmpty ? addressOf(items.zeros, 0) : addressOf(item.b, b * items.elementBytes);
+    to.words[2 * experts + e] = addressOf(item.c, c * (item.isWide ? int64_t(sizeof(float)) : items.elementBytes));
     to.words[3 * experts + e] = k;
     to.words[4 * experts + e] = item.transposeB ? k : n;
     to.words[5 * experts + e] = n;
@@ -75,20 +68,11 @@ Status fill(const Target &target, const RaggedProduct *products, size_t count, V
   int64_t zeroBytes = 0;
   for (size_t i = 0; i < count; ++i) {
     const RaggedProduct &product = products[i];
-    items.items[i] = {static_cast<const char *>(product.a),
-                      static_cast<const char *>(product.b),
-                      static_cast<char *>(product.c),
-                      product.n,
-                      product.k,
-                      product.isWeightGradient(),
-                      product.transposeB,
-                      product.isWide};
+    items.items[i] = product;
     if (product.isWeightGradient())
       zeroBytes = std::max(zeroBytes, kZeroRows * std::max(product.n, product.k) * items.elementBytes);
   }
-  const void *zeros = nullptr;
-  MOERT_RETURN_IF_ERROR(target.device.zerosOf(zeroBytes, zeros));
-  items.zeros = static_cast<const char *>(zeros);
+  MOERT_RETURN_IF_ERROR(target.device.zerosOf(zeroBytes, items.zeros));
   const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, products->rows, offsets));
   return launch(fillKernel, gridOf(target, items.count * items.experts), target, items, offsets, block,

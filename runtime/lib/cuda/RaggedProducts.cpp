@@ -21,10 +21,6 @@ bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &
 
 // --- Methods of the host -----------------------------------------------------
 
-static const char *elementsFrom(const void *data, int64_t count, int32_t dtype) {
-  return static_cast<const char *>(data) + count * static_cast<int64_t>(dtypeSize(dtype));
-}
-
 /// Lists the products of all experts that have rows, and clears the results of the others if needed.
 static Status listMembers(const Target &target, const RaggedProduct &product, const ProductShape &model, View counts,
                           std::vector<GroupMember> &members) {
@@ -32,9 +28,11 @@ static Status listMembers(const Target &target, const RaggedProduct &product, co
   MOERT_RETURN_IF_ERROR(readExpertOffsets(target, counts, product.rows, offsets));
   const int64_t n = product.n, k = product.k, weights = k * n;
   auto from = [&](const void *data, int64_t count) {
-    return const_cast<char *>(elementsFrom(data, count, product.dtype));
+    return static_cast<const char *>(data) + count * static_cast<int64_t>(dtypeSize(product.dtype));
   };
-  auto result = [&](int64_t count) { return const_cast<char *>(elementsFrom(product.c, count, product.resultType())); };
+  auto result = [&](int64_t count) {
+    return static_cast<char *>(product.c) + count * static_cast<int64_t>(dtypeSize(product.resultType()));
+  };
   for (int64_t e = 0; e < product.experts; ++e) {
     const int64_t first = offsets[static_cast<size_t>(e)], rows = offsets[static_cast<size_t>(e) + 1] - first;
     const GroupMember member =

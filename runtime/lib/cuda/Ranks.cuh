@@ -21,35 +21,29 @@ struct Ranking {
   bool isShared = true;            ///< whether warps count in shared memory or in place
 
   /// Division for segments of at most `items` items.
-  static Ranking of(const Target &target, int64_t segments, int64_t items, int64_t keys);
+  static Ranking of(const Target &target, int64_t segments, int64_t items, int64_t keys) {
+    constexpr int64_t kShared = (48 << 10) / sizeof(int32_t);
+    // Enough tiles to keep the device busy, but few enough that adding them up is faster than counting.
+    const int64_t most =
+        std::max<int64_t>(int64_t(target.device.multiProcessors) * 4 / std::max<int64_t>(segments, 1), 1);
+    Ranking ranking{segments, keys};
+    ranking.span = divideUp(std::max<int64_t>(divideUp(items, most), 128), kWarp) * kWarp;
+    ranking.tiles = std::max<int64_t>(divideUp(items, ranking.span), 1);
+    ranking.isShared = keys <= kShared;
+    while (ranking.isShared && ranking.warps * keys > kShared)
+      ranking.warps /= 2;
+    return ranking;
+  }
 
   /// Number of counts of tiles, an int32_t each.
   int64_t counts() const { return segments * tiles * keys; }
-  Grid tileGrid(const Target &target) const;
+  Grid tileGrid(const Target &target) const {
+    Grid grid = gridOf(target, divideUp(segments * tiles, warps) * kThreads);
+    grid.threads.x = static_cast<unsigned>(warps * kWarp);
+    grid.sharedBytes = isShared ? warps * keys * static_cast<int64_t>(sizeof(int32_t)) : 0;
+    return grid;
+  }
 };
-
-inline Ranking Ranking::of(const Target &target, int64_t segments, int64_t items, int64_t keys) {
-  constexpr int64_t kShared = (48 << 10) / sizeof(int32_t);
-  // Enough tiles to keep the device busy, but few enough that adding them up is faster than counting.
-  const int64_t most =
-      std::max<int64_t>(int64_t(target.device.multiProcessors) * 4 / std::max<int64_t>(segments, 1), 1);
-  Ranking ranking;
-  ranking.segments = segments;
-  ranking.keys = keys;
-  ranking.span = divideUp(std::max<int64_t>(divideUp(items, most), 128), kWarp) * kWarp;
-  ranking.tiles = std::max<int64_t>(divideUp(items, ranking.span), 1);
-  ranking.isShared = keys <= kShared;
-  while (ranking.isShared && ranking.warps * keys > kShared)
-    ranking.warps /= 2;
-  return ranking;
-}
-
-inline Grid Ranking::tileGrid(const Target &target) const {
-  Grid grid = gridOf(target, divideUp(segments * tiles, warps) * kThreads);
-  grid.threads.x = static_cast<unsigned>(warps * kWarp);
-  grid.sharedBytes = isShared ? warps * keys * static_cast<int64_t>(sizeof(int32_t)) : 0;
-  return grid;
-}
 
 /// Tile of a warp, and its counters.
 struct RankTile {

@@ -31,70 +31,63 @@ template <class A, class O> struct Placing {
   O *aux;
 };
 
-/// Sums over all parts. All threads call add(part, column): columns are side by side, and the remaining threads form
-/// strips that take several parts at a time. finish(column, strip, strips) then adds up the strips.
-struct PartStrips {
-  int columns; ///< a power of two from 32 on, at most kThreads
-  __device__ explicit PartStrips(int experts) : columns(kWarp) {
-    while (columns < experts && columns < kThreads)
-      columns *= 2;
-  }
-  __device__ int strips() const { return kThreads / columns; }
-  __device__ int strip() const { return static_cast<int>(threadIdx.x) / columns; }
-  __device__ int column() const { return static_cast<int>(threadIdx.x) % columns; }
-};
-
-/// Counts the choices of all parts, and of those before `part`, by expert, in shared memory.
-template <class A, class O>
-__device__ void addPartCounts(const Placing<A, O> &placing, int64_t part, int32_t *totals, int32_t *before) {
-  __shared__ int32_t all[kThreads], earlier[kThreads];
-  const PartStrips strips(placing.experts);
-  for (int first = 0; first < placing.experts; first += strips.columns) {
-    const int expert = first + strips.column();
-    int32_t total = 0, early = 0;
-    if (expert < placing.experts)
+/// Calls finish(expert, sum of at(part, expert) over all parts). Experts are side by side in the block, and the
+/// remaining threads form strips that take several parts at a time.
+template <class Sum, class At, class Finish>
+__device__ void sumParts(int experts, int64_t parts, At at, Finish finish) {
+  __shared__ Sum all[kThreads];
+  int columns = kWarp; // a power of two
+  while (columns < experts && columns < kThreads)
+    columns *= 2;
+  const int strips = kThreads / columns, strip = static_cast<int>(threadIdx.x) / columns,
+            column = static_cast<int>(threadIdx.x) % columns;
+  for (int first = 0; first < experts; first += columns) {
+    const int expert = first + column;
+    Sum sum{};
+    if (expert < experts)
 #pragma unroll 8
-      for (int64_t p = strips.strip(); p < placing.parts; p += strips.strips()) {
-        const int32_t count = placing.partCounts[p * placing.experts + expert];
-        total += count;
-        early += p < part ? count : 0;
-      }
-    all[threadIdx.x] = total;
-    earlier[threadIdx.x] = early;
+      for (int64_t part = strip; part < parts; part += strips)
+        sum += at(part, expert);
+    all[threadIdx.x] = sum;
     __syncthreads();
-    if (strips.strip() == 0 && expert < placing.experts) {
-      for (int other = 1; other < strips.strips(); ++other) {
-        total += all[other * strips.columns + strips.column()];
-        early += earlier[other * strips.columns + strips.column()];
-      }
-      totals[expert] = total;
-      before[expert] = early;
+    if (strip == 0 && expert < experts) {
+      for (int other = 1; other < strips; ++other)
+        sum += all[other * columns + column];
+      finish(expert, sum);
     }
     __syncthreads();
   }
 }
 
+/// Choices of all parts, and of those before a part.
+struct PartCounts {
+  int32_t all, before;
+
+  __device__ PartCounts &operator+=(PartCounts other) {
+    all += other.all;
+    before += other.before;
+    return *this;
+  }
+};
+
+/// Counts the choices by expert, in shared memory.
+template <class A, class O>
+__device__ void addPartCounts(const Placing<A, O> &placing, int64_t part, int32_t *totals, int32_t *before) {
+  auto at = [&](int64_t p, int expert) {
+    const int32_t count = placing.partCounts[p * placing.experts + expert];
+    return PartCounts{count, p < part ? count : 0};
+  };
+  sumParts<PartCounts>(placing.experts, placing.parts, at, [=](int expert, PartCounts counts) {
+    totals[expert] = counts.all;
+    before[expert] = counts.before;
+  });
+}
+
 /// Computes the auxiliary loss: the sum over experts of their loads times their probabilities.
 template <class A, class O> __device__ void sumAuxiliary(const Placing<A, O> &placing, const int32_t *totals) {
-  __shared__ double all[kThreads];
-  const PartStrips strips(placing.experts);
   double mine = 0;
-  for (int first = 0; first < placing.experts; first += strips.columns) {
-    const int expert = first + strips.column();
-    double sum = 0;
-    if (expert < placing.experts)
-#pragma unroll 8
-      for (int64_t p = strips.strip(); p < placing.parts; p += strips.strips())
-        sum += convert<double>(placing.partial[p * placing.experts + expert]);
-    all[threadIdx.x] = sum;
-    __syncthreads();
-    if (strips.strip() == 0 && expert < placing.experts) {
-      for (int other = 1; other < strips.strips(); ++other)
-        sum += all[other * strips.columns + strips.column()];
-      mine += sum * totals[expert];
-    }
-    __syncthreads();
-  }
+  auto at = [&](int64_t p, int expert) { return convert<double>(placing.partial[p * placing.experts + expert]); };
+  sumParts<double>(placing.experts, placing.parts, at, [&](int expert, double sum) { mine += sum * totals[expert]; });
   const double sum = blockSum(mine);
   if (threadIdx.x == 0)
     *placing.aux = convert<O>(placing.auxFactor * sum);
