@@ -39,13 +39,12 @@ template <class Visit> void forPieces(const std::vector<Pieces> &byMember, Visit
       visit(piece);
 }
 
-} // namespace
-
-char *Staging::get(int64_t bytes) {
-  if (memory.size() < static_cast<size_t>(bytes))
-    memory.resize(static_cast<size_t>(bytes));
+char *reserve(std::vector<char> &memory, int64_t bytes) {
+  memory.resize(std::max(memory.size(), static_cast<size_t>(bytes)));
   return memory.data();
 }
+
+} // namespace
 
 Status CallerCollectives::run(const Call &call, int64_t &arrived) {
   group = &groups[static_cast<size_t>(call.group)];
@@ -107,7 +106,7 @@ Status CallerCollectives::exchangePieces(const Call &call) {
   int64_t first = beginOfRun(leaving), place = beginOfRun(arriving);
   char *from = sentOperand(call).as<char>() + std::max<int64_t>(first, 0);
   if (first < 0) {
-    from = outgoing.get(std::accumulate(sent.begin(), sent.end(), int64_t(0)));
+    from = reserve(outgoing, std::accumulate(sent.begin(), sent.end(), int64_t(0)));
     char *next = from;
     forPieces(leaving, [&](const Piece &piece) {
       next = std::copy_n(sentOperand(call).as<char>() + piece.offset, piece.bytes, next);
@@ -115,7 +114,7 @@ Status CallerCollectives::exchangePieces(const Call &call) {
   }
   char *operand = receivedOperand(call).as<char>(), *to = operand + std::max<int64_t>(place, 0);
   if (place < 0)
-    to = incoming.get(std::accumulate(expected.begin(), expected.end(), int64_t(0)));
+    to = reserve(incoming, std::accumulate(expected.begin(), expected.end(), int64_t(0)));
   MOERT_RETURN_IF_ERROR(allToAll(from, sent, to, expected));
   if (place < 0)
     forPieces(arriving, [&](const Piece &piece) {
@@ -128,29 +127,31 @@ Status CallerCollectives::exchangePieces(const Call &call) {
 
 // --- Sums ----------------------------------------------------------------------
 
+/// Sums the members' parts, of `bytes` each. `own` is this member's part, or null if it is among the others.
+Status CallerCollectives::sumParts(const char *parts, int64_t bytes, int32_t dtype, const void *own, void *out) {
+  std::vector<const void *> sources;
+  for (int64_t member = 0; member < size(); ++member)
+    sources.push_back(own && member == members.member ? own : parts + member * bytes);
+  return host::sumInOrder(sources, out, bytes / static_cast<int64_t>(dtypeSize(dtype)), dtype);
+}
+
 /// Sums this member's segment of all members' `in`, which has a segment of `elements` for each member.
 Status CallerCollectives::sumSegments(const void *in, int64_t elements, int32_t dtype, void *out) {
   auto bytes = elements * static_cast<int64_t>(dtypeSize(dtype));
   auto mine = static_cast<const char *>(in) + members.member * bytes;
   std::vector<int64_t> each(static_cast<size_t>(size()), bytes);
-  char *parts = incoming.get(size() * bytes);
+  char *parts = reserve(incoming, size() * bytes);
   MOERT_RETURN_IF_ERROR(allToAll(in, each, parts, each));
-  std::vector<const void *> sources;
-  for (int64_t member = 0; member < size(); ++member)
-    sources.push_back(member == members.member ? mine : parts + member * bytes);
-  return host::sumInOrder(sources, out, elements, dtype);
+  return sumParts(parts, bytes, dtype, mine, out);
 }
 
 /// Lets each member sum everything, for few elements: a second exchange would take longer.
 Status CallerCollectives::sumAll(const Call &call, int64_t count) {
   const View &in = sentOperand(call), &out = receivedOperand(call);
   auto bytes = count * static_cast<int64_t>(dtypeSize(in.dtype));
-  char *parts = incoming.get(size() * bytes);
+  char *parts = reserve(incoming, size() * bytes);
   MOERT_RETURN_IF_ERROR(allGather(in.data, bytes, parts));
-  std::vector<const void *> sources;
-  for (int64_t member = 0; member < size(); ++member)
-    sources.push_back(parts + member * bytes);
-  return host::sumInOrder(sources, out.data, count, out.dtype);
+  return sumParts(parts, bytes, in.dtype, nullptr, out.data);
 }
 
 Status CallerCollectives::allReduce(const Call &call) {
@@ -166,7 +167,7 @@ Status CallerCollectives::allReduce(const Call &call) {
   const void *whole = in.data;
   void *sums = out.data;
   if (segment * size() != count) {
-    char *padded = outgoing.get(2 * segment * size() * width);
+    char *padded = reserve(outgoing, 2 * segment * size() * width);
     std::memcpy(padded, in.data, static_cast<size_t>(count * width));
     std::memset(padded + count * width, 0, static_cast<size_t>((segment * size() - count) * width));
     whole = padded;
@@ -174,9 +175,8 @@ Status CallerCollectives::allReduce(const Call &call) {
   }
   char *own = static_cast<char *>(sums) + members.member * segment * width;
   MOERT_RETURN_IF_ERROR(sumSegments(whole, segment, in.dtype, own));
-  std::vector<char> &copy = ownSum;
-  copy.assign(own, own + segment * width);
-  MOERT_RETURN_IF_ERROR(allGather(copy.data(), segment * width, sums));
+  ownSum.assign(own, own + segment * width);
+  MOERT_RETURN_IF_ERROR(allGather(ownSum.data(), segment * width, sums));
   if (sums != out.data)
     std::memcpy(out.data, sums, static_cast<size_t>(count * width));
   return {};
@@ -187,7 +187,7 @@ Status CallerCollectives::reduceScatter(const Call &call) {
   Cut cut(in, attributes::ReduceScatter::of(call).dim, size());
   const char *from = in.as<char>();
   if (cut.outer > 1) {
-    char *packed = outgoing.get(in.bytes());
+    char *packed = reserve(outgoing, in.bytes());
     cut.pack(from, packed);
     from = packed;
   }
@@ -200,16 +200,13 @@ Status CallerCollectives::reduce(const Call &call) {
   bool isRoot = root == members.member;
   std::vector<int64_t> sent(static_cast<size_t>(size())), expected(sent.size(), isRoot ? in.bytes() : 0);
   sent[static_cast<size_t>(root)] = in.bytes();
-  char *parts = incoming.get(isRoot ? size() * in.bytes() : 0);
+  char *parts = reserve(incoming, isRoot ? size() * in.bytes() : 0);
   MOERT_RETURN_IF_ERROR(allToAll(in.data, sent, parts, expected));
   if (!isRoot) {
     std::memset(out.data, 0, static_cast<size_t>(out.bytes()));
     return {};
   }
-  std::vector<const void *> sources;
-  for (int64_t member = 0; member < size(); ++member)
-    sources.push_back(parts + member * in.bytes());
-  return host::sumInOrder(sources, out.data, in.elements(), out.dtype);
+  return sumParts(parts, in.bytes(), in.dtype, nullptr, out.data);
 }
 
 /// Does the host's share on the members' gradients of this member's experts.
@@ -228,7 +225,7 @@ Status CallerCollectives::reduceExperts(const Call &call) {
   }
   expected.assign(sent.size(), owned * own.bytes);
   // There is room for the experts before this member's, so that the others' inputs begin where this one's do.
-  char *parts = incoming.get(own.place * own.bytes + size() * owned * own.bytes);
+  char *parts = reserve(incoming, own.place * own.bytes + size() * owned * own.bytes);
   MOERT_RETURN_IF_ERROR(allToAll(in.data, sent, parts + own.place * own.bytes, expected));
   std::vector<const Call *> all;
   for (int64_t member = 0; member < size(); ++member) {
@@ -246,7 +243,7 @@ Status CallerCollectives::compareReplicas(const Call &call) {
   bool isFirst = members.member == 0;
   std::vector<int64_t> sent(static_cast<size_t>(size())), expected(sent.size());
   expected[0] = value.bytes();
-  char *packed = outgoing.get(isFirst ? size() * value.bytes() : 0), *first = incoming.get(value.bytes());
+  char *packed = reserve(outgoing, isFirst ? size() * value.bytes() : 0), *first = reserve(incoming, value.bytes());
   for (int64_t to = 0; isFirst && to < size(); ++to) {
     sent[static_cast<size_t>(to)] = value.bytes();
     std::memcpy(packed + to * value.bytes(), value.data, static_cast<size_t>(value.bytes()));

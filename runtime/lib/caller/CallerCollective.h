@@ -8,15 +8,6 @@
 
 namespace moert::caller {
 
-/// Memory that grows, and that the next collective uses again.
-class Staging {
-public:
-  char *get(int64_t bytes);
-
-private:
-  std::vector<char> memory;
-};
-
 /// One rank's share of collectives over several ranks. Sums are those of the host's own collectives, bit by bit:
 /// members exchange their inputs and add them up in the order of members.
 class CallerCollectives {
@@ -35,6 +26,7 @@ private:
   Status reduceExperts(const Call &call);
   Status compareReplicas(const Call &call);
   Status sumAll(const Call &call, int64_t count);
+  Status sumParts(const char *parts, int64_t bytes, int32_t dtype, const void *own, void *out);
   Status sumSegments(const void *in, int64_t elements, int32_t dtype, void *out);
   Status allToAll(const void *send, std::span<const int64_t> sent, void *receive, std::span<const int64_t> bytes);
   Status allGather(const void *send, int64_t bytes, void *receive);
@@ -49,8 +41,8 @@ private:
   std::vector<int64_t> ranks;
   moert_members members{};
   int64_t received = 0;
-  Staging outgoing, incoming;
-  std::vector<char> ownSum;
+  // Memory that grows, and that the next collective uses again.
+  std::vector<char> outgoing, incoming, ownSum;
 };
 
 } // namespace moert::caller

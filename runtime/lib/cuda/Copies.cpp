@@ -4,18 +4,6 @@
 
 namespace moert::cuda {
 
-Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes) {
-  if (to == from || bytes <= 0)
-    return {};
-  return check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream), "cannot copy");
-}
-
-Status clearBytes(cudaStream_t stream, void *to, int64_t bytes) {
-  if (bytes <= 0)
-    return {};
-  return check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream), "cannot clear memory");
-}
-
 Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member) {
   Pieces pieces;
   View addend;

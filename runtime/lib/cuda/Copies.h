@@ -10,10 +10,6 @@
 
 namespace moert::cuda {
 
-/// Enqueues a copy on `stream`, unless there are no bytes or both addresses are the same.
-Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes);
-Status clearBytes(cudaStream_t stream, void *to, int64_t bytes);
-
 /// Fills the parts of the member's result that no other member sends.
 Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member);
 

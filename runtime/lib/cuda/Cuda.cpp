@@ -81,6 +81,16 @@ Status awaitEvent(cudaStream_t stream, const Event &event) {
   return check(cudaStreamWaitEvent(stream, event.get()), "cannot wait for an event");
 }
 
+Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes, const std::string &failure) {
+  if (to == from || bytes <= 0)
+    return {};
+  return check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream), failure);
+}
+
+Status clearBytes(cudaStream_t stream, void *to, int64_t bytes, const std::string &failure) {
+  return bytes <= 0 ? Status() : check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream), failure);
+}
+
 static std::string allocationText(int64_t bytes, const std::string &what) {
   return "cannot allocate " + std::to_string(bytes) + " bytes for " + what;
 }

@@ -45,6 +45,12 @@ Status follow(cudaStream_t stream, cudaStream_t before);
 Status recordEvent(Event &event, cudaStream_t stream);
 Status awaitEvent(cudaStream_t stream, const Event &event);
 
+/// Enqueue a copy, unless there are no bytes or both addresses are the same, and zeros. `failure` begins an error's
+/// text.
+Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes,
+                 const std::string &failure = "cannot copy");
+Status clearBytes(cudaStream_t stream, void *to, int64_t bytes, const std::string &failure = "cannot clear memory");
+
 /// Create objects on the current device. Streams do not wait for the default stream.
 Status createStream(Stream &stream);
 Status createEvent(bool isTimed, Event &event);

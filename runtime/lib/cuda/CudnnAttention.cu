@@ -251,9 +251,7 @@ Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, V
   if (parts.shape.keyHeads * parts.heads * parts.shape.width == parts.shape.keyStride)
     return {};
   for (const View &gradient : {gradK, gradV})
-    MOERT_RETURN_IF_ERROR(
-        check(cudaMemsetAsync(gradient.data, 0, static_cast<size_t>(gradient.bytes()), target.stream.stream),
-              "cannot clear gradients"));
+    MOERT_RETURN_IF_ERROR(clearBytes(target.stream.stream, gradient.data, gradient.bytes(), "cannot clear gradients"));
   return {};
 }
 

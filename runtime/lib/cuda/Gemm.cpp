@@ -204,9 +204,7 @@ Status Products::multiply(StreamContext &stream, const ProductShape &shape, cons
     return {};
   if (shape.k == 0) {
     const int64_t bytes = shape.batches * shape.m * shape.n * static_cast<int64_t>(dtypeSize(shape.resultType()));
-    return shape.accumulate ? Status()
-                            : check(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), stream.stream),
-                                    "cannot clear an empty matrix product");
+    return shape.accumulate ? Status() : clearBytes(stream.stream, c, bytes, "cannot clear an empty matrix product");
   }
   std::shared_ptr<const Plan> plan;
   MOERT_RETURN_IF_ERROR(planFor({shape, {alignmentOf(a), alignmentOf(b), alignmentOf(c)}}, plan));

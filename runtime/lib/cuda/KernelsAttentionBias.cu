@@ -114,8 +114,7 @@ Status CudaKernels::runAttentionBiasGrad(const AttentionInputs &inputs, View att
     const AttentionShape &shape = problem.shape;
     // Other ranks add the gradients of their own queries.
     if (shape.allQueries > shape.queries)
-      MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, static_cast<size_t>(out.bytes()), target.stream.stream),
-                                  "cannot clear gradients"));
+      MOERT_RETURN_IF_ERROR(clearBytes(target.stream.stream, out.data, out.bytes(), "cannot clear gradients"));
     MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
     problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
     problem.buffers = 1;

@@ -40,20 +40,9 @@ Status sumSources(const Target &target, std::span<const void *const> sources, vo
                                                       " members to sum over but got " + std::to_string(sources.size()));
   Sources all{{}, static_cast<int>(sources.size())};
   std::copy(sources.begin(), sources.end(), all.data);
-  switch (dtype) {
-  case MOERT_F32:
-    return sumAs<float>(target, all, out, count);
-  case MOERT_F64:
-    return sumAs<double>(target, all, out, count);
-  case MOERT_BF16:
-    return sumAs<Bf16>(target, all, out, count);
-  case MOERT_F16:
-    return sumAs<Half>(target, all, out, count);
-  case MOERT_I32:
+  if (dtype == MOERT_I32)
     return sumAs<uint32_t>(target, all, out, count);
-  default:
-    return invalid("cannot sum values of dtype " + std::to_string(dtype));
-  }
+  return withFloating(dtype, [&]<class T>(Type<T>) { return sumAs<T>(target, all, out, count); });
 }
 
 } // namespace moert::cuda

@@ -139,18 +139,9 @@ Status CudaKernels::runCast(View in, View out) {
 }
 
 Status CudaKernels::runFill(View out, double value) {
-  switch (out.dtype) {
-  case MOERT_I32:
+  if (out.dtype == MOERT_I32)
     return fillWith(target, out, static_cast<int32_t>(value));
-  case MOERT_F64:
-    return fillWith(target, out, value);
-  case MOERT_BF16:
-    return fillWith(target, out, __double2bfloat16(value));
-  case MOERT_F16:
-    return fillWith(target, out, __double2half(value));
-  default:
-    return fillWith(target, out, static_cast<float>(value));
-  }
+  return withFloating(out.dtype, [&]<class T>(Type<T>) { return fillWith(target, out, convert<T>(value)); });
 }
 
 Status CudaKernels::runPositions(View out, int64_t period, SequenceCut cut) {

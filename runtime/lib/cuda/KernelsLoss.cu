@@ -197,15 +197,11 @@ Status CudaKernels::runPick(View x, View labels, View out, Part part) {
 }
 
 Status CudaKernels::runPickGrad(View labels, View grads, View addend, View out, Part part) {
-  const auto bytes = static_cast<size_t>(out.bytes());
-  if (bytes == 0)
+  if (out.elements() == 0)
     return {};
-  if (!addend)
-    MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, bytes, target.stream.stream), "cannot clear gradients"));
-  else if (addend.data != out.data)
-    MOERT_RETURN_IF_ERROR(
-        check(cudaMemcpyAsync(out.data, addend.data, bytes, cudaMemcpyDeviceToDevice, target.stream.stream),
-              "cannot copy gradients"));
+  cudaStream_t stream = target.stream.stream;
+  MOERT_RETURN_IF_ERROR(addend ? copyBytes(stream, out.data, addend.data, out.bytes(), "cannot copy gradients")
+                               : clearBytes(stream, out.data, out.bytes(), "cannot clear gradients"));
   return withFloating(out.dtype, grads.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
     const PickGrad<T, O> function{LabelColumns(target, labels, out.dims[1], part), grads.as<const O>(), out.as<T>()};
     return forElements<1>(target, {out.dims[0]}, false, function);

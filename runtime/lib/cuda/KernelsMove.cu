@@ -64,11 +64,7 @@ int64_t outerOf(View view, int64_t dim) {
 } // namespace
 
 Status CudaKernels::runCopy(View in, View out) {
-  if (in.bytes() == 0 || in.data == out.data)
-    return {};
-  return check(
-      cudaMemcpyAsync(out.data, in.data, static_cast<size_t>(in.bytes()), cudaMemcpyDefault, target.stream.stream),
-      "cannot copy");
+  return copyBytes(target.stream.stream, out.data, in.data, in.bytes());
 }
 
 Status CudaKernels::runSlice(View in, View out, int64_t dim, int64_t index, int64_t size) {

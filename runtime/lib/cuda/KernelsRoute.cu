@@ -248,8 +248,7 @@ private:
 
   Status sumAux(View aux) {
     if (tokens == 0 || choices == 0)
-      return check(cudaMemsetAsync(aux.data, 0, static_cast<size_t>(aux.bytes()), target.stream.stream),
-                   "cannot clear the loss of 'route'");
+      return clearBytes(target.stream.stream, aux.data, aux.bytes(), "cannot clear the loss of 'route'");
     MOERT_RETURN_IF_ERROR(
         sumColumns(target, data.partial, plan.groups, plan.parts, experts, LoadTerms{loads, experts, terms}));
     if (plan.groups > 1) {
@@ -317,9 +316,8 @@ Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced)
   MOERT_RETURN_IF_ERROR(target.stream.forcedWorkspace.reserve(experts.elements(), memory));
   forced = experts;
   forced.data = memory;
-  return check(cudaMemcpyAsync(memory, page.forced.data(), static_cast<size_t>(experts.bytes()), cudaMemcpyDefault,
-                               target.stream.stream),
-               "cannot copy the forced experts of 'route'");
+  return copyBytes(target.stream.stream, memory, page.forced.data(), experts.bytes(),
+                   "cannot copy the forced experts of 'route'");
 }
 
 Status CudaKernels::recordChoices(View experts, RoutingPage &page) {
@@ -333,9 +331,8 @@ Status CudaKernels::recordChoices(View experts, RoutingPage &page) {
   auto *recording = static_cast<Recording *>(memory);
   MOERT_RETURN_IF_ERROR(
       launch(noteRecordingKernel, Grid{.threads = dim3(1)}, target, recording, Recording{&page, experts.elements()}));
-  MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(recording->choices(), experts.data, static_cast<size_t>(experts.bytes()),
-                                              cudaMemcpyDefault, target.stream.stream),
-                              "cannot copy the choices of 'route'"));
+  MOERT_RETURN_IF_ERROR(copyBytes(target.stream.stream, recording->choices(), experts.data, experts.bytes(),
+                                  "cannot copy the choices of 'route'"));
   return check(cudaLaunchHostFunc(target.stream.stream, record, recording), "cannot record the choices of 'route'");
 }
 

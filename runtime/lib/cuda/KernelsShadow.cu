@@ -81,8 +81,7 @@ template <bool IsShadow> struct KeyOfChoice {
 
 Status CudaKernels::runChooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
   if (counts.elements() == 0)
-    return check(cudaMemsetAsync(shadows.data, 0, static_cast<size_t>(shadows.bytes()), target.stream.stream),
-                 "cannot clear the shadows");
+    return clearBytes(target.stream.stream, shadows.data, shadows.bytes(), "cannot clear the shadows");
   costs.size = sizeof(costs);
   costs.policy = static_cast<uint32_t>(policy);
   const Decision decision{costs, counts.dims[0], counts.dims[1], 0};

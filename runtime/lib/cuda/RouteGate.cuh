@@ -141,10 +141,9 @@ template <class A, class B> __global__ void __launch_bounds__(kThreads) stayAtHo
 template <class A, class B>
 Status stayAtHome(const Target &target, const TopologyGate<A, B> &gate, char *memory, int64_t perWarp) {
   const int64_t tokens = gate.groups * gate.groupTokens;
-  MOERT_RETURN_IF_ERROR(
-      check(cudaMemcpyAsync(gate.wanted, gate.chosen, static_cast<size_t>(tokens * gate.choices) * sizeof(int32_t),
-                            cudaMemcpyDeviceToDevice, target.stream.stream),
-            "cannot copy the choices of 'route'"));
+  MOERT_RETURN_IF_ERROR(copyBytes(target.stream.stream, gate.wanted, gate.chosen,
+                                  tokens * gate.choices * static_cast<int64_t>(sizeof(int32_t)),
+                                  "cannot copy the choices of 'route'"));
   MOERT_RETURN_IF_ERROR(launch(rankLocalKernel<A, B>, gridOf(target, tokens * kWarp), target, gate, memory, perWarp));
   return launch(stayAtHomeKernel<A, B>, gridOf(target, gate.groups * kThreads), target, gate);
 }

@@ -21,7 +21,7 @@ template <class T> inline constexpr bool isNarrowType = std::is_same_v<T, Bf16> 
 template <class... T> using Acc = std::conditional_t<(std::is_same_v<T, double> || ...), double, float>;
 
 /// Exact if `To` holds the value. Rounds once otherwise, to nearest, ties to even.
-template <class To, class From> __device__ __forceinline__ To convert(From value) {
+template <class To, class From> __host__ __device__ __forceinline__ To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
     return value;
   else if constexpr (std::is_same_v<From, Bf16>)
