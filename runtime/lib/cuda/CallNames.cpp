@@ -39,30 +39,26 @@ CallNames::CallNames(std::span<const Program> programs, const std::vector<Group>
   names = std::move(made);
 }
 
-CallNames::Range::Range(const Registered *registered, size_t program, int32_t op) : names(registered) {
-  if (names && (op < 0 || static_cast<size_t>(op) >= names->ofOps[program].size()))
-    names = nullptr;
-  if (!names)
-    return;
+CallNames::Range CallNames::range(size_t program, int32_t op) const {
+  if (!names || op < 0 || static_cast<size_t>(op) >= names->ofOps[program].size())
+    return {};
   nvtxEventAttributes_t event{};
   event.version = NVTX_VERSION;
   event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
   event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
   event.message.registered = names->ofOps[program][static_cast<size_t>(op)];
   nvtxDomainRangePushEx(names->domain, &event);
+  return Range(names.get());
 }
 
-CallNames::Range::~Range() {
-  if (names)
-    nvtxDomainRangePop(names->domain);
-}
+void CallNames::End::operator()(const Registered *names) const { nvtxDomainRangePop(names->domain); }
 
 #else
 
 struct CallNames::Registered {};
 CallNames::CallNames(std::span<const Program>, const std::vector<Group> &) {}
-CallNames::Range::Range(const Registered *, size_t, int32_t) : names(nullptr) {}
-CallNames::Range::~Range() = default;
+CallNames::Range CallNames::range(size_t, int32_t) const { return {}; }
+void CallNames::End::operator()(const Registered *) const {}
 
 #endif
 

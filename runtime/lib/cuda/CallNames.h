@@ -13,23 +13,17 @@ namespace moert::cuda {
 /// cost nothing if no profiler listens or the runtime is built without NVTX's headers.
 class CallNames {
   struct Registered;
+  struct End {
+    void operator()(const Registered *names) const;
+  };
 
 public:
-  /// A range of NVTX: the thread enqueues one call between its beginning and its end.
-  class Range {
-  public:
-    Range(const Registered *names, size_t program, int32_t op);
-    ~Range();
-    Range(const Range &) = delete;
-    Range &operator=(const Range &) = delete;
-
-  private:
-    const Registered *names; ///< null if no profiler listens
-  };
+  /// A range of NVTX: the thread enqueues one call between its beginning and its end. Null if no profiler listens.
+  using Range = std::unique_ptr<const Registered, End>;
 
   CallNames() = default;
   CallNames(std::span<const Program> programs, const std::vector<Group> &groups);
-  Range range(size_t program, int32_t op) const { return {names.get(), program, op}; }
+  Range range(size_t program, int32_t op) const;
 
 private:
   std::shared_ptr<const Registered> names; ///< null if no profiler listens

@@ -16,12 +16,10 @@ static Status readMethods(const DeviceOptions &options, DeviceContext &context, 
 
 Status DeviceContext::create(const DeviceOptions &options, DeviceContext &context) {
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&context.device), "cannot use a CUDA device"));
-  MOERT_RETURN_IF_ERROR(
-      check(cudaDeviceGetAttribute(&context.multiProcessors, cudaDevAttrMultiProcessorCount, context.device),
-            "cannot read the device's properties"));
   int major = 0, minor = 0;
   for (auto [attribute, value] :
-       {std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
+       {std::pair(cudaDevAttrMultiProcessorCount, &context.multiProcessors),
+        std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
     MOERT_RETURN_IF_ERROR(
         check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot read the device's properties"));
   DenseChoices dense;

@@ -8,12 +8,12 @@
 namespace moert::cuda {
 namespace {
 
-// Activations. value(x) and gradient(x, g) are of one element. Gated ones take a (gate, up) pair and return a pair of
-// gradients.
+// Activations f of one element: f(x), and its gradient f(x, g). Gated ones have value(gate, up) and gradient(gate, up,
+// g), which returns a pair.
 
 struct Relu {
-  template <class A> __device__ A value(A x) const { return x < 0 ? A(0) : x; }
-  template <class A> __device__ A gradient(A x, A g) const { return x <= 0 ? A(0) : (x > 0 ? g : x); }
+  template <class A> __device__ A operator()(A x) const { return x < 0 ? A(0) : x; }
+  template <class A> __device__ A operator()(A x, A g) const { return x <= 0 ? A(0) : (x > 0 ? g : x); }
 };
 
 /// The sigmoid that a value and its gradient share: exp(-x) and 1 / (1 + exp(-x)), of x as heldOf or lowerOf gives it.
@@ -39,15 +39,15 @@ template <class A> __device__ A heldOf(A x) { return atMost(lowerOf(x), kLimit<A
 
 template <class T> struct Sigmoid {
   using A = Acc<T>;
-  __device__ A value(A x) const { return Logistic<T>(lowerOf(x)).s; }
-  __device__ A gradient(A x, A g) const { return g * Logistic<T>(heldOf(x)).slope(); }
+  __device__ A operator()(A x) const { return Logistic<T>(lowerOf(x)).s; }
+  __device__ A operator()(A x, A g) const { return g * Logistic<T>(heldOf(x)).slope(); }
 };
 
 template <class T> struct Silu {
   using A = Acc<T>;
-  __device__ A value(A x) const { return Logistic<T>(lowerOf(x)).times(lowerOf(x)); }
+  __device__ A operator()(A x) const { return Logistic<T>(lowerOf(x)).times(lowerOf(x)); }
   __device__ A slope(const Logistic<T> &of, A x) const { return of.s + heldOf(x) * of.slope(); }
-  __device__ A gradient(A x, A g) const { return g * slope(Logistic<T>(heldOf(x)), x); }
+  __device__ A operator()(A x, A g) const { return g * slope(Logistic<T>(heldOf(x)), x); }
 };
 
 /// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf stays exact in the left tail.
@@ -57,8 +57,8 @@ struct Gelu {
     return atLeast(x, -limit);
   }
   template <class A> __device__ A phi(A x) const { return A(0.5) * std::erfc(-x * A(0.70710678118654752440)); }
-  template <class A> __device__ A value(A x) const { return held(x) * phi(held(x)); }
-  template <class A> __device__ A gradient(A x, A g) const {
+  template <class A> __device__ A operator()(A x) const { return held(x) * phi(held(x)); }
+  template <class A> __device__ A operator()(A x, A g) const {
     const A from = -held(-held(x));
     return g * (phi(from) + from * A(0.39894228040143267794) * std::exp(A(-0.5) * from * from));
   }
@@ -74,8 +74,8 @@ template <class T> struct GeluTanh {
   __device__ Logistic<T> logistic(A held) const {
     return Logistic<T>(heldOf(A(1.59576912160573071176) * (held + A(0.044715) * held * held * held)));
   }
-  __device__ A value(A x) const { return logistic(-lower(-lower(x))).times(lower(x)); }
-  __device__ A gradient(A x, A g) const {
+  __device__ A operator()(A x) const { return logistic(-lower(-lower(x))).times(lower(x)); }
+  __device__ A operator()(A x, A g) const {
     const A held = -lower(-lower(x));
     const Logistic<T> of = logistic(held);
     const A inner = A(1.59576912160573071176) * (1 + 3 * A(0.044715) * held * held);
@@ -89,7 +89,7 @@ template <class A> struct Pair {
 
 template <class T> struct Swiglu {
   using A = Acc<T>;
-  __device__ A value(A gate, A up) const { return Silu<T>().value(gate) * up; }
+  __device__ A value(A gate, A up) const { return Silu<T>()(gate) * up; }
   __device__ Pair<A> gradient(A gate, A up, A g) const {
     const Logistic<T> of(heldOf(gate));
     return {g * up * Silu<T>().slope(of, gate), g * of.times(lowerOf(gate))};
@@ -113,13 +113,6 @@ template <class T> struct ClampedSwiglu {
     const A toGate = g * (u + 1) * (of.s + A(alpha) * x * of.slope()), toUp = g * x * of.s;
     return {gate > A(bound) ? A(0) : toGate, up > A(bound) ? A(0) : (up < A(-bound) ? A(0) : toUp)};
   }
-};
-
-template <class F> struct Forward {
-  template <class A> __device__ A operator()(A x) const { return F().value(x); }
-};
-template <class F> struct Backward {
-  template <class A> __device__ A operator()(A x, A g) const { return F().gradient(x, g); }
 };
 
 // --- Gated kinds -------------------------------------------------------------
@@ -177,7 +170,7 @@ bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU
 
 template <class F, class T>
 Status launchPlain(const Target &target, Extent extent, const T *in, const T *grad, T *out) {
-  return grad ? map(target, extent, Backward<F>(), out, in, grad) : map(target, extent, Forward<F>(), out, in);
+  return grad ? map(target, extent, F(), out, in, grad) : map(target, extent, F(), out, in);
 }
 
 template <class T>

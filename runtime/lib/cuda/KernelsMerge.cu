@@ -1,8 +1,8 @@
 //===- KernelsMerge.cu - one row for all choices of a holder --------------===//
 
-#include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
+#include "cuda/Ranks.cuh"
 #include "cuda/Reduce.cuh"
 
 namespace moert::cuda {

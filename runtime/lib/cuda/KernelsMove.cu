@@ -6,36 +6,34 @@
 namespace moert::cuda {
 namespace {
 
-/// Copies block b / divisor * factor + offset of in to block b of out.
+/// Source of block b: block b / divisor * factor + offset.
+struct BlockOrder {
+  int64_t divisor = 1, factor = 1, offset = 0;
+};
+
 template <class Unit> struct CopyBlocks {
   const Unit *in;
   Unit *out;
   int64_t units; ///< units of a block
-  int64_t divisor, factor, offset;
+  BlockOrder order;
 
-  __device__ const Unit *row(int64_t block) const { return in + (block / divisor * factor + offset) * units; }
+  __device__ const Unit *row(int64_t block) const {
+    return in + (block / order.divisor * order.factor + order.offset) * units;
+  }
   template <int N> __device__ void run(const Unit *from, int64_t block, int64_t column) const {
     out[block * units + column] = from[column];
   }
 };
 
-/// Source of each block.
-struct BlockOrder {
-  int64_t divisor = 1, factor = 1, offset = 0;
-};
-
-template <class Unit>
-Status copyBlocksBy(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
-  const int64_t units = bytes / static_cast<int64_t>(sizeof(Unit));
-  const CopyBlocks<Unit> copy{in.as<const Unit>(), out.as<Unit>(), units, order.divisor, order.factor, order.offset};
-  return forRows<1>(target, {blocks}, units, false, copy);
-}
-
 /// Copies `blocks` blocks of `bytes` bytes to out, by the widest accesses that fit.
 Status copyBlocks(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
   const uintptr_t all =
       static_cast<uintptr_t>(bytes) | reinterpret_cast<uintptr_t>(in.data) | reinterpret_cast<uintptr_t>(out.data);
-  return withWidestUnit(all, [&]<class T>(Type<T>) { return copyBlocksBy<T>(target, in, out, blocks, bytes, order); });
+  return withWidestUnit(all, [&]<class Unit>(Type<Unit>) {
+    const int64_t units = bytes / static_cast<int64_t>(sizeof(Unit));
+    const CopyBlocks<Unit> copy{in.as<const Unit>(), out.as<Unit>(), units, order};
+    return forRows<1>(target, {blocks}, units, false, copy);
+  });
 }
 
 /// Reduces in [outer, parts, inner] to out [outer, inner], in the order of the parts.

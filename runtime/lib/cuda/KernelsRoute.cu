@@ -4,9 +4,9 @@
 // kernel in the usual case and by several otherwise. Experts, slots and counts do not depend on the order of threads.
 //
 //===----------------------------------------------------------------------===//
-#include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
+#include "cuda/Ranks.cuh"
 #include "cuda/RoutePlace.cuh"
 #include "cuda/RouteScores.cuh"
 

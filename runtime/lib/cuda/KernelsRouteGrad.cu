@@ -1,8 +1,8 @@
 //===- KernelsRouteGrad.cu - the gradient of choosing experts -------------===//
 
-#include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/LaneRow.cuh"
+#include "cuda/Ranks.cuh"
 
 namespace moert::cuda {
 namespace {

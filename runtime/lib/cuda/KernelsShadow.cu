@@ -1,8 +1,8 @@
 //===- KernelsShadow.cu - choice of shadows, and their choices ------------===//
 
-#include "cuda/Choices.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
+#include "cuda/Ranks.cuh"
 
 namespace moert::cuda {
 namespace {

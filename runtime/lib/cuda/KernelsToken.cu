@@ -167,28 +167,23 @@ __global__ void __launch_bounds__(kThreads)
     out[e] = static_cast<int32_t>(clamped(offsets[e + 1]) - clamped(offsets[e]));
 }
 
-/// Experts of a member, and their rows.
-struct LocalExperts {
-  int64_t first, count; ///< first expert, and the number of experts
-  int64_t capacity;     ///< rows of each expert, or 0 if they are packed
-  int64_t room, member;
-};
-
+/// The member has `count` experts from `first` on, of options.capacity rows each, or packed ones if that is 0.
 __global__ void __launch_bounds__(kThreads)
     localSlotsKernel(const int32_t *slots, const int32_t *counts, const int64_t *offsets, int32_t *localSlots,
-                     int32_t *localCounts, int64_t choices, LocalExperts local, FaultSite site) {
-  const int64_t begin = local.capacity ? local.first * local.capacity : offsets[local.first];
-  const int64_t rows = local.capacity ? local.count * local.capacity : offsets[local.first + local.count] - begin;
-  const bool isOver = local.capacity == 0 && rows > local.room;
+                     int32_t *localCounts, int64_t choices, LocalOptions options, int64_t first, int64_t count,
+                     FaultSite site) {
+  const int64_t capacity = options.capacity, begin = capacity ? first * capacity : offsets[first];
+  const int64_t rows = capacity ? count * capacity : offsets[first + count] - begin;
+  const bool isOver = capacity == 0 && rows > options.room;
   if (isOver && globalThread() == 0)
-    raise(site, FaultKind::LocalOverflow, rows, local.member, local.room);
-  const int64_t used = isOver ? local.room : rows;
+    raise(site, FaultKind::LocalOverflow, rows, options.index, options.room);
+  const int64_t used = isOver ? options.room : rows;
   for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
     const int64_t row = slots[i] - begin;
     localSlots[i] = row >= 0 && row < used ? static_cast<int32_t>(row) : -1;
   }
-  for (int64_t e = globalThread(); e < local.count; e += globalThreads())
-    localCounts[e] = counts[local.first + e];
+  for (int64_t e = globalThread(); e < count; e += globalThreads())
+    localCounts[e] = counts[first + e];
 }
 
 } // namespace
@@ -277,10 +272,9 @@ Status CudaKernels::runLocalSlots(View slots, View counts, View localSlots, View
   const int64_t own = localCounts.dims[1], choices = slots.elements();
   const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, choices, offsets));
-  const LocalExperts local{options.index / options.copies * own, own, options.capacity, options.room, options.index};
   return launch(localSlotsKernel, gridOf(target, std::max(choices, own)), target, slots.as<const int32_t>(),
                 counts.as<const int32_t>(), offsets, localSlots.as<int32_t>(), localCounts.as<int32_t>(), choices,
-                local, target.faults());
+                options, options.index / options.copies * own, own, target.faults());
 }
 
 } // namespace moert::cuda

@@ -12,21 +12,16 @@
 namespace moert::cuda {
 
 /// A stream of a rank, and the times of its calls. Used by one thread at a time.
-class Lane {
-public:
-  int32_t place = 0; ///< place of its rank among those of this process
-  StreamContext context;
-  std::vector<OpTime> times; ///< times of the last step that was timed
-
-private:
-  friend class Lanes;
-
+struct Lane {
   struct Timed {
     int32_t op;
     int64_t received;
     Event begin, end;
   };
 
+  int32_t place = 0; ///< place of its rank among those of this process
+  StreamContext context;
+  std::vector<OpTime> times; ///< times of the last step that was timed
   Stream stream;
   std::vector<Timed> timed; ///< events of all steps, which are used again
   size_t used = 0;          ///< entries of `timed` that this step uses

@@ -28,8 +28,12 @@ public:
   }
   int phases(const Call &) const override { return 0; }
   Status pull(const Executor::Gathering &gathering, int64_t member, int phase) override;
-  Status record(const Executor::Place &place, int64_t signal) override;
-  Status wait(const Executor::Place &place, int64_t signal) override;
+  Status record(const Executor::Place &place, int64_t signal) override {
+    return recordEvent(eventOf(place.rank, signal), lanes.at(place.rank, place.stream).context.stream);
+  }
+  Status wait(const Executor::Place &place, int64_t signal) override {
+    return awaitEvent(lanes.at(place.rank, place.stream).context.stream, eventOf(place.rank, signal));
+  }
   int64_t rows(const Call &) const override { return -1; }
   Status readTimes(const Executor::Place &place, const Call &call, int64_t &times) override {
     HostCounts::Values values;
@@ -39,7 +43,13 @@ public:
   }
 
 private:
-  Event &eventOf(int64_t rank, int64_t signal);
+  Event &eventOf(int64_t rank, int64_t signal) {
+    std::lock_guard lock(mutex);
+    std::deque<Event> &events = signals[static_cast<size_t>(rank)];
+    while (static_cast<int64_t>(events.size()) <= signal)
+      events.emplace_back();
+    return events[static_cast<size_t>(signal)];
+  }
 
   const std::vector<Group> &groups;
   Lanes &lanes;
@@ -64,22 +74,6 @@ Status LoopbackClient::pull(const Executor::Gathering &gathering, int64_t, int) 
     MOERT_RETURN_IF_ERROR(lanes.end(*on[i], *gathering.calls[i], gathering.received[i]));
   }
   return {};
-}
-
-Event &LoopbackClient::eventOf(int64_t rank, int64_t signal) {
-  std::lock_guard lock(mutex);
-  std::deque<Event> &events = signals[static_cast<size_t>(rank)];
-  while (static_cast<int64_t>(events.size()) <= signal)
-    events.emplace_back();
-  return events[static_cast<size_t>(signal)];
-}
-
-Status LoopbackClient::record(const Executor::Place &place, int64_t signal) {
-  return recordEvent(eventOf(place.rank, signal), lanes.at(place.rank, place.stream).context.stream);
-}
-
-Status LoopbackClient::wait(const Executor::Place &place, int64_t signal) {
-  return awaitEvent(lanes.at(place.rank, place.stream).context.stream, eventOf(place.rank, signal));
 }
 
 class LoopbackDevice final : public CudaDevice {

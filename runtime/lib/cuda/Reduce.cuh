@@ -9,6 +9,8 @@
 #include "cuda/Launch.cuh"
 #include "cuda/Types.cuh"
 
+#include <limits>
+
 namespace moert::cuda {
 
 inline constexpr unsigned kFullMask = 0xffffffff;
@@ -48,32 +50,25 @@ template <int N, class A, class T> __device__ __forceinline__ A warpDot(const T 
   return warpSum(sum);
 }
 
-/// Sum over all threads of a block of kThreads in one dimension, on all threads.
-template <class T> __device__ T blockSum(T value) {
-  __shared__ T sums[kThreads / kWarp];
-  value = warpSum(value);
+/// Joins the values of a block's warps with `result`, in their order. A block has kThreads in one dimension.
+template <class T, class Join> __device__ T joinWarps(T value, T result, Join join) {
+  __shared__ T values[kThreads / kWarp];
   __syncthreads();
   if (threadIdx.x % kWarp == 0)
-    sums[threadIdx.x / kWarp] = value;
+    values[threadIdx.x / kWarp] = value;
   __syncthreads();
-  T result = 0;
   for (int i = 0; i < kThreads / kWarp; ++i)
-    result += sums[i];
+    result = join(result, values[i]);
   return result;
 }
 
-/// Largest value of all threads of such a block, on all threads. No thread may have NaN.
+/// Sum over all threads of a block, on all threads.
+template <class T> __device__ T blockSum(T value) {
+  return joinWarps(warpSum(value), T(0), [](T a, T b) { return a + b; });
+}
+/// Largest value of all threads of a block, on all threads. No thread may have NaN.
 template <class T> __device__ T blockMax(T value) {
-  __shared__ T largest[kThreads / kWarp];
-  value = warpMax(value);
-  __syncthreads();
-  if (threadIdx.x % kWarp == 0)
-    largest[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  T result = largest[0];
-  for (int i = 1; i < kThreads / kWarp; ++i)
-    result = largest[i] > result ? largest[i] : result;
-  return result;
+  return joinWarps(warpMax(value), -std::numeric_limits<T>::infinity(), [](T a, T b) { return b > a ? b : a; });
 }
 
 /// Team of a row: a warp, or a block of kThreads in one dimension. All of its threads must call the sums.

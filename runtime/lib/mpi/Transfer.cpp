@@ -15,6 +15,26 @@ template <int32_t dtype> void sum16(void *in, void *inout, int *count, MPI_Datat
   (void)host::sumInOrder(sources, inout, *count, dtype);
 }
 
+MPI_Datatype typeOf(const View &view) {
+  switch (view.dtype) {
+  case MOERT_F32:
+    return MPI_FLOAT;
+  case MOERT_F64:
+    return MPI_DOUBLE;
+  case MOERT_BF16:
+  case MOERT_F16:
+    return MPI_UINT16_T;
+  default:
+    // Unsigned, because the overflow of a signed sum is undefined.
+    return MPI_UINT32_T;
+  }
+}
+
+/// Whether the two share memory, which MPI's collectives do not allow.
+bool overlap(const View &view, const View &other) {
+  return view.as<char>() < other.as<char>() + other.bytes() && other.as<char>() < view.as<char>() + view.bytes();
+}
+
 } // namespace
 
 PiecesType::PiecesType(const Pieces &pieces) {
@@ -46,28 +66,8 @@ SumOps::~SumOps() {
   MPI_Op_free(&f16);
 }
 
-MPI_Datatype Transfer::typeOf(const View &view) const {
-  switch (view.dtype) {
-  case MOERT_F32:
-    return MPI_FLOAT;
-  case MOERT_F64:
-    return MPI_DOUBLE;
-  case MOERT_BF16:
-  case MOERT_F16:
-    return MPI_UINT16_T;
-  default:
-    // Unsigned, because the overflow of a signed sum is undefined.
-    return MPI_UINT32_T;
-  }
-}
-
 MPI_Op Transfer::sumOf(const View &view) const {
   return view.dtype == MOERT_BF16 ? channel.sums->bf16 : view.dtype == MOERT_F16 ? channel.sums->f16 : MPI_SUM;
-}
-
-/// Whether the two share memory, which MPI's collectives do not allow.
-bool Transfer::isIn(const View &view, const View &other) const {
-  return view.as<char>() < other.as<char>() + other.bytes() && other.as<char>() < view.as<char>() + view.bytes();
 }
 
 Status Transfer::stage(int64_t bytes, char *&data) {
@@ -206,7 +206,7 @@ Status Transfer::reduceScatter() {
   Cut cut(in, attributes::ReduceScatter::of(call).dim, channel.size);
   received = summedBytes(call, channel.size, channel.member, in.elements());
   const char *from = in.as<char>();
-  if (cut.outer > 1 || isIn(in, out)) {
+  if (cut.outer > 1 || overlap(in, out)) {
     char *packed;
     MOERT_RETURN_IF_ERROR(stage(in.bytes(), packed));
     cut.pack(from, packed);

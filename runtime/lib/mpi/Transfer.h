@@ -93,8 +93,6 @@ private:
 
   Status sumTo(const void *in, void *out, int64_t count, int64_t root);
   Status stage(int64_t bytes, char *&data);
-  bool isIn(const View &view, const View &other) const;
-  MPI_Datatype typeOf(const View &view) const;
   MPI_Op sumOf(const View &view) const;
   MPI_Request *next() { return &requests.emplace_back(MPI_REQUEST_NULL); }
 
