@@ -151,20 +151,6 @@ template <class A, int N> __device__ __forceinline__ void clear(A (&sums)[N][4])
       sums[n][e] = 0;
 }
 
-/// Stores two neighbours, by one access if their address is a multiple of their size.
-template <class T> __device__ __forceinline__ void storePair(T *to, T first, T second, bool areBoth) {
-  struct alignas(2 * sizeof(T)) Pair {
-    T first, second;
-  };
-  if (areBoth && reinterpret_cast<uintptr_t>(to) % sizeof(Pair) == 0) {
-    *reinterpret_cast<Pair *>(to) = {first, second};
-    return;
-  }
-  to[0] = first;
-  if (areBoth)
-    to[1] = second;
-}
-
 /// Row placeOf(r) of `rows` = factors of row r = laneRow() + 8 i times the sums, for the first `count` rows and
 /// `columns` columns.
 template <class T, class A, int N, class PlaceOf = std::identity>
@@ -273,8 +259,7 @@ struct BlockPlace {
 
 /// Number of result columns in a part that has at most `columns`.
 __device__ __forceinline__ int columnsOfPart(int64_t all, int part, int columns) {
-  const int64_t left = all - int64_t(part) * columns;
-  return left < 0 ? 0 : left < columns ? static_cast<int>(left) : columns;
+  return static_cast<int>(std::clamp<int64_t>(all - int64_t(part) * columns, 0, columns));
 }
 
 // --- Tiles of scores ---------------------------------------------------------

@@ -29,19 +29,24 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Computes the stats of all queries, in the workspace.
+/// Checks the sizes of a gradient's problem, and computes the stats of all queries, in the workspace.
 template <class T>
-Status rowStats(const Target &target, const AttentionShape &shape, View attended, View lse, View grads,
-                RowStats<Acc<T>> *&stats) {
+Status rowStats(const Target &target, Problem<T> &problem, View attended, View lse, View grads,
+                const RowStats<Acc<T>> *&stats) {
+  const AttentionShape &shape = problem.shape;
   const int64_t count = lse.elements();
-  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(count, stats));
+  RowStats<Acc<T>> *memory = nullptr;
+  MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(count, memory));
+  problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
+  stats = memory;
   if (count == 0)
     return {};
   return withBeside<T>(lse.dtype, [&]<class L>(Type<L>) {
     constexpr int kWidth = kVector<T>;
     const bool isVector = areAligned(attended.as<T>(), grads.as<T>()) && shape.valueWidth % kWidth == 0;
     return launch(isVector ? rowStatsKernel<kWidth, T, L> : rowStatsKernel<1, T, L>, gridOf(target, count * kWarp),
-                  target, attended.as<const T>(), grads.as<const T>(), lse.as<const L>(), shape, stats);
+                  target, attended.as<const T>(), grads.as<const T>(), lse.as<const L>(), shape, memory);
   });
 }
 

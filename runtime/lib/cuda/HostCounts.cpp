@@ -6,16 +6,11 @@
 
 namespace moert::cuda {
 
-static HostCounts::Values valuesAt(const void *data, const char *begin, const char *end) {
-  const auto *first = static_cast<const int32_t *>(data);
-  return std::make_shared<std::vector<int32_t>>(first,
-                                                first + (end - begin) / static_cast<std::ptrdiff_t>(sizeof(*first)));
-}
-
 Status HostCounts::finishCopy(Copy &copy) {
   MOERT_RETURN_IF_ERROR(
       check(cudaEventSynchronize(copy.page->filled.get()), "a call before one that reads counts failed"));
-  copy.values = valuesAt(copy.page->memory.get(), copy.begin, copy.end);
+  const auto *first = static_cast<const int32_t *>(copy.page->memory.get());
+  copy.values = std::make_shared<std::vector<int32_t>>(first, first + (copy.range.second - copy.range.first) / 4);
   ++waited;
   return {};
 }
@@ -26,7 +21,7 @@ Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
     std::lock_guard lock(mutex);
     readers.insert(range);
     for (Copy &copy : copies)
-      if (copy.begin == range.first && copy.end == range.second) {
+      if (copy.range == range) {
         if (!copy.values)
           MOERT_RETURN_IF_ERROR(finishCopy(copy));
         values = copy.values;
@@ -40,7 +35,7 @@ Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(stream), "a call before one that reads counts failed"));
   values = fresh;
   std::lock_guard lock(mutex);
-  copies.push_back({range.first, range.second, values, nullptr});
+  copies.push_back({range, values, nullptr});
   ++waited;
   return {};
 }
@@ -64,7 +59,7 @@ Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
       cudaMemcpyAsync(page.memory.get(), range.first, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, aside.get()),
       "cannot copy counts to the host"));
   MOERT_RETURN_IF_ERROR(recordEvent(page.filled, aside.get()));
-  copies.push_back({range.first, range.second, nullptr, &page});
+  copies.push_back({range, nullptr, &page});
   return {};
 }
 
@@ -80,7 +75,7 @@ Status HostCounts::note(const Call &call, cudaStream_t stream) {
   return forOutputs(call, [&](const char *begin, const char *end) -> Status {
     for (size_t c = copies.size(); c-- > 0;) {
       const Copy &copy = copies[c];
-      if (copy.begin >= end || begin >= copy.end)
+      if (copy.range.first >= end || begin >= copy.range.second)
         continue;
       // A copy under way must finish before the call overwrites the memory.
       if (!copy.values)

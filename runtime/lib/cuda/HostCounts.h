@@ -43,12 +43,12 @@ private:
     int64_t bytes = 0;
     Event filled;
   };
+  using Range = std::pair<const char *, const char *>;
   struct Copy {
-    const char *begin, *end;
+    Range range;
     Values values;
     Page *page; ///< target of the copy under way, while `values` is null
   };
-  using Range = std::pair<const char *, const char *>;
 
   Status startCopy(const Range &range, cudaStream_t stream);
   Status finishCopy(Copy &copy);

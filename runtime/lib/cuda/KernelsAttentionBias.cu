@@ -115,16 +115,14 @@ Status CudaKernels::runAttentionBiasGrad(const AttentionInputs &inputs, View att
     // Other ranks add the gradients of their own queries.
     if (shape.allQueries > shape.queries)
       MOERT_RETURN_IF_ERROR(clearBytes(target.stream.stream, out.data, out.bytes(), "cannot clear gradients"));
-    MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
-    problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
     problem.buffers = 1;
-    RowStats<Acc<T>> *stats = nullptr;
-    MOERT_RETURN_IF_ERROR(rowStats<T>(target, shape, attended, lse, grads, stats));
+    const RowStats<Acc<T>> *stats = nullptr;
+    MOERT_RETURN_IF_ERROR(rowStats(target, problem, attended, lse, grads, stats));
     const int64_t bytes = fitShared(problem, kMostColumns<T>, [&] { return gradElements(problem); });
     const Blocks blocks{static_cast<int>(divideUp(shape.keys, kGradStep)),
                         static_cast<int>(divideUp(shape.queries, kOwnRows)), shape.heads, 1};
-    return launchBlocks(biasGradKernel<T>, target, blocks, bytes, problem, blocks, grads.as<const T>(),
-                        static_cast<const RowStats<Acc<T>> *>(stats), out.as<T>());
+    return launchBlocks(biasGradKernel<T>, target, blocks, bytes, problem, blocks, grads.as<const T>(), stats,
+                        out.as<T>());
   });
 }
 

@@ -246,17 +246,14 @@ Status CudaKernels::runAttentionGrad(const AttentionInputs &inputs, View attende
   return withFloating(inputs.q.dtype, [&]<class T>(Type<T>) {
     Problem<T> problem(inputs, options);
     const AttentionShape &shape = problem.shape;
-    MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
-    problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
-    RowStats<Acc<T>> *stats = nullptr;
-    MOERT_RETURN_IF_ERROR(rowStats<T>(target, shape, attended, lse, grads, stats));
     const T *from = grads.as<const T>();
-    const RowStats<Acc<T>> *given = stats;
+    const RowStats<Acc<T>> *stats = nullptr;
+    MOERT_RETURN_IF_ERROR(rowStats(target, problem, attended, lse, grads, stats));
     MOERT_RETURN_IF_ERROR(withColumns<T>(shape.width, [&](auto columns) {
-      return launchGradQueries<T, decltype(columns)::value>(target, problem, from, given, gradQ.as<T>());
+      return launchGradQueries<T, decltype(columns)::value>(target, problem, from, stats, gradQ.as<T>());
     }));
     return withColumns<T>(std::max(shape.width, shape.valueWidth), [&](auto columns) {
-      return launchGradKeys<T, decltype(columns)::value>(target, problem, from, given, gradK.as<T>(), gradV.as<T>());
+      return launchGradKeys<T, decltype(columns)::value>(target, problem, from, stats, gradK.as<T>(), gradV.as<T>());
     });
   });
 }

@@ -162,9 +162,8 @@ Status CudaKernels::runSumSquares(View in, View out) {
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(blocks, partial));
   const Grid grid{.blocks = dim3(static_cast<unsigned>(blocks))};
   return withFloating(in.dtype, [&]<class T>(Type<T>) {
-    MOERT_RETURN_IF_ERROR(areAligned(in.as<T>())
-                              ? launch(squaresKernel<kVector<T>, T>, grid, target, in.as<const T>(), count, partial)
-                              : launch(squaresKernel<1, T>, grid, target, in.as<const T>(), count, partial));
+    auto *kernel = areAligned(in.as<T>()) ? squaresKernel<kVector<T>, T> : squaresKernel<1, T>;
+    MOERT_RETURN_IF_ERROR(launch(kernel, grid, target, in.as<const T>(), count, partial));
     return withBeside<T>(out.dtype, [&]<class O>(Type<O>) { return sumTo(target, partial, blocks, out.as<O>()); });
   });
 }

@@ -126,10 +126,8 @@ Status dots(const Target &target, Pairs pairs, int64_t count, int64_t columns, b
   if (count == 0)
     return {};
   constexpr int kWidth = kVector<typename Pairs::Element>;
-  const Grid grid = gridOf(target, count * kWarp);
-  if (isAligned && columns % kWidth == 0)
-    return launch(dotsKernel<kWidth, Pairs, O>, grid, target, pairs, count, columns, out);
-  return launch(dotsKernel<1, Pairs, O>, grid, target, pairs, count, columns, out);
+  auto *kernel = isAligned && columns % kWidth == 0 ? dotsKernel<kWidth, Pairs, O> : dotsKernel<1, Pairs, O>;
+  return launch(kernel, gridOf(target, count * kWarp), target, pairs, count, columns, out);
 }
 
 template <class T> struct RowPairs {

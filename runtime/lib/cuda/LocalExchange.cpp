@@ -28,7 +28,7 @@ private:
   Status fetchValues();
   Status exchange(int64_t member);
   Status sum();
-  Status sumTo(int64_t count, void *to);
+  Status sumInputs(int64_t count, char *&sums);
   Status allReduce();
   Status reduceScatter();
   Status reduce();
@@ -106,22 +106,22 @@ Status Exchange::sum() {
   }
 }
 
-/// Sums the first `count` elements of all members' inputs.
-Status Exchange::sumTo(int64_t count, void *to) {
+/// Sums the first `count` elements of all members' inputs, in the workspace, because an output may be an input.
+Status Exchange::sumInputs(int64_t count, char *&sums) {
+  const int32_t dtype = sentOperand(of(0)).dtype;
   std::vector<const void *> sources;
   for (const Call &call : calls)
     sources.push_back(sentOperand(call).data);
-  return sumSources(target(), sources, to, count, sentOperand(of(0)).dtype);
+  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(count * static_cast<int64_t>(dtypeSize(dtype)), sums));
+  return sumSources(target(), sources, sums, count, dtype);
 }
 
-/// Reduces through the workspace, because an output may be an input.
 Status Exchange::allReduce() {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(of(0), count));
   int64_t bytes = count * static_cast<int64_t>(dtypeSize(sentOperand(of(0)).dtype));
   char *sums = nullptr;
-  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(bytes, sums));
-  MOERT_RETURN_IF_ERROR(sumTo(count, sums));
+  MOERT_RETURN_IF_ERROR(sumInputs(count, sums));
   for (const Call &call : calls)
     MOERT_RETURN_IF_ERROR(copyBytes(stream(), receivedOperand(call).data, sums, bytes));
   return {};
@@ -131,8 +131,7 @@ Status Exchange::reduceScatter() {
   const View &in = sentOperand(of(0));
   Cut cut(in, attributes::ReduceScatter::of(of(0)).dim, size());
   char *sums = nullptr;
-  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
-  MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
+  MOERT_RETURN_IF_ERROR(sumInputs(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member)
     for (int64_t o = 0; o < cut.outer; ++o)
       MOERT_RETURN_IF_ERROR(copyBytes(stream(), receivedOperand(of(member)).as<char>() + o * cut.run,
@@ -144,8 +143,7 @@ Status Exchange::reduce() {
   const View &in = sentOperand(of(0));
   const int64_t root = attributes::Reduce::of(of(0)).root;
   char *sums = nullptr;
-  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
-  MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
+  MOERT_RETURN_IF_ERROR(sumInputs(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member) {
     const View &out = receivedOperand(of(member));
     MOERT_RETURN_IF_ERROR(member == root ? copyBytes(stream(), out.data, sums, out.bytes())

@@ -43,10 +43,8 @@ template <int Width, class Function>
 Status forElements(const Target &target, Extent extent, bool isAligned, Function function) {
   if (extent.count == 0)
     return {};
-  if (isAligned)
-    return launch(elementsKernel<Width, Function>, gridOf(target, divideUp(extent.count, Width)), target, extent,
-                  function);
-  return launch(elementsKernel<1, Function>, gridOf(target, extent.count), target, extent, function);
+  return launch(isAligned ? elementsKernel<Width, Function> : elementsKernel<1, Function>,
+                gridOf(target, divideUp(extent.count, isAligned ? Width : 1)), target, extent, function);
 }
 
 template <class Function, class Out, class In> struct MapOne {

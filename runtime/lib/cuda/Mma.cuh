@@ -101,6 +101,20 @@ template <class T> __device__ __forceinline__ uint32_t packPair(float first, flo
   }
 }
 
+/// Stores two neighbours, by one access if their address is a multiple of their size.
+template <class T> __device__ __forceinline__ void storePair(T *to, T first, T second, bool areBoth) {
+  struct alignas(2 * sizeof(T)) Pair {
+    T first, second;
+  };
+  if (areBoth && reinterpret_cast<uintptr_t>(to) % sizeof(Pair) == 0) {
+    *reinterpret_cast<Pair *>(to) = {first, second};
+    return;
+  }
+  to[0] = first;
+  if (areBoth)
+    to[1] = second;
+}
+
 // --- Products ----------------------------------------------------------------
 
 /// sums += left right^T. `left` is 16 rows, `right` 8 N, of `depth` columns each.

@@ -91,20 +91,18 @@ bool isWhole(const Call &call) {
 /// Exchanges messages with all other members at once. The part that a member keeps is not a message.
 Status swapMessages(const Messages &messages, int64_t self, ncclComm_t comm, cudaStream_t stream) {
   const auto size = static_cast<int64_t>(messages.sent.size());
+  auto move = [&](auto function, const char *name, const Messages::Message &message, int64_t peer) {
+    if (message.bytes == 0)
+      return Status();
+    const auto bytes = static_cast<size_t>(message.bytes);
+    return check(function(message.data, bytes, ncclUint8, static_cast<int>(peer), comm, stream), name, comm);
+  };
   return grouped(comm, [&]() -> Status {
     for (int64_t i = 1; i < size; ++i) {
       // Each member begins with another one, so that they do not all send to the same first.
       const int64_t to = (self + i) % size, from = (self + size - i) % size;
-      const Messages::Message &out = messages.sent[static_cast<size_t>(to)];
-      const Messages::Message &in = messages.received[static_cast<size_t>(from)];
-      if (out.bytes > 0)
-        MOERT_RETURN_IF_ERROR(
-            check(ncclSend(out.data, static_cast<size_t>(out.bytes), ncclUint8, static_cast<int>(to), comm, stream),
-                  "ncclSend", comm));
-      if (in.bytes > 0)
-        MOERT_RETURN_IF_ERROR(
-            check(ncclRecv(in.data, static_cast<size_t>(in.bytes), ncclUint8, static_cast<int>(from), comm, stream),
-                  "ncclRecv", comm));
+      MOERT_RETURN_IF_ERROR(move(ncclSend, "ncclSend", messages.sent[static_cast<size_t>(to)], to));
+      MOERT_RETURN_IF_ERROR(move(ncclRecv, "ncclRecv", messages.received[static_cast<size_t>(from)], from));
     }
     return {};
   });

@@ -73,21 +73,10 @@ __device__ __forceinline__ void multiplySlices(Sums &sums, const T *left, const 
   }
 }
 
-/// Stores two neighbours, which are aligned as one.
-template <class C> __device__ __forceinline__ void storePair(C *to, float low, float high) {
-  struct alignas(8) Pair {
-    float low, high;
-  };
-  if constexpr (isNarrowType<C>)
-    *reinterpret_cast<uint32_t *>(to) = packPair<C>(low, high);
-  else
-    *reinterpret_cast<Pair *>(to) = {low, high};
-}
-
 /// Stores a warp's part of a tile of c [rows, columns].
 template <class C>
 __device__ __forceinline__ void storeSums(const Sums &sums, C *c, int64_t rows, int64_t columns, int64_t row,
-                                          int64_t column, bool accumulate, bool isAligned) {
+                                          int64_t column, bool accumulate) {
 #pragma unroll
   for (int r = 0; r < kRowParts; ++r)
 #pragma unroll
@@ -104,14 +93,8 @@ __device__ __forceinline__ void storeSums(const Sums &sums, C *c, int64_t rows, 
           low += convert<float>(to[0]);
         if (accumulate && first + 1 < columns)
           high += convert<float>(to[1]);
-        if (isAligned && first + 1 < columns) {
-          storePair(to, low, high);
-        } else {
-          if (first < columns)
-            to[0] = convert<C>(low);
-          if (first + 1 < columns)
-            to[1] = convert<C>(high);
-        }
+        if (first < columns)
+          storePair(to, convert<C>(low), convert<C>(high), first + 1 < columns);
       }
     }
 }
@@ -153,7 +136,7 @@ __device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, 
     multiplySlices<T, Left, Right, IsLeftDepthMajor, IsRightDepthMajor>(
         sums, left + buffer * Left::kElements, right + buffer * Right::kElements, warpRow, warpColumn);
   }
-  storeSums(sums, c, a.outer, b.outer, row + warpRow, column + warpColumn, accumulate, isAligned);
+  storeSums(sums, c, a.outer, b.outer, row + warpRow, column + warpColumn, accumulate);
   __pipeline_wait_prior(0);
   __syncthreads();
 }
