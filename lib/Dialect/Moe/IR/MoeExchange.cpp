@@ -89,11 +89,17 @@ SmallVector<CountsRule> AllToAllOp::getCountsRules() {
   return {{0, counts::Exchange{0, split, concat, getCopies(getInput(), getStoredInput(), split)}}};
 }
 
+static LogicalResult verifyPhase(Operation *op, int64_t phase, int64_t phases, int64_t size) {
+  if (phases >= 1 && size % phases == 0 && phase >= 0 && phase < phases)
+    return success();
+  return op->emitOpError() << "expected phases to divide the group's size " << size
+                           << " and phase to be one of them but got phase " << phase << " of " << phases;
+}
+
 LogicalResult AllToAllPhaseOp::verify() {
-  int64_t phase = getPhase(), phases = getPhases(), size = getGroup().getSize();
-  if (phases < 1 || size % phases != 0 || phase < 0 || phase >= phases)
-    return emitOpError() << "expected phases to divide the group's size " << size
-                         << " and phase to be one of them but got phase " << phase << " of " << phases;
+  int64_t phases = getPhases(), size = getGroup().getSize();
+  if (failed(verifyPhase(*this, getPhase(), phases, size)))
+    return failure();
   RankedTensorType whole = getExchangedType(getInput().getType(), size, getSplitDim(), getConcatDim());
   if (!whole)
     return emitOpError() << "expected split_dim and concat_dim to be dimensions of " << getInput().getType()
@@ -151,13 +157,11 @@ void PhaseOp::build(OpBuilder &builder, OperationState &state, Value input, Grou
   build(builder, state, scaleDim(input, 0, 1, phases), input, group, phase, phases);
 }
 LogicalResult PhaseOp::verify() {
-  int64_t phase = getPhase(), phases = getPhases(), size = getGroup().getSize();
-  if (phases < 1 || size % phases != 0 || phase < 0 || phase >= phases)
-    return emitOpError() << "expected phases to divide the group's size " << size
-                         << " and phase to be one of them but got phase " << phase << " of " << phases;
-  if (getInput().getType() != scaleDim(getResult(), 0, phases, 1))
-    return emitOpError() << "expected the input to be " << getResult().getType() << " with dimension 0 times " << phases
-                         << " but got " << getInput().getType();
+  if (failed(verifyPhase(*this, getPhase(), getPhases(), getGroup().getSize())))
+    return failure();
+  if (getInput().getType() != scaleDim(getResult(), 0, getPhases(), 1))
+    return emitOpError() << "expected the input to be " << getResult().getType() << " with dimension 0 times "
+                         << getPhases() << " but got " << getInput().getType();
   return success();
 }
 bool PhaseOp::isAlias() { return true; }

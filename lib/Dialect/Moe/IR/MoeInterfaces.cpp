@@ -1,8 +1,6 @@
 //===- MoeInterfaces.cpp - what every op tells the passes -----------------===//
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 
-#include "moe/Dialect/Moe/IR/ElementTypes.h"
-
 using namespace mlir;
 using namespace mlir::moe;
 

@@ -74,8 +74,6 @@ std::string ActivationGradOp::getIndexRule() { return "!*, *" + optional(getCoun
 std::string DumpOp::getIndexRule() { return "* -> *"; }
 std::string LocalReduceOp::getIndexRule() { return "#* -> *"; }
 
-std::string PositionsOp::getIndexRule() { return ""; }
-std::string FillOp::getIndexRule() { return ""; }
 std::string IndexAffineOp::getIndexRule() { return "!* -> *"; }
 std::string EmbeddingOp::getIndexRule() { return byRank(getParts() > 1, "!s, vm -> sm"); }
 std::string EmbeddingGradOp::getIndexRule() {
@@ -181,7 +179,6 @@ std::string SlotDotOp::getIndexRule() {
   std::string slots = ", !s.|e" + optional(getUsed(), "_") + " -> s.";
   return isConstant(getTokens()) ? "_, " + dispatchedColumn(getRows()) + slots : "sm, " + dispatched(getRows()) + slots;
 }
-std::string ChooseShadowsOp::getIndexRule() { return ""; }
 std::string WindowOp::getIndexRule() { return std::string("!s., _") + (getBefore() ? ", _" : "") + " -> ?, s., ?"; }
 std::string MergeChoicesOp::getIndexRule() {
   return std::string("!s.") + (getRoutedSlots() ? ", s." : "") + (getUsed() ? ", _" : "") + " -> s., ?, ?";
@@ -374,16 +371,6 @@ LogicalResult AllToAllVOp::inferPlacements(const AxisPlacements &along, SmallVec
     Placement result = exchange(operand, from, to, copies, whole);
     return !getAddend() || values[1] == result ? result : Placement{Kind::Unknown};
   });
-}
-
-/// Counts, which rules skip.
-LogicalResult PhaseOp::inferPlacements(const AxisPlacements &, SmallVectorImpl<Placement> &results) {
-  results.assign(1, {Kind::Unknown});
-  return success();
-}
-LogicalResult SliceCountsOp::inferPlacements(const AxisPlacements &, SmallVectorImpl<Placement> &results) {
-  results.assign(1, {Kind::Unknown});
-  return success();
 }
 
 LogicalResult LocalSlotsOp::inferPlacements(const AxisPlacements &along, SmallVectorImpl<Placement> &results) {

@@ -70,12 +70,6 @@ LogicalResult RouteOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operand
   results.assign(getNumResults(), all);
   return success();
 }
-void RouteOp::setChunked(int64_t chunks, int64_t rows) {
-  setChunks(chunks);
-  setChunkRows(rows);
-  RankedTensorType counts = getCounts().getType();
-  getCounts().setType(counts.clone({chunks, counts.getDimSize(1)}));
-}
 LogicalResult RouteOp::verify() {
   int64_t tokens = getLogits().getType().getDimSize(0), experts = getLogits().getType().getDimSize(1);
   int64_t k = getExperts().getType().getDimSize(1);

@@ -1,5 +1,5 @@
 //===- MoeShadow.cpp - experts on other ranks for a step ------------------===//
-#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "MoeComm.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -88,12 +88,6 @@ SmallVector<CountsRule> DivideChoicesOp::getCountsRules() {
   return {{getResultNumber(getCounts()), counts::KeptChoices{0, 1}},
           {getResultNumber(getShadowCounts()), counts::ShadowChoices{0, 1}}};
 }
-void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
-  setChunks(chunks);
-  setChunkRows(rows);
-  RankedTensorType counts = getCounts().getType();
-  getCounts().setType(counts.clone({chunks, counts.getDimSize(1)}));
-}
 
 /// The values vary over the group, and the shadows do not: members that decide differently would wait for each other.
 static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
@@ -120,13 +114,10 @@ static LogicalResult verifyShadowExchange(Operation *op, GroupAttr group, Ranked
 }
 
 /// Cost of one place after the other, as far as they are used.
-static OpCost getShadowExchangeCost(Operation *op, Collective collective, RankedTensorType places) {
-  OpCost cost;
-  cost.resource = Resource::Network;
-  cost.collective = collective;
-  cost.payload = getByteSize(places);
+static OpCost getShadowExchangeCost(Operation *op, Collective collective, Value places) {
+  OpCost cost = getExchangeCost(op, collective, places);
   cost.bytesRead = cost.bytesWritten = cost.payload;
-  cost.raggedRows = places.getDimSize(0);
+  cost.raggedRows = getTensorType(places).getDimSize(0);
   cost.countsInput = 1;
   return cost;
 }
@@ -146,9 +137,7 @@ SmallVector<Value> BroadcastExpertsOp::buildAdjoint(OpBuilder &builder, ValueRan
   return {builder.create<ReduceExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(),
                                           /*addend=*/Value(), getGroup())};
 }
-OpCost BroadcastExpertsOp::getOpCost() {
-  return getShadowExchangeCost(*this, Collective::Broadcast, getTensorType(getResult()));
-}
+OpCost BroadcastExpertsOp::getOpCost() { return getShadowExchangeCost(*this, Collective::Broadcast, getResult()); }
 
 LogicalResult ReduceExpertsOp::verify() {
   if (getAddend() && getAddend().getType() != getResult().getType())
@@ -166,9 +155,8 @@ SmallVector<Value> ReduceExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange 
   return {values, Value(), getAddend() ? cotangents[0] : Value()};
 }
 OpCost ReduceExpertsOp::getOpCost() {
-  auto places = getTensorType(getValues());
-  OpCost cost = getShadowExchangeCost(*this, Collective::Reduce, places);
-  cost.flops = static_cast<double>(places.getNumElements());
+  OpCost cost = getShadowExchangeCost(*this, Collective::Reduce, getValues());
+  cost.flops = static_cast<double>(getTensorType(getValues()).getNumElements());
   return cost;
 }
 SmallVector<Value> ReduceExpertsOp::getKernelInputs() { return {getValues(), getShadows(), getAddend()}; }

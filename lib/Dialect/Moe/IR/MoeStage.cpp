@@ -1,5 +1,5 @@
 //===- MoeStage.cpp - what stages of a pipeline hand over -----------------===//
-#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "MoeComm.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -10,25 +10,6 @@ static LogicalResult verifyPeer(Operation *op, GroupAttr group, int64_t peer) {
   if (peer < 0 || peer >= group.getSize())
     return op->emitOpError() << "expected the peer to be between 0 and " << group.getSize() - 1 << " but got " << peer;
   return success();
-}
-
-/// Cost of a transfer, which is a broadcast between the two ranks.
-static OpCost getTransferCost(Operation *op, Value value) {
-  OpCost cost = getMemoryCost(op);
-  cost.resource = Resource::Network;
-  cost.collective = Collective::Broadcast;
-  cost.payload = getByteSize(value.getType());
-  return cost;
-}
-
-/// A pair of neighbouring members. The program defines which ones transfer.
-static GroupAttr getPair(GroupAttr group) {
-  return GroupAttr::get(group.getContext(), group.getName(), 2, group.getStride());
-}
-
-static LogicalResult failOnStates(Operation *op) {
-  return op->emitOpError()
-         << "expected a program that is not yet divided into stages; infer its states before moe-split-stages";
 }
 
 LogicalResult RepeatOp::verify() {
@@ -52,17 +33,7 @@ LogicalResult RepeatOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult SendOp::verify() { return verifyPeer(*this, getGroup(), getPeer()); }
-LogicalResult SendOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet>, SmallVectorImpl<AxisSet> &,
-                                SmallVectorImpl<AxisSet> &) {
-  return failOnStates(*this);
-}
-OpCost SendOp::getOpCost() { return getTransferCost(*this, getInput()); }
-GroupAttr SendOp::getCostGroup() { return getPair(getGroup()); }
-
 LogicalResult ReceiveOp::verify() { return verifyPeer(*this, getGroup(), getPeer()); }
-LogicalResult ReceiveOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet>, SmallVectorImpl<AxisSet> &,
-                                   SmallVectorImpl<AxisSet> &) {
-  return failOnStates(*this);
-}
-OpCost ReceiveOp::getOpCost() { return getTransferCost(*this, getResult()); }
-GroupAttr ReceiveOp::getCostGroup() { return getPair(getGroup()); }
+/// A transfer costs what a broadcast between the two ranks does.
+OpCost SendOp::getOpCost() { return getExchangeCost(*this, Collective::Broadcast, getInput()); }
+OpCost ReceiveOp::getOpCost() { return getExchangeCost(*this, Collective::Broadcast, getResult()); }

@@ -40,8 +40,9 @@ def Moe_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless inte
   let convertFromStorage = "$_self.getInt()";
 }
 
-/// An op of a program. Most ops verify the shapes of their values.
+/// An op of a program. Most ops verify the shapes of their values, and have operands alone.
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
@@ -59,6 +60,7 @@ defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd",
 defvar Moe_SpmdGroup = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "inferPlacements"]>;
 defvar Moe_SpmdPlaced = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferPlacements"]>;
 defvar Moe_SpmdTransfer = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
+defvar Moe_SpmdOfCounts = Moe_SpmdTransfer; // rules skip counts
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface, ["buildAdjoint"]>;
 defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;
 defvar Moe_Rowwise = DeclareOpInterfaceMethods<MoeRowwiseOpInterface>;

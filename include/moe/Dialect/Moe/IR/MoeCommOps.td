@@ -13,9 +13,9 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 /// and after it. It is empty if the op implements inferSpmd itself. `methods` names the methods of MoeKernelOpInterface,
 /// besides getKernelGroup, that it implements itself.
 class Moe_GroupOp<string mnemonic, string states, list<string> methods = [], list<Trait> traits = [], Trait cost = Moe_Cost,
-                  list<Trait> adjoint = [Moe_Differentiable]>
+                  list<Trait> adjoint = [Moe_Differentiable], Trait spmd = Moe_SpmdGroup>
     : Moe_Op<mnemonic, !listconcat([
-        Moe_SpmdGroup, cost, Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], adjoint, traits)> {
+        spmd, cost, Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], adjoint, traits)> {
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   code groupMethods = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
@@ -324,7 +324,7 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", "VaryingToVarying", ["getKe
 }
 
 def Moe_PhaseOp : Moe_GroupOp<"phase", "VaryingToVarying", ["isAlias", "getAliasPart"], [], Moe_Cost,
-                              [MoeDifferentiableOpInterface]> {
+                              [MoeDifferentiableOpInterface], Moe_SpmdOfCounts> {
   let summary = "the counts of the members that a phase receives from";
   let description = [{
     The input holds the counts of all members. The result is part (b + phase) mod phases of it along dimension 0, where b
@@ -354,7 +354,7 @@ def Moe_PhaseOp : Moe_GroupOp<"phase", "VaryingToVarying", ["isAlias", "getAlias
 def Moe_SliceCountsOp
     : Moe_GroupOp<"slice_counts", "ReplicatedToVarying", ["getKernelParams"],
                   [Moe_IdentityOverOneRank, AllTypesMatch<["counts", "result"]>, Moe_ChunkableOwn, Moe_Counts], Moe_Cost,
-                  [MoeDifferentiableOpInterface]> {
+                  [MoeDifferentiableOpInterface], Moe_SpmdOfCounts> {
   let summary = "counts of the member's part of packed rows: replicated -> varying";
   let description = [{
     `rows` packed rows are sorted by expert, `counts[0,e]` rows of each expert e from row 0 on. The rest is unused.

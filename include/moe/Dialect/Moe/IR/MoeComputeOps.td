@@ -28,7 +28,6 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
   }];
   let arguments = (ins Moe_Tensor2D:$a, Moe_Tensor2D:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Moe_Tensor2D:$result);
-  let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, CArg<"bool", "false">:$transposeA,
                                  CArg<"bool", "false">:$transposeB)>];
 }
@@ -126,7 +125,6 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
   }];
   let arguments = (ins Moe_Tensor2D:$lhs, Moe_Tensor2D:$rhs);
   let results = (outs Moe_Accumulator2D:$result);
-  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
 }
 
@@ -338,7 +336,6 @@ def Moe_DumpOp : Moe_Op<"dump", [
   let arguments = (ins Moe_AnyTensor:$input, DefaultValuedAttr<Moe_Int, "0">:$dim,
                        DefaultValuedAttr<Moe_Int, "1">:$blocks);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
   let hasFolder = 1;
   let extraClassDeclaration = [{
@@ -369,7 +366,6 @@ def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
   }];
   let arguments = (ins Moe_Tensor:$input, DefaultValuedAttr<Moe_Int, "0">:$dim, DefaultValuedAttr<Moe_Int, "1">:$blocks);
   let results = (outs Moe_Tensor:$result);
-  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
   let hasFolder = 1;
 }

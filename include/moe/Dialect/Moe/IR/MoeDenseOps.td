@@ -11,7 +11,7 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 // If context parallelism divides sequences, a shard holds a part of each. Ops that depend on positions then have a `cut`
 // (#moe.cut), which says which rows of a sequence the rank has. A length such as `period` is then that of the rank's rows.
 
-def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_PartitionSequences, Moe_Kernel<["getKernelParams"]>]> {
+def Moe_PositionsOp : Moe_Op<"positions", [MoeSpmdOpInterface, Moe_Cost, Moe_PartitionSequences, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "the position of each token in its sequence";
   let description = [{
     `result[s] = s mod period`, or with a `cut` the position of that row. In a model graph moe.embedding of these positions
@@ -56,7 +56,7 @@ def Moe_IndexAffineOp : Moe_Op<"index_affine", [
 }
 
 def Moe_FillOp : Moe_Op<"fill", [
-    Moe_Spmd, MoeDifferentiableOpInterface, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+    MoeSpmdOpInterface, MoeDifferentiableOpInterface, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "a tensor with one value everywhere, at both levels";
   let description = [{
     `result[i] = value`. In a model graph every rank has the whole tensor. A norm without weights takes it as gamma.
@@ -110,7 +110,6 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
                        DefaultValuedAttr<Moe_Int, "1">:$parts, DefaultValuedAttr<Moe_Int, "1">:$stride,
                        DefaultValuedAttr<Moe_Int, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
-  let assemblyFormat = "$ids `,` $table attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
@@ -198,7 +197,6 @@ def Moe_NormGradOp : Moe_Op<"norm_grad", [
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor1D:$gamma, Moe_Tensor2D:$grads, Moe_NormAttr:$kind, F64Attr:$eps);
   let results = (outs Moe_Tensor2D:$result);
-  let assemblyFormat = "$x `,` $gamma `,` $grads attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 0;
 }
 
@@ -447,7 +445,6 @@ def Moe_AppendToHeadsOp : Moe_Op<"append_to_heads", [
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$shared);
   let results = (outs Moe_Tensor2D:$result);
-  let assemblyFormat = "$x `,` $shared attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
@@ -471,7 +468,6 @@ def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost
   }];
   let arguments = (ins Moe_Tensor2D:$grads);
   let results = (outs Moe_Tensor2D:$grad_x, Moe_Tensor2D:$grad_shared);
-  let assemblyFormat = "$grads attr-dict `:` functional-type(operands, results)";
 }
 
 /// The attributes and operands that attention and its gradients share, in the order of moert_attention.
@@ -643,7 +639,6 @@ def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cos
   }];
   let arguments = (ins Moe_Tensor1D:$sinks, Moe_Accumulator2D:$lse, Moe_Tensor2D:$attended, Moe_Tensor2D:$grads);
   let results = (outs Moe_Tensor1D:$result);
-  let assemblyFormat = "$sinks `,` $lse `,` $attended `,` $grads attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
@@ -667,7 +662,6 @@ def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
   }];
   let arguments = (ins Moe_Tensor2D:$table, UnitAttr:$bidirectional, Moe_Int:$max_distance);
   let results = (outs Moe_Tensor3D:$result);
-  let assemblyFormat = "$table attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [

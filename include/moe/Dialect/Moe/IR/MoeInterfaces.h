@@ -6,6 +6,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpDefinition.h"
 
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/Placement.h"
 #include "moe/Dialect/Moe/IR/SpmdAxes.h"
 #include "moe/OpFacts/CountsRule.h"

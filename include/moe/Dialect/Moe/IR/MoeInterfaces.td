@@ -218,7 +218,11 @@ def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
     InterfaceMethod<[{
       Divides the rows into `chunks` chunks of `rows` rows. With a capacity these are `rows` rows of each expert. Rows
       that are not needed stay empty, and the same choices are dropped as before. Sets the type of the counts accordingly.
-    }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows)>
+    }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows), "", [{
+        $_op.setChunks(chunks);
+        $_op.setChunkRows(rows);
+        $_op.getCounts().setType(::mlir::moe::withDim($_op.getCounts().getType(), 0, chunks));
+      }]>
   ];
 }
 

@@ -25,7 +25,6 @@ def Moe_SplitOp : Moe_Op<"split", [
   }];
   let arguments = (ins Moe_AnyTensor:$input);
   let results = (outs Variadic<Moe_AnyTensor>:$parts);
-  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$parts)>];
   let hasCanonicalizer = 1;
 }
@@ -50,7 +49,6 @@ def Moe_ConcatOp : Moe_Op<"concat", [
   }];
   let arguments = (ins Variadic<Moe_AnyTensor>:$parts);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$parts attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$parts)>];
   let hasFolder = 1;
 }
@@ -81,7 +79,6 @@ def Moe_UnpackOp : Moe_Op<"unpack", [
   }];
   let arguments = (ins Moe_Tensor1D:$bucket, ArrayAttr:$layouts);
   let results = (outs Variadic<Moe_Tensor>:$pieces);
-  let assemblyFormat = "$bucket attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_PackOp : Moe_Op<"pack", [
@@ -103,7 +100,6 @@ def Moe_PackOp : Moe_Op<"pack", [
   }];
   let arguments = (ins Variadic<Moe_Tensor>:$pieces, ArrayAttr:$layouts);
   let results = (outs Moe_Tensor1D:$bucket);
-  let assemblyFormat = "$pieces attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = [{
     /// Whether a piece is zeros everywhere.
     static bool isZero(::mlir::Value piece);
@@ -131,7 +127,6 @@ def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
   }];
   let arguments = (ins Moe_AnyTensor:$input, Moe_Int:$index);
   let results = (outs Moe_AnyTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
 }
 
 class Moe_HostCopyOp<string mnemonic, list<string> methods>

@@ -84,7 +84,6 @@ def Moe_RouteOp : Moe_Op<"route", [
   }];
   let extraClassDeclaration = [{
     bool isDropless() { return getCapacity() == 0; }
-    void setChunked(int64_t chunks, int64_t rows);
   }];
 }
 

@@ -8,7 +8,7 @@ include "moe/Dialect/Moe/IR/MoeCommOps.td"
 // the others. Tensors of shadows have R places along dimension 0. Place r belongs to the r-th shadow.
 
 def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
-    Moe_Spmd, MoeDifferentiableOpInterface, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
+    MoeSpmdOpInterface, MoeDifferentiableOpInterface, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "which experts become shadows in this step";
   let description = [{
     Chooses the shadows from the rows that each member sends to each expert. Every rank that has the same counts chooses
@@ -44,7 +44,6 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
     DefaultValuedAttr<F64Attr, "0.0">:$row_local, DefaultValuedAttr<F64Attr, "0.0">:$row_node,
     DefaultValuedAttr<F64Attr, "0.0">:$expert, DefaultValuedAttr<F64Attr, "0.0">:$start);
   let results = (outs Moe_Index2D:$shadows);
-  let assemblyFormat = "$counts attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
@@ -74,11 +73,9 @@ def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
   let arguments = (ins Moe_Index2D:$experts, Moe_Index2D:$shadows,
                        DefaultValuedAttr<Moe_Int, "1">:$chunks, DefaultValuedAttr<Moe_Int, "0">:$chunk_rows);
   let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts, Moe_Index2D:$shadow_slots, Moe_Index2D:$shadow_counts);
-  let assemblyFormat = "$experts `,` $shadows attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$experts, "::mlir::Value":$shadows, "int64_t":$places)>];
   let extraClassDeclaration = [{
     bool isDropless() { return true; }
-    void setChunked(int64_t chunks, int64_t rows);
   }];
 }
 

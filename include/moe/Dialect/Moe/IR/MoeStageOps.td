@@ -13,6 +13,15 @@ class Moe_TransferOp<string mnemonic> : Op<Moe_Dialect, mnemonic, [
   let hasVerifier = 1;
   let extraClassDefinition = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
+    /// A pair of neighbouring members. The program defines which ones transfer.
+    ::mlir::moe::GroupAttr $cppClass::getCostGroup() {
+      return GroupAttr::get(getContext(), getGroup().getName(), 2, getGroup().getStride());
+    }
+    ::llvm::LogicalResult $cppClass::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet>, SmallVectorImpl<AxisSet> &,
+                                               SmallVectorImpl<AxisSet> &) {
+      return emitOpError()
+             << "expected a program that is not yet divided into stages; infer its states before moe-split-stages";
+    }
     std::optional<int64_t> $cppClass::getKernelPeer() { return getPeer(); }
     bool $cppClass::isCollective() { return true; }
   }];

@@ -30,7 +30,6 @@ def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
   }];
   let arguments = (ins Moe_Tensor2D:$logits, Moe_Index1D:$labels);
   let results = (outs Moe_AccumulatorScalar:$loss);
-  let assemblyFormat = "$logits `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels)>];
 }
 
@@ -54,7 +53,6 @@ def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, 
   }];
   let arguments = (ins Moe_Tensor2D:$x);
   let results = (outs Moe_Accumulator2D:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x)>];
 }
 
@@ -78,7 +76,6 @@ def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Accumulator2D:$lse, Moe_Accumulator2D:$grads);
   let results = (outs Moe_Tensor2D:$result);
-  let assemblyFormat = "$x `,` $lse `,` $grads attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
@@ -102,7 +99,6 @@ def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_
   let arguments = (ins Moe_Tensor2D:$x, Moe_Index1D:$labels, DefaultValuedAttr<Moe_Int, "1">:$parts,
                        DefaultValuedAttr<Moe_Int, "1">:$stride);
   let results = (outs Moe_Accumulator2D:$result);
-  let assemblyFormat = "$x `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$labels, "int64_t":$parts, "int64_t":$stride)>];
 }
 
@@ -151,7 +147,6 @@ def Moe_LabelSumOp : Moe_Op<"label_sum", [Moe_Spmd, Moe_Differentiable, Moe_Cost
   }];
   let arguments = (ins Moe_Accumulator2D:$rows, Moe_Index1D:$labels);
   let results = (outs Moe_AccumulatorScalar:$sum);
-  let assemblyFormat = "$rows `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$labels)>];
 }
 
@@ -172,7 +167,6 @@ def Moe_LabelCountOp : Moe_Op<"label_count", [
   }];
   let arguments = (ins Moe_IndexTensor:$labels);
   let results = (outs Moe_AccumulatorScalar:$count);
-  let assemblyFormat = "$labels attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 0;
 }
 
@@ -195,7 +189,6 @@ def Moe_LabelSumGradOp : Moe_Op<"label_sum_grad", [Moe_Spmd, Moe_Cost, Moe_Kerne
   }];
   let arguments = (ins Moe_Index1D:$labels, Moe_AccumulatorScalar:$grad);
   let results = (outs Moe_Accumulator2D:$result);
-  let assemblyFormat = "$labels `,` $grad attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_DivideOp : Moe_Op<"divide", [
@@ -236,7 +229,6 @@ def Moe_CastOp : Moe_Op<"cast", [
   }];
   let arguments = (ins Moe_Tensor:$input);
   let results = (outs Moe_Tensor:$result);
-  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType)>];
   let hasFolder = 1;
   let hasVerifier = 0;
@@ -277,7 +269,6 @@ def Moe_RouterMeansOp : Moe_Op<"router_means", [
   }];
   let arguments = (ins Moe_Tensor2D:$logits, Moe_Int:$top_k);
   let results = (outs Moe_Accumulator2D:$loads, Moe_Accumulator2D:$shares, Moe_Accumulator2D:$squares);
-  let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "int64_t":$topK, "int64_t":$groups)>];
 }
 
@@ -336,7 +327,6 @@ def Moe_RouterLossOp : Moe_Op<"router_loss", [
   let arguments = (ins Moe_Accumulator2D:$loads, Moe_Accumulator2D:$shares, Moe_Accumulator2D:$squares,
                        F64Attr:$balance, F64Attr:$square);
   let results = (outs Moe_AccumulatorScalar:$loss);
-  let assemblyFormat = "$loads `,` $shares `,` $squares attr-dict `:` functional-type(operands, results)";
 }
 
 //===----------------------------------------------------------------------===//
@@ -347,7 +337,6 @@ def Moe_RouterLossOp : Moe_Op<"router_loss", [
 
 class Moe_ScalarOp<string mnemonic, list<Trait> traits = []> : Moe_Op<mnemonic, !listconcat([Moe_Spmd, Moe_Cost], traits)> {
   let results = (outs Moe_Scalar:$result);
-  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 0;
 }
 

@@ -32,7 +32,7 @@ struct BaselineLayer {
   int64_t getMp() const { return mp ? mp.getSize() : 1; }
   int64_t getEsp() const { return esp ? esp.getSize() : 1; }
   int64_t getEp() const { return ep ? ep.getSize() : 1; }
-  bool isDropless() { return static_cast<int64_t>(route.getCapacity()) == 0; }
+  bool isDropless() { return route.isDropless(); }
   /// Weights of the routing `by`, which replaces the layer's routing, for the dispatch and for the combine. One of the
   /// two has them (weigh_inputs of moe.layer), and the other is null.
   Value getDispatchWeights(RouteOp by) { return dispatch.getWeights() ? Value(by.getWeights()) : Value(); }
