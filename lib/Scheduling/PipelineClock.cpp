@@ -11,24 +11,15 @@ StageTimes StageTimes::getEqual(int64_t stages) {
   return {equal, equal, equal, SmallVector<double>(stages, 2), 0, {}};
 }
 
-static double getSeconds(const StageTimes &times, const PipelineUnit &unit) {
-  switch (unit.work) {
-  case StageWork::forward:
-    return times.forward[unit.stage];
-  case StageWork::backward:
-    return unit.isWhole ? times.wholeBackward[unit.stage] : times.backward[unit.stage];
-  case StageWork::weights:
-    return times.weights[unit.stage];
-  }
-  llvm_unreachable("unknown work");
-}
-
 double StageTimes::get(const PipelineWindow &window) const {
   if (window.size() > 1 && together)
     return together(window);
   double seconds = 0;
-  for (const PipelineUnit &unit : window)
-    seconds += getSeconds(*this, unit);
+  for (const auto &[microBatch, stage, work, isWhole] : window)
+    seconds += work == StageWork::forward   ? forward[stage]
+               : work == StageWork::weights ? weights[stage]
+               : isWhole                    ? wholeBackward[stage]
+                                            : backward[stage];
   return seconds;
 }
 
@@ -40,15 +31,11 @@ SmallVector<PipelineUnit> PipelineSchedule::getUnits() const {
 }
 
 int64_t StageMemory::getMore(const PipelineUnit &unit) const {
-  switch (unit.work) {
-  case StageWork::forward:
+  if (unit.work == StageWork::forward)
     return kept[unit.stage];
-  case StageWork::backward:
-    return (unit.isWhole ? 0 : waiting[unit.stage]) - kept[unit.stage];
-  case StageWork::weights:
+  if (unit.work == StageWork::weights)
     return -waiting[unit.stage];
-  }
-  llvm_unreachable("unknown work");
+  return (unit.isWhole ? 0 : waiting[unit.stage]) - kept[unit.stage];
 }
 
 int64_t mlir::moe::getMostKept(const PipelineSchedule &schedule, const StageMemory &memory) {
@@ -60,22 +47,15 @@ int64_t mlir::moe::getMostKept(const PipelineSchedule &schedule, const StageMemo
 }
 
 std::optional<double> PipelineClock::getBegin(const PipelineUnit &unit) const {
-  auto [microBatch, stage, work, isWhole] = unit;
   int64_t device = getDevice(unit);
   double begin = free[device];
-  auto needs = [&](const PipelineUnit &maker) {
+  for (const PipelineUnit &maker : getNeeds(unit, shape.stages)) {
     double arrival = getArrival(maker, device);
-    begin = arrival == kNever || begin == kNever ? kNever : std::max(begin, arrival);
-  };
-  if (work == StageWork::forward && stage > 0)
-    needs({microBatch, stage - 1, StageWork::forward});
-  if (work == StageWork::backward)
-    needs({microBatch, stage, StageWork::forward});
-  if (work == StageWork::backward && stage + 1 < shape.stages)
-    needs({microBatch, stage + 1, StageWork::backward});
-  if (work == StageWork::weights)
-    needs({microBatch, stage, StageWork::backward});
-  return begin == kNever ? std::nullopt : std::optional(begin);
+    if (arrival == kNever)
+      return std::nullopt;
+    begin = std::max(begin, arrival);
+  }
+  return begin;
 }
 
 std::optional<double> PipelineClock::getBegin(const PipelineWindow &window) const {

@@ -11,6 +11,9 @@ namespace mlir::moe {
 /// Windows of each device, in order.
 using DeviceOrders = SmallVector<SmallVector<PipelineWindow>>;
 
+/// The units whose results a unit needs.
+SmallVector<PipelineUnit, 3> getNeeds(const PipelineUnit &unit, int64_t stages);
+
 /// Simulates when units run.
 class PipelineClock {
 public:
@@ -20,7 +23,6 @@ public:
         ends(shape.stages * shape.microBatches * kNumWorks, kNever) {}
 
   int64_t getDevice(const PipelineUnit &unit) const { return devices[unit.stage]; }
-  double getFree(int64_t device) const { return free[device]; }
   /// Time at which the unit can begin: its inputs are there and its device is free. None if that is not known yet.
   std::optional<double> getBegin(const PipelineUnit &unit) const;
   std::optional<double> getBegin(const PipelineWindow &window) const;
@@ -56,8 +58,7 @@ PipelineSchedule mergeOrders(const PipelineShape &shape, const StageTimes &times
                              const DeviceOrders &orders);
 
 /// Device of each stage: s mod devices, or in a V, where stages s and 2 devices - 1 - s are on one device.
-SmallVector<int64_t> getCyclicDevices(const PipelineShape &shape);
-SmallVector<int64_t> getVDevices(const PipelineShape &shape);
+SmallVector<int64_t> getDevices(const PipelineShape &shape, bool inV);
 
 /// Rule by which a list schedule chooses units.
 struct ListRule {

@@ -25,38 +25,26 @@ static PipelineUnit getUnit(int64_t number, int64_t device, const PipelineShape 
   return {microBatch, chunk * devices + device, work};
 }
 
-/// 1F1B: forwards until the first backward arrives, then one forward and one backward in turn.
-static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, const PipelineShape &shape) {
+/// 1F1B: forwards until the first backward arrives, then one forward and one backward in turn, or both in a window. The
+/// two of a window start together. So a device then first does as many more forwards as it takes that neither waits for
+/// the neighbour's window of the same number.
+static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, const PipelineShape &shape,
+                                                            bool inWindows) {
   int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
-  int64_t first = chunks == 1 ? devices - 1 - device : 2 * (devices - 1 - device) + (chunks - 1) * devices;
+  int64_t first = chunks == 1 && !inWindows ? devices - 1 - device
+                                            : 2 * (devices - 1 - device) + (chunks - 1) * devices + inWindows;
   int64_t warmUp = shape.hasBackward ? std::min(units, first) : units;
   SmallVector<PipelineWindow> order;
   for (int64_t unit = 0; unit < warmUp; ++unit)
     order.push_back({getUnit(unit, device, shape, StageWork::forward)});
-  for (int64_t unit = warmUp; unit < units + warmUp && shape.hasBackward; ++unit) {
-    if (unit < units)
-      order.push_back({getUnit(unit, device, shape, StageWork::forward)});
-    order.push_back({getUnit(unit - warmUp, device, shape, StageWork::backward)});
-    order.back().front().isWhole = true;
-  }
-  return order;
-}
-
-/// 1F1B whose forwards and backwards are in windows. The two of a window start together. So a device first does as many
-/// more forwards as it takes that neither waits for the neighbour's window of the same number.
-static SmallVector<PipelineWindow> getOverlapped(int64_t device, const PipelineShape &shape) {
-  int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
-  int64_t warmUp = std::min(units, 2 * (devices - 1 - device) + (chunks - 1) * devices + 1);
-  SmallVector<PipelineWindow> order;
-  for (int64_t unit = 0; unit < warmUp; ++unit)
-    order.push_back({getUnit(unit, device, shape, StageWork::forward)});
-  for (int64_t unit = 0; unit < units; ++unit) {
-    PipelineUnit backward = getUnit(unit, device, shape, StageWork::backward);
-    backward.isWhole = true;
-    if (unit + warmUp < units)
-      order.push_back({getUnit(unit + warmUp, device, shape, StageWork::forward), backward});
-    else
-      order.push_back({backward});
+  for (int64_t unit = 0; unit < units && shape.hasBackward; ++unit) {
+    bool hasForward = unit + warmUp < units;
+    if (hasForward)
+      order.push_back({getUnit(unit + warmUp, device, shape, StageWork::forward)});
+    if (!hasForward || !inWindows)
+      order.emplace_back();
+    order.back().push_back(getUnit(unit, device, shape, StageWork::backward));
+    order.back().back().isWhole = true;
   }
   return order;
 }
@@ -222,10 +210,10 @@ static DeviceOrders postponeWeights(const DeviceOrders &orders) {
 static DeviceOrders getNamedOrders(const PipelineShape &shape, PipelineOrder order) {
   DeviceOrders orders;
   for (int64_t device = 0; device < shape.devices; ++device)
-    orders.push_back(order == PipelineOrder::ZbH1             ? getZbH1(device, shape)
-                     : order == PipelineOrder::DualPipeV      ? DualPipeV(device, shape).run()
-                     : order == PipelineOrder::Overlapped1F1B ? getOverlapped(device, shape)
-                                                              : getOneForwardOneBackward(device, shape));
+    orders.push_back(order == PipelineOrder::ZbH1 ? getZbH1(device, shape)
+                     : order == PipelineOrder::DualPipeV
+                         ? DualPipeV(device, shape).run()
+                         : getOneForwardOneBackward(device, shape, isOverlapped(order)));
   // No device waits for a result of the first device's backwards, so these stay whole.
   if (order == PipelineOrder::ZbH1)
     orders.front() = joinBackwards({orders.front()}).front();
@@ -280,7 +268,10 @@ public:
         for (bool leavesRoom : {false, true})
           if (auto schedule =
                   scheduleByList(shape, times, within, devices, {mostAlive, patience, forBackward, leavesRoom})) {
-            add(mergeOrders(shape, times, devices, joinBackwards(getDeviceOrders(*schedule))));
+            DeviceOrders orders(shape.devices);
+            for (const PipelineWindow &window : schedule->windows)
+              orders[devices[window.front().stage]].push_back(window);
+            add(mergeOrders(shape, times, devices, joinBackwards(orders)));
             add(std::move(*schedule));
           }
   }
@@ -296,12 +287,6 @@ public:
     careful.most = std::max(careful.most, *llvm::max_element(least));
     return careful;
   }
-  DeviceOrders getDeviceOrders(const PipelineSchedule &schedule) const {
-    DeviceOrders orders(shape.devices);
-    for (const PipelineWindow &window : schedule.windows)
-      orders[schedule.devices[window.front().stage]].push_back(window);
-    return orders;
-  }
   void addV() { addLists(vDevices, shape.stages); }
   void addAll();
   PipelineSchedule take() { return std::move(best); }
@@ -312,7 +297,7 @@ private:
   const PipelineShape &shape;
   const StageTimes &times;
   const StageMemory &memory;
-  SmallVector<int64_t> cyclicDevices = getCyclicDevices(shape), vDevices = getVDevices(shape);
+  SmallVector<int64_t> cyclicDevices = getDevices(shape, /*inV=*/false), vDevices = getDevices(shape, /*inV=*/true);
   PipelineSchedule best;
   int64_t bestTooMuch = 0; ///< bytes that it keeps beyond the limit
 };
@@ -338,7 +323,7 @@ PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineProblem &problem) 
   assert(problem.check().empty() && "expected a problem without a mistake");
   const PipelineShape &shape = problem.shape;
   if (shape.devices == 1 && shape.order != PipelineOrder::Overlapped1F1B)
-    return mergeOrders(shape, problem.times, getCyclicDevices(shape), {getOrderInTurn(shape)});
+    return mergeOrders(shape, problem.times, getDevices(shape, /*inV=*/false), {getOrderInTurn(shape)});
   Fastest fastest(shape, problem.times, problem.memory);
   if (shape.order == PipelineOrder::Search)
     fastest.addAll();

@@ -34,19 +34,12 @@ bool mlir::moe::isOverlapped(PipelineOrder order) {
   return order == PipelineOrder::Overlapped1F1B || order == PipelineOrder::DualPipeV;
 }
 
+static bool isV(PipelineOrder order) { return order == PipelineOrder::ZbV || order == PipelineOrder::DualPipeV; }
+
 std::optional<int64_t> mlir::moe::getStagesPerDevice(PipelineOrder order) {
-  switch (order) {
-  case PipelineOrder::ZbH1:
+  if (order == PipelineOrder::ZbH1)
     return 1;
-  case PipelineOrder::ZbV:
-  case PipelineOrder::DualPipeV:
-    return 2;
-  case PipelineOrder::OneForwardOneBackward:
-  case PipelineOrder::Overlapped1F1B:
-  case PipelineOrder::Search:
-    return std::nullopt;
-  }
-  llvm_unreachable("unknown order");
+  return isV(order) ? std::optional<int64_t>(2) : std::nullopt;
 }
 
 std::string PipelineShape::check() const {
@@ -72,18 +65,14 @@ std::string PipelineShape::check() const {
   return "";
 }
 
-SmallVector<int64_t> mlir::moe::getCyclicDevices(const PipelineShape &shape) {
-  return llvm::map_to_vector(llvm::seq(shape.stages), [&](int64_t stage) { return stage % shape.devices; });
-}
-
-SmallVector<int64_t> mlir::moe::getVDevices(const PipelineShape &shape) {
-  return llvm::map_to_vector(llvm::seq(shape.stages),
-                             [&](int64_t stage) { return std::min(stage, shape.stages - 1 - stage); });
+SmallVector<int64_t> mlir::moe::getDevices(const PipelineShape &shape, bool inV) {
+  return llvm::map_to_vector(llvm::seq(shape.stages), [&](int64_t stage) {
+    return inV ? std::min(stage, shape.stages - 1 - stage) : stage % shape.devices;
+  });
 }
 
 SmallVector<int64_t> mlir::moe::getStageDevices(const PipelineShape &shape) {
-  bool isV = shape.order == PipelineOrder::ZbV || shape.order == PipelineOrder::DualPipeV;
-  return isV ? getVDevices(shape) : getCyclicDevices(shape);
+  return getDevices(shape, isV(shape.order));
 }
 
 std::string PipelineProblem::check() const {
@@ -104,8 +93,7 @@ static std::string describe(const PipelineUnit &unit) {
          " in stage " + std::to_string(unit.stage);
 }
 
-/// The units whose results a unit needs.
-static SmallVector<PipelineUnit, 3> getNeeds(const PipelineUnit &unit, int64_t stages) {
+SmallVector<PipelineUnit, 3> mlir::moe::getNeeds(const PipelineUnit &unit, int64_t stages) {
   auto [microBatch, stage, work, isWhole] = unit;
   SmallVector<PipelineUnit, 3> needs;
   if (work == StageWork::forward && stage > 0)
@@ -116,9 +104,6 @@ static SmallVector<PipelineUnit, 3> getNeeds(const PipelineUnit &unit, int64_t s
     needs.push_back({microBatch, stage + 1, StageWork::backward});
   if (work == StageWork::weights)
     needs.push_back({microBatch, stage, StageWork::backward});
-  // Gradients of weights are added up in the order of micro-batches.
-  if ((work == StageWork::weights || isWhole) && microBatch > 0)
-    needs.push_back({microBatch - 1, stage, StageWork::weights});
   return needs;
 }
 
@@ -131,8 +116,12 @@ std::string PipelineProblem::verify(const PipelineSchedule &schedule) const {
     for (const PipelineUnit &unit : window) {
       if (schedule.devices[unit.stage] != schedule.devices[window.front().stage])
         return "expected a window of one device but got " + describe(window.front()) + " and " + describe(unit);
-      for (const PipelineUnit &need : getNeeds(unit, shape.stages))
-        if (done.count(need) == 0)
+      SmallVector<PipelineUnit, 3> needs = getNeeds(unit, shape.stages);
+      // Gradients of weights are added up in the order of micro-batches.
+      if ((unit.work == StageWork::weights || unit.isWhole) && unit.microBatch > 0)
+        needs.push_back({unit.microBatch - 1, unit.stage, StageWork::weights});
+      for (const PipelineUnit &need : needs)
+        if (!done.contains(need))
           return "expected " + describe(need) + " before " + describe(unit);
       PipelineUnit own{unit.microBatch, unit.stage, unit.work},
           weights{unit.microBatch, unit.stage, StageWork::weights};

@@ -124,7 +124,6 @@ private:
   /// An order by the current head starts, and its period.
   std::pair<std::vector<uint32_t>, double> order() const;
   bool canRun(const Clock &clock, uint32_t op) const;
-  double getBound() const;
 
   ArrayRef<TimedOp> ops;
   size_t lanes;
@@ -182,20 +181,16 @@ std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
   return {std::move(order), clock.getPeriod()};
 }
 
-/// Lower bound of all periods.
-double WindowSearch::getBound() const {
-  SmallVector<double, 3> busy(lanes, 0);
-  for (const TimedOp &op : ops)
-    busy[op.lane] += op.seconds;
-  return *llvm::max_element(busy);
-}
-
 std::vector<uint32_t> WindowSearch::run() {
   constexpr double nearlyBound = 1.002;
   auto [best, least] = order();
   if (lists.size() == 1)
     return best;
-  double enough = nearlyBound * getBound();
+  SmallVector<double, 3> busy(lanes, 0);
+  for (const TimedOp &op : ops)
+    busy[op.lane] += op.seconds;
+  // No lane is busy for longer than a period.
+  double enough = nearlyBound * *llvm::max_element(busy);
   // Fixed seed, so that every run gives the same order.
   std::minstd_rand random(1);
   auto choose = [&](size_t count) { return random() % count; };

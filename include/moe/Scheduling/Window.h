@@ -6,9 +6,9 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <compare>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace mlir::moe {
@@ -23,12 +23,7 @@ struct TimedOp {
   bool receives = false;            ///< whether it takes results of another stage
   double transfer = 0;              ///< seconds of sending its results to another stage
 
-  bool operator<(const TimedOp &other) const {
-    auto all = [](const TimedOp &op) {
-      return std::tie(op.seconds, op.lane, op.list, op.needs, op.follows, op.receives, op.transfer);
-    };
-    return all(*this) < all(other);
-  }
+  std::partial_ordering operator<=>(const TimedOp &) const = default;
 };
 
 /// Orders the ops of a window, such that the time from a window to the next like it is short. Lists follow each other
