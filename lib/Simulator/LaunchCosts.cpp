@@ -95,24 +95,6 @@ llvm::Expected<double> mlir::moe::getExchangeSeconds(const SimWorld &world, int6
   return seconds;
 }
 
-/// Seconds of the launches on the first rank of program number `program`.
-static llvm::Expected<std::vector<double>>
-getLaunchSeconds(const SimWorld &world, size_t program, const CostModel &model, Counts &counts, Exchanges &exchanges) {
-  SimRank first{world.programs[program].firstRank, 1, static_cast<uint32_t>(program)};
-  llvm::Expected<LaunchCosts> costs = LaunchCosts::create(world, first, model, counts, exchanges);
-  if (!costs)
-    return costs.takeError();
-  std::vector<double> seconds;
-  for (auto [launch, linked] : llvm::enumerate(world.linked[program].launches)) {
-    llvm::Expected<double> its = linked.exchanges() ? getExchangeSeconds(world, first.rank, launch, model, exchanges)
-                                                    : costs->get(0)[launch].seconds;
-    if (!its)
-      return its.takeError();
-    seconds.push_back(*its);
-  }
-  return seconds;
-}
-
 llvm::Expected<std::vector<std::vector<double>>> mlir::moe::getLaunchSeconds(llvm::ArrayRef<SimProgram> programs,
                                                                              const CostModel &model) {
   llvm::Expected<SimWorld> world = SimWorld::create(programs, model.getNumRanks());
@@ -123,11 +105,18 @@ llvm::Expected<std::vector<std::vector<double>>> mlir::moe::getLaunchSeconds(llv
     return counts.takeError();
   Exchanges exchanges(*world, *counts);
   std::vector<std::vector<double>> all;
-  for (size_t program = 0; program < programs.size(); ++program) {
-    llvm::Expected<std::vector<double>> seconds = ::getLaunchSeconds(*world, program, model, *counts, exchanges);
-    if (!seconds)
-      return seconds.takeError();
-    all.push_back(std::move(*seconds));
+  for (auto [number, program] : llvm::enumerate(programs)) {
+    SimRank first{program.firstRank, 1, static_cast<uint32_t>(number)};
+    llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, first, model, *counts, exchanges);
+    if (!costs)
+      return costs.takeError();
+    std::vector<double> &seconds = all.emplace_back();
+    for (auto [launch, linked] : llvm::enumerate(world->linked[number].launches)) {
+      seconds.push_back(costs->get(0)[launch].seconds);
+      if (linked.exchanges())
+        if (auto error = getExchangeSeconds(*world, first.rank, launch, model, exchanges).moveInto(seconds.back()))
+          return error;
+    }
   }
   return all;
 }

@@ -59,7 +59,6 @@ public:
 private:
   // Functions of the runtime under the same names.
   void runJob(uint32_t processor);
-  void issueRank(uint32_t processor);
   void advance(uint32_t processor, bool isDone);
   /// Returns whether the call takes no time.
   bool runCall(uint32_t processor, uint32_t launch);
@@ -159,12 +158,6 @@ void Executor::runJob(uint32_t index) {
   work(index, isIssue || seconds == 0 ? Resource::None : Resource::Network, seconds);
 }
 
-void Executor::issueRank(uint32_t index) {
-  int64_t rank = processors[index].job.index;
-  issued[rank] = now;
-  policy.endIssue(rank, {now, processors[index].trigger});
-}
-
 /// Carries on the stream of a job until an item takes time or has to wait. `isDone` says whether its head is done.
 void Executor::advance(uint32_t index, bool isDone) {
   int64_t stream = processors[index].job.index;
@@ -205,7 +198,8 @@ void Executor::finish(uint32_t index) {
   const Job job = processor.job;
   processor.busy = false;
   if (job.type == Job::Type::Issue) {
-    issueRank(index);
+    issued[job.index] = now;
+    policy.endIssue(job.index, {now, processor.trigger});
   } else if (job.type == Job::Type::Share) {
     if (policy.endShare(*job.meeting) && !delay(job.meeting->streams))
       processor.last = complete(job.meeting->streams);

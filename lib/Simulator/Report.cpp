@@ -399,9 +399,7 @@ SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
   for (auto [rank, its, part] : llvm::zip_equal(result.ranks, times, parts))
     report.ranks.push_back(getRankUse(result, result.programs[rank.program], its, part));
   report.mean = getMeanUse(result, report);
-  auto *largest = std::max_element(report.ranks.data(), report.ranks.data() + report.ranks.size(),
-                                   [](const RankUse &a, const RankUse &b) { return a.peakBytes < b.peakBytes; });
-  report.largestMemoryRank = static_cast<uint32_t>(largest - report.ranks.data());
+  report.largestMemoryRank = std::ranges::max_element(report.ranks, {}, &RankUse::peakBytes) - report.ranks.begin();
   report.criticalPath = findCriticalPath(result);
   report.critical = sumCriticalPath(result, report.criticalPath);
   report.kernels = sumKernels(result, report);

@@ -148,55 +148,34 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
 // Links
 //===----------------------------------------------------------------------===//
 
-namespace {
+using Launches = llvm::SmallVector<uint32_t, 2>;
+
+/// Adds a launch to wait for. The later launch of a stream ends later, so it is enough.
+static void awaitLaunch(const SimProgram &program, Launches &to, uint32_t launch) {
+  uint32_t stream = program.launches[launch].stream;
+  auto *known = llvm::find_if(to, [&](uint32_t other) { return program.launches[other].stream == stream; });
+  if (known == to.end())
+    to.push_back(launch);
+  else
+    *known = std::max(*known, launch);
+}
+
 /// Finds the launches that each launch waits for.
-class Linker {
-public:
-  Linker(const SimProgram &program, LinkedProgram &linked)
-      : program(program), linked(linked), pending(program.streams.size()) {}
-
-  llvm::Error link();
-
-private:
-  using Launches = llvm::SmallVector<uint32_t, 2>;
-
-  void add(Launches &to, uint32_t launch) const;
-  void linkLaunch(uint32_t launch);
-
-  const SimProgram &program;
-  LinkedProgram &linked;
+static llvm::Error linkLaunches(const SimProgram &program, LinkedProgram &linked) {
   /// Launches that must end before the next op, by stream. After a launch, only that launch.
-  std::vector<Launches> pending;
+  std::vector<Launches> pending(program.streams.size());
   /// Launches that the last record of an event stands for, by event.
   llvm::DenseMap<uint32_t, Launches> events;
-};
-} // namespace
-
-/// The later launch of a stream ends later, so it is enough.
-void Linker::add(Launches &to, uint32_t launch) const {
-  for (uint32_t &other : to)
-    if (program.launches[other].stream == program.launches[launch].stream) {
-      other = std::max(other, launch);
-      return;
-    }
-  to.push_back(launch);
-}
-
-void Linker::linkLaunch(uint32_t launch) {
-  Launches &before = pending[linked.launches[launch].stream];
-  for (uint32_t dep : before)
-    linked.launches[dep].successors.push_back(launch);
-  linked.launches[launch].deps = before;
-  before.assign(1, launch);
-}
-
-llvm::Error Linker::link() {
   for (const SimOp &op : program.ops) {
+    Launches &before = pending[op.stream];
     if (op.kind == SimOp::Kind::Launch) {
       assert(program.launches[op.index].stream == op.stream && "each launch has an op on its stream");
-      linkLaunch(op.index);
+      for (uint32_t dep : before)
+        linked.launches[dep].successors.push_back(op.index);
+      linked.launches[op.index].deps = before;
+      before.assign(1, op.index);
     } else if (op.kind == SimOp::Kind::Record) {
-      events[op.index] = pending[op.stream];
+      events[op.index] = before;
     } else {
       auto event = events.find(op.index);
       if (event == events.end())
@@ -204,7 +183,7 @@ llvm::Error Linker::link() {
                                        "' waits for event " + llvm::Twine(op.index) +
                                        ", which was not recorded before");
       for (uint32_t launch : event->second)
-        add(pending[op.stream], launch);
+        awaitLaunch(program, before, launch);
     }
   }
   return llvm::Error::success();
@@ -255,7 +234,7 @@ llvm::Expected<SimWorld> SimWorld::create(llvm::ArrayRef<SimProgram> programs, i
         return error;
     LinkedProgram &linked = world.linked.emplace_back();
     linkMeetings(world, program, linked);
-    if (llvm::Error error = Linker(program, linked).link())
+    if (llvm::Error error = linkLaunches(program, linked))
       return error;
     world.numStreams = std::max<uint32_t>(world.numStreams, program.streams.size());
   }
