@@ -3,7 +3,7 @@
 #include "run/checkpoint/ShardedCheckpoint.h"
 #include "CheckpointTest.h"
 #include "run/checkpoint/CheckpointFolder.h"
-#include "run/checkpoint/ShardLayout.h"
+#include "run/checkpoint/ShardedState.h"
 
 #include <numeric>
 #include <random>

@@ -8,7 +8,6 @@
 // - MXFP4 (gpt-oss): 'T_blocks' of U8 [E, C, R / 32, 16], low four bits first, and 'T_scales' [E, C, R / 32], powers of
 //   two, for 'T' [E, R, C].
 //
-//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_CHECKPOINT_QUANTISED_H
 #define MOERT_RUN_CHECKPOINT_QUANTISED_H

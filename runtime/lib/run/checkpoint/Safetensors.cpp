@@ -190,7 +190,7 @@ std::string headOf(std::string header) {
   return std::string(reinterpret_cast<const char *>(&length), sizeof length) + header;
 }
 
-static void writeTensors(OutputFile &file, const Tensors &tensors) {
+static Status writeTensors(OutputFile &file, const Tensors &tensors) {
   json header = json::object();
   int64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
@@ -201,6 +201,7 @@ static void writeTensors(OutputFile &file, const Tensors &tensors) {
   file << headOf(header.dump());
   for (const auto &[name, tensor] : tensors)
     file.write(tensor.as<char>(), tensor.bytes());
+  return {};
 }
 
 Status writeSafetensors(const std::string &path, const Tensors &tensors) {
@@ -211,12 +212,8 @@ Status writeSafetensors(const std::string &path, const Tensors &tensors) {
 }
 
 Status writeSafetensorsAtomically(const std::string &path, const Tensors &tensors) {
-  auto write = [&](OutputFile &file) {
-    writeTensors(file, tensors);
-    return Status{};
-  };
-  Status status = writePartial(path, write);
-  return status.ok() ? renamePartial(path) : status;
+  MOERT_RETURN_IF_ERROR(writePartial(path, [&](OutputFile &file) { return writeTensors(file, tensors); }));
+  return renamePartial(path);
 }
 
 } // namespace moert::run

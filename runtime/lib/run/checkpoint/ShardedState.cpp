@@ -7,11 +7,147 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <ranges>
 
 namespace fs = std::filesystem;
 
 namespace moert::run {
+namespace {
+
+/// Least share to divide among replicas, so that blocks are large and the index small.
+constexpr int64_t kLeastShare = 16 << 20;
+
+/// Place of a block on a rank.
+struct Holder {
+  int64_t rank, argument, begin; ///< rank, argument, and offset in bytes
+};
+
+/// Block, and all ranks that hold it.
+struct Held {
+  std::string dtype;
+  std::vector<int64_t> shape; ///< shape of the tensor
+  std::vector<Holder> holders;
+};
+
+using AllHeld = std::map<std::pair<std::string, Region>, Held>;
+
+/// Calls visit(rank, index of the argument, the argument, block of the rank's part) for each block that the ranks hold.
+template <class Ranks, class Visit>
+Status forEachBlock(std::span<const Program> programs, const std::vector<Group> &groups, const Ranks &ranks,
+                    const KeepValue &keep, Visit visit) {
+  for (int64_t rank : ranks) {
+    const Program &program = programs[programIndex(programs, rank)];
+    for (size_t i = 0; i < program.arguments.size(); ++i) {
+      const Value &value = program.arguments[i];
+      for (PartBlock &block : keep(value) ? blocksOfPart(value, groups, rank) : std::vector<PartBlock>())
+        MOERT_RETURN_IF_ERROR(visit(rank, static_cast<int64_t>(i), value, block));
+    }
+  }
+  return {};
+}
+
+int64_t widthOf(const Value &value) { return static_cast<int64_t>(dtypeSize(value.dtype)); }
+
+AllHeld findHolders(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks,
+                    const KeepValue &keep) {
+  AllHeld all;
+  auto add = [&](int64_t rank, int64_t argument, const Value &value, PartBlock &block) {
+    Held &held = all[{block.tensor, block.region}];
+    held.dtype = fileDtype(value.dtype);
+    held.shape = std::move(block.shape);
+    held.holders.push_back({rank, argument, block.at * widthOf(value)});
+    return Status{};
+  };
+  forEachBlock(programs, groups, std::views::iota(int64_t(0), ranks), keep, add);
+  return all;
+}
+
+/// Share of a block that one of its holders writes.
+struct Share {
+  const std::string *tensor;
+  const Held *held;
+  Region region;
+  int64_t first, width; ///< first element in the block, and bytes of an element
+
+  int64_t bytes() const { return region.count * width; }
+};
+
+/// Adds the shares of a block: enough that none is larger than a file, and that all replicas write.
+void addShares(const std::string &tensor, const Region &region, const Held &held, int64_t fileBytes,
+               std::vector<Share> &shares) {
+  int64_t width = fileDtypeSize(held.dtype), most = std::max<int64_t>(1, fileBytes / width);
+  int64_t even = std::min<int64_t>(static_cast<int64_t>(held.holders.size()), region.count * width / kLeastShare);
+  int64_t count = std::max({int64_t(1), even, (region.count + most - 1) / most});
+  for (int64_t i = 0; i < count && region.count > 0; ++i) {
+    int64_t first = region.count * i / count, end = region.count * (i + 1) / count;
+    shares.push_back({&tensor, &held, region.part(first, end - first), first, width});
+  }
+}
+
+/// Assigns shares to ranks, the largest first, each to the holder with the least bytes so far. The result is by rank,
+/// in the order of tensors.
+std::vector<std::vector<ShardFile::Block>> assign(std::vector<Share> shares, int64_t ranks) {
+  std::stable_sort(shares.begin(), shares.end(), [](const Share &a, const Share &b) { return a.bytes() > b.bytes(); });
+  std::vector<int64_t> load(static_cast<size_t>(ranks));
+  std::vector<std::vector<ShardFile::Block>> blocks(load.size());
+  for (Share &share : shares) {
+    const std::vector<Holder> &holders = share.held->holders;
+    auto writer = std::min_element(holders.begin(), holders.end(), [&](const Holder &a, const Holder &b) {
+      return load[static_cast<size_t>(a.rank)] < load[static_cast<size_t>(b.rank)];
+    });
+    auto rank = static_cast<size_t>(writer->rank);
+    load[rank] += share.bytes();
+    int64_t bytes = share.bytes(), begin = writer->begin + share.first * share.width;
+    blocks[rank].push_back({*share.tensor, std::move(share.region), share.held->dtype, writer->argument, begin, bytes});
+  }
+  for (std::vector<ShardFile::Block> &own : blocks)
+    std::sort(own.begin(), own.end(), [](const ShardFile::Block &a, const ShardFile::Block &b) {
+      return std::tie(a.tensor, a.region) < std::tie(b.tensor, b.region);
+    });
+  return blocks;
+}
+
+std::string fileName(int64_t rank, int64_t number) {
+  char name[64];
+  std::snprintf(name, sizeof name, "rank-%05lld-%05lld.safetensors", static_cast<long long>(rank),
+                static_cast<long long>(number));
+  return name;
+}
+
+void addFiles(int64_t rank, std::vector<ShardFile::Block> blocks, int64_t fileBytes, ShardLayout &layout) {
+  int64_t number = 0, bytes = 0;
+  for (ShardFile::Block &block : blocks) {
+    if (number == 0 || bytes + block.bytes > fileBytes) {
+      layout.files.push_back({fileName(rank, ++number), rank, {}});
+      layout.index.files.push_back(layout.files.back().name);
+      bytes = 0;
+    }
+    bytes += block.bytes;
+    auto file = static_cast<int64_t>(layout.files.size()) - 1;
+    layout.index.tensors.at(block.tensor).blocks.push_back({file, block.region});
+    layout.files.back().blocks.push_back(std::move(block));
+  }
+}
+
+} // namespace
+
+ShardLayout layOutShards(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks,
+                         int64_t fileBytes, const KeepValue &keep) {
+  const AllHeld all = findHolders(programs, groups, ranks, keep);
+  ShardLayout layout;
+  std::vector<Share> shares;
+  for (const auto &[block, held] : all) {
+    layout.index.tensors[block.first] = {held.dtype, held.shape, {}};
+    addShares(block.first, block.second, held, fileBytes, shares);
+  }
+  std::vector<std::vector<ShardFile::Block>> blocks = assign(std::move(shares), ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    addFiles(rank, std::move(blocks[static_cast<size_t>(rank)]), fileBytes, layout);
+  return layout;
+}
+
 namespace {
 
 /// Most bytes of a value that are in memory.
@@ -76,21 +212,6 @@ Status writeIndex(const fs::path &folder, const ShardIndex &index) {
   return out.close();
 }
 
-/// Calls visit(rank, index of the argument, block of the rank's part, bytes of an element) for each block that the
-/// ranks of this process hold.
-template <class Visit> Status forEachOwnBlock(Runner &runner, const KeepValue &keep, Visit visit) {
-  for (int64_t rank : runner.ranks) {
-    const Program &program = runner.programs[programIndex(runner.programs, rank)];
-    for (size_t i = 0; i < program.arguments.size(); ++i) {
-      const Value &value = program.arguments[i];
-      for (const PartBlock &block : keep(value) ? blocksOfPart(value, runner.groups, rank) : std::vector<PartBlock>())
-        MOERT_RETURN_IF_ERROR(
-            visit(rank, static_cast<int64_t>(i), block, static_cast<int64_t>(dtypeSize(value.dtype))));
-    }
-  }
-  return {};
-}
-
 } // namespace
 
 bool isTrainingState(const Value &value) { return value.updated || value.role == "parameter"; }
@@ -135,7 +256,8 @@ Status checkShards(const Runner &runner, const ShardedCheckpoint &checkpoint, co
 
 Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue &keep) {
   std::vector<char> buffer;
-  return forEachOwnBlock(runner, keep, [&](int64_t rank, int64_t index, const PartBlock &block, int64_t width) {
+  auto readBlock = [&](int64_t rank, int64_t index, const Value &value, const PartBlock &block) {
+    const int64_t width = widthOf(value);
     return forEachChunk(block.region.count * width, [&](int64_t begin, int64_t bytes) {
       buffer.resize(static_cast<size_t>(bytes));
       Region wanted = block.region.part(begin / width, bytes / width);
@@ -143,7 +265,8 @@ Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue
       return checked(
           moert_world_write_range(runner.world.get(), rank, index, block.at * width + begin, buffer.data(), bytes));
     });
-  });
+  };
+  return forEachBlock(runner.programs, runner.groups, runner.ranks, keep, readBlock);
 }
 
 } // namespace moert::run
