@@ -24,22 +24,6 @@ struct Work {
 
 using Works = std::vector<const Work *>;
 
-/// Runs a step, and reads when the operations of the works' streams ran.
-Status runTogether(Ranks &ranks, const Works &works, std::vector<std::vector<OpTime>> &times) {
-  auto issue = [&](moert_rank_t rank) {
-    int32_t code = MOERT_OK;
-    for (const Work *work : works)
-      for (int64_t i = 0; i < work->repeats && !code; ++i)
-        code = work->issue(rank);
-    return code;
-  };
-  Ranks::StepTime time;
-  MOERT_RETURN_IF_ERROR(ranks.run(issue, time));
-  for (const Work *work : works)
-    times.push_back(ranks.device().timeline(ranks.local(), work->stream));
-  return {};
-}
-
 /// Typical seconds of the operations whose middle is from `begin` to `end`, or of all if there are none.
 double typicalWithin(const std::vector<OpTime> &times, int64_t begin, int64_t end) {
   std::vector<double> within, all;
@@ -54,15 +38,25 @@ double typicalWithin(const std::vector<OpTime> &times, int64_t begin, int64_t en
 
 /// Measures an operation of each work while all of them run.
 Status measureTogether(Ranks &ranks, const Works &works, int passes, std::vector<double> &seconds) {
+  auto issue = [&](moert_rank_t rank) {
+    int32_t code = MOERT_OK;
+    for (const Work *work : works)
+      for (int64_t i = 0; i < work->repeats && !code; ++i)
+        code = work->issue(rank);
+    return code;
+  };
   std::vector<std::vector<double>> measured(works.size());
   for (int pass = 0; pass <= passes; ++pass) {
+    Ranks::StepTime time;
+    MOERT_RETURN_IF_ERROR(ranks.run(issue, time));
     std::vector<std::vector<OpTime>> times;
-    MOERT_RETURN_IF_ERROR(runTogether(ranks, works, times));
-    for (size_t w = 0; w < works.size(); ++w)
-      if (times[w].size() != static_cast<size_t>(works[w]->repeats))
-        return Status::error(MOERT_ERROR_INTERNAL, "the device timed " + std::to_string(times[w].size()) + " of " +
-                                                       std::to_string(works[w]->repeats) + " operations of kind '" +
-                                                       works[w]->kind + "'");
+    for (const Work *work : works) {
+      times.push_back(ranks.device().timeline(ranks.local(), work->stream));
+      if (times.back().size() != static_cast<size_t>(work->repeats))
+        return Status::error(MOERT_ERROR_INTERNAL, "the device timed " + std::to_string(times.back().size()) + " of " +
+                                                       std::to_string(work->repeats) + " operations of kind '" +
+                                                       work->kind + "'");
+    }
     const std::vector<double> once = secondsTogether(times);
     for (size_t w = 0; w < works.size() && pass > 0; ++w)
       measured[w].push_back(once[w]);

@@ -85,23 +85,18 @@ Status HostBench::timeBatch(const MakeCall &make, int count, double &seconds) {
   return {};
 }
 
-Status Pool::allocate() {
-  const Bench::Reach &most = owner->reach;
-  const std::pair<Ring *, int64_t> rings[] = {
-      {&inputs, most.cold + most.call}, {&outputs, most.cold + most.call}, {&tables, 2 * most.call}};
-  for (const auto &[ring, bytes] : rings) {
-    void *data = nullptr;
-    MOERT_RETURN_IF_ERROR(owner->allocate(bytes, data));
-    ring->data = static_cast<char *>(data);
-  }
-  return {};
-}
-
 Status Pool::create(Bench &bench, int32_t type) {
   dtype = type;
   if (!owner) {
     owner = &bench;
-    MOERT_RETURN_IF_ERROR(allocate());
+    const Bench::Reach &most = bench.reach;
+    const std::pair<Ring *, int64_t> rings[] = {
+        {&inputs, most.cold + most.call}, {&outputs, most.cold + most.call}, {&tables, 2 * most.call}};
+    for (const auto &[ring, bytes] : rings) {
+      void *data = nullptr;
+      MOERT_RETURN_IF_ERROR(bench.allocate(bytes, data));
+      ring->data = static_cast<char *>(data);
+    }
   }
   setReach(bench.reach.cold);
   std::vector<char> numbers(size_t(1) << 20);

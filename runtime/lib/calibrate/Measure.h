@@ -101,7 +101,6 @@ private:
     char *data = nullptr;
     int64_t at = 0;
   };
-  Status allocate();
   int32_t wideType() const { return isNarrow(dtype) ? MOERT_F32 : dtype; }
   View take(Ring &ring, int32_t type, const std::vector<int64_t> &dims);
 

@@ -59,14 +59,6 @@ int write(const std::string &output, const std::function<void(std::ostream &)> &
   return status.ok() ? Done : fail(err, status.message, BadInput);
 }
 
-/// Measures methods of products in place of a profile.
-int runMethods(const Options &options, std::ostream &out, std::ostream &err) {
-  MethodTable table;
-  if (Status status = calibrateMethods(options, table); !status.ok())
-    return fail(err, status.message, exitStatus(status.code));
-  return write(options.products, [&](std::ostream &to) { writeMethods(table, to); }, out, err);
-}
-
 int run(Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
   int64_t process = 0, processes = 1;
   if (options.backend == "cuda")
@@ -82,8 +74,12 @@ int run(Options &options, std::ostream &out, std::ostream &err, bool isTerminal)
   if (!options.workers)
     options.workers = std::max(1u, std::thread::hardware_concurrency());
   options.progress = isTerminal && isFirst ? &err : nullptr;
-  if (isTable)
-    return runMethods(options, out, err);
+  if (isTable) {
+    MethodTable table;
+    if (Status status = calibrateMethods(options, table); !status.ok())
+      return fail(err, status.message, exitStatus(status.code));
+    return write(output, [&](std::ostream &to) { writeMethods(table, to); }, out, err);
+  }
   Profile profile;
   Status status = options.isDevice() ? calibrateDevice(options, profile) : calibrateHost(options, profile);
   if (!status.ok())

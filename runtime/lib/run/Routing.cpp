@@ -276,23 +276,6 @@ Status Routing::force(moert_world_t on, int64_t rank, bool reference, const Rout
                                            static_cast<int64_t>(experts.size())));
 }
 
-/// Reads the choices of all ranks that have the layer. Those of the reference are divided into the parts of these
-/// ranks.
-Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &layer,
-                          std::vector<std::vector<int32_t>> &choices) const {
-  const moert_routing &routing = reference ? layer.reference : layer.rank;
-  std::vector<int32_t> experts(static_cast<size_t>(routing.tokens * routing.choices));
-  auto part = static_cast<std::ptrdiff_t>(layer.rank.tokens * layer.rank.choices);
-  for (int64_t rank = layer.rank.first_rank; layer.isOn(rank); ++rank) {
-    int64_t count = 0, shard = reference ? layer.shardOf(rank) : 0;
-    MOERT_RETURN_IF_ERROR(checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
-                                                      static_cast<int64_t>(experts.size()), &count)));
-    auto first = experts.begin() + shard * part;
-    choices.emplace_back(first, first + part);
-  }
-  return {};
-}
-
 Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
   const bool writes = recordFile && reference == recordsReference;
   if (!keeps && !writes)
@@ -309,14 +292,23 @@ Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
   return {};
 }
 
+/// Reads the choices of all ranks that have each layer. Those of the reference are divided into the parts of these
+/// ranks.
 Status Routing::readStep(moert_world_t on, bool reference, int64_t step, std::vector<RoutingLine> &lines) const {
-  for (size_t i = 0; i < layers.size(); ++i) {
-    RoutingLine &line = lines.emplace_back();
-    line.iteration = step;
-    line.layer = static_cast<int64_t>(i);
-    MOERT_RETURN_IF_ERROR(readRanks(on, reference, layers[i], line.choices));
-    for (const std::vector<int32_t> &choices : line.choices)
-      line.counts.push_back(countChoices(choices, layers[i].rank.experts));
+  for (const RoutedLayer &layer : layers) {
+    RoutingLine line{.iteration = step, .layer = static_cast<int64_t>(lines.size()), .counts = {}, .choices = {}};
+    const moert_routing &routing = reference ? layer.reference : layer.rank;
+    std::vector<int32_t> experts(static_cast<size_t>(routing.tokens * routing.choices));
+    auto part = static_cast<std::ptrdiff_t>(layer.rank.tokens * layer.rank.choices);
+    for (int64_t rank = layer.rank.first_rank; layer.isOn(rank); ++rank) {
+      int64_t count = 0, shard = reference ? layer.shardOf(rank) : 0;
+      MOERT_RETURN_IF_ERROR(checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
+                                                        static_cast<int64_t>(experts.size()), &count)));
+      auto first = experts.begin() + shard * part;
+      const std::vector<int32_t> &choices = line.choices.emplace_back(first, first + part);
+      line.counts.push_back(countChoices(choices, layer.rank.experts));
+    }
+    lines.push_back(std::move(line));
   }
   return {};
 }

@@ -89,8 +89,6 @@ private:
   Status read(const std::string &path);
   Status force(moert_world_t world, int64_t rank, bool reference, const RoutedLayer &layer,
                const RoutingLine &line) const;
-  Status readRanks(moert_world_t world, bool reference, const RoutedLayer &layer,
-                   std::vector<std::vector<int32_t>> &choices) const;
   Status readStep(moert_world_t world, bool reference, int64_t step, std::vector<RoutingLine> &lines) const;
   std::span<const int32_t> expertsOf(const RoutedToken &token) const;
   template <class Visit> void forEachKept(Visit visit) const;

@@ -57,13 +57,6 @@ Status Runner::create() {
   return status.ok() ? writeZeros() : status;
 }
 
-Status Runner::writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor) {
-  const PartBytes place = partOf(value, groups, rank);
-  std::vector<char> part(static_cast<size_t>(place.count));
-  cutPart(tensor, value, groups, rank, part.data());
-  return checked(moert_world_write_range(world.get(), rank, index, place.begin, part.data(), place.count));
-}
-
 Status Runner::write(const std::string &name, const Tensor &tensor) {
   bool found = false;
   for (size_t i = 0; i < programs.size(); ++i) {
@@ -71,9 +64,15 @@ Status Runner::write(const std::string &name, const Tensor &tensor) {
     if (!argument.value)
       continue;
     found = true;
-    for (int64_t rank : ranks)
-      if (programIndex(programs, rank) == i)
-        MOERT_RETURN_IF_ERROR(writePart(rank, argument.index, *argument.value, tensor));
+    for (int64_t rank : ranks) {
+      if (programIndex(programs, rank) != i)
+        continue;
+      const PartBytes place = partOf(*argument.value, groups, rank);
+      std::vector<char> part(static_cast<size_t>(place.count));
+      cutPart(tensor, *argument.value, groups, rank, part.data());
+      MOERT_RETURN_IF_ERROR(
+          checked(moert_world_write_range(world.get(), rank, argument.index, place.begin, part.data(), place.count)));
+    }
   }
   return found ? Status{} : invalid("the program has no argument '" + name + "'");
 }
@@ -103,7 +102,10 @@ Status Runner::writeInputs(const Tensors &inputs) {
   return {};
 }
 
-Status Runner::readTimes(int64_t rank, std::vector<moert_op_time> &times) {
+Status Runner::addRankTimes(int64_t rank, double &flops) {
+  size_t index = programIndex(programs, rank), first = firstOp(programs, index);
+  const std::vector<Op> &ops = programs[index].ops;
+  std::vector<moert_op_time> times(ops.size());
   int64_t count = 0;
   do {
     times.resize(std::max(times.size(), static_cast<size_t>(count)));
@@ -111,14 +113,6 @@ Status Runner::readTimes(int64_t rank, std::vector<moert_op_time> &times) {
         checked(moert_world_timeline(world.get(), rank, times.data(), static_cast<int64_t>(times.size()), &count)));
   } while (count > static_cast<int64_t>(times.size()));
   times.resize(static_cast<size_t>(count));
-  return {};
-}
-
-Status Runner::addRankTimes(int64_t rank, double &flops) {
-  size_t index = programIndex(programs, rank), first = firstOp(programs, index);
-  const std::vector<Op> &ops = programs[index].ops;
-  std::vector<moert_op_time> times(ops.size());
-  MOERT_RETURN_IF_ERROR(readTimes(rank, times));
   for (const moert_op_time &time : times) {
     const Op &op = ops[static_cast<size_t>(time.op)];
     bool ragged = op.rows > 0 && time.rows >= 0;

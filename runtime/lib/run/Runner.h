@@ -97,10 +97,8 @@ private:
   using Find = Program::Found (Program::*)(std::string_view) const;
 
   Status writeZeros();
-  Status writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor);
   Status read(const Value &value, Find find, Tensor &tensor, double &disagreement);
   Status addRankTimes(int64_t rank, double &flops);
-  Status readTimes(int64_t rank, std::vector<moert_op_time> &times);
   Status addMemory();
 };
 

@@ -112,16 +112,6 @@ Status TokenData::parseNpy() {
   return {};
 }
 
-/// Checks that a text has no zero bytes, which arrays of ids are full of.
-Status TokenData::checkText() const {
-  constexpr size_t kLooked = 65536;
-  const size_t zero = file.substr(0, kLooked).find('\0');
-  if (zero == file.npos)
-    return {};
-  return error("expected a text but byte " + std::to_string(zero) + " is 0: say what the file holds by --data-type (" +
-               tokenTypeNames() + ")");
-}
-
 Status TokenData::findType(const std::string &name) {
   if (file.starts_with(kNpyMagic)) {
     MOERT_RETURN_IF_ERROR(parseNpy());
@@ -130,7 +120,11 @@ Status TokenData::findType(const std::string &name) {
                    ": leave --data-type out");
     return {};
   }
-  MOERT_RETURN_IF_ERROR(name.empty() ? checkText() : Status{});
+  // A text has no zero bytes, which arrays of ids are full of.
+  constexpr size_t kLooked = 65536;
+  if (const size_t zero = file.substr(0, kLooked).find('\0'); name.empty() && zero != file.npos)
+    return error("expected a text but byte " + std::to_string(zero) +
+                 " is 0: say what the file holds by --data-type (" + tokenTypeNames() + ")");
   type = std::find_if(std::begin(kTypes), std::end(kTypes),
                       [&](auto &t) { return (name.empty() ? "bytes" : name) == t.name; });
   if (type == std::end(kTypes))

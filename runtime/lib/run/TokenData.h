@@ -48,7 +48,6 @@ private:
   Status checkSize() const;
   Status findType(const std::string &name);
   Status parseNpy();
-  Status checkText() const;
   Status error(const std::string &message) const;
 
   std::string path;

@@ -127,19 +127,16 @@ bool Comparisons::isExplained() const {
   });
 }
 
-Comparison Comparisons::compare(const std::string &name, const Item &item) const {
-  auto share = [&](double part) { return part / item.scale; };
-  // A NaN in one value must not be hidden by the other.
-  const double most = std::isnan(item.replicas) ? item.replicas : std::max(item.error, item.replicas);
-  return {name, share(std::isnan(item.error) ? item.error : most), share(item.bound())};
-}
-
 void Comparisons::report(Verification &verification) const {
   auto fail = [&](const std::string &name, const std::string &what) {
     verification.failures.push_back("result '" + name + "'" + what);
   };
   for (const auto &[name, item] : items) {
-    const Comparison &value = verification.values.emplace_back(compare(name, item));
+    // A NaN in one value must not be hidden by the other.
+    const double most = std::isnan(item.replicas) ? item.replicas : std::max(item.error, item.replicas);
+    const double error = std::isnan(item.error) ? item.error : most;
+    const Comparison &value =
+        verification.values.emplace_back(Comparison{name, error / item.scale, item.bound() / item.scale});
     std::string mine = firstNotFinite(plan.results.at(name)), theirs = firstNotFinite(reference.results.at(name));
     if (!mine.empty())
       fail(name, " of the plan holds " + mine);

@@ -74,8 +74,6 @@ private:
     double bound() const;
   };
 
-  Comparison compare(const std::string &name, const Item &item) const;
-
   const RunResult &plan;
   const RunResult &reference;
   std::map<std::string, Item> items;

@@ -46,11 +46,6 @@ std::string firstNames(const std::vector<std::string> &names) {
 
 int64_t rowsOfBlock(int64_t rowBytes) { return std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, rowBytes)); }
 
-Status Checkpoint::openFile(const std::string &folder, const std::string &name) {
-  shards.push_back({name, {}});
-  return shards.back().tensors.open((fs::path(folder) / name).string());
-}
-
 Status Checkpoint::addPlaces(const std::map<std::string, std::string> &weightMap) {
   for (size_t i = 0; i < shards.size(); ++i)
     for (const auto &[tensor, entry] : shards[i].tensors.entries())
@@ -76,8 +71,10 @@ Status Checkpoint::openIndex(const std::string &folder) {
     if (names.insert(file).second && !fs::is_regular_file(fs::path(folder) / file))
       return invalid("'" + path + "': expected the file '" + file + "' of tensor '" + tensor + "' in '" + folder +
                      "', but it is not there");
-  for (const std::string &name : names)
-    MOERT_RETURN_IF_ERROR(openFile(folder, name));
+  for (const std::string &name : names) {
+    shards.push_back({name, {}});
+    MOERT_RETURN_IF_ERROR(shards.back().tensors.open((fs::path(folder) / name).string()));
+  }
   return addPlaces(weightMap);
 }
 

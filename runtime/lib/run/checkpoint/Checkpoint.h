@@ -58,7 +58,6 @@ public:
 private:
   Status openIndex(const std::string &folder);
   Status openSharded(const std::string &folder);
-  Status openFile(const std::string &folder, const std::string &name);
   bool isExchanged(const Piece &piece) const;
   Status checkSquare(const Piece &piece);
   Status addPlaces(const std::map<std::string, std::string> &weightMap);

@@ -288,30 +288,15 @@ Status CheckpointWriter::put(const Use &use, const RowBlock &block, const std::s
   return {};
 }
 
-Status CheckpointWriter::writeFile(const CheckpointFile &output, const ReadValue &read) {
-  return writePartial(output.path, [&](OutputFile &file) {
-    file << output.head;
-    for (const auto &[name, entry] : output.tensors)
-      MOERT_RETURN_IF_ERROR(writeTensor(output, name, entry, file, read));
-    return Status{};
-  });
-}
-
 Status CheckpointWriter::writeFiles(const ReadValue &read) {
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (static_cast<int64_t>(i) % options.processes == options.process)
-      MOERT_RETURN_IF_ERROR(writeFile(outputs[i], read));
+  for (auto i = static_cast<size_t>(options.process); i < outputs.size(); i += static_cast<size_t>(options.processes))
+    MOERT_RETURN_IF_ERROR(writePartial(outputs[i].path, [&](OutputFile &file) {
+      file << outputs[i].head;
+      for (const auto &[name, entry] : outputs[i].tensors)
+        MOERT_RETURN_IF_ERROR(writeTensor(outputs[i], name, entry, file, read));
+      return Status{};
+    }));
   return {};
-}
-
-/// Renames the files. Meanwhile there is no index: a folder of old and new files must not look whole.
-Status CheckpointWriter::renameAll() const {
-  if (!indexPath.empty())
-    if (std::remove(indexPath.c_str()) != 0 && errno != ENOENT)
-      return invalidSave("'" + indexPath + "': cannot be removed: " + std::strerror(errno));
-  for (const CheckpointFile &output : outputs)
-    MOERT_RETURN_IF_ERROR(renamePartial(output.path));
-  return indexPath.empty() ? Status{} : renamePartial(indexPath);
 }
 
 /// Removes a folder's files of another layout, because transformers would take one of them for the model.
@@ -338,9 +323,16 @@ Status CheckpointWriter::giveNames(std::ostream &log) {
     file << indexText;
     return Status{};
   };
-  if (!indexPath.empty())
+  if (!indexPath.empty()) {
     MOERT_RETURN_IF_ERROR(writePartial(indexPath, writeIndex));
-  MOERT_RETURN_IF_ERROR(renameAll());
+    // Meanwhile there is no index: a folder of old and new files must not look whole.
+    if (std::remove(indexPath.c_str()) != 0 && errno != ENOENT)
+      return invalidSave("'" + indexPath + "': cannot be removed: " + std::strerror(errno));
+  }
+  for (const CheckpointFile &output : outputs)
+    MOERT_RETURN_IF_ERROR(renamePartial(output.path));
+  if (!indexPath.empty())
+    MOERT_RETURN_IF_ERROR(renamePartial(indexPath));
   return removeOld(log);
 }
 

@@ -66,8 +66,6 @@ private:
   Status layOutNew(int64_t fileBytes);
   void reportLarge(std::ostream &log) const;
   void layOut(Checkpoint::File &file, const std::string &path);
-  Status writeFile(const CheckpointFile &output, const ReadValue &read);
-  Status renameAll() const;
   Status removeOld(std::ostream &log) const;
   Status writeTensor(const CheckpointFile &output, const std::string &name, const SafetensorsFile::Entry &entry,
                      std::ostream &file, const ReadValue &read);
