@@ -1,6 +1,6 @@
 //===- Fit.cpp - least squares of measured times --------------------------===//
 
-#include "calibrate/Fit.h"
+#include "calibrate/Profile.h"
 
 #include <cmath>
 

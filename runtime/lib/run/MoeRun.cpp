@@ -4,7 +4,6 @@
 #include "run/Agreement.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
-#include "run/Train.h"
 #include "run/checkpoint/CheckpointWriter.h"
 #include "run/checkpoint/Safetensors.h"
 

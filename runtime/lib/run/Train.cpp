@@ -1,7 +1,7 @@
 //===- Train.cpp - moe-run --train ----------------------------------------===//
 
-#include "run/Train.h"
 #include "run/Inputs.h"
+#include "run/MoeRun.h"
 #include "run/Runner.h"
 #include "run/TokenData.h"
 #include "run/checkpoint/CheckpointFolder.h"
