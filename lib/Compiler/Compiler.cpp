@@ -1,7 +1,6 @@
 //===- Compiler.cpp - from a model graph to a plan ------------------------===//
 #include "moe/Compiler/Compiler.h"
 
-#include "SpmdProgram.h"
 #include "Stages.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

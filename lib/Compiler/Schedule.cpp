@@ -326,26 +326,12 @@ StringRef mlir::moe::getName(LayerRewrite rewrite) { return getEntry(rewrite).na
 bool ParsedSchedule::hasExchanges() const { return getEntry(layer).leavesExchanges; }
 bool ParsedSchedule::sharesTokens() const { return getEntry(layer).sharesTokens; }
 
-StringRef mlir::moe::getName(Strategy strategy) {
-  ParsedSchedule schedule;
-  schedule.strategy = strategy;
-  SmallVector<const Entry *> parts = getParts(schedule, Kind::Residuals);
-  return parts.empty() ? StringRef("none") : StringRef(parts.front()->name);
-}
-
 std::string ParsedSchedule::getName() const {
   SmallVector<std::string> texts;
   for (const Entry *part : getParts(*this, kOrderInName))
     texts.push_back(part->name.str() + *part->write(*this));
   // The baseline is the default.
   return llvm::join(ArrayRef(texts).drop_front(texts.size() > 1 && layer == LayerRewrite::Baseline), "+");
-}
-
-static SmallVector<StringRef> getNames() {
-  SmallVector<StringRef> names;
-  for (const Entry &entry : getEntries())
-    names.push_back(entry.name);
-  return names;
 }
 
 /// Why `part` cannot be combined with the other parts; empty if it can.
@@ -380,11 +366,12 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
     StringRef known = name == "pipeline" ? "chunks" : name;
     const Entry *entry = llvm::find_if(getEntries(), [&](const Entry &entry) { return entry.name == known; });
     bool hasArgument = text != name, isKnown = entry != getEntries().end();
+    auto names = llvm::map_to_vector(getEntries(), [](const Entry &one) -> StringRef { return one.name; });
     if (!isKnown || (hasArgument ? !entry->takesArgument() : entry->needsArgument()))
       return emitUsageError(context) << "expected --schedule to be made of "
                                      << llvm::join(llvm::map_range(getEntries(), getFullName), ", ")
                                      << ", joined by '+', but got '" << schedule << "'"
-                                     << (isKnown ? "" : suggestName(name, getNames()));
+                                     << (isKnown ? "" : suggestName(name, names));
     for (auto [other, otherText] : parts)
       if (entry->kind == other->kind && text != otherText)
         return emitUsageError(context) << "'" << otherText << "' and '" << text

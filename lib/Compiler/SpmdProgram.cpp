@@ -1,5 +1,5 @@
 //===- SpmdProgram.cpp - programs of ranks as text ------------------------===//
-#include "SpmdProgram.h"
+#include "Stages.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

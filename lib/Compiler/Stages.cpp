@@ -37,7 +37,8 @@ static constexpr double kCostlyFrom[] = {0, 1.75, 0, 4, 6, 8, 12, 0};
 
 /// Appends the passes that decide by the times of ops and by bytes: stages, and recomputation.
 static void addChoices(PassManager &passes, const CompileOptions &options) {
-  if (options.hasStages())
+  // Stages also tell forward and backward apart on one device that orders them separately.
+  if (options.parallel.getPp() > 1 || splitsBackward(options.pipelineOrder) || options.sideBySide > 1)
     passes.addNestedPass<func::FuncOp>(
         createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
   else if (options.markParts)

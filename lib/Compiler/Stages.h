@@ -21,6 +21,36 @@ LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, Modul
 func::FuncOp getFunction(ModuleOp module);
 
 //===----------------------------------------------------------------------===//
+// Programs of ranks as text
+//===----------------------------------------------------------------------===//
+
+/// Names of the functions of a module that was compiled from a model graph.
+inline constexpr StringLiteral kRankName = "rank", kReferenceName = "reference";
+
+/// Attribute of a module at the SPMD stage: the schedule that was asked for, if `plan.schedule`, the applied part of
+/// it, is another. It decides whether the launches are put into another order.
+inline constexpr StringLiteral kRequestedAttrName = "plan.requested";
+
+/// Attributes of a module at the SPMD stage.
+struct SpmdHeader {
+  ParallelAttr parallel;
+  ParsedSchedule schedule;
+  std::optional<OrderPolicy> order;
+};
+
+/// Reads a module at the SPMD stage, which may be written by hand, and turns it into the form that compileSchedule()
+/// has at that stage. Fails with an error if its functions are not those of a rank. `reference`: whether to keep the
+/// reference.
+FailureOr<SpmdHeader> takeSpmdHeader(ModuleOp module, bool reference);
+
+/// Checks that each type of the program is small enough to count the bytes of many such values in 64 bits.
+LogicalResult checkSizes(func::FuncOp program);
+
+/// Checks that arguments and results, which are found by name at run time, have different names and one of the roles.
+LogicalResult checkNames(func::FuncOp function, StringRef what, ArrayRef<StringRef> argumentRoles,
+                         ArrayRef<StringRef> resultRoles);
+
+//===----------------------------------------------------------------------===//
 // Parts of a schedule
 //===----------------------------------------------------------------------===//
 
@@ -79,9 +109,6 @@ void addPlanPasses(PassManager &passes, const CompileOptions &options);
 
 /// moe-price-ops on a cluster that was read already, and outlives the pass. `path` is printed with the pass.
 std::unique_ptr<Pass> createMoePriceOps(const ClusterProfile &profile, StringRef path);
-
-/// Puts the launches of a plan's programs into the order that `options` ask for.
-LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options);
 
 //===----------------------------------------------------------------------===//
 // Programs

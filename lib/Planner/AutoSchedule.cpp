@@ -193,7 +193,11 @@ void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const Can
   bool wasSimulated = candidate.verdict == Verdict::TooLarge || candidate.verdict == Verdict::Simulated;
   if (!wasSimulated || (!isShort(candidate) && !mayNotFit() && !options.exhaustive))
     return;
-  for (int64_t ring : getSmallerRings(schedule)) {
+  // Each chunk has a place of its own without a ring.
+  int64_t own = schedule.getRing() ? std::min(schedule.chunks, schedule.getRing()) : schedule.chunks;
+  for (int64_t ring : {2, 1}) {
+    if (ring >= own)
+      continue;
     schedule.ring = ring;
     if (!isPossible(schedule))
       return;
@@ -214,7 +218,7 @@ void AutoSearch::visit(const Class &one) {
     ++result.bounded;
     return;
   }
-  for (int64_t chunks : getChunkCounts()) {
+  for (int64_t chunks : kChunkCounts) {
     visitChunks(one, chunks);
     if (!result.isComplete)
       return;

@@ -20,17 +20,6 @@ Evaluator::Evaluator(const PlanOptions &options) : options(options) {
   this->options.runPasses = nullptr;
 }
 
-llvm::Expected<const CostModel *> Evaluator::getModel() {
-  if (!model) {
-    llvm::Expected<std::unique_ptr<CostModel>> made =
-        CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
-    if (!made)
-      return made.takeError();
-    model = std::move(*made);
-  }
-  return model.get();
-}
-
 OwningOpRef<ModuleOp> Evaluator::compileUnordered(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
   FirstErrorHandler keep(graph.getContext(), reason);
   // Reading the name refuses parts that cannot be combined.
@@ -92,14 +81,21 @@ std::string Evaluator::Plan::describePeak() const {
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<const CostModel *> Evaluator::Plan::prepareStep() {
-  llvm::Expected<const CostModel *> model = evaluator.getModel();
-  if (!model || trace)
-    return model;
-  llvm::Expected<RoutingTrace> made = makeTrace(*module, evaluator.options.routing);
-  if (!made)
-    return made.takeError();
-  trace = std::move(*made);
-  return model;
+  const PlanOptions &options = evaluator.options;
+  if (!evaluator.model) {
+    llvm::Expected<std::unique_ptr<CostModel>> made =
+        CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+    if (!made)
+      return made.takeError();
+    evaluator.model = std::move(*made);
+  }
+  if (!trace) {
+    llvm::Expected<RoutingTrace> made = makeTrace(*module, options.routing);
+    if (!made)
+      return made.takeError();
+    trace = std::move(*made);
+  }
+  return evaluator.model.get();
 }
 
 llvm::Expected<double> Evaluator::Plan::getBound() {

@@ -33,11 +33,8 @@ public:
   std::optional<Plan> search(ModuleOp graph, std::string &reason);
 
 private:
-  /// The cost model in closed form, which all plans share.
-  llvm::Expected<const CostModel *> getModel();
-
   PlanOptions options;
-  std::unique_ptr<CostModel> model;
+  std::unique_ptr<CostModel> model; ///< model in closed form, which all plans share
 };
 
 /// A plan, with its costs. The evaluator must outlive it.

@@ -1,6 +1,7 @@
 //===- Explanation.cpp - why a schedule and groups were taken -------------===//
 //
 // visit() lists the fields of each struct. A FieldWriter makes a dictionary of them, a FieldReader reads it back.
+//
 //===----------------------------------------------------------------------===//
 #include "moe/Planner/Explanation.h"
 

@@ -18,10 +18,10 @@ SmallVector<int64_t> mlir::moe::getKinds(const ModelSource &source) {
 }
 
 /// Neighbouring parts of one layer. Parts without a layer belong to the layer before them.
-static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> parts) {
-  std::vector<SmallVector<SampledPart>> layers;
-  for (const SampledPart &part : parts) {
-    if (layers.empty() || (!part.cost.layer.empty() && layers.back().front().cost.layer != part.cost.layer))
+static std::vector<SmallVector<PartCost>> groupByLayer(ArrayRef<PartCost> parts) {
+  std::vector<SmallVector<PartCost>> layers;
+  for (const PartCost &part : parts) {
+    if (layers.empty() || (!part.layer.empty() && layers.back().front().layer != part.layer))
       layers.emplace_back();
     layers.back().push_back(part);
   }
@@ -31,10 +31,10 @@ static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> 
 std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds,
                                                 const ModelForm &form, const PlanOptions &options,
                                                 std::string &reason) {
-  std::optional<SmallVector<SampledPart>> sample = sampleParts(readBlocks(source, form, kinds), options, reason);
+  std::optional<SmallVector<PartCost>> sample = sampleParts(readBlocks(source, form, kinds), options, reason);
   if (!sample)
     return std::nullopt;
-  std::vector<SmallVector<SampledPart>> layers = groupByLayer(*sample);
+  std::vector<SmallVector<PartCost>> layers = groupByLayer(*sample);
   // The embedding takes so little time that it may be in one part with the first block. A model may be blocks alone.
   bool hasBegin = layers.size() == kinds.size() + 2, hasEnd = layers.size() > kinds.size();
   if (layers.size() < kinds.size() || layers.size() > kinds.size() + 2) {
@@ -50,8 +50,8 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
   cost.kindParts.assign(std::make_move_iterator(layers.begin() + hasBegin),
                         std::make_move_iterator(layers.end() - hasEnd));
   double widest = 0;
-  for (ArrayRef<SampledPart> kind : cost.kindParts)
-    widest = std::max(widest, kind.front().receivedBytes);
+  for (ArrayRef<PartCost> kind : cost.kindParts)
+    widest = std::max(widest, kind.front().received);
   cost.mostReceived = 1.1 * widest;
   return cost;
 }
@@ -60,21 +60,14 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
 // By difference
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A whole sample as one part.
-struct WholeSample {
-  double each = 0, once = 0, held = 0, arena = 0;
+/// The difference of the costs that measureSample() sets.
+static PartCost subtract(const PartCost &a, const PartCost &b) {
+  return {.forward = a.forward - b.forward, .once = a.once - b.once, .held = a.held - b.held, .kept = a.kept - b.kept};
+}
 
-  WholeSample operator-(const WholeSample &other) const {
-    return {each - other.each, once - other.once, held - other.held, arena - other.arena};
-  }
-  SampledPart get() const { return {{.forward = each, .once = once, .held = held, .kept = arena}}; }
-};
-} // namespace
-
-/// Measures a sample with the micro-batches of the step or, if there are more than two, from two and three.
-static std::optional<WholeSample> measureSample(const GraphReader &read, const PlanOptions &options,
-                                                std::string &reason) {
+/// Measures a whole sample as one part, with the micro-batches of the step or, if there are more than two, from two and
+/// three.
+static std::optional<PartCost> measureSample(const GraphReader &read, const PlanOptions &options, std::string &reason) {
   PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.sideBySide = 1;
@@ -90,8 +83,10 @@ static std::optional<WholeSample> measureSample(const GraphReader &read, const P
     each = longer->step.seconds - whole->step.seconds;
   }
   auto arena = static_cast<double>(whole->memory.arena);
-  return WholeSample{each, whole->step.seconds - count * each,
-                     static_cast<double>(whole->memory.getDeviceBytes()) - arena, arena};
+  return PartCost{.forward = each,
+                  .once = whole->step.seconds - count * each,
+                  .held = static_cast<double>(whole->memory.getDeviceBytes()) - arena,
+                  .kept = arena};
 }
 
 std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
@@ -101,21 +96,21 @@ std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &s
   SmallVector<int64_t> twice;
   for (int64_t kind : kinds)
     twice.append(2, kind);
-  std::optional<WholeSample> base = measureSample(readBlocks(source, form, twice), options, reason);
+  std::optional<PartCost> base = measureSample(readBlocks(source, form, twice), options, reason);
   if (!base)
     return std::nullopt;
   ModelCost cost;
-  WholeSample rest = *base;
+  PartCost rest = *base;
   for (int64_t kind : kinds) {
     SmallVector<int64_t> blocks(twice);
     blocks.insert(llvm::find(blocks, kind), kind);
-    std::optional<WholeSample> more = measureSample(readBlocks(source, form, blocks), options, reason);
+    std::optional<PartCost> more = measureSample(readBlocks(source, form, blocks), options, reason);
     if (!more)
       return std::nullopt;
-    WholeSample block = *more - *base;
-    cost.kindParts.push_back({block.get()});
-    rest = rest - block - block;
+    PartCost block = subtract(*more, *base);
+    cost.kindParts.push_back({block});
+    rest = subtract(subtract(rest, block), block);
   }
-  cost.end.push_back(rest.get());
+  cost.end.push_back(rest);
   return cost;
 }

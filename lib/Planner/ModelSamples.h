@@ -13,8 +13,8 @@ GraphReader readBlocks(const ModelSource &source, ModelForm form, ArrayRef<int64
 
 /// The parts of a model of any number of blocks, on one rank.
 struct ModelCost {
-  SmallVector<SampledPart> begin, end;             ///< before the first block, and after the last
-  std::vector<SmallVector<SampledPart>> kindParts; ///< parts of a block of each kind
+  SmallVector<PartCost> begin, end;             ///< before the first block, and after the last
+  std::vector<SmallVector<PartCost>> kindParts; ///< parts of a block of each kind
   /// The most bytes that a stage may receive: with more, it would begin inside a part that hands over several values.
   double mostReceived = std::numeric_limits<double>::infinity();
 };

@@ -26,7 +26,7 @@ public:
 
   /// Measures a step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
   std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
-  std::optional<SmallVector<SampledPart>> sampleParts();
+  std::optional<SmallVector<PartCost>> sampleParts();
 
 private:
   std::optional<Evaluator::Plan> compile(PlanOptions few);
@@ -82,7 +82,7 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   return whole;
 }
 
-std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
+std::optional<SmallVector<PartCost>> ModelMeasure::sampleParts() {
   PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.sideBySide = 1;
@@ -90,13 +90,9 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   std::optional<Evaluator::Plan> plan = compile(few);
   if (!plan)
     return std::nullopt;
-  // moe-cut-stages recorded the parts.
-  SmallVector<SampledPart> parts;
   func::FuncOp program = plan::getRankPrograms(plan->getModule()).front();
-  if (auto bytes = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName))
-    for (double received : bytes.asArrayRef())
-      parts.push_back({{}, received});
-  if (parts.empty()) {
+  auto received = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName);
+  if (!received || received.empty()) {
     reason = "expected a sample whose parts are marked";
     return std::nullopt;
   }
@@ -105,13 +101,14 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
     reason = llvm::toString(step.takeError());
     return std::nullopt;
   }
-  for (auto [part, cost] : llvm::zip_equal(parts, getPartCosts(*step, plan->getMemory(), parts.size())))
-    part.cost = std::move(cost);
+  SmallVector<PartCost> parts = getPartCosts(*step, plan->getMemory(), received.size());
+  for (auto [part, bytes] : llvm::zip_equal(parts, received.asArrayRef()))
+    part.received = bytes;
   return parts;
 }
 
-std::optional<SmallVector<SampledPart>> mlir::moe::sampleParts(const GraphReader &read, const PlanOptions &options,
-                                                               std::string &reason) {
+std::optional<SmallVector<PartCost>> mlir::moe::sampleParts(const GraphReader &read, const PlanOptions &options,
+                                                            std::string &reason) {
   return ModelMeasure(read, options, reason).sampleParts();
 }
 

@@ -32,14 +32,10 @@ std::optional<WholeModel> measureModel(const GraphReader &read, const PlanOption
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const PlanOptions &options, int64_t limit,
                                              std::string &reason);
 
-struct SampledPart {
-  PartCost cost;
-  double receivedBytes = 0; ///< from the parts before it, for a micro-batch
-};
 /// Compiles and simulates a step of one stage in one micro-batch or, if options.microBatches is more, in two, and
 /// returns the cost of each part. It is like measureModel() in all else.
-std::optional<SmallVector<SampledPart>> sampleParts(const GraphReader &read, const PlanOptions &options,
-                                                    std::string &reason);
+std::optional<SmallVector<PartCost>> sampleParts(const GraphReader &read, const PlanOptions &options,
+                                                 std::string &reason);
 
 } // namespace mlir::moe
 

@@ -19,6 +19,7 @@ struct PartCost {
   double kept = 0;      ///< bytes between forward and backward, for each micro-batch under way
   /// Most bytes in use during the forward and the backward, without the bytes above.
   double forwardPeak = 0, backwardPeak = 0;
+  double received = 0; ///< bytes from the parts before it, for each micro-batch; getPartCosts() does not know them
   std::string layer{}; ///< the name of the layer that takes most of its time, up to a dot
 };
 

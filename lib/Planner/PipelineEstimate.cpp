@@ -46,7 +46,7 @@ struct Device {
 
 class PipelinePlay {
 public:
-  PipelinePlay(ArrayRef<const SampledPart *> parts, double mostReceived, const PipelineShape &shape,
+  PipelinePlay(ArrayRef<const PartCost *> parts, double mostReceived, const PipelineShape &shape,
                PipelineOrders &orders)
       : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts) {}
 
@@ -54,7 +54,7 @@ public:
   PipelineEstimate play(int64_t microBatches);
 
 private:
-  void addStage(ArrayRef<const SampledPart *> own, Device &device, function_ref<double(double)> getTransferSeconds);
+  void addStage(ArrayRef<const PartCost *> own, Device &device, function_ref<double(double)> getTransferSeconds);
   double getReady(const PipelineUnit &unit) const;
   double getSeconds(const PipelineWindow &window) const;
   size_t getIndex(const PipelineUnit &unit) const {
@@ -67,7 +67,7 @@ private:
   const PipelineShape &shape;
   PipelineOrders &orders;
   double mostReceived; ///< ModelCost::mostReceived
-  ArrayRef<const SampledPart *> parts;
+  ArrayRef<const PartCost *> parts;
   SmallVector<StageCost> stages;
   SmallVector<Device> devices;
   SmallVector<size_t, 6> first; ///< part of each stage, and the number of parts
@@ -75,33 +75,32 @@ private:
 };
 } // namespace
 
-void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
+void PipelinePlay::addStage(ArrayRef<const PartCost *> own, Device &device,
                             function_ref<double(double)> getTransferSeconds) {
   StageCost &stage = stages.emplace_back();
   if (stages.size() > 1)
-    stage.receiveSeconds = getTransferSeconds(own.front()->receivedBytes);
-  for (const SampledPart *part : own) {
-    const PartCost &cost = part->cost;
-    stage.forward += cost.forward;
-    stage.backward += cost.backward;
-    stage.forwardCompute += cost.forward - cost.forwardExposed;
-    stage.backwardCompute += cost.backward - cost.backwardExposed;
-    stage.forwardExchange += cost.forwardExchange;
-    stage.backwardExchange += cost.backwardExchange;
-    stage.forwardPeak = std::max(stage.forwardPeak, cost.forwardPeak);
-    stage.kept += cost.kept;
-    stage.forwardBytes = std::max(stage.forwardBytes, stage.kept + cost.forwardPeak);
+    stage.receiveSeconds = getTransferSeconds(own.front()->received);
+  for (const PartCost *part : own) {
+    stage.forward += part->forward;
+    stage.backward += part->backward;
+    stage.forwardCompute += part->forward - part->forwardExposed;
+    stage.backwardCompute += part->backward - part->backwardExposed;
+    stage.forwardExchange += part->forwardExchange;
+    stage.backwardExchange += part->backwardExchange;
+    stage.forwardPeak = std::max(stage.forwardPeak, part->forwardPeak);
+    stage.kept += part->kept;
+    stage.forwardBytes = std::max(stage.forwardBytes, stage.kept + part->forwardPeak);
     // The parts after this one have done their backward.
-    stage.backwardBytes = std::max(stage.backwardBytes, stage.kept + cost.backwardPeak);
-    device.once += cost.once;
-    device.held += cost.held;
-    device.tail += cost.tail;
+    stage.backwardBytes = std::max(stage.backwardBytes, stage.kept + part->backwardPeak);
+    device.once += part->once;
+    device.held += part->held;
+    device.tail += part->tail;
   }
   double kept = stage.kept;
-  for (const SampledPart *part : llvm::reverse(own)) {
-    stage.gradients += part->cost.gradients;
-    stage.firstBackwardBytes = std::max(stage.firstBackwardBytes, kept + stage.gradients + part->cost.backwardPeak);
-    kept -= part->cost.kept;
+  for (const PartCost *part : llvm::reverse(own)) {
+    stage.gradients += part->gradients;
+    stage.firstBackwardBytes = std::max(stage.firstBackwardBytes, kept + stage.gradients + part->backwardPeak);
+    kept -= part->kept;
   }
 }
 
@@ -109,14 +108,14 @@ bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
   // Parts that may begin a stage, and the number of parts.
   SmallVector<size_t> begins = {0};
   for (size_t part = 1; part < parts.size(); ++part)
-    if (parts[part]->receivedBytes <= mostReceived)
+    if (parts[part]->received <= mostReceived)
       begins.push_back(part);
   begins.push_back(parts.size());
   StageCutProblem problem{{}, {}, shape.stages};
   for (auto [begin, end] : llvm::zip(begins, ArrayRef(begins).drop_front())) {
     double seconds = 0;
-    for (const SampledPart *part : parts.slice(begin, end - begin))
-      seconds += part->cost.forward + part->cost.backward;
+    for (const PartCost *part : parts.slice(begin, end - begin))
+      seconds += part->forward + part->backward;
     problem.seconds.push_back(seconds);
     problem.receive.push_back(0);
   }
@@ -199,8 +198,8 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
 std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
                                                             const PipelineShape &shape, PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
-  SmallVector<const SampledPart *> parts;
-  auto add = [&](ArrayRef<SampledPart> some) { llvm::append_range(parts, llvm::make_pointer_range(some)); };
+  SmallVector<const PartCost *> parts;
+  auto add = [&](ArrayRef<PartCost> some) { llvm::append_range(parts, llvm::make_pointer_range(some)); };
   add(cost.begin);
   for (size_t kind : kindOf)
     add(cost.kindParts[kind]);

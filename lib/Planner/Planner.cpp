@@ -130,12 +130,12 @@ static FailureOr<OwningOpRef<ModuleOp>> searchSchedule(ModuleOp graph, const Par
   ParsedSchedule candidate = schedule;
   candidate.chooseStrategy = false;
   bool savesMemory = schedule.chooseStrategy || schedule.strategy != Strategy::None;
-  for (int64_t chunks : schedule.chunks ? ArrayRef(schedule.chunks) : getPipelineCounts()) {
+  for (int64_t chunks : schedule.chunks ? ArrayRef(schedule.chunks) : ArrayRef(kPipelineCounts)) {
     // A strategy saves little without chunks that take turns.
     if (savesMemory && chunks == 1 && schedule.chunks == 0)
       continue;
     candidate.chunks = chunks;
-    for (Strategy strategy : schedule.chooseStrategy ? getMpipeStrategies() : ArrayRef(schedule.strategy)) {
+    for (Strategy strategy : schedule.chooseStrategy ? ArrayRef(kMpipeStrategies) : ArrayRef(schedule.strategy)) {
       candidate.strategy = strategy;
       if (failed(search.add(candidate)))
         return failure();
@@ -155,7 +155,7 @@ static FailureOr<OwningOpRef<ModuleOp>> searchToFit(ModuleOp graph, const Parsed
   llvm::SmallSetVector<int64_t, 8> counts;
   counts.insert(schedule.chunks);
   if (schedule.hasExchanges())
-    for (int64_t chunks : getChunkCounts().drop_front())
+    for (int64_t chunks : ArrayRef(kChunkCounts).drop_front())
       counts.insert(chunks);
   SmallVector<Strategy> strategies = getStrategies(*options.cluster);
   for (int64_t chunks : counts)

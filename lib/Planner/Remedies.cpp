@@ -15,23 +15,17 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-std::vector<MemoryFlag> mlir::moe::getMemoryFlags(const PlanOptions &options) {
-  std::vector<MemoryFlag> flags;
-  if (options.train && options.recompute == Recompute::None)
-    flags.push_back({"--recompute", [](PlanRequest &request) { request.options.recompute = Recompute::Block; }});
-  if (options.optimizer && options.zero == 0 && options.parallel.getDp() > 1)
-    flags.push_back({"--zero", [](PlanRequest &request) { request.options.zero = 1; }});
-  if (options.parallel.getMp() > 1 && !options.sequenceParallel)
-    flags.push_back({"--sequence-parallel", [](PlanRequest &request) { request.options.sequenceParallel = true; }});
-  return flags;
-}
-
 namespace {
+/// One way to need less memory.
+struct Remedy {
+  std::string flags; ///< "--max-load=2 --recompute"
+  int64_t bytes = 0; ///< device memory, on the rank that needs the most
+};
+
 class RemedySearch {
 public:
-  RemedySearch(const PlanRequest &asked, int64_t bytes, const ModelReader &read, int64_t limit, double seconds)
-      : asked(asked), bytes(bytes), read(read), limit(limit),
-        end(Clock::now() + std::chrono::duration<double>(seconds)) {}
+  RemedySearch(const PlanRequest &asked, int64_t bytes, const ModelReader &read, int64_t limit)
+      : asked(asked), bytes(bytes), read(read), limit(limit) {}
 
   std::vector<Remedy> run(ArrayRef<MemoryFlag> flags);
 
@@ -53,7 +47,8 @@ private:
   int64_t bytes; ///< memory with the flags that are taken so far
   const ModelReader &read;
   int64_t limit;
-  std::chrono::time_point<Clock, std::chrono::duration<double>> end;
+  /// No plan is begun after this.
+  Clock::time_point end = Clock::now() + std::chrono::seconds(20);
   std::vector<Remedy> remedies;
 };
 } // namespace
@@ -159,12 +154,17 @@ std::vector<Remedy> RemedySearch::run(ArrayRef<MemoryFlag> flags) {
   return std::move(remedies);
 }
 
-std::vector<Remedy> mlir::moe::findRemedies(const PlanRequest &asked, int64_t bytes, ArrayRef<MemoryFlag> flags,
-                                            const ModelReader &read, int64_t limit, double seconds) {
-  return RemedySearch(asked, bytes, read, limit, seconds).run(flags);
-}
-
-std::string mlir::moe::describeRemedies(ArrayRef<Remedy> remedies, int64_t limit) {
+std::string mlir::moe::describeRemedies(const PlanRequest &asked, int64_t bytes, std::vector<MemoryFlag> flags,
+                                        const ModelReader &read, int64_t limit) {
+  // Flags that are not given and have an effect.
+  const PlanOptions &options = asked.options;
+  if (options.train && options.recompute == Recompute::None)
+    flags.push_back({"--recompute", [](PlanRequest &request) { request.options.recompute = Recompute::Block; }});
+  if (options.optimizer && options.zero == 0 && options.parallel.getDp() > 1)
+    flags.push_back({"--zero", [](PlanRequest &request) { request.options.zero = 1; }});
+  if (options.parallel.getMp() > 1 && !options.sequenceParallel)
+    flags.push_back({"--sequence-parallel", [](PlanRequest &request) { request.options.sequenceParallel = true; }});
+  std::vector<Remedy> remedies = RemedySearch(asked, bytes, read, limit).run(flags);
   std::string text;
   if (remedies.empty())
     return text;

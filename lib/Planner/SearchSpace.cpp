@@ -17,33 +17,11 @@ bool mlir::moe::mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr p
   return true;
 }
 
-ArrayRef<int64_t> mlir::moe::getChunkCounts(int64_t most) {
-  static const int64_t counts[] = {1, 2, 4, 8, 16};
-  return ArrayRef(counts).take_while([&](int64_t count) { return count <= most; });
-}
-
-ArrayRef<int64_t> mlir::moe::getPipelineCounts() { return getChunkCounts(/*most=*/8); }
-
-SmallVector<int64_t> mlir::moe::getSmallerRings(const ParsedSchedule &schedule) {
-  // Each chunk has a place of its own without a ring.
-  int64_t own = std::min(schedule.chunks, schedule.getRing() ? schedule.getRing() : schedule.chunks);
-  SmallVector<int64_t> rings;
-  for (int64_t ring : {2, 1})
-    if (ring < own)
-      rings.push_back(ring);
-  return rings;
-}
-
-ArrayRef<Strategy> mlir::moe::getMpipeStrategies() {
-  static const Strategy strategies[] = {Strategy::S1, Strategy::S2, Strategy::S3, Strategy::S4};
-  return strategies;
-}
-
 SmallVector<Strategy> mlir::moe::getStrategies(const ClusterProfile &cluster) {
   SmallVector<Strategy> strategies = {Strategy::None, Strategy::S4};
   // Copies to a host have no known time without a link.
   if (cluster.hostBytesPerSecond > 0)
-    llvm::append_range(strategies, getMpipeStrategies().drop_back());
+    llvm::append_range(strategies, ArrayRef(kMpipeStrategies).drop_back());
   return strategies;
 }
 

@@ -118,15 +118,15 @@ static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
 }
 
 /// Scales costs that `parts` have once to those of `like` in sum, each its share, or equally if no part has any.
-static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> like) {
+static void scaleOnce(SmallVector<PartCost> &parts, ArrayRef<PartCost> like) {
   auto scale = [&](double PartCost::*member) {
     double own = 0, all = 0;
-    for (const SampledPart &part : parts)
-      own += part.cost.*member;
-    for (const SampledPart &part : like)
-      all += part.cost.*member;
-    for (SampledPart &part : parts)
-      part.cost.*member = own > 0 ? part.cost.*member * all / own : all / static_cast<double>(parts.size());
+    for (const PartCost &part : parts)
+      own += part.*member;
+    for (const PartCost &part : like)
+      all += part.*member;
+    for (PartCost &part : parts)
+      part.*member = own > 0 ? part.*member * all / own : all / static_cast<double>(parts.size());
   };
   scale(&PartCost::once);
   scale(&PartCost::held);

@@ -299,9 +299,8 @@ std::string CompileCommandLine::describeRemedies(Session &session, const PlanReq
   } else {
     flags = importing.getMemoryFlags(shapes->front(), globalBatch.getNumOccurrences() > 0, asked.model);
   }
-  llvm::append_range(flags, getMemoryFlags(asked.options));
   ModelReader read = makeReader(graph ? *graph : ModuleOp(), shapes->front());
-  return moe::describeRemedies(findRemedies(asked, bytes, flags, read, limit), limit);
+  return moe::describeRemedies(asked, bytes, std::move(flags), read, limit);
 }
 
 std::string CompileCommandLine::findCluster() const {

@@ -8,8 +8,6 @@
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
-#include "moe/Planner/AutoSchedule.h"
-#include "moe/Planner/BatchShapes.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Report/PlanReport.h"
 #include "moe/Report/SimOutput.h"
@@ -262,22 +260,17 @@ static LogicalResult writeExplanations(ModuleOp module, const ClusterProfile &cl
 /// Compiles one plan for all `shapes`.
 static FailureOr<OwningOpRef<ModuleOp>> compileShapes(Session &session, ArrayRef<ImportShape> shapes,
                                                       const PlanOptions &options) {
-  SmallVector<Variant> variants;
+  OwningOpRef<ModuleOp> merged = ModuleOp::create(UnknownLoc::get(&session.context));
   for (ImportShape shape : shapes) {
     FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()}, shape);
     if (failed(graph))
       return failure();
-    if (variants.empty())
+    if (merged->getBody()->empty())
       warnOfNoExperts(**graph, options);
-    size_t first = variants.size();
-    if (failed(compileVariants(**graph, options, variants)))
+    if (failed(compileVariants(**graph, options, shape.batch, shape.seq, *merged)))
       return emitUsageError(session.context) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
-    for (Variant &variant : MutableArrayRef(variants).drop_front(first)) {
-      variant.batch = shape.batch;
-      variant.sequence = shape.seq;
-    }
   }
-  return mergeVariants(&session.context, variants);
+  return merged;
 }
 
 /// Makes the forward and the backward of each variant of a plan, or of the plan itself.

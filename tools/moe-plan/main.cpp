@@ -2,6 +2,7 @@
 //
 // Answers which groups a training run needs, how long a step is, and whether it fits. All options of moe-compile that
 // make a plan are options here, with the defaults of a training run of a whole model.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompileCommandLine.h"

@@ -72,9 +72,6 @@ struct CompileOptions : StepChoice {
   PassRunner runPasses;
   /// The path of the cluster's file, for passes in text; may be empty.
   std::string clusterPath;
-
-  /// Whether ops have stages. They also tell forward and backward apart on one device that orders them separately.
-  bool hasStages() const { return parallel.getPp() > 1 || splitsBackward(pipelineOrder) || sideBySide > 1; }
 };
 
 /// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 if it has none.

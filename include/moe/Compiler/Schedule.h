@@ -72,8 +72,6 @@ struct ParsedSchedule {
 
 /// "baseline", "s1", ...
 StringRef getName(LayerRewrite rewrite);
-/// "none", "mpipe-s1", ...
-StringRef getName(mpipemoe::Strategy strategy);
 
 /// Fails with an error that lists the known names or says which exclude each other.
 FailureOr<ParsedSchedule> parseSchedule(MLIRContext *context, StringRef schedule);

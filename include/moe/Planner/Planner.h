@@ -1,6 +1,7 @@
 //===- Planner.h - the best plan of a model graph ---------------*- C++ -*-===//
 //
 // The planner searches what a request leaves open, by compiling and simulating candidates.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_PLANNER_H
 #define MOE_PLANNER_PLANNER_H
@@ -33,6 +34,12 @@ struct PlanOptions : CompileOptions {
 
 /// Compiles a model graph after deciding what options.schedule leaves open. Errors are reported at the ops.
 FailureOr<OwningOpRef<ModuleOp>> planAndCompile(ModuleOp graph, const PlanOptions &options);
+
+/// Compiles a graph of that shape, and appends its plans to `merged` as variants (moe/Conversion/Variants.h): one of
+/// options.schedule; for 'parm-auto' one for S1 and one for S2, with Eq. 13 and 14 as their seconds (Parm); for
+/// 'chunks:auto' one for each chunk count, with the seconds of a predicted step. Errors are reported at the ops.
+LogicalResult compileVariants(ModuleOp graph, const PlanOptions &options, int64_t batch, int64_t sequence,
+                              ModuleOp merged);
 
 /// Differences between the graphs of a model. Absent values are as the user asks for them.
 struct ModelForm {

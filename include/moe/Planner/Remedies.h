@@ -1,6 +1,7 @@
 //===- Remedies.h - warnings about plans, and what makes them fit -*- C++ -*-===//
 //
 // A plan that does not fit is refused. The error names flags with which it needs less, each of which was compiled.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOE_PLANNER_REMEDIES_H
 #define MOE_PLANNER_REMEDIES_H
@@ -21,24 +22,12 @@ struct MemoryFlag {
   std::function<void(PlanRequest &)> apply;
 };
 
-/// Returns --recompute, --zero and --sequence-parallel, if they are not given and have an effect.
-std::vector<MemoryFlag> getMemoryFlags(const PlanOptions &options);
-
-/// One way to need less memory.
-struct Remedy {
-  std::string flags; ///< "--max-load=2 --recompute"
-  int64_t bytes = 0; ///< device memory, on the rank that needs the most
-};
-
-/// Compiles `asked`, which needs `bytes` (0: they are measured first), with each of the flags, and reports nothing. If
-/// none makes it fit into `limit` bytes, it tries ever more of them together, and then ever more devices. Plans that
-/// cannot be compiled, or do not need less, are left out. After `seconds`, or once the options say so, it begins no
-/// further plan. The result is in the order in which it was tried.
-std::vector<Remedy> findRemedies(const PlanRequest &asked, int64_t bytes, ArrayRef<MemoryFlag> flags,
-                                 const ModelReader &read, int64_t limit, double seconds = 20);
-
-/// A line for each remedy, with the memory that it needs and whether it fits. Empty if there is none.
-std::string describeRemedies(ArrayRef<Remedy> remedies, int64_t limit);
+/// Compiles `asked`, which needs `bytes` (0: they are measured first), with each of the flags, and of --recompute,
+/// --zero and --sequence-parallel, and reports nothing. If none makes it fit into `limit` bytes, it tries ever more of
+/// them together, and then ever more devices, for a while. Returns a line for each plan that needs less, with its
+/// memory and whether it fits, in the order in which they were tried. Empty if there is none.
+std::string describeRemedies(const PlanRequest &asked, int64_t bytes, std::vector<MemoryFlag> flags,
+                             const ModelReader &read, int64_t limit);
 
 /// Warns of a pipeline with fewer micro-batches than stages: its cost, and the remedy.
 void warnOfBubble(const PlanOptions &options);

@@ -12,18 +12,14 @@ namespace mlir::moe {
 /// sent once, those of other layers by node, and several nodes have experts. True for schedules without them.
 bool mayExchangeByNode(const ParsedSchedule &schedule, ParallelAttr parallel, int64_t devicesPerNode, bool isDropless);
 
-/// Numbers of chunks that are tried, from 1 up to at most `most`.
-ArrayRef<int64_t> getChunkCounts(int64_t most = 16);
-/// Numbers of chunks that chunks:auto tries.
-ArrayRef<int64_t> getPipelineCounts();
+/// Numbers of chunks that are tried, and those that chunks:auto tries.
+inline constexpr int64_t kChunkCounts[] = {1, 2, 4, 8, 16}, kPipelineCounts[] = {1, 2, 4, 8};
 
 /// MPipeMoE's strategies, which mpipe-auto chooses from.
-ArrayRef<mpipemoe::Strategy> getMpipeStrategies();
+inline constexpr mpipemoe::Strategy kMpipeStrategies[] = {mpipemoe::Strategy::S1, mpipemoe::Strategy::S2,
+                                                          mpipemoe::Strategy::S3, mpipemoe::Strategy::S4};
 /// The same and none, as far as the cluster allows: strategies that offload need a link to the host.
 SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
-
-/// Rings for `schedule` with the values of fewer chunks than its own, the largest first.
-SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
 
 /// Sizes of cp for sequences of `tokens`: 1, and powers of two that leave a rank parts of at least 4096 tokens.
 SmallVector<int64_t> getContextSizes(int64_t tokens);
