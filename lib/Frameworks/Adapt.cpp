@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Adapt.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -125,11 +125,6 @@ std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
 // torchtitan
 //===----------------------------------------------------------------------===//
 
-static bool hasTorchtitanOrder(const Candidate &plan) {
-  return plan.pipelineOrder == Order::OneForwardOneBackward || plan.pipelineOrder == Order::ZbV ||
-         plan.pipelineOrder == Order::DualPipeV;
-}
-
 /// Reason against the groups of experts, whose ranks torchtitan takes from data and tensor parallelism; empty: none.
 static std::string refuseExperts(ParallelAttr all) {
   int64_t tp = all.getMp(), etp = all.getEsp(), ep = all.getEp();
@@ -148,7 +143,7 @@ std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
   if (job.hasExperts())
     adapter.adaptSchedule("torchtitan has one way to dispatch tokens", /*sendsOnce=*/false);
   adapter.adaptRecompute("[activation_checkpoint] has the modes none, selective and full");
-  if (!hasTorchtitanOrder(adapter.plan))
+  if (!llvm::is_contained({Order::OneForwardOneBackward, Order::ZbV, Order::DualPipeV}, adapter.plan.pipelineOrder))
     adapter.adaptOrder("pipeline_parallel_schedule has no such order");
   adapter.adaptSideBySide("torchtitan has no such option");
   ParallelAttr all = job.plan.parallel;
@@ -166,13 +161,11 @@ std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
 }
 
 StringRef mlir::moe::getTorchtitanModel(const ModelConfig &model) {
-  StringRef name = model.architecture;
-  std::pair<StringRef, StringRef> known[] = {
-      {"LlamaForCausalLM", "llama3"},           {"DeepseekV2ForCausalLM", "deepseek_v3"},
-      {"DeepseekV3ForCausalLM", "deepseek_v3"}, {"Qwen3ForCausalLM", "qwen3"},
-      {"Qwen3MoeForCausalLM", "qwen3"},         {"GptOssForCausalLM", "gpt_oss"}};
-  for (auto [architecture, own] : known)
-    if (name == architecture)
-      return own;
-  return name.starts_with("Llama4") ? "llama4" : "";
+  return llvm::StringSwitch<StringRef>(model.architecture)
+      .Case("LlamaForCausalLM", "llama3")
+      .Cases("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "deepseek_v3")
+      .Cases("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "qwen3")
+      .Case("GptOssForCausalLM", "gpt_oss")
+      .StartsWith("Llama4", "llama4")
+      .Default("");
 }

@@ -4,10 +4,10 @@
 #include "Adapt.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Planner/AutoParallel.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -38,18 +38,6 @@ static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> bound
     first.push_back(best);
   }
   return first;
-}
-
-/// First blocks of stages that are as even as possible, for a plan with unknown cuts.
-static SmallVector<int64_t> divideEvenly(int64_t blocks, int64_t stages) {
-  SmallVector<int64_t> first;
-  for (int64_t stage = 0; stage < stages; ++stage)
-    first.push_back(stage * blocks / stages);
-  return first;
-}
-
-static int64_t countBlocks(const PlannedJob &job, const ModelSource &source) {
-  return static_cast<int64_t>(source.kinds.empty() ? job.model.model->blocks.size() : source.kinds.size());
 }
 
 /// Clears the boundaries of stages, which count parts that depend on the schedule.
@@ -84,7 +72,8 @@ private:
 } // namespace
 
 SmallVector<int64_t> Adviser::cutAtBlocks(Candidate &plan, bool isEven) const {
-  int64_t stages = plan.parallel.getPp() * plan.interleave, blocks = countBlocks(job, source);
+  int64_t stages = plan.parallel.getPp() * plan.interleave;
+  int64_t blocks = source.kinds.empty() ? job.model.model->blocks.size() : source.kinds.size();
   if (plan.parallel.getPp() == 1)
     return {};
   std::string reason;
@@ -94,7 +83,7 @@ SmallVector<int64_t> Adviser::cutAtBlocks(Candidate &plan, bool isEven) const {
   if (isKnown && !isEven)
     first = roundToBlocks(plan.stageBoundaries, *parts);
   if (!first)
-    first = divideEvenly(blocks, stages);
+    first = llvm::map_to_vector(llvm::seq(stages), [&](int64_t stage) { return stage * blocks / stages; });
   plan.stageBoundaries = parts ? getStageBoundaries(*parts, *first) : SmallVector<int64_t>();
   first->push_back(blocks);
   SmallVector<int64_t> counts;

@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 #include "moe/Frameworks/MegatronJob.h"
 
-#include "moe/Import/MegatronFlags.h"
 #include "moe/Support/JsonReader.h"
 
 #include "llvm/ADT/STLExtras.h"

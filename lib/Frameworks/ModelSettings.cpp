@@ -24,45 +24,13 @@ static std::string formatNumber(double value) {
   return text;
 }
 
-namespace {
-/// Flags of one model.
-class ModelWriter {
-public:
-  ModelWriter(const ModelConfig &config, int64_t sequence)
-      : layer(config.layer), model(*config.model), sequence(sequence) {}
-
-  std::vector<SettingGroup> run();
-
-private:
-  void add(StringRef flag, const Twine &value) { group->add(flag, value); }
-  void add(StringRef flag, int64_t value) { group->add(flag, value); }
-  void addIf(bool present, StringRef flag) { group->addIf(present, flag); }
-  void begin(const char *title) { group = &groups.emplace_back(SettingGroup{title}); }
-  void addSizes();
-  void addAttention();
-  void addLatent(const LatentSpec &latent);
-  void addPositions();
-  void addWindows();
-  void addExperts();
-  void addRouter();
-  /// Pattern such as `([0]*3+[1]*58)`; empty if all blocks are alike.
-  std::string getPattern(llvm::function_ref<bool(const BlockSpec &)> has) const;
-
-  const LayerSpec &layer;
-  const ModelSpec &model;
-  int64_t sequence;
-  std::vector<SettingGroup> groups;
-  SettingGroup *group = nullptr;
-};
-} // namespace
-
-std::string ModelWriter::getPattern(llvm::function_ref<bool(const BlockSpec &)> has) const {
+/// Pattern such as `([0]*3+[1]*58)`; empty if all blocks are alike.
+static std::string getPattern(ArrayRef<BlockSpec> blocks, llvm::function_ref<bool(const BlockSpec &)> has) {
   std::string text;
-  ArrayRef<BlockSpec> rest = model.blocks;
-  while (!rest.empty()) {
+  for (ArrayRef<BlockSpec> rest = blocks; !rest.empty();) {
     bool value = has(rest.front());
     size_t count = rest.take_while([&](const BlockSpec &block) { return has(block) == value; }).size();
-    if (count == model.blocks.size())
+    if (count == blocks.size())
       return "";
     text += (text.empty() ? "([" : "+[") + std::to_string(value) + "]*" + std::to_string(count);
     rest = rest.drop_front(count);
@@ -70,141 +38,138 @@ std::string ModelWriter::getPattern(llvm::function_ref<bool(const BlockSpec &)> 
   return text + ")";
 }
 
-void ModelWriter::addSizes() {
-  begin("The model");
-  add("num-layers", static_cast<int64_t>(model.blocks.size()));
-  add("hidden-size", layer.hidden);
-  add("ffn-hidden-size", model.denseHidden > 0 ? model.denseHidden : layer.expertHidden);
-  add("vocab-size", model.vocabulary);
-  add("max-position-embeddings", model.learnedPositions > 0 ? model.learnedPositions : sequence);
-  add("normalization", model.norm == Norm::rms ? "RMSNorm" : "LayerNorm");
-  add("norm-epsilon", formatNumber(model.eps));
+static SettingGroup getSizes(const LayerSpec &layer, const ModelSpec &model, int64_t sequence) {
+  SettingGroup group{"The model"};
+  group.add("num-layers", static_cast<int64_t>(model.blocks.size()));
+  group.add("hidden-size", layer.hidden);
+  group.add("ffn-hidden-size", model.denseHidden > 0 ? model.denseHidden : layer.expertHidden);
+  group.add("vocab-size", model.vocabulary);
+  group.add("max-position-embeddings", model.learnedPositions > 0 ? model.learnedPositions : sequence);
+  group.add("normalization", model.norm == Norm::rms ? "RMSNorm" : "LayerNorm");
+  group.add("norm-epsilon", formatNumber(model.eps));
   Activation activation = layer.experts > 0 ? layer.activation : model.denseActivation;
-  addIf(activation == Activation::swiglu, "swiglu");
+  group.addIf(activation == Activation::swiglu, "swiglu");
   if (activation == Activation::swiglu_clamped) {
-    group->add("quick-geglu");
-    add("glu-linear-offset", "1.0");
-    add("activation-func-clamp-value", formatNumber(layer.activationLimit));
+    group.add("quick-geglu");
+    group.add("glu-linear-offset", "1.0");
+    group.add("activation-func-clamp-value", formatNumber(layer.activationLimit));
   }
-  addIf(!model.denseBiases && !model.attention.outputBias, "disable-bias-linear");
-  addIf(!model.tiedHead, "untie-embeddings-and-output-weights");
-  add("attention-dropout", formatNumber(model.dropout.attention));
-  add("hidden-dropout", formatNumber(model.dropout.residual));
+  group.addIf(!model.denseBiases && !model.attention.outputBias, "disable-bias-linear");
+  group.addIf(!model.tiedHead, "untie-embeddings-and-output-weights");
+  group.add("attention-dropout", formatNumber(model.dropout.attention));
+  group.add("hidden-dropout", formatNumber(model.dropout.residual));
+  return group;
 }
 
-void ModelWriter::addLatent(const LatentSpec &latent) {
-  group->add("multi-latent-attention");
+static void addLatent(SettingGroup &group, const LatentSpec &latent) {
+  group.add("multi-latent-attention");
   if (latent.queryRank > 0)
-    add("q-lora-rank", latent.queryRank);
-  add("kv-lora-rank", latent.rank);
-  add("qk-head-dim", latent.plainDim);
-  add("qk-pos-emb-head-dim", latent.rotaryDim);
-  add("v-head-dim", latent.valueDim);
+    group.add("q-lora-rank", latent.queryRank);
+  group.add("kv-lora-rank", latent.rank);
+  group.add("qk-head-dim", latent.plainDim);
+  group.add("qk-pos-emb-head-dim", latent.rotaryDim);
+  group.add("v-head-dim", latent.valueDim);
   // The short vectors have norms.
-  group->add("qk-layernorm");
+  group.add("qk-layernorm");
 }
 
-void ModelWriter::addAttention() {
-  const AttentionSpec &attention = model.attention;
-  begin("Attention");
-  add("num-attention-heads", attention.heads);
-  if (attention.latent)
-    addLatent(*attention.latent);
-  else
-    add("kv-channels", attention.headDim);
-  if (!attention.latent && attention.keyHeads != attention.heads) {
-    group->add("group-query-attention");
-    add("num-query-groups", attention.keyHeads);
-  }
-  addIf(attention.inputBiases && !attention.outputBias, "add-qkv-bias");
-  addIf(attention.headNorm == HeadNorm::head, "qk-layernorm");
-  if (attention.sinks)
-    add("softmax-type", "learnable");
-  addWindows();
-  addPositions();
-}
-
-void ModelWriter::addWindows() {
+static void addWindows(SettingGroup &group, const ModelSpec &model) {
   auto slides = [](const BlockSpec &block) { return block.window > 0; };
   const BlockSpec *first = llvm::find_if(model.blocks, slides);
   if (first == model.blocks.end())
     return;
   // A query sees itself and this number of tokens before it.
-  add("window-size", Twine(first->window - 1) + ",0");
-  if (std::string pattern = getPattern(slides); !pattern.empty())
-    add("window-attn-skip-freq", pattern);
+  group.add("window-size", Twine(first->window - 1) + ",0");
+  if (std::string pattern = getPattern(model.blocks, slides); !pattern.empty())
+    group.add("window-attn-skip-freq", pattern);
 }
 
-void ModelWriter::addPositions() {
+static void addPositions(SettingGroup &group, const ModelSpec &model) {
   const std::optional<RotarySpec> &rotary = model.attention.rotary;
-  if (!rotary) {
-    add("position-embedding-type", model.learnedPositions > 0 ? "learned_absolute" : "none");
-    return;
-  }
-  add("position-embedding-type", "rope");
-  add("rotary-base", formatNumber(rotary->base));
+  if (!rotary)
+    return group.add("position-embedding-type", model.learnedPositions > 0 ? "learned_absolute" : "none");
+  group.add("position-embedding-type", "rope");
+  group.add("rotary-base", formatNumber(rotary->base));
   if (rotary->dim > 0 && !model.attention.latent)
-    add("rotary-percent",
-        formatNumber(static_cast<double>(rotary->dim) / static_cast<double>(model.attention.headDim)));
-  addIf(rotary->interleaved, "rotary-interleaved");
-  if (std::string pattern = getPattern([](const BlockSpec &block) { return !block.rotary; }); !pattern.empty())
-    add("no-rope-freq", pattern);
+    group.add("rotary-percent",
+              formatNumber(static_cast<double>(rotary->dim) / static_cast<double>(model.attention.headDim)));
+  group.addIf(rotary->interleaved, "rotary-interleaved");
+  auto lacksRotary = [](const BlockSpec &block) { return !block.rotary; };
+  if (std::string pattern = getPattern(model.blocks, lacksRotary); !pattern.empty())
+    group.add("no-rope-freq", pattern);
   if (rotary->factor == 1)
     return;
-  addIf(rotary->reach > 0, "use-rope-scaling");
-  add(rotary->reach > 0 ? "rope-scaling-factor" : "rotary-scaling-factor", formatNumber(rotary->factor));
+  group.addIf(rotary->reach > 0, "use-rope-scaling");
+  group.add(rotary->reach > 0 ? "rope-scaling-factor" : "rotary-scaling-factor", formatNumber(rotary->factor));
   if (model.attention.latent)
-    add("rope-type", "yarn");
-  group->remark = "the positions are stretched: compare betas and mscale with the model's configuration";
+    group.add("rope-type", "yarn");
+  group.remark = "the positions are stretched: compare betas and mscale with the model's configuration";
 }
 
-void ModelWriter::addRouter() {
-  add("moe-router-score-function", layer.score == Score::sigmoid ? "sigmoid" : "softmax");
-  addIf(layer.score == Score::softmax && !layer.renormalize, "moe-router-pre-softmax");
-  if (layer.routingScale != 1)
-    add("moe-router-topk-scaling-factor", formatNumber(layer.routingScale));
-  if (layer.expertGroups > 1) {
-    add("moe-router-num-groups", layer.expertGroups);
-    add("moe-router-group-topk", layer.topGroups);
+static SettingGroup getAttention(const ModelSpec &model) {
+  const AttentionSpec &attention = model.attention;
+  SettingGroup group{"Attention"};
+  group.add("num-attention-heads", attention.heads);
+  if (attention.latent)
+    addLatent(group, *attention.latent);
+  else
+    group.add("kv-channels", attention.headDim);
+  if (!attention.latent && attention.keyHeads != attention.heads) {
+    group.add("group-query-attention");
+    group.add("num-query-groups", attention.keyHeads);
   }
-  addIf(layer.selectionBias, "moe-router-enable-expert-bias");
-  addIf(layer.weighInputs, "moe-apply-probs-on-input");
+  group.addIf(attention.inputBiases && !attention.outputBias, "add-qkv-bias");
+  group.addIf(attention.headNorm == HeadNorm::head, "qk-layernorm");
+  if (attention.sinks)
+    group.add("softmax-type", "learnable");
+  addWindows(group, model);
+  addPositions(group, model);
+  return group;
+}
+
+static void addRouter(SettingGroup &group, const LayerSpec &layer, const ModelSpec &model) {
+  group.add("moe-router-score-function", layer.score == Score::sigmoid ? "sigmoid" : "softmax");
+  group.addIf(layer.score == Score::softmax && !layer.renormalize, "moe-router-pre-softmax");
+  if (layer.routingScale != 1)
+    group.add("moe-router-topk-scaling-factor", formatNumber(layer.routingScale));
+  if (layer.expertGroups > 1) {
+    group.add("moe-router-num-groups", layer.expertGroups);
+    group.add("moe-router-group-topk", layer.topGroups);
+  }
+  group.addIf(layer.selectionBias, "moe-router-enable-expert-bias");
+  group.addIf(layer.weighInputs, "moe-apply-probs-on-input");
   bool isBalanced = model.routerLoss.isAdded && model.routerLoss.balance > 0;
-  add("moe-router-load-balancing-type", isBalanced ? "aux_loss" : "none");
+  group.add("moe-router-load-balancing-type", isBalanced ? "aux_loss" : "none");
   if (isBalanced)
-    add("moe-aux-loss-coeff", formatNumber(model.routerLoss.balance));
+    group.add("moe-aux-loss-coeff", formatNumber(model.routerLoss.balance));
   else if (!layer.selectionBias)
-    group->remark = "the configuration adds no loss that balances experts; training needs one, such as aux_loss";
+    group.remark = "the configuration adds no loss that balances experts; training needs one, such as aux_loss";
   if (model.dropout.jitter > 0)
-    add("moe-input-jitter-eps", formatNumber(model.dropout.jitter));
+    group.add("moe-input-jitter-eps", formatNumber(model.dropout.jitter));
   if (layer.capacityFactor)
-    add("moe-expert-capacity-factor", formatNumber(*layer.capacityFactor));
+    group.add("moe-expert-capacity-factor", formatNumber(*layer.capacityFactor));
 }
 
-void ModelWriter::addExperts() {
-  if (layer.experts == 0)
-    return;
-  begin("The model's experts");
-  add("num-experts", layer.experts);
-  add("moe-ffn-hidden-size", layer.expertHidden);
-  add("moe-router-topk", layer.topK);
+static SettingGroup getExperts(const LayerSpec &layer, const ModelSpec &model) {
+  SettingGroup group{"The model's experts"};
+  group.add("num-experts", layer.experts);
+  group.add("moe-ffn-hidden-size", layer.expertHidden);
+  group.add("moe-router-topk", layer.topK);
   if (layer.sharedHidden > 0)
-    add("moe-shared-expert-intermediate-size", layer.sharedHidden);
-  addIf(layer.sharedGate, "moe-shared-expert-gate");
-  if (std::string pattern = getPattern([](const BlockSpec &block) { return block.isMoe; }); !pattern.empty())
-    add("moe-layer-freq", pattern);
-  addRouter();
+    group.add("moe-shared-expert-intermediate-size", layer.sharedHidden);
+  group.addIf(layer.sharedGate, "moe-shared-expert-gate");
+  auto isMoe = [](const BlockSpec &block) { return block.isMoe; };
+  if (std::string pattern = getPattern(model.blocks, isMoe); !pattern.empty())
+    group.add("moe-layer-freq", pattern);
+  addRouter(group, layer, model);
+  return group;
 }
 
-std::vector<SettingGroup> ModelWriter::run() {
-  addSizes();
-  addAttention();
-  addExperts();
-  return std::move(groups);
-}
-
-std::vector<SettingGroup> mlir::moe::getModelSettings(const ModelConfig &model, int64_t sequence) {
-  return ModelWriter(model, sequence).run();
+std::vector<SettingGroup> mlir::moe::getModelSettings(const ModelConfig &config, int64_t sequence) {
+  std::vector<SettingGroup> groups = {getSizes(config.layer, *config.model, sequence), getAttention(*config.model)};
+  if (config.layer.experts > 0)
+    groups.push_back(getExperts(config.layer, *config.model));
+  return groups;
 }
 
 //===----------------------------------------------------------------------===//

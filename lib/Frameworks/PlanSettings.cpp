@@ -9,7 +9,6 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include "moe/Frameworks/MegatronJob.h"
-#include "moe/Import/MegatronFlags.h"
 
 using namespace mlir;
 using namespace mlir::moe;

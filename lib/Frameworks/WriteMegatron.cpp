@@ -3,7 +3,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include "moe/Import/MegatronFlags.h"
+#include "moe/Import/MegatronArguments.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -14,20 +14,13 @@ static std::string quote(StringRef value) {
   return isPlain ? value.str() : "'" + value.str() + "'";
 }
 
-static void writeTitle(const SettingGroup &group, llvm::raw_ostream &os) {
-  os << "\n# " << group.title;
-  if (!group.remark.empty())
-    os << ": " << group.remark;
-  os << "\n";
-}
-
 void mlir::moe::writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
   os << "# Start it with this command, if the file is args.txt:\n"
      << "#   grep -v '^#' args.txt | xargs torchrun .. pretrain_gpt.py --data-path ..\n";
   std::vector<SettingGroup> groups = getPlanSettings(advice, job);
   llvm::append_range(groups, getModelSettings(job.model, job.sequence));
   for (const SettingGroup &group : groups) {
-    writeTitle(group, os);
+    os << "\n# " << group.title << (group.remark.empty() ? "" : ": ") << group.remark << "\n";
     for (const Setting &setting : group.settings) {
       os << "--" << setting.flag;
       for (const std::string &value : setting.values)

@@ -12,14 +12,11 @@ using namespace mlir;
 using namespace mlir::moe;
 
 static StringRef getScheduleName(const Candidate &plan) {
-  switch (plan.pipelineOrder) {
-  case PipelineOrder::ZbV:
+  if (plan.pipelineOrder == PipelineOrder::ZbV)
     return "ZBVZeroBubble";
-  case PipelineOrder::DualPipeV:
+  if (plan.pipelineOrder == PipelineOrder::DualPipeV)
     return "DualPipeV";
-  default:
-    return plan.interleave > 1 ? "Interleaved1F1B" : "1F1B";
-  }
+  return plan.interleave > 1 ? "Interleaved1F1B" : "1F1B";
 }
 
 /// Writes the names of each stage's modules.

@@ -2,7 +2,6 @@
 
 #include "Family.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir::moe;

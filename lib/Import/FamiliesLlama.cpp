@@ -21,7 +21,8 @@ static Family getMixtral() {
           .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
 }
 
-FixedKeys mlir::moe::refuseQwenWindow() {
+/// Refuses windows: versions of Qwen's code differ in the blocks that have them.
+static FixedKeys refuseQwenWindow() {
   return {.mustBeFalse = {"use_sliding_window"}, .ignored = {"sliding_window", "max_window_layers"}};
 }
 
@@ -100,4 +101,53 @@ static Family getGptOss() {
 
 llvm::SmallVector<Family, 0> mlir::moe::getLlamaFamilies() {
   return {getMixtral(), getQwen2(), getQwen3(), getOlmoe(), getGptOss()};
+}
+
+//===----------------------------------------------------------------------===//
+// Whole models without experts, for which the planner handles data, tensor and pipeline parallelism
+//===----------------------------------------------------------------------===//
+
+static CheckpointNames getDenseNames() { return {"model.layers.{i}.", {names::kLlamaBlock}, names::kLlamaModel}; }
+
+static LayerKeys getLayerKeys() { return {.expertHidden = {}, .experts = {}}; }
+
+/// Llama 1 to 3, and Solar's dense models.
+static Family getLlama() {
+  return {.architectures = {"LlamaForCausalLM"},
+          .modelTypes = {"llama"},
+          .layerKeys = getLayerKeys(),
+          .modelKeys = {.biases = "attention_bias", .fixed = {.mustBeFalse = {"mlp_bias"}}},
+          .checkpoint = getDenseNames()};
+}
+
+static Family getMistral() {
+  return {.architectures = {"MistralForCausalLM"},
+          .modelTypes = {"mistral"},
+          .layerKeys = getLayerKeys(),
+          .modelKeys = {.window = {.size = "sliding_window"}},
+          .checkpoint = getDenseNames()};
+}
+
+/// Qwen2: biases of q, k and v.
+static Family getDenseQwen2() {
+  return {.architectures = {"Qwen2ForCausalLM"},
+          .modelTypes = {"qwen2"},
+          .layerKeys = getLayerKeys(),
+          .model = {.attention = {.inputBiases = true}},
+          .modelKeys = {.headDim = {}, .fixed = refuseQwenWindow()},
+          .checkpoint = getDenseNames()};
+}
+
+/// Qwen3: a norm of each head's queries and keys.
+static Family getDenseQwen3() {
+  return {.architectures = {"Qwen3ForCausalLM"},
+          .modelTypes = {"qwen3"},
+          .layerKeys = getLayerKeys(),
+          .model = {.attention = {.headDim = 128, .headNorm = HeadNorm::head}},
+          .modelKeys = {.biases = "attention_bias", .fixed = refuseQwenWindow()},
+          .checkpoint = getDenseNames()};
+}
+
+llvm::SmallVector<Family, 0> mlir::moe::getDenseFamilies() {
+  return {getLlama(), getMistral(), getDenseQwen2(), getDenseQwen3()};
 }

@@ -2,7 +2,6 @@
 
 #include "CheckpointNames.h"
 
-#include <algorithm>
 #include <cmath>
 
 using namespace mlir::moe;

@@ -183,8 +183,6 @@ llvm::SmallVector<Family, 0> getDeepseekFamilies();
 llvm::SmallVector<Family, 0> getOtherFamilies();
 llvm::SmallVector<Family, 0> getRecentFamilies();
 llvm::SmallVector<Family, 0> getDenseFamilies();
-/// Refuses windows: versions of Qwen's code differ in the blocks that have them.
-FixedKeys refuseQwenWindow();
 
 /// Adds the defaults that transformers' configuration class of `modelType` gives to missing keys, and the class's other
 /// names of keys. An unknown class changes nothing.

@@ -75,11 +75,6 @@ Value GraphBuilder::addParameter(const Twine &name, RankedTensorType type, doubl
   return addArgument(name, "parameter", type, more);
 }
 
-/// Null for a parameter that the layer does not have.
-Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef name, RankedTensorType type, bool isBias) {
-  return present ? addParameter("layer" + Twine(index) + "." + name, type, /*fill=*/0, isBias) : Value();
-}
-
 /// Adds the gate's product again, which CSE merges with the layer's own.
 void GraphBuilder::addRouter(Location loc, Value x, Value gate, Value gateBias) {
   Type logitsType = tensor({tokens, layer.experts});
@@ -96,18 +91,19 @@ void GraphBuilder::addRouter(Location loc, Value x, Value gate, Value gateBias) 
 Value GraphBuilder::buildLayer(int64_t index, Value x) {
   int64_t m = layer.hidden, h = layer.expertHidden, e = layer.experts, width = getActivationWidth(layer.activation);
   int64_t shared = layer.sharedHidden;
-  auto parameter = [&](bool present, StringRef name, ArrayRef<int64_t> shape, bool isBias = false) {
-    return addLayerParameter(present, index, name, tensor(shape), isBias);
+  // Null for a parameter that the layer does not have.
+  auto parameter = [&](bool present, StringRef name, RankedTensorType type, bool isBias = false) {
+    return present ? addParameter("layer" + Twine(index) + "." + name, type, /*fill=*/0, isBias) : Value();
   };
-  Value gate = parameter(true, "gate", {m, e});
-  Value gateBias = parameter(layer.gateBias, "gate_bias", {e});
-  Value selectionBias = addLayerParameter(layer.selectionBias, index, "selection_bias", accumulator({e}));
-  Value w1 = parameter(true, "w1", {e, m, width * h}), w2 = parameter(true, "w2", {e, h, m});
-  Value b1 = parameter(layer.expertBiases, "b1", {e, width * h}, /*isBias=*/true);
-  Value b2 = parameter(layer.expertBiases, "b2", {e, m}, /*isBias=*/true);
-  Value sharedW1 = parameter(shared > 0, "shared_w1", {m, width * shared});
-  Value sharedW2 = parameter(shared > 0, "shared_w2", {shared, m});
-  Value sharedGate = parameter(layer.sharedGate, "shared_gate", {m, 1});
+  Value gate = parameter(true, "gate", tensor({m, e}));
+  Value gateBias = parameter(layer.gateBias, "gate_bias", tensor({e}));
+  Value selectionBias = parameter(layer.selectionBias, "selection_bias", accumulator({e}));
+  Value w1 = parameter(true, "w1", tensor({e, m, width * h})), w2 = parameter(true, "w2", tensor({e, h, m}));
+  Value b1 = parameter(layer.expertBiases, "b1", tensor({e, width * h}), /*isBias=*/true);
+  Value b2 = parameter(layer.expertBiases, "b2", tensor({e, m}), /*isBias=*/true);
+  Value sharedW1 = parameter(shared > 0, "shared_w1", tensor({m, width * shared}));
+  Value sharedW2 = parameter(shared > 0, "shared_w2", tensor({shared, m}));
+  Value sharedGate = parameter(layer.sharedGate, "shared_gate", tensor({m, 1}));
   auto integer = [&](int64_t value, int64_t defaultValue) {
     return value == defaultValue ? IntegerAttr() : builder.getI64IntegerAttr(value);
   };

@@ -58,8 +58,6 @@ protected:
 
 private:
   void addRouter(Location loc, Value x, Value gate, Value gateBias);
-  Value addLayerParameter(bool present, int64_t index, llvm::StringRef name, RankedTensorType type,
-                          bool isBias = false);
   DictionaryAttr describe(llvm::StringRef name, llvm::StringRef role, ArrayRef<NamedAttribute> more = {});
 
   Type elementType;

@@ -11,7 +11,6 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -45,9 +44,7 @@ public:
 
 } // namespace
 
-static llvm::Error makeError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), "error: " + message);
-}
+static llvm::Error makeError(const Twine &message) { return llvm::createStringError("error: " + message); }
 
 /// Checks the options that do not depend on the model.
 static llvm::Error checkOptions(const ImportOptions &options) {
@@ -77,20 +74,6 @@ static llvm::Error checkOptions(const ImportOptions &options) {
   return llvm::Error::success();
 }
 
-static int64_t getMaxTokens(const LayerSpec &layer) {
-  return std::min(maxTokens, maxChoices / std::max<int64_t>(1, layer.topK));
-}
-
-/// Checks the pieces of sequences that attention stays inside.
-static llvm::Error checkChunks(const ModelSpec &model, const ImportOptions &options) {
-  for (const BlockSpec &block : model.blocks)
-    if (block.chunk > 0 && options.seq > block.chunk && options.seq % block.chunk != 0)
-      return makeError("'seq': expected at most " + Twine(block.chunk) +
-                       ", the tokens that attention sees at once, or a multiple of them, but got " +
-                       Twine(options.seq));
-  return llvm::Error::success();
-}
-
 /// Checks the options for a whole model.
 static llvm::Error checkWhole(const ModelSpec &model, const ImportOptions &options) {
   auto blocks = static_cast<int64_t>(model.blocks.size());
@@ -100,7 +83,12 @@ static llvm::Error checkWhole(const ModelSpec &model, const ImportOptions &optio
   if (model.learnedPositions > 0 && options.seq > model.learnedPositions)
     return makeError("'seq': expected at most the model's " + Twine(model.learnedPositions) + " positions but got " +
                      Twine(options.seq));
-  return checkChunks(model, options);
+  for (const BlockSpec &block : model.blocks)
+    if (block.chunk > 0 && options.seq > block.chunk && options.seq % block.chunk != 0)
+      return makeError("'seq': expected at most " + Twine(block.chunk) +
+                       ", the tokens that attention sees at once, or a multiple of them, but got " +
+                       Twine(options.seq));
+  return llvm::Error::success();
 }
 
 /// Applies the options for capacities.
@@ -122,12 +110,12 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
   if (llvm::Error error = checkOptions(given))
     return error;
   ImportOptions options = given;
+  const int64_t most = std::min(maxTokens, maxChoices / std::max<int64_t>(1, config.layer.topK));
   int64_t tokens;
   if (llvm::MulOverflow(options.batch, options.seq, tokens) ||
-      llvm::MulOverflow(tokens, options.dataParallel, tokens) || tokens > getMaxTokens(config.layer))
-    return makeError("'batch' x 'seq' x data parallel size: expected at most " + Twine(getMaxTokens(config.layer)) +
-                     " tokens but got " + Twine(options.batch) + " x " + Twine(options.seq) + " x " +
-                     Twine(options.dataParallel));
+      llvm::MulOverflow(tokens, options.dataParallel, tokens) || tokens > most)
+    return makeError("'batch' x 'seq' x data parallel size: expected at most " + Twine(most) + " tokens but got " +
+                     Twine(options.batch) + " x " + Twine(options.seq) + " x " + Twine(options.dataParallel));
   LayerSpec layer = config.layer;
   replaceTokenForm(layer, options);
   if ((layer.capacityFactor || layer.expertCapacity) && options.maxLoad)
@@ -156,8 +144,6 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
   ScopedDiagnosticHandler handler(
       &context, [&](Diagnostic &diagnostic) { diagnostics += (diagnostics.empty() ? "" : "\n") + diagnostic.str(); });
   if (failed(verify(*module)))
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   Twine(config.fileName) + ":" + Twine(config.layerPlace.line) + ":" +
-                                       Twine(config.layerPlace.column) + ": error: " + diagnostics);
+    return makeErrorAt(config.fileName, config.layerPlace, diagnostics);
   return module;
 }

@@ -1,7 +1,6 @@
 //===- MegatronArguments.cpp - the arguments of a Megatron-LM job ---------===//
 #include "moe/Import/MegatronArguments.h"
 
-#include "moe/Import/MegatronFlags.h"
 #include "moe/Support/Text.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -218,8 +217,10 @@ public:
   llvm::Expected<MegatronArguments> run();
 
 private:
-  llvm::Error makeError(const ShellWord &word, const Twine &text) const;
-  void addRemark(const ConfigPlace &place, const Twine &text);
+  llvm::Error makeError(const ShellWord &word, const Twine &text) const {
+    return makeErrorAt(result.fileName, word.place, text);
+  }
+  void addRemark(const ConfigPlace &place, const Twine &text) { result.remarks.push_back({text.str(), place}); }
   llvm::Error readFlag();
   llvm::Error readValues(const ShellWord &word, Argument &argument);
   llvm::Error checkNext(unsigned line) const;
@@ -233,16 +234,6 @@ private:
   llvm::MapVector<std::string, Argument, std::map<std::string, unsigned>> arguments;
 };
 } // namespace
-
-llvm::Error ArgumentsReader::makeError(const ShellWord &word, const Twine &text) const {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), Twine(result.fileName) + ":" + Twine(word.place.line) +
-                                                                     ":" + Twine(word.place.column) +
-                                                                     ": error: " + text);
-}
-
-void ArgumentsReader::addRemark(const ConfigPlace &place, const Twine &text) {
-  result.remarks.push_back({text.str(), place});
-}
 
 static bool isFlag(const ShellWord &word) {
   StringRef text = word.text;
@@ -385,9 +376,7 @@ llvm::Expected<MegatronArguments> ArgumentsReader::run() {
       return error;
   }
   if (arguments.empty())
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   Twine(result.fileName) +
-                                       ":1:1: error: expected arguments of Megatron-LM, such as '--num-layers 32'");
+    return makeErrorAt(result.fileName, {}, "expected arguments of Megatron-LM, such as '--num-layers 32'");
   write();
   return std::move(result);
 }

@@ -4,7 +4,7 @@
 // core_v0.15; fields are those of Megatron-Bridge v0.2 (megatron/bridge/training/config.py, comm_overlap.py).
 //
 //===----------------------------------------------------------------------===//
-#include "moe/Import/MegatronFlags.h"
+#include "moe/Import/MegatronArguments.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"

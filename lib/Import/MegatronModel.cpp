@@ -222,13 +222,6 @@ static void readRest(JsonReader &reader, const LayerSpec &layer, ModelSpec &mode
 // The family
 //===----------------------------------------------------------------------===//
 
-/// Megatron makes a gated unit, which has a third matrix, two thirds as wide.
-static int64_t getDefaultFfn(JsonReader &reader, int64_t hidden) {
-  if (!reader.getBool("swiglu", false))
-    return 4 * hidden;
-  return 4 * hidden * 2 / 3 / 64 * 64;
-}
-
 /// Returns the vocabulary. Some tokenizers have a fixed one; others take it from a file that the arguments name.
 static int64_t getVocabulary(JsonReader &reader, ModelConfig &config) {
   StringRef key = reader.find("padded_vocab_size") ? "padded_vocab_size" : "vocab_size";
@@ -259,14 +252,12 @@ static void setPositions(JsonReader &reader, Family &family) {
 }
 
 static void setAttention(JsonReader &reader, Family &family) {
+  family.modelKeys.keyHeads = {};
   if (reader.getBool("multi_latent_attention", false)) {
     family.model.attention.latent = LatentSpec{.rank = 32, .plainDim = 128, .rotaryDim = 64, .valueDim = 128};
-    family.modelKeys.keyHeads = {};
   } else if (reader.getBool("group_query_attention", false)) {
     family.modelKeys.keyHeads = "num_query_groups";
     family.model.attention.keyHeads = 1;
-  } else {
-    family.modelKeys.keyHeads = {};
   }
   setPositions(reader, family);
 }
@@ -275,7 +266,9 @@ static void setAttention(JsonReader &reader, Family &family) {
 static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
   bool isMoe = reader.find("num_experts");
   int64_t hidden = reader.getInteger("hidden_size", 1, kMaxSize, 1);
-  int64_t ffn = reader.getInteger("ffn_hidden_size", 1, kMaxSize, getDefaultFfn(reader, hidden));
+  // Megatron makes a gated unit, which has a third matrix, two thirds as wide.
+  int64_t usual = reader.getBool("swiglu", false) ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+  int64_t ffn = reader.getInteger("ffn_hidden_size", 1, kMaxSize, usual);
   Family family;
   family.architectures = {"a Megatron-LM job"};
   family.modelTypes = {"megatron"};
@@ -311,16 +304,6 @@ static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
   return family;
 }
 
-/// Adds the names that the readers of all families use.
-static void addAliases(JsonReader &reader) {
-  constexpr std::pair<StringRef, StringRef> aliases[] = {{"rotary_base", "rope_theta"},
-                                                         {"rotary_percent", "partial_rotary_factor"},
-                                                         {"qk_head_dim", "qk_nope_head_dim"},
-                                                         {"qk_pos_emb_head_dim", "qk_rope_head_dim"}};
-  for (auto [own, common] : aliases)
-    reader.addAlias(own, common);
-}
-
 /// Adds the arguments of stretched positions as the object that configurations have.
 static void addScaling(JsonReader &reader, llvm::json::Object &defaults) {
   llvm::json::Object scaling;
@@ -342,18 +325,15 @@ static void addScaling(JsonReader &reader, llvm::json::Object &defaults) {
     defaults["rope_scaling"] = std::move(scaling);
 }
 
-static void setPlaces(const JsonReader &reader, ModelConfig &config) {
-  config.layerPlace = reader.getPlace(reader.find("num_experts") ? "num_experts" : "hidden_size");
-  config.attentionPlace = reader.getPlace("num_attention_heads");
-  config.vocabularyPlace = reader.getPlace("vocab_size");
-  config.densePlace = reader.getPlace("ffn_hidden_size");
-}
-
 llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments &arguments, bool whole) {
   llvm::Expected<JsonReader> reader = JsonReader::parse(arguments.json, arguments.fileName);
   if (!reader)
     return reader.takeError();
-  addAliases(*reader);
+  // The readers of all families use the second names.
+  reader->addAlias("rotary_base", "rope_theta");
+  reader->addAlias("rotary_percent", "partial_rotary_factor");
+  reader->addAlias("qk_head_dim", "qk_nope_head_dim");
+  reader->addAlias("qk_pos_emb_head_dim", "qk_rope_head_dim");
   // Without this default the token itself makes the queries.
   llvm::json::Object defaults{{"q_lora_rank", nullptr}};
   addScaling(*reader, defaults);
@@ -372,6 +352,9 @@ llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments
     config.model = readModel(*reader, family, config.layer);
   if (reader->hasFailed())
     return reader->takeError();
-  setPlaces(*reader, config);
+  config.layerPlace = reader->getPlace(reader->find("num_experts") ? "num_experts" : "hidden_size");
+  config.attentionPlace = reader->getPlace("num_attention_heads");
+  config.vocabularyPlace = reader->getPlace("vocab_size");
+  config.densePlace = reader->getPlace("ffn_hidden_size");
   return config;
 }

@@ -5,7 +5,6 @@
 #include "Family.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir::moe;
@@ -42,8 +41,7 @@ static StringRef findNearest(StringRef name, llvm::ArrayRef<StringRef> known) {
     StringRef stem = name.take_front(name.find("For")), other = candidate.take_front(candidate.find("For"));
     return 10 * stem.edit_distance_insensitive(other) + name.edit_distance(candidate);
   };
-  return *std::min_element(known.begin(), known.end(),
-                           [&](StringRef a, StringRef b) { return getDistance(a) < getDistance(b); });
+  return *std::ranges::min_element(known, {}, getDistance);
 }
 
 /// The first of the file's architectures; empty without one.
@@ -87,19 +85,15 @@ static const Family *findFamily(JsonReader &reader) {
   return nullptr;
 }
 
-llvm::SmallVector<StringRef> mlir::moe::getKnownArchitectures() {
+static llvm::SmallVector<StringRef> collect(llvm::SmallVector<StringRef, 2> Family::*names) {
   llvm::SmallVector<StringRef> known;
   for (const Family &family : getFamilies())
-    known.append(family.architectures.begin(), family.architectures.end());
+    llvm::append_range(known, family.*names);
   return known;
 }
 
-llvm::SmallVector<StringRef> mlir::moe::getKnownModelTypes() {
-  llvm::SmallVector<StringRef> known;
-  for (const Family &family : getFamilies())
-    known.append(family.modelTypes.begin(), family.modelTypes.end());
-  return known;
-}
+llvm::SmallVector<StringRef> mlir::moe::getKnownArchitectures() { return collect(&Family::architectures); }
+llvm::SmallVector<StringRef> mlir::moe::getKnownModelTypes() { return collect(&Family::modelTypes); }
 
 /// Accepts checkpoints with weights in fewer bits. Loading converts them to numbers, and the graph stays the same.
 static void readQuantization(JsonReader &reader) {
@@ -124,12 +118,6 @@ static std::optional<ConfigRemark> describeOtherKeys(const JsonReader &reader, S
   return ConfigRemark{llvm::formatv("{0}: expected {1} that MoePlan knows of {2}; the graph does not depend on {3}",
                                     names, noun, architecture, keys.size() == 1 ? "it" : "them"),
                       keys.front().place};
-}
-
-/// Describes the error of a model whose keys could not all be read, although only its layers are wanted.
-static ConfigRemark describeRefusal(const JsonReader &reader) {
-  return {(reader.getErrorText() + ", for a whole model; so other keys were not checked").str(),
-          reader.getErrorPlace()};
 }
 
 /// Reads the places of the sizes of a whole model's parts.
@@ -202,7 +190,11 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef file, StringRe
   readQuantization(*reader);
   if (reader->hasFailed() && whole)
     return reader->takeError();
-  config.otherKeys = reader->hasFailed() ? describeRefusal(*reader) : describeOtherKeys(*reader, config.architecture);
+  if (reader->hasFailed())
+    config.otherKeys = {(reader->getErrorText() + ", for a whole model; so other keys were not checked").str(),
+                        reader->getErrorPlace()};
+  else
+    config.otherKeys = describeOtherKeys(*reader, config.architecture);
   if (whole) {
     config.model = std::move(model);
     readPlaces(text, *family, config);

@@ -4,8 +4,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <algorithm>
-
 using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;

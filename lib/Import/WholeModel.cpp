@@ -40,7 +40,6 @@ private:
   RankedTensorType ids() { return RankedTensorType::get({tokens}, builder.getI32Type()); }
   RankedTensorType rows(int64_t columns) { return tensor({tokens, columns}); }
   void addInputs();
-  bool usesDropout() const;
   Value dropOut(Location loc, Value x, double probability, bool jitter = false);
   /// Applies a norm with the parameters name.gamma and, for a layer norm, name.beta.
   Value norm(Location loc, const Twine &name, Value x);
@@ -86,12 +85,6 @@ private:
 
 } // namespace
 
-bool ModelBuilder::usesDropout() const {
-  const DropoutSpec &dropout = model.dropout;
-  return options.loss && (dropout.embedding > 0 || dropout.attention > 0 || dropout.residual > 0 ||
-                          dropout.hidden > 0 || dropout.jitter > 0);
-}
-
 void ModelBuilder::addInputs() {
   NamedAttribute below = builder.getNamedAttr(kBelowAttrName, builder.getI64IntegerAttr(model.vocabulary));
   NamedAttribute sequence = builder.getNamedAttr(kSequenceAttrName, builder.getI64IntegerAttr(options.seq));
@@ -100,7 +93,8 @@ void ModelBuilder::addInputs() {
     decoderInputs = addArgument("decoder_tokens", "input", ids(), below);
   if (options.loss)
     labels = addArgument("labels", "input", ids(), below);
-  if (usesDropout())
+  const DropoutSpec &rates = model.dropout;
+  if (options.loss && std::max({rates.embedding, rates.attention, rates.residual, rates.hidden, rates.jitter}) > 0)
     step = addArgument("step", "step", RankedTensorType::get({}, builder.getI32Type()));
 }
 

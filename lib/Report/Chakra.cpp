@@ -288,12 +288,13 @@ static uint64_t writeMessage(const google::protobuf::MessageLite &message, llvm:
   return lengthBytes + bytes.size();
 }
 
-static Node makeNode(uint64_t id, const std::string &name, double begin, double end) {
+static Node makeNode(uint64_t id, const std::string &name, double begin, double end, bool isHost) {
   Node node;
   node.set_id(id);
   node.set_name(name);
   node.set_start_time_micros(toMicros(begin));
   node.set_duration_micros(toMicros(end) - toMicros(begin));
+  addAttribute(node, "is_cpu_op").set_bool_val(isHost);
   return node;
 }
 
@@ -307,7 +308,6 @@ void ChakraTraces::setWork(Node &node, int64_t rank, uint32_t launch) const {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &its = program.launches[launch];
   const SimTime &time = *getTraced(rank, launch).time;
-  addAttribute(node, "is_cpu_op").set_bool_val(false);
   auto isHost = [&](int32_t buffer) { return buffer >= 0 && program.buffers[buffer].isHost; };
   bool isCopy = its.cost.resource == Resource::HostLink;
   node.set_type(!isCopy                             ? chakra::COMP_NODE
@@ -344,7 +344,6 @@ static chakra::CollectiveCommType getCommType(Collective collective) {
 
 void ChakraTraces::setCollective(Node &node, int64_t rank, uint32_t launch) const {
   node.set_type(chakra::COMM_COLL_NODE);
-  addAttribute(node, "is_cpu_op").set_bool_val(false);
   addAttribute(node, "comm_type").set_int64_val(getCommType(world.getLaunch(rank, launch).cost.collective));
   addAttribute(node, "comm_size").set_int64_val(getCollectiveBytes(rank, launch));
   addAttribute(node, "comm_priority").set_int32_val(0);
@@ -353,7 +352,6 @@ void ChakraTraces::setCollective(Node &node, int64_t rank, uint32_t launch) cons
 
 void ChakraTraces::setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const {
   node.set_type(transfer.isSend ? chakra::COMM_SEND_NODE : chakra::COMM_RECV_NODE);
-  addAttribute(node, "is_cpu_op").set_bool_val(false);
   addAttribute(node, "comm_size").set_int64_val(std::max<int64_t>(1, transfer.bytes));
   addAttribute(node, "comm_src").set_int32_val(static_cast<int32_t>(transfer.isSend ? rank : transfer.peer));
   addAttribute(node, "comm_dst").set_int32_val(static_cast<int32_t>(transfer.isSend ? transfer.peer : rank));
@@ -364,9 +362,8 @@ void ChakraTraces::setTransfer(Node &node, int64_t rank, uint32_t launch, const 
 uint64_t ChakraTraces::writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before,
                                  llvm::raw_ostream &os) const {
   const TracedLaunch &traced = getTraced(rank, launch);
-  Node node = makeNode(traced.firstNode - 1, "host", traced.host->begin, traced.host->end);
+  Node node = makeNode(traced.firstNode - 1, "host", traced.host->begin, traced.host->end, /*isHost=*/true);
   node.set_type(chakra::COMP_NODE);
-  addAttribute(node, "is_cpu_op").set_bool_val(true);
   if (before)
     node.add_data_deps(*before);
   if (traced.host->after >= 0)
@@ -380,7 +377,8 @@ uint64_t ChakraTraces::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostr
   std::string name = getLaunchName(program, launch);
   if (const std::string &label = program.launches[launch].label; !label.empty())
     name += " " + label;
-  Node node = makeNode(traced.firstNode, llvm::json::fixUTF8(name), traced.time->begin, traced.time->end);
+  Node node =
+      makeNode(traced.firstNode, llvm::json::fixUTF8(name), traced.time->begin, traced.time->end, /*isHost=*/false);
   for (uint32_t dep : world.getLinked(rank).launches[launch].deps)
     addDeps(node, getTraced(rank, dep));
   if (traced.host)

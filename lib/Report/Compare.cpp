@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 
 using namespace mlir::moe;
 using llvm::ArrayRef;
@@ -17,62 +16,52 @@ static std::string describe(const MeasuredOp &op) {
   return "op " + std::to_string(op.op) + " of rank " + std::to_string(op.rank);
 }
 
-namespace {
 /// The program of each rank of the cluster.
 using Programs = std::vector<const SimProgram *>;
-} // namespace
 
 static Programs getPrograms(const SimResult &result) {
   Programs programs;
   for (const SimRank &rank : result.ranks) {
-    size_t end = static_cast<size_t>(rank.rank + rank.count);
-    programs.resize(std::max(programs.size(), end));
-    std::fill(programs.begin() + rank.rank, programs.begin() + static_cast<int64_t>(end),
-              &result.programs[rank.program]);
+    programs.resize(std::max<size_t>(programs.size(), rank.rank + rank.count));
+    std::fill_n(programs.begin() + rank.rank, rank.count, &result.programs[rank.program]);
   }
   return programs;
 }
 
 void mlir::moe::numberLaunches(const SimResult &result, std::vector<MeasuredOp> &measured) {
-  std::map<const SimProgram *, std::vector<llvm::SmallVector<uint32_t, 1>>> launchesOf;
+  std::map<std::pair<const SimProgram *, int64_t>, llvm::SmallVector<uint32_t, 1>> launchesOf; // by op
   for (const SimProgram &program : result.programs)
-    for (auto [number, launch] : llvm::enumerate(program.launches)) {
-      auto &byOp = launchesOf[&program];
-      byOp.resize(std::max<size_t>(byOp.size(), launch.op + 1));
-      byOp[launch.op].push_back(number);
-    }
+    for (auto [number, launch] : llvm::enumerate(program.launches))
+      launchesOf[{&program, launch.op}].push_back(number);
   Programs programs = getPrograms(result);
   std::map<std::pair<int64_t, int64_t>, size_t> calls; // so far, by rank and op
-  std::vector<size_t> inTime(measured.size());
-  std::iota(inTime.begin(), inTime.end(), 0);
-  llvm::stable_sort(inTime, [&](size_t a, size_t b) { return measured[a].begin < measured[b].begin; });
-  for (size_t index : inTime) {
-    MeasuredOp &op = measured[index];
-    if (op.rank < 0 || op.rank >= static_cast<int64_t>(programs.size()) || op.op < 0)
+  auto inTime = llvm::to_vector(llvm::make_pointer_range(measured));
+  llvm::stable_sort(inTime, [](const MeasuredOp *a, const MeasuredOp *b) { return a->begin < b->begin; });
+  for (MeasuredOp *op : inTime) {
+    if (op->rank < 0 || op->rank >= static_cast<int64_t>(programs.size()))
       continue;
-    const auto &byOp = launchesOf[programs[static_cast<size_t>(op.rank)]];
-    size_t call = calls[{op.rank, op.op}]++;
-    if (op.op < static_cast<int64_t>(byOp.size()) && call < byOp[op.op].size())
-      op.op = byOp[op.op][call];
+    llvm::ArrayRef<uint32_t> launches = launchesOf[{programs[op->rank], op->op}];
+    if (size_t call = calls[{op->rank, op->op}]++; call < launches.size())
+      op->op = launches[call];
   }
+}
+
+static llvm::Error makeMismatch(const Twine &expected) {
+  return llvm::createStringError("the trace is of another plan: expected " + expected);
 }
 
 static llvm::Error checkOp(const Programs &programs, const MeasuredOp &op) {
   if (op.rank < 0 || op.rank >= static_cast<int64_t>(programs.size()))
-    return llvm::createStringError("the trace is of another plan: expected " + Twine(programs.size()) +
-                                   " ranks but got rank " + Twine(op.rank));
-  const SimProgram &program = *programs[static_cast<size_t>(op.rank)];
+    return makeMismatch(Twine(programs.size()) + " ranks but got rank " + Twine(op.rank));
+  const SimProgram &program = *programs[op.rank];
   if (op.op < 0 || op.op >= static_cast<int64_t>(program.launches.size()))
-    return llvm::createStringError("the trace is of another plan: expected " + Twine(program.launches.size()) +
-                                   " ops but got " + describe(op));
+    return makeMismatch(Twine(program.launches.size()) + " ops but got " + describe(op));
   std::string name = getLaunchName(program, static_cast<uint32_t>(op.op));
   if (op.name != name)
-    return llvm::createStringError("the trace is of another plan: expected '" + name + "' as " + describe(op) +
-                                   " but got '" + op.name + "'");
-  int64_t stream = program.launches[static_cast<size_t>(op.op)].stream;
+    return makeMismatch("'" + name + "' as " + describe(op) + " but got '" + op.name + "'");
+  int64_t stream = program.launches[op.op].stream;
   if (op.stream != stream)
-    return llvm::createStringError("the trace is of another plan: expected " + describe(op) + " on stream " +
-                                   Twine(stream) + " but got stream " + Twine(op.stream));
+    return makeMismatch(describe(op) + " on stream " + Twine(stream) + " but got stream " + Twine(op.stream));
   return llvm::Error::success();
 }
 
@@ -84,15 +73,14 @@ static llvm::Error checkTrace(const Programs &programs, ArrayRef<MeasuredOp> mea
   for (const MeasuredOp &op : measured) {
     if (llvm::Error error = checkOp(programs, op))
       return error;
-    auto isSeen = seen[static_cast<size_t>(op.rank)][static_cast<size_t>(op.op)];
+    auto isSeen = seen[op.rank][op.op];
     if (isSeen)
       return llvm::createStringError("expected a trace of one step but got " + describe(op) + " twice");
     isSeen = true;
   }
   for (auto [rank, ops] : llvm::enumerate(seen))
     if (auto missing = llvm::find(ops, false); missing != ops.end())
-      return llvm::createStringError("the trace is of another plan: expected op " + Twine(missing - ops.begin()) +
-                                     " of rank " + Twine(rank) + " but got none");
+      return makeMismatch("op " + Twine(missing - ops.begin()) + " of rank " + Twine(rank) + " but got none");
   return llvm::Error::success();
 }
 

@@ -6,7 +6,6 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"

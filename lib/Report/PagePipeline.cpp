@@ -19,8 +19,7 @@ static bool isComputation(const SimLaunch &launch) {
 
 /// True for an exchange with ranks of the same stage.
 static bool isExchange(const SimProgram &program, const SimLaunch &launch) {
-  return launch.cost.resource == Resource::Network &&
-         (launch.group < 0 || !program.groups[static_cast<size_t>(launch.group)].isChannel());
+  return launch.cost.resource == Resource::Network && (launch.group < 0 || !program.groups[launch.group].isChannel());
 }
 
 //===----------------------------------------------------------------------===//

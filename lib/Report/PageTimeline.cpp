@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
+#include <set>
 
 using namespace mlir::moe;
 using llvm::ArrayRef;
@@ -19,16 +21,13 @@ static constexpr size_t minIntervals = 64, maxIntervals = 1024;
 /// Makes one row for each simulated rank, or for each measured one.
 static std::vector<PageRow> makeRows(const SimResult &result, ArrayRef<MeasuredOp> measured) {
   std::vector<PageRow> rows;
-  std::vector<bool> isMeasured;
-  for (const MeasuredOp &op : measured) {
-    if (op.rank >= static_cast<int64_t>(isMeasured.size()))
-      isMeasured.resize(static_cast<size_t>(op.rank) + 1);
-    isMeasured[static_cast<size_t>(op.rank)] = true;
-  }
+  std::set<int64_t> measuredRanks;
+  for (const MeasuredOp &op : measured)
+    measuredRanks.insert(op.rank);
   for (auto [number, rank] : llvm::enumerate(result.ranks)) {
     size_t before = rows.size();
     for (int64_t r = rank.rank; r < rank.rank + rank.count; ++r)
-      if (r < static_cast<int64_t>(isMeasured.size()) && isMeasured[static_cast<size_t>(r)])
+      if (measuredRanks.contains(r))
         rows.push_back({r, static_cast<uint32_t>(number), getRankName({r, 1, rank.program})});
     if (rows.size() == before)
       rows.push_back({rank.rank, static_cast<uint32_t>(number), getRankName(rank)});
@@ -46,22 +45,21 @@ static void fillRows(std::vector<PageRow> &rows, const SimResult &result, ArrayR
   for (const SimTime &time : result.times)
     spans[time.rank].push_back({time.launch, time.begin, time.end, &time});
   llvm::for_each(spans, sortByBegin);
-  std::vector<PageRow *> rowOf;
+  std::map<int64_t, PageRow *> rowOf; // by rank
   for (PageRow &row : rows) {
     row.predicted = spans[row.simulated];
-    rowOf.resize(std::max(rowOf.size(), static_cast<size_t>(row.rank) + 1));
-    rowOf[static_cast<size_t>(row.rank)] = &row;
+    rowOf[row.rank] = &row;
   }
   double first = measured.empty() ? 0 : measured.front().begin;
   for (const MeasuredOp &op : measured)
     first = std::min(first, op.begin);
   for (const MeasuredOp &op : measured) {
-    PageRow *row = op.rank < static_cast<int64_t>(rowOf.size()) ? rowOf[static_cast<size_t>(op.rank)] : nullptr;
-    if (!row || op.op < 0)
+    auto row = rowOf.find(op.rank);
+    if (row == rowOf.end() || op.op < 0)
       continue;
-    const SimProgram &program = result.programs[result.ranks[row->simulated].program];
+    const SimProgram &program = result.programs[result.ranks[row->second->simulated].program];
     if (op.op < static_cast<int64_t>(program.launches.size()))
-      row->measured.push_back({static_cast<uint32_t>(op.op), op.begin - first, op.end - first});
+      row->second->measured.push_back({static_cast<uint32_t>(op.op), op.begin - first, op.end - first});
   }
   for (PageRow &row : rows)
     sortByBegin(row.measured);
@@ -72,7 +70,7 @@ static uint32_t getCriticalRank(const SimResult &result, const SimReport &report
   std::vector<double> seconds(result.ranks.size());
   for (const CriticalPiece &piece : report.criticalPath)
     if (piece.time >= 0)
-      seconds[result.times[static_cast<size_t>(piece.time)].rank] += piece.end - piece.begin;
+      seconds[result.times[piece.time].rank] += piece.end - piece.begin;
   return static_cast<uint32_t>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
 

@@ -90,7 +90,7 @@ static void writePiece(json::OStream &json, const SimResult &result, const Criti
   json.attribute("end_s", piece.end);
   if (piece.time < 0)
     return;
-  const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+  const SimTime &time = result.times[piece.time];
   const SimRank &rank = result.ranks[time.rank];
   const SimProgram &program = result.programs[rank.program];
   json.attribute("rank", rank.rank);

@@ -9,12 +9,9 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <numeric>
 
 using namespace mlir::moe;
 using llvm::ArrayRef;
@@ -85,7 +82,7 @@ static std::vector<std::pair<double, double>> findIdle(const SimProgram &program
   double last = 0;
   for (const PageSpan &span : spans) {
     const SimLaunch &launch = program.launches[span.launch];
-    if (launch.group >= 0 && program.groups[static_cast<size_t>(launch.group)].isChannel())
+    if (launch.group >= 0 && program.groups[launch.group].isChannel())
       continue;
     if (span.begin > last)
       idle.emplace_back(last, span.begin);
@@ -170,7 +167,7 @@ void TimelineWriter::findShown() {
               one.figures = getFigures(*span.time);
   for (const CriticalPiece &piece : report.criticalPath)
     if (piece.time >= 0 && isShown(piece)) {
-      const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+      const SimTime &time = result.times[piece.time];
       add(result.ranks[time.rank].program, time.launch);
     }
 }
@@ -294,7 +291,7 @@ void TimelineWriter::writeCritical() {
     for (const CriticalPiece &piece : report.criticalPath) {
       if (!isShown(piece))
         continue;
-      const SimTime *time = piece.time >= 0 ? &result.times[static_cast<size_t>(piece.time)] : nullptr;
+      const SimTime *time = piece.time >= 0 ? &result.times[piece.time] : nullptr;
       json.value(time ? result.ranks[time->rank].rank : 0);
       json.value(time ? shown[result.ranks[time->rank].program][time->launch].number : -1);
       json.value(timeline.getTicks(piece.end) - timeline.getTicks(piece.begin));

@@ -1,7 +1,6 @@
 //===- SimText.cpp - what a step says on a terminal -----------------------===//
 #include "moe/Report/SimOutput.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
@@ -15,9 +14,10 @@ using llvm::raw_ostream;
 
 static constexpr double millisecond = 1e-3, percentPoint = 1e-2;
 
+static constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+
 /// Writes three or four digits with a prefix: "312 TFLOP/s", "1.53 GB".
 static std::string scale(double value, const char *unit) {
-  constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   size_t prefix = 0;
   // Values from 999.5 on take the next prefix, since rounding would give 1000.
   for (; std::abs(value) >= 999.5 && prefix + 1 < std::size(prefixes); ++prefix)
@@ -29,6 +29,7 @@ static std::string scale(double value, const char *unit) {
 }
 
 static double getShare(double part, double whole) { return whole > 0 ? part / whole / percentPoint : 0; }
+static auto formatPercent(double part, double whole) { return format("%.1f%%", getShare(part, whole)); }
 
 /// Pads or cuts a name to the width of its column.
 static std::string fit(const std::string &text, size_t width) {
@@ -70,25 +71,22 @@ static void printSpeed(const SimReport &report, raw_ostream &os) {
 
 /// Prints expected errors of the step and of its parts, and the part without known errors.
 static void printErrors(const SimResult &result, const CriticalUse &critical, raw_ostream &os) {
-  auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
-  auto error = [](const ErrorBudget &errors, double seconds) {
-    return format("%.1f%%", getShare(errors.getSeconds(), seconds));
-  };
+  auto error = [](const ErrorBudget &errors, double seconds) { return formatPercent(errors.getSeconds(), seconds); };
   os << "how sure    expected error ";
-  if (critical.fitted == 0) {
+  if (critical.fitted == 0)
     os << "not known: the profile does not say how far its times may be off,";
-  } else {
+  else
     os << error(critical.getErrors(), result.seconds) << " of step and speed, "
        << error(critical.computeErrors, critical.compute) << " of computation, "
        << error(critical.communicationErrors, critical.communication) << " of communication";
-  }
-  os << "\n            from the " << share(critical.fitted) << " of the critical path whose error is known; "
-     << share(critical.extrapolated) << " is extrapolated\n";
+  os << "\n            from the " << formatPercent(critical.fitted, result.seconds)
+     << " of the critical path whose error is known; " << formatPercent(critical.extrapolated, result.seconds)
+     << " is extrapolated\n";
 }
 
 static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   const CriticalUse &critical = report.critical;
-  auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
+  auto share = [&](double seconds) { return formatPercent(seconds, result.seconds); };
   os << "step        " << format("%.3f ms\n", result.seconds / millisecond);
   printSpeed(report, os);
   const StepParts &parts = report.mean;
@@ -109,8 +107,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
   double peak = report.ranks[report.largestMemoryRank].peakBytes;
   os << "memory      " << scale(peak, "B") << " at most";
   if (header.memoryBytes > 0)
-    os << ", " << format("%.1f%%", getShare(peak, header.memoryBytes)) << " of a device's "
-       << scale(header.memoryBytes, "B");
+    os << ", " << formatPercent(peak, header.memoryBytes) << " of a device's " << scale(header.memoryBytes, "B");
   os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
 }
 
@@ -152,7 +149,6 @@ static void printRoofline(const SimReport &report, raw_ostream &os) {
 static void printPoints(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   if (report.others.empty())
     return;
-  constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   size_t prefix = 0;
   double unit = 1;
   for (; result.roofline.peakFlops / unit >= 1e3 && prefix + 1 < std::size(prefixes); ++prefix)

@@ -119,6 +119,12 @@ function addFact(value, name, title) {
   if (title) made.title = title;
 }
 
+function addSpeed(mfu, flops, tokens) {
+  if (mfu > 0) addFact(percent(mfu, 1), "MFU", "model FLOPs utilization: the model's FLOP/s over the device's peak");
+  if (flops > 0) addFact(teraflops(flops), "TFLOP/s/GPU", "FLOPs of the model, without recomputation and padding");
+  if (tokens > 0) addFact(Math.round(tokens).toLocaleString("en"), "tokens/s/GPU");
+}
+
 // Adds a legend's entry; `style` is the square's.
 function addKey(parent, text, style, className) {
   const made = element("span", "", parent, "key");

@@ -3,7 +3,6 @@
 #include "moe/Support/JsonReader.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -43,7 +42,7 @@ static std::string describeRange(int64_t min, int64_t max) {
   return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
 }
 
-static llvm::Error makeError(StringRef fileName, Place place, const Twine &message) {
+llvm::Error mlir::moe::makeErrorAt(StringRef fileName, Place place, const Twine &message) {
   return llvm::createStringError(fileName + ":" + Twine(place.line) + ":" + Twine(place.column) +
                                  ": error: " + message);
 }
@@ -54,8 +53,7 @@ static llvm::Error makeError(StringRef fileName, Place place, const Twine &messa
 
 namespace {
 
-/// Walks JSON text, valid or not, and reports the places of the root (an empty path), of keys and of elements,
-/// `a[2].b`.
+/// Walks JSON text, valid or not, and reports the places of the root (an empty path), of keys and of elements (`a[2]`).
 class PlaceFinder {
 public:
   using Visitor = llvm::function_ref<void(StringRef path, Place place, bool repeated)>;
@@ -167,7 +165,7 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName,
                    }
                  }).run();
   if (depth > maxDepth)
-    return makeError(fileName, {}, "expected " + format + " nested at most " + Twine(maxDepth) + " deep");
+    return makeErrorAt(fileName, {}, "expected " + format + " nested at most " + Twine(maxDepth) + " deep");
   llvm::Expected<llvm::json::Value> root = llvm::json::parse(text);
   if (!root) {
     // The text of the error is "[line:column, byte=offset]: reason".
@@ -178,12 +176,12 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName,
     line.getAsInteger(10, place.line);
     rest.consumeInteger(10, place.column);
     place.column = std::max(place.column, 1u);
-    return makeError(fileName, place, "expected " + format + ": " + reason);
+    return makeErrorAt(fileName, place, "expected " + format + ": " + reason);
   }
   if (!root->getAsObject())
-    return makeError(fileName, rootPlace, "expected a JSON object but got " + describe(*root));
+    return makeErrorAt(fileName, rootPlace, "expected a JSON object but got " + describe(*root));
   if (!repeated.empty())
-    return makeError(fileName, repeatedPlace, "'" + repeated + "': expected each key once");
+    return makeErrorAt(fileName, repeatedPlace, "'" + repeated + "': expected each key once");
   auto file = std::make_shared<File>();
   file->name = fileName.str();
   file->text = text.str();
@@ -339,7 +337,7 @@ void JsonReader::refuseOtherKeys() {
 llvm::Error JsonReader::takeError() {
   if (!hasFailed())
     return llvm::Error::success();
-  return makeError(file->name, file->errorPlace, file->error);
+  return makeErrorAt(file->name, file->errorPlace, file->error);
 }
 
 //===----------------------------------------------------------------------===//

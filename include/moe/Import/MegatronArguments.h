@@ -1,7 +1,6 @@
-//===- MegatronArguments.h - the arguments of a Megatron-LM job -*- C++ -*-===//
+//===- MegatronArguments.h - the arguments of Megatron-LM -------*- C++ -*-===//
 //
-// The command line of pretrain_gpt.py, or a file of such arguments, becomes one JSON object under Megatron's names with
-// underscores ("num_layers": 32). It is then read as configurations are, with the same defaults and errors.
+// A job's arguments, and the one table of those that MoePlan reads, writes or ignores.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MEGATRONARGUMENTS_H
@@ -13,6 +12,8 @@
 
 namespace mlir::moe {
 
+/// The command line of pretrain_gpt.py, or a file of such arguments, as one JSON object under Megatron's names with
+/// underscores ("num_layers": 32). It is then read as configurations are, with the same defaults and errors.
 struct MegatronArguments {
   std::string fileName;
   /// Keeps every argument on its line of the file, for errors to name that line.
@@ -28,6 +29,31 @@ llvm::Expected<MegatronArguments> parseMegatronArguments(llvm::StringRef text, l
 
 /// Reads the model that the arguments describe, as parseModelConfig does.
 llvm::Expected<ModelConfig> readMegatronModel(const MegatronArguments &arguments, bool whole);
+
+/// Marks a flag that takes all values up to the next flag.
+inline constexpr int kManyValues = -1;
+
+struct MegatronFlag {
+  llvm::StringRef name; ///< without dashes at its beginning
+  int values = 0;       ///< number of values after it
+  /// Substitute that MoePlan takes for it; empty if it is taken as it is.
+  llvm::StringRef instead = {};
+  /// No result of MoePlan depends on it.
+  bool isHarmless = false;
+  /// Field of Megatron-Bridge's configuration that means the same. A name that ends in '.' is a part of the
+  /// configuration, whose field has the name of the flag.
+  llvm::StringRef bridge = {};
+
+  std::string getBridgeField() const;
+};
+
+/// Null if the flag is not known.
+const MegatronFlag *findMegatronFlag(llvm::StringRef name);
+/// All names, for suggestions.
+llvm::SmallVector<llvm::StringRef> getMegatronFlagNames();
+
+/// Values of --data-parallel-sharding-strategy, by stage of ZeRO.
+inline constexpr llvm::StringRef kMegatronShardings[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
 
 } // namespace mlir::moe
 

@@ -142,6 +142,9 @@ private:
   llvm::StringMap<std::string> aliases; ///< other names of keys
 };
 
+/// Makes a complete diagnostic, `file:line:column: error: ..`.
+llvm::Error makeErrorAt(llvm::StringRef fileName, JsonReader::Place place, const llvm::Twine &message);
+
 } // namespace mlir::moe
 
 #endif // MOE_SUPPORT_JSONREADER_H
