@@ -86,6 +86,12 @@ inline void checkIndices(Checker &check, const char *name, View indices, int64_t
 /// Lowest index for checkIndices if negative indices mean no element.
 inline constexpr int64_t kAnyNegative = std::numeric_limits<int32_t>::min();
 
+inline void checkExperts(Checker &check, View experts, int64_t count) {
+  for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
+    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < count, "expected 'experts' from 0 to ",
+               count - 1, " but got ", experts.as<int32_t>()[i]);
+}
+
 // --- Types and memory --------------------------------------------------------
 
 /// Calls function(T{}) with the element type T of a floating dtype, after the checks have passed.
@@ -114,6 +120,22 @@ template <class Tag, class T> T *scratch(int64_t count) {
     size = count;
   }
   return static_cast<T *>(memory.get());
+}
+
+/// Sorts choices [begin, end) by their bins, and in a bin by their order: slots[i] is the row of choice i from `row`
+/// on, or -1 if bin(i) < 0, and `counts` are the rows of each of `bins` bins.
+template <class Bin>
+void fillSlots(int32_t *slots, int32_t *counts, int64_t bins, int64_t begin, int64_t end, int64_t row, Bin bin) {
+  struct Tag;
+  int32_t *next = scratch<Tag, int32_t>(bins);
+  std::fill_n(counts, bins, 0);
+  for (int64_t i = begin; i < end; ++i)
+    if (bin(i) >= 0)
+      ++counts[bin(i)];
+  for (int64_t b = 0; b < bins; row += counts[b++])
+    next[b] = static_cast<int32_t>(row);
+  for (int64_t i = begin; i < end; ++i)
+    slots[i] = bin(i) < 0 ? -1 : next[bin(i)]++;
 }
 
 // --- Functions ---------------------------------------------------------------

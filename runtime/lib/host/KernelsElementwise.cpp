@@ -213,16 +213,6 @@ template <class T> void reduceChunk(const T *in, T *out, int64_t parts, int64_t 
   }
 }
 
-/// Sums in [outer, parts, inner] to out [outer, inner] in the order of the parts. `inner` is cut so that the sums stay
-/// in the first-level cache.
-template <class T> void reduceMiddle(const T *in, T *out, int64_t outer, int64_t parts, int64_t inner) {
-  constexpr int64_t chunk = 2048;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t begin = 0; begin < inner; begin += chunk)
-      reduceChunk(in + o * parts * inner + begin, out + o * inner + begin, parts, inner,
-                  std::min(chunk, inner - begin));
-}
-
 } // namespace
 
 void activation(Checker &check, View in, View counts, View out, ActivationForm form) {
@@ -306,13 +296,19 @@ void dump(Checker &check, View in, View out, int64_t dim, int64_t blocks) {
       std::memcpy(out.as<char>() + (o * copies + c) * block, in.as<char>() + o * block, block);
 }
 
-void localReduce(Checker &check, View in, View out, int64_t dim, int64_t blocks) {
+void localReduce(Checker &, View in, View out, int64_t dim, int64_t blocks) {
   if (out.elements() == 0)
     return;
-  const int64_t copies = copiesAlong(out, in, dim);
-  const int64_t outer = product(out, 0, dim) * blocks;
-  withFloating(in.dtype,
-               [&]<class T>(T) { reduceMiddle(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer); });
+  const int64_t copies = copiesAlong(out, in, dim), outer = product(out, 0, dim) * blocks;
+  const int64_t inner = out.elements() / outer;
+  // Chunks of the sums stay in the first-level cache. The copies are summed in their order.
+  constexpr int64_t chunk = 2048;
+  withFloating(in.dtype, [&]<class T>(T) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t begin = 0; begin < inner; begin += chunk)
+        reduceChunk(in.as<const T>() + o * copies * inner + begin, out.as<T>() + o * inner + begin, copies, inner,
+                    std::min(chunk, inner - begin));
+  });
 }
 
 } // namespace moert::host

@@ -39,19 +39,6 @@ template <class T> T logsumexp(const T *x, int64_t columns, T limit) {
   return static_cast<T>(logOfSum(running.reference, running.sum));
 }
 
-template <class T>
-void logsumexpGradRows(const T *x, const T *lse, const T *grads, T *out, int64_t rows, int64_t columns) {
-  const T limit = opaque(expLimit<T>);
-  for (int64_t s = 0; s < rows; ++s) {
-    const T *in = x + s * columns;
-    T *to = out + s * columns;
-    const T below = lse[s], grad = grads[s];
-    MOERT_SIMD
-    for (int64_t j = 0; j < columns; ++j)
-      to[j] = grad * expOfDifference(in[j], below, limit);
-  }
-}
-
 /// label - first if this part has the label, else -1.
 int64_t columnOf(int32_t label, int64_t first, int64_t size) {
   const int64_t column = label - first;
@@ -70,7 +57,15 @@ void rowLogsumexp(Checker &, View x, View out) {
 
 void rowLogsumexpGrad(Checker &, View x, View lse, View grads, View out) {
   withFloating(x.dtype, [&]<class T>(T) {
-    logsumexpGradRows(x.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>(), x.dims[0], x.dims[1]);
+    const T limit = opaque(expLimit<T>);
+    const int64_t columns = x.dims[1];
+    for (int64_t s = 0; s < x.dims[0]; ++s) {
+      const T *in = x.as<const T>() + s * columns, below = lse.as<const T>()[s], grad = grads.as<const T>()[s];
+      T *to = out.as<T>() + s * columns;
+      MOERT_SIMD
+      for (int64_t j = 0; j < columns; ++j)
+        to[j] = grad * expOfDifference(in[j], below, limit);
+    }
   });
 }
 

@@ -48,25 +48,6 @@ template <class T> Moments<T> momentsOf(const T *x, int64_t count, int64_t kind,
   return {mean, static_cast<T>(1 / squareRoot(squaresOf(x, mean, count) / size + eps))};
 }
 
-template <class T>
-void normBlocks(const T *x, const T *gamma, const T *beta, T *out, int64_t blocks, int64_t count, int64_t kind,
-                double eps) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    const T *in = x + b * count;
-    T *to = out + b * count;
-    const Moments<T> m = momentsOf(in, count, kind, eps);
-    if (beta) {
-      MOERT_SIMD
-      for (int64_t i = 0; i < count; ++i)
-        to[i] = (in[i] - m.mean) * m.factor * gamma[i] + beta[i];
-    } else {
-      MOERT_SIMD
-      for (int64_t i = 0; i < count; ++i)
-        to[i] = (in[i] - m.mean) * m.factor * gamma[i];
-    }
-  }
-}
-
 /// Means of h = grads gamma, and of n(x) h.
 template <class T> struct Means {
   T plain, normed;
@@ -87,23 +68,6 @@ template <class T> Means<T> meansOf(const T *x, const T *gamma, const T *grads, 
   }
   const auto size = static_cast<Wide<T>>(count);
   return {static_cast<T>(plain / size), static_cast<T>(normed / size)};
-}
-
-/// Sets out to factor (h - mean(h) - n mean(h n)), h = grads gamma. RMS norms subtract no mean, and no norm subtracts
-/// nothing.
-template <class T>
-void normGradBlocks(const T *x, const T *gamma, const T *grads, T *out, int64_t blocks, int64_t count, int64_t kind,
-                    double eps) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    const T *in = x + b * count, *grad = grads + b * count;
-    T *to = out + b * count;
-    const Moments<T> m = momentsOf(in, count, kind, eps);
-    const Means<T> means = kind == MOERT_NO_NORM ? Means<T>{0, 0} : meansOf(in, gamma, grad, m, count);
-    const T shift = kind == MOERT_LAYER_NORM ? means.plain : T(0);
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = m.factor * (grad[i] * gamma[i] - shift - (in[i] - m.mean) * m.factor * means.normed);
-  }
 }
 
 template <class T> void addFour(const T *x, const T *grads, Wide<T> *sum, int64_t count, int64_t kind, double eps) {
@@ -141,14 +105,40 @@ void normWgradBlocks(const T *x, const T *grads, Wide<T> *sum, int64_t blocks, i
 void norm(Checker &, View x, View gamma, View beta, View out, int64_t kind, double eps) {
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&]<class T>(T) {
-    normBlocks(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks, count, kind, eps);
+    const T *factors = gamma.as<const T>(), *shifts = beta.as<const T>();
+    for (int64_t b = 0; b < blocks; ++b) {
+      const T *in = x.as<const T>() + b * count;
+      T *to = out.as<T>() + b * count;
+      const Moments<T> m = momentsOf(in, count, kind, eps);
+      if (shifts) {
+        MOERT_SIMD
+        for (int64_t i = 0; i < count; ++i)
+          to[i] = (in[i] - m.mean) * m.factor * factors[i] + shifts[i];
+      } else {
+        MOERT_SIMD
+        for (int64_t i = 0; i < count; ++i)
+          to[i] = (in[i] - m.mean) * m.factor * factors[i];
+      }
+    }
   });
 }
 
 void normGrad(Checker &, View x, View gamma, View grads, View out, int64_t kind, double eps) {
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&]<class T>(T) {
-    normGradBlocks(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks, count, kind, eps);
+    const T *factors = gamma.as<const T>();
+    for (int64_t b = 0; b < blocks; ++b) {
+      const T *in = x.as<const T>() + b * count, *grad = grads.as<const T>() + b * count;
+      T *to = out.as<T>() + b * count;
+      const Moments<T> m = momentsOf(in, count, kind, eps);
+      // The gradient is factor (h - mean(h) - n mean(h n)), h = grads gamma. RMS norms subtract no mean, and no norm
+      // subtracts nothing.
+      const Means<T> means = kind == MOERT_NO_NORM ? Means<T>{0, 0} : meansOf(in, factors, grad, m, count);
+      const T shift = kind == MOERT_LAYER_NORM ? means.plain : T(0);
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = m.factor * (grad[i] * factors[i] - shift - (in[i] - m.mean) * m.factor * means.normed);
+    }
   });
 }
 

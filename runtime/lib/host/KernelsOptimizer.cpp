@@ -26,42 +26,6 @@ template <class T> Wide<T> squaresOf(const T *in, int64_t count) {
 /// factor * grad, or 0 if the factor is 0: clipping then leaves out gradients that are not finite.
 template <class T> MOERT_INLINE T used(T grad, T factor) { return factor == 0 ? T(0) : factor * grad; }
 
-template <class T>
-void sgdStep(const T *param, const T *grad, const T *velocity, T *paramOut, T *velocityOut, int64_t count, T factor,
-             T rate, T momentum, T decay) {
-  MOERT_SIMD
-  for (int64_t i = 0; i < count; ++i) {
-    const T g = used(grad[i], factor) + decay * param[i];
-    const T moved = momentum * velocity[i] + g;
-    paramOut[i] = param[i] - rate * moved;
-    velocityOut[i] = moved;
-  }
-}
-
-/// Factors that all elements of a step of Adam share.
-template <class T> struct AdamFactors {
-  T factor, beta1, beta2, eps;
-  T kept;         ///< 1 - rate decay
-  T rate;         ///< rate / (1 - beta1^t)
-  T secondFactor; ///< 1 / (1 - beta2^t)
-  T rest1, rest2; ///< 1 - beta
-};
-
-template <class T>
-void adamStep(const T *param, const T *grad, const T *first, const T *second, T *paramOut, T *firstOut, T *secondOut,
-              int64_t count, AdamFactors<T> with) {
-  MOERT_SIMD
-  for (int64_t i = 0; i < count; ++i) {
-    const T g = used(grad[i], with.factor);
-    const T m = with.beta1 * first[i] + with.rest1 * g;
-    const T v = with.beta2 * second[i] + with.rest2 * g * g;
-    const T moved = with.rate * m / (squareRoot(v * with.secondFactor) + with.eps);
-    paramOut[i] = with.kept * param[i] - moved;
-    firstOut[i] = m;
-    secondOut[i] = v;
-  }
-}
-
 /// Factor for gradients of this sum of squares.
 double clipping(double squares, double most) {
   return std::isfinite(squares) ? std::min(1.0, most / (std::sqrt(squares) + 1e-6)) : 0;
@@ -93,8 +57,17 @@ void squareRoot(Checker &, View in, View out) {
 void sgd(Checker &, View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
          double momentum, double decay) {
   withFloating(param.dtype, [&]<class T>(T) {
-    sgdStep(param.as<const T>(), grad.as<const T>(), velocity.as<const T>(), paramOut.as<T>(), velocityOut.as<T>(),
-            param.elements(), factorOf<T>(factor), *rate.as<T>(), T(momentum), T(decay));
+    const T *p = param.as<const T>(), *grads = grad.as<const T>(), *v = velocity.as<const T>();
+    const T scale = factorOf<T>(factor), by = *rate.as<T>(), kept = T(momentum), decays = T(decay);
+    T *toP = paramOut.as<T>(), *toV = velocityOut.as<T>();
+    const int64_t count = param.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+      const T g = used(grads[i], scale) + decays * p[i];
+      const T moved = kept * v[i] + g;
+      toP[i] = p[i] - by * moved;
+      toV[i] = moved;
+    }
   });
 }
 
@@ -107,18 +80,25 @@ void adam(Checker &check, View param, View grad, View first, View second, View r
   withFloating(param.dtype, [&]<class T>(T) {
     const auto learning = static_cast<Wide<T>>(*rate.as<const T>());
     const auto t = static_cast<double>(steps);
-    AdamFactors<T> with;
-    with.factor = factorOf<T>(factor);
-    with.beta1 = T(options.beta1);
-    with.beta2 = T(options.beta2);
-    with.eps = T(options.eps);
-    with.kept = T(1 - learning * options.decay);
-    with.rate = T(learning / (1 - std::pow(options.beta1, t)));
-    with.secondFactor = T(1 / (1 - std::pow(options.beta2, t)));
-    with.rest1 = T(1 - options.beta1);
-    with.rest2 = T(1 - options.beta2);
-    adamStep(param.as<const T>(), grad.as<const T>(), first.as<const T>(), second.as<const T>(), paramOut.as<T>(),
-             firstOut.as<T>(), secondOut.as<T>(), param.elements(), with);
+    const T beta1 = T(options.beta1), rest1 = T(1 - options.beta1);
+    const T beta2 = T(options.beta2), rest2 = T(1 - options.beta2);
+    const T scale = factorOf<T>(factor), eps = T(options.eps), kept = T(1 - learning * options.decay);
+    const T by = T(learning / (1 - std::pow(options.beta1, t)));
+    const T secondFactor = T(1 / (1 - std::pow(options.beta2, t)));
+    const T *p = param.as<const T>(), *grads = grad.as<const T>();
+    const T *firsts = first.as<const T>(), *seconds = second.as<const T>();
+    T *toP = paramOut.as<T>(), *toFirst = firstOut.as<T>(), *toSecond = secondOut.as<T>();
+    const int64_t count = param.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+      const T g = used(grads[i], scale);
+      const T m = beta1 * firsts[i] + rest1 * g;
+      const T v = beta2 * seconds[i] + rest2 * g * g;
+      const T moved = by * m / (host::squareRoot(v * secondFactor) + eps);
+      toP[i] = kept * p[i] - moved;
+      toFirst[i] = m;
+      toSecond[i] = v;
+    }
   });
 }
 

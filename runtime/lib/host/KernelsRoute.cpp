@@ -92,12 +92,6 @@ private:
   int64_t k, used = 0;
 };
 
-/// Buffers of chooseExperts for one token, in scratch memory.
-template <class T> struct ChoiceScratch {
-  T *keys, *groupKeys, *bestKeys;
-  int32_t *bestGroups;
-};
-
 /// Sizes of one routing.
 struct RouteShape {
   int64_t tokens, experts, choices, groups;
@@ -119,35 +113,29 @@ template <class T> void scoreGroups(const T *keys, T *groupKeys, int64_t groups,
 }
 
 template <class T>
-void chooseAll(const T *scores, const T *bias, int32_t *chosen, const RouteShape &shape, const RouteOptions &options,
-               ChoiceScratch<T> memory) {
-  const int64_t size = shape.experts / options.expertGroups;
-  for (int64_t s = 0; s < shape.tokens; ++s) {
-    selectionKeys(scores + s * shape.experts, bias, memory.keys, shape.experts);
-    Best<T> best(chosen + s * shape.choices, memory.bestKeys, shape.choices);
-    if (options.topGroups >= options.expertGroups) {
-      best.offer(memory.keys, 0, shape.experts);
-      continue;
-    }
-    scoreGroups(memory.keys, memory.groupKeys, options.expertGroups, size, options.groupScore);
-    Best<T>(memory.bestGroups, memory.bestKeys, options.topGroups).offer(memory.groupKeys, 0, options.expertGroups);
-    // Sorts by expert, so that of equals the lower index wins.
-    std::sort(memory.bestGroups, memory.bestGroups + options.topGroups);
-    for (int64_t g = 0; g < options.topGroups; ++g)
-      best.offer(memory.keys, memory.bestGroups[g] * size, (memory.bestGroups[g] + 1) * size);
-  }
-}
-
-template <class T>
 void choosePlainly(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
   struct Keys;
   struct GroupKeys;
   struct BestKeys;
   struct Groups;
-  ChoiceScratch<T> memory{scratch<Keys, T>(shape.experts), scratch<GroupKeys, T>(options.expertGroups),
-                          scratch<BestKeys, T>(std::max(shape.choices, options.topGroups)),
-                          scratch<Groups, int32_t>(options.topGroups)};
-  chooseAll(scores.as<const T>(), bias.as<const T>(), experts.as<int32_t>(), shape, options, memory);
+  T *keys = scratch<Keys, T>(shape.experts), *groupKeys = scratch<GroupKeys, T>(options.expertGroups);
+  T *bestKeys = scratch<BestKeys, T>(std::max(shape.choices, options.topGroups));
+  int32_t *bestGroups = scratch<Groups, int32_t>(options.topGroups);
+  const int64_t size = shape.experts / options.expertGroups;
+  for (int64_t s = 0; s < shape.tokens; ++s) {
+    selectionKeys(scores.as<const T>() + s * shape.experts, bias.as<const T>(), keys, shape.experts);
+    Best<T> best(experts.as<int32_t>() + s * shape.choices, bestKeys, shape.choices);
+    if (options.topGroups >= options.expertGroups) {
+      best.offer(keys, 0, shape.experts);
+      continue;
+    }
+    scoreGroups(keys, groupKeys, options.expertGroups, size, options.groupScore);
+    Best<T>(bestGroups, bestKeys, options.topGroups).offer(groupKeys, 0, options.expertGroups);
+    // Sorts by expert, so that of equals the lower index wins.
+    std::sort(bestGroups, bestGroups + options.topGroups);
+    for (int64_t g = 0; g < options.topGroups; ++g)
+      best.offer(keys, bestGroups[g] * size, (bestGroups[g] + 1) * size);
+  }
 }
 
 // --- The topology-aware gate -------------------------------------------------
@@ -327,19 +315,10 @@ void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, 
 /// Fills slots of the dropless form: in each chunk sorted by expert, then in the order (token, choice).
 void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape, int64_t chunks,
                        int64_t chunkRows) {
-  struct Tag;
-  int32_t *next = scratch<Tag, int32_t>(shape.experts);
-  std::fill_n(counts, chunks * shape.experts, 0);
-  for (int64_t c = 0; c < chunks; ++c, counts += shape.experts) {
-    const int64_t begin = firstToken(c, chunks, shape.tokens) * shape.choices;
-    const int64_t end = firstToken(c + 1, chunks, shape.tokens) * shape.choices;
-    for (int64_t i = begin; i < end; ++i)
-      ++counts[experts[i]];
-    for (int64_t e = 0, first = c * chunkRows; e < shape.experts; first += counts[e++])
-      next[e] = static_cast<int32_t>(first);
-    for (int64_t i = begin; i < end; ++i)
-      slots[i] = next[experts[i]]++;
-  }
+  for (int64_t c = 0; c < chunks; ++c)
+    fillSlots(slots, counts + c * shape.experts, shape.experts, firstToken(c, chunks, shape.tokens) * shape.choices,
+              firstToken(c + 1, chunks, shape.tokens) * shape.choices, c * chunkRows,
+              [=](int64_t i) { return experts[i]; });
 }
 
 // --- Auxiliary loss ----------------------------------------------------------
@@ -437,52 +416,48 @@ template <class T> void scoreGradient(const T *scores, const T *toScores, T *out
     out[e] = scores[e] * (1 - scores[e]) * toScores[e];
 }
 
-template <class T> struct GradientArguments {
-  const T *scores;
-  const int32_t *experts;
-  const T *weightGrads;     ///< null: zero
-  const T *toProbabilities; ///< those of this routing group; null: zero
-  T *out, *toScores;
-  int64_t first, last; ///< tokens
+/// Arguments of moert_route_grad.
+struct RouteGradient {
+  View scores, experts, gradWeights, gradAux, gradLogits;
   RouteShape shape;
   int64_t kind;
   bool renormalize;
-  T routingScale;
+  double routingScale;
 };
 
-template <class T> void gradientRows(GradientArguments<T> a) {
-  const int64_t experts = a.shape.experts, choices = a.shape.choices;
-  for (int64_t s = a.first; s < a.last; ++s) {
-    const T *scores = a.scores + s * experts;
-    std::fill_n(a.toScores, experts, T(0));
-    if (a.weightGrads)
-      weightGradient(scores, a.experts + s * choices, a.weightGrads + s * choices, a.toScores, choices, a.renormalize,
-                     a.routingScale);
-    if (a.toProbabilities)
-      auxGradient(scores, a.toProbabilities, a.toScores, experts, a.kind);
-    scoreGradient(scores, a.toScores, a.out + s * experts, experts, a.kind);
+/// Computes the gradient of routing group g. `toProbabilities` may be null: zero.
+template <class T> void gradientOfGroup(const RouteGradient &a, int64_t g, const T *toProbabilities) {
+  struct ToScores;
+  const int64_t experts = a.shape.experts, choices = a.shape.choices, span = a.shape.groupTokens();
+  T *toScores = scratch<ToScores, T>(experts);
+  for (int64_t s = g * span; s < (g + 1) * span; ++s) {
+    const T *scores = a.scores.as<const T>() + s * experts;
+    std::fill_n(toScores, experts, T(0));
+    if (a.gradWeights)
+      weightGradient(scores, a.experts.as<const int32_t>() + s * choices, a.gradWeights.as<const T>() + s * choices,
+                     toScores, choices, a.renormalize, T(a.routingScale));
+    if (toProbabilities)
+      auxGradient(scores, toProbabilities, toScores, experts, a.kind);
+    scoreGradient(scores, toScores, a.gradLogits.as<T>() + s * experts, experts, a.kind);
   }
 }
 
-/// Computes the gradient for each routing group. `arguments` has the values that do not depend on the group.
-template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gradAux) {
+template <class T> void gradientOfGroups(const RouteGradient &a) {
   struct Loads;
   struct Probabilities;
-  const RouteShape &shape = arguments.shape;
+  const RouteShape &shape = a.shape;
   auto *loads = scratch<Loads, Wide<T>>(shape.experts);
   T *toProbabilities = scratch<Probabilities, T>(shape.experts);
+  const bool hasAux = a.gradAux && shape.tokens && shape.choices;
   for (int64_t g = 0; g < shape.groups; ++g) {
-    arguments.first = g * shape.groupTokens();
-    arguments.last = arguments.first + shape.groupTokens();
-    if (gradAux && shape.tokens && shape.choices) {
-      const auto factor = static_cast<Wide<T>>(gradAux.as<T>()[0]) * static_cast<Wide<T>>(shape.experts) /
+    if (hasAux) {
+      const auto factor = static_cast<Wide<T>>(a.gradAux.as<T>()[0]) * static_cast<Wide<T>>(shape.experts) /
                           static_cast<Wide<T>>(shape.tokens);
-      groupLoads(arguments.experts, loads, shape, g);
+      groupLoads(a.experts.as<const int32_t>(), loads, shape, g);
       for (int64_t e = 0; e < shape.experts; ++e)
         toProbabilities[e] = static_cast<T>(factor * loads[e]);
-      arguments.toProbabilities = toProbabilities;
     }
-    gradientRows(arguments);
+    gradientOfGroup<T>(a, g, hasAux ? toProbabilities : nullptr);
   }
 }
 
@@ -532,24 +507,11 @@ void route(Checker &check, View logits, View selectionBias, View scores, View ex
 void routeGrad(Checker &check, View scores, View experts, View gradWeights, View gradAux, View gradLogits,
                int64_t score, bool renormalize, int64_t groups, double routingScale) {
   const RouteShape shape{scores.dims[0], scores.dims[1], experts.dims[1], groups};
-  for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
-    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts,
-               "expected 'experts' from 0 to ", shape.experts - 1, " but got ", experts.as<int32_t>()[i]);
+  checkExperts(check, experts, shape.experts);
   if (!check.ok())
     return;
   withFloating(scores.dtype, [&]<class T>(T) {
-    struct ToScores;
-    GradientArguments<T> arguments{};
-    arguments.scores = scores.as<const T>();
-    arguments.experts = experts.as<const int32_t>();
-    arguments.weightGrads = gradWeights.as<const T>();
-    arguments.out = gradLogits.as<T>();
-    arguments.toScores = scratch<ToScores, T>(shape.experts);
-    arguments.shape = shape;
-    arguments.kind = score;
-    arguments.renormalize = renormalize;
-    arguments.routingScale = T(routingScale);
-    gradientOfGroups<T>(arguments, gradAux);
+    gradientOfGroups<T>({scores, experts, gradWeights, gradAux, gradLogits, shape, score, renormalize, routingScale});
   });
 }
 

@@ -8,12 +8,6 @@
 namespace moert::host {
 namespace {
 
-void checkExperts(Checker &check, View experts, int64_t count) {
-  for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
-    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < count, "expected 'experts' from 0 to ",
-               count - 1, " but got ", experts.as<int32_t>()[i]);
-}
-
 /// Returns places[e], the place of expert e among the shadows, or -1. It is in scratch memory.
 const int32_t *placesOfShadows(Checker &check, View shadows, int64_t room) {
   struct Tag;
@@ -27,33 +21,6 @@ const int32_t *placesOfShadows(Checker &check, View shadows, int64_t room) {
   }
   check.that(used <= room, "expected at most ", room, " shadows, one for each place, but got ", used);
   return places;
-}
-
-/// Divides choices [begin, end) of one chunk, whose rows are from `row` on. Choices of shadows lose their rows.
-void fillSlots(const int32_t *experts, const int32_t *places, int32_t *slots, int32_t *counts, int64_t expertCount,
-               int64_t begin, int64_t end, int64_t row) {
-  struct Tag;
-  int32_t *next = scratch<Tag, int32_t>(expertCount);
-  for (int64_t i = begin; i < end; ++i)
-    counts[experts[i]] += places[experts[i]] < 0;
-  for (int64_t e = 0; e < expertCount; row += counts[e++])
-    next[e] = static_cast<int32_t>(row);
-  for (int64_t i = begin; i < end; ++i)
-    slots[i] = places[experts[i]] < 0 ? next[experts[i]]++ : -1;
-}
-
-void fillShadowSlots(const int32_t *experts, const int32_t *places, View slots, View counts) {
-  struct Tag;
-  const int64_t room = counts.dims[1], choices = slots.elements();
-  int32_t *next = scratch<Tag, int32_t>(room), *count = counts.as<int32_t>();
-  std::fill_n(count, room, 0);
-  for (int64_t i = 0; i < choices; ++i)
-    if (places[experts[i]] >= 0)
-      ++count[places[experts[i]]];
-  for (int64_t r = 0, row = 0; r < room; row += count[r++])
-    next[r] = static_cast<int32_t>(row);
-  for (int64_t i = 0; i < choices; ++i)
-    slots.as<int32_t>()[i] = places[experts[i]] < 0 ? -1 : next[places[experts[i]]]++;
 }
 
 } // namespace
@@ -83,11 +50,14 @@ void divideChoices(Checker &check, View experts, View shadows, View slots, View 
   if (!check.ok())
     return;
   const int64_t tokens = experts.dims[0], choices = experts.dims[1];
-  std::fill_n(counts.as<int32_t>(), counts.elements(), 0);
+  auto placeOf = [&](int64_t i) { return places[chosen[i]]; };
+  // Choices of shadows lose their rows.
+  auto expertOf = [&](int64_t i) { return placeOf(i) < 0 ? chosen[i] : -1; };
   for (int64_t c = 0; c < chunks; ++c)
-    fillSlots(chosen, places, slots.as<int32_t>(), counts.as<int32_t>() + c * expertCount, expertCount,
-              firstToken(c, chunks, tokens) * choices, firstToken(c + 1, chunks, tokens) * choices, c * chunkRows);
-  fillShadowSlots(chosen, places, shadowSlots, shadowCounts);
+    fillSlots(slots.as<int32_t>(), counts.as<int32_t>() + c * expertCount, expertCount,
+              firstToken(c, chunks, tokens) * choices, firstToken(c + 1, chunks, tokens) * choices, c * chunkRows,
+              expertOf);
+  fillSlots(shadowSlots.as<int32_t>(), shadowCounts.as<int32_t>(), room, 0, shadowSlots.elements(), 0, placeOf);
 }
 
 } // namespace moert::host

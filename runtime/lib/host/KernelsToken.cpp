@@ -81,61 +81,48 @@ template <class T> void combineRow(const T *const *rows, const T *weights, int64
   }
 }
 
-template <class T>
-void combineAll(const T *rows, const int32_t *slots, const T *weights, T *out, int64_t tokens, int64_t choices,
-                int64_t columns, const T **source, T *factor) {
-  for (int64_t s = 0; s < tokens; ++s) {
-    int64_t used = 0;
-    for (int64_t j = 0; j < choices; ++j) {
-      const int64_t choice = s * choices + j;
-      if (slots[choice] < 0)
-        continue;
-      source[used] = rows + slots[choice] * columns;
-      factor[used++] = weights ? weights[choice] : T(1);
-    }
-    combineRow(source, factor, used, out + s * columns, columns);
-  }
-}
-
-/// Writes the rows in order. A copy is a product with 1, because memcpy of rows of a few KB is slower.
-template <class T>
-void dispatchAll(const T *tokens, const int64_t *source, const T *weights, T *out, int64_t rows, int64_t choices,
-                 int64_t columns, bool clears) {
-  for (int64_t row = 0; row < rows; ++row) {
-    T *to = out + row * columns;
-    const T *from = tokens + (source[row] < 0 ? 0 : source[row] / choices) * columns;
-    if (source[row] >= 0)
-      scaleRow(from, to, weights ? weights[source[row]] : T(1), columns);
-    else if (clears)
-      std::fill_n(to, columns, T(0));
-  }
-}
-
 } // namespace
 
 void dispatch(Checker &check, View tokens, View slots, View weights, View used, View out) {
-  const int64_t rows = rowsOf(out), columns = columnsOf(out);
+  const int64_t rows = rowsOf(out), columns = columnsOf(out), choices = slots.dims[1];
   checkSlots(check, slots, rows);
   if (!check.ok() || out.elements() == 0)
     return;
   const int64_t *source = invertSlots(check, slots, rows);
   if (!check.ok())
     return;
+  // Rows are written in order. A copy is a product with 1, because memcpy of rows of a few KB is slower.
   withFloating(tokens.dtype, [&]<class T>(T) {
-    dispatchAll(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1], columns,
-                /*clears=*/!used);
+    for (int64_t row = 0; row < rows; ++row) {
+      T *to = out.as<T>() + row * columns;
+      const int64_t choice = source[row];
+      if (choice >= 0)
+        scaleRow(tokens.as<const T>() + choice / choices * columns, to, weights ? weights.as<const T>()[choice] : T(1),
+                 columns);
+      else if (!used)
+        std::fill_n(to, columns, T(0));
+    }
   });
 }
 
 void combine(Checker &check, View rows, View slots, View weights, View used, View out) {
-  const int64_t count = slots.dims[0], choices = slots.dims[1], columns = columnsOf(rows);
+  const int64_t choices = slots.dims[1], columns = columnsOf(rows);
   checkSlots(check, slots, rowsOf(rows));
   if (!check.ok() || out.elements() == 0)
     return;
   withFloating(rows.dtype, [&]<class T>(T) {
     struct Tag;
-    combineAll(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(), count, choices,
-               columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
+    const T **source = scratch<Tag, const T *>(choices);
+    T *factor = scratch<Tag, T>(choices);
+    for (int64_t s = 0; s < slots.dims[0]; ++s) {
+      int64_t count = 0;
+      for (int64_t choice = s * choices; choice < (s + 1) * choices; ++choice)
+        if (const int64_t slot = slots.as<const int32_t>()[choice]; slot >= 0) {
+          source[count] = rows.as<const T>() + slot * columns;
+          factor[count++] = weights ? weights.as<const T>()[choice] : T(1);
+        }
+      combineRow(source, factor, count, out.as<T>() + s * columns, columns);
+    }
   });
 }
 
