@@ -138,10 +138,8 @@ Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
 }
 
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
-  if (ranks[rank].own.wait(stream, event))
-    return {};
-  return invalid(streamText(indexOf(rank, stream)), " of rank ", rank, " waits for event ", event,
-                 ", which was not recorded before in this step");
+  return invalidUnless(ranks[rank].own.wait(stream, event), streamText(indexOf(rank, stream)), " of rank ", rank,
+                       " waits for event ", event, ", which was not recorded before in this step");
 }
 
 Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double timeout) {

@@ -91,9 +91,7 @@ PlanLibrary::~PlanLibrary() {
 
 Status PlanLibrary::find(const std::string &path, const std::string &symbol, void *&address) {
   address = dlsym(handle, symbol.c_str());
-  if (address)
-    return {};
-  return invalid("'", path, "' is not a plan: it does not export '", symbol, "'");
+  return invalidUnless(address != nullptr, "'", path, "' is not a plan: it does not export '", symbol, "'");
 }
 
 Status PlanLibrary::findProgram(const std::string &path, const Program &program, ProgramEntry &entry) {

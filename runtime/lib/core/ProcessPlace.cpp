@@ -34,9 +34,8 @@ constexpr Launcher kLaunchers[] = {
 Status readNumber(const char *name, const char *text, int64_t least, int64_t most, int64_t &value) {
   const char *end = text + std::strlen(text);
   auto [rest, error] = std::from_chars(text, end, value);
-  if (error == std::errc() && rest == end && value >= least && value <= most)
-    return {};
-  return invalid("expected ", name, " from ", least, " to ", most, " but got '", text, "'");
+  return invalidUnless(error == std::errc() && rest == end && value >= least && value <= most, "expected ", name,
+                       " from ", least, " to ", most, " but got '", text, "'");
 }
 
 /// Reads this node's number of tasks from SLURM's "2(x3),1", the numbers of all nodes; `all` if it is not set.
@@ -172,10 +171,9 @@ Status readSecret(const Environment &environment, ProcessPlace &place) {
   place.secret = text ? text : "";
   if (!text)
     MOERT_RETURN_IF_ERROR(readSecretFile(path, place.secret));
-  if (place.secret.size() >= kLeastSecret)
-    return {};
-  return invalid(text ? "MOERT_SECRET" : "MOERT_SECRET_FILE", ": expected a secret of at least ", kLeastSecret,
-                 " characters but got ", place.secret.size(), "; 'openssl rand -hex 32' makes one");
+  return invalidUnless(place.secret.size() >= kLeastSecret, text ? "MOERT_SECRET" : "MOERT_SECRET_FILE",
+                       ": expected a secret of at least ", kLeastSecret, " characters but got ", place.secret.size(),
+                       "; 'openssl rand -hex 32' makes one");
 }
 
 } // namespace

@@ -21,80 +21,34 @@ namespace moert {
 /// floating-point values in exact arithmetic.
 inline constexpr int32_t kFieldType = 0x100;
 
-/// Bytes of one element of a dtype; 0 for an unknown one.
-inline size_t dtypeSize(int32_t dtype) {
-  switch (dtype) {
-  case MOERT_F32:
-  case MOERT_I32:
-    return 4;
-  case MOERT_F64:
-  case kFieldType:
-    return 8;
-  case MOERT_BF16:
-  case MOERT_F16:
-    return 2;
-  default:
-    return 0;
-  }
-}
+/// Properties of a dtype. Exact types have no errors of rounding.
+struct DtypeFacts {
+  int32_t dtype;
+  const char *name;             ///< as in the metadata; "?" for an unknown one
+  size_t size;                  ///< bytes of one element; 0 for an unknown one
+  double unitRoundoff = 0;      ///< largest relative error of rounding one number
+  double roundingTolerance = 0; ///< largest distance, relative to the norm, of values that differ by rounding alone
+};
+inline constexpr DtypeFacts kDtypes[] = {{MOERT_F32, "f32", 4, 0x1p-24, 1e-5},  {MOERT_F64, "f64", 8, 0x1p-53, 1e-12},
+                                         {MOERT_BF16, "bf16", 2, 0x1p-8, 2e-2}, {MOERT_I32, "i32", 4},
+                                         {MOERT_F16, "f16", 2, 0x1p-11, 2e-3},  {kFieldType, "field", 8}};
 
-/// "f32", "f64", "bf16", "i32", "f16", as in the metadata; "?" for an unknown one.
-inline const char *dtypeName(int32_t dtype) {
-  switch (dtype) {
-  case MOERT_F32:
-    return "f32";
-  case MOERT_F64:
-    return "f64";
-  case MOERT_BF16:
-    return "bf16";
-  case MOERT_I32:
-    return "i32";
-  case MOERT_F16:
-    return "f16";
-  case kFieldType:
-    return "field";
-  default:
-    return "?";
-  }
+inline DtypeFacts factsOf(int32_t dtype) {
+  for (const DtypeFacts &facts : kDtypes)
+    if (facts.dtype == dtype)
+      return facts;
+  return {dtype, "?", 0};
 }
+inline size_t dtypeSize(int32_t dtype) { return factsOf(dtype).size; }
+inline const char *dtypeName(int32_t dtype) { return factsOf(dtype).name; }
+inline double unitRoundoff(int32_t dtype) { return factsOf(dtype).unitRoundoff; }
+inline double roundingTolerance(int32_t dtype) { return factsOf(dtype).roundingTolerance; }
 
 /// Whether a moert_dtype is a floating type of 16 bits.
 inline bool isNarrow(int32_t dtype) { return dtype == MOERT_BF16 || dtype == MOERT_F16; }
 /// Whether a dtype is a floating type or replaces one.
 inline bool isFloating(int32_t dtype) {
   return dtype == MOERT_F32 || dtype == MOERT_F64 || dtype == kFieldType || isNarrow(dtype);
-}
-
-/// Largest relative error of rounding one number to a type; 0 for exact types.
-inline double unitRoundoff(int32_t dtype) {
-  switch (dtype) {
-  case MOERT_F32:
-    return 0x1p-24;
-  case MOERT_F64:
-    return 0x1p-53;
-  case MOERT_BF16:
-    return 0x1p-8;
-  case MOERT_F16:
-    return 0x1p-11;
-  default:
-    return 0;
-  }
-}
-
-/// Largest distance, relative to the norm, of two values that differ by rounding alone; 0 for exact types.
-inline double roundingTolerance(int32_t dtype) {
-  switch (dtype) {
-  case MOERT_F32:
-    return 1e-5;
-  case MOERT_F64:
-    return 1e-12;
-  case MOERT_BF16:
-    return 2e-2;
-  case MOERT_F16:
-    return 2e-3;
-  default:
-    return 0;
-  }
 }
 
 /// A dense row-major value. An absent optional operand has no data. The memory is not owned.

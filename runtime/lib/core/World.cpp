@@ -163,16 +163,12 @@ Status World::allocateBlock(int64_t rank, int32_t space, int64_t bytes, const st
 }
 
 Status World::checkRank(int64_t rank) const {
-  if (rank >= 0 && rank < worldSize)
-    return {};
-  return invalid("expected a rank below ", worldSize, " but got ", rank);
+  return invalidUnless(rank >= 0 && rank < worldSize, "expected a rank below ", worldSize, " but got ", rank);
 }
 
 Status World::checkLocal(int64_t rank) const {
   MOERT_RETURN_IF_ERROR(checkRank(rank));
-  if (isLocal(rank))
-    return {};
-  return invalid("rank ", rank, " does not run in this process");
+  return invalidUnless(isLocal(rank), "rank ", rank, " does not run in this process");
 }
 
 /// Gives all processes the values of `read` in the process that runs `rank`. Process i runs rank i.
@@ -219,9 +215,8 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, std::optional<i
 }
 
 static Status checkAddress(const void *data, int64_t multiple, const std::string &what) {
-  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(multiple) == 0)
-    return {};
-  return invalid("expected ", what, " at an address that is a multiple of ", multiple);
+  return invalidUnless(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(multiple) == 0, "expected ", what,
+                       " at an address that is a multiple of ", multiple);
 }
 
 Status World::bind(int64_t rank, int64_t index, void *data, int64_t bytes) {

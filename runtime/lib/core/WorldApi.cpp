@@ -72,6 +72,13 @@ static std::string identityOf(const PlanLibrary &library, const moert_world_conf
                 "\ntime-out: ", seconds.str(), " s\n", config.agreement ? config.agreement : "");
 }
 
+/// Checks the size and the version of a caller's structure.
+template <class Table> static Status checkTable(const Table &table, const char *name, uint32_t version) {
+  return invalidUnless(table.size == sizeof table && table.version == version, "expected a ", name, " of version ",
+                       version, " and ", sizeof table, " bytes but got version ", table.version, " and ", table.size,
+                       " bytes");
+}
+
 /// Checks the options of a world with a caller's memory and processes.
 static Status checkCaller(const moert_world_config &config, const WorldOptions &options) {
   if (options.isBound && config.wide != MOERT_WIDE_NONE)
@@ -80,12 +87,11 @@ static Status checkCaller(const moert_world_config &config, const WorldOptions &
   if ((options.backend == "caller") != (table != nullptr))
     return invalid("expected a communicator for backend 'caller', and for no other one; the backend is '",
                    options.backend, "'");
-  if (table && (table->size != sizeof *table || table->version != MOERT_COMMUNICATOR_VERSION))
-    return invalid("expected a moert_communicator of version ", MOERT_COMMUNICATOR_VERSION, " and ", sizeof *table,
-                   " bytes but got version ", table->version, " and ", table->size, " bytes");
-  if (table && (!table->all_to_all || !table->all_gather))
-    return invalid("expected a moert_communicator with all_to_all and all_gather");
-  return {};
+  if (!table)
+    return {};
+  MOERT_RETURN_IF_ERROR(checkTable(*table, "moert_communicator", MOERT_COMMUNICATOR_VERSION));
+  return invalidUnless(table->all_to_all && table->all_gather,
+                       "expected a moert_communicator with all_to_all and all_gather");
 }
 
 /// Checks the options of a world with a caller's memory, and perhaps its GPU stream.
@@ -96,17 +102,14 @@ static Status checkCudaCaller(const moert_world_config &config, const WorldOptio
   const moert_cuda_caller *table = config.cuda_caller;
   if (!table)
     return {};
-  if (table->size != sizeof *table || table->version != MOERT_CUDA_CALLER_VERSION)
-    return invalid("expected a moert_cuda_caller of version ", MOERT_CUDA_CALLER_VERSION, " and ", sizeof *table,
-                   " bytes but got version ", table->version, " and ", table->size, " bytes");
+  MOERT_RETURN_IF_ERROR(checkTable(*table, "moert_cuda_caller", MOERT_CUDA_CALLER_VERSION));
   if (!table->stream || !table->communicator)
     return invalid("expected a moert_cuda_caller with stream and communicator");
   if (options.backend != "cuda" || !options.isBound)
     return invalid("expected a moert_cuda_caller for backend 'cuda' with bound = 1 alone; the backend is '",
                    options.backend, "', and bound is ", config.bound);
-  if (config.agreement)
-    return invalid("agreement must be null with a moert_cuda_caller, whose processes compare nothing");
-  return {};
+  return invalidUnless(!config.agreement,
+                       "agreement must be null with a moert_cuda_caller, whose processes compare nothing");
 }
 
 /// Reads the options of a world from its configuration.
@@ -132,10 +135,7 @@ static Status readOptions(const PlanLibrary &library, const moert_world_config &
 template <class Body> static Status withWorld(moert_plan_t plan, const moert_world_config *config, Body body) {
   if (!plan || !config)
     return invalid("expected a plan and a configuration that are not null");
-  if (config->size != sizeof(moert_world_config) || config->version != MOERT_WORLD_CONFIG_VERSION)
-    return invalid("expected a moert_world_config of version ", MOERT_WORLD_CONFIG_VERSION, " and ",
-                   sizeof(moert_world_config), " bytes but got version ", config->version, " and ", config->size,
-                   " bytes");
+  MOERT_RETURN_IF_ERROR(checkTable(*config, "moert_world_config", MOERT_WORLD_CONFIG_VERSION));
   ChosenPrograms chosen;
   MOERT_RETURN_IF_ERROR(choosePrograms(plan->library, config->variant, config->program, chosen));
   WorldOptions options;
@@ -143,10 +143,13 @@ template <class Body> static Status withWorld(moert_plan_t plan, const moert_wor
   return body(chosen.programs, *chosen.groups, chosen.world, options);
 }
 
-/// Copies `from` into to[0..capacity), as far as there is room.
-template <class T> static void copyOut(const std::vector<T> &from, T *to, int64_t capacity, int64_t &count) {
-  count = std::ssize(from);
-  std::copy_n(from.begin(), std::clamp<int64_t>(capacity, 0, count), to);
+/// Copies what `read` gives into to[0..capacity), as far as there is room.
+template <class T, class Read> static Status copyOut(T *to, int64_t capacity, int64_t &count, Read read) {
+  std::vector<T> values;
+  MOERT_RETURN_IF_ERROR(read(values));
+  count = std::ssize(values);
+  std::copy_n(values.begin(), std::clamp<int64_t>(capacity, 0, count), to);
+  return {};
 }
 
 static Status chooseVariant(const PlanLibrary &library, int64_t batch, int64_t sequence, int64_t &variant) {
@@ -206,11 +209,8 @@ int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program,
       return invalid("expected a plan and out-parameters that are not null");
     ChosenPrograms chosen;
     MOERT_RETURN_IF_ERROR(choosePrograms(plan->library, variant, program, chosen));
-    std::vector<moert_routing> found;
-    Status status = listRoutings(chosen.programs, *chosen.groups, found);
-    if (status.ok())
-      copyOut(found, routings, capacity, *count);
-    return status;
+    return copyOut(routings, capacity, *count,
+                   [&](auto &found) { return listRoutings(chosen.programs, *chosen.groups, found); });
   });
 }
 
@@ -332,23 +332,15 @@ int32_t moert_world_record_routing(moert_world_t world, int32_t record) {
 
 int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
                             int64_t *count) {
-  return onIdleWorld(world, count && (experts || capacity <= 0), [&](World &inner) -> Status {
-    std::vector<int32_t> chosen;
-    Status status = inner.readRouting(rank, op, chosen);
-    if (status.ok())
-      copyOut(chosen, experts, capacity, *count);
-    return status;
+  return onIdleWorld(world, count && (experts || capacity <= 0), [&](World &inner) {
+    return copyOut(experts, capacity, *count, [&](auto &chosen) { return inner.readRouting(rank, op, chosen); });
   });
 }
 
 int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity,
                              int64_t *count) {
-  return onIdleWorld(world, count && (times || capacity <= 0), [&](World &inner) -> Status {
-    std::vector<moert_op_time> all;
-    Status status = inner.timeline(rank, all);
-    if (status.ok())
-      copyOut(all, times, capacity, *count);
-    return status;
+  return onIdleWorld(world, count && (times || capacity <= 0), [&](World &inner) {
+    return copyOut(times, capacity, *count, [&](auto &all) { return inner.timeline(rank, all); });
   });
 }
 

@@ -4,12 +4,35 @@
 #include "core/ExecutorCommunicator.h"
 #include "core/Instrument.h"
 #include "core/Module.h"
-#include "host/Kernels.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 namespace moert::host {
+
+Status HostDevice::checkAvailable(int64_t bytes, const std::string &what) {
+  int64_t available = availableMemory();
+  if (bytes <= available)
+    return {};
+  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what, " needs ", bytes, " bytes (", byteText(bytes),
+                       "), of which this machine has ", byteText(available), " available");
+}
+
+Status HostDevice::allocate(int64_t, int32_t, int64_t bytes, const std::string &what, void *&data) {
+  Block block;
+  MOERT_RETURN_IF_ERROR(allocateBlock(bytes, what, block));
+  data = block.get();
+  blocks.push_back(std::move(block));
+  return {};
+}
+
+Status HostDevice::write(void *to, const void *from, int64_t bytes) {
+  // Values without elements may have no memory.
+  if (bytes > 0)
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  return {};
+}
 
 void HostClient::beginThread() { initialiseThread(); }
 

@@ -195,9 +195,7 @@ Status Socket::connect(const Endpoint &place, Clock::time_point deadline, Socket
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (error)
     return failed("cannot connect to " + place.text(), error);
-  if (!isOfAnotherUser(socket.get()))
-    return {};
-  return invalid("a process of another user listens at ", place.text());
+  return invalidUnless(!isOfAnotherUser(socket.get()), "a process of another user listens at ", place.text());
 }
 
 int64_t Socket::send(const void *data, size_t bytes) const {
