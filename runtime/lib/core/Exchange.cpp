@@ -83,26 +83,35 @@ Status checkShadowValues(const View &shadows, int64_t places) {
   return invalidUnless(used <= places, "expected at most ", places, " shadows, one for each place, but got ", used);
 }
 
-/// Operands that a collective takes values from and gives them to.
+/// Operands that a collective takes values from and gives them to, and those whose values control it.
 struct Moved {
-  size_t sent = 0, received = 0;
+  size_t sent = 0, received = 0, valueCount = 0;
+  std::array<size_t, 2> values{};
 };
 
-constexpr Moved movedBy(const KernelInfo &kernel) {
+constexpr Moved readMoved(const KernelInfo &kernel) {
+  Moved moved;
   int sent = -1, received = -1;
-  for (int i = 0; i < kernel.operandCount; ++i)
-    // Counts and shadows only control the exchange, and nobody sends an addend.
-    if (const KernelInfo::Operand &operand = kernel.operands[i];
-        operand.type != OperandType::I32 && !operand.isOptional)
+  for (int i = 0; i < kernel.operandCount; ++i) {
+    const KernelInfo::Operand &operand = kernel.operands[i];
+    if (kernel.type == CallType::Collective && operand.type == OperandType::I32)
+      moved.values[moved.valueCount++] = i;
+    else if (!operand.isOptional) // nobody sends an addend
       (operand.isOutput ? received : sent) = i;
-  return {static_cast<size_t>(sent < 0 ? received : sent), static_cast<size_t>(received < 0 ? sent : received)};
+  }
+  moved.sent = sent < 0 ? received : sent;
+  moved.received = received < 0 ? sent : received;
+  return moved;
 }
 
-constexpr auto kMoved = [] {
-  std::array<Moved, std::size(kKernels)> moved;
-  std::transform(std::begin(kKernels), std::end(kKernels), moved.begin(), movedBy);
-  return moved;
-}();
+const Moved &movedBy(Kind kind) {
+  static constexpr auto kMoved = [] {
+    std::array<Moved, std::size(kKernels)> moved;
+    std::transform(std::begin(kKernels), std::end(kKernels), moved.begin(), readMoved);
+    return moved;
+  }();
+  return kMoved[static_cast<size_t>(kind)];
+}
 
 } // namespace
 
@@ -127,42 +136,19 @@ void Cut::pack(const char *from, char *to) const {
 }
 
 bool isExchange(Kind kind) {
-  switch (kind) {
-  case Kind::AllGather:
-  case Kind::AllToAll:
-  case Kind::AllToAllV:
-  case Kind::BroadcastExperts:
-  case Kind::Broadcast:
-  case Kind::Send:
-  case Kind::Receive:
-    return true;
-  default:
-    return false;
-  }
+  constexpr Kind kExchanges[] = {Kind::AllGather, Kind::AllToAll, Kind::AllToAllV, Kind::BroadcastExperts,
+                                 Kind::Broadcast, Kind::Send,     Kind::Receive};
+  return std::ranges::find(kExchanges, kind) != std::end(kExchanges);
 }
 
 std::span<const size_t> valueOperands(Kind kind) {
-  static constexpr size_t kRagged[] = {operands::AllToAllV::blockCounts, operands::AllToAllV::expertCounts};
-  static constexpr size_t kBroadcast[] = {operands::BroadcastExperts::shadows};
-  static constexpr size_t kReduce[] = {operands::ReduceExperts::shadows};
-  static constexpr size_t kAllReduce[] = {operands::AllReduce::counts};
-  switch (kind) {
-  case Kind::AllToAllV:
-    return kRagged;
-  case Kind::BroadcastExperts:
-    return kBroadcast;
-  case Kind::ReduceExperts:
-    return kReduce;
-  case Kind::AllReduce:
-    return kAllReduce;
-  default:
-    return {};
-  }
+  const Moved &moved = movedBy(kind);
+  return {moved.values.data(), moved.valueCount};
 }
 
-const View &sentOperand(const Call &call) { return call.views[kMoved[static_cast<size_t>(call.kind)].sent]; }
+const View &sentOperand(const Call &call) { return call.views[movedBy(call.kind).sent]; }
 
-const View &receivedOperand(const Call &call) { return call.views[kMoved[static_cast<size_t>(call.kind)].received]; }
+const View &receivedOperand(const Call &call) { return call.views[movedBy(call.kind).received]; }
 
 Status checkExchangeValues(const Call &call, int64_t size, int64_t member) {
   switch (call.kind) {

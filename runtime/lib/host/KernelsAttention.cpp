@@ -161,22 +161,14 @@ MOERT_INLINE void scaleBlock(T *out, const T *factors, int64_t rows, int64_t col
   }
 }
 
-template <class T> MOERT_INLINE void gradRow(T *row, T *grad, int64_t count, T below, T sum, T limit) {
+/// `factors` are those of dropout, if it Drops.
+template <bool Drops, class T>
+MOERT_INLINE void gradRow(T *row, T *grad, const T *factors, int64_t count, T below, T sum, T limit) {
   MOERT_SIMD
   for (int64_t j = 0; j < count; ++j) {
-    const T p = expOfDifference(row[j], below, limit);
-    row[j] = p;
-    grad[j] = p * (grad[j] - sum);
-  }
-}
-
-template <class T>
-MOERT_INLINE void gradRowOfDropped(T *row, T *grad, const T *factors, int64_t count, T below, T sum, T limit) {
-  MOERT_SIMD
-  for (int64_t j = 0; j < count; ++j) {
-    const T p = expOfDifference(row[j], below, limit);
-    row[j] = p * factors[j];
-    grad[j] = p * (factors[j] * grad[j] - sum);
+    const T p = expOfDifference(row[j], below, limit), factor = Drops ? factors[j] : T(1);
+    row[j] = p * factor;
+    grad[j] = p * (factor * grad[j] - sum);
   }
 }
 
@@ -202,9 +194,9 @@ MOERT_INLINE void gradBlock(Rows<T> rows, T *scores, T *grads, const T *lse, con
     const T sum = dotProduct(attended + r * stride, outGrads + r * stride, columns);
     if (rows.drops) {
       rows.dropRow(r);
-      gradRowOfDropped(row + begin, grad + begin, rows.factors + begin, count, below, sum, limit);
+      gradRow<true>(row + begin, grad + begin, rows.factors + begin, count, below, sum, limit);
     } else {
-      gradRow(row + begin, grad + begin, count, below, sum, limit);
+      gradRow<false>(row + begin, grad + begin, rows.factors, count, below, sum, limit);
     }
   }
 }
