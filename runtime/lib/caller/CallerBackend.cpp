@@ -46,19 +46,15 @@ public:
     turns.push_back(stream);
   }
   void start(int64_t, int64_t stream, const Call &call) override {
-    {
-      std::lock_guard lock(mutex);
-      arrived[stream] = &call;
-    }
+    std::lock_guard lock(mutex);
+    arrived[stream] = &call;
     changed.notify_all();
   }
   void skip(int64_t stream, const Call &) override {
-    {
-      std::lock_guard lock(mutex);
-      // Earlier collectives on the stream have had their turns.
-      if (auto turn = std::find(turns.begin(), turns.end(), stream); turn != turns.end())
-        turns.erase(turn);
-    }
+    std::lock_guard lock(mutex);
+    // Earlier collectives on the stream have had their turns.
+    if (auto turn = std::find(turns.begin(), turns.end(), stream); turn != turns.end())
+      turns.erase(turn);
     changed.notify_all();
   }
   Executor *executor = nullptr;

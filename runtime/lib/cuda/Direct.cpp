@@ -101,13 +101,26 @@ private:
   Status runEager(const std::function<Status(int64_t)> &issue);
   Status capture(const std::function<Status(int64_t)> &issue);
   Status captureTogether(const std::function<Status(int64_t)> &issue);
-  Status replay();
-  Status drain();
+  Status replay() {
+    MOERT_RETURN_IF_ERROR(lanes->beginStep());
+    MOERT_RETURN_IF_ERROR(
+        check(cudaGraphLaunch(graph.get(), lanes->lanes()[0].context.stream), "cannot launch a step"));
+    MOERT_RETURN_IF_ERROR(drain());
+    return lanes->takeFault();
+  }
+  Status drain() {
+    for (Lane &lane : lanes->lanes())
+      MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "the device failed"));
+    return {};
+  }
   std::vector<Wait> waitsAtEnd();
   Status conclude(Status status);
   /// Begins to watch a step, or the start of NCCL.
   void beginWork(double seconds, bool connects);
-  void endWork();
+  void endWork() {
+    std::lock_guard lock(mutex);
+    inStep = isConnecting = false;
+  }
   [[noreturn]] void endStuckStart();
   /// Makes CUDA use the rank's device on this thread. It would otherwise make a context on its first device.
   void useDevice() const { static_cast<void>(cudaSetDevice(lanes->device().device)); }
@@ -186,12 +199,6 @@ Status DirectDevice::allocateMemory(int64_t bytes, const std::string &what, void
 
 // --- Steps ---------------------------------------------------------------------
 
-Status DirectDevice::drain() {
-  for (Lane &lane : lanes->lanes())
-    MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "the device failed"));
-  return {};
-}
-
 Status DirectDevice::runEager(const std::function<Status(int64_t)> &issue) {
   MOERT_RETURN_IF_ERROR(lanes->beginStep());
   Status status = issueAll(issue);
@@ -252,13 +259,6 @@ Status DirectDevice::captureTogether(const std::function<Status(int64_t)> &issue
   return {};
 }
 
-Status DirectDevice::replay() {
-  MOERT_RETURN_IF_ERROR(lanes->beginStep());
-  MOERT_RETURN_IF_ERROR(check(cudaGraphLaunch(graph.get(), lanes->lanes()[0].context.stream), "cannot launch a step"));
-  MOERT_RETURN_IF_ERROR(drain());
-  return lanes->takeFault();
-}
-
 void DirectDevice::beginWork(double seconds, bool connects) {
   std::lock_guard lock(mutex);
   inStep = true;
@@ -267,11 +267,6 @@ void DirectDevice::beginWork(double seconds, bool connects) {
   deadline = seconds > 0 ? net::Clock::now() +
                                std::chrono::duration_cast<net::Clock::duration>(std::chrono::duration<double>(seconds))
                          : net::Clock::time_point::max();
-}
-
-void DirectDevice::endWork() {
-  std::lock_guard lock(mutex);
-  inStep = isConnecting = false;
 }
 
 Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double seconds) {

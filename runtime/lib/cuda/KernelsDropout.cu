@@ -43,22 +43,22 @@ Status CudaKernels::runDropout(View x, View step, View out, int64_t seed, Part r
                                SequenceOrder order) {
   const int64_t firstColumn = columns.index() * x.dims[1];
   return withFloating(x.dtype, [&]<class T>(Type<T>) {
-    auto run = [&](auto *mask) {
-      const DropRows<T, std::remove_pointer_t<decltype(mask)>> drop{x.as<const T>(),
-                                                                    out.as<T>(),
-                                                                    step.as<const int32_t>(),
-                                                                    seed,
-                                                                    x.dims[1],
-                                                                    rows.index() * x.dims[0],
-                                                                    firstColumn,
-                                                                    noise.p,
-                                                                    order};
+    auto run = [&]<class Mask>(Type<Mask>) {
+      const DropRows<T, Mask> drop{x.as<const T>(),
+                                   out.as<T>(),
+                                   step.as<const int32_t>(),
+                                   seed,
+                                   x.dims[1],
+                                   rows.index() * x.dims[0],
+                                   firstColumn,
+                                   noise.p,
+                                   order};
       // A block of random words covers 4 columns.
       constexpr int kWidth = std::max(kVector<T>, 4);
       const bool isAligned = areAligned(x.as<T>(), out.as<T>()) && firstColumn % 4 == 0;
       return forRows<kWidth>(target, {x.dims[0]}, x.dims[1], isAligned, drop);
     };
-    return noise.jitter ? run(static_cast<JitterMask *>(nullptr)) : run(static_cast<DropoutMask *>(nullptr));
+    return noise.jitter ? run(Type<JitterMask>()) : run(Type<DropoutMask>());
   });
 }
 

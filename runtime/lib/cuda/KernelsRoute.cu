@@ -160,14 +160,10 @@ private:
       laneMemory = pieces.take<char>(tokenGrid().blocks.x * (kThreads / kWarp) * perWarp);
     }));
     MOERT_RETURN_IF_ERROR(choose());
-    Placing<A, O> placing{};
+    Placing<A, O> placing{plan};
     placing.chosen = data.experts;
     placing.partCounts = data.partCounts;
     placing.partial = data.partial;
-    placing.tokens = tokens;
-    placing.parts = plan.parts;
-    placing.experts = plan.experts;
-    placing.choices = plan.choices;
     placing.slots = slots.as<int32_t>();
     placing.counts = counts.as<int32_t>();
     placing.offsets = static_cast<int64_t *>(blocks[0]->memory.get());

@@ -225,10 +225,8 @@ Nccl::Use::Use(Nccl &nccl) : nccl(nccl) {
 }
 
 Nccl::Use::~Use() {
-  {
-    std::lock_guard lock(nccl.mutex);
-    nccl.inUse = false;
-  }
+  std::lock_guard lock(nccl.mutex);
+  nccl.inUse = false;
   nccl.unused.notify_all();
 }
 

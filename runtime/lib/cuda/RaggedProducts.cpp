@@ -56,17 +56,10 @@ static Status multiplyByCublas(const Target &target, RaggedMethod method, const 
   model.isWide = product.isWide;
   std::vector<GroupMember> members;
   MOERT_RETURN_IF_ERROR(listMembers(target, product, model, counts, members));
-  Products &products = target.device.products;
-  switch (method) {
-  case RaggedMethod::CublasLt1:
-    return products.multiplyOneByOne(target.stream, model, members, 1);
-  case RaggedMethod::CublasLt2:
-    return products.multiplyOneByOne(target.stream, model, members, 2);
-  case RaggedMethod::CublasLt4:
-    return products.multiplyOneByOne(target.stream, model, members, 4);
-  default:
-    return products.multiplyGroup(target.stream, model, members);
-  }
+  if (method == RaggedMethod::CublasGrouped)
+    return target.device.products.multiplyGroup(target.stream, model, members);
+  const int64_t streams = method == RaggedMethod::CublasLt1 ? 1 : method == RaggedMethod::CublasLt2 ? 2 : 4;
+  return target.device.products.multiplyOneByOne(target.stream, model, members, streams);
 }
 
 // --- Choice ------------------------------------------------------------------

@@ -8,7 +8,7 @@
 #ifndef MOERT_CUDA_ROUTEPLACE_CUH
 #define MOERT_CUDA_ROUTEPLACE_CUH
 
-#include "cuda/Reduce.cuh"
+#include "cuda/RouteGate.cuh"
 
 namespace moert::cuda {
 
@@ -16,19 +16,17 @@ namespace moert::cuda {
 inline constexpr int kMostPlaced = 512;
 
 /// Operands of the kernel. A is the type of sums of probabilities, O of the auxiliary loss.
-template <class A, class O> struct Placing {
-  const int32_t *chosen;     ///< [tokens, choices]
-  const int32_t *partCounts; ///< [parts, E]
-  const A *partial;          ///< [parts, E]: sums of probabilities
-  int64_t tokens, parts;
-  int experts, choices;
-  int32_t *slots;   ///< [tokens, choices]
-  int32_t *counts;  ///< [E]
-  int32_t *sources; ///< [tokens * choices]: the choice of each row
-  int32_t *loads;   ///< [E]
-  int64_t *offsets; ///< [E+1]
-  double auxFactor; ///< factor of the sum of loads times probabilities
-  O *aux;
+template <class A, class O> struct Placing : RoutePlan {
+  const int32_t *chosen = nullptr;     ///< [tokens, choices]
+  const int32_t *partCounts = nullptr; ///< [parts, E]
+  const A *partial = nullptr;          ///< [parts, E]: sums of probabilities
+  int32_t *slots = nullptr;            ///< [tokens, choices]
+  int32_t *counts = nullptr;           ///< [E]
+  int32_t *sources = nullptr;          ///< [tokens * choices]: the choice of each row
+  int32_t *loads = nullptr;            ///< [E]
+  int64_t *offsets = nullptr;          ///< [E+1]
+  double auxFactor = 0;                ///< factor of the sum of loads times probabilities
+  O *aux = nullptr;
 };
 
 /// Calls finish(expert, sum of at(part, expert) over all parts). Experts are side by side in the block, and the
@@ -112,8 +110,8 @@ __device__ void startRows(const Placing<A, O> &placing, int64_t part, const int3
 /// Places a part's choices in their order, with one warp. `next` is the next row of each expert.
 template <class A, class O> __device__ void placePart(const Placing<A, O> &placing, int64_t part, int32_t *next) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t begin = placing.tokens * part / placing.parts * placing.choices;
-  const int64_t end = placing.tokens * (part + 1) / placing.parts * placing.choices;
+  const int64_t begin = placing.groupTokens * part / placing.parts * placing.choices;
+  const int64_t end = placing.groupTokens * (part + 1) / placing.parts * placing.choices;
   for (int64_t first = begin; first < end; first += kWarp) {
     const bool isChoice = first + lane < end;
     const int32_t expert = isChoice ? placing.chosen[first + lane] : -1;

@@ -232,10 +232,8 @@ Status Session::run(std::function<void()> body) {
 }
 
 void Session::start(std::shared_ptr<Operation> operation) {
-  {
-    std::lock_guard lock(mutex);
-    arrived.push_back(std::move(operation));
-  }
+  std::lock_guard lock(mutex);
+  arrived.push_back(std::move(operation));
   changed.notify_all();
 }
 
