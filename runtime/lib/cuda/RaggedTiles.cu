@@ -18,7 +18,7 @@ constexpr int kWarpRows = 32, kWarpColumns = 64; ///< part of a tile for each of
 constexpr int kRowParts = kWarpRows / kMmaRows, kColumnParts = kWarpColumns / 8;
 static_assert(kTileRows / kWarpRows * (kTileColumns / kWarpColumns) == kThreads / kWarp);
 
-using Sums = float[kRowParts][kColumnParts][4];
+using WarpSums = float[kRowParts][kColumnParts][4];
 
 /// Operand of one expert. `outer` is the dimension that is not contracted.
 template <class T> struct Side {
@@ -55,7 +55,7 @@ template <class T, int Outer, bool IsDepthMajor> struct Slice {
 
 /// sums += the warp's part of the product of two slices.
 template <class T, class Left, class Right, bool IsLeftDepthMajor, bool IsRightDepthMajor>
-__device__ __forceinline__ void multiplySlices(Sums &sums, const T *left, const T *right, int row, int column) {
+__device__ __forceinline__ void multiplySlices(WarpSums &sums, const T *left, const T *right, int row, int column) {
 #pragma unroll
   for (int depth = 0; depth < kDepth; depth += 16) {
     uint32_t ofLeft[kRowParts][4];
@@ -75,7 +75,7 @@ __device__ __forceinline__ void multiplySlices(Sums &sums, const T *left, const 
 
 /// Stores a warp's part of a tile of c [rows, columns].
 template <class C>
-__device__ __forceinline__ void storeSums(const Sums &sums, C *c, int64_t rows, int64_t columns, int64_t row,
+__device__ __forceinline__ void storeSums(const WarpSums &sums, C *c, int64_t rows, int64_t columns, int64_t row,
                                           int64_t column, bool accumulate) {
 #pragma unroll
   for (int r = 0; r < kRowParts; ++r)
@@ -115,7 +115,7 @@ __device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, 
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warpRow = warp / (kTileColumns / kWarpColumns) * kWarpRows,
             warpColumn = warp % (kTileColumns / kWarpColumns) * kWarpColumns;
-  Sums sums{};
+  WarpSums sums{};
   const int64_t steps = (a.depth + kDepth - 1) / kDepth;
   auto load = [&](int64_t step) {
     if (step < steps) {
