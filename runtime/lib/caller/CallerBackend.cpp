@@ -102,8 +102,8 @@ void CallerClient::run(int64_t stream, const Call &call) {
   if (status.ok())
     executor->complete(table.rank, stream, received);
   else
-    executor->fail(Status::error(status.code, "rank " + std::to_string(table.rank) + ", " + callName(program, call) +
-                                                  ": " + status.message));
+    executor->fail(
+        Status::error(status.code, "rank ", table.rank, ", ", callName(program, call), ": ", status.message));
 }
 
 /// Notes each collective at the client in the order of the program.
@@ -138,7 +138,7 @@ public:
   /// Runs a step unless one has failed: other ranks may have gone on, and collectives would no longer match.
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override {
     if (!failure.ok())
-      return Status::error(failure.code, "an earlier step failed: " + failure.message);
+      return Status::error(failure.code, "an earlier step failed: ", failure.message);
     failure = executor->run(issue, timeout);
     if (!failure.ok())
       client->settle();
@@ -155,8 +155,7 @@ Status create(const std::string &, std::span<const Program> programs, const std:
               const BackendOptions &options, Backend &backend) {
   const moert_communicator &table = *options.communicator;
   if (table.ranks != world || table.rank < 0 || table.rank >= world)
-    return invalid("the plan has " + std::to_string(world) + " ranks, but the communicator has rank " +
-                   std::to_string(table.rank) + " of " + std::to_string(table.ranks));
+    return invalid("the plan has ", world, " ranks, but the communicator has rank ", table.rank, " of ", table.ranks);
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   auto client = std::make_unique<CallerClient>(programs, groups, table);

@@ -260,8 +260,8 @@ Status CallerCollectives::located(int32_t code, const char *function) const {
   if (code == 0)
     return {};
   const char *text = table.last_error ? table.last_error(table.context) : nullptr;
-  return Status::error(MOERT_ERROR_INTERNAL, std::string("the caller's ") + function + " on group '" + group->name +
-                                                 "' failed" + (text ? std::string(": ") + text : ""));
+  return Status::error(MOERT_ERROR_INTERNAL, "the caller's ", function, " on group '", group->name, "' failed",
+                       (text ? std::string(": ") + text : ""));
 }
 
 Status CallerCollectives::allToAll(const void *send, std::span<const int64_t> sent, void *receive,

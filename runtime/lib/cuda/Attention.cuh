@@ -372,7 +372,7 @@ Status launchBlocks(void (*kernel)(Params...), const Target &target, const Block
   if (blocks.count() == 0)
     return {};
   if (blocks.count() > std::numeric_limits<int32_t>::max())
-    return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("'") + kindName(target.kind) + "': too many tiles");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "'", kindName(target.kind), "': too many tiles");
   const Grid grid{dim3(static_cast<unsigned>(blocks.count())), dim3(kBlockThreads), sharedBytes};
   return launch(kernel, grid, target, args...);
 }
@@ -380,9 +380,9 @@ Status launchBlocks(void (*kernel)(Params...), const Target &target, const Block
 /// Checks that the rows of a sequence and the columns of a head can be counted in int.
 inline Status checkSizes(const Target &target, const AttentionShape &shape) {
   const int64_t most = std::max({shape.queries, shape.keys, shape.width, shape.valueWidth});
-  return most < (1 << 30) ? Status()
-                          : Status::error(MOERT_ERROR_UNSUPPORTED,
-                                          std::string("'") + kindName(target.kind) + "': sizes of 2^30 or more");
+  return most < (1 << 30)
+             ? Status()
+             : Status::error(MOERT_ERROR_UNSUPPORTED, "'", kindName(target.kind), "': sizes of 2^30 or more");
 }
 
 } // namespace moert::cuda::attention

@@ -65,7 +65,7 @@ Status CallerDevice::askCommunicator(const Group &group, void *&comm) const {
   if (comm)
     return {};
   const char *text = table.last_error ? table.last_error(table.context) : nullptr;
-  return invalid("expected a communicator of the caller for group '" + group.name + "' but got none" +
+  return invalid("expected a communicator of the caller for group '", group.name, "' but got none",
                  (text ? std::string(": ") + text : ""));
 }
 
@@ -75,9 +75,8 @@ static Status checkCommunicator(const Group &group, int64_t rank, ncclComm_t com
   MOERT_RETURN_IF_ERROR(check(ncclCommUserRank(comm, &member), "ncclCommUserRank", comm));
   if (size == group.size && member == group.memberOf(rank))
     return {};
-  return invalid("group '" + group.name + "': expected a communicator in which rank " + std::to_string(rank) +
-                 " is member " + std::to_string(group.memberOf(rank)) + " of " + std::to_string(group.size) +
-                 " but it is " + std::to_string(member) + " of " + std::to_string(size));
+  return invalid("group '", group.name, "': expected a communicator in which rank ", rank, " is member ",
+                 group.memberOf(rank), " of ", group.size, " but it is ", member, " of ", size);
 }
 
 /// Warns if NCCL may start kernels in different orders. Nccl.cpp sets the order where the runtime makes communicators.
@@ -141,8 +140,8 @@ Status CallerDevice::checkReady(cudaStream_t stream) const {
   int device = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use the device"));
   if (device != lanes->device().device)
-    return invalid("expected device " + std::to_string(lanes->device().device) +
-                   " to be current, where the world was made, but it is " + std::to_string(device));
+    return invalid("expected device ", lanes->device().device, " to be current, where the world was made, but it is ",
+                   device);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   MOERT_RETURN_IF_ERROR(check(cudaStreamIsCapturing(stream, &capture), "cannot use the caller's stream"));
   if (capture == cudaStreamCaptureStatusNone)
@@ -177,7 +176,7 @@ Status CallerDevice::enqueue(const std::function<Status(int64_t)> &issue, cudaSt
 
 Status CallerDevice::runStep(const std::function<Status(int64_t)> &issue, double seconds) {
   if (Status earlier = earlierFailure(); !earlier.ok())
-    return Status::error(earlier.code, "an earlier step failed: " + earlier.message);
+    return Status::error(earlier.code, "an earlier step failed: ", earlier.message);
   auto *stream = static_cast<cudaStream_t>(table.stream(table.context));
   MOERT_RETURN_IF_ERROR(checkReady(stream));
   timeout = seconds;
@@ -227,8 +226,7 @@ Status createCaller(std::span<const Program> programs, const std::vector<Group> 
                     const BackendOptions &options, Backend &backend) {
   const moert_cuda_caller &table = *options.cudaCaller;
   if (table.ranks != world || table.rank < 0 || table.rank >= world)
-    return invalid("the plan has " + std::to_string(world) + " ranks, but the caller has rank " +
-                   std::to_string(table.rank) + " of " + std::to_string(table.ranks));
+    return invalid("the plan has ", world, " ranks, but the caller has rank ", table.rank, " of ", table.ranks);
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());

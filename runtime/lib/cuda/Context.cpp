@@ -8,8 +8,8 @@ static Status readMethods(const DeviceOptions &options, DeviceContext &context, 
   if (!options.raggedMethod.empty()) {
     context.forcedMethod = findMethod(options.raggedMethod);
     if (!context.forcedMethod)
-      return invalid("expected the method " + methodNames() + " for products of experts but got '" +
-                     options.raggedMethod + "'");
+      return invalid("expected the method ", methodNames(), " for products of experts but got '", options.raggedMethod,
+                     "'");
   }
   return options.choices.empty() ? Status{} : readProducts(options.choices, context.choices, dense);
 }

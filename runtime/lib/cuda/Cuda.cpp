@@ -42,8 +42,8 @@ Status check(cudaError_t error, const std::string &what) {
     return {};
   // Clears the error, so that the next call that asks for the last error does not find it.
   static_cast<void>(cudaGetLastError());
-  return Status::error(codeOf(error),
-                       what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")" + hintFor(error));
+  return Status::error(codeOf(error), what, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")",
+                       hintFor(error));
 }
 
 Status createStream(Stream &stream) {

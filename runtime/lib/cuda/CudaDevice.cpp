@@ -73,10 +73,9 @@ Status CudaDevice::checkAvailable(int64_t bytes, const std::string &what) {
   MOERT_RETURN_IF_ERROR(askMemory(available, total));
   if (bytes <= available)
     return {};
-  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what + " needs " + std::to_string(bytes) + " bytes (" +
-                                                      host::byteText(bytes) + "), of which the GPU has " +
-                                                      host::byteText(available) + " of " + host::byteText(total) +
-                                                      " available");
+  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what, " needs ", bytes, " bytes (", host::byteText(bytes),
+                       "), of which the GPU has ", host::byteText(available), " of ", host::byteText(total),
+                       " available");
 }
 
 Status CudaDevice::allocateMemory(int64_t bytes, const std::string &what, void *&data) {
@@ -145,9 +144,8 @@ Status CudaDevice::checkKernel(Kind kind) const {
 #include "moert/kernels.inc"
     return {};
   default:
-    return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("expected a kernel that the cuda device has but got '") +
-                                                      kindName(kind) +
-                                                      "'; the host has all, with backend 'host' or 'mpi'");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "expected a kernel that the cuda device has but got '",
+                         kindName(kind), "'; the host has all, with backend 'host' or 'mpi'");
   }
 }
 

@@ -21,9 +21,8 @@ Status CudnnGraphs::build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &
   if (bytes <= kMostCudnnBytes)
     return {};
   graph.reset();
-  return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: expected a workspace of at most " +
-                                                    std::to_string(kMostCudnnBytes) + " bytes but got " +
-                                                    std::to_string(bytes));
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: expected a workspace of at most ", kMostCudnnBytes,
+                       " bytes but got ", bytes);
 #else
   static_cast<void>(shape);
   static_cast<void>(graph);
@@ -54,8 +53,8 @@ Status CudnnGraphs::find(const Target &target, const CudnnParts &parts, CudnnGra
   if (found == graphs.end()) {
     // Other kernels would make the steps of the graph differ from the first step.
     if (target.stream.isCapturing)
-      return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("cuDNN's graph of '") + kindName(target.kind) +
-                                                        "' must be built, which a CUDA graph cannot wait for");
+      return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN's graph of '", kindName(target.kind),
+                           "' must be built, which a CUDA graph cannot wait for");
     found = graphs.emplace(shape, nullptr).first;
     if (Status status = build(shape, found->second); !status.ok())
       std::cerr << std::string("moert: warning: '") + kindName(target.kind) + "' of " + describe(shape) +

@@ -26,12 +26,12 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 /// Numbers by which a graph names its operands.
 enum Uid : int64_t { Q = 1, K, V, Result, Stats, Grads, GradQ, GradK, GradV };
 
-Status refusal(const std::string &why) { return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: " + why); }
+Status refusal(const std::string &why) { return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: ", why); }
 Status statusOf(fe::error_t error) { return error.is_bad() ? refusal(error.get_message()) : Status(); }
 Status statusOf(cudnnStatus_t status, const std::string &what) {
   if (status == CUDNN_STATUS_SUCCESS)
     return {};
-  return Status::error(MOERT_ERROR_INTERNAL, what + ": cuDNN's error " + std::to_string(static_cast<int>(status)));
+  return Status::error(MOERT_ERROR_INTERNAL, what, ": cuDNN's error ", static_cast<int>(status));
 }
 
 /// Runs `function` and turns cudnn-frontend's exceptions, for a missing library or function, into an error.

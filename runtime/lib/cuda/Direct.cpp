@@ -391,8 +391,7 @@ static Status chooseDevice(const ProcessPlace &place, int64_t world, int &device
   int devices = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
   if (place.size != world)
-    return invalid("the plan has " + std::to_string(world) + " ranks, but there are " + std::to_string(place.size) +
-                   " processes (by " + place.source +
+    return invalid("the plan has ", world, " ranks, but there are ", place.size, " processes (by ", place.source,
                    "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
   device = static_cast<int>(place.localRank % devices);
   cudaDeviceProp properties;

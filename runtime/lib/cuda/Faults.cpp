@@ -65,7 +65,7 @@ Status faultStatus(const Fault &fault) {
   const int32_t code = isOverflow                        ? MOERT_ERROR_OVERFLOW
                        : kind == FaultKind::ShadowMemory ? MOERT_ERROR_OUT_OF_MEMORY
                                                          : MOERT_ERROR_INVALID_ARGUMENT;
-  return Status::error(code, std::string("'") + kindName(static_cast<Kind>(fault.kernel)) + "': " + messageOf(fault));
+  return Status::error(code, "'", kindName(static_cast<Kind>(fault.kernel)), "': ", messageOf(fault));
 }
 
 } // namespace moert::cuda

@@ -19,7 +19,7 @@ static Status check(cublasStatus_t status, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS)
     return {};
   const int32_t code = status == CUBLAS_STATUS_ALLOC_FAILED ? MOERT_ERROR_OUT_OF_MEMORY : MOERT_ERROR_INTERNAL;
-  return Status::error(code, std::string(what) + ": " + cublasGetStatusString(status));
+  return Status::error(code, what, ": ", cublasGetStatusString(status));
 }
 
 static cudaDataType_t dataType(int32_t dtype) {

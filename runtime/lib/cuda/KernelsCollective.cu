@@ -36,8 +36,8 @@ template <class T> Status sumAs(const Target &target, const Sources &sources, vo
 
 Status sumSources(const Target &target, std::span<const void *const> sources, void *out, int64_t count, int32_t dtype) {
   if (sources.size() > kMostSources)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "expected at most " + std::to_string(kMostSources) +
-                                                      " members to sum over but got " + std::to_string(sources.size()));
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "expected at most ", kMostSources, " members to sum over but got ",
+                         sources.size());
   Sources all{{}, static_cast<int>(sources.size())};
   std::copy(sources.begin(), sources.end(), all.data);
   if (dtype == MOERT_I32)

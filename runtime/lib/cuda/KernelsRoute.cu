@@ -304,8 +304,7 @@ Status CudaKernels::runRoute(View logits, View selectionBias, View scores, View 
 
 Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced) {
   if (static_cast<int64_t>(page.forced.size()) != experts.elements())
-    return invalid("'route': expected " + std::to_string(experts.elements()) + " forced experts but got " +
-                   std::to_string(page.forced.size()));
+    return invalid("'route': expected ", experts.elements(), " forced experts but got ", page.forced.size());
   // The choices of another step are elsewhere.
   MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   int32_t *memory = nullptr;

@@ -18,7 +18,7 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<Group>
   lanes.local = ranks;
   lanes.first.resize(static_cast<size_t>(world));
   if (ranks.size() >= size_t(1) << (31 - kOpBits))
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "too many ranks for one GPU: " + std::to_string(ranks.size()));
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "too many ranks for one GPU: ", ranks.size());
   for (size_t place = 0; place < ranks.size(); ++place) {
     int64_t rank = ranks[place];
     lanes.first[static_cast<size_t>(rank)] = lanes.all.size();

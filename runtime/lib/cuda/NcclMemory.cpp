@@ -8,9 +8,8 @@ Status check(ncclResult_t result, const char *what, ncclComm_t comm) {
   if (result == ncclSuccess || result == ncclInProgress)
     return {};
   std::string last = ncclGetLastError(comm);
-  return Status::error(MOERT_ERROR_INTERNAL, std::string(what) + ": " + ncclGetErrorString(result) +
-                                                 (last.empty() ? "" : " (" + last + ")") +
-                                                 "; NCCL_DEBUG=INFO says more");
+  return Status::error(MOERT_ERROR_INTERNAL, what, ": ", ncclGetErrorString(result),
+                       (last.empty() ? "" : " (" + last + ")"), "; NCCL_DEBUG=INFO says more");
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)

@@ -229,7 +229,7 @@ void readTable(const JsonNode &root, RaggedChoices &ragged, DenseChoices &dense)
 
 Status readProducts(const std::string &file, RaggedChoices &ragged, DenseChoices &dense) {
   auto fail = [&](const std::string &message) {
-    return invalid("the table of products '" + file + "' (MOERT_PRODUCTS): " + message);
+    return invalid("the table of products '", file, "' (MOERT_PRODUCTS): ", message);
   };
   std::ifstream in(file);
   const std::string text(std::istreambuf_iterator<char>(in), {});

@@ -102,8 +102,8 @@ template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capabil
       status = gemm.run(target.stream.stream);
     if (status == cutlass::Status::kSuccess)
       return {};
-    return Status::error(MOERT_ERROR_INTERNAL, std::string("a grouped product of CUTLASS failed: ") +
-                                                   cutlass::cutlassGetStatusString(status));
+    return Status::error(MOERT_ERROR_INTERNAL,
+                         "a grouped product of CUTLASS failed: ", cutlass::cutlassGetStatusString(status));
   }
 };
 

@@ -66,8 +66,8 @@ static Status multiplyByCublas(const Target &target, RaggedMethod method, const 
 
 Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts) {
   if (!canCompute(method, target, product))
-    return Status::error(MOERT_ERROR_UNSUPPORTED,
-                         std::string("method '") + methodName(method) + "' cannot compute this ragged product");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "method '", methodName(method),
+                         "' cannot compute this ragged product");
   const bool isEmpty =
       product.experts == 0 || product.n == 0 || (product.isWeightGradient() ? product.k : product.rows) == 0;
   if (isEmpty)

@@ -28,8 +28,8 @@ Status RankDevice::record(int64_t, int64_t event, int64_t stream) {
 Status RankDevice::wait(int64_t, int64_t event, int64_t stream) {
   const Mark &mark = marks[static_cast<size_t>(event)];
   if (!mark.isRecorded)
-    return invalid("stream '" + program.streams[static_cast<size_t>(stream)] + "' waits for event " +
-                   std::to_string(event) + ", which was not recorded before in this step");
+    return invalid("stream '", program.streams[static_cast<size_t>(stream)], "' waits for event ", event,
+                   ", which was not recorded before in this step");
   return awaitEvent(laneOf(stream).context.stream, mark.event);
 }
 

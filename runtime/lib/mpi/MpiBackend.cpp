@@ -193,7 +193,7 @@ void MpiClient::ended(int64_t stream, const Wait &wait, const Status &status, in
   if (status.ok())
     return executor->complete(session->rank(), stream, received);
   session->processes().fail(
-      Status::error(status.code, "rank " + std::to_string(session->rank()) + ", " + wait.what + ": " + status.message));
+      Status::error(status.code, "rank ", session->rank(), ", ", wait.what, ": ", status.message));
 }
 
 Whereabouts MpiClient::whereabouts() {
@@ -270,12 +270,12 @@ Status create(const std::string &, std::span<const Program> programs, const std:
   ProcessPlace place;
   bool known = readProcessPlace([](const char *name) { return std::getenv(name); }, place).ok();
   if (known && place.size > 1 && place.rank != session->rank())
-    return invalid("the environment of " + place.source + " says that this is process " + std::to_string(place.rank) +
-                   ", but MPI says " + std::to_string(session->rank()));
+    return invalid("the environment of ", place.source, " says that this is process ", place.rank, ", but MPI says ",
+                   session->rank());
   Status ready;
   if (session->size() != world)
-    ready = invalid("the plan has " + std::to_string(world) + " ranks, but there are " +
-                    std::to_string(session->size()) + " processes; start them by mpirun -n " + std::to_string(world));
+    ready = invalid("the plan has ", world, " ranks, but there are ", session->size(),
+                    " processes; start them by mpirun -n ", world);
   else if (options.emulate)
     ready = Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   MOERT_RETURN_IF_ERROR(checkAgree(session->processes(), options.identity, ready));

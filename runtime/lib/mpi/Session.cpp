@@ -34,7 +34,7 @@ Status check(int code, const char *function) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  return Status::error(MOERT_ERROR_INTERNAL, std::string(function) + ": " + text);
+  return Status::error(MOERT_ERROR_INTERNAL, function, ": ", text);
 }
 
 Status Session::open(double timeout, std::shared_ptr<Session> &session) {
@@ -70,10 +70,9 @@ Status Session::startMpi() {
   int needed = isOwner ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
   if (provided >= needed)
     return {};
-  return Status::error(MOERT_ERROR_UNSUPPORTED,
-                       std::string("expected MPI to allow ") +
-                           (isOwner ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE, since the program started it") +
-                           ": backend 'mpi' calls it from a thread of its own");
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "expected MPI to allow ",
+                       (isOwner ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE, since the program started it"),
+                       ": backend 'mpi' calls it from a thread of its own");
 }
 
 /// Joins the processes before MPI starts if the launcher says where, so that a process that does not come to MPI is
@@ -109,9 +108,8 @@ Status Session::begin() {
     return joinOverMpi();
   if (star->index() == place.rank && star->count() == place.size)
     return {};
-  return invalid("mpirun's variables say that this is process " + std::to_string(star->index()) + " of " +
-                 std::to_string(star->count()) + ", but MPI says " + std::to_string(place.rank) + " of " +
-                 std::to_string(place.size));
+  return invalid("mpirun's variables say that this is process ", star->index(), " of ", star->count(),
+                 ", but MPI says ", place.rank, " of ", place.size);
 }
 
 net::Star::Options Session::joinOptions() const {

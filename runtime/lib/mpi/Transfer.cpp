@@ -160,11 +160,11 @@ Status Transfer::checkMessages(const std::vector<MPI_Status> &statuses) {
     int code = MPI_SUCCESS;
     MPI_Error_class(statuses[i].MPI_ERROR, &code);
     if (code == MPI_ERR_TRUNCATE)
-      return invalid(piecesDisagree(call, message.peer, channel.member).message + " (more than the " +
-                     std::to_string(message.type->bytes()) + " bytes that were expected came)");
+      return invalid(piecesDisagree(call, message.peer, channel.member).message, " (more than the ",
+                     message.type->bytes(), " bytes that were expected came)");
     if (bytes != message.type->bytes())
-      return invalid(piecesDisagree(call, message.peer, channel.member).message + " (" + std::to_string(bytes) +
-                     " of " + std::to_string(message.type->bytes()) + " bytes came)");
+      return invalid(piecesDisagree(call, message.peer, channel.member).message, " (", bytes, " of ",
+                     message.type->bytes(), " bytes came)");
   }
   return {};
 }
