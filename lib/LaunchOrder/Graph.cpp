@@ -17,13 +17,6 @@ void Graph::addEdge(unsigned first, unsigned second) {
   after[first].push_back(second);
 }
 
-/// Role of the argument that holds `value`; empty for buffers.
-static StringRef getRole(func::FuncOp program, Value value) {
-  auto argument = dyn_cast<BlockArgument>(plan::getMemory(value));
-  auto role = argument ? program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName) : StringAttr();
-  return role ? role.getValue() : "";
-}
-
 /// The caller makes cotangents from the outputs. So the backward, which begins with the first launch that reads a
 /// cotangent, comes after the outputs, even if its launches do not depend on them.
 void Graph::separateBackward(ArrayRef<plan::LaunchOp> launches) {
@@ -31,7 +24,10 @@ void Graph::separateBackward(ArrayRef<plan::LaunchOp> launches) {
     return;
   auto program = plan::LaunchOp(launches.front())->getParentOfType<func::FuncOp>();
   auto hasRole = [&](ValueRange values, StringRef role) {
-    return llvm::any_of(values, [&](Value value) { return getRole(program, value) == role; });
+    return llvm::any_of(values, [&](Value value) {
+      auto argument = dyn_cast<BlockArgument>(plan::getMemory(value));
+      return argument && argument.getOwner() == &program.front() && getRole(argument) == role;
+    });
   };
   SmallVector<unsigned> outputs;
   unsigned first = 0;
