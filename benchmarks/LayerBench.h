@@ -8,7 +8,7 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Import/Import.h"
 #include "moe/Planner/Planner.h"
-#include "moe/Support/ShareDir.h"
+#include "moe/Support/InputFile.h"
 
 #include <memory>
 

@@ -23,7 +23,7 @@
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/Report.h"
-#include "moe/Support/ShareDir.h"
+#include "moe/Support/InputFile.h"
 
 #include <atomic>
 #include <map>

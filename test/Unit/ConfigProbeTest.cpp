@@ -1,7 +1,7 @@
 // No key of a configuration is misread silently. Each scalar of each family's configurations is set to unusual values,
 // one at a time. The graph must change, or the value is refused, or a warning names it, or the key is known to be
 // harmless. A missing key means what transformers' configuration class says.
-#include "../../lib/Import/ClassDefaults.h"
+#include "../../lib/Import/Family.h"
 #include "moe/Import/Import.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -47,12 +47,12 @@ Status check(cudaError_t error, const std::string &what) {
 }
 
 Status createStream(Stream &stream) {
-  return check(cudaStreamCreateWithFlags(Out(stream), cudaStreamNonBlocking), "cannot create a stream");
+  return check(cudaStreamCreateWithFlags(OutHandle(stream), cudaStreamNonBlocking), "cannot create a stream");
 }
 
 Status createEvent(bool isTimed, Event &event) {
   const unsigned flags = isTimed ? cudaEventDefault : cudaEventDisableTiming;
-  return check(cudaEventCreateWithFlags(Out(event), flags), "cannot create an event");
+  return check(cudaEventCreateWithFlags(OutHandle(event), flags), "cannot create an event");
 }
 
 Status askMemory(int64_t &available, int64_t &total) {
@@ -96,7 +96,7 @@ static std::string allocationText(int64_t bytes, const std::string &what) {
 }
 
 Status allocateArena(int64_t bytes, const std::string &what, DeviceMemory &memory) {
-  return check(cudaMalloc(Out(memory), static_cast<size_t>(bytes)), allocationText(bytes, what));
+  return check(cudaMalloc(OutHandle(memory), static_cast<size_t>(bytes)), allocationText(bytes, what));
 }
 
 Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
@@ -109,14 +109,14 @@ Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memo
   Stream stream;
   MOERT_RETURN_IF_ERROR(createStream(stream));
   MOERT_RETURN_IF_ERROR(
-      check(cudaMallocAsync(Out(memory), static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
+      check(cudaMallocAsync(OutHandle(memory), static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
   // The memory can be used on all streams after this wait.
   return check(cudaStreamSynchronize(stream.get()), allocationText(bytes, what));
 }
 
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory) {
   const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
-  return check(cudaHostAlloc(Out(memory), static_cast<size_t>(bytes), flags), allocationText(bytes, what));
+  return check(cudaHostAlloc(OutHandle(memory), static_cast<size_t>(bytes), flags), allocationText(bytes, what));
 }
 
 } // namespace moert::cuda

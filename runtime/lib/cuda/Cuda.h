@@ -20,10 +20,10 @@ template <auto Destroy> struct Destroyer {
 template <class Handle, auto Destroy> using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
 
 /// Argument for a function that makes a handle. `owner` gets what the function writes.
-template <class Owner> class Out {
+template <class Owner> class OutHandle {
 public:
-  explicit Out(Owner &owner) : owner(owner) {}
-  ~Out() { owner.reset(handle); }
+  explicit OutHandle(Owner &owner) : owner(owner) {}
+  ~OutHandle() { owner.reset(handle); }
   operator typename Owner::pointer *() { return &handle; }
 
 private:

@@ -192,7 +192,7 @@ public:
 
   Status connect() {
     return withoutExceptions(
-        [&] { return statusOf(fe::detail::create_handle(Out(handle.cudnn)), "cannot start cuDNN"); });
+        [&] { return statusOf(fe::detail::create_handle(OutHandle(handle.cudnn)), "cannot start cuDNN"); });
   }
 
 private:

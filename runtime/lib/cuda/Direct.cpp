@@ -225,12 +225,12 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   Status joined = lanes->joinTo(first);
   lanes->setCapturing(false);
   Graph captured;
-  Status ended = check(cudaStreamEndCapture(first, Out(captured)), "cannot capture a step");
+  Status ended = check(cudaStreamEndCapture(first, OutHandle(captured)), "cannot capture a step");
   if (status.ok())
     status = joined.ok() ? ended : joined;
   if (!status.ok())
     return status;
-  return check(cudaGraphInstantiate(Out(graph), captured.get(), 0), "cannot make a graph of a step");
+  return check(cudaGraphInstantiate(OutHandle(graph), captured.get(), 0), "cannot make a graph of a step");
 }
 
 /// Captures a graph on all processes that meet over NCCL, or on none. Process 0 reports the reason for none. An error

@@ -53,8 +53,8 @@ Status Products::create(bool tf32, int64_t workspaceBytes, Products &products) {
   products.tf32 = tf32;
   products.workspaceBytes = workspaceBytes;
   products.mutex = std::make_unique<std::mutex>();
-  MOERT_RETURN_IF_ERROR(check(cublasLtCreate(Out(products.lt)), "cannot start cuBLASLt"));
-  return check(cublasCreate(Out(products.blas)), "cannot start cuBLAS");
+  MOERT_RETURN_IF_ERROR(check(cublasLtCreate(OutHandle(products.lt)), "cannot start cuBLASLt"));
+  return check(cublasCreate(OutHandle(products.blas)), "cannot start cuBLAS");
 }
 
 void Products::choose(DenseChoices measured, int64_t number) {
@@ -77,9 +77,10 @@ static Status makeLayout(const ProductShape &shape, int32_t dtype, bool transpos
                          Layout &layout) {
   if (transpose)
     std::swap(rows, columns);
-  MOERT_RETURN_IF_ERROR(check(cublasLtMatrixLayoutCreate(Out(layout), dataType(dtype), static_cast<uint64_t>(columns),
-                                                         static_cast<uint64_t>(rows), columns),
-                              "cannot describe a matrix"));
+  MOERT_RETURN_IF_ERROR(
+      check(cublasLtMatrixLayoutCreate(OutHandle(layout), dataType(dtype), static_cast<uint64_t>(columns),
+                                       static_cast<uint64_t>(rows), columns),
+            "cannot describe a matrix"));
   if (shape.batches == 1)
     return {};
   auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto &value) {
@@ -93,7 +94,7 @@ static Status makeLayout(const ProductShape &shape, int32_t dtype, bool transpos
 Status Products::makePlan(const Key &key, Plan &plan) {
   const ProductShape &shape = key.shape;
   const cudaDataType_t scale = shape.dtype == MOERT_F64 ? CUDA_R_64F : CUDA_R_32F;
-  MOERT_RETURN_IF_ERROR(check(cublasLtMatmulDescCreate(Out(plan.desc), computeType(shape.dtype), scale),
+  MOERT_RETURN_IF_ERROR(check(cublasLtMatmulDescCreate(OutHandle(plan.desc), computeType(shape.dtype), scale),
                               "cannot describe a matrix product"));
   for (auto [attribute, transposes] : {std::pair(CUBLASLT_MATMUL_DESC_TRANSA, shape.transposeB),
                                        std::pair(CUBLASLT_MATMUL_DESC_TRANSB, shape.transposeA)}) {
@@ -137,7 +138,7 @@ bool Products::takeMeasured(const Key &key, Plan &plan) {
 Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
   Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
   MOERT_RETURN_IF_ERROR(
-      check(cublasLtMatmulPreferenceCreate(Out(preference)), "cannot choose a matrix product's algorithm"));
+      check(cublasLtMatmulPreferenceCreate(OutHandle(preference)), "cannot choose a matrix product's algorithm"));
   auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     return check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
                  "cannot choose a matrix product's algorithm");
