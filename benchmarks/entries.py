@@ -329,7 +329,7 @@ separately. Most of the model's time goes to plans of all its blocks: three grou
           text="""300 random candidates over models, clusters, groups, micro-batches, recomputation, ZeRO, sequence parallelism,
 interleaving, schedules, load bounds and element types. Claims: seconds are at most 5% off on average and 15% at worst, and memory 3% on
 average."""),
-    Entry("groups-regret", "Planner speed", "moe-plan's choice beside all groups",
+    Entry("groups-regret", "Planner speed", "moe-plan's choice compared with all other groups",
           ("benchmarks/groups_regret.py --bin {bin}",), 120,
           text="""Three models of 8 and 10 blocks on 16 and 32 devices. Every group is compiled as a whole, with its best options.
 Claim: the choice takes at most 2% longer than the best of all."""),

@@ -425,8 +425,9 @@ def write_pages(path, folder, entries, sections, results, home=None):
             with open(file, "w") as page:
                 page.write("\n".join([*head, *shown]))
     table = "\n".join("| " + " | ".join(row) + " |" for row in [["section", "part", "claims that hold", "for example", "commit", "day"], ["---"] * 6, *rows])
+    absent = f"These benchmarks have no result yet: {'; '.join(missing)}." if missing else "All benchmarks have a result."
     with open(path, "w") as page:
-        page.write(SUMMARY.format(table=table, missing=textwrap.fill("Without a result: " + ("; ".join(missing) or "nothing") + ".", 140), readme=f"{os.path.dirname(link)}/README.md"))
+        page.write(SUMMARY.format(table=table, missing=textwrap.fill(absent, 140), readme=f"{os.path.dirname(link)}/README.md"))
 
 
 SUMMARY = """# Results
@@ -436,8 +437,9 @@ runs them, and writes this page and the pages behind its links. Those pages have
 commit, the build, the machine, the day, the duration and the command. The [Glossary](Glossary.md) defines the terms.
 
 *Simulated* means that this compiler compiles the plans, and `moe-sim` times them on a [profile](Clusters.md) of a paper's cluster. Nobody
-has run them there. A line that begins with ok or FAIL is a claim that a benchmark checks itself. The papers' figures are not claims: they
-stand beside MoePlan's, and the text explains the differences. [Validation](Validation.md) compares whole steps with published runs.
+has run them there. A line that begins with ok or FAIL states a claim, and says whether the run confirmed it. The papers' figures are not
+claims: they stand next to MoePlan's, and the text explains the differences. [Validation](Validation.md) compares whole steps with published
+runs.
 
 {table}
 

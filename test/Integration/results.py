@@ -121,7 +121,7 @@ class RunTest(unittest.TestCase):
         ok, lines = self.run_entries(entry)
         self.assertTrue(ok)
         self.assertIn("skipped: no device", lines[-1])
-        self.assertIn("Without a result: Title of gpu (`gpu`).", self.write_pages(entry)[0])
+        self.assertIn("These benchmarks have no result yet: Title of gpu (`gpu`).", self.write_pages(entry)[0])
         with open(self.path("gpu"), "w"):
             pass
         self.run_entries(entry)
@@ -153,7 +153,7 @@ class RunTest(unittest.TestCase):
                          r"Commit abc1234; .*\d cores of .*; \d{4}-\d\d-\d\d; [\d.]+ s: `printf .*`, then `/bin/sh -c .*`")
         self.assertNotIn("b.svg)", page)
         self.assertRegex(summary, r"\| First \| \[Title of draws\]\(parts/first.md#title-of-draws\) \| 2 of 3 \| at most: 5 \| abc1234 \| \d{4}-")
-        self.assertIn("Without a result: Title of later (`later`).", summary)
+        self.assertIn("These benchmarks have no result yet: Title of later (`later`).", summary)
         self.assertEqual(read(self.path("parts", "second.md")), "")
         # The page written on another machine keeps the part.
         self.results = run_all.Results(self.path("none"), "def5678")
@@ -191,7 +191,7 @@ class RunTest(unittest.TestCase):
             self.assertTrue(has_ended(int(file.read())))
         (commit,) = os.listdir(self.path("out"))
         self.assertEqual([name for name in os.listdir(self.path("out", commit)) if name.endswith(".json")], ["first.json"])
-        self.assertIn("Without a result: Title of long (`long`); Title of last (`last`).", read(self.path("page.md")))
+        self.assertIn("These benchmarks have no result yet: Title of long (`long`); Title of last (`last`).", read(self.path("page.md")))
         # The next call goes on, here only with the last entry.
         again = subprocess.run([*command, "--only=first,last"], stdout=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(again.returncode, 0)
