@@ -361,7 +361,7 @@ def make_published(figures):
     if "published" not in kept:
         return "No figure is kept yet."
     longer = kept["published"]["seconds"] / kept["choice"]["seconds"] - 1
-    return f"The mapping that Megatron-LM publishes for this question takes {longer:.0%} longer."
+    return f"A step with the mapping that Megatron-LM publishes takes {longer:.0%} longer."
 
 
 def make_accuracy(reference, figures):

@@ -155,8 +155,9 @@ static llvm::Expected<parm::AlphaBeta> getLine(const CostModel &model, Collectiv
   return parm::AlphaBeta{line->alpha, line->beta};
 }
 
-/// Computes the pair that Eq. 14 has as one measured collective from its parts: the longer one hides all but one phase
-/// of the shorter. `gatherPerByte` is the bytes gathered for each byte exchanged.
+/// Computes alpha and beta of an exchange that overlaps a gather, which Eq. 14 of Parm treats as one collective. The
+/// longer one hides all but one phase of the shorter one. `gatherPerByte` is the number of bytes gathered per byte
+/// exchanged.
 static parm::AlphaBeta overlap(parm::AlphaBeta exchange, parm::AlphaBeta gather, double gatherPerByte, int64_t phases) {
   auto n = static_cast<double>(phases);
   gather.beta *= gatherPerByte;

@@ -56,7 +56,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
 }
 
 namespace {
-/// plan-order with a cluster that was read already, and with the schedule, which tells whether routing is even.
+/// Runs plan-order on a cluster that the caller has already read. The schedule says whether routing is even.
 struct OrderPrograms : PassWrapper<OrderPrograms, OperationPass<func::FuncOp>> {
   OrderPrograms(const ParsedSchedule &schedule, const CompileOptions &options) : schedule(schedule), options(options) {
     policy = moe::getName(options.order.value_or(OrderPolicy::Search)).str();

@@ -38,9 +38,9 @@ struct SpmdHeader {
   std::optional<OrderPolicy> order;
 };
 
-/// Reads a module at the SPMD stage, which may be written by hand, and turns it into the form that compileSchedule()
-/// has at that stage. Fails with an error if its functions are not those of a rank. `reference`: whether to keep the
-/// reference.
+/// Converts a module at the SPMD stage, which may be handwritten, to the form that compileSchedule() produces, and
+/// returns its header. Fails with an error unless its functions are `@rank` and perhaps `@reference`. `reference` says
+/// whether to keep the latter.
 FailureOr<SpmdHeader> takeSpmdHeader(ModuleOp module, bool reference);
 
 /// Checks that each type of the program is small enough to count the bytes of many such values in 64 bits.
@@ -88,11 +88,11 @@ int64_t getSaaPhases(const CompileOptions &options);
 struct ProgramForm {
   /// Micro-batches that are written out; a loop in the plan stands for the others. 0: all, without a loop.
   int64_t written = 0;
-  /// Whether passes see three micro-batches, which stand for all that are written (moe-repeat-micro-batches).
+  /// Whether passes see only three micro-batches, until moe-repeat-micro-batches writes the others.
   bool repeats = true;
 };
 
-/// Number of micro-batches that stand for any larger number.
+/// Number of micro-batches that passes see with ProgramForm::repeats.
 inline constexpr int64_t kRepeated = 3;
 
 /// The rates of options.cluster that the passes of `schedule` need. Fails with an error if there are none.

@@ -227,8 +227,8 @@ void FlowEngine::giveRate(Flow &flow, uint32_t link, double rate) {
   }
 }
 
-/// Chooses flows on the filled links that have lost their bottleneck, or that are faster than a chosen flow whose
-/// bottleneck is there. Returns whether there are any.
+/// Chooses more flows on the links of fill(): flows that such a link no longer limits, and flows that are faster than a
+/// chosen flow that it limits. Returns whether it chose any.
 bool FlowEngine::chooseMore() {
   size_t before = chosen.size();
   for (const Filling &full : filling) {

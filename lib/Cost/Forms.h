@@ -31,7 +31,7 @@ private:
   llvm::BumpPtrAllocator storage; ///< memory of the keys
 };
 
-/// Times of an exchange on links, if its siblings in an SPMD program exchange at the same time.
+/// Times of an exchange on links while its siblings, the other groups of the SPMD program, exchange too.
 struct LinkTimes {
   struct Part {
     double latency = 0; ///< seconds until the first byte arrives

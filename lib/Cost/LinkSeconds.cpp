@@ -33,7 +33,7 @@ namespace {
 struct Siblings {
   std::vector<std::vector<int64_t>> groups;
   size_t senders = 0; ///< number of first members of each group that count
-  /// Whether only the sends of ranks of the topology's first period count, on its links. All periods have the same
+  /// Whether only sends of the topology's first period count, on the links of this period. All periods have the same
   /// load.
   bool isFolded = false;
 };
@@ -61,7 +61,7 @@ static std::vector<std::vector<int64_t>> getTransfersBeside(llvm::ArrayRef<int64
   return transfers;
 }
 
-/// Whether both groups spread over nodes alike.
+/// Whether both groups are distributed over nodes in the same way.
 static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_t devicesPerNode) {
   auto getNode = [&](llvm::ArrayRef<int64_t> group, size_t member) {
     return group[member] / devicesPerNode - group[0] / devicesPerNode;
@@ -69,8 +69,8 @@ static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_
   return llvm::all_of(llvm::seq<size_t>(0, a.size()), [&](size_t m) { return getNode(a, m) == getNode(b, m); });
 }
 
-/// In an SPMD program, groups of one size and stride do the same at the same time. A rooted pair outside of such a
-/// pattern joins two stages. Any other group is alone.
+/// Finds the groups that exchange at the same time. In an SPMD program, these have one size and stride. A rooted pair
+/// without such a pattern connects two stages. Any other group exchanges alone.
 static Siblings getSiblings(const GroupExchange &exchange, const ClusterProfile &profile, const Topology &topology,
                             Algorithm algorithm, bool hasFaults) {
   llvm::ArrayRef<int64_t> group = exchange.ranks;

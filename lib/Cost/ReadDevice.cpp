@@ -153,7 +153,7 @@ void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile)
   profile.memoryBytesPerSecond = reader.getNumber("memory_bytes_per_s", kPositive);
   profile.host.launchSeconds.fill(reader.getNumber("launch_s", kNotNegative));
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
-  // This key is documentation only: the runtime decides which products wait.
+  // Key that the cost model does not use, because the runtime chooses which products wait for counts.
   reader.getNumber("counts_s", kNotNegative, 0);
   profile.hosts = readList<HostIssue>(reader, "hosts", readHost);
   profile.sustained = reader.getNumber("sustained", kFraction, 1);

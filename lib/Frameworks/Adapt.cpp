@@ -1,7 +1,8 @@
 //===- Adapt.cpp - what frameworks cannot do of a plan --------------------===//
 //
-// Megatron-LM core_v0.15: validate_args() of megatron/training/arguments.py and TransformerConfig's __post_init__.
-// torchtitan v0.2.1: torchtitan/config/job_config.py, torchtitan/distributed/{parallel_dims,pipeline_parallel}.py.
+// Rules of Megatron-LM core_v0.15 come from validate_args() in megatron/training/arguments.py and from
+// TransformerConfig.__post_init__. Rules of torchtitan v0.2.1 come from torchtitan/config/job_config.py and
+// torchtitan/distributed/{parallel_dims,pipeline_parallel}.py.
 //
 //===----------------------------------------------------------------------===//
 #include "Adapt.h"
@@ -13,7 +14,7 @@ using namespace mlir::moe;
 using Order = PipelineOrder;
 
 namespace {
-/// Collects adaptations, and the plan that they leave.
+/// Collects adaptations, and applies them to a plan.
 class Adapter {
 public:
   explicit Adapter(const PlannedJob &job) : job(job), plan(job.plan) {}
@@ -22,7 +23,7 @@ public:
     apply(plan);
     all.push_back({{std::move(feature), std::move(reason), std::move(instead)}, std::move(apply)});
   }
-  /// Adds an omission that MoePlan has no plan for.
+  /// Adds an omission whose cost is not known, and the reason for that.
   void addUnknown(std::string feature, std::string reason, std::string unknown) {
     all.push_back({{std::move(feature), std::move(reason), "", 0, std::move(unknown)}, nullptr});
   }
@@ -45,8 +46,9 @@ void Adapter::adaptSequences(StringRef reason) {
         [](Candidate &one) { one.sequenceParallel = true; });
 }
 
-/// Takes the schedule of frameworks, whose experts get the tokens of each member of a tensor parallel group: the
-/// baseline, or S1 with sequence parallelism. A framework may have a library that sends tokens once.
+/// Replaces the schedule by one that frameworks have: the baseline, or S1 with sequence parallelism. In both, experts
+/// get the tokens of each member of a tensor parallel group. `sendsOnce`: whether the framework has a library that
+/// sends each token once.
 void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
   std::string own = job.hasExperts() && plan.parallel.getMp() > 1 && plan.sequenceParallel ? "s1" : "baseline";
   std::string prefix = own == "baseline" ? "" : own + "+";
@@ -59,7 +61,7 @@ void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
     });
 }
 
-/// Takes 1F1B with as many stages as the plan has, if the number of micro-batches allows that.
+/// Sets 1F1B, with one stage on each device if pp does not divide the number of micro-batches.
 static void takePlainOrder(Candidate &one) {
   one.pipelineOrder = Order::OneForwardOneBackward;
   if (one.microBatches % one.parallel.getPp() != 0)
@@ -76,7 +78,7 @@ void Adapter::adaptSideBySide(StringRef reason) {
         [](Candidate &one) { one.sideBySide = 1; });
 }
 
-/// Takes the next coarser level that frameworks have.
+/// Replaces the recomputation by the next coarser one that frameworks have.
 void Adapter::adaptRecompute(StringRef reason) {
   Recompute own = plan.recompute;
   if (own == Recompute::None || own == Recompute::Selective || own == Recompute::Block)

@@ -23,7 +23,8 @@ const FrameworkNames &mlir::moe::getNames(Framework framework) {
 // Stages of whole blocks
 //===----------------------------------------------------------------------===//
 
-/// First blocks of the stages, nearest to the boundaries; every stage has a block. Null if there are too few.
+/// First block of each stage, as near to `boundaries` as possible. Each stage has a block. Null if there are fewer
+/// blocks than stages.
 static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> boundaries, ArrayRef<int64_t> blockParts) {
   auto blocks = static_cast<int64_t>(blockParts.size()) - 2;
   auto stages = static_cast<int64_t>(boundaries.size()) - 1;
@@ -40,14 +41,14 @@ static std::optional<SmallVector<int64_t>> roundToBlocks(ArrayRef<int64_t> bound
   return first;
 }
 
-/// Clears the boundaries of stages, which count parts that depend on the schedule.
+/// Clears the stage boundaries if the schedule or the interleaving differs. They count parts, which depend on both.
 static void forgetOldStages(Candidate &plan, const Candidate &before) {
   if (plan.interleave != before.interleave || plan.schedule != before.schedule)
     plan.stageBoundaries.clear();
 }
 
 namespace {
-/// Measures the cost of omissions.
+/// Measures how much slower a plan is without the features that a framework lacks.
 class Adviser {
 public:
   Adviser(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options)
@@ -58,8 +59,8 @@ public:
   Advice run();
 
 private:
-  /// Lets stages of `plan` begin with blocks, and returns the number of blocks of each stage; none without a pipeline.
-  /// The cuts are nearest to those of the plan, or as even as possible.
+  /// Moves the stage boundaries of `plan` to the nearest block boundaries, or divides blocks evenly. Returns the number
+  /// of blocks of each stage; none without a pipeline.
   SmallVector<int64_t> cutAtBlocks(Candidate &plan, bool isEven) const;
   void measure(std::vector<Adaptation> adaptations);
   bool isBetter(const Candidate &one, const Candidate &other) const;
@@ -102,7 +103,8 @@ bool Adviser::isBetter(const Candidate &one, const Candidate &other) const {
   return rank(one) < rank(other);
 }
 
-/// Measures the plan without each feature alone, and without all of them for two ways to cut it.
+/// Measures the plan without each feature in turn. Then measures it without all of them, with two divisions into
+/// stages.
 void Adviser::measure(std::vector<Adaptation> adaptations) {
   std::vector<Candidate> plans;
   SmallVector<size_t> ofOmission;

@@ -41,8 +41,8 @@ static void readSwitchModel(JsonReader &reader, const LayerSpec &layer, ModelSpe
     model.headScale = 1 / std::sqrt(static_cast<double>(layer.hidden));
 }
 
-/// Switch: T5's encoder and decoder, with biases of relative positions and scores that are not scaled; the router's
-/// probability of the chosen expert is the weight.
+/// Switch: T5's encoder and decoder, with relative position biases and unscaled attention scores. The weight of the
+/// chosen expert is its router probability.
 static Family getSwitch() {
   return {.architectures = {"SwitchTransformersForConditionalGeneration"},
           .modelTypes = {"switch_transformers"},

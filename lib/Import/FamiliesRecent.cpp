@@ -32,7 +32,7 @@ static CheckpointNames getV3Names() {
   return {kBlock, {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel};
 }
 
-/// Reads the windows: without a list of types the blocks from `max_window_layers` on have them.
+/// Reads the windows. Without a list of types, the blocks from `max_window_layers` on have windows.
 static void readDotsWindows(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   if (reader.find("layer_types"))
     return reader.accept({"max_window_layers"});
@@ -42,7 +42,7 @@ static void readDotsWindows(JsonReader &reader, const LayerSpec &, ModelSpec &mo
     model.blocks[i].window = 0;
 }
 
-/// dots.llm1: norms of heads' queries and keys as in Qwen3.
+/// dots.llm1: per-head QK norm as in Qwen3.
 static Family getDots() {
   LayerKeys keys = getV3LayerKeys();
   keys.fixed.mustBe.push_back({"scoring_func", "sigmoid"});
@@ -63,7 +63,7 @@ static void readGlmNorm(JsonReader &reader, const LayerSpec &, ModelSpec &model)
     model.attention.headNorm = HeadNorm::head;
 }
 
-/// GLM-4.5 and 4.6: half of a head's columns have rotary positions. The config says whether heads have norms.
+/// GLM-4.5 and 4.6: rotary positions in half of a head's columns. The config says whether there is a per-head QK norm.
 static Family getGlm() {
   return {.architectures = {"Glm4MoeForCausalLM"},
           .modelTypes = {"glm4_moe"},
@@ -175,7 +175,7 @@ static Family getHunyuan() {
       .checkpoint = {kBlock, {names::kHunyuanBlock, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
-/// Granite multiplies embeddings, branches and products of queries and keys, and divides the logits.
+/// Granite multiplies embeddings, residual branches and attention scores by constants, and divides the logits by one.
 static void readGraniteScales(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   readNumber(reader, "attention_multiplier", kPositive, model.attention.scale);
   readNumber(reader, "embedding_multiplier", kPositive, model.embeddingScale);

@@ -240,7 +240,7 @@ static bool isFlag(const ShellWord &word) {
   return !word.isQuoted && text.size() > 2 && text.starts_with("--") && llvm::isAlpha(text[2]);
 }
 
-/// True for words that end a command's arguments, or stand for more of them.
+/// True for words that end a command's arguments, such as `;`, or that expand to more arguments, such as `$ARGS`.
 static bool isShell(const ShellWord &word) {
   static constexpr StringRef kWords[] = {")", "(", "|", "||", "&", "&&", ";", "then", "fi", "else", "done", "esac"};
   StringRef text = word.text;

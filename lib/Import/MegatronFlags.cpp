@@ -38,7 +38,7 @@ static constexpr MegatronFlag kFlags[] = {
     {.name = "bf16 fp16", .bridge = "mixed_precision"},
     {.name = "optimizer", .values = 1, .bridge = "optimizer."},
     {.name = "moe-grouped-gemm moe-permute-fusion", .isHarmless = true, .bridge = "model."},
-    // The model, and how the plan of a job is read.
+    // Flags that describe the model, or the parallel plan of a job.
     {.name = R"(
         account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split add-qkv-bias apply-rope-fusion
         disable-bias-linear group-query-attention moe-apply-probs-on-input moe-layer-recompute
@@ -59,7 +59,7 @@ static constexpr MegatronFlag kFlags[] = {
         window-size)",
      .values = 1},
     {.name = "moe-router-load-balancing-type", .values = kManyValues},
-    // Files, logs, data, rates of training, initial weights, and implementations that compute the same.
+    // Flags that MoePlan ignores: files, logs, data, learning rates, initial weights, and equivalent implementations.
     {.name = R"(
         accumulate-allreduce-grads-in-fp32 adlr-autoresume align-param-gather apply-query-key-layer-scaling async-save
         attention-softmax-in-fp32 auto-detect-ckpt-format calculate-per-token-loss check-for-nan-in-loss-and-grad

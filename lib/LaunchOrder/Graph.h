@@ -33,8 +33,8 @@ struct Graph {
   unsigned numStreams = 0;
   Speeds speeds;
 
-  /// Makes tasks that take no time. Two rules add to the dependences: the first writers of a ring stay in order, which
-  /// is the order of the ring, and the backward comes after the outputs.
+  /// Makes tasks that take no time. Two rules add to the dependences: the first writers of a ring's buffers keep their
+  /// order, and the backward comes after the launches that write outputs.
   explicit Graph(const plan::Dependences &dependences);
   /// Returns the same tasks with all dependencies reversed.
   Graph getReverse() const;
@@ -53,16 +53,16 @@ private:
 /// Numbers of `count` launches in program order.
 Order getProgramOrder(size_t count);
 
-/// Moves the task at place `from` to place `to`. The tasks between close up.
+/// Moves the task at place `from` to place `to`. The tasks in between shift by one place.
 void moveTask(Order &order, size_t from, size_t to);
 
-/// Seconds from the begin of a task to the end of its longest chain, by task. `order` is one that the graph allows, and
-/// every task has `speed`.
+/// Seconds of the longest chain that begins with each task. `order` is one that the graph allows, and every task has
+/// `speed`.
 std::vector<double> getTails(const Graph &graph, ArrayRef<unsigned> order, double speed = 1);
 
 /// Returns the order nearest to `preference`, a permutation of all tasks, that the graph allows. Each stream keeps its
-/// order, but tasks that the graph makes impossible wait until they can go. Streams interleave as in `preference` if
-/// possible. Empty if the graph has a cycle.
+/// order, unless its tasks would wait for each other forever. Streams interleave as in `preference` if possible. Empty
+/// if the graph has a cycle.
 Order makePossible(const Graph &graph, ArrayRef<unsigned> preference);
 
 } // namespace mlir::moe

@@ -59,14 +59,14 @@ static LogicalResult report(func::FuncOp program, llvm::Error error) {
 /// routings are used, because one may not be typical.
 static constexpr int64_t typicalIteration = 400, numTypical = 3;
 
-/// Whether broadcasts, or the times of several exchanges, depend on the choices of tokens.
+/// Whether routing changes the bytes of broadcasts, or of the phases of an exchange.
 static bool dependsOnRouting(const SimProgram &program) {
   return llvm::any_of(program.launches, [](const SimLaunch &launch) {
     return launch.cost.raggedRows > 0 && (launch.cost.collective == Collective::Broadcast || launch.cost.phases > 1);
   });
 }
 
-/// None if even routing is as good, or if uneven routing takes too long to simulate.
+/// Makes typical uneven routing. None if even routing is as good, or if uneven routing takes too long to simulate.
 static std::optional<RoutingTrace> makeTypicalRouting(const SimProgram &program, int64_t ranks) {
   if (ranks > kMaxUnevenRanks || !dependsOnRouting(program))
     return std::nullopt;

@@ -53,7 +53,7 @@ void PaperOrders::findParts(const plan::Dependences &dependences) {
     plan::LaunchOp op = dependences.getLaunches()[launch];
     return groupOf[launch] >= 0 && op.getCollective();
   };
-  // By launch, whether such a launch is before or after it in its chunk.
+  // Whether each launch depends on one of its chunk for which `isSuch` holds (findAfter: or such a one on it).
   auto findBefore = [&](auto isSuch) {
     std::vector<bool> before(count);
     for (unsigned launch = 0; launch < count; ++launch)

@@ -60,7 +60,7 @@ void Pricer::noteReady(const SimResult &step, Known &known) const {
   }
 }
 
-/// Time at which the host issues a launch if it never waits. By launch.
+/// Time at which a host that never waits issues each launch.
 static std::vector<double> getIssued(const SimProgram &program, const HostIssue &host, ArrayRef<unsigned> order) {
   std::vector<double> issued(order.size());
   double now = 0;

@@ -16,10 +16,10 @@ struct LiveBytes {
   bool operator<(const LiveBytes &other) const { return std::pair(peak, sum) < std::pair(other.peak, other.sum); }
 };
 
-/// Prices orders of one program without changing it. The simulator does not need the IR for an order.
+/// Simulates the step time of orders of one program. The simulator takes an order as a list, so the IR stays as it is.
 class Pricer {
 public:
-  /// `program` is the program of `dependences`, on streams and without waits. All iterations of `routing` have the same
+  /// `program` is the program of `dependences`. It has streams and no waits. All iterations of `routing` have the same
   /// weight; null is even routing.
   Pricer(SimProgram program, const plan::Dependences &dependences, const CostModel &model, const RoutingTrace *routing)
       : program(std::move(program)), dependences(dependences), model(model), routing(routing) {}
@@ -37,7 +37,7 @@ private:
   struct Known {
     Order order;
     double seconds;
-    /// Time at which a launch could begin, on the first rank that could. By launch.
+    /// Earliest time at which each launch could begin on any rank.
     std::vector<double> ready;
   };
 

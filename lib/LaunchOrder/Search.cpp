@@ -267,8 +267,7 @@ public:
 
   /// Adds the orders of the papers and of the program. The result must be at least as good as each of them.
   llvm::Error addBars(ArrayRef<Order> bars);
-  /// Adds an order unless it cannot be priced, because the profile lacks the interference of kinds of work that meet in
-  /// it.
+  /// Adds an order. Leaves it out if the profile lacks the interference of kinds of work that overlap in this order.
   void add(const Order &order);
   /// Up to `count` orders, fastest first.
   std::vector<Priced> getFastest(size_t count) const;

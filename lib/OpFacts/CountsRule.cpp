@@ -104,9 +104,9 @@ llvm::hash_code mlir::moe::hash_value(const CountsRule &rule) {
 // TokenDraw
 //===----------------------------------------------------------------------===//
 
-/// Probability that a token chooses none of some experts. Its choices differ. If it has none of the experts before, all
-/// of its choices fall on the others, and each of these is more likely by that factor. For equal chances this is C(E -
-/// n, k) / C(E, k).
+/// Probability that a token chooses none of the given experts. Its choices differ. If it avoids the first experts, all
+/// its choices fall on the others, and each of these is more likely by the factor topK / left. For equal chances the
+/// result is C(E - n, k) / C(E, k).
 static double getChanceOfNone(llvm::ArrayRef<double> chances, int64_t topK) {
   double none = 1, left = static_cast<double>(topK);
   for (double chance : chances) {

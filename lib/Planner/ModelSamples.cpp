@@ -92,7 +92,7 @@ static std::optional<PartCost> measureSample(const GraphReader &read, const Plan
 std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
                                                             const ModelForm &form, const PlanOptions &options,
                                                             std::string &reason) {
-  // The order that a search finds for one block alone may be unlike those of many.
+  // Search may choose another order for one block than for many.
   SmallVector<int64_t> twice;
   for (int64_t kind : kinds)
     twice.append(2, kind);

@@ -22,13 +22,13 @@ using GraphReader = std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &
 /// Reads a graph from its text.
 GraphReader readText(StringRef graph);
 
-/// Compiles in options.schedule and simulates in a context of its own, and reports nothing. A context keeps every
-/// attribute that it ever had, and those of hundreds of plans are gigabytes. None if the plan is not possible; the
-/// first error goes to `reason`.
+/// Compiles a graph in options.schedule, simulates the plan, and reports nothing. Each call has its own context,
+/// because a context keeps all attributes, and those of hundreds of plans are gigabytes. None if the plan is not
+/// possible; the first error goes to `reason`.
 std::optional<WholeModel> measureModel(const GraphReader &read, const PlanOptions &options, std::string &reason);
-/// Measures a step from as many micro-batches as fill the pipeline: each further one takes as long as the one before,
-/// and little more memory. Only seconds and bytes are those of all micro-batches. A plan of more than `limit` bytes is
-/// not simulated; 0: any is. If one step does not tell the time of a further micro-batch, a second one is compiled.
+/// Measures a step with just enough micro-batches to fill the pipeline. Each further one adds the same time and hardly
+/// any memory. Only seconds and bytes are those of all micro-batches. Does not simulate plans that need more than
+/// `limit` bytes; 0: no limit. Compiles a second step if the first does not show the time of a further micro-batch.
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const PlanOptions &options, int64_t limit,
                                              std::string &reason);
 

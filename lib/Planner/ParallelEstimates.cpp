@@ -123,7 +123,7 @@ void BestVariant::compareFinerRecompute() {
 }
 
 void BestVariant::compareBatches() {
-  // Each batch keeps as much as fits, so that none is compared with one that recomputes without need.
+  // Candidates of each batch size recompute no more than memory requires, so that the comparison is fair.
   if (space.batches.back() > best->batch)
     compareFinerRecompute();
   for (int64_t batch : space.batches) {

@@ -47,7 +47,7 @@ void mlir::moe::compileAll(ParallelSearch &search, MutableArrayRef<Candidate> ca
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Factors by which compiled steps took longer than estimated, at least, for the other estimates of their kind.
+/// Least factors by which compiled steps took longer than estimated. They correct other estimates of the same kind.
 class Corrections {
 public:
   Corrections() = default;
@@ -56,7 +56,7 @@ public:
   void apply(Candidate &one) const;
 
 private:
-  /// Facts that decide how much of the exchanges windows hide: order, recomputation, and sizes of groups.
+  /// Properties that decide how much exchange time windows hide: order, recomputation and group sizes.
   using Kind = std::tuple<PipelineOrder, Recompute, int64_t, int64_t, int64_t>;
   static Kind getKind(const Candidate &one) {
     ParallelAttr all = one.parallel;

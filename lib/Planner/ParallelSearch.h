@@ -115,7 +115,7 @@ void compileAll(ParallelSearch &search, MutableArrayRef<Candidate> candidates);
 /// Sets what the room for dropless rows in `best` depends on. `maxLoads` are the bounds that were not refused.
 void explainRoom(ParallelSearch &search, const Candidate &best, ArrayRef<double> maxLoads,
                  GroupsExplanation &explanation);
-/// Sets what `best` gains by windows of two micro-batches, beside the fastest 1F1B that is otherwise the same.
+/// Sets the speedup of `best` by windows of two micro-batches, over the fastest 1F1B that is otherwise the same.
 void explainOverlap(ParallelSearch &search, const Candidate &best, GroupsExplanation &explanation);
 
 } // namespace mlir::moe

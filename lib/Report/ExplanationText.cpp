@@ -135,8 +135,8 @@ static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os)
   }
 }
 
-/// Judges `gain`, of the fastest with overlap against the fastest without. A difference below one per cent occurs in
-/// any measurement, and the profile may be off by more.
+/// Rates `gain`, the speedup by overlap. Differences below one per cent occur in any measurement, and the profile may
+/// be off by more.
 static StringRef judgeOverlap(double gain, double uncertainty) {
   constexpr double least = 0.01;
   if (std::abs(gain) < std::max(least, uncertainty))

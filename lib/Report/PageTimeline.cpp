@@ -99,7 +99,7 @@ static size_t countShown(const PageTimeline &timeline) {
   return count;
 }
 
-/// Begins of a launch that each micro-batch has once: the repetitions of the rank's first one.
+/// Start times of the launches that repeat the rank's first launch, one in each micro-batch.
 static std::vector<double> findRepetitions(const SimProgram &program, const PageRow &row) {
   std::vector<double> begins;
   if (row.predicted.empty())
@@ -112,7 +112,7 @@ static std::vector<double> findRepetitions(const SimProgram &program, const Page
   return begins;
 }
 
-/// Shows one micro-batch in the middle, or as much of it as there is room for.
+/// Shows one micro-batch from the middle of the step, or as much of it as there is room for.
 static void showPeriod(PageTimeline &timeline, const SimResult &result) {
   constexpr size_t fewestMicroBatches = 4;
   const PageRow &row = timeline.rows.front();

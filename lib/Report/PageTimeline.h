@@ -36,9 +36,9 @@ struct PageTimeline {
   std::vector<size_t> special;
   double tick = 1; ///< seconds; unit of times
   double end = 0;  ///< seconds: end of the step, or of the measured step, which counts from its first begin
-  /// Seconds between which launches are shown: all of the step, or a period.
+  /// Time range of the launches that are shown, in seconds: the whole step or one period.
   double from = 0, to = 0;
-  bool isPeriod = false;   ///< true if the two are one micro-batch; false: as much as there is room for
+  bool isPeriod = false;   ///< whether the range is one micro-batch; otherwise it is as long as room allows
   size_t numIntervals = 0; ///< number of intervals of 0..end; 0 if all launches are shown
 
   int64_t getTicks(double seconds) const { return std::llround(seconds / tick); }

@@ -65,7 +65,7 @@ static void printJob(const PlanQuestion &question, const Candidate &chosen, cons
   printMemory(question, job, os);
   if (question.memoryLimit > 0 && static_cast<double>(job.getBytes()) > question.memoryLimit)
     os << ", more than there is, in MoePlan's plan of it";
-  // Tokens per second compare them, since a step of the job may have other tokens.
+  // Compares tokens per second, because a step of the job may have another number of tokens.
   double own = getStep(chosen).getSpeed().tokensPerSecond, jobs = job.whole.getSpeed().tokensPerSecond;
   if (jobs > 0)
     os << llvm::format("; the plan above is %.3f times as fast", own / jobs);

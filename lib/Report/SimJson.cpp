@@ -23,7 +23,7 @@ static void writeHeader(json::OStream &json, const SimHeader &header) {
 /// Null if the value is not known.
 static json::Value getKnown(double value) { return value > 0 ? json::Value(value) : json::Value(nullptr); }
 
-/// Writes the attributes of a rank's use into an open object.
+/// Writes the times and the memory of a rank into the JSON object that is open.
 static void writeUse(json::OStream &json, const RankUse &use) {
   writeObjects(json, "streams", use.streams, [](json::OStream &json, const StreamUse &stream) {
     writeText(json, "name", stream.stream);

@@ -71,9 +71,9 @@ struct ListRule {
   /// Whether a forward of a device's first stage leaves room for those of its later stages.
   bool leavesRoom = true;
 };
-/// Schedules, of the units that can begin soonest, first a backward, then a forward of a later stage. Gradients of
-/// weights run when a device would wait. A forward waits until `memory` allows it. Returns none if the rule comes to a
-/// dead end.
+/// Builds a list schedule. Among the units that can begin soonest, a backward goes first, then a forward of a later
+/// stage. Weight gradients run when a device would wait. A forward waits until `memory` allows it. None if the rule
+/// deadlocks.
 std::optional<PipelineSchedule> scheduleByList(const PipelineShape &shape, const StageTimes &times,
                                                const StageMemory &memory, ArrayRef<int64_t> devices,
                                                const ListRule &rule);

@@ -157,7 +157,7 @@ void DualPipeV::goOn() {
   }
 }
 
-/// Postpones gradients of weights in the second half of the rest.
+/// Runs the remaining backwards. Those of the second half postpone their weight gradients.
 void DualPipeV::drain() {
   for (int64_t i = 0; i <= device; ++i)
     for (Half *half : {&up, &down}) {
@@ -179,8 +179,8 @@ SmallVector<PipelineWindow> DualPipeV::run() {
   return std::move(order);
 }
 
-/// Postpones the gradients of weights of a backward that is in a window with a forward to the device's next window.
-/// Both units of a window begin with exchanges, which then run beside this computation.
+/// Moves the weight gradients of a backward that shares a window with a forward to the device's next window. Both units
+/// of a window begin with exchanges, which then run beside this computation.
 static DeviceOrders postponeWeights(const DeviceOrders &orders) {
   DeviceOrders all;
   for (ArrayRef<PipelineWindow> order : orders) {
@@ -214,7 +214,7 @@ static DeviceOrders getNamedOrders(const PipelineShape &shape, PipelineOrder ord
                      : order == PipelineOrder::DualPipeV
                          ? DualPipeV(device, shape).run()
                          : getOneForwardOneBackward(device, shape, isOverlapped(order)));
-  // No device waits for a result of the first device's backwards, so these stay whole.
+  // No device waits for input gradients of the first device, so its backwards are not split.
   if (order == PipelineOrder::ZbH1)
     orders.front() = joinBackwards({orders.front()}).front();
   return orders;

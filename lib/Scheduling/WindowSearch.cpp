@@ -189,7 +189,7 @@ std::vector<uint32_t> WindowSearch::run() {
   SmallVector<double, 3> busy(lanes, 0);
   for (const TimedOp &op : ops)
     busy[op.lane] += op.seconds;
-  // No lane is busy for longer than a period.
+  // Lower bound of the period: the busy time of the busiest lane. Search ends near it.
   double enough = nearlyBound * *llvm::max_element(busy);
   // Fixed seed, so that every run gives the same order.
   std::minstd_rand random(1);

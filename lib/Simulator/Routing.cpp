@@ -25,7 +25,7 @@ using llvm::Twine;
 // Traces
 //===----------------------------------------------------------------------===//
 
-/// Fault of a line, or an empty text.
+/// Error in a line, or an empty string.
 static std::string getLineError(const moert::RoutingLine &line) {
   size_t experts = line.counts.front().size();
   for (auto [rank, row] : llvm::enumerate(line.counts))

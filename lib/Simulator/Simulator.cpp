@@ -206,8 +206,9 @@ llvm::Expected<SimResult> mlir::moe::writeOut(SimResult result, ModuleOp plan) {
   return repeat(result, std::move(*programs));
 }
 
-/// Seconds of a rank's streams, with `costs` on a device that is `slowdown` times as slow. `met` keeps the seconds of
-/// exchanges, by group, instance and meeting, which are the same for all members unless they share processors.
+/// Seconds of each stream of a rank, if launches take `slowdown` times as long as in `costs`. `met` keeps the seconds
+/// of exchanges, by group, instance of the group and number of the exchange. All members take the same time, unless
+/// ranks share processors.
 static llvm::Expected<std::vector<double>>
 addUpStreams(const SimWorld &world, int64_t rank, const LaunchCost *costs, double slowdown, const CostModel &model,
              Exchanges &exchanges, llvm::DenseMap<std::tuple<uint32_t, uint32_t, uint32_t>, double> &met) {

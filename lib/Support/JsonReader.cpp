@@ -356,7 +356,7 @@ static std::optional<double> toNumber(const llvm::json::Value &value, const Numb
 
 template <class T> using Convert = llvm::function_ref<std::optional<T>(const llvm::json::Value &)>;
 
-/// Reads the value of `key`; `wrong` is the result of an error.
+/// Reads the value of `key`. Returns `wrong` after an error.
 template <class T>
 static T read(JsonReader &reader, StringRef key, const Twine &expected, std::optional<T> defaultValue, T wrong,
               Convert<T> convert) {
@@ -369,7 +369,7 @@ static T read(JsonReader &reader, StringRef key, const Twine &expected, std::opt
   return wrong;
 }
 
-/// Reads a list; `wrong` takes the place of a wrong element.
+/// Reads a list. Replaces each wrong element by `wrong`.
 template <class T>
 static std::vector<T> readList(JsonReader &reader, StringRef key, StringRef expectedList, const Twine &expected,
                                T wrong, Convert<T> convert) {

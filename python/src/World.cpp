@@ -51,7 +51,7 @@ private:
   std::string error;
 };
 
-/// Functions of Python as a moert_communicator. They get memory as memoryviews, and sizes as lists.
+/// Python functions as a moert_communicator. They get memory as memoryviews, and sizes as lists.
 class HostCaller final : public Caller {
 public:
   HostCaller(int64_t rank, int64_t ranks, nb::callable allToAll, nb::callable allGather)
@@ -98,7 +98,7 @@ private:
   moert_communicator table;
 };
 
-/// Functions of Python as a moert_cuda_caller. They return addresses.
+/// Python functions as a moert_cuda_caller. They return addresses, as integers.
 class CudaCaller final : public Caller {
 public:
   CudaCaller(int64_t rank, int64_t ranks, nb::callable stream, nb::callable communicator)

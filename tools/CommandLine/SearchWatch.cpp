@@ -57,7 +57,7 @@ void SearchWatch::exitNow() {
       writeBest(*best);
   }
   llvm::outs().flush();
-  // Threads of the search are at work still.
+  // Skips destructors, because threads of the search are still running.
   _exit(interruptedStatus);
 }
 

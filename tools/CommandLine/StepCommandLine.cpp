@@ -144,7 +144,7 @@ LogicalResult StepCommandLine::setChoices(MLIRContext &context, PlanOptions &opt
   return result;
 }
 
-/// The number of micro-batches that `globalBatch` gives.
+/// Sets the number of micro-batches from `globalBatch`.
 static LogicalResult setMicroBatches(MLIRContext &context, GlobalBatch globalBatch, PlanOptions &options) {
   int64_t sequences = globalBatch.batch * options.parallel.getDp();
   options.microBatches = globalBatch.sequences / sequences;

@@ -27,7 +27,8 @@ enum class Stage { Forward, Spmd, Plan };
 /// Bound on micro-batches, more than any step has: the length of a plan without a loop grows with them.
 inline constexpr int64_t kMaxMicroBatches = 65536;
 
-/// Runs a stage of the compiler, given its name, its passes and a function that runs them, which it must call.
+/// Runs a stage of the compiler. Arguments are its name, its passes, and a function that runs them. A runner must call
+/// this function.
 using PassRunner = std::function<LogicalResult(llvm::StringRef, PassManager &, llvm::function_ref<LogicalResult()>)>;
 
 struct CompileOptions : StepChoice {
@@ -80,39 +81,39 @@ int64_t getTokens(ModuleOp graph);
 /// The work of a step for the model, on all ranks together. compileSchedule() records it.
 StepWork getModelWork(ModuleOp graph, const CompileOptions &options);
 
-/// A copy of a model graph for `options`, without dead layers. Fails if no schedule can compile the graph with them.
+/// Copies a model graph for `options`, without dead layers. Fails if no schedule accepts the graph and these options.
 FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const CompileOptions &options);
 
-/// Compiles a prepared graph in a schedule that is not open, without regard to memory, to a module with the rank
-/// program `@rank`, or with pp > 1 one for each device of the pipeline, `@stage0`, `@stage1`, .., and with the one-rank
-/// reference `@reference` behind them. Errors are reported at the ops. At the SPMD stage `moe.label` on an op names its
-/// layer, and the module is what compileSpmd() takes.
+/// Compiles a prepared graph in one schedule that is not open, and ignores memoryLimit. The module has the rank program
+/// `@rank`, or with pp > 1 a program for each device of the pipeline (`@stage0`, `@stage1`, ..), and then the one-rank
+/// reference `@reference`. Errors are reported at the ops. At the SPMD stage, `moe.label` on an op names its layer, and
+/// compileSpmd() accepts the module.
 FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
                                                  const CompileOptions &options);
 
-/// The fewest micro-batches whose programs differ in how often loops run alone. Each `further` step adds a few.
+/// Smallest number of micro-batches whose programs differ from those of `options` only in how often loops run. Each
+/// `further` step adds a few.
 int64_t getFewestMicroBatches(const CompileOptions &options, int64_t further = 0);
 
-/// Completes the plan that compileSchedule() made with these options and leaveOutOrder. `order` may be another.
+/// Completes a plan that compileSchedule() made with leaveOutOrder. The options are the same, except perhaps `order`.
 LogicalResult orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const CompileOptions &options);
 
 /// Whether a module is the program of a rank, by its header and its ops.
 bool isSpmdProgram(ModuleOp module);
 
-/// Checks a module at the SPMD stage, which may be written by hand, and compiles it from there on: `@rank` under the
-/// module's `moe.parallel`, and a `@reference` if it has one. It uses only those `options` that concern later stages:
-/// stage, reference, order, cluster, devicesPerNode and runPasses.
+/// Checks a module at the SPMD stage, which may be handwritten, and compiles it from there. The module has `@rank`,
+/// `moe.parallel` and optionally `@reference`. Only these options have an effect: stage, reference, order, cluster,
+/// devicesPerNode and runPasses.
 FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const CompileOptions &options);
 
-/// Checks a module at the plan stage, which may be written by hand, and proves with plan-verify that it is one.
+/// Checks a module at the plan stage, which may be handwritten, and verifies it with plan-verify.
 LogicalResult provePlan(ModuleOp plan, const CompileOptions &options);
 
-/// The forward and the backward of a plan as plans of their own, for a caller that runs other code between them
-/// (plan-extract-half). The result has two variants, forward and backward (moe/Conversion/Variants.h), and no
-/// reference.
+/// Splits a plan into its forward and its backward (plan-extract-half), for a caller that runs other code between them.
+/// The result has two variants, forward and backward (moe/Conversion/Variants.h), and no reference.
 FailureOr<OwningOpRef<ModuleOp>> compileHalves(ModuleOp plan, const CompileOptions &options);
 
-/// From the plan stage to LLVM, with the plan's metadata.
+/// Lowers a plan to LLVM, with the plan's metadata.
 LogicalResult lowerToLLVM(ModuleOp plan, const PassRunner &runPasses = nullptr);
 
 } // namespace mlir::moe

@@ -87,9 +87,10 @@ struct Link {
   double post = 0; ///< seconds to send one message over it; messages of one member add up
 };
 
-/// A link in the file, which exists inside every node and in both directions. `*` at the end of a name stands for the
-/// numbers of all devices, `[a-b]` for some. A pattern in one name joins each of its vertices with the other vertex.
-/// Patterns in both names join their vertices pairwise, in order. `network` is the vertex where the nodes meet.
+/// A link in the file, inside every node and in both directions. A name may be a pattern: it ends in `*` for all device
+/// numbers, or in `[a-b]` for the numbers a to b. A pattern in one name links each of its vertices with the other
+/// vertex. Patterns in both names link their vertices pairwise, in order. `network` is the vertex that connects the
+/// nodes.
 struct LinkPattern {
   std::string from, to;
   double bytesPerSecond = 0;     ///< from -> to

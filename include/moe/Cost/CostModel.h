@@ -110,8 +110,8 @@ public:
   /// Confidence in getSeconds(work): the error of its fit or curve, and whether the sizes are outside the grid of the
   /// curve.
   Confidence getConfidence(const Work &work) const;
-  /// Seconds of an exchange alone, from the arrival of its last member to the end of the last member.
-  /// docs/CostModel.md says how the closed form counts phases and ragged exchanges.
+  /// Seconds of an exchange alone, from the arrival of its last member until all members are done. docs/CostModel.md
+  /// describes phases and ragged exchanges in the closed form.
   virtual llvm::Expected<double> getSeconds(const GroupExchange &exchange) const = 0;
   /// Confidence in getSeconds(exchange). A time that comes from links, in whole or in part, is extrapolated.
   Confidence getConfidence(const GroupExchange &exchange) const;

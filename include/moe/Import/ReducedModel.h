@@ -12,7 +12,7 @@
 
 namespace mlir::moe {
 
-/// Divisors of sizes, besides the groups.
+/// Constraints on the sizes of the small model.
 struct ReducedSizes {
   ParallelAttr parallel;
   /// Number of chunks of a layer's tokens; 1 without chunks.
@@ -24,15 +24,15 @@ struct ReducedSizes {
   bool keepsPadding = true;
 };
 
-/// Number of tokens that a sequence of `seq` tokens has in the small model, at most as many.
+/// Length that a sequence of `seq` tokens has in the small model. It is at most `seq`.
 int64_t reduceSequence(int64_t seq, const ReducedSizes &sizes);
 
 /// Returns `config` with fewer columns, heads, experts and rows of the vocabulary, for sequences of reduceSequence(seq)
 /// tokens. No size grows, and every size keeps its necessary divisors. The blocks stay.
 ModelConfig reduceModel(const ModelConfig &config, int64_t seq, const ReducedSizes &sizes);
 
-/// The least max_load with which the experts of `layer` are served in three passes, for any routing. Three passes show
-/// that each begins where the one before it ended.
+/// Least max_load with which three passes serve the experts of `layer`, for any routing. Three passes show that each
+/// begins where the one before it ended.
 double getLeastMaxLoad(const LayerSpec &layer, ParallelAttr parallel);
 
 } // namespace mlir::moe

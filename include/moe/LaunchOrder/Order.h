@@ -1,7 +1,7 @@
 //===- Order.h - the order in which launches are issued ---------*- C++ -*-===//
 //
-// The streams of a plan run in the order of issue, so the order decides what overlaps. plan-order chooses it, and
-// plan-assign-streams makes waits of dependences between streams. Later passes do not change it.
+// Streams of a plan run launches in the order of issue, so this order decides what overlaps. plan-order chooses it.
+// plan-assign-streams then turns dependences between streams into waits. Later passes keep the order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LAUNCHORDER_ORDER_H

@@ -27,8 +27,8 @@ namespace mlir::moe {
 struct TokenDraw {
   int64_t experts = 1, topK = 1, groups = 1, topGroups = 1;
 
-  /// Probability that a token chooses some of the neighbouring experts from `first` on, each of which it chooses with
-  /// its probability of `chances`. It is exact if all chances are equal and each group has the same number of these
+  /// Probability that a token chooses at least one of the consecutive experts from `first` on. `chances` has the
+  /// probability of each of them. It is exact if all chances are equal and each group has the same number of these
   /// experts, and approximate otherwise.
   double getChanceOfSome(int64_t first, llvm::ArrayRef<double> chances) const;
   /// Probability of one expert if all are equally likely.
@@ -72,7 +72,7 @@ inline constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
 inline TokenDraw getDraw(const MergedRows &rule) { return {rule.experts, rule.topK, rule.groups, rule.topGroups}; }
 
-/// A variant of all rules. The first parameter takes the comma before the first rule.
+/// Builds the variant of all rules. Each rule follows a comma, so the first parameter is an unused placeholder.
 template <typename, typename... Rules> struct MakeVariant {
   using Type = std::variant<Rules...>;
 };
@@ -83,7 +83,7 @@ using Variant = MakeVariant<void
 
 } // namespace counts
 
-/// Makes output number `output` of a launch.
+/// Rule that computes output number `output` of a launch.
 struct CountsRule {
   using Variant = counts::Variant;
   int64_t output = 0;
@@ -92,7 +92,7 @@ struct CountsRule {
   bool operator==(const CountsRule &) const = default;
 
   template <typename Rule> const Rule *getIf() const { return std::get_if<Rule>(&how); }
-  /// Tokens and choices of each, of a rule for the choices of a rank's tokens. None for other rules.
+  /// Number of a rank's tokens and of choices per token, for a rule of routing. None for other rules.
   std::optional<counts::Route> getRouted() const;
   Members getMembers() const;
   llvm::StringRef getName() const;

@@ -90,21 +90,19 @@ struct OpCost {
   Collective collective = Collective::None;
   int64_t payload = 0;
   int64_t root = 0;
-  /// Phase of an all_to_all, which may take place in `phases` launches. The members are `phases` blocks of neighbours.
-  /// In phase p block b sends to block b - p alone and receives from block b + p, both modulo `phases`. `payload` is
-  /// the size of a member's whole send buffer / `phases`, which includes what it would send to itself. A ragged
-  /// exchange whose rows return from the experts (peerDim 0) has the opposite direction: the rows that block b + p sent
-  /// in phase p return to it.
+  /// Phase of an all_to_all that is split into `phases` launches. The members are `phases` blocks of neighbours. In
+  /// phase p, block b only sends to block b - p and receives from block b + p, modulo `phases`. `payload` is the size
+  /// of a member's send buffer, with its part for itself, divided by `phases`. A ragged exchange that returns rows from
+  /// experts (peerDim 0) has the opposite direction: block b returns the rows that block b + p sent in phase p.
   int64_t phase = 0, phases = 1;
-  /// Number of rows for which the figures hold, in the dropless form. All figures scale with the rows really used,
-  /// which are the sum of the kernel's input number `countsInput`, [sources, experts] i32. 0 means that the figures are
-  /// fixed.
+  /// Number of rows for which the costs hold, in the dropless form. All costs scale with the rows in use, which are the
+  /// sum of input number `countsInput` of the kernel, [sources, experts] i32. 0 means that the costs are fixed.
   int64_t raggedRows = 0;
   int64_t countsInput = -1;
-  /// Dimension of that input whose equal parts are the rows for each member, in a ragged all_to_all.
+  /// Dimension of input `countsInput` that has one equal part for each member, in a ragged all_to_all.
   int64_t peerDim = -1;
   /// Number of neighbouring members that hold each expert in such an exchange. All of them get its rows, and all their
-  /// results return. With peerDim 1 the counts have a part for each `copies` members. Payload and rows count every
+  /// results return. With peerDim 1, the counts have one part per `copies` members. Payload and rows include every
   /// copy.
   int64_t copies = 1;
 

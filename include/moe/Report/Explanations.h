@@ -24,7 +24,7 @@ PlanExplanation getExplanation(ModuleOp plan);
 /// Prints the ten best groups, and the reasons against others; then the ten fastest schedules, the best of each class,
 /// the rejected ones, the gain of overlap, and the conditions that would change the choice.
 void printExplanation(const PlanExplanation &explanation, llvm::raw_ostream &os);
-/// Writes the same as one JSON object, or nothing without reasons.
+/// Writes the explanation as one JSON object, or no output if there are no reasons.
 void writeExplanation(const PlanExplanation &explanation, MLIRContext *context, llvm::raw_ostream &os);
 /// Writes the reasons for `plans` as one page without any reference to the network: charts of groups and of schedules,
 /// tables, and the reasons against others. `command` is the command line that asked for it. `advice` may be null.

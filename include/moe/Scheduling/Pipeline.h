@@ -134,10 +134,10 @@ struct PipelineProblem {
   /// All stages take equal times.
   explicit PipelineProblem(const PipelineShape &shape) : PipelineProblem(shape, StageTimes::getEqual(shape.stages)) {}
 
-  /// The mistake in the input, or an empty string.
+  /// Mistake in the input, or an empty string.
   std::string check() const;
-  /// The mistake in a solution, or an empty string: each unit is done once and after the units that it needs, and no
-  /// device keeps more bytes than it may.
+  /// Mistake in a schedule, or an empty string. Each unit must run once, after the units that it needs. No device may
+  /// keep more bytes than its limit.
   std::string verify(const PipelineSchedule &schedule) const;
 };
 

@@ -60,7 +60,8 @@ private:
 /// Skew of the choices of a layer's experts. docs/Routing.md has the source of each constant.
 struct RoutingPreset {
   llvm::StringLiteral name;
-  /// Standard deviation of log p in late iterations; 0 is even routing. If absent, it follows from `groups`.
+  /// Standard deviation of log p in late iterations, with the probability p of an expert. 0 is even routing. If absent,
+  /// it follows from `groups`.
   std::optional<double> skew;
   double groups;       ///< number of groups of similar tokens that choose independently of each other
   double fastFraction; ///< part of the skew that changes within a few iterations; the rest stays for hundreds

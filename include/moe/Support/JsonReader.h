@@ -33,7 +33,7 @@ struct NumberRange {
     return (withMin ? number >= min : number > min) && number <= max; // false for NaN
   }
 };
-/// Largest number that fits. JSON writes infinity as 1e999, which never fits.
+/// Largest finite number. It excludes infinity, which a file may have as 1e999.
 inline constexpr double kLargest = std::numeric_limits<double>::max();
 inline constexpr NumberRange kPositive{0, kLargest, false, "a number greater than 0"};
 inline constexpr NumberRange kNotNegative{0, kLargest, true, "a number of at least 0"};

@@ -140,7 +140,7 @@ void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) 
   }
 }
 
-/// Whether the op's result is its operands side by side.
+/// Whether the op's operands are adjacent parts of its result.
 static bool isMadeOfOperands(MoeKernelOpInterface op) {
   return op->getNumOperands() > 0 && op->getNumResults() == 1 && op.getOperandPart(0).has_value();
 }
@@ -400,7 +400,7 @@ LogicalResult ProgramConverter::convertSignature() {
   return success();
 }
 
-/// Views of `value` move to the caller's memory with it.
+/// Moves all views of `value` to the caller's memory.
 static void moveViews(Value value) {
   for (Operation *user : value.getUsers())
     if (auto view = dyn_cast<plan::ViewOp>(user)) {

@@ -6,8 +6,8 @@
 
 namespace mlir::plan {
 
-/// Checks that `plan`, with one shape or several, follows moe/Conversion/Variants.h. Emits errors at the place that
-/// does not.
+/// Checks that `plan`, with one shape or several, follows the rules of moe/Conversion/Variants.h. Emits errors at the
+/// ops that break them.
 LogicalResult checkVariants(ModuleOp plan);
 
 /// Appends `int64_t moeplan_choose(int64_t batch, int64_t sequence)` to `plan`. The function returns the index of the

@@ -68,14 +68,14 @@ private:
   SmallVector<moe::GroupAttr> groups;
 };
 
-/// Writes the object of a plan of one shape or of a variant.
+/// Writes the metadata of a plan of one shape, or of one variant.
 class MetadataWriter {
 public:
   /// `module` has passed checkPlan. `prefix` is the prefix of its programs' symbols.
   MetadataWriter(ModuleOp module, std::string prefix, json::OStream &json)
       : module(module), prefix(std::move(prefix)), parallel(moe::getParallel(module)), groups(parallel), json(json) {}
 
-  /// Writes the attributes of an open object.
+  /// Writes the attributes into the JSON object that is open.
   void write();
 
 private:
@@ -98,7 +98,7 @@ private:
 
 } // namespace
 
-/// Ranks of a program by its own attribute, which the reference has, or by the module's.
+/// Groups of a program's ranks: its own attribute, which the reference has, or the module's.
 static moe::ParallelAttr getParallelOf(func::FuncOp program, moe::ParallelAttr parallel) {
   auto own = program->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName);
   return own ? own : parallel;

@@ -49,7 +49,7 @@ private:
   /// Fields of moert_buffer: space, dtype, offset, shape, and those of the view.
   using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, Part>;
 
-  /// Rows that run in order, once or as often as a value says at run time.
+  /// Rows of ops (CallTable.h) that run in order, once or as often as a value says at run time.
   struct Segment {
     int64_t begin, firstOp;
     int64_t end = 0;

@@ -6,8 +6,8 @@
 
 namespace mlir::plan {
 
-/// Checks that `launch` is a call of the runtime (moert/KernelTable.h). Emits an error if its name, operands,
-/// attributes or group differ, or if it writes in a place that the call does not allow.
+/// Checks that `launch` matches a call of moert/KernelTable.h. Emits an error if the call is unknown, if operands,
+/// attributes or group do not match it, or if `launch` writes over an input that the call only reads.
 LogicalResult verifyRuntimeCall(LaunchOp launch);
 
 } // namespace mlir::plan

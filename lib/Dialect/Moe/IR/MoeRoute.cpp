@@ -40,7 +40,7 @@ static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
   int64_t rows = route.getGroups() * route.getCapacity();
   if (chunks < 1 || (rows > 0 && reserved == 0 && rows % chunks != 0))
     return route.emitOpError() << "expected chunks to divide the " << rows << " rows of an expert but got " << chunks;
-  // Rows of an expert if there is a capacity, and of all experts otherwise.
+  // Largest number of rows in a chunk: of one expert if there is a capacity, of all experts otherwise.
   int64_t most = static_cast<int64_t>(rows > 0 ? llvm::divideCeil(rows, chunks) : k * llvm::divideCeil(tokens, chunks));
   bool isNeeded = reserved != 0 || (rows == 0 && chunks > 1);
   if (isNeeded && reserved < most)

@@ -28,8 +28,8 @@ static Operation *getOwner(Value value) {
 }
 
 namespace {
-/// Sets residuals. Experts are products and the ops between them: the first products take dispatched rows, and the last
-/// give rows that return.
+/// Sets how the backward gets the values of experts. Experts are matrix products and the ops between them. The first
+/// products read dispatched rows, and the last ones compute the rows that return.
 class ResidualSetter {
 public:
   explicit ResidualSetter(ExpertPath path) : path(path), all(path.ops.begin(), path.ops.end()) {
@@ -47,7 +47,7 @@ private:
     if (op && all.contains(op))
       op->setAttr(kResidualAttrName, ResidualAttr::get(op->getContext(), residual));
   }
-  /// Computes an op again in the backward.
+  /// Lets the backward repeat an op.
   void repeat(Operation *op);
 
   ExpertPath path;

@@ -73,8 +73,8 @@ bool LoopReach::findRings() {
   return !walk.wasInterrupted();
 }
 
-/// Only launches before the loop may use a part of a ring that does not move with the iterations. Launches after the
-/// loop may use the whole ring.
+/// Records a use of a ring. Returns false if the loop is then not uniform: only launches before the loop may use a
+/// fixed slot, and launches after it may use the whole ring.
 bool LoopReach::findUse(LaunchOp launch, Value value, bool isWritten) {
   auto ring = rings.find(getMemory(value));
   if (isInLoop(launch))

@@ -54,7 +54,7 @@ public:
 
 private:
   void visit(LaunchOp launch, int64_t iteration);
-  /// Returns `value`, or the memory of which it is the only piece. A gap may follow the piece.
+  /// Returns the source of `value` if `value` is the only piece of its memory apart from padding, and else `value`.
   Value skipOnlyPiece(Value value) const;
   Place getPlace(Value value, int64_t iteration) const;
   hash_code hashView(Value value, int64_t iteration) const;
@@ -62,7 +62,7 @@ private:
   void write(Value value, int64_t iteration, hash_code hash);
 
   const int64_t microBatches;
-  /// Number of the piece of a memory that begins at an element, by element. Elements depend on sizes.
+  /// Numbers of the pieces of each memory, by first element. Elements depend on sizes, but these numbers do not.
   llvm::DenseMap<Value, std::map<int64_t, size_t>> pieces;
   llvm::DenseMap<Value, std::map<Place, hash_code>> contents;
   std::vector<Node> nodes;

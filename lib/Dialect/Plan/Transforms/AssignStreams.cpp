@@ -36,8 +36,8 @@ static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t worl
 }
 
 namespace {
-/// Finds launches that add up results of exchanges over micro-batches, and whose sums no computation reads in their
-/// micro-batch. They go to the exchanges' stream, where no computation waits for them.
+/// Finds launches that accumulate results of exchanges over micro-batches, if no other launch of the same micro-batch
+/// reads the sums. They run on the exchanges' stream, so that no computation waits for them.
 class SumsOfExchanges {
 public:
   explicit SumsOfExchanges(func::FuncOp program);

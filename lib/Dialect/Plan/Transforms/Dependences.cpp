@@ -12,20 +12,20 @@ using namespace mlir::plan;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Bytes of a memory, with the launches that have used them since they were written.
+/// Byte range of a buffer or argument, with its last writer and its readers since then.
 struct UsedSegment {
   int64_t begin, end;
   std::optional<unsigned> writer;
   SmallVector<unsigned, 2> readers;
 };
 
-/// Uses of one memory, as a walk in program order knows them. Segments rise and do not overlap. There is one for each
-/// part with uses of its own.
+/// Uses of one buffer or argument up to some place of the program. Segments are sorted and disjoint. Each has its own
+/// writer and readers.
 class Memory {
 public:
   explicit Memory(int64_t bytes) { segments.push_back({0, bytes, std::nullopt, {}}); }
 
-  /// Appends the launches after which `reader` has to come.
+  /// Appends the launches that must precede `reader`.
   void read(int64_t begin, int64_t end, unsigned reader, SmallVectorImpl<unsigned> &before);
   void write(int64_t begin, int64_t end, unsigned writer, SmallVectorImpl<unsigned> &before);
 

@@ -17,8 +17,8 @@ namespace mlir::plan {
 /// The buffers of one ring.
 struct Ring {
   int64_t depth;
-  /// Use of one buffer, in the ring's order: the launches that use it, in program order, each once, and the first
-  /// launch that writes it, by which buffers are ordered. Buffers without a writer are left out.
+  /// Launches that use one buffer of the ring, in program order, each once, and the first launch that writes it. Turns
+  /// are sorted by this first writer. Buffers without a writer have no turn.
   struct Turn {
     SmallVector<unsigned> users;
     unsigned firstWriter;
@@ -37,12 +37,12 @@ public:
 
   ArrayRef<LaunchOp> getLaunches() const { return launches; }
   int64_t getIteration(unsigned launch) const { return iterationOf[launch]; }
-  /// The launches that `launch` has to come after, rising, each once. Some that follow from others are left out. All
-  /// are earlier if the program is in an order that its rings allow.
+  /// Launches that must precede `launch`, in ascending order, each once. Some that follow from others are left out. All
+  /// have lower numbers if the program is in an order that its rings allow.
   ArrayRef<unsigned> get(unsigned launch) const { return before[launch]; }
   ArrayRef<Ring> getRings() const { return rings; }
 
-  /// Fails after an error if a launch comes before one that it has to come after, which only rings can demand.
+  /// Fails after an error if a launch precedes one that must come first. Only rings can demand that.
   LogicalResult verifyProgramOrder() const;
 
 private:
